@@ -1,0 +1,144 @@
+//! What a run gives: totals for every flow and pipe, and samples on the way.
+
+use fairwind_path::pipe::PipeStatistics;
+use fairwind_path::units::{Duration, Time};
+
+/// The totals of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// As in `Scenario::flows`.
+    pub flows: Vec<FlowOutcome>,
+    /// As in `Scenario::pipes`.
+    pub pipes: Vec<PipeStatistics>,
+    /// Data packets that reached a receiver, retransmissions included.
+    pub data_packets: u64,
+    /// Events handled.
+    pub events: u64,
+}
+
+/// The totals of a flow after the warm-up.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlowOutcome {
+    /// Payload bytes delivered in order to the receiving application after the warm-up.
+    pub bytes: u64,
+    /// The same in each whole second after the warm-up (or the flow's start, if later) until its
+    /// completion or the end of the run.
+    pub bytes_per_second: Vec<u64>,
+    /// The time in which `bytes` were delivered: from the later of warm-up and start to completion
+    /// or the end of the run.
+    pub active: Duration,
+    /// From start to the delivery of the last byte, if the flow has a last byte and it arrived.
+    pub completion: Option<Duration>,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Smallest round-trip time, if any was measured.
+    pub rtt_min: Option<Duration>,
+    /// Mean of the round-trip times measured.
+    pub rtt_mean: Option<Duration>,
+    /// Datagrams or segments of data sent.
+    pub packets_sent: u64,
+    /// Data packets lost on the way (constant rate: sent and not received by the end).
+    pub packets_lost: u64,
+    /// Web objects delivered whole.
+    pub objects: u64,
+}
+
+/// Sees a run while it goes on.
+pub trait Observer {
+    /// The instruments of a flow's connection (`connection` counts within the flow; web sessions
+    /// have one each). Times never decrease for one flow.
+    fn flow(&mut self, flow: usize, connection: usize, now: Time, instruments: &Instruments) {
+        let _ = (flow, connection, now, instruments);
+    }
+    /// The state of a pipe.
+    fn pipe(&mut self, pipe: usize, now: Time, sample: &PipeSample) {
+        let _ = (pipe, now, sample);
+    }
+    /// Simulated time has come this far; at most some hundred calls a run. False stops the run.
+    fn progress(&mut self, now: Time) -> bool {
+        let _ = now;
+        true
+    }
+}
+
+/// Wants nothing.
+impl Observer for () {}
+
+/// Congestion state of a sender, as `tcpi_ca_state`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CongestionState {
+    /// Nothing wrong.
+    #[default]
+    Open = 0,
+    /// Duplicate or selective acknowledgements, not yet a loss.
+    Disorder = 1,
+    /// Window reduced for another reason than loss.
+    Cwr = 2,
+    /// Fast recovery.
+    Recovery = 3,
+    /// After a retransmission timeout.
+    Loss = 4,
+}
+
+/// A connection's instruments. RFC 4898 names in the comments; bytes, microseconds, counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Instruments {
+    /// CurCwnd, bytes.
+    pub cwnd_bytes: u64,
+    /// CurSsthresh, bytes; `u64::MAX` before the first reduction.
+    pub ssthresh_bytes: u64,
+    /// SmoothedRTT, microseconds; 0 before the first measurement.
+    pub smoothed_rtt_us: u32,
+    /// CurRTO, microseconds.
+    pub rto_us: u32,
+    /// SampleRTT, microseconds; 0 before the first measurement.
+    pub sample_rtt_us: u32,
+    /// MinRTT, microseconds; 0 before the first measurement.
+    pub min_rtt_us: u32,
+    /// RTTVar, microseconds.
+    pub rtt_var_us: u32,
+    /// PipeSize: bytes in flight.
+    pub in_flight_bytes: u64,
+    /// CurRwinRcvd: the receiver's window, bytes.
+    pub rwin_received_bytes: u64,
+    /// HCThruOctetsAcked: payload acknowledged, bytes.
+    pub bytes_acked: u64,
+    /// Payload delivered in order to the receiving application, bytes.
+    pub bytes_received: u64,
+    /// SegsRetrans, segments.
+    pub segments_retransmitted: u64,
+    /// Timeouts.
+    pub timeouts: u64,
+    /// CongSignals: reductions of the window by loss or timeout.
+    pub congestion_signals: u64,
+    /// The kernel's `sk_pacing_rate`, bytes a second; `u64::MAX`: none.
+    pub pacing_rate: u64,
+    /// Delivery rate, bytes a second.
+    pub delivery_rate: u64,
+    /// CurReceiveBuffer, bytes.
+    pub receive_buffer_bytes: u64,
+    /// SndLimTimeRwin, microseconds.
+    pub limited_by_receiver_us: u64,
+    /// SndLimTimeCwnd, microseconds.
+    pub limited_by_cwnd_us: u64,
+    /// SndLimTimeSnd, microseconds.
+    pub limited_by_sender_us: u64,
+    /// The kernel's `ca_state`.
+    pub state: CongestionState,
+}
+
+/// A pipe at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PipeSample {
+    /// Packets waiting or being sent.
+    pub queue_packets: u64,
+    /// Their bytes.
+    pub queue_bytes: u64,
+    /// Packets dropped or lost since the start.
+    pub drops: u64,
+    /// Bytes that have left since the start.
+    pub bytes: u64,
+}

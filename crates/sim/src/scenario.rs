@@ -1,0 +1,128 @@
+//! What is simulated: pipes, flows over routes of pipes, and what is recorded.
+
+use fairwind_cc::native::{Control, Parameters};
+use fairwind_path::pipe::PipeConfig;
+use fairwind_path::units::{Bandwidth, Bytes, Duration, Time};
+
+/// One run. The same scenario gives the same [`Outcome`](crate::outcome::Outcome), always.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Seed of every random choice in the run.
+    pub seed: u64,
+    /// The run ends at this time.
+    pub duration: Duration,
+    /// Summaries leave out what happens before this time.
+    pub warmup: Duration,
+    /// One-way pipes; a link of the experiment file is two of them.
+    pub pipes: Vec<PipeConfig>,
+    /// Flows, each one a sender, a receiver and the routes between them.
+    pub flows: Vec<FlowConfig>,
+    /// What the observer is shown.
+    pub sampling: Sampling,
+}
+
+/// When the observer sees instruments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sampling {
+    /// Never: only the outcome is wanted.
+    Off,
+    /// At multiples of the interval.
+    Every(Duration),
+    /// Flows after each acknowledgement they process, pipes at multiples of the interval.
+    EveryAck(Duration),
+}
+
+/// A pipe on a route, and the scheduler class that the flow's packets have there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// Index into [`Scenario::pipes`].
+    pub pipe: u32,
+    /// Scheduler class in that pipe; 0 where the scheduler has only one.
+    pub class: u16,
+}
+
+/// A sender, a receiver and what they say to each other.
+#[derive(Clone, Debug)]
+pub struct FlowConfig {
+    /// When the sender opens its connection or sends its first datagram.
+    pub start: Time,
+    /// What is sent.
+    pub application: Application,
+    /// How it is sent; not used by [`Application::ConstantRate`].
+    pub tcp: TcpConfig,
+    /// From sender to receiver, in order.
+    pub forward: Vec<Hop>,
+    /// From receiver to sender, in order.
+    pub backward: Vec<Hop>,
+}
+
+/// The traffic of a flow.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Application {
+    /// As much as the connection takes, or so many bytes of payload.
+    Bulk {
+        /// Bytes of payload, or nothing: until the run ends.
+        bytes: Option<Bytes>,
+    },
+    /// Sessions that fetch objects one after the other, each over a connection of its own.
+    Web {
+        /// Sessions at the same time.
+        sessions: u32,
+        /// Mean size of an object, bytes of payload; sizes follow a Pareto distribution.
+        object_mean: Bytes,
+        /// Shape of the Pareto distribution, above 1; 1.2 is usual.
+        object_shape: f64,
+        /// Mean think time between objects; think times are exponential.
+        think_mean: Duration,
+    },
+    /// Datagrams at even intervals, without acknowledgements, as UDP sends them.
+    ConstantRate {
+        /// Rate of IP bytes.
+        rate: Bandwidth,
+        /// Size of a datagram, IP bytes.
+        packet: u32,
+    },
+    /// A TCP connection that has data for `on` and none for `off`, in turns.
+    OnOff {
+        /// Mean length of an on period.
+        on: Duration,
+        /// Mean length of an off period.
+        off: Duration,
+        /// Exponential lengths rather than fixed ones.
+        random: bool,
+    },
+}
+
+/// The behaviour of the TCP of a flow.
+#[derive(Clone, Debug)]
+pub struct TcpConfig {
+    /// Which days' TCP.
+    pub stack: Stack,
+    /// The congestion control.
+    pub control: &'static Control,
+    /// Its parameters.
+    pub parameters: Parameters,
+    /// Payload of a full segment, bytes; 1448 leaves 52 bytes of headers in a 1500-byte packet.
+    pub mss: u32,
+    /// Receive buffer, bytes as `SO_RCVBUF` doubles them, or nothing: autotuned (`Stack::Linux`),
+    /// 174,760 (`Stack::Classic2005`).
+    pub receive_buffer: Option<Bytes>,
+    /// Send buffer in bytes, or nothing: autotuned up to `tcp_wmem[2]`.
+    pub send_buffer: Option<Bytes>,
+    /// `tcp_rmem`: least, default and greatest receive buffer in bytes.
+    pub tcp_rmem: [u64; 3],
+    /// `tcp_wmem`: least, default and greatest send buffer in bytes.
+    pub tcp_wmem: [u64; 3],
+    /// Pace by `sk_pacing_rate` even if the control does not ask for it, as the `fq` qdisc does.
+    pub pacing: bool,
+}
+
+/// Which days' TCP an endpoint behaves as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stack {
+    /// Linux 6.x.
+    Linux,
+    /// Linux 2.4, the papers' days: initial window 2, three duplicate ACKs, SACK, no pacing, RACK,
+    /// PRR or autotuning.
+    Classic2005,
+}
