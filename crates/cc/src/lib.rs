@@ -1,1 +1,6 @@
-//! 
+//! Hosts the congestion controls of `cc/`.
+//!
+//! Each `cc/<name>.c` is compiled twice: by the host's compiler, to be called by the simulator
+//! ([`native`]), and by clang to an eBPF object for the kernel.
+
+pub mod native;

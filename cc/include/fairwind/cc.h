@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a congestion control is written against, in both worlds.
+ *
+ * A control is one file in cc/. It includes this header only, uses the kernel's names (struct sock,
+ * struct tcp_sock, struct rate_sample, the hooks of struct tcp_congestion_ops), and ends with
+ * CC_CONTROL. clang compiles it to an eBPF object for the kernel; the host's compiler compiles it
+ * into the simulator. Which of the two is going on shows only in the two headers included here.
+ *
+ * Of the connection a control may write what the kernel lets an eBPF control write: snd_cwnd,
+ * snd_cwnd_cnt, snd_cwnd_stamp, snd_ssthresh, sk_pacing_rate, sk_pacing_status and its own state
+ * of CC_PRIV_SIZE bytes behind inet_csk_ca(sk). Natively all other fields are const, so that the
+ * host's compiler refuses what the verifier would refuse.
+ *
+ * Integers only. Windows are in packets, times in microseconds unless a name says otherwise,
+ * srtt_us is eight times the smoothed round-trip time, pacing rates are in bytes a second.
+ */
+#ifndef FAIRWIND_CC_H
+#define FAIRWIND_CC_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef signed int s32;
+typedef signed long long s64;
+
+#ifndef __cplusplus
+#if !defined(bool)
+#define bool _Bool
+#define true 1
+#define false 0
+#endif
+#endif
+
+/* Bytes of state a control has for each connection. */
+#define CC_PRIV_SIZE 104
+/* Most parameters a control can have. */
+#define CC_PARAMETERS_MAX 8
+
+/* snd_ssthresh before the first reduction. */
+#define TCP_INFINITE_SSTHRESH 0x7fffffff
+/* Initial window, packets (RFC 6928). */
+#define TCP_INIT_CWND 10
+
+/* States of the kernel's congestion machinery, the argument of set_state. */
+enum tcp_ca_state {
+	TCP_CA_Open = 0,
+	TCP_CA_Disorder = 1,
+	TCP_CA_CWR = 2,
+	TCP_CA_Recovery = 3,
+	TCP_CA_Loss = 4,
+};
+
+/* What cwnd_event tells. */
+enum tcp_ca_event {
+	CA_EVENT_TX_START, /* first transmission with no packet in flight */
+	CA_EVENT_CWND_RESTART, /* the window was reset after an idle time */
+	CA_EVENT_COMPLETE_CWR, /* a reduction of the window has ended */
+	CA_EVENT_LOSS, /* retransmission timeout */
+	CA_EVENT_ECN_NO_CE, /* a packet without a CE mark came */
+	CA_EVENT_ECN_IS_CE, /* a packet with a CE mark came */
+};
+
+/* sk_pacing_status. */
+enum {
+	SK_PACING_NONE = 0,
+	SK_PACING_NEEDED = 1, /* the TCP paces */
+	SK_PACING_FQ = 2, /* the fq queueing discipline paces */
+};
+
+#define min(a, b) ((a) < (b) ? (a) : (b))
+#define max(a, b) ((a) > (b) ? (a) : (b))
+
+#ifdef __bpf__
+#include <fairwind/ebpf.h>
+#else
+#include <fairwind/native.h>
+#endif
+
+/*
+ * CC_HOOK(return type, name, arguments...) { body }
+ *	a function for struct tcp_congestion_ops.
+ *
+ * CC_PARAMETERS(LIST)
+ *	the parameters of the control, all u32. LIST is a macro that calls its argument once a
+ *	parameter: P(name, unit, default, least, greatest, description). Units: "us", "packets",
+ *	"1/1024" (a fraction in 1024ths), "on/off", "1" (a plain number).
+ *	param(sk, name) reads one; they can change while connections run.
+ *
+ * CC_CONTROL(name, description, .hook = CC_FN(function), ...)
+ *	ends the file and makes the control known by the file's name: fw_<name> in the kernel.
+ *
+ * CC_STATE_FITS(type)
+ *	refuses to compile when the control's state does not fit in CC_PRIV_SIZE.
+ *
+ * Clocks: cc_jiffies(sk) in units of 1/cc_hz(sk) s, cc_now_ns(sk), tp->tcp_mstamp (us, at the
+ * latest packet received or sent).
+ */
+#define CC_STATE_FITS(type) \
+	_Static_assert(sizeof(type) <= CC_PRIV_SIZE, "the state does not fit in icsk_ca_priv")
+
+/* Slow start: the window is below the threshold. */
+static inline bool tcp_in_slow_start(const struct tcp_sock *tp)
+{
+	return tp->snd_cwnd < tp->snd_ssthresh;
+}
+
+/*
+ * Did the window, rather than the application or the receiver, limit what was sent? Only then may
+ * the window grow (RFC 7661). In slow start it may reach twice what has been in flight.
+ */
+static inline bool tcp_is_cwnd_limited(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (cc_is_cwnd_limited(tp))
+		return true;
+	if (tcp_in_slow_start(tp))
+		return tp->snd_cwnd < 2 * tp->max_packets_out;
+	return false;
+}
+
+/* a - b before the wrap of 32-bit sequence numbers. */
+static inline bool before(u32 a, u32 b)
+{
+	return (s32)(a - b) < 0;
+}
+
+static inline bool after(u32 a, u32 b)
+{
+	return before(b, a);
+}
+
+#endif

@@ -1,0 +1,189 @@
+//! A congestion control compiled for the host, and the list of all.
+
+use std::ffi::{c_char, c_int};
+use std::{fmt, ptr, slice};
+
+use super::parameters::{Parameter, Parameters, text};
+use super::socket::{AckSample, RateSample, TcpSock};
+
+include!(concat!(env!("OUT_DIR"), "/controls.rs"));
+
+/// A congestion control: the native side's `struct tcp_congestion_ops`.
+///
+/// The methods call the hooks. Where a control leaves a hook out they do what the kernel does then.
+#[repr(C)]
+pub struct Control {
+    name: *const c_char,
+    description: *const c_char,
+    parameters: *const Parameter,
+    parameters_len: u64,
+    init: Option<unsafe extern "C" fn(*mut TcpSock)>,
+    release: Option<unsafe extern "C" fn(*mut TcpSock)>,
+    ssthresh: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
+    cong_avoid: Option<unsafe extern "C" fn(*mut TcpSock, u32, u32)>,
+    set_state: Option<unsafe extern "C" fn(*mut TcpSock, u8)>,
+    cwnd_event: Option<unsafe extern "C" fn(*mut TcpSock, u32)>,
+    pkts_acked: Option<unsafe extern "C" fn(*mut TcpSock, *const AckSample)>,
+    min_tso_segs: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
+    cong_control: Option<unsafe extern "C" fn(*mut TcpSock, u32, c_int, *const RateSample)>,
+    undo_cwnd: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
+}
+
+// SAFETY: a control is an immutable static whose pointers are to other immutable statics.
+unsafe impl Sync for Control {}
+
+/// All controls, by name.
+pub fn all() -> &'static [&'static Control] {
+    &ALL
+}
+
+/// The control of this name.
+pub fn find(name: &str) -> Option<&'static Control> {
+    ALL.into_iter().find(|control| control.name() == name)
+}
+
+// SAFETY of the calls below: the hooks are functions of cc/*.c, compiled against the layout that
+// the tests hold equal to `TcpSock`; they keep no pointer beyond the call and touch nothing but
+// the connection that they are given, to which the reference gives sole access.
+impl Control {
+    /// Its name, as in the experiment file; `fw_<name>` in the kernel.
+    pub fn name(&self) -> &'static str {
+        text(self.name)
+    }
+
+    /// What it does, in a few words.
+    pub fn description(&self) -> &'static str {
+        text(self.description)
+    }
+
+    /// Its parameters.
+    pub fn parameters(&self) -> &'static [Parameter] {
+        // SAFETY: CC_CONTROL sets both from one static array.
+        unsafe { slice::from_raw_parts(self.parameters, self.parameters_len as usize) }
+    }
+
+    /// The parameters at their defaults.
+    pub fn default_parameters(&'static self) -> Parameters {
+        Parameters::defaults(self)
+    }
+
+    /// The connection takes this control: its state is cleared, the parameters are put in place,
+    /// and `init` is called. Earlier than that no other hook may be called.
+    pub fn init(&self, sk: &mut TcpSock, parameters: &Parameters) {
+        debug_assert!(ptr::eq(self, parameters.control()));
+        sk.icsk_ca_priv = Default::default();
+        sk.parameters = *parameters.values();
+        if let Some(init) = self.init {
+            // SAFETY: see above.
+            unsafe { init(sk) }
+        }
+    }
+
+    /// The connection closes or takes another control.
+    pub fn release(&self, sk: &mut TcpSock) {
+        if let Some(release) = self.release {
+            // SAFETY: see above.
+            unsafe { release(sk) }
+        }
+    }
+
+    /// The new slow-start threshold after a loss, packets. The TCP stores it.
+    #[inline]
+    pub fn ssthresh(&self, sk: &mut TcpSock) -> u32 {
+        let ssthresh = self.ssthresh.expect("every control has ssthresh");
+        // SAFETY: see above.
+        unsafe { ssthresh(sk) }
+    }
+
+    /// An acknowledgement of `acked` new packets up to `ack`, outside of recovery. Not called for
+    /// controls that have [`cong_control`](Control::cong_control).
+    #[inline]
+    pub fn cong_avoid(&self, sk: &mut TcpSock, ack: u32, acked: u32) {
+        if let Some(cong_avoid) = self.cong_avoid {
+            // SAFETY: see above.
+            unsafe { cong_avoid(sk, ack, acked) }
+        }
+    }
+
+    /// Whether the control takes charge of the window altogether, with
+    /// [`cong_control`](Control::cong_control).
+    #[inline]
+    pub fn has_cong_control(&self) -> bool {
+        self.cong_control.is_some()
+    }
+
+    /// An acknowledgement, after losses have been marked; takes the place of `cong_avoid` and of
+    /// proportional rate reduction.
+    #[inline]
+    pub fn cong_control(&self, sk: &mut TcpSock, ack: u32, flag: i32, rs: &RateSample) {
+        if let Some(cong_control) = self.cong_control {
+            // SAFETY: see above.
+            unsafe { cong_control(sk, ack, flag, rs) }
+        }
+    }
+
+    /// The congestion state is about to become `new_state`, one of
+    /// [`ca_state`](super::ca_state); `icsk_ca_state` still holds the old one.
+    #[inline]
+    pub fn set_state(&self, sk: &mut TcpSock, new_state: u8) {
+        if let Some(set_state) = self.set_state {
+            // SAFETY: see above.
+            unsafe { set_state(sk, new_state) }
+        }
+    }
+
+    /// One of [`ca_event`](super::ca_event) has happened.
+    #[inline]
+    pub fn cwnd_event(&self, sk: &mut TcpSock, event: u32) {
+        if let Some(cwnd_event) = self.cwnd_event {
+            // SAFETY: see above.
+            unsafe { cwnd_event(sk, event) }
+        }
+    }
+
+    /// Whether [`pkts_acked`](Control::pkts_acked) does anything.
+    #[inline]
+    pub fn has_pkts_acked(&self) -> bool {
+        self.pkts_acked.is_some()
+    }
+
+    /// Packets were acknowledged, in any state; before `cong_avoid`.
+    #[inline]
+    pub fn pkts_acked(&self, sk: &mut TcpSock, sample: &AckSample) {
+        if let Some(pkts_acked) = self.pkts_acked {
+            // SAFETY: see above.
+            unsafe { pkts_acked(sk, sample) }
+        }
+    }
+
+    /// The window to return to, packets, as the latest reduction was a mistake. The TCP stores it.
+    pub fn undo_cwnd(&self, sk: &mut TcpSock) -> u32 {
+        let undo_cwnd = self.undo_cwnd.expect("every control has undo_cwnd");
+        // SAFETY: see above.
+        unsafe { undo_cwnd(sk) }
+    }
+
+    /// Least number of packets in a burst; 2 (`tcp_min_tso_segs`) if the control does not say.
+    #[inline]
+    pub fn min_tso_segs(&self, sk: &mut TcpSock) -> u32 {
+        match self.min_tso_segs {
+            // SAFETY: see above.
+            Some(min_tso_segs) => unsafe { min_tso_segs(sk) },
+            None => 2,
+        }
+    }
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Control").field(&self.name()).finish()
+    }
+}
+
+impl PartialEq for Control {
+    fn eq(&self, other: &Control) -> bool {
+        ptr::eq(self, other)
+    }
+}
+
+impl Eq for Control {}
