@@ -1,0 +1,488 @@
+//! What a run leaves behind: `result.json`, and `summary.json` over several seeds.
+//!
+//! Fields are written in the order of the structs here, fractions as [`round`] says, so that the
+//! same experiment and seed give the same bytes. Everything that depends on the machine and the
+//! moment is in `performance`, which comes last. `docs/result-format.md` describes the files.
+
+pub mod round;
+pub mod statistic;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+pub use statistic::Statistic;
+
+/// Version of the result folder's layout; rises when a reader of the older one would be misled.
+pub const FORMAT_VERSION: u32 = 1;
+/// The run's result, in the folder of a run.
+pub const RESULT_FILE: &str = "result.json";
+/// The summary over several seeds, in the folder above the runs.
+pub const SUMMARY_FILE: &str = "summary.json";
+/// The experiment file as it was run, in the folder that was asked for.
+pub const EXPERIMENT_FILE: &str = "experiment.toml";
+/// Instruments of the flows over time, in the folder of a run.
+pub const FLOWS_FILE: &str = "flows.parquet";
+/// Queues and counters of the links over time, in the folder of a run.
+pub const LINKS_FILE: &str = "links.parquet";
+/// The report for people, in the folder of a run and above several.
+pub const REPORT_FILE: &str = "report.html";
+/// The folder of the SVG plots.
+pub const PLOTS_FOLDER: &str = "plots";
+
+/// What [`RunResult::accounting`] says when rates count IP bytes.
+pub const ACCOUNTING_IP: &str = "Rates and queues count IP bytes: the IP header, the transport \
+    header and the payload of every packet, without any link-layer framing. Goodput counts payload \
+    bytes delivered in order to the receiving application.";
+/// What [`RunResult::accounting`] says when rates count Ethernet frames.
+pub const ACCOUNTING_ETHERNET: &str = "Rates and queues count Ethernet frames: the IP bytes of \
+    every packet and 18 bytes of Ethernet header and checksum. Goodput counts payload bytes \
+    delivered in order to the receiving application.";
+/// What [`RunResult::accounting`] says when rates count time on an Ethernet wire.
+pub const ACCOUNTING_ETHERNET_WIRE: &str = "Rates and queues count Ethernet on the wire: the IP \
+    bytes of every packet and 38 bytes of Ethernet header, checksum, preamble and interframe gap. \
+    Goodput counts payload bytes delivered in order to the receiving application.";
+
+/// Name of the sub-folder that holds the run with this seed.
+pub fn seed_folder(seed: u64) -> String {
+    format!("seed-{seed}")
+}
+
+/// One run with one seed: the content of `result.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// [`FORMAT_VERSION`] of the writer.
+    pub format_version: u32,
+    /// Title of the experiment.
+    pub title: String,
+    /// Which engine ran it: `sim` or `lab`.
+    pub engine: String,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Versions by what they are of: `fairwind`, and whatever else decides the numbers.
+    pub versions: BTreeMap<String, String>,
+    /// What rates and goodput count, as a sentence: [`ACCOUNTING_IP`] or another.
+    pub accounting: String,
+    /// The TCP of the end systems: `linux` or `2005`.
+    pub stack: String,
+    /// Length of the run, seconds.
+    #[serde(with = "round")]
+    pub duration_s: f64,
+    /// Time at the beginning that the totals leave out, seconds.
+    #[serde(with = "round")]
+    pub warmup_s: f64,
+    /// Values of the experiment file replaced on the command line, `path=value`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<String>,
+    /// In the order of the experiment file.
+    pub flows: Vec<FlowResult>,
+    /// In the order of the experiment file.
+    pub links: Vec<LinkResult>,
+    /// What the run cost; differs from run to run.
+    pub performance: Performance,
+}
+
+/// The totals of a flow after the warm-up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowResult {
+    /// The flow's name, unique in the result.
+    pub name: String,
+    /// Name of its congestion control; nothing where none is at work.
+    pub congestion_control: Option<String>,
+    /// Payload delivered in order to the receiving application, bytes.
+    pub bytes: u64,
+    /// `bytes` over the time the flow was active, 10^6 bit/s.
+    #[serde(with = "round")]
+    pub goodput_mbps: f64,
+    /// Standard deviation (n - 1) of the goodput in whole seconds, 10^6 bit/s; nothing for fewer
+    /// than two whole seconds.
+    #[serde(with = "round::option")]
+    pub goodput_sd_mbps: Option<f64>,
+    /// From the flow's start to its last byte, seconds; nothing if it did not end.
+    #[serde(with = "round::option")]
+    pub completion_s: Option<f64>,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Smallest round-trip time measured, milliseconds.
+    #[serde(with = "round::option")]
+    pub rtt_min_ms: Option<f64>,
+    /// Mean of the round-trip times measured, milliseconds.
+    #[serde(with = "round::option")]
+    pub rtt_mean_ms: Option<f64>,
+    /// What the flow carries: `bulk`, `web`, `constant-rate`, `on-off`, …
+    #[serde(default)]
+    pub application: String,
+    /// When the flow starts, seconds.
+    #[serde(with = "round", default)]
+    pub start_s: f64,
+    /// Data packets sent, retransmissions included.
+    #[serde(default)]
+    pub packets_sent: u64,
+    /// Data packets that did not arrive.
+    #[serde(default)]
+    pub packets_lost: u64,
+    /// Web objects delivered whole; nothing for other applications.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects: Option<u64>,
+}
+
+/// The totals of one direction of a link after the warm-up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkResult {
+    /// The link's name, with its direction where both are told; unique in the result.
+    pub name: String,
+    /// Share of the time in which it was sending, 0 to 1; nothing for unlimited bandwidth.
+    #[serde(with = "round::option")]
+    pub utilization: Option<f64>,
+    /// Mean length of the queue over time, packets.
+    #[serde(with = "round")]
+    pub queue_mean_pkts: f64,
+    /// Length that the queue did not exceed in 99 % of the time, packets.
+    #[serde(with = "round")]
+    pub queue_p99_pkts: f64,
+    /// Packets dropped by the queue: full, RED or CoDel.
+    pub drops: u64,
+    /// Packets lost at random on the way.
+    #[serde(default)]
+    pub random_losses: u64,
+    /// Packets that left.
+    #[serde(default)]
+    pub packets: u64,
+    /// Bytes that left, by the result's accounting.
+    #[serde(default)]
+    pub bytes: u64,
+}
+
+/// What the run cost. Never the same twice.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Performance {
+    /// Data packets that reached a receiver, retransmissions included.
+    pub data_packets: u64,
+    /// Events handled.
+    pub events: u64,
+    /// Processor time, seconds.
+    #[serde(with = "round")]
+    pub cpu_s: f64,
+    /// Time on the clock, seconds.
+    #[serde(with = "round")]
+    pub wall_s: f64,
+    /// Largest resident memory of the process, 10^6 bytes.
+    #[serde(with = "round")]
+    pub peak_rss_mb: f64,
+    /// The machine, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
+}
+
+/// The machine of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Model of the processor.
+    pub cpu: String,
+    /// Processors the process may use.
+    pub cores: u64,
+    /// Operating system and kernel release.
+    pub system: String,
+}
+
+impl Machine {
+    /// The machine this runs on; what the system does not tell is empty.
+    pub fn here() -> Machine {
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let cpu = cpuinfo
+            .lines()
+            .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+            .map_or_else(String::new, |(_, model)| model.trim().to_owned());
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Machine {
+            cpu,
+            cores: std::thread::available_parallelism().map_or(0, |n| n.get() as u64),
+            system: format!("{} {}", std::env::consts::OS, release.trim())
+                .trim()
+                .to_owned(),
+        }
+    }
+}
+
+/// Several runs of the same experiment: the content of `summary.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// [`FORMAT_VERSION`] of the writer.
+    pub format_version: u32,
+    /// Title of the experiment.
+    pub title: String,
+    /// Which engine ran it.
+    pub engine: String,
+    /// The seeds, in the order of the runs.
+    pub seeds: Vec<u64>,
+    /// As in [`RunResult::versions`].
+    pub versions: BTreeMap<String, String>,
+    /// As in [`RunResult::accounting`].
+    pub accounting: String,
+    /// As in [`RunResult::stack`].
+    pub stack: String,
+    /// Length of a run, seconds.
+    #[serde(with = "round")]
+    pub duration_s: f64,
+    /// Time at the beginning that the totals leave out, seconds.
+    #[serde(with = "round")]
+    pub warmup_s: f64,
+    /// As in [`RunResult::overrides`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<String>,
+    /// In the order of the experiment file.
+    pub flows: Vec<FlowSummary>,
+    /// In the order of the experiment file.
+    pub links: Vec<LinkSummary>,
+}
+
+/// A flow over several runs; units as in [`FlowResult`]. A metric is nothing if no run has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are those of FlowResult")]
+pub struct FlowSummary {
+    pub name: String,
+    pub congestion_control: Option<String>,
+    pub bytes: Option<Statistic>,
+    pub goodput_mbps: Option<Statistic>,
+    pub goodput_sd_mbps: Option<Statistic>,
+    pub completion_s: Option<Statistic>,
+    pub retransmits: Option<Statistic>,
+    pub timeouts: Option<Statistic>,
+    pub rtt_min_ms: Option<Statistic>,
+    pub rtt_mean_ms: Option<Statistic>,
+}
+
+/// A link over several runs; units as in [`LinkResult`]. A metric is nothing if no run has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are those of LinkResult")]
+pub struct LinkSummary {
+    pub name: String,
+    pub utilization: Option<Statistic>,
+    pub queue_mean_pkts: Option<Statistic>,
+    pub queue_p99_pkts: Option<Statistic>,
+    pub drops: Option<Statistic>,
+}
+
+impl Summary {
+    /// The summary of runs of one experiment; nothing if there are none. Flows and links are
+    /// those of the first run, found in the others by name.
+    pub fn of(runs: &[RunResult]) -> Option<Summary> {
+        let first = runs.first()?;
+        Some(Summary {
+            format_version: FORMAT_VERSION,
+            title: first.title.clone(),
+            engine: first.engine.clone(),
+            seeds: runs.iter().map(|run| run.seed).collect(),
+            versions: first.versions.clone(),
+            accounting: first.accounting.clone(),
+            stack: first.stack.clone(),
+            duration_s: first.duration_s,
+            warmup_s: first.warmup_s,
+            overrides: first.overrides.clone(),
+            flows: first
+                .flows
+                .iter()
+                .map(|flow| flow_summary(flow, runs))
+                .collect(),
+            links: first
+                .links
+                .iter()
+                .map(|link| link_summary(link, runs))
+                .collect(),
+        })
+    }
+}
+
+fn flow_summary(first: &FlowResult, runs: &[RunResult]) -> FlowSummary {
+    let flows: Vec<&FlowResult> = runs
+        .iter()
+        .filter_map(|run| run.flows.iter().find(|flow| flow.name == first.name))
+        .collect();
+    let over = |metric: fn(&FlowResult) -> Option<f64>| {
+        Statistic::of(flows.iter().filter_map(|flow| metric(flow)))
+    };
+    FlowSummary {
+        name: first.name.clone(),
+        congestion_control: first.congestion_control.clone(),
+        bytes: over(|f| Some(f.bytes as f64)),
+        goodput_mbps: over(|f| Some(f.goodput_mbps)),
+        goodput_sd_mbps: over(|f| f.goodput_sd_mbps),
+        completion_s: over(|f| f.completion_s),
+        retransmits: over(|f| Some(f.retransmits as f64)),
+        timeouts: over(|f| Some(f.timeouts as f64)),
+        rtt_min_ms: over(|f| f.rtt_min_ms),
+        rtt_mean_ms: over(|f| f.rtt_mean_ms),
+    }
+}
+
+fn link_summary(first: &LinkResult, runs: &[RunResult]) -> LinkSummary {
+    let links: Vec<&LinkResult> = runs
+        .iter()
+        .filter_map(|run| run.links.iter().find(|link| link.name == first.name))
+        .collect();
+    let over = |metric: fn(&LinkResult) -> Option<f64>| {
+        Statistic::of(links.iter().filter_map(|link| metric(link)))
+    };
+    LinkSummary {
+        name: first.name.clone(),
+        utilization: over(|l| l.utilization),
+        queue_mean_pkts: over(|l| Some(l.queue_mean_pkts)),
+        queue_p99_pkts: over(|l| Some(l.queue_p99_pkts)),
+        drops: over(|l| Some(l.drops as f64)),
+    }
+}
+
+/// Why a result could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultError {
+    /// The file system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is not what its name says.
+    #[error("{}: not a readable result: {reason}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Written by a later fairwind.
+    #[error(
+        "{}: result format {found}, but this fairwind reads up to {FORMAT_VERSION}; use a newer one",
+        path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The format it has.
+        found: u32,
+    },
+    /// The folder holds no result.
+    #[error(
+        "{}: no result here; a result folder holds {RESULT_FILE} or {SUMMARY_FILE}",
+        path.display()
+    )]
+    Missing {
+        /// The folder.
+        path: PathBuf,
+    },
+}
+
+/// What a result folder holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stored {
+    /// `result.json`: one run.
+    Run(RunResult),
+    /// `summary.json`: several seeds, each in its sub-folder.
+    Summary(Summary),
+}
+
+impl Stored {
+    /// Reads the result in `folder`, or the `result.json` or `summary.json` named itself.
+    pub fn read(folder: &Path) -> Result<Stored, ResultError> {
+        let named = folder.file_name().and_then(|name| name.to_str());
+        match named {
+            Some(SUMMARY_FILE) => return read_json(folder).map(Stored::Summary),
+            Some(RESULT_FILE) => return read_json(folder).map(Stored::Run),
+            _ => {}
+        }
+        if folder.join(SUMMARY_FILE).is_file() {
+            return read_json(&folder.join(SUMMARY_FILE)).map(Stored::Summary);
+        }
+        if folder.join(RESULT_FILE).is_file() {
+            return read_json(&folder.join(RESULT_FILE)).map(Stored::Run);
+        }
+        Err(ResultError::Missing {
+            path: folder.to_owned(),
+        })
+    }
+}
+
+impl RunResult {
+    /// The text of `result.json`: indented, in the order of the fields, with a newline at the end.
+    pub fn to_json(&self) -> String {
+        json(self)
+    }
+
+    /// Writes `result.json` into `folder`.
+    pub fn write(&self, folder: &Path) -> Result<(), ResultError> {
+        write_text(&folder.join(RESULT_FILE), &self.to_json())
+    }
+
+    /// Reads `result.json` in `folder`.
+    pub fn read(folder: &Path) -> Result<RunResult, ResultError> {
+        read_json(&folder.join(RESULT_FILE))
+    }
+}
+
+impl Summary {
+    /// The text of `summary.json`: indented, in the order of the fields, with a newline at the end.
+    pub fn to_json(&self) -> String {
+        json(self)
+    }
+
+    /// Writes `summary.json` into `folder`.
+    pub fn write(&self, folder: &Path) -> Result<(), ResultError> {
+        write_text(&folder.join(SUMMARY_FILE), &self.to_json())
+    }
+
+    /// Reads `summary.json` in `folder`.
+    pub fn read(folder: &Path) -> Result<Summary, ResultError> {
+        read_json(&folder.join(SUMMARY_FILE))
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    let mut text =
+        serde_json::to_string_pretty(value).expect("results have string keys and finite numbers");
+    text.push('\n');
+    text
+}
+
+/// Writes `text` to `path` and sees it onto the disk, so that a full disk is an error here.
+pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), ResultError> {
+    let io = |source| ResultError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let mut file = fs::File::create(path).map_err(io)?;
+    std::io::Write::write_all(&mut file, text.as_bytes()).map_err(io)?;
+    file.sync_all().map_err(io)
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ResultError> {
+    #[derive(Deserialize)]
+    struct Version {
+        format_version: u32,
+    }
+    let text = fs::read_to_string(path).map_err(|source| ResultError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    let malformed = |error: serde_json::Error| ResultError::Malformed {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    };
+    // The version first: a later format may lack what this one needs.
+    let version: Version = serde_json::from_str(&text).map_err(malformed)?;
+    if version.format_version > FORMAT_VERSION {
+        return Err(ResultError::Newer {
+            path: path.to_owned(),
+            found: version.format_version,
+        });
+    }
+    serde_json::from_str(&text).map_err(malformed)
+}
+
+#[cfg(test)]
+mod tests;
