@@ -1,0 +1,38 @@
+# The two commands are `make demo` and `make test`. Each first installs what is missing.
+
+# rustup's cargo, where the shell does not know it.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+
+OUT ?= out
+FAIRWIND := cargo run --release --quiet --package fairwind --bin fairwind --
+DEMO := experiments/web100-dummynet/figure-4.17-4.19.toml
+
+.PHONY: help demo test bench experiments
+
+help:
+	@echo "make demo         SF-SACK against SACK: build, run, table and report"
+	@echo "make test         everything that has to hold: formats, lints, all tests"
+	@echo "make bench        speed and memory of the simulator (some minutes)"
+	@echo "make experiments  every figure and table of the thesis, and the tables of its page in docs/"
+	@echo
+	@echo "OUT=DIR           where demo and experiments write (default: out)"
+
+demo:
+	@scripts/setup build
+	cargo build --release --package fairwind --bin fairwind
+	$(FAIRWIND) sim run $(DEMO) --out $(OUT)/demo --force
+
+test:
+	@scripts/setup test
+	cargo fmt --all --check
+	find cc -name '*.[ch]' -print0 | xargs -0 clang-format --dry-run --Werror
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo test --workspace
+
+bench:
+	@scripts/setup build
+	cargo bench --package fairwind --bench dumbbell
+
+experiments:
+	@scripts/setup build
+	cargo run --release --package fairwind --example web100_dummynet -- experiments/web100-dummynet $(OUT)/web100-dummynet
