@@ -1,0 +1,63 @@
+//! Which bytes the bandwidth counts.
+//!
+//! Sizes given to a pipe are always IP bytes. The accounting says how many bytes each packet takes
+//! of the bandwidth; queues and statistics count IP bytes whatever it is.
+
+/// What a packet weighs on the wire, given its IP bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Accounting {
+    /// IP bytes, header included, as Dummynet and ns count.
+    #[default]
+    Ip,
+    /// Ethernet frames, IEEE 802.3: 14 bytes of header and 4 of check sequence, and at least 46 of
+    /// payload.
+    Ethernet,
+    /// As `Ethernet`, with the 8 bytes of preamble and the 12 of gap that keep the wire busy.
+    EthernetWire,
+}
+
+impl Accounting {
+    /// Bytes that a packet of so many IP bytes takes of the bandwidth.
+    #[inline]
+    pub fn wire_bytes(self, ip_bytes: u32) -> u64 {
+        let ip = u64::from(ip_bytes);
+        match self {
+            Accounting::Ip => ip,
+            Accounting::Ethernet => ip.max(46) + 18,
+            Accounting::EthernetWire => ip.max(46) + 38,
+        }
+    }
+
+    /// The definition in words, for results.
+    pub fn definition(self) -> &'static str {
+        match self {
+            Accounting::Ip => "IP bytes: the IP header and all it carries",
+            Accounting::Ethernet => {
+                "Ethernet frames: IP bytes padded to 46, and 18 of header and check sequence"
+            }
+            Accounting::EthernetWire => {
+                "Ethernet on the wire: IP bytes padded to 46, and 38 of preamble, header, check \
+                 sequence and gap"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Accounting::*;
+
+    #[test]
+    fn a_full_packet_takes_1538_bytes_of_the_wire() {
+        assert_eq!(Ip.wire_bytes(1500), 1500);
+        assert_eq!(Ethernet.wire_bytes(1500), 1518);
+        assert_eq!(EthernetWire.wire_bytes(1500), 1538);
+    }
+
+    #[test]
+    fn small_packets_are_padded_to_the_64_byte_frame() {
+        assert_eq!(Ip.wire_bytes(40), 40);
+        assert_eq!(Ethernet.wire_bytes(40), 64);
+        assert_eq!(EthernetWire.wire_bytes(40), 84);
+    }
+}

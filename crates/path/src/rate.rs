@@ -1,0 +1,274 @@
+//! The transmitter of a pipe: when a packet that is ready now has been sent.
+//!
+//! Exact in the long run: a transmission ends at a rational moment, the next one of a backlog starts
+//! there, and only what is shown is rounded, up to a nanosecond. No packet leaves early, and no
+//! rounding adds up.
+//!
+//! | original | here |
+//! |---|---|
+//! | Dummynet counts credit a clock tick (1/HZ), so packets leave in bursts at ticks | each packet has its own exact end of transmission |
+//! | mahimahi's clock has 1 ms, an opportunity carries 1504 bytes (1500 and the TUN header) | times as the trace has them, 1500 bytes |
+//! | a mahimahi packet that arrives in the millisecond of an opportunity may miss it | misses it if it arrives at that very moment, else not |
+
+use std::sync::Arc;
+
+use crate::trace::{Cursor, Opportunities, Steps};
+use crate::units::{Bandwidth, Time};
+
+/// Work of one byte at 1 bit/s, in bit times 10^-9 s.
+const WORK_PER_BYTE: u64 = 8_000_000_000;
+
+/// The bandwidth of a pipe.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Rate {
+    /// Packets take no time to send, so none ever waits.
+    #[default]
+    Unlimited,
+    /// Always the same.
+    Constant(Bandwidth),
+    /// As recorded; what is being sent goes on at the new rate when the rate changes.
+    Steps(Arc<Steps<Bandwidth>>),
+    /// So many bytes at given moments, as mahimahi's traces have them.
+    Opportunities(Arc<Opportunities>),
+}
+
+/// Sends packets one after the other.
+#[derive(Clone, Debug)]
+pub(crate) enum Transmitter {
+    Unlimited,
+    Constant(ConstantRate),
+    Steps(SteppedRate),
+    Opportunities(OpportunityRate),
+}
+
+impl Transmitter {
+    pub(crate) fn new(rate: &Rate) -> Transmitter {
+        match rate {
+            Rate::Unlimited => Transmitter::Unlimited,
+            Rate::Constant(bandwidth) => Transmitter::Constant(ConstantRate::new(*bandwidth)),
+            Rate::Steps(steps) => Transmitter::Steps(SteppedRate::new(steps)),
+            Rate::Opportunities(trace) => Transmitter::Opportunities(OpportunityRate::new(trace)),
+        }
+    }
+
+    /// The end of the transmission of a packet that arrived at `ready`; it starts when those before
+    /// it have been sent. `ready` may lie before the last end, so a late caller delays nobody.
+    #[inline]
+    pub(crate) fn transmit(&mut self, ready: Time, wire_bytes: u64) -> Time {
+        let ready = ready.as_nanos();
+        Time::from_nanos(match self {
+            Transmitter::Constant(rate) => rate.transmit(ready, wire_bytes),
+            Transmitter::Unlimited => ready,
+            Transmitter::Steps(rate) => rate.transmit(ready, wire_bytes),
+            Transmitter::Opportunities(rate) => rate.transmit(ready, wire_bytes),
+        })
+    }
+}
+
+/// The last end of transmission: `whole + rest / rate` nanoseconds.
+#[derive(Clone, Debug, Default)]
+struct End {
+    whole: u64,
+    rest: u64,
+}
+
+impl End {
+    #[inline]
+    fn rounded_up(&self) -> u64 {
+        self.whole.saturating_add(u64::from(self.rest > 0))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ConstantRate {
+    bps: u64,
+    end: End,
+    /// Transmission times by size, because a pipe sees few sizes and a division is slow.
+    times: [TransmissionTime; 8],
+}
+
+/// `whole + rest / bps` nanoseconds for so many bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct TransmissionTime {
+    bytes: u64,
+    whole: u64,
+    rest: u64,
+}
+
+impl ConstantRate {
+    fn new(bandwidth: Bandwidth) -> ConstantRate {
+        let bps = bandwidth.as_bps();
+        ConstantRate {
+            bps,
+            end: End::default(),
+            times: Default::default(),
+        }
+    }
+
+    #[inline]
+    fn time_for(&mut self, bytes: u64) -> TransmissionTime {
+        let cached = &mut self.times[(bytes / 4 % 8) as usize];
+        if cached.bytes != bytes {
+            *cached = transmission_time(bytes, self.bps);
+        }
+        *cached
+    }
+
+    #[inline]
+    fn transmit(&mut self, ready: u64, bytes: u64) -> u64 {
+        let time = self.time_for(bytes);
+        if ready > self.end.whole {
+            self.end = End {
+                whole: ready,
+                rest: 0,
+            };
+        }
+        let mut rest = self.end.rest + time.rest;
+        let carry = rest >= self.bps;
+        if carry {
+            rest -= self.bps;
+        }
+        let whole = self
+            .end
+            .whole
+            .saturating_add(time.whole)
+            .saturating_add(carry.into());
+        self.end = End { whole, rest };
+        self.end.rounded_up()
+    }
+}
+
+#[cold]
+fn transmission_time(bytes: u64, bps: u64) -> TransmissionTime {
+    if bps == 0 {
+        return TransmissionTime {
+            bytes,
+            whole: u64::MAX,
+            rest: 0,
+        };
+    }
+    let work = u128::from(bytes) * u128::from(WORK_PER_BYTE);
+    let whole = u64::try_from(work / u128::from(bps)).unwrap_or(u64::MAX);
+    TransmissionTime {
+        bytes,
+        whole,
+        rest: (work % u128::from(bps)) as u64,
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct SteppedRate {
+    steps: Arc<Steps<Bandwidth>>,
+    cursor: Cursor,
+    /// The rest counts at the rate that holds at `end.whole`, which holds for that nanosecond.
+    end: End,
+    never: bool,
+}
+
+impl SteppedRate {
+    fn new(steps: &Arc<Steps<Bandwidth>>) -> SteppedRate {
+        let never = steps.values().iter().all(|rate| rate.as_bps() == 0);
+        SteppedRate {
+            steps: steps.clone(),
+            cursor: Cursor::default(),
+            end: End::default(),
+            never,
+        }
+    }
+
+    fn transmit(&mut self, ready: u64, bytes: u64) -> u64 {
+        if ready > self.end.whole {
+            self.end = End {
+                whole: ready,
+                rest: 0,
+            };
+        }
+        let mut work = u128::from(bytes) * u128::from(WORK_PER_BYTE) + u128::from(self.end.rest);
+        let mut now = self.end.whole;
+        self.end = loop {
+            let (rate, until) = self.cursor.seek(&self.steps, now);
+            let rate = u128::from(rate.as_bps());
+            let room = rate * u128::from(until - now);
+            if rate > 0 && work <= room {
+                let whole = now + (work / rate) as u64;
+                break End {
+                    whole,
+                    rest: (work % rate) as u64,
+                };
+            }
+            if until == u64::MAX || self.never {
+                break End {
+                    whole: u64::MAX,
+                    rest: 0,
+                };
+            }
+            work -= room;
+            now = until;
+        };
+        self.end.rounded_up()
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct OpportunityRate {
+    trace: Arc<Opportunities>,
+    /// The opportunity after the current one, and when its repetition started.
+    next: usize,
+    base: u64,
+    /// The current opportunity: its time and what is left of it.
+    time: u64,
+    left: u64,
+}
+
+impl OpportunityRate {
+    fn new(trace: &Arc<Opportunities>) -> OpportunityRate {
+        OpportunityRate {
+            trace: trace.clone(),
+            next: 0,
+            base: 0,
+            time: 0,
+            left: 0,
+        }
+    }
+
+    fn advance(&mut self) {
+        if self.next == self.trace.list.len() {
+            self.next = 0;
+            self.base = self.base.saturating_add(self.trace.period);
+        }
+        let (time, bytes) = self.trace.list[self.next];
+        self.next += 1;
+        self.time = self.base.saturating_add(time);
+        self.left = bytes;
+    }
+
+    /// What an opportunity leaves unused is lost to packets that were not there yet.
+    fn transmit(&mut self, ready: u64, bytes: u64) -> u64 {
+        if ready >= self.time {
+            self.left = 0;
+            let periods = (ready - self.base) / self.trace.period;
+            if periods > 1 {
+                self.base += (periods - 1) * self.trace.period;
+                self.next = 0;
+            }
+        }
+        let mut needed = bytes;
+        loop {
+            if self.left == 0 || self.time <= ready {
+                self.advance();
+            }
+            if self.time == u64::MAX {
+                return u64::MAX;
+            }
+            if self.time <= ready {
+                continue;
+            }
+            let used = needed.min(self.left);
+            needed -= used;
+            self.left -= used;
+            if needed == 0 {
+                return self.time;
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What a pipe did: counts, and the time that its queue spent at each length.
+//!
+//! The queue is never sampled: each change of its length adds the time since the change before, so
+//! mean and percentile are exact (above 4096 packets the percentile is to within 0.4 %).
+
+use crate::units::{Duration, Time};
+
+/// What a pipe did between the start, or the reset of its statistics, and the end.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PipeStatistics {
+    /// Length of the time that is told of.
+    pub length: Duration,
+    /// Share of the time, 0 to 1, in which a packet was being sent or waiting; with a bandwidth that
+    /// follows a trace, the share of what the trace offered that was used.
+    pub utilization: f64,
+    /// Mean number of packets waiting or being sent, weighted by time.
+    pub queue_mean_pkts: f64,
+    /// Smallest number of packets that the queue did not exceed for 99 % of the time.
+    pub queue_p99_pkts: u64,
+    /// Largest number of packets that the queue held.
+    pub queue_max_pkts: u64,
+    /// Packets that arrived.
+    pub arrived: u64,
+    /// Packets whose transmission ended.
+    pub packets: u64,
+    /// Their IP bytes.
+    pub bytes: u64,
+    /// Packets dropped by the queue: full, RED or CoDel.
+    pub drops: u64,
+    /// Packets lost at random.
+    pub random_losses: u64,
+    /// Packets of which a second copy reached the far end.
+    pub duplicates: u64,
+    /// Packets taken out of their order on purpose.
+    pub reordered: u64,
+}
+
+/// Counts since the start of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) arrived: u64,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) wire_bytes: u64,
+    pub(crate) drops: u64,
+    pub(crate) random_losses: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) reordered: u64,
+}
+
+/// Collects a pipe's statistics in constant time a packet.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) counts: Counts,
+    /// The counts at the reset.
+    before: Counts,
+    reset_at: Time,
+    /// The queue's length is accounted for until here.
+    since: Time,
+    /// Nanoseconds spent at each length; lengths fall into buckets.
+    time_at: Vec<u64>,
+    /// Packet nanoseconds.
+    area: u128,
+    longest: usize,
+}
+
+impl Record {
+    pub(crate) fn new() -> Record {
+        Record {
+            counts: Counts::default(),
+            before: Counts::default(),
+            reset_at: Time::ZERO,
+            since: Time::ZERO,
+            time_at: vec![0; 64],
+            area: 0,
+            longest: 0,
+        }
+    }
+
+    /// The queue has held `packets` since the last call.
+    #[inline]
+    pub(crate) fn held(&mut self, packets: usize, until: Time) {
+        let nanos = (until - self.since).as_nanos();
+        let bucket = bucket(packets);
+        if bucket >= self.time_at.len() {
+            self.grow(bucket);
+        }
+        self.time_at[bucket] += nanos;
+        self.area += packets as u128 * u128::from(nanos);
+        self.since = until;
+        self.longest = self.longest.max(packets);
+    }
+
+    /// One of `packets` has left.
+    #[inline]
+    pub(crate) fn left(&mut self, packets: usize, departure: Time, size: u32) {
+        self.held(packets, departure);
+        self.counts.packets += 1;
+        self.counts.bytes += u64::from(size);
+    }
+
+    #[cold]
+    fn grow(&mut self, bucket: usize) {
+        self.time_at.resize((bucket + 1).next_power_of_two(), 0);
+    }
+
+    /// Forgets what was before `now`, at which the queue holds `packets`. Counts go on.
+    pub(crate) fn reset(&mut self, packets: usize, now: Time) {
+        self.held(packets, now);
+        self.before = self.counts;
+        self.reset_at = now;
+        self.time_at.fill(0);
+        self.area = 0;
+        self.longest = packets;
+    }
+
+    /// All but the utilization of a traced bandwidth. The queue holds `packets` at `end`.
+    pub(crate) fn statistics(&mut self, packets: usize, end: Time) -> PipeStatistics {
+        self.held(packets, end);
+        let length = end - self.reset_at;
+        let nanos = length.as_nanos();
+        let share = |part: f64| if nanos == 0 { 0.0 } else { part / nanos as f64 };
+        let (now, before) = (self.counts, self.before);
+        PipeStatistics {
+            length,
+            utilization: share(nanos.saturating_sub(self.time_at[0]) as f64),
+            queue_mean_pkts: share(self.area as f64),
+            queue_p99_pkts: self.percentile_99(nanos),
+            queue_max_pkts: self.longest as u64,
+            arrived: now.arrived - before.arrived,
+            packets: now.packets - before.packets,
+            bytes: now.bytes - before.bytes,
+            drops: now.drops - before.drops,
+            random_losses: now.random_losses - before.random_losses,
+            duplicates: now.duplicates - before.duplicates,
+            reordered: now.reordered - before.reordered,
+        }
+    }
+
+    fn percentile_99(&self, nanos: u64) -> u64 {
+        let wanted = (u128::from(nanos) * 99).div_ceil(100);
+        let mut sum = 0;
+        for (bucket, &time) in self.time_at.iter().enumerate() {
+            sum += u128::from(time);
+            if sum >= wanted {
+                return smallest_in(bucket);
+            }
+        }
+        0
+    }
+}
+
+/// Lengths below this have a bucket each; above, 256 buckets share each doubling.
+const EXACT: u64 = 4096;
+
+#[inline]
+fn bucket(packets: usize) -> usize {
+    if (packets as u64) < EXACT {
+        packets
+    } else {
+        shared_bucket(packets as u64)
+    }
+}
+
+#[cold]
+fn shared_bucket(packets: u64) -> usize {
+    let doublings = packets.ilog2() - EXACT.ilog2();
+    let fraction = (packets >> (packets.ilog2() - 8)) & 255;
+    (EXACT + 256 * u64::from(doublings) + fraction) as usize
+}
+
+fn smallest_in(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    if bucket < EXACT {
+        return bucket;
+    }
+    let (doublings, fraction) = ((bucket - EXACT) / 256, (bucket - EXACT) % 256);
+    (256 + fraction) << (doublings + 4)
+}

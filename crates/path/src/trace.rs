@@ -1,0 +1,215 @@
+//! Values that change over time as recorded: steps and packet opportunities.
+
+use crate::units::{Duration, Time};
+
+/// Bytes that one delivery opportunity carries, as in mahimahi's traces.
+pub const OPPORTUNITY_BYTES: u64 = 1500;
+
+/// What is wrong with a trace, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {reason}")]
+pub struct TraceError {
+    /// Line of the text, counted from 1; the last line if the trace as a whole is wrong.
+    pub line: usize,
+    /// What is wrong there and what would be right.
+    pub reason: String,
+}
+
+impl TraceError {
+    pub(crate) fn new(line: usize, reason: impl Into<String>) -> TraceError {
+        let reason = reason.into();
+        TraceError { line, reason }
+    }
+}
+
+/// A value that holds from one moment of the trace to the next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Steps<V> {
+    /// Nanoseconds since the start of the trace; the first is 0, and they increase.
+    starts: Vec<u64>,
+    values: Vec<V>,
+    /// The trace begins anew after this many nanoseconds; 0: the last value holds for ever.
+    period: u64,
+}
+
+impl<V: Copy> Steps<V> {
+    /// Steps from (start, value), moved so that the first starts at 0. Of several values at the same
+    /// time the last counts. The last value holds for ever.
+    ///
+    /// # Errors
+    /// If there is no value, or a time goes back; the line is the position in the list.
+    pub fn new(points: impl IntoIterator<Item = (Time, V)>) -> Result<Steps<V>, TraceError> {
+        let mut starts: Vec<u64> = Vec::new();
+        let mut values = Vec::new();
+        let mut origin = 0;
+        for (position, (start, value)) in points.into_iter().enumerate() {
+            if position == 0 {
+                origin = start.as_nanos();
+            }
+            let last = starts.last().copied().unwrap_or(0);
+            match start.as_nanos().checked_sub(origin) {
+                Some(start) if start > last || starts.is_empty() => {
+                    starts.push(start);
+                    values.push(value);
+                }
+                Some(start) if start == last => *values.last_mut().expect("not empty") = value,
+                _ => {
+                    let reason = "the time goes back; times must not decrease";
+                    return Err(TraceError::new(position + 1, reason));
+                }
+            }
+        }
+        if values.is_empty() {
+            return Err(TraceError::new(
+                1,
+                "the trace has no values; it needs at least one",
+            ));
+        }
+        Ok(Steps {
+            starts,
+            values,
+            period: 0,
+        })
+    }
+
+    /// The same steps over and over. The last value holds as long as the one before it did; a trace
+    /// of one value is constant anyway.
+    pub fn repeated(mut self) -> Steps<V> {
+        if let [.., before, last] = self.starts[..] {
+            self.period = last + (last - before);
+        }
+        self
+    }
+
+    /// Steps that repeat after `period` from their start.
+    ///
+    /// # Errors
+    /// If the period ends before the last value starts.
+    pub fn repeated_every(mut self, period: Duration) -> Result<Steps<V>, TraceError> {
+        let last = *self.starts.last().expect("never empty");
+        if period.as_nanos() <= last {
+            let (last, lines) = (Duration::from_nanos(last), self.starts.len());
+            let reason = format!("the period of {period} ends before the last value, at {last}");
+            return Err(TraceError::new(lines, reason));
+        }
+        self.period = period.as_nanos();
+        Ok(self)
+    }
+
+    /// The value at a time since the start of the trace.
+    pub fn at(&self, time: Time) -> V {
+        let mut nanos = time.as_nanos();
+        if self.period > 0 {
+            nanos %= self.period;
+        }
+        self.values[self.starts.partition_point(|&start| start <= nanos) - 1]
+    }
+
+    /// All values, in order of time.
+    pub fn values(&self) -> &[V] {
+        &self.values
+    }
+
+    /// The time after which the trace repeats, if it does.
+    pub fn period(&self) -> Option<Duration> {
+        (self.period > 0).then_some(Duration::from_nanos(self.period))
+    }
+}
+
+/// Where in the steps time has come to; goes forward in amortised constant time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cursor {
+    index: usize,
+    /// Nanoseconds at which the current repetition started.
+    base: u64,
+}
+
+impl Cursor {
+    /// The value at `now` and the time at which it ends (`u64::MAX`: never). `now` must not decrease
+    /// from call to call.
+    #[inline]
+    pub(crate) fn seek<V: Copy>(&mut self, steps: &Steps<V>, now: u64) -> (V, u64) {
+        if steps.period > 0 && now - self.base >= steps.period {
+            self.base += (now - self.base) / steps.period * steps.period;
+            self.index = 0;
+        }
+        let since = now - self.base;
+        while steps
+            .starts
+            .get(self.index + 1)
+            .is_some_and(|&start| start <= since)
+        {
+            self.index += 1;
+        }
+        let end = match steps.starts.get(self.index + 1) {
+            Some(&start) => self.base.saturating_add(start),
+            None if steps.period > 0 => self.base.saturating_add(steps.period),
+            None => u64::MAX,
+        };
+        (steps.values[self.index], end)
+    }
+}
+
+/// Moments at which a link may deliver so many bytes, over and over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opportunities {
+    /// (nanoseconds since the start of the trace, bytes), times increasing, bytes above 0.
+    pub(crate) list: Vec<(u64, u64)>,
+    /// The trace begins anew after this many nanoseconds; not 0.
+    pub(crate) period: u64,
+    /// Bytes of all opportunities.
+    pub(crate) bytes: u64,
+}
+
+impl Opportunities {
+    /// Opportunities from (time, packets of 1500 bytes). As in mahimahi, times count from the start
+    /// of the run and the trace repeats after its last time.
+    ///
+    /// # Errors
+    /// If there is no opportunity, a time goes back or the last time is 0; the line is the position
+    /// in the list.
+    pub fn new(points: impl IntoIterator<Item = (Time, u32)>) -> Result<Opportunities, TraceError> {
+        let mut list: Vec<(u64, u64)> = Vec::new();
+        let (mut period, mut total, mut count) = (0, 0, 0);
+        for (position, (time, packets)) in points.into_iter().enumerate() {
+            let (nanos, bytes) = (time.as_nanos(), u64::from(packets) * OPPORTUNITY_BYTES);
+            count = position + 1;
+            if nanos < period {
+                return Err(TraceError::new(
+                    count,
+                    "the time goes back; times must not decrease",
+                ));
+            }
+            period = nanos;
+            total += bytes;
+            match list.last_mut() {
+                _ if bytes == 0 => {}
+                Some(last) if last.0 == nanos => last.1 += bytes,
+                _ => list.push((nanos, bytes)),
+            }
+        }
+        if list.is_empty() {
+            let reason = "the trace has no opportunity; it needs at least one";
+            return Err(TraceError::new(count.max(1), reason));
+        }
+        if period == 0 {
+            let reason = "the trace ends at time 0; its last time is its length and must be later";
+            return Err(TraceError::new(count, reason));
+        }
+        Ok(Opportunities {
+            list,
+            period,
+            bytes: total,
+        })
+    }
+
+    /// The time after which the trace repeats.
+    pub fn period(&self) -> Duration {
+        Duration::from_nanos(self.period)
+    }
+
+    /// Mean bandwidth over the period, bits per second.
+    pub fn mean_bps(&self) -> f64 {
+        self.bytes as f64 * 8e9 / self.period as f64
+    }
+}
