@@ -1,6 +1,11 @@
 //! Values that change over time as recorded: steps and packet opportunities.
 
+mod text;
+
+pub use text::{Traced, parse_opportunities, parse_steps};
+
 use crate::units::{Duration, Time};
+use text::GOES_BACK;
 
 /// Bytes that one delivery opportunity carries, as in mahimahi's traces.
 pub const OPPORTUNITY_BYTES: u64 = 1500;
@@ -54,8 +59,7 @@ impl<V: Copy> Steps<V> {
                 }
                 Some(start) if start == last => *values.last_mut().expect("not empty") = value,
                 _ => {
-                    let reason = "the time goes back; times must not decrease";
-                    return Err(TraceError::new(position + 1, reason));
+                    return Err(TraceError::new(position + 1, GOES_BACK));
                 }
             }
         }
@@ -129,11 +133,11 @@ impl Cursor {
     /// from call to call.
     #[inline]
     pub(crate) fn seek<V: Copy>(&mut self, steps: &Steps<V>, now: u64) -> (V, u64) {
-        if steps.period > 0 && now - self.base >= steps.period {
+        if steps.period > 0 && now.saturating_sub(self.base) >= steps.period {
             self.base += (now - self.base) / steps.period * steps.period;
             self.index = 0;
         }
-        let since = now - self.base;
+        let since = now.saturating_sub(self.base);
         while steps
             .starts
             .get(self.index + 1)
@@ -211,5 +215,63 @@ impl Opportunities {
     /// Mean bandwidth over the period, bits per second.
     pub fn mean_bps(&self) -> f64 {
         self.bytes as f64 * 8e9 / self.period as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps() -> Steps<u32> {
+        let secs = Time::from_secs;
+        Steps::new([(secs(10), 1), (secs(11), 2), (secs(13), 3)]).unwrap()
+    }
+
+    #[test]
+    fn the_last_value_holds_for_ever() {
+        assert_eq!(steps().at(Time::from_secs(1_000)), 3);
+        assert_eq!(steps().period(), None);
+    }
+
+    #[test]
+    fn repeated_steps_let_the_last_value_hold_as_long_as_the_one_before() {
+        let steps = steps().repeated();
+        assert_eq!(steps.period(), Some(Duration::from_secs(5)));
+        let values = [0, 1, 2, 3, 4, 5, 6, 9, 10].map(|second| steps.at(Time::from_secs(second)));
+        assert_eq!(values, [1, 2, 2, 3, 3, 1, 2, 3, 1]);
+    }
+
+    #[test]
+    fn a_period_must_contain_the_trace() {
+        assert_eq!(
+            steps()
+                .repeated_every(Duration::from_secs(3))
+                .unwrap_err()
+                .to_string(),
+            "line 3: the period of 3s ends before the last value, at 3s"
+        );
+        let steps = steps().repeated_every(Duration::from_secs(4)).unwrap();
+        assert_eq!(steps.at(Time::from_secs(4)), 1);
+    }
+
+    #[test]
+    fn of_two_values_at_the_same_time_the_second_counts() {
+        let steps = Steps::new([(Time::ZERO, 1), (Time::ZERO, 2)]).unwrap();
+        assert_eq!(steps.values(), [2]);
+    }
+
+    #[test]
+    fn a_cursor_agrees_with_looking_up_each_time() {
+        for steps in [steps(), steps().repeated()] {
+            let mut cursor = Cursor::default();
+            for millis in (0..60_000).step_by(250) {
+                let now = Time::from_millis(millis);
+                let (value, end) = cursor.seek(&steps, now.as_nanos());
+                assert_eq!(value, steps.at(now), "at {now}");
+                assert!(end > now.as_nanos());
+                let just_before = Time::from_nanos(end - 1);
+                assert_eq!(value, steps.at(just_before), "before {end}");
+            }
+        }
     }
 }
