@@ -121,7 +121,27 @@ static inline bool tcp_is_cwnd_limited(const struct sock *sk)
 	return false;
 }
 
-/* a - b before the wrap of 32-bit sequence numbers. */
+/* Number of the highest bit set, counted from 1; 0: none. clang 14 has no such builtin for eBPF. */
+static inline u32 fls64(u64 x)
+{
+	u32 n = 0;
+
+	for (u32 step = 32; step; step >>= 1) {
+		if (x >> step) {
+			x >>= step;
+			n += step;
+		}
+	}
+	return n + (x != 0);
+}
+
+/* Packets sent that have neither arrived nor been lost, as far as is known. */
+static inline u32 tcp_packets_in_flight(const struct tcp_sock *tp)
+{
+	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
+}
+
+/* Is a before b? For sequence numbers and clocks of 32 bits, which wrap. */
 static inline bool before(u32 a, u32 b)
 {
 	return (s32)(a - b) < 0;

@@ -18,7 +18,7 @@ struct sock {
 	CC_READ_ONLY u64 now_ns;
 	CC_READ_ONLY u32 jiffies;
 	CC_READ_ONLY u32 parameters[CC_PARAMETERS_MAX];
-	CC_READ_ONLY u32 reserved;
+	CC_READ_ONLY u32 sk_gso_max_size; /* bytes in the largest burst handed down at once */
 };
 
 struct inet_connection_sock {

@@ -43,6 +43,8 @@ pub const PACING_NONE: u32 = 0;
 pub const PACING_NEEDED: u32 = 1;
 /// `sk_pacing_status`: the `fq` queueing discipline paces.
 pub const PACING_FQ: u32 = 2;
+/// `sk_gso_max_size` of an IPv4 connection over Ethernet: 65,536 without room for the headers.
+pub const GSO_MAX_SIZE: u32 = 65_536 - 321;
 /// Most parameters a control can have.
 pub const PARAMETERS_MAX: usize = 8;
 /// Words of 8 bytes of state a control has for each connection.
@@ -66,8 +68,8 @@ pub struct TcpSock {
     pub jiffies: u32,
     /// The control's parameters; [`Control::init`](super::Control::init) fills them.
     pub parameters: [u32; PARAMETERS_MAX],
-    /// Keeps the C layout; 0.
-    pub reserved: u32,
+    /// Bytes in the largest burst that is handed to the network at once.
+    pub sk_gso_max_size: u32,
 
     /// One of [`ca_state`].
     pub icsk_ca_state: u8,
@@ -158,7 +160,7 @@ impl Default for TcpSock {
             now_ns: 0,
             jiffies: 0,
             parameters: [0; PARAMETERS_MAX],
-            reserved: 0,
+            sk_gso_max_size: GSO_MAX_SIZE,
             icsk_ca_state: ca_state::OPEN,
             icsk_retransmits: 0,
             icsk_ca_priv: [0; CA_PRIV_WORDS],
