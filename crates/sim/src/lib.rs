@@ -3,12 +3,21 @@
 
 pub mod outcome;
 pub mod scenario;
+pub mod tcp;
+
+pub mod packet;
+
+mod agenda;
+mod application;
+mod engine;
+mod meter;
+mod network;
+mod random;
 
 use outcome::{Observer, Outcome};
 use scenario::Scenario;
 
-/// Runs a scenario to its end.
+/// Runs a scenario to its end, or until the observer's `progress` says false.
 pub fn run(scenario: &Scenario, observer: &mut dyn Observer) -> Outcome {
-    let _ = (scenario, observer);
-    unreachable!("under construction")
+    engine::Engine::new(scenario).run(observer)
 }

@@ -1,0 +1,492 @@
+//! The event loop: takes what is due next off the agenda and lets pipes, connections and
+//! applications act on it.
+
+use fairwind_path::units::{Duration, Time};
+
+use crate::agenda::{Source, NEVER};
+use crate::application::{Driver, Step};
+use crate::meter::Meter;
+use crate::network::Network;
+use crate::outcome::{FlowOutcome, Observer, Outcome};
+use crate::packet::{Kind, Packet, SackPool};
+use crate::random::seed_for;
+use crate::scenario::{Application, FlowConfig, Sampling, Scenario};
+use crate::tcp::receiver::Receiver;
+use crate::tcp::sender::{Sender, Statistics};
+
+/// Sources of a connection: its sender's timers, its receiver's, its application.
+const SENDER: Source = 0;
+const RECEIVER: Source = 1;
+const APPLICATION: Source = 2;
+const SOURCES_PER_CONNECTION: Source = 3;
+/// Times at which the observer hears of progress.
+const PROGRESS_STEPS: u64 = 200;
+
+/// A connection of a flow with its two ends, or a stream of datagrams.
+#[derive(Debug)]
+struct Connection {
+    flow: u32,
+    /// Counts within the flow.
+    index: u32,
+    generation: u16,
+    driver: Driver,
+    ends: Option<(Sender, Receiver)>,
+    /// Bytes that complete what the application has written, if it will end.
+    expected: Option<u64>,
+    /// What the sender had counted when the warm-up ended.
+    before: Statistics,
+}
+
+/// What a flow adds up to over its connections.
+#[derive(Debug)]
+struct Totals {
+    meter: Meter,
+    outcome: FlowOutcome,
+    rtt_sum_us: u64,
+    rtt_samples: u64,
+    rtt_least_us: u32,
+    received: u64,
+}
+
+/// A run in progress.
+pub struct Engine<'a> {
+    scenario: &'a Scenario,
+    network: Network,
+    connections: Vec<Connection>,
+    totals: Vec<Totals>,
+    end: Time,
+    measuring_from: Time,
+    housekeeping: Source,
+    next_sample: Time,
+    next_progress: Time,
+    progress_step: Duration,
+    out: Vec<Packet>,
+    data_packets: u64,
+    events: u64,
+}
+
+impl<'a> Engine<'a> {
+    /// A run that has not begun.
+    pub fn new(scenario: &'a Scenario) -> Self {
+        let mut connections = Vec::new();
+        for (flow, config) in scenario.flows.iter().enumerate() {
+            for index in 0..connections_of(config) {
+                let seed = seed_for(scenario.seed, "application", connections.len());
+                connections.push(Connection {
+                    flow: flow as u32,
+                    index,
+                    generation: 0,
+                    driver: Driver::new(&config.application, seed),
+                    ends: None,
+                    expected: None,
+                    before: Statistics::default(),
+                });
+            }
+        }
+        let flows = connections.iter().map(|c| c.flow).collect();
+        let sources = SOURCES_PER_CONNECTION as usize * connections.len() + 1;
+        let network = Network::new(scenario, flows, sources);
+        let housekeeping =
+            network.sources() + SOURCES_PER_CONNECTION * connections.len() as Source;
+        let measuring_from = Time::ZERO + scenario.warmup;
+        let totals = scenario
+            .flows
+            .iter()
+            .map(|flow| Totals {
+                meter: Meter::new(flow.start.max(measuring_from)),
+                outcome: FlowOutcome::default(),
+                rtt_sum_us: 0,
+                rtt_samples: 0,
+                rtt_least_us: u32::MAX,
+                received: 0,
+            })
+            .collect();
+        Engine {
+            scenario,
+            network,
+            connections,
+            totals,
+            end: Time::ZERO + scenario.duration,
+            measuring_from,
+            housekeeping,
+            next_sample: match scenario.sampling {
+                Sampling::Off => NEVER,
+                Sampling::Every(_) | Sampling::EveryAck(_) => Time::ZERO,
+            },
+            next_progress: Time::ZERO,
+            progress_step: (scenario.duration / PROGRESS_STEPS).max(Duration::from_nanos(1)),
+            out: Vec::new(),
+            data_packets: 0,
+            events: 0,
+        }
+    }
+
+    /// Runs to the end, or until the observer has seen enough.
+    pub fn run(mut self, observer: &mut dyn Observer) -> Outcome {
+        for index in 0..self.connections.len() {
+            let start = self.flow(index).start;
+            let first = self.connections[index].driver.first(start);
+            self.network.agenda.arm(self.source(index, APPLICATION), first);
+        }
+        self.network.agenda.arm(self.housekeeping, Time::ZERO);
+        let own = self.network.sources();
+        while let Some((now, source)) = self.network.agenda.peek() {
+            if now > self.end {
+                break;
+            }
+            self.events += 1;
+            if source < own {
+                if let Some(packet) = self.network.on_event(now, source) {
+                    self.deliver(now, packet, observer);
+                }
+            } else if source == self.housekeeping {
+                if !self.keep_house(now, observer) {
+                    break;
+                }
+            } else {
+                self.network.agenda.rearm_first(NEVER);
+                self.on_connection_event(now, source - own);
+            }
+        }
+        self.finish()
+    }
+
+    fn flow(&self, connection: usize) -> &'a FlowConfig {
+        &self.scenario.flows[self.connections[connection].flow as usize]
+    }
+
+    fn source(&self, connection: usize, kind: Source) -> Source {
+        self.network.sources() + SOURCES_PER_CONNECTION * connection as Source + kind
+    }
+
+    /// A packet has come to the end of its route.
+    #[inline]
+    fn deliver(&mut self, now: Time, packet: Packet, observer: &mut dyn Observer) {
+        let index = packet.connection as usize;
+        let sack = self.network.sacks.take(packet.sack);
+        let connection = &mut self.connections[index];
+        if packet.kind == Kind::Datagram {
+            let totals = &mut self.totals[connection.flow as usize];
+            totals.received += 1;
+            totals.meter.add(now, u64::from(packet.len));
+            self.data_packets += 1;
+            return;
+        }
+        if packet.generation != connection.generation {
+            return;
+        }
+        let Some((sender, receiver)) = &mut connection.ends else {
+            return;
+        };
+        match packet.kind {
+            Kind::Syn => {
+                let reply = receiver.on_syn(now, &packet);
+                self.network.transmit(now, reply.packet);
+            }
+            Kind::Data => {
+                self.data_packets += 1;
+                let before = receiver.delivered();
+                let reply = receiver.receive(now, &packet);
+                let delivered = receiver.delivered();
+                let due = receiver.due();
+                if let Some(reply) = reply {
+                    let sack = self.network.sacks.put(reply.sack);
+                    self.network.transmit(now, Packet { sack, ..reply.packet });
+                }
+                if due != NEVER {
+                    self.network.agenda.arm(self.source(index, RECEIVER), due);
+                }
+                if delivered > before {
+                    let totals = &mut self.totals[self.connections[index].flow as usize];
+                    totals.meter.add(now, delivered - before);
+                    if self.connections[index].expected.is_some_and(|e| delivered >= e) {
+                        self.on_complete(now, index);
+                    }
+                }
+            }
+            Kind::SynAck | Kind::Ack => {
+                sender.receive(now, &packet, &sack, &mut self.out);
+                if matches!(self.scenario.sampling, Sampling::EveryAck(_)) {
+                    self.show_flow(now, index, observer);
+                }
+                self.flush(now, index);
+            }
+            Kind::Datagram => unreachable!("handled above"),
+        }
+    }
+
+    /// Sends what a sender has put out and sees to its timers.
+    #[inline]
+    fn flush(&mut self, now: Time, index: usize) {
+        for at in 0..self.out.len() {
+            let packet = self.out[at];
+            self.network.transmit(now, packet);
+        }
+        self.out.clear();
+        if let Some((sender, _)) = &self.connections[index].ends {
+            let due = sender.due();
+            if due != NEVER {
+                self.network.agenda.arm(self.source(index, SENDER), due);
+            }
+        }
+    }
+
+    /// A timer of a connection, or its application's time, may have come.
+    fn on_connection_event(&mut self, now: Time, source: Source) {
+        let index = (source / SOURCES_PER_CONNECTION) as usize;
+        match source % SOURCES_PER_CONNECTION {
+            SENDER => self.on_sender_timer(now, index),
+            RECEIVER => self.on_receiver_timer(now, index),
+            _ => self.on_application(now, index),
+        }
+    }
+
+    fn on_sender_timer(&mut self, now: Time, index: usize) {
+        let Some((sender, _)) = &mut self.connections[index].ends else {
+            return;
+        };
+        if sender.due() <= now {
+            sender.on_timer(now, &mut self.out);
+        }
+        self.flush(now, index);
+    }
+
+    fn on_receiver_timer(&mut self, now: Time, index: usize) {
+        let connection = &mut self.connections[index];
+        let template = packet_of(index, connection.generation);
+        let Some((_, receiver)) = &mut connection.ends else {
+            return;
+        };
+        let reply = if receiver.due() <= now {
+            receiver.on_timer(now, &template)
+        } else {
+            None
+        };
+        let due = receiver.due();
+        if let Some(reply) = reply {
+            let sack = self.network.sacks.put(reply.sack);
+            self.network.transmit(now, Packet { sack, ..reply.packet });
+        }
+        if due != NEVER {
+            self.network.agenda.arm(self.source(index, RECEIVER), due);
+        }
+    }
+
+    fn on_application(&mut self, now: Time, index: usize) {
+        let config = self.flow(index);
+        let connection = &mut self.connections[index];
+        let (step, again) = connection.driver.step(now, config.start);
+        match step {
+            Step::Open(bytes) => {
+                connection.generation = connection.generation.wrapping_add(1);
+                let mut sender = Sender::new(&config.tcp, index as u32, connection.generation);
+                sender.write(now, bytes, &mut self.out);
+                sender.open(now, &mut self.out);
+                connection.ends = Some((sender, Receiver::new(&config.tcp)));
+                connection.expected = bytes;
+                connection.before = Statistics::default();
+            }
+            Step::Resume => {
+                if let Some((sender, _)) = &mut connection.ends {
+                    sender.write(now, None, &mut self.out);
+                }
+            }
+            Step::Pause => {
+                if let Some((sender, _)) = &mut connection.ends {
+                    sender.stop_writing();
+                }
+            }
+            Step::Datagram(size) => {
+                let totals = &mut self.totals[connection.flow as usize];
+                totals.outcome.packets_sent += 1;
+                let packet = Packet {
+                    kind: Kind::Datagram,
+                    size: size as u16,
+                    len: size.saturating_sub(28),
+                    ..packet_of(index, 0)
+                };
+                self.network.transmit(now, packet);
+            }
+        }
+        if let Some(again) = again {
+            self.network
+                .agenda
+                .arm(self.source(index, APPLICATION), again);
+        }
+        self.flush(now, index);
+    }
+
+    /// All that a connection was to carry has arrived.
+    fn on_complete(&mut self, now: Time, index: usize) {
+        let start = self.flow(index).start;
+        let connection = &mut self.connections[index];
+        connection.expected = None;
+        let totals = &mut self.totals[connection.flow as usize];
+        totals.outcome.objects += 1;
+        match connection.driver.on_complete(now) {
+            None => totals.outcome.completion = Some(now - start),
+            Some(again) => {
+                if let Some((sender, _)) = connection.ends.take() {
+                    totals.add(&sender, connection.before);
+                }
+                self.network
+                    .agenda
+                    .arm(self.source(index, APPLICATION), again);
+            }
+        }
+    }
+
+    /// Ends the warm-up, samples, reports progress. False stops the run.
+    fn keep_house(&mut self, now: Time, observer: &mut dyn Observer) -> bool {
+        if now == self.measuring_from && now > Time::ZERO {
+            self.end_warmup(now);
+        }
+        if now >= self.next_sample {
+            self.sample(now, observer);
+        }
+        let mut go_on = true;
+        if now >= self.next_progress {
+            go_on = observer.progress(now);
+            self.next_progress = now + self.progress_step;
+        }
+        let mut next = self.next_sample.min(self.next_progress).min(self.end);
+        if now < self.measuring_from {
+            next = next.min(self.measuring_from);
+        }
+        self.network.barrier = next;
+        let over = now == self.end;
+        self.network
+            .agenda
+            .rearm_first(if over { NEVER } else { next });
+        go_on
+    }
+
+    fn end_warmup(&mut self, now: Time) {
+        self.network.reset_statistics(now);
+        for totals in &mut self.totals {
+            totals.rtt_sum_us = 0;
+            totals.rtt_samples = 0;
+            totals.outcome.retransmits = 0;
+            totals.outcome.timeouts = 0;
+        }
+        for connection in &mut self.connections {
+            if let Some((sender, _)) = &mut connection.ends {
+                connection.before = sender.statistics();
+                sender.rtt_mut().samples = 0;
+                sender.rtt_mut().sum_us = 0;
+            }
+        }
+    }
+
+    fn sample(&mut self, now: Time, observer: &mut dyn Observer) {
+        for (index, sample) in self.network.samples(now).enumerate() {
+            observer.pipe(index, now, &sample);
+        }
+        let interval = match self.scenario.sampling {
+            Sampling::Off => return,
+            Sampling::EveryAck(interval) => interval,
+            Sampling::Every(interval) => {
+                for index in 0..self.connections.len() {
+                    self.show_flow(now, index, observer);
+                }
+                interval
+            }
+        };
+        self.next_sample = now + interval.max(Duration::from_nanos(1));
+    }
+
+    fn show_flow(&self, now: Time, index: usize, observer: &mut dyn Observer) {
+        let connection = &self.connections[index];
+        if let Some((sender, receiver)) = &connection.ends {
+            let mut instruments = sender.instruments(now);
+            instruments.bytes_received = receiver.delivered();
+            instruments.receive_buffer_bytes = receiver.buffer_bytes();
+            observer.flow(
+                connection.flow as usize,
+                connection.index as usize,
+                now,
+                &instruments,
+            );
+        }
+    }
+
+    fn finish(mut self) -> Outcome {
+        for connection in &self.connections {
+            if let Some((sender, _)) = &connection.ends {
+                self.totals[connection.flow as usize].add(sender, connection.before);
+            }
+        }
+        let end = self.end;
+        let flows = self
+            .totals
+            .into_iter()
+            .zip(&self.scenario.flows)
+            .map(|(totals, config)| totals.finish(config, end))
+            .collect();
+        Outcome {
+            flows,
+            pipes: self.network.statistics(end),
+            data_packets: self.data_packets,
+            events: self.events,
+        }
+    }
+}
+
+impl Totals {
+    /// Adds what a connection has counted since `before`.
+    fn add(&mut self, sender: &Sender, before: Statistics) {
+        let counts = sender.statistics();
+        let rtt = sender.rtt();
+        self.outcome.retransmits += counts.retransmits - before.retransmits;
+        self.outcome.timeouts += counts.timeouts - before.timeouts;
+        self.outcome.packets_sent += counts.segments_sent;
+        self.rtt_sum_us += rtt.sum_us;
+        self.rtt_samples += rtt.samples;
+        self.rtt_least_us = self.rtt_least_us.min(rtt.least_us);
+    }
+
+    fn finish(self, config: &FlowConfig, end: Time) -> FlowOutcome {
+        let mut outcome = self.outcome;
+        let over = outcome
+            .completion
+            .map_or(end, |completion| config.start + completion);
+        let (bytes, bytes_per_second, active) = self.meter.finish(over);
+        outcome.bytes = bytes;
+        outcome.bytes_per_second = bytes_per_second;
+        outcome.active = active;
+        if let Application::ConstantRate { .. } = config.application {
+            outcome.packets_lost = outcome.packets_sent - self.received;
+        }
+        if self.rtt_least_us != u32::MAX {
+            outcome.rtt_min = Some(Duration::from_micros(u64::from(self.rtt_least_us)));
+        }
+        outcome.rtt_mean = self
+            .rtt_sum_us
+            .checked_div(self.rtt_samples)
+            .map(Duration::from_micros);
+        outcome
+    }
+}
+
+fn connections_of(flow: &FlowConfig) -> u32 {
+    match flow.application {
+        Application::Web { sessions, .. } => sessions,
+        _ => 1,
+    }
+}
+
+fn packet_of(connection: usize, generation: u16) -> Packet {
+    Packet {
+        seq: 0,
+        connection: connection as u32,
+        len: 0,
+        window: 0,
+        ts_val: 0,
+        ts_ecr: 0,
+        sack: SackPool::NONE,
+        size: 0,
+        generation,
+        hop: 0,
+        kind: Kind::Data,
+    }
+}

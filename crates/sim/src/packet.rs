@@ -1,0 +1,152 @@
+//! What travels through the pipes: 40 bytes a packet, selective acknowledgements beside it.
+
+use std::ops::Range;
+
+/// Bytes of IP and TCP header with the timestamp option: 20 + 20 + 12.
+pub const HEADER: u32 = 52;
+/// Bytes of a SYN or SYN-ACK with the options that Linux sends.
+pub const SYN_SIZE: u32 = 60;
+/// SACK blocks that fit beside the timestamp option (RFC 2018, section 3).
+pub const MAX_SACK_BLOCKS: usize = 3;
+
+/// The kinds of packet a flow sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Opens a connection.
+    Syn,
+    /// Answers a SYN.
+    SynAck,
+    /// Payload, towards the receiver.
+    Data,
+    /// A pure acknowledgement, towards the sender.
+    Ack,
+    /// Payload without a connection.
+    Datagram,
+}
+
+/// A packet on its way. Sequence numbers are byte offsets from the first byte of payload and do not
+/// wrap.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// Data: first byte of payload. ACK: next byte expected.
+    pub seq: u64,
+    /// The connection it belongs to.
+    pub connection: u32,
+    /// Bytes of payload.
+    pub len: u32,
+    /// ACK, SYN-ACK: the receiver's window in bytes.
+    pub window: u32,
+    /// Timestamp value (RFC 7323), milliseconds.
+    pub ts_val: u32,
+    /// Timestamp echo reply, milliseconds.
+    pub ts_ecr: u32,
+    /// ACK: handle of its SACK blocks, or [`SackPool::NONE`].
+    pub sack: u32,
+    /// IP bytes.
+    pub size: u16,
+    /// Connections are used again for web objects; packets of an earlier life are ignored.
+    pub generation: u16,
+    /// Hops of its route that lie behind it.
+    pub hop: u8,
+    /// What it is.
+    pub kind: Kind,
+}
+
+impl Packet {
+    /// Whether it travels the flow's forward route.
+    #[inline]
+    pub fn is_forward(&self) -> bool {
+        matches!(self.kind, Kind::Syn | Kind::Data | Kind::Datagram)
+    }
+
+    /// One past the last byte of payload.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.seq + u64::from(self.len)
+    }
+}
+
+/// The SACK blocks of one acknowledgement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SackBlocks {
+    blocks: [(u64, u64); MAX_SACK_BLOCKS],
+    len: u8,
+    /// The first block reports a duplicate (RFC 2883).
+    pub duplicate_first: bool,
+}
+
+impl SackBlocks {
+    /// Adds a block if there is room.
+    pub fn push(&mut self, block: Range<u64>) {
+        if usize::from(self.len) < MAX_SACK_BLOCKS {
+            self.blocks[usize::from(self.len)] = (block.start, block.end);
+            self.len += 1;
+        }
+    }
+
+    /// The blocks, a duplicate first.
+    pub fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.blocks[..usize::from(self.len)]
+            .iter()
+            .map(|&(start, end)| start..end)
+    }
+
+    /// No blocks.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of the option with its padding: 4 + 8 a block, nothing without blocks.
+    pub fn option_size(&self) -> u32 {
+        if self.is_empty() {
+            0
+        } else {
+            4 + 8 * u32::from(self.len)
+        }
+    }
+}
+
+/// Keeps the SACK blocks of acknowledgements on their way.
+#[derive(Debug, Default)]
+pub struct SackPool {
+    blocks: Vec<SackBlocks>,
+    free: Vec<u32>,
+}
+
+impl SackPool {
+    /// The handle of an acknowledgement without blocks.
+    pub const NONE: u32 = u32::MAX;
+
+    /// Stores blocks and returns their handle.
+    pub fn put(&mut self, blocks: SackBlocks) -> u32 {
+        if blocks.is_empty() {
+            return Self::NONE;
+        }
+        if let Some(handle) = self.free.pop() {
+            self.blocks[handle as usize] = blocks;
+            handle
+        } else {
+            self.blocks.push(blocks);
+            (self.blocks.len() - 1) as u32
+        }
+    }
+
+    /// Takes the blocks of a packet out.
+    #[inline]
+    pub fn take(&mut self, handle: u32) -> SackBlocks {
+        if handle == Self::NONE {
+            return SackBlocks::default();
+        }
+        self.free.push(handle);
+        self.blocks[handle as usize]
+    }
+
+    /// A second handle with the same blocks, for a packet that the path duplicates.
+    pub fn duplicate(&mut self, handle: u32) -> u32 {
+        if handle == Self::NONE {
+            return handle;
+        }
+        let blocks = self.blocks[handle as usize];
+        self.put(blocks)
+    }
+}

@@ -1,0 +1,54 @@
+//! A TCP connection: [`sender::Sender`] and [`receiver::Receiver`], each a state machine that is
+//! told the time and what arrives and says what to send and when to wake it.
+//!
+//! Data flows one way, so a connection has one of each. Behaviour and names follow Linux 6.x
+//! (`net/ipv4/tcp_input.c`, `tcp_output.c`, `tcp_recovery.c`, `tcp_rate.c`, `tcp_timer.c`); each
+//! file's head says where it departs from it. `Stack::Classic2005` follows Linux 2.4.
+//!
+//! Not here: FIN, ECN, urgent data, window probes (the application reads at once), path MTU
+//! discovery, TCP small queues (the path takes each packet at once, as a TUN device does), TSO
+//! (every segment is a packet).
+
+use fairwind_path::units::Time;
+
+use crate::packet::{Packet, SackBlocks};
+
+pub mod ack_policy;
+pub mod output;
+pub mod rack;
+pub mod rate;
+pub mod receive_window;
+pub mod receiver;
+pub mod recovery;
+pub mod retransmit_queue;
+pub mod rtt;
+pub mod scoreboard;
+pub mod sender;
+
+#[cfg(test)]
+mod tests;
+
+/// A packet from a receiver and its SACK blocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Reply {
+    /// The packet, without a handle to its blocks.
+    pub packet: Packet,
+    /// Its blocks.
+    pub sack: SackBlocks,
+}
+
+/// Hosts have been up for a second when a run starts, so that no time stamp is 0, which stands for
+/// none in many places, as it does in the kernel.
+const UPTIME_NS: u64 = 1_000_000_000;
+
+/// The host's clock in nanoseconds.
+#[inline]
+fn clock_ns(now: Time) -> u64 {
+    now.as_nanos() + UPTIME_NS
+}
+
+/// The clock of the timestamp option, milliseconds.
+#[inline]
+fn milliseconds(now: Time) -> u32 {
+    (clock_ns(now) / 1_000_000) as u32
+}

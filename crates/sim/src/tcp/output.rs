@@ -1,0 +1,363 @@
+//! What a sender sends: new data within the windows, retransmissions, tail loss probes (RFC 8985,
+//! section 7), paced if the control asks for it; and the validation of the window (RFC 7661's
+//! concern, `tcp_cwnd_validate`).
+//!
+//! | Linux 6.x | here |
+//! |---|---|
+//! | `tcp_write_xmit` sends bursts of up to 64 KiB | one segment a packet |
+//! | Nagle's algorithm holds small segments back | bulk senders set `TCP_NODELAY` |
+//! | `sk_pacing_rate` also sizes bursts | it only paces |
+
+use fairwind_cc::native::{ca_event, ca_state, PACING_NONE};
+
+use super::rack::TIMEOUT_MIN_US;
+use super::rate;
+use super::retransmit_queue::{Segment, EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED};
+use super::rtt::{jiffies_from_us, RTO_INITIAL, RTO_MIN_US};
+use super::sender::{Limit, Sender, Timer};
+use super::{clock_ns, milliseconds};
+use crate::packet::Packet;
+use fairwind_path::units::Time;
+
+/// Segments that leave before pacing begins (`sch_fq` and `tcp_update_skb_after_send`).
+const UNPACED_SEGMENTS: u64 = 10;
+
+impl Sender {
+    /// Whether the application has data that has not been sent once.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.snd_nxt < self.sendable_end()
+    }
+
+    fn sendable_end(&self) -> u64 {
+        self.write_seq.min(self.snd_una + self.send_buffer)
+    }
+
+    /// Sends new data as the windows allow (`tcp_write_xmit`); with `probe` one segment more than
+    /// the congestion window does.
+    #[inline]
+    pub(super) fn transmit_new(&mut self, out: &mut Vec<Packet>, probe: bool) {
+        let end = self.sendable_end();
+        let mut sent = 0;
+        let mut limit = Limit::Cwnd;
+        let mut quota = self.tp.snd_cwnd.saturating_sub(self.in_flight());
+        if probe {
+            quota = 1;
+        }
+        loop {
+            if self.snd_nxt >= end {
+                limit = Limit::Sender;
+                break;
+            }
+            if quota == 0 || self.is_held_by_pacing() {
+                break;
+            }
+            let len = (end - self.snd_nxt).min(u64::from(self.tp.mss_cache)) as u32;
+            if self.snd_nxt + u64::from(len) > self.window_end {
+                limit = Limit::Receiver;
+                break;
+            }
+            self.transmit_segment(len, out);
+            quota -= 1;
+            sent += 1;
+        }
+        if end == self.write_seq {
+            self.check_app_limited();
+        }
+        if self.tp.packets_out == 0 && limit == Limit::Cwnd {
+            limit = Limit::Sender;
+        }
+        self.set_limit(limit);
+        let cwnd_limited = self.in_flight() >= self.tp.snd_cwnd;
+        if sent > 0 || cwnd_limited {
+            self.validate_cwnd(cwnd_limited);
+        }
+        if sent > 0 {
+            if self.in_cwnd_reduction() {
+                self.tp.prr_out += sent;
+            }
+            if !probe {
+                self.schedule_loss_probe(false);
+            }
+        }
+    }
+
+    #[inline]
+    fn transmit_segment(&mut self, len: u32, out: &mut Vec<Packet>) {
+        if self.in_flight() == 0 {
+            self.control.cwnd_event(&mut self.tp, ca_event::TX_START);
+        }
+        let tx_us = self.departure_us();
+        let mut segment = Segment {
+            seq: self.snd_nxt,
+            tx_us,
+            len,
+            ..Segment::default()
+        };
+        rate::on_sent(&mut self.tp, &mut segment);
+        let was_empty = self.queue.is_empty();
+        if self.retransmit_hint == self.queue.end() {
+            self.retransmit_hint += 1;
+        }
+        self.queue.push(segment);
+        self.tp.packets_out += 1;
+        self.tp.lsndtime = self.tp.jiffies;
+        out.push(self.packet(self.snd_nxt, len));
+        self.snd_nxt += u64::from(len);
+        self.tp.snd_nxt = self.snd_nxt as u32;
+        self.statistics.segments_sent += 1;
+        self.pace(len);
+        if was_empty || self.timer == Timer::LossProbe {
+            self.rearm_rto();
+        }
+    }
+
+    /// Sends what is marked lost (`tcp_xmit_retransmit_queue`).
+    pub(super) fn transmit_lost_into(&mut self, out: &mut Vec<Packet>) {
+        let mut number = self.retransmit_hint.max(self.queue.first());
+        let mut head_sent = false;
+        while number < self.queue.end() {
+            if self.tp.retrans_out >= self.tp.lost_out || self.is_held_by_pacing() {
+                break;
+            }
+            if self.in_flight() >= self.tp.snd_cwnd {
+                break;
+            }
+            let segment = self.queue.get(number);
+            if !segment.is(LOST) || segment.is(SACKED | RETRANSMITTED) {
+                number += 1;
+                continue;
+            }
+            self.retransmit(number, out);
+            if self.in_cwnd_reduction() {
+                self.tp.prr_out += 1;
+            }
+            head_sent |= number == self.queue.first();
+            number += 1;
+        }
+        self.retransmit_hint = number;
+        if head_sent && self.timer != Timer::Reordering {
+            self.set_timer(Timer::Retransmit, self.rtt.rto);
+        }
+    }
+
+    /// Sends a segment again and counts it (`tcp_retransmit_skb`).
+    fn retransmit(&mut self, number: u64, out: &mut Vec<Packet>) {
+        self.resend(number, out);
+        let segment = self.queue.get_mut(number);
+        segment.flags |= RETRANSMITTED;
+        self.tp.retrans_out += 1;
+        if self.retrans_stamp.is_none() {
+            self.retrans_stamp = Some(milliseconds(self.now));
+        }
+        self.undo_retrans = self.undo_retrans.max(0) + 1;
+    }
+
+    /// `__tcp_retransmit_skb`.
+    fn resend(&mut self, number: u64, out: &mut Vec<Packet>) {
+        let tx_us = self.departure_us();
+        let segment = self.queue.get_mut(number);
+        segment.tx_us = tx_us;
+        segment.flags |= EVER_RETRANSMITTED;
+        rate::on_sent(&mut self.tp, segment);
+        let (seq, len) = (segment.seq, segment.len);
+        self.rack.on_resent(number, tx_us);
+        out.push(self.packet(seq, len));
+        self.statistics.segments_sent += 1;
+        self.statistics.retransmits += 1;
+        self.pace(len);
+    }
+
+    /// `tcp_retransmit_timer`.
+    pub(super) fn on_retransmission_timeout(&mut self, out: &mut Vec<Packet>) {
+        if self.queue.is_empty() {
+            return;
+        }
+        self.statistics.timeouts += 1;
+        self.enter_loss();
+        self.tp.icsk_retransmits = self.tp.icsk_retransmits.saturating_add(1);
+        let head = self.queue.first();
+        if !self.queue.get(head).is(RETRANSMITTED | SACKED) {
+            self.retransmit(head, out);
+        }
+        self.rtt.back_off();
+        self.set_timer(Timer::Retransmit, self.rtt.rto);
+    }
+
+    /// The reordering timer, with the packets it releases.
+    pub(super) fn on_reordering_timeout_into(&mut self, out: &mut Vec<Packet>) {
+        self.on_reordering_timeout();
+        if self.tp.lost_out > self.tp.retrans_out {
+            self.transmit_lost_into(out);
+        }
+        self.transmit_new(out, false);
+    }
+
+    /// `tcp_rearm_rto`.
+    pub(super) fn rearm_rto(&mut self) {
+        if self.queue.is_empty() {
+            self.clear_timer();
+            return;
+        }
+        let after = if matches!(self.timer, Timer::Reordering | Timer::LossProbe) {
+            jiffies_from_us(self.rto_left_us().max(1) as u64)
+        } else {
+            self.rtt.rto
+        };
+        self.set_timer(Timer::Retransmit, after);
+    }
+
+    /// Time until the oldest segment times out, microseconds; not positive if it is overdue.
+    fn rto_left_us(&self) -> i64 {
+        let head = self.queue.head().map_or(0, |head| head.tx_us);
+        (head + self.rtt.rto.as_micros()) as i64 - self.tp.tcp_mstamp as i64
+    }
+
+    /// Sets the tail loss probe's timer where one may be sent (`tcp_schedule_loss_probe`).
+    /// `advancing` says that the retransmission timer starts anew.
+    #[inline]
+    pub(super) fn schedule_loss_probe(&mut self, advancing: bool) -> bool {
+        let state = self.tp.icsk_ca_state;
+        if !self.linux
+            || self.queue.is_empty()
+            || !(state == ca_state::OPEN || state == ca_state::CWR)
+        {
+            return false;
+        }
+        let mut timeout = if self.tp.srtt_us == 0 {
+            RTO_INITIAL
+        } else {
+            // Twice the smoothed round-trip time, and room for a delayed acknowledgement.
+            let slack_us = if self.tp.packets_out == 1 {
+                u64::from(RTO_MIN_US)
+            } else {
+                TIMEOUT_MIN_US
+            };
+            jiffies_from_us(u64::from(self.tp.srtt_us >> 2) + slack_us)
+        };
+        let left_us = if advancing {
+            self.rtt.rto.as_micros() as i64
+        } else {
+            self.rto_left_us()
+        };
+        if left_us > 0 {
+            timeout = timeout.min(jiffies_from_us(left_us as u64));
+        }
+        self.set_timer(Timer::LossProbe, timeout);
+        true
+    }
+
+    /// `tcp_send_loss_probe`.
+    pub(super) fn send_loss_probe(&mut self, out: &mut Vec<Packet>) {
+        self.timer = Timer::LossProbe;
+        if self.tlp_high_seq.is_none() && self.probe(out) {
+            self.tlp_high_seq = Some(self.snd_nxt);
+            self.timer = Timer::Idle;
+        }
+        self.rearm_rto();
+    }
+
+    fn probe(&mut self, out: &mut Vec<Packet>) -> bool {
+        self.tlp_retransmitted = false;
+        if self.has_unsent() {
+            let before = self.tp.packets_out;
+            self.transmit_new(out, true);
+            if self.tp.packets_out > before {
+                return true;
+            }
+        }
+        if self.queue.is_empty() {
+            return false;
+        }
+        self.resend(self.queue.end() - 1, out);
+        self.tlp_retransmitted = true;
+        true
+    }
+
+    /// `tcp_cwnd_validate`.
+    #[inline]
+    fn validate_cwnd(&mut self, cwnd_limited: bool) {
+        let tp = &mut self.tp;
+        let usage_over = tp.snd_una.wrapping_sub(tp.cwnd_usage_seq) as i32 >= 0;
+        if usage_over
+            || cwnd_limited
+            || (tp.is_cwnd_limited == 0 && tp.packets_out > tp.max_packets_out)
+        {
+            tp.is_cwnd_limited = u32::from(cwnd_limited);
+            tp.max_packets_out = tp.packets_out;
+            tp.cwnd_usage_seq = tp.snd_nxt;
+        }
+        let slow_start = tp.snd_cwnd < tp.snd_ssthresh;
+        let fully_used =
+            tp.is_cwnd_limited != 0 || (slow_start && tp.snd_cwnd < 2 * tp.max_packets_out);
+        if fully_used {
+            tp.snd_cwnd_used = 0;
+            tp.snd_cwnd_stamp = tp.jiffies;
+            return;
+        }
+        tp.snd_cwnd_used = tp.snd_cwnd_used.max(tp.packets_out);
+        let rto_ms = (self.rtt.rto.as_nanos() / 1_000_000) as u32;
+        if self.tp.jiffies.wrapping_sub(self.tp.snd_cwnd_stamp) >= rto_ms
+            && !self.control.has_cong_control()
+        {
+            self.shrink_unused_cwnd();
+        }
+    }
+
+    /// `tcp_cwnd_application_limited`.
+    fn shrink_unused_cwnd(&mut self) {
+        if self.tp.icsk_ca_state == ca_state::OPEN && self.write_seq == self.sendable_end() {
+            let used = self.tp.snd_cwnd_used.max(self.initial_cwnd());
+            if used < self.tp.snd_cwnd {
+                self.tp.snd_ssthresh = self.current_ssthresh();
+                self.tp.snd_cwnd = (self.tp.snd_cwnd + used) >> 1;
+            }
+            self.tp.snd_cwnd_used = 0;
+        }
+        self.tp.snd_cwnd_stamp = self.tp.jiffies;
+    }
+
+    /// `tcp_rate_check_app_limited`.
+    #[inline]
+    fn check_app_limited(&mut self) {
+        if self.write_seq - self.snd_nxt < u64::from(self.tp.mss_cache)
+            && self.in_flight() < self.tp.snd_cwnd
+            && self.tp.lost_out <= self.tp.retrans_out
+        {
+            self.tp.app_limited = self.tp.delivered.wrapping_add(self.in_flight()).max(1);
+        }
+    }
+
+    fn is_paced(&self) -> bool {
+        self.pacing || self.tp.sk_pacing_status != PACING_NONE
+    }
+
+    /// Whether the pacer holds the next segment; sets its timer if so (`tcp_pacing_check`).
+    #[inline]
+    fn is_held_by_pacing(&mut self) -> bool {
+        if !self.is_paced() || self.pacing_ns <= self.tp.now_ns {
+            return false;
+        }
+        let wait_ns = self.pacing_ns - clock_ns(Time::ZERO);
+        self.pacing_due = Time::from_nanos(wait_ns);
+        true
+    }
+
+    fn departure_us(&mut self) -> u64 {
+        self.pacing_ns = self.pacing_ns.max(self.tp.now_ns);
+        self.pacing_ns / 1000
+    }
+
+    /// Spaces the next segment from this one (`tcp_update_skb_after_send`).
+    #[inline]
+    fn pace(&mut self, len: u32) {
+        let rate = self.tp.sk_pacing_rate;
+        if !self.is_paced()
+            || rate == u64::MAX
+            || rate == 0
+            || self.statistics.segments_sent <= UNPACED_SEGMENTS
+        {
+            return;
+        }
+        self.pacing_ns += u64::from(len) * 1_000_000_000 / rate;
+    }
+}

@@ -1,0 +1,248 @@
+//! Loss detection by time: RACK (RFC 8985, `tcp_recovery.c`).
+//!
+//! | Linux 6.x | here |
+//! |---|---|
+//! | a list of segments in order of their latest transmission | first transmissions are in the order of the queue, later ones in a queue of their own |
+
+use std::collections::VecDeque;
+
+use fairwind_path::units::Duration;
+
+use super::retransmit_queue::{
+    RetransmitQueue, Segment, EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED,
+};
+use super::sender::{Sender, Timer};
+use fairwind_cc::native::ca_state;
+
+/// `TCP_TIMEOUT_MIN_US`: added to timers that are shorter than a jiffy or two.
+pub const TIMEOUT_MIN_US: u64 = 2_000;
+/// `TCP_RACK_RECOVERY_THRESH`: recoveries for which a widened reordering window is kept.
+pub const RECOVERY_THRESHOLD: u8 = 16;
+
+/// Whether one segment was sent after another: later, or at the same time and further on.
+#[inline]
+pub fn sent_after(tx_us: u64, end: u64, than_tx_us: u64, than_end: u64) -> bool {
+    tx_us > than_tx_us || (tx_us == than_tx_us && end > than_end)
+}
+
+/// What RACK knows.
+#[derive(Debug)]
+pub struct Rack {
+    /// When the most recently sent segment that was delivered had been sent, microseconds.
+    pub mstamp: u64,
+    /// One past its last byte.
+    pub end: u64,
+    /// Its round-trip time, microseconds.
+    pub rtt_us: u32,
+    /// It has changed since losses were last looked for.
+    pub advanced: bool,
+    /// A duplicate was reported since the reordering window was last adapted.
+    pub duplicate_seen: bool,
+    /// The reordering window in quarters of the least round-trip time.
+    pub window_steps: u8,
+    /// Recoveries left until the window shrinks again.
+    pub window_persist: u8,
+    /// `delivered` when the window was last adapted.
+    pub last_delivered: u32,
+    /// Every first transmission before this number is delivered, lost or sent again.
+    pub scan: u64,
+    /// Numbers of segments sent again, and when, in the order of sending.
+    resent: VecDeque<(u64, u64)>,
+}
+
+impl Rack {
+    /// Before the first delivery.
+    pub fn new() -> Self {
+        Rack {
+            mstamp: 0,
+            end: 0,
+            rtt_us: 0,
+            advanced: false,
+            duplicate_seen: false,
+            window_steps: 1,
+            window_persist: 0,
+            last_delivered: 0,
+            scan: 0,
+            resent: VecDeque::new(),
+        }
+    }
+
+    /// A segment was delivered at `now_us` (`tcp_rack_advance`).
+    #[inline]
+    pub fn advance(&mut self, segment: &Segment, now_us: u64, min_rtt_us: u32) {
+        let rtt_us = (now_us - segment.tx_us) as u32;
+        if rtt_us < min_rtt_us && segment.is(RETRANSMITTED | EVER_RETRANSMITTED) {
+            // Faster than possible: the acknowledgement is for the original.
+            return;
+        }
+        self.advanced = true;
+        self.rtt_us = rtt_us;
+        if sent_after(segment.tx_us, segment.end(), self.mstamp, self.end) {
+            self.mstamp = segment.tx_us;
+            self.end = segment.end();
+        }
+    }
+
+    /// A segment was sent again.
+    pub fn on_resent(&mut self, number: u64, tx_us: u64) {
+        self.resent.push_back((number, tx_us));
+    }
+
+    /// Looks at every segment anew, as losses were unmarked.
+    pub fn rescan(&mut self, queue: &RetransmitQueue) {
+        self.scan = queue.first();
+    }
+
+    /// Adapts the reordering window to duplicates (`tcp_rack_update_reo_wnd`).
+    #[inline]
+    pub fn update_window(&mut self, prior_delivered: u32, delivered: u32) {
+        if prior_delivered == 0 {
+            return;
+        }
+        if (prior_delivered.wrapping_sub(self.last_delivered) as i32) < 0 {
+            self.duplicate_seen = false;
+        }
+        if self.duplicate_seen {
+            self.window_steps = self.window_steps.saturating_add(1);
+            self.duplicate_seen = false;
+            self.last_delivered = delivered;
+            self.window_persist = RECOVERY_THRESHOLD;
+        } else if self.window_persist == 0 {
+            self.window_steps = 1;
+        }
+    }
+}
+
+impl Default for Rack {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sender {
+    /// How long RACK waits for reordered segments, microseconds (`tcp_rack_reo_wnd`).
+    fn reordering_window_us(&self) -> u64 {
+        if !self.reordering_seen {
+            if self.tp.icsk_ca_state >= ca_state::RECOVERY {
+                return 0;
+            }
+            if self.tp.sacked_out >= self.reordering {
+                return 0;
+            }
+        }
+        let quarter = u64::from(self.min_rtt_us() >> 2);
+        (quarter * u64::from(self.rack.window_steps)).min(u64::from(self.tp.srtt_us >> 3))
+    }
+
+    /// Marks what was sent long enough before something that has been delivered. Returns how long
+    /// to wait for the rest, microseconds, 0 if there is nothing to wait for
+    /// (`tcp_rack_detect_loss`).
+    fn rack_detect_loss(&mut self) -> u64 {
+        let patience_us = u64::from(self.rack.rtt_us) + self.reordering_window_us();
+        let mut wait_us = 0;
+        self.rack.scan = self.rack.scan.max(self.queue.first());
+        let mut number = self.rack.scan;
+        let mut settled = true;
+        while number < self.queue.end() {
+            let segment = *self.queue.get(number);
+            if !segment.is(SACKED | LOST | EVER_RETRANSMITTED) {
+                if !self.sent_before_latest_delivery(&segment) {
+                    break;
+                }
+                if !self.mark_or_wait(number, &segment, patience_us, &mut wait_us) {
+                    settled = false;
+                }
+            }
+            number += 1;
+            if settled {
+                self.rack.scan = number;
+            }
+        }
+        self.rack_detect_lost_retransmissions(patience_us, &mut wait_us);
+        wait_us
+    }
+
+    fn rack_detect_lost_retransmissions(&mut self, patience_us: u64, wait_us: &mut u64) {
+        let mut at = 0;
+        while at < self.rack.resent.len() {
+            let (number, tx_us) = self.rack.resent[at];
+            let gone = number < self.queue.first() || {
+                let segment = self.queue.get(number);
+                segment.tx_us != tx_us
+                    || segment.is(SACKED)
+                    || (segment.is(LOST) && !segment.is(RETRANSMITTED))
+            };
+            if gone {
+                if at == 0 {
+                    self.rack.resent.pop_front();
+                } else {
+                    at += 1;
+                }
+                continue;
+            }
+            let segment = *self.queue.get(number);
+            if !self.sent_before_latest_delivery(&segment) {
+                break;
+            }
+            self.mark_or_wait(number, &segment, patience_us, wait_us);
+            at += 1;
+        }
+    }
+
+    fn sent_before_latest_delivery(&self, segment: &Segment) -> bool {
+        sent_after(self.rack.mstamp, self.rack.end, segment.tx_us, segment.end())
+    }
+
+    fn mark_or_wait(
+        &mut self,
+        number: u64,
+        segment: &Segment,
+        patience_us: u64,
+        wait_us: &mut u64,
+    ) -> bool {
+        let waited_us = self.tp.tcp_mstamp - segment.tx_us;
+        if waited_us >= patience_us {
+            self.mark_lost(number);
+            return true;
+        }
+        *wait_us = (*wait_us).max(patience_us - waited_us);
+        false
+    }
+
+    /// Looks for losses after an acknowledgement; true if the reordering timer has been set
+    /// (`tcp_rack_mark_lost`).
+    pub(super) fn rack_mark_lost(&mut self) -> bool {
+        if !self.rack.advanced {
+            return false;
+        }
+        self.rack.advanced = false;
+        let wait_us = self.rack_detect_loss();
+        if wait_us > 0 {
+            self.set_timer(Timer::Reordering, us(wait_us + TIMEOUT_MIN_US));
+        }
+        wait_us > 0
+    }
+
+    /// The reordering timer has expired (`tcp_rack_reo_timeout`).
+    pub(super) fn on_reordering_timeout(&mut self) {
+        let before = self.in_flight();
+        let lost = self.tp.lost;
+        self.rack_detect_loss();
+        if before != self.in_flight() {
+            if self.tp.icsk_ca_state != ca_state::RECOVERY {
+                self.enter_recovery();
+                if !self.control.has_cong_control() {
+                    let newly_lost = self.tp.lost.wrapping_sub(lost);
+                    self.reduce_cwnd(1, newly_lost, false);
+                }
+            }
+        }
+        if self.timer != Timer::Retransmit {
+            self.rearm_rto();
+        }
+    }
+}
+
+fn us(us: u64) -> Duration {
+    super::rtt::jiffies_from_us(us)
+}

@@ -1,0 +1,124 @@
+//! Delivery-rate samples (`tcp_rate.c`; Cheng et al., draft-cheng-iccrg-delivery-rate-estimation).
+
+use fairwind_cc::native::{RateSample, TcpSock};
+
+use super::rack::sent_after;
+use super::retransmit_queue::{Segment, APP_LIMITED, EVER_RETRANSMITTED, RETRANSMITTED, SACKED};
+
+/// The latest rate that was not held down by the application, or the highest that was.
+#[derive(Debug, Default)]
+pub struct DeliveryRate {
+    delivered: u64,
+    interval_us: u64,
+}
+
+impl DeliveryRate {
+    /// Bytes a second, 0 before the first sample.
+    pub fn bytes_per_second(&self, mss: u32) -> u64 {
+        (self.delivered * u64::from(mss) * 1_000_000)
+            .checked_div(self.interval_us)
+            .unwrap_or(0)
+    }
+
+    /// Completes a sample after an acknowledgement (`tcp_rate_gen`). `delivered` and `lost` are
+    /// the packets that it newly delivered and marked.
+    #[inline]
+    pub fn generate(&mut self, tp: &mut TcpSock, rs: &mut Sample, delivered: u32, lost: u32) {
+        if tp.app_limited != 0 && tp.delivered.wrapping_sub(tp.app_limited) as i32 > 0 {
+            tp.app_limited = 0;
+        }
+        if delivered > 0 {
+            tp.delivered_mstamp = tp.tcp_mstamp;
+        }
+        let sample = &mut rs.sample;
+        sample.acked_sacked = delivered;
+        sample.losses = lost as i32;
+        if sample.prior_mstamp == 0 {
+            sample.delivered = -1;
+            sample.interval_us = -1;
+            return;
+        }
+        sample.delivered = tp.delivered.wrapping_sub(sample.prior_delivered) as i32;
+        let sending_us = sample.interval_us;
+        let acking_us = (tp.tcp_mstamp - sample.prior_mstamp) as i64;
+        sample.interval_us = sending_us.max(acking_us);
+        sample.snd_interval_us = sending_us as u32;
+        sample.rcv_interval_us = acking_us as u32;
+        if sample.interval_us < i64::from(tp.rtt_min_us) {
+            // Faster than the least round trip: acknowledgements that came in a burst.
+            sample.interval_us = -1;
+            return;
+        }
+        let (packets, interval) = (sample.delivered as u64, sample.interval_us as u64);
+        if rs.app_limited && packets * self.interval_us < self.delivered * interval {
+            return;
+        }
+        self.delivered = packets;
+        self.interval_us = interval;
+    }
+}
+
+/// A rate sample in the making, while one acknowledgement is processed.
+#[derive(Debug)]
+pub struct Sample {
+    /// What the control will see.
+    pub sample: RateSample,
+    last_end: u64,
+    app_limited: bool,
+}
+
+impl Sample {
+    /// Nothing delivered yet.
+    #[inline]
+    pub fn new(prior_in_flight: u32) -> Self {
+        Sample {
+            sample: RateSample {
+                rtt_us: -1,
+                prior_in_flight,
+                ..RateSample::default()
+            },
+            last_end: 0,
+            app_limited: false,
+        }
+    }
+
+    /// Learns from a segment that is delivered (`tcp_rate_skb_delivered`).
+    #[inline]
+    pub fn on_delivered(&mut self, tp: &mut TcpSock, segment: &mut Segment) {
+        if segment.delivered_us == 0 {
+            return;
+        }
+        let first = self.sample.prior_mstamp == 0;
+        if first || sent_after(segment.tx_us, segment.end(), tp.first_tx_mstamp, self.last_end) {
+            self.sample.prior_delivered = segment.delivered;
+            self.sample.prior_mstamp = segment.delivered_us;
+            self.sample.is_retrans = segment.is(RETRANSMITTED | EVER_RETRANSMITTED);
+            self.app_limited = segment.is(APP_LIMITED);
+            self.sample.is_app_limited = self.app_limited;
+            self.last_end = segment.end();
+            self.sample.last_end_seq = self.last_end as u32;
+            tp.first_tx_mstamp = segment.tx_us;
+            self.sample.interval_us = (segment.tx_us - segment.first_tx_us) as i64;
+        }
+        if segment.is(SACKED) {
+            segment.delivered_us = 0;
+        }
+    }
+}
+
+/// Stamps a segment that is sent (`tcp_rate_skb_sent`).
+#[inline]
+pub fn on_sent(tp: &mut TcpSock, segment: &mut Segment) {
+    if tp.packets_out == 0 {
+        tp.first_tx_mstamp = segment.tx_us;
+        tp.delivered_mstamp = segment.tx_us;
+    }
+    segment.first_tx_us = tp.first_tx_mstamp;
+    segment.delivered_us = tp.delivered_mstamp;
+    segment.delivered = tp.delivered;
+    if tp.app_limited != 0 {
+        segment.flags |= APP_LIMITED;
+    } else {
+        segment.flags &= !APP_LIMITED;
+    }
+}

@@ -1,0 +1,268 @@
+//! The receiving half of a connection: reassembly, selective and delayed acknowledgements and the
+//! advertised window.
+//!
+//! The application reads at once, so the window never closes.
+//!
+//! | Linux 6.x | here |
+//! |---|---|
+//! | `tcp_data_queue`, `tcp_data_queue_ofo` | [`Receiver::receive`] |
+//! | `__tcp_ack_snd_check`, `tcp_send_delayed_ack`, SACK compression | [`AckPolicy`] |
+//! | `tcp_select_window`, `tcp_rcv_space_adjust` | [`super::receive_window`] |
+//! | SYN-ACK retransmitted by a timer of its own | sent again when the SYN is |
+//! | GRO joins segments before TCP sees them | every segment is seen |
+
+use std::ops::Range;
+
+use fairwind_path::units::{Duration, Time};
+
+use super::ack_policy::AckPolicy;
+use super::receive_window::ReceiveWindow;
+use super::{milliseconds, Reply};
+use crate::packet::{Kind, Packet, SackBlocks, HEADER, MAX_SACK_BLOCKS, SYN_SIZE};
+use crate::scenario::{Stack, TcpConfig};
+
+/// The receiving half of a connection.
+#[derive(Debug)]
+pub struct Receiver {
+    mss: u32,
+    /// RFC 2883 duplicate reports and SACK compression are younger than the papers' stack.
+    linux: bool,
+    rcv_nxt: u64,
+    /// Ranges that arrived beyond `rcv_nxt`, sorted, apart from each other.
+    out_of_order: Vec<(u64, u64)>,
+    out_of_order_bytes: u64,
+    /// The ranges that acknowledgements report, the latest first (RFC 2018, section 4).
+    recent: Vec<(u64, u64)>,
+    duplicate: Option<(u64, u64)>,
+    ts_recent: u32,
+    /// `rcv_nxt` when the last acknowledgement was sent.
+    rcv_wup: u64,
+    policy: AckPolicy,
+    window: ReceiveWindow,
+}
+
+impl Receiver {
+    /// A receiver that has seen nothing.
+    pub fn new(config: &TcpConfig) -> Self {
+        Receiver {
+            mss: config.mss,
+            linux: config.stack == Stack::Linux,
+            rcv_nxt: 0,
+            out_of_order: Vec::new(),
+            out_of_order_bytes: 0,
+            recent: Vec::new(),
+            duplicate: None,
+            ts_recent: 0,
+            rcv_wup: 0,
+            policy: AckPolicy::new(config.stack),
+            window: ReceiveWindow::new(config),
+        }
+    }
+
+    /// Bytes delivered in order.
+    #[inline]
+    pub fn delivered(&self) -> u64 {
+        self.rcv_nxt
+    }
+
+    /// The receive buffer, bytes.
+    pub fn buffer_bytes(&self) -> u64 {
+        self.window.buffer_bytes()
+    }
+
+    /// When [`Receiver::on_timer`] wants to be called, or [`NEVER`].
+    #[inline]
+    pub fn due(&self) -> Time {
+        self.policy.due()
+    }
+
+    /// Answers a SYN.
+    pub fn on_syn(&mut self, now: Time, syn: &Packet) -> Reply {
+        self.ts_recent = syn.ts_val;
+        let packet = Packet {
+            kind: Kind::SynAck,
+            seq: 0,
+            len: 0,
+            size: SYN_SIZE as u16,
+            window: self.window.initial(),
+            ts_val: milliseconds(now),
+            ts_ecr: self.ts_recent,
+            hop: 0,
+            ..*syn
+        };
+        Reply {
+            packet,
+            sack: SackBlocks::default(),
+        }
+    }
+
+    /// Takes a segment in and says what to answer now, if anything.
+    #[inline]
+    pub fn receive(&mut self, now: Time, packet: &Packet) -> Option<Reply> {
+        if packet.seq <= self.rcv_wup {
+            self.ts_recent = packet.ts_val;
+        }
+        self.window
+            .measure_rtt(now, packet.ts_ecr, packet.len >= self.mss);
+
+        if packet.seq == self.rcv_nxt && self.out_of_order.is_empty() {
+            self.rcv_nxt = packet.end();
+            self.policy.on_data(now, self.window.offered(), self.mss);
+            self.window.on_in_order(now, self.rcv_nxt, self.mss);
+            let pending = self.rcv_nxt - self.rcv_wup;
+            return self
+                .policy
+                .wants_ack(now, pending > u64::from(self.mss))
+                .then(|| self.acknowledge(now, packet));
+        }
+        self.receive_slow(now, packet)
+    }
+
+    /// Answers because a delayed acknowledgement is due.
+    pub fn on_timer(&mut self, now: Time, template: &Packet) -> Option<Reply> {
+        self.policy
+            .on_timer(now)
+            .then(|| self.acknowledge(now, template))
+    }
+
+    fn receive_slow(&mut self, now: Time, packet: &Packet) -> Option<Reply> {
+        if packet.end() <= self.rcv_nxt {
+            return Some(self.refuse_duplicate(now, packet));
+        }
+        self.policy.on_data(now, self.window.offered(), self.mss);
+        if packet.seq > self.rcv_nxt {
+            return self.receive_out_of_order(now, packet);
+        }
+        let had_holes = !self.out_of_order.is_empty();
+        self.rcv_nxt = packet.end();
+        self.absorb_contiguous();
+        self.window.on_in_order(now, self.rcv_nxt, self.mss);
+        let all_filled = had_holes && self.out_of_order.is_empty();
+        let due_now = all_filled
+            || self.rcv_nxt - self.rcv_wup > u64::from(self.mss)
+            || self.policy.in_quick_ack_mode();
+        // RFC 5681, section 4.2: an immediate ACK when a segment fills in a gap.
+        if due_now || !self.linux {
+            return Some(self.acknowledge(now, packet));
+        }
+        self.compressed_or_now(now, packet)
+    }
+
+    fn receive_out_of_order(&mut self, now: Time, packet: &Packet) -> Option<Reply> {
+        if self.contains(packet.seq, packet.end()) {
+            if self.linux {
+                self.duplicate = Some((packet.seq, packet.end()));
+            }
+            return Some(self.acknowledge(now, packet));
+        }
+        let merged = self.insert(packet.seq, packet.end());
+        self.remember(merged);
+        if !self.linux {
+            return Some(self.acknowledge(now, packet));
+        }
+        self.compressed_or_now(now, packet)
+    }
+
+    fn compressed_or_now(&mut self, now: Time, packet: &Packet) -> Option<Reply> {
+        if self.out_of_order.is_empty() {
+            return self
+                .policy
+                .wants_ack(now, false)
+                .then(|| self.acknowledge(now, packet));
+        }
+        let delay = compression_delay(self.window.rtt_us_shifted());
+        self.policy
+            .wants_selective_ack(now, self.rcv_nxt, delay)
+            .then(|| self.acknowledge(now, packet))
+    }
+
+    fn refuse_duplicate(&mut self, now: Time, packet: &Packet) -> Reply {
+        if self.linux {
+            self.duplicate = Some((packet.seq, packet.end()));
+        }
+        self.policy
+            .enter_quick_ack_mode(self.window.offered(), self.mss);
+        self.acknowledge(now, packet)
+    }
+
+    fn acknowledge(&mut self, now: Time, template: &Packet) -> Reply {
+        let mut sack = SackBlocks::default();
+        if let Some((start, end)) = self.duplicate.take() {
+            sack.push(start..end);
+            sack.duplicate_first = true;
+        }
+        for &(start, end) in &self.recent {
+            sack.push(start..end);
+        }
+        self.policy.on_ack_sent();
+        self.rcv_wup = self.rcv_nxt;
+        let window = self.window.select(self.rcv_nxt, self.out_of_order_bytes);
+        let packet = Packet {
+            kind: Kind::Ack,
+            seq: self.rcv_nxt,
+            len: 0,
+            size: (HEADER + sack.option_size()) as u16,
+            window,
+            ts_val: milliseconds(now),
+            ts_ecr: self.ts_recent,
+            hop: 0,
+            ..*template
+        };
+        Reply { packet, sack }
+    }
+
+    fn contains(&self, start: u64, end: u64) -> bool {
+        let after = self.out_of_order.partition_point(|&(s, _)| s <= start);
+        after > 0 && self.out_of_order[after - 1].1 >= end
+    }
+
+    /// Adds a range and returns the whole range it is part of now.
+    fn insert(&mut self, start: u64, end: u64) -> Range<u64> {
+        let first = self.out_of_order.partition_point(|&(_, e)| e < start);
+        let last = self.out_of_order.partition_point(|&(s, _)| s <= end);
+        let mut merged = start..end;
+        for &(s, e) in &self.out_of_order[first..last] {
+            merged.start = merged.start.min(s);
+            merged.end = merged.end.max(e);
+            self.out_of_order_bytes -= e - s;
+        }
+        self.out_of_order_bytes += merged.end - merged.start;
+        if last == first {
+            self.out_of_order.insert(first, (merged.start, merged.end));
+        } else {
+            self.out_of_order[first] = (merged.start, merged.end);
+            self.out_of_order.drain(first + 1..last);
+        }
+        merged
+    }
+
+    /// Puts a range at the head of those reported, in place of its parts.
+    fn remember(&mut self, range: Range<u64>) {
+        self.recent
+            .retain(|&(s, e)| s > range.end || e < range.start);
+        self.recent.insert(0, (range.start, range.end));
+        self.recent.truncate(MAX_SACK_BLOCKS + 1);
+    }
+
+    fn absorb_contiguous(&mut self) {
+        let mut taken = 0;
+        for &(start, end) in &self.out_of_order {
+            if start > self.rcv_nxt {
+                break;
+            }
+            self.rcv_nxt = self.rcv_nxt.max(end);
+            self.out_of_order_bytes -= end - start;
+            taken += 1;
+        }
+        self.out_of_order.drain(..taken);
+        let rcv_nxt = self.rcv_nxt;
+        self.recent.retain(|&(_, end)| end > rcv_nxt);
+    }
+}
+
+/// How long selective acknowledgements may be held back: 5 % of the round-trip time, at most 1 ms
+/// (`tcp_comp_sack_delay_ns`).
+fn compression_delay(rtt_us_shifted: u32) -> Duration {
+    Duration::from_nanos((u64::from(rtt_us_shifted) * 125 / 20).min(1_000_000))
+}
+

@@ -1,0 +1,228 @@
+//! Round-trip time and retransmission timeout: RFC 6298 as `tcp_rtt_estimator` has it, with the
+//! floor of 200 ms put under the variance, and the windowed minimum of `lib/minmax.c`.
+
+use fairwind_cc::native::TcpSock;
+use fairwind_path::units::Duration;
+
+/// `TCP_RTO_MIN`, microseconds.
+pub const RTO_MIN_US: u32 = 200_000;
+/// `TCP_RTO_MAX`.
+pub const RTO_MAX: Duration = Duration::from_secs(120);
+/// `TCP_TIMEOUT_INIT` (RFC 6298, section 2.1).
+pub const RTO_INITIAL: Duration = Duration::from_secs(1);
+/// `tcp_min_rtt_wlen`, microseconds.
+const MIN_WINDOW_US: u64 = 300_000_000;
+
+/// The estimator. What controls may read of it is kept in the [`TcpSock`].
+#[derive(Debug)]
+pub struct RttEstimator {
+    mdev_max_us: u32,
+    /// The round trip that the deviation's maximum is taken over ends here.
+    round_end: u64,
+    minimum: WindowedMin,
+    /// Retransmission timeout, with its back-off.
+    pub rto: Duration,
+    /// Latest sample, microseconds.
+    pub sample_us: u32,
+    /// Least sample of the whole run, microseconds.
+    pub least_us: u32,
+    /// Samples and their sum, microseconds, since the statistics began.
+    pub samples: u64,
+    /// See `samples`.
+    pub sum_us: u64,
+}
+
+impl RttEstimator {
+    /// Without a measurement.
+    pub fn new() -> Self {
+        RttEstimator {
+            mdev_max_us: 0,
+            round_end: 0,
+            minimum: WindowedMin::default(),
+            rto: RTO_INITIAL,
+            sample_us: 0,
+            least_us: u32::MAX,
+            samples: 0,
+            sum_us: 0,
+        }
+    }
+
+    /// Takes a sample (`tcp_rtt_estimator`, `tcp_set_rto`). `una` and `nxt` are `snd_una` and
+    /// `snd_nxt`.
+    #[inline]
+    pub fn update(&mut self, tp: &mut TcpSock, sample_us: u32, una: u64, nxt: u64) {
+        self.sample_us = sample_us;
+        self.least_us = self.least_us.min(sample_us);
+        self.samples += 1;
+        self.sum_us += u64::from(sample_us);
+        if tp.srtt_us == 0 {
+            tp.srtt_us = (sample_us << 3).max(1);
+            tp.mdev_us = sample_us << 1;
+            tp.rttvar_us = tp.mdev_us.max(RTO_MIN_US);
+            self.mdev_max_us = tp.rttvar_us;
+            self.round_end = nxt;
+        } else {
+            self.smooth(tp, sample_us);
+            if una > self.round_end {
+                if self.mdev_max_us < tp.rttvar_us {
+                    tp.rttvar_us -= (tp.rttvar_us - self.mdev_max_us) >> 2;
+                }
+                self.round_end = nxt;
+                self.mdev_max_us = RTO_MIN_US;
+            }
+        }
+        self.reset_rto(tp);
+    }
+
+    /// Sets the timeout from the estimate, without back-off.
+    #[inline]
+    pub fn reset_rto(&mut self, tp: &TcpSock) {
+        if tp.srtt_us != 0 {
+            let rto = jiffies_from_us(u64::from(tp.srtt_us >> 3) + u64::from(tp.rttvar_us));
+            self.rto = rto.min(RTO_MAX);
+        }
+    }
+
+    /// Doubles the timeout.
+    pub fn back_off(&mut self) {
+        self.rto = (self.rto + self.rto).min(RTO_MAX);
+    }
+
+    /// Takes a sample for the minimum (`tcp_update_rtt_min`).
+    #[inline]
+    pub fn update_min(&mut self, tp: &mut TcpSock, rtt_us: u32) {
+        tp.rtt_min_us = self
+            .minimum
+            .update(tp.tcp_mstamp, rtt_us.max(1), MIN_WINDOW_US);
+    }
+
+    #[inline]
+    fn smooth(&mut self, tp: &mut TcpSock, sample_us: u32) {
+        let mut error = sample_us as i32 - (tp.srtt_us >> 3) as i32;
+        tp.srtt_us = (tp.srtt_us as i32 + error).max(1) as u32;
+        if error < 0 {
+            error = -error - (tp.mdev_us >> 2) as i32;
+            // A falling round-trip time must not raise the timeout much (Eifel).
+            if error > 0 {
+                error >>= 3;
+            }
+        } else {
+            error -= (tp.mdev_us >> 2) as i32;
+        }
+        tp.mdev_us = (tp.mdev_us as i32 + error) as u32;
+        if tp.mdev_us > self.mdev_max_us {
+            self.mdev_max_us = tp.mdev_us;
+            tp.rttvar_us = tp.rttvar_us.max(self.mdev_max_us);
+        }
+    }
+}
+
+impl Default for RttEstimator {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A time in microseconds as the kernel's timers keep it: rounded up to 1 ms.
+#[inline]
+pub fn jiffies_from_us(us: u64) -> Duration {
+    Duration::from_millis(us.div_ceil(1000))
+}
+
+/// The minimum of the samples of a sliding window, from the best, second and third best of its
+/// parts (Kathleen Nichols' algorithm).
+#[derive(Debug, Default)]
+struct WindowedMin {
+    best: [(u64, u32); 3],
+    filled: bool,
+}
+
+impl WindowedMin {
+    #[inline]
+    fn update(&mut self, now_us: u64, value: u32, window_us: u64) -> u32 {
+        let sample = (now_us, value);
+        if !self.filled || value <= self.best[0].1 || now_us - self.best[2].0 > window_us {
+            self.filled = true;
+            self.best = [sample; 3];
+            return value;
+        }
+        if value <= self.best[1].1 {
+            self.best[1] = sample;
+            self.best[2] = sample;
+        } else if value <= self.best[2].1 {
+            self.best[2] = sample;
+        }
+        self.expire(sample, window_us)
+    }
+
+    fn expire(&mut self, sample: (u64, u32), window_us: u64) -> u32 {
+        let age = sample.0 - self.best[0].0;
+        if age > window_us {
+            self.best = [self.best[1], self.best[2], sample];
+            if sample.0 - self.best[0].0 > window_us {
+                self.best = [self.best[1], self.best[2], sample];
+            }
+        } else if self.best[1].0 == self.best[0].0 && age > window_us / 4 {
+            self.best[1] = sample;
+            self.best[2] = sample;
+        } else if self.best[2].0 == self.best[1].0 && age > window_us / 2 {
+            self.best[2] = sample;
+        }
+        self.best[0].1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_sample_sets_the_estimate_and_the_floor_sets_the_timeout() {
+        let mut tp = TcpSock::default();
+        let mut rtt = RttEstimator::new();
+        assert_eq!(rtt.rto, Duration::from_secs(1));
+        rtt.update(&mut tp, 50_000, 0, 14_480);
+        // SRTT = R; RTTVAR = max(4 * R/2, 200 ms); RTO = 50 + 200 ms.
+        assert_eq!(tp.srtt_us >> 3, 50_000);
+        assert_eq!(rtt.rto, Duration::from_millis(250));
+    }
+
+    #[test]
+    fn a_wide_first_sample_sets_the_variance() {
+        let mut tp = TcpSock::default();
+        let mut rtt = RttEstimator::new();
+        rtt.update(&mut tp, 300_000, 0, 14_480);
+        // 4 * R/2 = 600 ms is above the floor; RTO = 300 + 600 ms.
+        assert_eq!(rtt.rto, Duration::from_millis(900));
+    }
+
+    #[test]
+    fn the_second_sample_moves_the_mean_by_an_eighth() {
+        let mut tp = TcpSock::default();
+        let mut rtt = RttEstimator::new();
+        rtt.update(&mut tp, 40_000, 0, 14_480);
+        rtt.update(&mut tp, 48_000, 1448, 14_480);
+        assert_eq!(tp.srtt_us >> 3, 41_000);
+        assert_eq!(rtt.rto, Duration::from_millis(241));
+    }
+
+    #[test]
+    fn back_off_doubles_up_to_two_minutes() {
+        let mut rtt = RttEstimator::new();
+        rtt.back_off();
+        assert_eq!(rtt.rto, Duration::from_secs(2));
+        for _ in 0..10 {
+            rtt.back_off();
+        }
+        assert_eq!(rtt.rto, RTO_MAX);
+    }
+
+    #[test]
+    fn the_minimum_forgets_what_is_older_than_its_window() {
+        let mut minimum = WindowedMin::default();
+        assert_eq!(minimum.update(0, 100, 1000), 100);
+        assert_eq!(minimum.update(500, 200, 1000), 100);
+        assert_eq!(minimum.update(900, 150, 1000), 100);
+        assert_eq!(minimum.update(1001, 300, 1000), 150);
+    }
+}

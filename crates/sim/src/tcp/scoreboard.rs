@@ -1,0 +1,261 @@
+//! Selective acknowledgements (RFC 2018, RFC 2883) put on the retransmit queue
+//! (`tcp_sacktag_write_queue`), and losses marked on it.
+
+use fairwind_cc::native::ca_state;
+
+use super::rate::Sample;
+use super::retransmit_queue::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED};
+use super::sender::{flag, Sender};
+use crate::packet::SackBlocks;
+
+/// `tcp_max_reordering`, segments.
+const MAX_REORDERING: u32 = 300;
+
+/// What the selective acknowledgements of one packet said.
+#[derive(Debug, Default)]
+pub struct SackResult {
+    /// Transmission time of the first and the last segment newly delivered, microseconds; 0: none.
+    pub first_us: u64,
+    /// See `first_us`.
+    pub last_us: u64,
+    /// Lowest byte delivered after bytes beyond it.
+    reordered: Option<u64>,
+}
+
+impl Sender {
+    /// Marks what `sack` reports delivered. Returns flags.
+    pub(super) fn tag_sacked(
+        &mut self,
+        ack: u64,
+        prior_una: u64,
+        sack: &SackBlocks,
+        rate: &mut Sample,
+        result: &mut SackResult,
+    ) -> u32 {
+        let mut flags = 0;
+        if self.tp.sacked_out == 0 {
+            self.highest_sacked = None;
+            self.sack_cache.clear();
+        }
+        let mut blocks = [(0, 0); crate::packet::MAX_SACK_BLOCKS];
+        let mut len = 0;
+        for (index, block) in sack.iter().enumerate() {
+            if index == 0 && sack.duplicate_first {
+                flags |= flag::DSACKING_ACK;
+                self.note_duplicate(block.start, block.end, ack, prior_una);
+                if block.end <= ack {
+                    continue;
+                }
+            }
+            if block.end > self.snd_una && block.end <= self.snd_nxt {
+                blocks[len] = (block.start.max(self.snd_una), block.end);
+                len += 1;
+            }
+        }
+        let blocks = &mut blocks[..len];
+        blocks.sort_unstable();
+        for &(start, end) in blocks.iter() {
+            flags |= self.tag_new_part(start, end, rate, result);
+        }
+        self.sack_cache.clear();
+        self.sack_cache.extend_from_slice(blocks);
+        if self.tp.icsk_ca_state != ca_state::LOSS || self.undo_marker.is_some() {
+            if let Some(low) = result.reordered {
+                self.note_reordering(low);
+            }
+        }
+        flags
+    }
+
+    /// A duplicate means a retransmission that was not needed (`tcp_check_dsack`).
+    fn note_duplicate(&mut self, start: u64, end: u64, ack: u64, prior_una: u64) {
+        self.rack.duplicate_seen = true;
+        let segments = ((end - start).div_ceil(u64::from(self.tp.mss_cache))).max(1) as i32;
+        if self.tlp_high_seq == Some(end) {
+            self.tlp_duplicate = true;
+        } else {
+            self.reordering_seen = true;
+        }
+        if end > ack {
+            self.untag_redundant(start, end);
+        }
+        if let Some(marker) = self.undo_marker
+            && self.undo_retrans > 0
+            && end <= prior_una
+            && end > marker
+        {
+            self.undo_retrans = (self.undo_retrans - segments).max(0);
+        }
+    }
+
+    fn untag_redundant(&mut self, start: u64, end: u64) {
+        let mut number = self.queue.find(start);
+        while number < self.queue.end() && self.queue.get(number).end() <= end {
+            let segment = self.queue.get_mut(number);
+            let (segment_end, retransmitted) = (segment.end(), segment.is(RETRANSMITTED));
+            segment.flags &= !RETRANSMITTED;
+            if retransmitted {
+                self.tp.retrans_out -= 1;
+                if self.undo_retrans > 0 && self.undo_marker.is_some_and(|m| segment_end > m) {
+                    self.undo_retrans -= 1;
+                }
+            }
+            number += 1;
+        }
+    }
+
+    /// Walks the part of a block that the previous acknowledgement did not report.
+    fn tag_new_part(
+        &mut self,
+        start: u64,
+        end: u64,
+        rate: &mut Sample,
+        result: &mut SackResult,
+    ) -> u32 {
+        let mut flags = 0;
+        let mut from = start;
+        for index in 0..self.sack_cache.len() {
+            let (known_start, known_end) = self.sack_cache[index];
+            if known_end <= from || known_start >= end {
+                continue;
+            }
+            if known_start > from {
+                flags |= self.tag_range(from, known_start.min(end), rate, result);
+            }
+            from = from.max(known_end);
+        }
+        if from < end {
+            flags |= self.tag_range(from, end, rate, result);
+        }
+        flags
+    }
+
+    fn tag_range(
+        &mut self,
+        start: u64,
+        end: u64,
+        rate: &mut Sample,
+        result: &mut SackResult,
+    ) -> u32 {
+        let mut flags = 0;
+        let mut number = self.queue.find(start);
+        while number < self.queue.end() {
+            let segment = *self.queue.get(number);
+            if segment.seq < start {
+                number += 1;
+                continue;
+            }
+            if segment.end() > end {
+                break;
+            }
+            if !segment.is(SACKED) {
+                flags |= self.tag_one(number, rate, result);
+            }
+            number += 1;
+        }
+        flags
+    }
+
+    /// One segment is newly delivered (`tcp_sacktag_one`).
+    fn tag_one(&mut self, number: u64, rate: &mut Sample, result: &mut SackResult) -> u32 {
+        let mut flags = flag::DATA_SACKED;
+        let segment = *self.queue.get(number);
+        let min_rtt_us = self.min_rtt_us();
+        self.rack.advance(&segment, self.tp.tcp_mstamp, min_rtt_us);
+        if segment.is(RETRANSMITTED) {
+            // Not marked lost: the retransmission is believed to be still on its way.
+            if segment.is(LOST) {
+                self.tp.lost_out -= 1;
+                self.tp.retrans_out -= 1;
+                self.queue.get_mut(number).flags &= !(LOST | RETRANSMITTED);
+            }
+        } else {
+            if !segment.is(EVER_RETRANSMITTED) {
+                if self.highest_sacked.is_some_and(|highest| number < highest) {
+                    let low = result.reordered.get_or_insert(segment.seq);
+                    *low = segment.seq.min(*low);
+                }
+                if segment.end() <= self.high_seq {
+                    flags |= flag::ORIG_SACK_ACKED;
+                }
+                if result.first_us == 0 {
+                    result.first_us = segment.tx_us;
+                }
+                result.last_us = segment.tx_us;
+            }
+            if segment.is(LOST) {
+                self.tp.lost_out -= 1;
+                self.queue.get_mut(number).flags &= !LOST;
+            }
+        }
+        self.tp.sacked_out += 1;
+        self.tp.delivered = self.tp.delivered.wrapping_add(1);
+        let segment = self.queue.get_mut(number);
+        segment.flags |= SACKED;
+        rate.on_delivered(&mut self.tp, segment);
+        self.highest_sacked = Some(self.highest_sacked.map_or(number, |h| h.max(number)));
+        flags
+    }
+
+    /// One past the highest byte delivered selectively; `snd_una` if there is none.
+    pub(super) fn highest_sacked_seq(&self) -> u64 {
+        match self.highest_sacked {
+            Some(number) if number >= self.queue.first() && self.tp.sacked_out > 0 => {
+                self.queue.get(number).seq
+            }
+            _ => self.snd_una,
+        }
+    }
+
+    /// Data from `low` on was delivered late: the path reorders (`tcp_check_sack_reordering`).
+    pub(super) fn note_reordering(&mut self, low: u64) {
+        let highest = self.highest_sacked_seq();
+        if low >= highest {
+            return;
+        }
+        let distance = (highest - low).div_ceil(u64::from(self.tp.mss_cache)) as u32;
+        self.reordering = self.reordering.max(distance.min(MAX_REORDERING));
+        self.reordering_seen = true;
+    }
+
+    /// Takes a segment for lost (`tcp_mark_skb_lost`).
+    pub(super) fn mark_lost(&mut self, number: u64) {
+        let segment = self.queue.get_mut(number);
+        if segment.is(SACKED) {
+            return;
+        }
+        if segment.is(LOST) {
+            if !segment.is(RETRANSMITTED) {
+                return;
+            }
+            segment.flags &= !RETRANSMITTED;
+            self.tp.retrans_out -= 1;
+        } else {
+            segment.flags |= LOST;
+            self.tp.lost_out += 1;
+        }
+        self.tp.lost = self.tp.lost.wrapping_add(1);
+        self.retransmit_hint = self.retransmit_hint.min(number);
+    }
+
+    /// Marks by the count of segments below the highest delivered (Linux 2.4's forward
+    /// acknowledgement, `tcp_mark_head_lost`).
+    pub(super) fn mark_lost_by_count(&mut self) {
+        let Some(highest) = self.highest_sacked else {
+            return;
+        };
+        let first = self.queue.first();
+        let reach = (highest + 1).saturating_sub(first);
+        let count = reach.saturating_sub(u64::from(self.reordering)).max(1);
+        let end = (first + count).min(self.queue.end());
+        for number in self.rack.scan.max(first)..end {
+            if self.queue.get(number).end() > self.high_seq {
+                break;
+            }
+            if !self.queue.get(number).is(LOST | SACKED) {
+                self.mark_lost(number);
+            }
+            self.rack.scan = number + 1;
+        }
+    }
+}
