@@ -1,8 +1,11 @@
-//! Compiles every control of `cc/` for the simulator and lists them for Rust.
+//! Compiles every control of `cc/` twice, for the simulator and to an eBPF object for the kernel,
+//! and lists them for Rust. A new control is a new file there; no list needs an edit.
 
 use std::env;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn main() {
     let manifest = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"));
@@ -12,7 +15,11 @@ fn main() {
 
     let controls = controls(&folder);
     compile_native(&folder, &controls);
-    fs::write(out.join("controls.rs"), list(&controls)).expect("OUT_DIR can be written");
+    for control in &controls {
+        compile_ebpf(&folder, control, &out);
+    }
+    fs::write(out.join("controls.rs"), list_native(&controls)).expect("OUT_DIR can be written");
+    fs::write(out.join("objects.rs"), list_ebpf(&controls)).expect("OUT_DIR can be written");
 }
 
 struct ControlFile {
@@ -64,8 +71,42 @@ fn compile_native(folder: &Path, controls: &[ControlFile]) {
         .compile("fairwind_cc_controls");
 }
 
+fn compile_ebpf(folder: &Path, control: &ControlFile, out: &Path) {
+    println!("cargo::rerun-if-env-changed=CLANG");
+    let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    let status = Command::new(&clang)
+        .args([
+            "-target",
+            "bpf",
+            "-O2",
+            "-g",
+            "-std=gnu11",
+            "-Wall",
+            "-Wextra",
+        ])
+        .args(["-Wno-unused-parameter", "-Werror", "-I"])
+        .arg(folder.join("include"))
+        .arg("-c")
+        .arg(&control.path)
+        .arg("-o")
+        .arg(out.join(format!("{}.bpf.o", control.name)))
+        .status();
+    match status {
+        Ok(status) if status.success() => {}
+        Ok(_) => fail(&format!(
+            "{clang} does not compile {} to eBPF; its messages are above",
+            control.path.display()
+        )),
+        Err(error) if error.kind() == ErrorKind::NotFound => fail(&format!(
+            "{clang} is not there, and the controls need it to become eBPF objects: install the \
+             package clang (Debian, Ubuntu: apt install clang), or name another in CLANG"
+        )),
+        Err(error) => fail(&format!("{clang} cannot be run: {error}")),
+    }
+}
+
 /// Rust declarations of the symbols that `CC_CONTROL` makes, and the table of all.
-fn list(controls: &[ControlFile]) -> String {
+fn list_native(controls: &[ControlFile]) -> String {
     let declarations: String = controls
         .iter()
         .map(|control| format!("    static fairwind_cc_{}: Control;\n", control.name))
@@ -83,6 +124,24 @@ fn list(controls: &[ControlFile]) -> String {
     format!(
         "unsafe extern \"C\" {{\n{declarations}}}\n\n\
          static ALL: [&Control; {}] = [\n{rows}];\n",
+        controls.len()
+    )
+}
+
+/// The table of eBPF objects by the control's name.
+fn list_ebpf(controls: &[ControlFile]) -> String {
+    let rows: String = controls
+        .iter()
+        .map(|control| {
+            format!(
+                "    (\"{0}\", &Aligned(*include_bytes!(concat!(env!(\"OUT_DIR\"), \
+                 \"/{0}.bpf.o\")))),\n",
+                control.name
+            )
+        })
+        .collect();
+    format!(
+        "static OBJECTS: [(&str, &Aligned<[u8]>); {}] = [\n{rows}];\n",
         controls.len()
     )
 }

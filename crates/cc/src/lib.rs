@@ -1,6 +1,7 @@
 //! Hosts the congestion controls of `cc/`.
 //!
 //! Each `cc/<name>.c` is compiled twice: by the host's compiler, to be called by the simulator
-//! ([`native`]), and by clang to an eBPF object for the kernel.
+//! ([`native`]), and by clang to an eBPF object, to be loaded into the running kernel ([`kernel`]).
 
+pub mod kernel;
 pub mod native;

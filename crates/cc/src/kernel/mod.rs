@@ -1,0 +1,76 @@
+//! The controls in the running kernel, as eBPF `struct_ops`.
+//!
+//! [`load`] registers a control under the name `fw_<name>`. From then on any connection of any
+//! program can take it with `setsockopt(TCP_CONGESTION)`, in every network namespace, until the
+//! [`Loaded`] is dropped; connections that have it keep it until they close.
+//!
+//! Needed: Linux 6.4 with BTF, and root or the capabilities `CAP_BPF`, `CAP_PERFMON` and
+//! `CAP_NET_ADMIN`. What is missing is said by the [`LoadError`].
+
+mod loaded;
+mod object;
+mod requirements;
+
+pub use loaded::{Loaded, SetError, load, load_with};
+pub use requirements::check as check_requirements;
+
+use std::{fs, io};
+
+/// A control that was not loaded, and what would help.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// There is no control of this name.
+    #[error("there is no control `{name}`; there are {}", known.join(", "))]
+    UnknownControl {
+        /// The name that was asked for.
+        name: String,
+        /// The names there are.
+        known: Vec<&'static str>,
+    },
+    /// The kernel has no description of its own types.
+    #[error("the kernel has no BTF (/sys/kernel/btf/vmlinux): it needs CONFIG_DEBUG_INFO_BTF=y")]
+    NoBtf,
+    /// The kernel does not know `struct_ops` links.
+    #[error("Linux {release} is too old for congestion controls in eBPF: 6.4 is the first")]
+    KernelTooOld {
+        /// The running kernel, as `uname -r`.
+        release: String,
+    },
+    /// The process may not load eBPF.
+    #[error("not permitted to load eBPF: run as root, or with {}", missing.join(", "))]
+    NotPermitted {
+        /// Capabilities that would permit it.
+        missing: Vec<&'static str>,
+    },
+    /// The name is taken.
+    #[error("`{name}` is already in the kernel: unload it first")]
+    AlreadyLoaded {
+        /// The name in the kernel.
+        name: String,
+    },
+    /// The kernel refused the object.
+    #[error("the kernel refuses `{name}`: {reason}\n{log}")]
+    Refused {
+        /// The name in the kernel.
+        name: String,
+        /// The error.
+        reason: String,
+        /// What libbpf and the verifier said.
+        log: String,
+    },
+}
+
+/// Names of the controls that the kernel has, its own and those loaded.
+///
+/// # Errors
+///
+/// If `/proc/sys` cannot be read.
+pub fn available() -> io::Result<Vec<String>> {
+    let names = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")?;
+    Ok(names.split_whitespace().map(str::to_owned).collect())
+}
+
+/// The name of a control in the kernel.
+pub fn kernel_name(name: &str) -> String {
+    format!("fw_{name}")
+}

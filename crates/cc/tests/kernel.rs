@@ -1,0 +1,227 @@
+//! Every control, loaded into the running kernel, carries data over loopback.
+//!
+//! Needs the privileges to load eBPF and to make a network namespace. Without them the tests say so
+//! and pass, except where the variable CI is set: there they fail.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::thread;
+
+use fairwind_cc::kernel::{self, LoadError};
+use fairwind_cc::native;
+
+const BYTES: usize = 8 << 20;
+
+#[test]
+fn every_control_carries_data_over_loopback_and_leaves() {
+    if !privileged() {
+        return;
+    }
+    let _one_at_a_time = lock();
+    for control in native::all() {
+        let loaded = kernel::load(control.name()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(loaded.name(), format!("fw_{}", control.name()));
+        assert!(is_available(loaded.name()));
+        let name = loaded.name().to_owned();
+        in_own_network(move || transfer(&name)).unwrap();
+        let name = loaded.name().to_owned();
+        drop(loaded);
+        assert!(!is_available(&name));
+    }
+}
+
+#[test]
+fn a_parameter_set_while_loaded_governs_live_connections() {
+    if !privileged() {
+        return;
+    }
+    let _one_at_a_time = lock();
+    let mut parameters = native::find("nocc").unwrap().default_parameters();
+    parameters.set("window", 5000).unwrap();
+    let mut loaded = kernel::load_with(&parameters).unwrap();
+    in_own_network(move || {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let mut stream = TcpStream::connect(listener.local_addr()?)?;
+        let mut peer = listener.accept()?.0;
+        set_congestion_control(&stream, loaded.name())?;
+        assert_eq!(window(&stream)?, 5000);
+
+        loaded.set("window", 7000).unwrap();
+        assert_eq!(loaded.parameters().get("window"), Ok(7000));
+        // The control is asked again when an acknowledgement arrives.
+        stream.write_all(b"x")?;
+        peer.read_exact(&mut [0])?;
+        peer.write_all(b"y")?;
+        stream.read_exact(&mut [0])?;
+        assert_eq!(window(&stream)?, 7000);
+
+        assert!(loaded.set("window", 0).is_err());
+        assert_eq!(loaded.parameters().get("window"), Ok(7000));
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_name_is_loaded_once() {
+    if !privileged() {
+        return;
+    }
+    let _one_at_a_time = lock();
+    let _first = kernel::load("reno").unwrap();
+    assert!(matches!(
+        kernel::load("reno"),
+        Err(LoadError::AlreadyLoaded { name }) if name == "fw_reno"
+    ));
+}
+
+#[test]
+fn an_unknown_control_is_named_with_those_there_are() {
+    let message = kernel::load("westwood").unwrap_err().to_string();
+    assert!(
+        message.starts_with("there is no control `westwood`; there are "),
+        "{message}"
+    );
+    assert!(message.contains("cubic, nocc, reno, sfsack"), "{message}");
+}
+
+fn privileged() -> bool {
+    match kernel::check_requirements() {
+        Ok(()) => true,
+        Err(error) if std::env::var_os("CI").is_some() => panic!("CI must load eBPF: {error}"),
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            false
+        }
+    }
+}
+
+/// A control's name exists once in the kernel, whoever loads it.
+fn lock() -> File {
+    let file = File::create(std::env::temp_dir().join("fairwind-cc-test.lock")).unwrap();
+    // SAFETY: the descriptor is open.
+    assert_eq!(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) }, 0);
+    file
+}
+
+fn is_available(name: &str) -> bool {
+    kernel::available()
+        .unwrap()
+        .iter()
+        .any(|other| other == name)
+}
+
+/// Runs on a thread that has a network of its own, with loopback only.
+fn in_own_network<T: Send + 'static>(
+    run: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let thread = thread::spawn(move || {
+        // SAFETY: changes the network namespace of this thread and of those it starts.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        bring_loopback_up()?;
+        run()
+    });
+    thread.join().expect("the transfer does not panic")
+}
+
+fn bring_loopback_up() -> io::Result<()> {
+    // SAFETY: an all-zero ifreq is valid; the calls read it and write only into it.
+    unsafe {
+        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0);
+        if socket < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut request: libc::ifreq = std::mem::zeroed();
+        request.ifr_name[0] = b'l' as libc::c_char;
+        request.ifr_name[1] = b'o' as libc::c_char;
+        request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
+        let failed = libc::ioctl(socket, libc::SIOCSIFFLAGS, &request) != 0;
+        let error = io::Error::last_os_error();
+        libc::close(socket);
+        if failed { Err(error) } else { Ok(()) }
+    }
+}
+
+/// Sends bytes over a connection that has the control and compares what arrives.
+fn transfer(control: &str) -> io::Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let address = listener.local_addr()?;
+    let receiver = thread::spawn(move || -> io::Result<Vec<u8>> {
+        let mut received = Vec::with_capacity(BYTES);
+        listener.accept()?.0.read_to_end(&mut received)?;
+        Ok(received)
+    });
+    let sent: Vec<u8> = (0..BYTES as u64)
+        .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8)
+        .collect();
+    let mut stream = TcpStream::connect(address)?;
+    set_congestion_control(&stream, control)?;
+    assert_eq!(congestion_control(&stream)?, control);
+    stream.write_all(&sent)?;
+    assert_eq!(congestion_control(&stream)?, control);
+    stream.shutdown(Shutdown::Write)?;
+    let received = receiver.join().expect("the receiver does not panic")?;
+    assert!(received == sent, "what arrived is not what was sent");
+    Ok(())
+}
+
+fn set_congestion_control(stream: &TcpStream, name: &str) -> io::Result<()> {
+    // SAFETY: the option is a string with its length.
+    let failed = unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_ptr().cast(),
+            name.len() as libc::socklen_t,
+        )
+    };
+    if failed != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+fn congestion_control(stream: &TcpStream) -> io::Result<String> {
+    let mut name = [0u8; 16];
+    let mut len = name.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes.
+    let failed = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_mut_ptr().cast(),
+            &mut len,
+        )
+    };
+    if failed != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(text).into_owned())
+}
+
+/// The congestion window, packets.
+fn window(stream: &TcpStream) -> io::Result<u32> {
+    // SAFETY: tcp_info consists of integers, and the kernel writes at most `len` bytes of it.
+    unsafe {
+        let mut info: libc::tcp_info = std::mem::zeroed();
+        let mut len = size_of_val(&info) as libc::socklen_t;
+        let failed = libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &mut len,
+        );
+        if failed != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(info.tcpi_snd_cwnd)
+    }
+}
