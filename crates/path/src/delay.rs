@@ -1,9 +1,18 @@
-//! Delay behind the transmitter, with jitter, reordering and duplication.
+//! Delay behind the transmitter, with jitter, and reordering on request.
+//!
+//! | original | here |
+//! |---|---|
+//! | netem and NIST Net mix each random number with the one before it, which narrows the distribution | a normal process of the correlation wanted is mapped to the distribution, which stays what it is |
+//! | netem's and NIST Net's Pareto lies around the base, with standard deviation amount | above the base, with mean amount: the base is what light needs |
+//! | jitter reorders packets in netem | in order unless `keep_order` is false |
+//! | netem's reordered packets skip the delay, every n-th for certain with `gap` | skip it, or are later than the others; at random |
 
+use std::f64::consts::FRAC_1_SQRT_2;
 use std::sync::Arc;
 
-use crate::trace::Steps;
-use crate::units::Duration;
+use crate::random::Random;
+use crate::trace::{Cursor, Steps};
+use crate::units::{Duration, Time};
 
 /// The delay of a pipe.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,4 +84,288 @@ pub enum Displacement {
     SkipsDelay,
     /// It is so much later, and those behind it overtake it.
     Late(Duration),
+}
+
+/// Takes packets from the transmitter to the far end.
+#[derive(Clone, Debug)]
+pub(crate) struct Travel {
+    base: Base,
+    jitter: Option<JitterProcess>,
+    keep_order: bool,
+    reorder: Option<ReorderConfig>,
+    /// The latest far-end time of a packet in order.
+    last: Time,
+}
+
+#[derive(Clone, Debug)]
+enum Base {
+    Constant(Duration),
+    Steps(Arc<Steps<Duration>>, Cursor),
+}
+
+impl Travel {
+    pub(crate) fn new(config: &DelayConfig, reorder: Option<ReorderConfig>) -> Travel {
+        Travel {
+            base: match &config.base {
+                Delay::Constant(delay) => Base::Constant(*delay),
+                Delay::Steps(steps) => Base::Steps(steps.clone(), Cursor::default()),
+            },
+            jitter: config.jitter.map(|jitter| JitterProcess {
+                jitter,
+                state: None,
+            }),
+            keep_order: config.keep_order,
+            reorder: reorder.filter(|reorder| reorder.probability > 0.0),
+            last: Time::ZERO,
+        }
+    }
+
+    /// The delay, if it is the same for all packets.
+    pub(crate) fn constant(&self) -> Option<Duration> {
+        match self.base {
+            Base::Constant(delay) if self.jitter.is_none() && self.reorder.is_none() => Some(delay),
+            _ => None,
+        }
+    }
+
+    /// True if no far-end time is earlier than the one before it.
+    pub(crate) fn keeps_order(&self) -> bool {
+        self.reorder.is_none() && (self.keep_order || self.constant().is_some())
+    }
+
+    /// The far-end time of a packet whose transmission ended at `sent`, and whether it was taken out
+    /// of its order.
+    pub(crate) fn pass(&mut self, sent: Time, random: &mut Random) -> (Time, bool) {
+        if sent == Time::MAX {
+            return (sent, false);
+        }
+        if let Some(reorder) = self.reorder
+            && random.chance(reorder.probability)
+        {
+            let displaced = match reorder.displacement {
+                Displacement::SkipsDelay => sent,
+                Displacement::Late(by) => sent + self.delay(sent, random) + by,
+            };
+            return (displaced, true);
+        }
+        (self.pass_in_order(sent, random), false)
+    }
+
+    /// As `pass`, for a packet that is not to be taken out of its order.
+    pub(crate) fn pass_in_order(&mut self, sent: Time, random: &mut Random) -> Time {
+        let mut far_end = sent + self.delay(sent, random);
+        if self.keep_order && far_end < self.last {
+            far_end = self.last;
+        }
+        self.last = far_end;
+        far_end
+    }
+
+    fn delay(&mut self, sent: Time, random: &mut Random) -> Duration {
+        let base = match &mut self.base {
+            Base::Constant(delay) => *delay,
+            Base::Steps(steps, cursor) => cursor.seek(steps, sent.as_nanos()).0,
+        };
+        match &mut self.jitter {
+            None => base,
+            Some(process) => {
+                let nanos = base.as_nanos() as f64 + process.next(random);
+                Duration::from_nanos(nanos.round() as u64)
+            }
+        }
+    }
+}
+
+/// A normal autoregressive process of order 1, mapped to the distribution of the jitter.
+#[derive(Clone, Debug)]
+struct JitterProcess {
+    jitter: Jitter,
+    state: Option<f64>,
+}
+
+impl JitterProcess {
+    /// The next variation in nanoseconds.
+    fn next(&mut self, random: &mut Random) -> f64 {
+        let amount = self.jitter.amount.as_nanos() as f64;
+        amount
+            * match self.jitter.distribution {
+                JitterDistribution::Uniform => 2.0 * self.next_uniform(random) - 1.0,
+                JitterDistribution::Normal => self.next_normal(random),
+                // Lomax of shape 3 and scale 2 has mean 2 / (3 - 1) = 1.
+                JitterDistribution::Pareto => {
+                    2.0 * (1.0 / libm::cbrt(1.0 - self.next_uniform(random)) - 1.0)
+                }
+            }
+    }
+
+    fn next_normal(&mut self, random: &mut Random) -> f64 {
+        let correlation = self.jitter.correlation;
+        let fresh = random.normal();
+        let next = match self.state {
+            None => fresh,
+            Some(state) => correlation * state + (1.0 - correlation * correlation).sqrt() * fresh,
+        };
+        self.state = Some(next);
+        next
+    }
+
+    /// In [0, 1): the normal process through its distribution function.
+    fn next_uniform(&mut self, random: &mut Random) -> f64 {
+        if self.jitter.correlation == 0.0 {
+            return random.uniform();
+        }
+        let below = 0.5 * libm::erfc(-self.next_normal(random) * FRAC_1_SQRT_2);
+        below.min(1.0 - f64::EPSILON / 2.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AMOUNT_MS: u64 = 2;
+
+    /// Far-end delays in milliseconds of packets 1 s apart, base 100 ms.
+    fn delays(distribution: JitterDistribution, correlation: f64) -> Vec<f64> {
+        let jitter = Jitter {
+            amount: Duration::from_millis(AMOUNT_MS),
+            distribution,
+            correlation,
+        };
+        let config = DelayConfig {
+            base: Delay::Constant(Duration::from_millis(100)),
+            jitter: Some(jitter),
+            keep_order: true,
+        };
+        let (mut travel, mut random) = (Travel::new(&config, None), Random::new(3));
+        let sent = (0..100_000).map(Time::from_secs);
+        sent.map(|sent| (travel.pass(sent, &mut random).0 - sent).as_secs_f64() * 1e3)
+            .collect()
+    }
+
+    fn mean(values: &[f64]) -> f64 {
+        values.iter().sum::<f64>() / values.len() as f64
+    }
+
+    fn deviation(values: &[f64]) -> f64 {
+        let mean = mean(values);
+        (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt()
+    }
+
+    fn correlation(values: &[f64]) -> f64 {
+        let (mean, variance) = (mean(values), deviation(values).powi(2));
+        let products = values
+            .windows(2)
+            .map(|pair| (pair[0] - mean) * (pair[1] - mean));
+        products.sum::<f64>() / (values.len() - 1) as f64 / variance
+    }
+
+    fn close(value: f64, expected: f64, within: f64) {
+        assert!(
+            (value - expected).abs() < within,
+            "{value} is not {expected} +- {within}"
+        );
+    }
+
+    #[test]
+    fn uniform_jitter_stays_within_its_amount() {
+        for correlation in [0.0, 0.9] {
+            let delays = delays(JitterDistribution::Uniform, correlation);
+            assert!(delays.iter().all(|delay| (98.0..=102.0).contains(delay)));
+            close(mean(&delays), 100.0, 0.05);
+            // 4 ms / sqrt(12)
+            close(deviation(&delays), 1.1547, 0.02);
+        }
+    }
+
+    #[test]
+    fn normal_jitter_has_its_amount_as_standard_deviation() {
+        let delays = delays(JitterDistribution::Normal, 0.0);
+        close(mean(&delays), 100.0, 0.03);
+        close(deviation(&delays), 2.0, 0.02);
+        // 2.275 % lie two standard deviations above the mean.
+        let above = delays.iter().filter(|&&delay| delay > 104.0).count();
+        close(above as f64 / 1e5, 0.02275, 0.002);
+    }
+
+    #[test]
+    fn pareto_jitter_is_never_below_the_base_and_has_its_amount_as_mean() {
+        let delays = delays(JitterDistribution::Pareto, 0.0);
+        assert!(delays.iter().all(|&delay| delay >= 100.0));
+        close(mean(&delays), 102.0, 0.05);
+        // P(extra > x) = (1 + x / 4 ms)^-3: an eighth is above 4 ms.
+        let above = delays.iter().filter(|&&delay| delay > 104.0).count();
+        close(above as f64 / 1e5, 0.125, 0.004);
+    }
+
+    #[test]
+    fn correlation_is_as_asked_and_leaves_the_distribution_alone() {
+        let normal = delays(JitterDistribution::Normal, 0.8);
+        close(correlation(&normal), 0.8, 0.01);
+        close(deviation(&normal), 2.0, 0.05);
+        let uniform = delays(JitterDistribution::Uniform, 0.8);
+        // 6 / pi asin(0.8 / 2) for uniform marginals
+        close(correlation(&uniform), 0.786, 0.01);
+        close(
+            correlation(&delays(JitterDistribution::Normal, 0.0)),
+            0.0,
+            0.013,
+        );
+    }
+
+    #[test]
+    fn a_smaller_delay_waits_for_the_packet_before_it() {
+        let fall = [(Time::ZERO, 50), (Time::from_millis(10), 5)];
+        let fall = fall.map(|(time, millis)| (time, Duration::from_millis(millis)));
+        let mut config = DelayConfig {
+            base: Delay::Steps(Arc::new(Steps::new(fall).unwrap())),
+            ..DelayConfig::default()
+        };
+        let far_ends = |config: &DelayConfig| {
+            let (mut travel, mut random) = (Travel::new(config, None), Random::new(1));
+            [9, 11, 50].map(|sent| {
+                travel
+                    .pass(Time::from_millis(sent), &mut random)
+                    .0
+                    .as_millis()
+            })
+        };
+        assert_eq!(far_ends(&config), [59, 59, 59]);
+        config.keep_order = false;
+        assert_eq!(far_ends(&config), [59, 16, 55]);
+    }
+
+    #[test]
+    fn reordered_packets_skip_the_delay_or_come_later() {
+        let config = DelayConfig {
+            base: Delay::Constant(Duration::from_millis(10)),
+            ..DelayConfig::default()
+        };
+        let pass = |displacement| {
+            let reorder = ReorderConfig {
+                probability: 1.0,
+                displacement,
+            };
+            Travel::new(&config, Some(reorder)).pass(Time::from_millis(5), &mut Random::new(1))
+        };
+        assert_eq!(pass(Displacement::SkipsDelay), (Time::from_millis(5), true));
+        let late = Displacement::Late(Duration::from_millis(3));
+        assert_eq!(pass(late), (Time::from_millis(18), true));
+    }
+
+    #[test]
+    fn a_delay_is_never_negative() {
+        let jitter = Jitter {
+            amount: Duration::from_millis(50),
+            distribution: JitterDistribution::Normal,
+            correlation: 0.0,
+        };
+        let config = DelayConfig {
+            jitter: Some(jitter),
+            ..DelayConfig::default()
+        };
+        let (mut travel, mut random) = (Travel::new(&config, None), Random::new(1));
+        let sent = Time::from_secs(1);
+        assert!((0..100).all(|_| travel.pass(sent, &mut random).0 >= sent));
+    }
 }

@@ -20,3 +20,8 @@ pub mod delay;
 pub mod loss;
 pub mod red;
 pub mod scheduler;
+
+mod config;
+mod held;
+mod random;
+mod wf2q;

@@ -2,61 +2,41 @@
 //!
 //! A packet arrives; random loss may take it; the queue takes it in or drops it; it is sent at the
 //! pipe's bandwidth; then the delay passes, and it is at the far end.
+//!
+//! Where packets leave in the order of their arrival and are dropped only on arrival, the far-end
+//! time is known at once and the pipe holds nothing: it is *immediate*. With a scheduler or CoDel it
+//! holds packets, and [`Pipe::next_departure`] and [`Pipe::depart`] give them back.
+//!
+//! | original | here |
+//! |---|---|
+//! | Dummynet and netem work in ticks or timer events | each packet has its own times, to a nanosecond, however late the caller is |
+//! | at the same moment, arrivals and departures in any order | departures first |
+//! | netem's duplicate is queued like a packet | the copy arises behind the transmitter and uses no bandwidth |
+
+use std::collections::VecDeque;
 
 use crate::accounting::Accounting;
-use crate::codel::CoDelConfig;
-use crate::delay::{Delay, DelayConfig, ReorderConfig};
-use crate::loss::LossConfig;
+use crate::codel::CoDel;
+use crate::delay::Travel;
+use crate::held::{Held, Waiting};
+use crate::loss::Loss;
 use crate::queue::{Backlog, Capacity, QueueState};
-use crate::rate::{Rate, Transmitter};
-use crate::red::RedConfig;
+use crate::random::Random;
+use crate::rate::{Rate, Transmitter, mean_time_for};
+use crate::red::Red;
 use crate::scheduler::SchedulerConfig;
-use crate::statistics::Record;
+use crate::statistics::{Counts, Record};
 use crate::units::{Duration, Time};
 
+pub use crate::config::{Aqm, ConfigError, PipeConfig};
 pub use crate::statistics::PipeStatistics;
-
-/// What a pipe is like. The default has no limit, no delay and no loss.
-#[derive(Clone, Debug, Default)]
-pub struct PipeConfig {
-    /// How fast packets are sent.
-    pub bandwidth: Rate,
-    /// Which bytes the bandwidth counts.
-    pub accounting: Accounting,
-    /// The time from the end of a transmission to the far end.
-    pub delay: DelayConfig,
-    /// How much may wait.
-    pub capacity: Capacity,
-    /// Who is dropped before the queue is full.
-    pub aqm: Aqm,
-    /// Who is sent next.
-    pub scheduler: SchedulerConfig,
-    /// Random loss.
-    pub loss: LossConfig,
-    /// Probability, 0 to 1, that a packet reaches the far end twice.
-    pub duplicate: f64,
-    /// Packets taken out of their order.
-    pub reorder: Option<ReorderConfig>,
-}
-
-/// Active queue management; with several scheduler classes each has its own.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Aqm {
-    /// Drops only what does not fit.
-    #[default]
-    DropTail,
-    /// Random early detection.
-    Red(RedConfig),
-    /// Controlled delay.
-    CoDel(CoDelConfig),
-}
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// It reaches the far end at this time ([`Time::MAX`]: never, the bandwidth stays 0).
     Leaves(Time),
-    /// It reaches the far end twice.
+    /// It reaches the far end twice, at these times in order.
     Duplicated(Time, Time),
     /// It waits; [`Pipe::depart`] will tell.
     Held,
@@ -84,7 +64,7 @@ pub struct Departure<T> {
     pub packet: T,
     /// Its size in IP bytes.
     pub size: u32,
-    /// When its transmission ended, or it was dropped; not after the time of the call.
+    /// When its transmission ended, or CoDel dropped it; not after the time of the call.
     pub time: Time,
     /// What becomes of it: anything but [`Arrival::Held`].
     pub outcome: Arrival,
@@ -93,86 +73,265 @@ pub struct Departure<T> {
 /// A pipe at work. Packets are whatever the caller wants back.
 #[derive(Clone, Debug)]
 pub struct Pipe<T> {
-    transmitter: Transmitter,
+    /// The delay, if that is all there is between the transmitter and the far end, departures are
+    /// known at arrival, and packets are only dropped by a full queue.
+    plain: Option<Duration>,
     accounting: Accounting,
     capacity: Capacity,
-    delay: Duration,
+    transmitter: Transmitter,
     backlog: Backlog,
     record: Record,
-    held: Vec<T>,
+    chances: Chances,
+    red: Option<Red>,
+    held: Option<Box<Held<T>>>,
+    /// What has been sent or dropped and not yet given back.
+    out: VecDeque<Departure<T>>,
+}
+
+/// All that is left to chance.
+#[derive(Clone, Debug)]
+struct Chances {
+    random: Random,
+    loss: Loss,
+    travel: Travel,
+    duplicate: f64,
+}
+
+impl Chances {
+    /// What becomes of a packet whose transmission ends at `sent`.
+    fn deliver(&mut self, sent: Time, counts: &mut Counts) -> Arrival {
+        let (first, displaced) = self.travel.pass(sent, &mut self.random);
+        counts.reordered += u64::from(displaced);
+        if !self.random.chance(self.duplicate) {
+            return Arrival::Leaves(first);
+        }
+        counts.duplicates += 1;
+        let second = self.travel.pass_in_order(sent, &mut self.random);
+        Arrival::Duplicated(first.min(second), first.max(second))
+    }
 }
 
 impl<T: Copy> Pipe<T> {
     /// A pipe at rest. The same configuration and seed make the same random choices.
     pub fn new(config: &PipeConfig, seed: u64) -> Pipe<T> {
-        let _ = seed;
+        let red = match &config.aqm {
+            Aqm::Red(red) => {
+                let by_bytes = matches!(config.capacity, Capacity::Bytes(_));
+                let step = mean_time_for(&config.bandwidth, red.mean_packet.get());
+                Some(Red::new(red, by_bytes, step))
+            }
+            _ => None,
+        };
+        let codel = match &config.aqm {
+            Aqm::CoDel(codel) => Some(CoDel::new(codel)),
+            _ => None,
+        };
+        // Where nothing ever waits there is nothing to schedule.
+        let waits = config.bandwidth != Rate::Unlimited;
+        let fifo = config.scheduler == SchedulerConfig::Fifo;
+        let held = (waits && (!fifo || codel.is_some()))
+            .then(|| Box::new(Held::new(&config.scheduler, red.as_ref(), codel.as_ref())));
+        let chances = Chances {
+            random: Random::new(seed),
+            loss: Loss::new(&config.loss),
+            travel: Travel::new(&config.delay, config.reorder),
+            duplicate: config.duplicate,
+        };
+        let certain = matches!(chances.loss, Loss::None) && chances.duplicate <= 0.0;
+        let plain = certain && held.is_none() && red.is_none();
         Pipe {
-            transmitter: Transmitter::new(&config.bandwidth),
+            plain: chances.travel.constant().filter(|_| plain),
             accounting: config.accounting,
             capacity: config.capacity,
-            delay: match config.delay.base {
-                Delay::Constant(delay) => delay,
-                Delay::Steps(ref steps) => steps.at(Time::ZERO),
-            },
+            transmitter: Transmitter::new(&config.bandwidth),
             backlog: Backlog::default(),
-            record: Record::new(),
-            held: Vec::new(),
+            record: Record::new(config.accounting),
+            chances,
+            red,
+            held,
+            out: VecDeque::new(),
         }
     }
 
     /// Gives a packet of `size` IP bytes to the pipe. `now` must not decrease from call to call.
     #[inline]
     pub fn arrive(&mut self, now: Time, size: u32, class: u16, packet: T) -> Arrival {
-        let _ = (class, packet);
-        self.backlog.advance(now, &mut self.record);
         self.record.counts.arrived += 1;
+        if let Some(delay) = self.plain {
+            return match self.transmit(now, size) {
+                Some(sent) => Arrival::Leaves(sent + delay),
+                None => Arrival::Lost(LossCause::QueueFull),
+            };
+        }
+        self.arrive_by_chance(now, size, class, packet)
+    }
+
+    /// The end of transmission of a packet that arrives at `now`, or nothing if the queue is full.
+    #[inline]
+    fn transmit(&mut self, now: Time, size: u32) -> Option<Time> {
+        self.backlog.advance(now, &mut self.record);
         if !self
             .capacity
             .admits(self.backlog.packets(), self.backlog.bytes(), size)
         {
             self.record.counts.drops += 1;
+            return None;
+        }
+        let sent = self
+            .transmitter
+            .transmit(now, self.accounting.wire_bytes(size));
+        self.backlog.push(now, sent, size, &mut self.record);
+        Some(sent)
+    }
+
+    fn arrive_by_chance(&mut self, now: Time, size: u32, class: u16, packet: T) -> Arrival {
+        self.catch_up(now);
+        if self.chances.loss.takes(now, &mut self.chances.random) {
+            self.record.counts.random_losses += 1;
+            return Arrival::Lost(LossCause::Random);
+        }
+        if self.held.is_some() {
+            return self.hold(now, size, class, packet);
+        }
+        if let Some(red) = &mut self.red {
+            let queue = (self.backlog.packets(), self.backlog.bytes());
+            let idle = self.backlog.idle(now);
+            if red.drops(queue, idle, size, &mut self.chances.random) {
+                self.record.counts.drops += 1;
+                return Arrival::Lost(LossCause::Red);
+            }
+        }
+        match self.transmit(now, size) {
+            Some(sent) => self.chances.deliver(sent, &mut self.record.counts),
+            None => Arrival::Lost(LossCause::QueueFull),
+        }
+    }
+
+    /// Lets a packet wait in its class, if the class has room for it.
+    fn hold(&mut self, now: Time, size: u32, class: u16, packet: T) -> Arrival {
+        let Some(held) = &mut self.held else {
+            return Arrival::Lost(LossCause::QueueFull);
+        };
+        let class = held.class_index(class);
+        let (packets, bytes) = held.occupancy(class);
+        let queue = &mut held.classes[class];
+        if let Some(red) = &mut queue.red {
+            let idle = (packets == 0).then(|| now - queue.idle_since);
+            if red.drops((packets, bytes), idle, size, &mut self.chances.random) {
+                self.record.counts.drops += 1;
+                return Arrival::Lost(LossCause::Red);
+            }
+        }
+        if !self.capacity.admits(packets, bytes, size) {
+            self.record.counts.drops += 1;
             return Arrival::Lost(LossCause::QueueFull);
         }
         let wire_bytes = self.accounting.wire_bytes(size);
-        self.record.counts.wire_bytes += wire_bytes;
-        let sent = self.transmitter.transmit(now, wire_bytes);
-        self.backlog.push(now, sent, size, &mut self.record);
-        Arrival::Leaves(sent + self.delay)
+        self.record.held(held.packets, now);
+        held.push(
+            class,
+            Waiting {
+                packet,
+                size,
+                wire_bytes,
+                arrived: now,
+            },
+        );
+        if held.in_service.is_none() {
+            self.serve(now);
+        }
+        Arrival::Held
     }
 
-    /// When [`Pipe::depart`] has something to give, if packets are held.
+    /// Lets the next packet be sent from `now` on.
+    fn serve(&mut self, now: Time) {
+        let Pipe {
+            held,
+            transmitter,
+            record,
+            out,
+            ..
+        } = self;
+        let Some(held) = held else { return };
+        let transmit =
+            |waiting: &Waiting<T>| transmitter.transmit(waiting.arrived, waiting.wire_bytes);
+        held.serve(now, transmit, |dropped, packets_before| {
+            record.held(packets_before, now);
+            record.counts.drops += 1;
+            let outcome = Arrival::Lost(LossCause::CoDel);
+            let Waiting { packet, size, .. } = dropped;
+            out.push_back(Departure {
+                packet,
+                size,
+                time: now,
+                outcome,
+            });
+        });
+    }
+
+    /// Lets leave what has left by `now`.
+    #[inline]
+    fn catch_up(&mut self, now: Time) {
+        match self.held {
+            None => self.backlog.advance(now, &mut self.record),
+            Some(_) => self.catch_up_held(now),
+        }
+    }
+
+    fn catch_up_held(&mut self, now: Time) {
+        while let Some(held) = &mut self.held
+            && let Some(sent) = held.finish(now)
+        {
+            let (time, Waiting { packet, size, .. }) = (sent.until, sent.waiting);
+            self.record.left(held.packets + 1, time, size);
+            let outcome = self.chances.deliver(time, &mut self.record.counts);
+            self.out.push_back(Departure {
+                packet,
+                size,
+                time,
+                outcome,
+            });
+            self.serve(time);
+        }
+    }
+
+    /// When [`Pipe::depart`] has something to give; nothing if the pipe holds no packet or will never
+    /// send it.
+    #[inline]
     pub fn next_departure(&self) -> Option<Time> {
-        None
+        if let Some(departure) = self.out.front() {
+            return Some(departure.time);
+        }
+        let sending = self.held.as_ref()?.in_service.as_ref()?;
+        Some(sending.until).filter(|&until| until < Time::MAX)
     }
 
     /// The next packet that was held and has been sent or dropped by `now`. Call it until it answers
     /// `None`. A late call delays nobody: departures follow from arrivals.
+    #[inline]
     pub fn depart(&mut self, now: Time) -> Option<Departure<T>> {
-        let (packet, time) = (self.held.pop()?, now);
-        Some(Departure {
-            packet,
-            size: 0,
-            time,
-            outcome: Arrival::Leaves(now),
-        })
+        self.catch_up(now);
+        self.out.pop_front()
     }
 
     /// True if `arrive` never answers [`Arrival::Held`]: departures are known at arrival.
+    #[inline]
     pub fn is_immediate(&self) -> bool {
-        true
+        self.held.is_none()
     }
 
-    /// True if far-end times never decrease from packet to packet.
+    /// True if far-end times never decrease in the order in which they become known.
     pub fn keeps_order(&self) -> bool {
-        true
+        self.chances.travel.keeps_order()
     }
 
     /// What waits or is being sent at `now`.
     pub fn queue(&mut self, now: Time) -> QueueState {
-        self.backlog.advance(now, &mut self.record);
+        self.catch_up(now);
+        let (packets, bytes) = self.occupancy();
         QueueState {
-            packets: self.backlog.packets() as u64,
-            bytes: self.backlog.bytes(),
+            packets: packets as u64,
+            bytes,
         }
     }
 
@@ -188,59 +347,32 @@ impl<T: Copy> Pipe<T> {
 
     /// IP bytes of the packets whose transmission ended by `now`, since the start.
     pub fn bytes_out(&mut self, now: Time) -> u64 {
-        self.backlog.advance(now, &mut self.record);
+        self.catch_up(now);
         self.record.counts.bytes
     }
 
     /// Lets the statistics begin at `now`, the end of the warm-up.
     pub fn reset_statistics(&mut self, now: Time) {
-        self.backlog.advance(now, &mut self.record);
-        self.record.reset(self.backlog.packets(), now);
+        self.catch_up(now);
+        self.record.reset(self.occupancy().0, now);
     }
 
     /// The statistics from the start, or the last reset, to `end`.
     pub fn statistics(&mut self, end: Time) -> PipeStatistics {
-        self.backlog.advance(end, &mut self.record);
-        self.record.statistics(self.backlog.packets(), end)
+        self.catch_up(end);
+        let (packets, _) = self.occupancy();
+        let Pipe {
+            record,
+            transmitter,
+            ..
+        } = self;
+        record.statistics(packets, end, |from, to| transmitter.offered_bits(from, to))
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::units::Bandwidth;
-
-    #[test]
-    fn a_packet_leaves_after_its_transmission_and_the_delay() {
-        let config = PipeConfig {
-            bandwidth: Rate::Constant(Bandwidth::from_mbps(12)),
-            delay: DelayConfig {
-                base: Delay::Constant(Duration::from_millis(10)),
-                ..DelayConfig::default()
-            },
-            capacity: Capacity::Packets(2),
-            ..PipeConfig::default()
-        };
-        let mut pipe = Pipe::new(&config, 1);
-        let now = Time::from_millis(5);
-        assert_eq!(
-            pipe.arrive(now, 1500, 0, 'a'),
-            Arrival::Leaves(Time::from_millis(16))
-        );
-        assert_eq!(
-            pipe.arrive(now, 1500, 0, 'b'),
-            Arrival::Leaves(Time::from_millis(17))
-        );
-        assert_eq!(
-            pipe.arrive(now, 1500, 0, 'c'),
-            Arrival::Lost(LossCause::QueueFull)
-        );
-        assert_eq!(
-            pipe.queue(Time::from_millis(6)),
-            QueueState {
-                packets: 1,
-                bytes: 1500
-            }
-        );
+    fn occupancy(&self) -> (usize, u64) {
+        match &self.held {
+            None => (self.backlog.packets(), self.backlog.bytes()),
+            Some(held) => (held.packets, held.bytes),
+        }
     }
 }

@@ -2,13 +2,14 @@
 //!
 //! | original | here |
 //! |---|---|
-//! | Linux and ns count what waits behind the packet being sent | Dummynet's way: the packet being sent still counts |
-//! | a Dummynet queue has at least one slot and 50 by default | unlimited by default |
+//! | Linux, ns and Dummynet since 2010 count what waits behind the packet being sent | as in Dummynet before 2010, the packet being sent counts: a queue of n packets never holds more than n |
+//! | Dummynet's limit in bytes is exceeded by up to a packet | a packet that does not fit whole is dropped |
+//! | a Dummynet queue has 50 slots by default, 100 at most | unlimited by default |
 
 use std::collections::VecDeque;
 
 use crate::statistics::Record;
-use crate::units::Time;
+use crate::units::{Duration, Time};
 
 /// How much a queue holds, the packet being sent included. With several scheduler classes, each
 /// class has a queue of this size of its own.
@@ -50,6 +51,8 @@ pub struct QueueState {
 pub(crate) struct Backlog {
     leaving: VecDeque<(Time, u32)>,
     bytes: u64,
+    /// When the newest packet leaves or has left.
+    latest: Time,
 }
 
 impl Backlog {
@@ -71,6 +74,12 @@ impl Backlog {
         record.held(self.leaving.len(), now);
         self.bytes += u64::from(size);
         self.leaving.push_back((departure, size));
+        self.latest = departure;
+    }
+
+    /// How long the queue has been empty at `now`, if it is.
+    pub(crate) fn idle(&self, now: Time) -> Option<Duration> {
+        self.leaving.is_empty().then(|| now - self.latest)
     }
 
     #[inline]

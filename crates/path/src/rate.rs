@@ -13,7 +13,18 @@
 use std::sync::Arc;
 
 use crate::trace::{Cursor, Opportunities, Steps};
-use crate::units::{Bandwidth, Time};
+use crate::units::{Bandwidth, Duration, Time};
+
+/// Time to send so many bytes at the mean of what the rate has been recorded as.
+pub(crate) fn mean_time_for(rate: &Rate, bytes: u64) -> Duration {
+    let bps = match rate {
+        Rate::Unlimited => return Duration::ZERO,
+        Rate::Constant(bandwidth) => return bandwidth.time_for(bytes),
+        Rate::Steps(steps) => steps.mean(|rate| rate.as_bps() as f64),
+        Rate::Opportunities(trace) => trace.mean_bps(),
+    };
+    Duration::from_secs_f64(bytes as f64 * 8.0 / bps)
+}
 
 /// Work of one byte at 1 bit/s, in bit times 10^-9 s.
 const WORK_PER_BYTE: u64 = 8_000_000_000;
@@ -65,6 +76,17 @@ impl Transmitter {
     }
 }
 
+impl Transmitter {
+    /// Bits that a traced bandwidth offers from one time to a later one.
+    pub(crate) fn offered_bits(&self, from: Time, to: Time) -> Option<f64> {
+        match self {
+            Transmitter::Unlimited | Transmitter::Constant(_) => None,
+            Transmitter::Steps(rate) => Some(rate.offered_bits(from, to)),
+            Transmitter::Opportunities(rate) => Some(rate.trace.bytes_between(from, to) * 8.0),
+        }
+    }
+}
+
 /// The last end of transmission: `whole + rest / rate` nanoseconds.
 #[derive(Clone, Debug, Default)]
 struct End {
@@ -97,7 +119,8 @@ struct TransmissionTime {
 
 impl ConstantRate {
     fn new(bandwidth: Bandwidth) -> ConstantRate {
-        let bps = bandwidth.as_bps();
+        // Two rests have to fit into 64 bits.
+        let bps = bandwidth.as_bps().min(u64::MAX / 2);
         ConstantRate {
             bps,
             end: End::default(),
@@ -174,6 +197,17 @@ impl SteppedRate {
             end: End::default(),
             never,
         }
+    }
+
+    fn offered_bits(&self, from: Time, to: Time) -> f64 {
+        let (mut cursor, mut now, mut bits) = (Cursor::default(), from.as_nanos(), 0.0);
+        while now < to.as_nanos() {
+            let (rate, until) = cursor.seek(&self.steps, now);
+            let until = until.min(to.as_nanos());
+            bits += rate.as_bps() as f64 * (until - now) as f64 * 1e-9;
+            now = until;
+        }
+        bits
     }
 
     fn transmit(&mut self, ready: u64, bytes: u64) -> u64 {

@@ -1,5 +1,9 @@
 //! Which class of packets is sent next.
 
+use crate::held::ClassQueue;
+use crate::units::Time;
+use crate::wf2q::Wf2q;
+
 /// The scheduler of a pipe. A class is an index; an index too large counts as the last class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SchedulerConfig {
@@ -17,4 +21,68 @@ pub enum SchedulerConfig {
         /// The weight of each class; each at least 1.
         weights: Vec<u32>,
     },
+}
+
+impl SchedulerConfig {
+    /// Number of classes, at least 1.
+    pub fn classes(&self) -> usize {
+        match self {
+            SchedulerConfig::Fifo => 1,
+            SchedulerConfig::StrictPriority { classes } => usize::from(*classes).max(1),
+            SchedulerConfig::Wf2q { weights } => weights.len().max(1),
+        }
+    }
+}
+
+/// A scheduler at work. It knows which classes have packets; the packets are elsewhere.
+#[derive(Clone, Debug)]
+pub(crate) enum Scheduler {
+    InOrder,
+    Wf2q(Wf2q),
+}
+
+impl Scheduler {
+    pub(crate) fn new(config: &SchedulerConfig) -> Scheduler {
+        match config {
+            SchedulerConfig::Wf2q { weights } if !weights.is_empty() => {
+                Scheduler::Wf2q(Wf2q::new(weights))
+            }
+            _ => Scheduler::InOrder,
+        }
+    }
+
+    /// A packet has come to an empty class.
+    pub(crate) fn activate(&mut self, class: usize, wire_bytes: u64, now: Time) {
+        if let Scheduler::Wf2q(wf2q) = self {
+            wf2q.activate(class, wire_bytes, now);
+        }
+    }
+
+    /// The class to send from at `now`.
+    pub(crate) fn choose<T>(&mut self, now: Time, classes: &[ClassQueue<T>]) -> Option<usize> {
+        match self {
+            Scheduler::InOrder => classes.iter().position(|class| !class.waiting.is_empty()),
+            Scheduler::Wf2q(wf2q) => wf2q.choose(now),
+        }
+    }
+
+    /// The chosen class sends a packet in this span of time; `next` is the one behind it.
+    pub(crate) fn send(
+        &mut self,
+        class: usize,
+        wire_bytes: u64,
+        next: Option<u64>,
+        span: (Time, Time),
+    ) {
+        if let Scheduler::Wf2q(wf2q) = self {
+            wf2q.send(class, wire_bytes, next, span);
+        }
+    }
+
+    /// The chosen class has nothing to send after all.
+    pub(crate) fn abandon(&mut self, class: usize) {
+        if let Scheduler::Wf2q(wf2q) = self {
+            wf2q.abandon(class);
+        }
+    }
 }

@@ -3,6 +3,7 @@
 //! The queue is never sampled: each change of its length adds the time since the change before, so
 //! mean and percentile are exact (above 4096 packets the percentile is to within 0.4 %).
 
+use crate::accounting::Accounting;
 use crate::units::{Duration, Time};
 
 /// What a pipe did between the start, or the reset of its statistics, and the end.
@@ -52,6 +53,7 @@ pub(crate) struct Counts {
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) counts: Counts,
+    accounting: Accounting,
     /// The counts at the reset.
     before: Counts,
     reset_at: Time,
@@ -65,9 +67,10 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(crate) fn new() -> Record {
+    pub(crate) fn new(accounting: Accounting) -> Record {
         Record {
             counts: Counts::default(),
+            accounting,
             before: Counts::default(),
             reset_at: Time::ZERO,
             since: Time::ZERO,
@@ -97,6 +100,7 @@ impl Record {
         self.held(packets, departure);
         self.counts.packets += 1;
         self.counts.bytes += u64::from(size);
+        self.counts.wire_bytes += self.accounting.wire_bytes(size);
     }
 
     #[cold]
@@ -114,16 +118,29 @@ impl Record {
         self.longest = packets;
     }
 
-    /// All but the utilization of a traced bandwidth. The queue holds `packets` at `end`.
-    pub(crate) fn statistics(&mut self, packets: usize, end: Time) -> PipeStatistics {
+    /// What happened since the reset. The queue holds `packets` at `end`. `offered` says what a
+    /// bandwidth that follows a trace offered in between, in bits.
+    pub(crate) fn statistics(
+        &mut self,
+        packets: usize,
+        end: Time,
+        offered: impl FnOnce(Time, Time) -> Option<f64>,
+    ) -> PipeStatistics {
         self.held(packets, end);
         let length = end - self.reset_at;
         let nanos = length.as_nanos();
         let share = |part: f64| if nanos == 0 { 0.0 } else { part / nanos as f64 };
         let (now, before) = (self.counts, self.before);
+        let utilization = match offered(self.reset_at, end) {
+            None => share(nanos.saturating_sub(self.time_at[0]) as f64),
+            Some(bits) if bits > 0.0 => {
+                ((now.wire_bytes - before.wire_bytes) as f64 * 8.0 / bits).min(1.0)
+            }
+            Some(_) => 0.0,
+        };
         PipeStatistics {
             length,
-            utilization: share(nanos.saturating_sub(self.time_at[0]) as f64),
+            utilization,
             queue_mean_pkts: share(self.area as f64),
             queue_p99_pkts: self.percentile_99(nanos),
             queue_max_pkts: self.longest as u64,
@@ -176,4 +193,62 @@ fn smallest_in(bucket: usize) -> u64 {
     }
     let (doublings, fraction) = ((bucket - EXACT) / 256, (bucket - EXACT) % 256);
     (256 + fraction) << (doublings + 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_cover_all_lengths_in_order_to_within_a_256th() {
+        let lengths =
+            (0..20_000).chain((15..40).flat_map(|n| [(1 << n) - 1, 1 << n, (1 << n) + 1]));
+        let mut last = 0;
+        for length in lengths {
+            let bucket = bucket(length);
+            assert!(bucket >= last, "{length}");
+            last = bucket;
+            let smallest = smallest_in(bucket);
+            assert!(smallest <= length as u64, "{length}");
+            assert!(length as u64 - smallest <= length as u64 / 256, "{length}");
+        }
+        assert_eq!(smallest_in(bucket(4095)), 4095);
+        assert_eq!(smallest_in(bucket(4096)), 4096);
+    }
+
+    #[test]
+    fn mean_and_percentile_weigh_by_time() {
+        let mut record = Record::new(Accounting::Ip);
+        record.held(0, Time::from_secs(50));
+        record.held(10, Time::from_secs(98));
+        record.held(30, Time::from_secs(100));
+        let statistics = record.statistics(30, Time::from_secs(100), |_, _| None);
+        // (10 * 48 + 30 * 2) / 100; at most 10 for 98 s, at most 30 for 100 s.
+        assert_eq!(statistics.queue_mean_pkts, 5.4);
+        assert_eq!(statistics.queue_p99_pkts, 30);
+        assert_eq!(statistics.utilization, 0.5);
+        assert_eq!(statistics.queue_max_pkts, 30);
+    }
+
+    #[test]
+    fn a_reset_forgets_what_was_before() {
+        let mut record = Record::new(Accounting::Ip);
+        record.counts.drops = 3;
+        record.held(8, Time::from_secs(4));
+        record.reset(2, Time::from_secs(5));
+        record.counts.drops += 1;
+        let statistics = record.statistics(2, Time::from_secs(7), |_, _| None);
+        assert_eq!(statistics.length, Duration::from_secs(2));
+        assert_eq!(statistics.queue_mean_pkts, 2.0);
+        assert_eq!(statistics.queue_max_pkts, 2);
+        assert_eq!(statistics.drops, 1);
+        assert_eq!(record.counts.drops, 4);
+    }
+
+    #[test]
+    fn no_time_gives_zeros() {
+        let mut record = Record::new(Accounting::Ip);
+        let statistics = record.statistics(0, Time::ZERO, |_, _| None);
+        assert_eq!(statistics, PipeStatistics::default());
+    }
 }

@@ -114,6 +114,30 @@ impl<V: Copy> Steps<V> {
         &self.values
     }
 
+    /// The mean of what `number` makes of the values, weighted by time; over one period, or up to the
+    /// last value, which counts only if it is the only one.
+    pub(crate) fn mean(&self, number: impl Fn(V) -> f64) -> f64 {
+        let end = if self.period > 0 {
+            self.period
+        } else {
+            self.starts[self.starts.len() - 1]
+        };
+        if end == 0 {
+            return number(self.values[0]);
+        }
+        let ends = self.starts.iter().skip(1).copied().chain([end]);
+        let spans = self
+            .starts
+            .iter()
+            .zip(ends)
+            .map(|(start, end)| (end - start) as f64);
+        let area: f64 = spans
+            .zip(&self.values)
+            .map(|(span, &value)| span * number(value))
+            .sum();
+        area / end as f64
+    }
+
     /// The time after which the trace repeats, if it does.
     pub fn period(&self) -> Option<Duration> {
         (self.period > 0).then_some(Duration::from_nanos(self.period))
@@ -210,6 +234,17 @@ impl Opportunities {
     /// The time after which the trace repeats.
     pub fn period(&self) -> Duration {
         Duration::from_nanos(self.period)
+    }
+
+    /// Bytes offered after `from` until `to`.
+    pub(crate) fn bytes_between(&self, from: Time, to: Time) -> f64 {
+        let until = |time: Time| {
+            let (periods, rest) = (time.as_nanos() / self.period, time.as_nanos() % self.period);
+            let before = self.list.iter().take_while(|&&(at, _)| at <= rest);
+            let begun: u64 = before.map(|&(_, bytes)| bytes).sum();
+            periods as f64 * self.bytes as f64 + begun as f64
+        };
+        until(to) - until(from)
     }
 
     /// Mean bandwidth over the period, bits per second.

@@ -1,0 +1,226 @@
+//! What a pipe is like, and what a pipe cannot be like.
+
+use crate::accounting::Accounting;
+use crate::codel::CoDelConfig;
+use crate::delay::{DelayConfig, ReorderConfig};
+use crate::loss::LossConfig;
+use crate::queue::Capacity;
+use crate::rate::Rate;
+use crate::red::RedConfig;
+use crate::scheduler::SchedulerConfig;
+use crate::units::Duration;
+
+/// What a pipe is like. The default has no limit, no delay and no loss.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PipeConfig {
+    /// How fast packets are sent.
+    pub bandwidth: Rate,
+    /// Which bytes the bandwidth counts.
+    pub accounting: Accounting,
+    /// The time from the end of a transmission to the far end.
+    pub delay: DelayConfig,
+    /// How much may wait.
+    pub capacity: Capacity,
+    /// Who is dropped before the queue is full.
+    pub aqm: Aqm,
+    /// Who is sent next.
+    pub scheduler: SchedulerConfig,
+    /// Random loss of arriving packets.
+    pub loss: LossConfig,
+    /// Probability, 0 to 1, that a packet reaches the far end twice. The copy arises behind the
+    /// transmitter: it takes neither bandwidth nor a place in the queue, and has a delay of its own.
+    pub duplicate: f64,
+    /// Packets taken out of their order.
+    pub reorder: Option<ReorderConfig>,
+}
+
+/// Active queue management; with several scheduler classes each has its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Aqm {
+    /// Drops only what does not fit.
+    #[default]
+    DropTail,
+    /// Random early detection.
+    Red(RedConfig),
+    /// Controlled delay.
+    CoDel(CoDelConfig),
+}
+
+/// Why there can be no such pipe.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {reason}")]
+pub struct ConfigError {
+    /// The field of [`PipeConfig`], with the parameter after a dot.
+    pub field: &'static str,
+    /// What is wrong and what would be right.
+    pub reason: String,
+}
+
+impl PipeConfig {
+    /// Says what is wrong with the configuration, if anything. A pipe made from a wrong one does not
+    /// panic, but need not do what was meant.
+    ///
+    /// # Errors
+    /// The first field that is out of range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let bandwidth = match &self.bandwidth {
+            Rate::Constant(bandwidth) => bandwidth.as_bps() > 0,
+            Rate::Steps(steps) => steps.values().iter().any(|rate| rate.as_bps() > 0),
+            Rate::Unlimited | Rate::Opportunities(_) => true,
+        };
+        require(
+            bandwidth,
+            "bandwidth",
+            "is 0 bit/s, which sends nothing; it must be above",
+        )?;
+        let capacity = !matches!(self.capacity, Capacity::Packets(0) | Capacity::Bytes(0));
+        require(
+            capacity,
+            "queue",
+            "has no room for a packet; it must hold at least one",
+        )?;
+        if let Some(jitter) = self.delay.jitter {
+            let correlation = (0.0..1.0).contains(&jitter.correlation);
+            require(
+                correlation,
+                "jitter.correlation",
+                "must be at least 0 and below 1",
+            )?;
+        }
+        self.check_aqm()?;
+        self.check_scheduler()?;
+        self.check_loss()?;
+        probability(self.duplicate, "duplicate")?;
+        self.reorder.map_or(Ok(()), |reorder| {
+            probability(reorder.probability, "reorder")
+        })
+    }
+
+    fn check_aqm(&self) -> Result<(), ConfigError> {
+        match &self.aqm {
+            Aqm::DropTail => Ok(()),
+            Aqm::Red(RedConfig {
+                w_q,
+                min_th,
+                max_th,
+                max_p,
+                ..
+            }) => {
+                let above_0 = |p: f64| p > 0.0 && p <= 1.0;
+                require(above_0(*w_q), "aqm.w_q", "must be above 0 and at most 1")?;
+                require(*min_th >= 0.0, "aqm.min_th", "must be at least 0")?;
+                require(max_th > min_th, "aqm.max_th", "must be above min_th")?;
+                require(max_th.is_finite(), "aqm.max_th", "must be finite")?;
+                require(
+                    above_0(*max_p),
+                    "aqm.max_p",
+                    "must be above 0 and at most 1",
+                )
+            }
+            Aqm::CoDel(CoDelConfig { target, interval }) => {
+                require(*target > Duration::ZERO, "aqm.target", "must be above 0")?;
+                require(interval > target, "aqm.interval", "must be above target")
+            }
+        }
+    }
+
+    fn check_scheduler(&self) -> Result<(), ConfigError> {
+        match &self.scheduler {
+            SchedulerConfig::Fifo => Ok(()),
+            SchedulerConfig::StrictPriority { classes } => {
+                require(*classes > 0, "scheduler.classes", "must be at least 1")
+            }
+            SchedulerConfig::Wf2q { weights } => {
+                let some = !weights.is_empty();
+                require(some, "scheduler.weights", "must name at least one class")?;
+                let positive = weights.iter().all(|&weight| weight > 0);
+                require(positive, "scheduler.weights", "must each be at least 1")
+            }
+        }
+    }
+
+    fn check_loss(&self) -> Result<(), ConfigError> {
+        match &self.loss {
+            LossConfig::None => Ok(()),
+            LossConfig::Bernoulli(p) => probability(*p, "loss"),
+            LossConfig::GilbertElliott { p, r, h, k } => {
+                probability(*p, "loss.p")?;
+                probability(*r, "loss.r")?;
+                probability(*h, "loss.h")?;
+                probability(*k, "loss.k")
+            }
+            LossConfig::Steps(steps) => steps
+                .values()
+                .iter()
+                .try_for_each(|&p| probability(p, "loss")),
+        }
+    }
+}
+
+fn require(right: bool, field: &'static str, reason: &str) -> Result<(), ConfigError> {
+    let reason = reason.to_owned();
+    if right {
+        Ok(())
+    } else {
+        Err(ConfigError { field, reason })
+    }
+}
+
+fn probability(p: f64, field: &'static str) -> Result<(), ConfigError> {
+    if (0.0..=1.0).contains(&p) {
+        return Ok(());
+    }
+    let reason = format!("{p} is no probability; it must be 0 to 1");
+    Err(ConfigError { field, reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Bandwidth;
+
+    fn complaint(change: impl FnOnce(&mut PipeConfig)) -> String {
+        let mut config = PipeConfig::default();
+        change(&mut config);
+        config.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_default_is_right() {
+        assert_eq!(PipeConfig::default().check(), Ok(()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_what_would_be_right() {
+        let nothing = Rate::Constant(Bandwidth::from_bps(0));
+        assert_eq!(
+            complaint(|c| c.bandwidth = nothing),
+            "bandwidth: is 0 bit/s, which sends nothing; it must be above"
+        );
+        assert_eq!(
+            complaint(|c| c.capacity = Capacity::Packets(0)),
+            "queue: has no room for a packet; it must hold at least one"
+        );
+        assert_eq!(
+            complaint(|c| c.loss = LossConfig::Bernoulli(1.5)),
+            "loss: 1.5 is no probability; it must be 0 to 1"
+        );
+        assert_eq!(
+            complaint(|c| c.duplicate = f64::NAN),
+            "duplicate: NaN is no probability; it must be 0 to 1"
+        );
+        let red = RedConfig {
+            min_th: 15.0,
+            ..RedConfig::default()
+        };
+        assert_eq!(
+            complaint(|c| c.aqm = Aqm::Red(red)),
+            "aqm.max_th: must be above min_th"
+        );
+        let weights = vec![1, 0];
+        assert_eq!(
+            complaint(|c| c.scheduler = SchedulerConfig::Wf2q { weights }),
+            "scheduler.weights: must each be at least 1"
+        );
+    }
+}

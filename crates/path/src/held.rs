@@ -1,0 +1,157 @@
+//! Packets that wait because who is sent next is not known at arrival.
+//!
+//! Classes with a queue each, a scheduler that chooses among them, and CoDel at the head of each
+//! queue if asked for. Each decision is taken at the end of the transmission before it, however late
+//! the caller comes to hear of it.
+
+use std::collections::VecDeque;
+
+use crate::codel::CoDel;
+use crate::red::Red;
+use crate::scheduler::{Scheduler, SchedulerConfig};
+use crate::units::Time;
+
+/// A packet in a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting<T> {
+    pub(crate) packet: T,
+    pub(crate) size: u32,
+    pub(crate) wire_bytes: u64,
+    pub(crate) arrived: Time,
+}
+
+/// The packet being sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InService<T> {
+    pub(crate) waiting: Waiting<T>,
+    pub(crate) class: usize,
+    pub(crate) until: Time,
+}
+
+/// The packets of a class that wait.
+#[derive(Clone, Debug)]
+pub(crate) struct ClassQueue<T> {
+    pub(crate) waiting: VecDeque<Waiting<T>>,
+    pub(crate) bytes: u64,
+    pub(crate) red: Option<Red>,
+    pub(crate) codel: Option<CoDel>,
+    /// Since when the class has had no packet, while it has none.
+    pub(crate) idle_since: Time,
+}
+
+/// All classes and what is being sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Held<T> {
+    pub(crate) classes: Vec<ClassQueue<T>>,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) in_service: Option<InService<T>>,
+    /// Packets and their bytes in all classes, what is being sent included.
+    pub(crate) packets: usize,
+    pub(crate) bytes: u64,
+}
+
+impl<T: Copy> Held<T> {
+    pub(crate) fn new(config: &SchedulerConfig, red: Option<&Red>, codel: Option<&CoDel>) -> Self {
+        let class = ClassQueue {
+            waiting: VecDeque::new(),
+            bytes: 0,
+            red: red.cloned(),
+            codel: codel.cloned(),
+            idle_since: Time::ZERO,
+        };
+        Held {
+            classes: vec![class; config.classes()],
+            scheduler: Scheduler::new(config),
+            in_service: None,
+            packets: 0,
+            bytes: 0,
+        }
+    }
+
+    /// The queue of a class; an index too large means the last.
+    pub(crate) fn class_index(&self, class: u16) -> usize {
+        usize::from(class).min(self.classes.len() - 1)
+    }
+
+    /// Packets and bytes of a class, what is being sent included.
+    pub(crate) fn occupancy(&self, class: usize) -> (usize, u64) {
+        let queue = &self.classes[class];
+        let (mut packets, mut bytes) = (queue.waiting.len(), queue.bytes);
+        if let Some(sending) = self
+            .in_service
+            .as_ref()
+            .filter(|sending| sending.class == class)
+        {
+            packets += 1;
+            bytes += u64::from(sending.waiting.size);
+        }
+        (packets, bytes)
+    }
+
+    /// Lets a packet wait in its class.
+    pub(crate) fn push(&mut self, class: usize, waiting: Waiting<T>) {
+        let queue = &mut self.classes[class];
+        if queue.waiting.is_empty() {
+            self.scheduler
+                .activate(class, waiting.wire_bytes, waiting.arrived);
+        }
+        queue.bytes += u64::from(waiting.size);
+        queue.waiting.push_back(waiting);
+        self.packets += 1;
+        self.bytes += u64::from(waiting.size);
+    }
+
+    /// Chooses the packet to send at `now`, when nothing is being sent. `transmit` says until when it
+    /// is sent; those that CoDel drops on the way go to `dropped`, with the number of packets before.
+    pub(crate) fn serve(
+        &mut self,
+        now: Time,
+        mut transmit: impl FnMut(&Waiting<T>) -> Time,
+        mut dropped: impl FnMut(Waiting<T>, usize),
+    ) {
+        let Held { packets, bytes, .. } = self;
+        let mut forget = |packet: Waiting<T>| {
+            dropped(packet, *packets);
+            *packets -= 1;
+            *bytes -= u64::from(packet.size);
+        };
+        while let Some(class) = self.scheduler.choose(now, &self.classes) {
+            let queue = &mut self.classes[class];
+            let waiting = match &mut queue.codel {
+                Some(codel) => {
+                    codel.dequeue(now, &mut queue.waiting, &mut queue.bytes, &mut forget)
+                }
+                None => queue.waiting.pop_front().inspect(|packet| {
+                    queue.bytes -= u64::from(packet.size);
+                }),
+            };
+            let Some(waiting) = waiting else {
+                queue.idle_since = now;
+                self.scheduler.abandon(class);
+                continue;
+            };
+            let until = transmit(&waiting);
+            let next = queue.waiting.front().map(|next| next.wire_bytes);
+            self.scheduler
+                .send(class, waiting.wire_bytes, next, (now, until));
+            self.in_service = Some(InService {
+                waiting,
+                class,
+                until,
+            });
+            return;
+        }
+    }
+
+    /// The packet whose transmission has ended by `now`.
+    pub(crate) fn finish(&mut self, now: Time) -> Option<InService<T>> {
+        let sent = self.in_service.take_if(|sending| sending.until <= now)?;
+        let queue = &mut self.classes[sent.class];
+        if queue.waiting.is_empty() {
+            queue.idle_since = sent.until;
+        }
+        self.packets -= 1;
+        self.bytes -= u64::from(sent.waiting.size);
+        Some(sent)
+    }
+}

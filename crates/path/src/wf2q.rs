@@ -1,0 +1,244 @@
+//! WF2Q+: each class has its share, and no class is served ahead of the share it has earned.
+//!
+//! Source: J. C. R. Bennett and H. Zhang, "Hierarchical packet fair queueing algorithms", 1997.
+//! Among the classes whose head packet would have started by now in the ideal fluid system (start
+//! S <= virtual time V), the one whose packet would finish first (smallest finish F) is sent. A class
+//! of weight w among a sum of weights W is guaranteed w / W of the bandwidth, and a packet of traffic
+//! that keeps to a bucket of sigma bytes at that rate waits no longer than sigma / (its rate) and one
+//! largest packet at the full rate.
+//!
+//! | original | here |
+//! |---|---|
+//! | the paper's V goes on while a packet is being sent; Dummynet adds the whole packet when it starts | the paper's way: in proportion to the part already sent |
+//! | Dummynet: W sums the weights of the classes in use | the paper's way: of all classes |
+//! | Dummynet: a class whose only packet is being sent counts as idle | the paper's way: as backlogged |
+//! | Dummynet: V and the classes' tags start at 0 again when nothing waits | V moves beyond all tags, which is the same |
+//! | Dummynet: weights 1 to 100, 28 bits of fraction in 64 | weights from 1, 31 bits of fraction in 128: V never wraps |
+//! | | a packet that CoDel drops gives its place to the one behind it |
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::units::Time;
+
+/// Virtual time: bytes per weight, in units of 2^-31.
+type Virtual = u128;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Wf2q {
+    classes: Vec<Tags>,
+    weights: u64,
+    /// Virtual time when the packet being sent was begun.
+    now: Virtual,
+    sending: Option<Sending>,
+    /// Beyond all finish tags: where virtual time starts when nothing has waited.
+    beyond: Virtual,
+    /// Backlogged classes: by finish those that may be served, by start those that may not yet.
+    eligible: BinaryHeap<Reverse<(Virtual, usize)>>,
+    early: BinaryHeap<Reverse<(Virtual, usize)>>,
+}
+
+#[derive(Clone, Debug)]
+struct Tags {
+    weight: u64,
+    start: Virtual,
+    finish: Virtual,
+}
+
+#[derive(Clone, Debug)]
+struct Sending {
+    class: usize,
+    from: Time,
+    until: Time,
+    /// What virtual time gains on the whole.
+    gain: Virtual,
+}
+
+/// Bytes per weight as virtual time.
+fn per_weight(bytes: u64, weight: u64) -> Virtual {
+    (Virtual::from(bytes) << 31) / Virtual::from(weight.max(1))
+}
+
+impl Wf2q {
+    pub(crate) fn new(weights: &[u32]) -> Wf2q {
+        let tags = |&weight| Tags {
+            weight: u64::from(weight),
+            start: 0,
+            finish: 0,
+        };
+        Wf2q {
+            classes: weights.iter().map(tags).collect(),
+            weights: weights.iter().map(|&weight| u64::from(weight)).sum(),
+            now: 0,
+            sending: None,
+            beyond: 0,
+            eligible: BinaryHeap::with_capacity(weights.len()),
+            early: BinaryHeap::with_capacity(weights.len()),
+        }
+    }
+
+    /// A packet has come to an empty class. A class whose last packet is being sent has not been
+    /// without work, so it goes on where that packet ends.
+    pub(crate) fn activate(&mut self, class: usize, bytes: u64, now: Time) {
+        let working = self
+            .sending
+            .as_ref()
+            .is_some_and(|sending| sending.class == class && now < sending.until);
+        let virtual_now = if working { 0 } else { self.virtual_time(now) };
+        let tags = &mut self.classes[class];
+        tags.start = tags.finish.max(virtual_now);
+        self.enter(class, bytes);
+    }
+
+    /// The class to send from at `now`, when nothing is being sent.
+    pub(crate) fn choose(&mut self, now: Time) -> Option<usize> {
+        self.now = self.virtual_time(now);
+        self.sending = None;
+        if self.eligible.is_empty()
+            && let Some(&Reverse((start, _))) = self.early.peek()
+        {
+            self.now = self.now.max(start);
+        }
+        while let Some(&Reverse((start, class))) = self.early.peek()
+            && start <= self.now
+        {
+            self.early.pop();
+            self.eligible
+                .push(Reverse((self.classes[class].finish, class)));
+        }
+        self.eligible.pop().map(|Reverse((_, class))| class)
+    }
+
+    /// The chosen class sends a packet from `from` to `until`; `next` is the one behind it.
+    pub(crate) fn send(
+        &mut self,
+        class: usize,
+        bytes: u64,
+        next: Option<u64>,
+        (from, until): (Time, Time),
+    ) {
+        let gain = per_weight(bytes, self.weights);
+        self.sending = Some(Sending {
+            class,
+            from,
+            until,
+            gain,
+        });
+        let tags = &mut self.classes[class];
+        tags.finish = tags.start + per_weight(bytes, tags.weight);
+        self.beyond = self.beyond.max(tags.finish);
+        if let Some(next) = next {
+            tags.start = tags.finish;
+            self.enter(class, next);
+        }
+    }
+
+    /// The chosen class turned out to have nothing to send.
+    pub(crate) fn abandon(&mut self, class: usize) {
+        let tags = &mut self.classes[class];
+        tags.finish = tags.start;
+    }
+
+    fn enter(&mut self, class: usize, bytes: u64) {
+        let tags = &mut self.classes[class];
+        tags.finish = tags.start + per_weight(bytes, tags.weight);
+        self.early.push(Reverse((tags.start, class)));
+    }
+
+    fn virtual_time(&self, now: Time) -> Virtual {
+        match &self.sending {
+            Some(sending) if now < sending.until => {
+                let sent = (now - sending.from).as_nanos();
+                let whole = (sending.until - sending.from).as_nanos();
+                self.now + sending.gain * Virtual::from(sent) / Virtual::from(whole)
+            }
+            Some(sending) if !self.eligible.is_empty() || !self.early.is_empty() => {
+                self.now + sending.gain
+            }
+            Some(sending) => self.beyond.max(self.now + sending.gain),
+            None if self.eligible.is_empty() && self.early.is_empty() => self.beyond.max(self.now),
+            None => self.now,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Serves one class after the other at 1 byte a nanosecond until nothing waits. `packets[class]`
+    /// are the sizes that wait there.
+    fn order(weights: &[u32], mut packets: Vec<Vec<u64>>) -> Vec<usize> {
+        let mut wf2q = Wf2q::new(weights);
+        packets.iter_mut().for_each(|sizes| sizes.reverse());
+        for (class, sizes) in packets.iter().enumerate() {
+            if let Some(&first) = sizes.last() {
+                wf2q.activate(class, first, Time::ZERO);
+            }
+        }
+        let (mut now, mut order) = (0, Vec::new());
+        while let Some(class) = wf2q.choose(Time::from_nanos(now)) {
+            let bytes = packets[class].pop().unwrap();
+            let from = Time::from_nanos(now);
+            now += bytes;
+            let next = packets[class].last().copied();
+            wf2q.send(class, bytes, next, (from, Time::from_nanos(now)));
+            order.push(class);
+        }
+        order
+    }
+
+    /// Figure 2 of the paper: a class of weight 10 and ten of weight 1. WFQ would send the first
+    /// ten packets of the heavy class in one go; WF2Q lets the others in between.
+    #[test]
+    fn a_heavy_class_does_not_run_ahead_of_its_share() {
+        let mut packets = vec![vec![100; 11]];
+        packets.extend(vec![vec![100]; 10]);
+        let mut weights = vec![10];
+        weights.extend([1; 10]);
+        let order = order(&weights, packets);
+        let expected = [
+            0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0, 7, 0, 8, 0, 9, 0, 10, 0,
+        ];
+        assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn weights_of_40_and_20_give_two_packets_to_one() {
+        let order = order(&[40, 20], vec![vec![1500; 6], vec![1500; 3]]);
+        // Starts and finishes in packets per weight of 60: class 0 (0, 1.5), (1.5, 3), ...;
+        // class 1 (0, 3), (3, 6), ... V grows by 1 a packet.
+        assert_eq!(order, [0, 1, 0, 0, 1, 0, 0, 1, 0]);
+    }
+
+    #[test]
+    fn equal_classes_share_bytes_and_not_packets() {
+        let order = order(&[1, 1], vec![vec![1500; 2], vec![500; 6]]);
+        // In units of 500 bytes: class 0 (0, 3), (3, 6); class 1 (0, 1), (1, 2), ... V grows by half
+        // of what is sent.
+        assert_eq!(order, [1, 0, 1, 1, 1, 0, 1, 1]);
+    }
+
+    #[test]
+    fn an_idle_class_saves_nothing_up() {
+        let mut wf2q = Wf2q::new(&[1, 1]);
+        let mut now = 0;
+        wf2q.activate(0, 100, Time::ZERO);
+        for _ in 0..100 {
+            assert_eq!(wf2q.choose(Time::from_nanos(now)), Some(0));
+            let span = (Time::from_nanos(now), Time::from_nanos(now + 100));
+            wf2q.send(0, 100, Some(100), span);
+            now += 100;
+        }
+        wf2q.activate(1, 100, Time::from_nanos(now));
+        let mut served = [0; 2];
+        for _ in 0..10 {
+            let class = wf2q.choose(Time::from_nanos(now)).unwrap();
+            let span = (Time::from_nanos(now), Time::from_nanos(now + 100));
+            wf2q.send(class, 100, Some(100), span);
+            now += 100;
+            served[class] += 1;
+        }
+        assert_eq!(served, [5, 5]);
+    }
+}
