@@ -353,11 +353,11 @@ impl<'a> Engine<'a> {
         if now < self.measuring_from {
             next = next.min(self.measuring_from);
         }
-        self.network.barrier = next;
         let over = now == self.end;
         self.network
             .agenda
             .rearm_first(if over { NEVER } else { next });
+        self.network.set_barrier(next);
         go_on
     }
 

@@ -127,7 +127,7 @@ pub struct Network {
     /// What is due next.
     pub agenda: Agenda,
     /// Packets are not passed on beyond this time, so that pipes can be looked at then.
-    pub barrier: Time,
+    barrier: Time,
 }
 
 impl Network {
@@ -227,6 +227,19 @@ impl Network {
             return None;
         }
         Some(packet)
+    }
+
+    /// Lets packets pass from pipe to pipe up to `barrier`, when the pipes will be looked at next.
+    pub fn set_barrier(&mut self, barrier: Time) {
+        self.barrier = barrier;
+        for pipe in 0..self.pipes.len() {
+            while self.chained[pipe] && self.lanes[pipe].next_time() <= barrier {
+                let time = self.lanes[pipe].next_time();
+                if let Some(packet) = self.lanes[pipe].pop() {
+                    self.transmit(time, packet);
+                }
+            }
+        }
     }
 
     /// Ends the warm-up of the pipes' statistics.
