@@ -5,6 +5,7 @@
 //! [`Decimator`](decimate::Decimator) thins a curve to what a plot can show.
 
 pub mod columns;
+pub mod curves;
 pub mod decimate;
 pub mod reader;
 mod writer;

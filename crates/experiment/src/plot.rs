@@ -1,0 +1,118 @@
+//! The plots of a run as SVG: `plots/throughput.svg` and its siblings.
+//!
+//! Each file stands for itself: text is text in the reader's own fonts, nothing is loaded, colours
+//! are light or dark as the reader prefers, and light where that is not known.
+
+mod figure;
+pub mod palette;
+pub mod ticks;
+
+use crate::result::RunResult;
+use crate::series::curves::{Curves, FlowCurves};
+use crate::series::decimate::Point;
+use figure::{Figure, Line, Mark};
+
+/// Slow-start thresholds of more flows than this are left out.
+const THRESHOLDS_AT_MOST: usize = 4;
+
+/// The plots of a run: file name and content.
+pub fn svgs(run: &RunResult, curves: &Curves) -> Vec<(&'static str, String)> {
+    let interval = if curves.interval_s == 1.0 {
+        "Throughput in intervals of 1 s"
+    } else {
+        "Throughput in intervals of 100 ms"
+    };
+    let figures = [
+        (
+            "throughput.svg",
+            of_flows(run, curves, interval, "Mbit/s", |f| &f.throughput),
+        ),
+        (
+            "average_throughput.svg",
+            of_flows(
+                run,
+                curves,
+                "Average throughput since the flow’s start",
+                "Mbit/s",
+                |f| &f.average,
+            ),
+        ),
+        ("cwnd.svg", windows(run, curves)),
+        (
+            "rtt.svg",
+            of_flows(run, curves, "Smoothed round-trip time", "ms", |f| &f.rtt),
+        ),
+        ("queue.svg", queues(run, curves)),
+    ];
+    figures.map(|(name, figure)| (name, figure.svg())).into()
+}
+
+fn empty<'a>(run: &'a RunResult, what: &'a str, unit: &'static str) -> Figure<'a> {
+    Figure {
+        title: &run.title,
+        what,
+        unit,
+        duration_s: run.duration_s,
+        lines: Vec::new(),
+        marks: Vec::new(),
+    }
+}
+
+fn of_flows<'a>(
+    run: &'a RunResult,
+    curves: &'a Curves,
+    what: &'a str,
+    unit: &'static str,
+    of: fn(&FlowCurves) -> &[Point],
+) -> Figure<'a> {
+    let mut figure = empty(run, what, unit);
+    for (colour, flow) in curves.flows.iter().enumerate() {
+        figure.lines.push(Line {
+            name: flow.name.clone(),
+            colour,
+            dashed: false,
+            points: of(flow),
+        });
+    }
+    figure
+}
+
+fn windows<'a>(run: &'a RunResult, curves: &'a Curves) -> Figure<'a> {
+    let mut figure = of_flows(run, curves, "Congestion window", "kB", |f| &f.cwnd);
+    if curves.flows.len() > THRESHOLDS_AT_MOST {
+        return figure;
+    }
+    figure.what = "Congestion window and slow-start threshold (dashed)";
+    for (colour, flow) in curves.flows.iter().enumerate() {
+        figure.lines.push(Line {
+            name: String::new(),
+            colour,
+            dashed: true,
+            points: &flow.ssthresh,
+        });
+    }
+    figure
+}
+
+fn queues<'a>(run: &'a RunResult, curves: &'a Curves) -> Figure<'a> {
+    let mut figure = empty(run, "Queue, and where packets were lost (×)", "packets");
+    for (colour, link) in curves.links.iter().enumerate() {
+        if !curves.worth_drawing(link) {
+            continue;
+        }
+        figure.lines.push(Line {
+            name: link.name.clone(),
+            colour,
+            dashed: false,
+            points: &link.queue,
+        });
+        figure.marks.extend(link.drops.iter().map(|drops| Mark {
+            colour,
+            at: drops.at,
+        }));
+    }
+    figure
+}
+
+#[cfg(test)]
+mod tests;

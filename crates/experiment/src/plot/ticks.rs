@@ -1,0 +1,107 @@
+//! Round numbers along an axis.
+
+/// Ticks from 0 in steps of 1, 2 or 5 times a power of ten.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ticks {
+    step: f64,
+    count: u32,
+    digits: usize,
+}
+
+impl Ticks {
+    /// Ticks that cover 0 to `greatest` with at most about `most` steps; 0 to 1 if `greatest` is
+    /// not positive.
+    pub fn up_to(greatest: f64, most: u32) -> Ticks {
+        let greatest = if greatest.is_finite() && greatest > 0.0 {
+            greatest
+        } else {
+            1.0
+        };
+        let wanted = greatest / f64::from(most.max(1));
+        // Powers by multiplication, so that every platform finds the same.
+        let mut power = 1.0;
+        let mut digits: usize = 0;
+        while power > wanted {
+            power /= 10.0;
+            digits += 1;
+        }
+        while power * 10.0 <= wanted {
+            power *= 10.0;
+        }
+        let (factor, finer) = [(1.0, true), (2.0, true), (5.0, true), (10.0, false)]
+            .into_iter()
+            .find(|(factor, _)| factor * power >= wanted * (1.0 - 1e-9))
+            .unwrap_or((10.0, false));
+        let step = factor * power;
+        Ticks {
+            step,
+            count: (greatest / step - 1e-9).ceil().max(1.0) as u32,
+            digits: if finer {
+                digits
+            } else {
+                digits.saturating_sub(1)
+            },
+        }
+    }
+
+    /// The last tick.
+    pub fn end(&self) -> f64 {
+        self.step * f64::from(self.count)
+    }
+
+    /// Values and their text, from 0 to the end.
+    pub fn labels(&self) -> impl Iterator<Item = (f64, String)> + use<> {
+        let Ticks {
+            step,
+            count,
+            digits,
+        } = *self;
+        (0..=count).map(move |n| {
+            let value = step * f64::from(n);
+            (value, format!("{value:.digits$}"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ticks;
+
+    fn labels(greatest: f64, most: u32) -> Vec<String> {
+        Ticks::up_to(greatest, most)
+            .labels()
+            .map(|(_, label)| label)
+            .collect()
+    }
+
+    #[test]
+    fn steps_are_one_two_or_five() {
+        assert_eq!(labels(15.0, 6), ["0", "5", "10", "15"]);
+        assert_eq!(
+            labels(300.0, 6),
+            ["0", "50", "100", "150", "200", "250", "300"]
+        );
+        assert_eq!(labels(0.9, 5), ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
+        assert_eq!(labels(0.04, 4), ["0.00", "0.01", "0.02", "0.03", "0.04"]);
+        assert_eq!(labels(9_000.0, 4), ["0", "5000", "10000"]);
+        assert_eq!(labels(6.0, 6), ["0", "1", "2", "3", "4", "5", "6"]);
+        assert_eq!(labels(38.0, 5), ["0", "10", "20", "30", "40"]);
+    }
+
+    #[test]
+    fn an_axis_without_values_goes_to_one() {
+        assert_eq!(Ticks::up_to(0.0, 1).end(), 1.0);
+        assert_eq!(Ticks::up_to(f64::NAN, 1).end(), 1.0);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn ticks_cover_the_values_with_few_steps(greatest in 1e-6..1e12_f64, most in 2..12_u32) {
+            let ticks = Ticks::up_to(greatest, most);
+            proptest::prop_assert!(ticks.end() >= greatest * (1.0 - 1e-6));
+            proptest::prop_assert!(ticks.labels().count() <= most as usize + 1);
+            let labels: Vec<String> = ticks.labels().map(|(_, label)| label).collect();
+            proptest::prop_assert!(labels.windows(2).all(|pair| pair[0] != pair[1]));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! `report.html`: a result for people, in one file that opens without a network.
+//!
+//! The report of a run holds tables and interactive plots, the one of several seeds means,
+//! intervals and links to the runs. Both say what was run: title, experiment file, versions, seed.
+
+mod data;
+pub(crate) mod html;
+mod library;
+mod overview;
+mod run;
+
+#[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::plot::{self, palette};
+use crate::result::{
+    EXPERIMENT_FILE, PLOTS_FOLDER, REPORT_FILE, ResultError, RunResult, SUMMARY_FILE, Summary,
+    seed_folder, write_text,
+};
+use crate::series::SeriesError;
+use crate::series::curves::Curves;
+use html::escape;
+
+/// Why a report could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The result could not be read, or the report not be written.
+    #[error(transparent)]
+    Result(#[from] ResultError),
+    /// The series could not be read.
+    #[error(transparent)]
+    Series(#[from] SeriesError),
+}
+
+/// Writes the report of the result in `folder`, and the plots beside it; over what is there.
+/// With a summary over several seeds, also those of the runs below. Answers the report's path.
+pub fn write(folder: &Path) -> Result<PathBuf, ReportError> {
+    if !folder.join(SUMMARY_FILE).is_file() {
+        return write_run(folder);
+    }
+    for &seed in &Summary::read(folder)?.seeds {
+        write_run(&folder.join(seed_folder(seed)))?;
+    }
+    write_overview(folder)
+}
+
+/// Writes the report and the plots of one run. Answers the report's path.
+pub fn write_run(folder: &Path) -> Result<PathBuf, ReportError> {
+    if !folder.join(crate::result::RESULT_FILE).is_file() {
+        return Err(ResultError::Missing {
+            path: folder.to_owned(),
+        }
+        .into());
+    }
+    let run = RunResult::read(folder)?;
+    let curves = Curves::read(folder, &run)?;
+    if let Some(curves) = &curves {
+        let plots = folder.join(PLOTS_FOLDER);
+        fs::create_dir_all(&plots).map_err(|source| ResultError::Io {
+            path: plots.clone(),
+            source,
+        })?;
+        for (name, svg) in plot::svgs(&run, curves) {
+            replace(&plots.join(name), &svg)?;
+        }
+    }
+    let page = run::page(&run, curves.as_ref(), experiment_text(folder).as_deref());
+    replace(&folder.join(REPORT_FILE), &page)
+}
+
+/// Writes the report over several seeds; the runs' own reports are left as they are. Answers the
+/// report's path.
+pub fn write_overview(folder: &Path) -> Result<PathBuf, ReportError> {
+    let summary = Summary::read(folder)?;
+    let runs = summary
+        .seeds
+        .iter()
+        .map(|&seed| RunResult::read(&folder.join(seed_folder(seed))))
+        .collect::<Result<Vec<_>, _>>()?;
+    let page = overview::page(&summary, &runs, experiment_text(folder).as_deref());
+    replace(&folder.join(REPORT_FILE), &page)
+}
+
+/// The experiment file in the result's folder, or, for one of several seeds, in the one above.
+fn experiment_text(folder: &Path) -> Option<String> {
+    let here = fs::read_to_string(folder.join(EXPERIMENT_FILE));
+    let above = || fs::read_to_string(folder.parent()?.join(EXPERIMENT_FILE)).ok();
+    here.ok().or_else(above)
+}
+
+/// Writes a file under another name first, so that a reader never sees half of it.
+fn replace(path: &Path, text: &str) -> Result<PathBuf, ReportError> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    write_text(&partial, text)?;
+    fs::rename(&partial, path).map_err(|source| ResultError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(path.to_owned())
+}
+
+/// The colours of curves as CSS variables `--c0`, `--c1`, …
+fn palette_css() -> String {
+    let variables = |colours: &[&str]| {
+        colours
+            .iter()
+            .enumerate()
+            .fold(String::new(), |mut css, (number, colour)| {
+                let _ = write!(css, "--c{number}:{colour};");
+                css
+            })
+    };
+    let (light, dark) = (variables(&palette::LIGHT), variables(&palette::DARK));
+    format!(
+        ":root{{{light}}}\n\
+         @media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n\
+         @media print{{:root{{{light}}}}}\n\
+         :root.paper{{{light}}}"
+    )
+}
+
+/// A coloured stroke before the name of the flow or link with this number.
+fn swatch(number: usize) -> String {
+    let colour = number % palette::LIGHT.len();
+    format!("<span class=\"swatch\" style=\"background:var(--c{colour})\"></span>")
+}
+
+/// The experiment file and what was changed on the command line.
+fn experiment_html(text: Option<&str>, overrides: &[String]) -> String {
+    let mut html = String::new();
+    if !overrides.is_empty() {
+        let set: Vec<String> = overrides
+            .iter()
+            .map(|set| format!("<code>{}</code>", escape(set)))
+            .collect();
+        let _ = writeln!(
+            html,
+            "<p>Changed on the command line: {}</p>",
+            set.join(", ")
+        );
+    }
+    match text {
+        Some(text) => {
+            let _ = writeln!(html, "<pre>{}</pre>", escape(text.trim_end()));
+        }
+        None => html.push_str("<p class=\"note\">The experiment file is not in this folder.</p>"),
+    }
+    html
+}
+
+/// `name version` pairs in one line.
+fn versions_text(versions: &std::collections::BTreeMap<String, String>) -> String {
+    let pairs: Vec<String> = versions
+        .iter()
+        .map(|(name, version)| format!("{} {}", escape(name), escape(version)))
+        .collect();
+    pairs.join(", ")
+}
+
+/// Spans that the page sets apart with dots.
+fn facts_html(facts: &[String]) -> String {
+    facts
+        .iter()
+        .map(|fact| format!("<span>{fact}</span>"))
+        .collect()
+}

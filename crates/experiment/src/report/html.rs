@@ -1,0 +1,204 @@
+//! Small pieces of HTML.
+
+use std::fmt::Write;
+
+/// `text` as it may stand in HTML text and in quoted attributes.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// `template` with every `{{name}}` replaced by the value of that name. Values are not searched
+/// again, so that nothing in them is taken for a name.
+///
+/// # Panics
+/// If the template names a value that is not given: the templates are part of the program.
+pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
+    let mut filled = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (name, after) = after.split_once("}}").expect("a name ends with }}");
+        let (_, value) = values
+            .iter()
+            .find(|(key, _)| *key == name)
+            .unwrap_or_else(|| panic!("no value for {name}"));
+        filled.push_str(before);
+        filled.push_str(value);
+        rest = after;
+    }
+    filled.push_str(rest);
+    filled
+}
+
+/// A number with so many digits after the point and thin spaces between thousands; a dash for
+/// nothing.
+pub fn number(value: Option<f64>, digits: usize) -> String {
+    let Some(value) = value.filter(|value| value.is_finite()) else {
+        return "–".to_owned();
+    };
+    let plain = format!("{:.digits$}", value.abs());
+    let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
+    let mut text = String::new();
+    if value < 0.0 && plain.bytes().any(|b| (b'1'..=b'9').contains(&b)) {
+        text.push('−');
+    }
+    for (at, digit) in whole.chars().enumerate() {
+        if at > 0 && (whole.len() - at) % 3 == 0 && whole.len() > 4 {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    if !fraction.is_empty() {
+        text.push('.');
+        text.push_str(fraction);
+    }
+    text
+}
+
+/// A table; cells are HTML already. Columns in which no row has anything but a dash are left out.
+pub struct Table {
+    columns: Vec<Heading>,
+    rows: Vec<Vec<String>>,
+}
+
+/// The head of a column.
+pub struct Heading {
+    /// What the column shows.
+    pub name: &'static str,
+    /// In which unit; empty for none.
+    pub unit: &'static str,
+    /// Whether the cells are text rather than numbers.
+    pub text: bool,
+}
+
+impl Heading {
+    /// A column of text.
+    pub fn text(name: &'static str) -> Heading {
+        let (unit, text) = ("", true);
+        Heading { name, unit, text }
+    }
+
+    /// A column of numbers.
+    pub fn number(name: &'static str, unit: &'static str) -> Heading {
+        let text = false;
+        Heading { name, unit, text }
+    }
+}
+
+impl Table {
+    /// A table with these columns.
+    pub fn new(columns: Vec<Heading>) -> Table {
+        let rows = Vec::new();
+        Table { columns, rows }
+    }
+
+    /// Adds a row, one cell a column.
+    pub fn row(&mut self, cells: Vec<String>) {
+        debug_assert_eq!(cells.len(), self.columns.len());
+        self.rows.push(cells);
+    }
+
+    /// The table as HTML; at most `limit` rows, and a line that says how many more there are.
+    pub fn html(&self, limit: usize) -> String {
+        let shown: Vec<usize> = (0..self.columns.len())
+            .filter(|&at| self.columns[at].text || self.rows.iter().any(|row| row[at] != "–"))
+            .collect();
+        let mut html = String::from("<div class=\"scroll\"><table>\n<thead><tr>");
+        for &at in &shown {
+            let Heading { name, unit, text } = &self.columns[at];
+            let class = if *text { " class=\"text\"" } else { "" };
+            // Writing to a string cannot fail.
+            let _ = write!(html, "<th scope=\"col\"{class}>{}", escape(name));
+            if !unit.is_empty() {
+                let _ = write!(html, " <span class=\"unit\">{}</span>", escape(unit));
+            }
+            html.push_str("</th>");
+        }
+        html.push_str("</tr></thead>\n<tbody>\n");
+        for row in self.rows.iter().take(limit) {
+            html.push_str("<tr>");
+            for &at in &shown {
+                let class = if self.columns[at].text {
+                    " class=\"text\""
+                } else {
+                    ""
+                };
+                let _ = write!(html, "<td{class}>{}</td>", row[at]);
+            }
+            html.push_str("</tr>\n");
+        }
+        html.push_str("</tbody>\n</table></div>\n");
+        if self.rows.len() > limit {
+            let more = self.rows.len() - limit;
+            let _ = writeln!(
+                html,
+                "<p class=\"note\">… and {more} more: see <code>result.json</code>.</p>"
+            );
+        }
+        html
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_in_a_name_stays_text() {
+        assert_eq!(
+            escape("<img src=x onerror='a(\"&\")'>"),
+            "&lt;img src=x onerror=&#39;a(&quot;&amp;&quot;)&#39;&gt;"
+        );
+    }
+
+    #[test]
+    fn values_are_not_searched_for_names() {
+        assert_eq!(
+            fill("{{a}} and {{b}}.", &[("a", "{{b}}"), ("b", "2")]),
+            "{{b}} and 2."
+        );
+    }
+
+    #[test]
+    fn numbers_have_thin_spaces_and_dashes() {
+        assert_eq!(number(Some(1_234_567.891), 1), "1\u{202f}234\u{202f}567.9");
+        assert_eq!(number(Some(1234.0), 0), "1234");
+        assert_eq!(number(Some(-0.5), 2), "−0.50");
+        assert_eq!(number(Some(-0.001), 2), "0.00");
+        assert_eq!(number(None, 2), "–");
+        assert_eq!(number(Some(f64::NAN), 2), "–");
+    }
+
+    #[test]
+    fn columns_without_values_are_left_out() {
+        let mut table = Table::new(vec![
+            Heading::text("Flow"),
+            Heading::number("Completion", "s"),
+        ]);
+        table.row(vec!["one".into(), "–".into()]);
+        let html = table.html(10);
+        assert!(!html.contains("Completion"), "{html}");
+        assert!(html.contains("<td class=\"text\">one</td>"), "{html}");
+    }
+
+    #[test]
+    fn long_tables_say_how_much_is_left_out() {
+        let mut table = Table::new(vec![Heading::text("Flow")]);
+        for _ in 0..12 {
+            table.row(vec!["one".into()]);
+        }
+        let html = table.html(10);
+        assert_eq!(html.matches("<td").count(), 10);
+        assert!(html.contains("and 2 more"), "{html}");
+    }
+}

@@ -1,0 +1,464 @@
+//! The curves of a run as reports and plots show them, gathered in one pass over the series.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::SeriesError;
+use super::columns::{FLOW, LINK};
+use super::decimate::{Decimator, Point};
+use super::reader::scan;
+use crate::result::{FLOWS_FILE, FlowResult, LINKS_FILE, LinkResult, RunResult};
+
+/// Flows and links beyond so many have no curves of their own.
+pub const CURVES_AT_MOST: usize = 32;
+
+/// The curves of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Curves {
+    /// Width of the intervals of [`FlowCurves::throughput`], seconds.
+    pub interval_s: f64,
+    /// Of the first [`CURVES_AT_MOST`] flows, in the order of the result.
+    pub flows: Vec<FlowCurves>,
+    /// Of the first [`CURVES_AT_MOST`] links, in the order of the result.
+    pub links: Vec<LinkCurves>,
+}
+
+/// The curves of a flow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlowCurves {
+    /// The flow's name.
+    pub name: String,
+    /// Connections it had. With several, or without a congestion control, there are no curves of
+    /// window and round-trip time.
+    pub connections: usize,
+    /// Payload delivered in each interval, Mbit/s, at the interval's end.
+    pub throughput: Vec<Point>,
+    /// Payload delivered since the flow's start over that time, Mbit/s.
+    pub average: Vec<Point>,
+    /// Payload delivered since the flow's start, MB.
+    pub delivered: Vec<Point>,
+    /// Congestion window, kB.
+    pub cwnd: Vec<Point>,
+    /// Slow-start threshold, kB; begins with the first reduction.
+    pub ssthresh: Vec<Point>,
+    /// Smoothed round-trip time, ms.
+    pub rtt: Vec<Point>,
+    /// Retransmission timeout, ms.
+    pub rto: Vec<Point>,
+}
+
+/// The curves of one direction of a link.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkCurves {
+    /// The link's name.
+    pub name: String,
+    /// Length of the queue, packets.
+    pub queue: Vec<Point>,
+    /// Where packets were dropped or lost.
+    pub drops: Vec<Drops>,
+    /// Greatest length of the queue, packets.
+    pub queue_max: f64,
+}
+
+/// Packets dropped or lost in one column of the plot.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drops {
+    /// Time and length of the queue when it was longest there.
+    pub at: Point,
+    /// Packets.
+    pub packets: u64,
+}
+
+impl Curves {
+    /// Reads the series in the folder of `run`; nothing if it has none.
+    pub fn read(folder: &Path, run: &RunResult) -> Result<Option<Curves>, SeriesError> {
+        let (flows_path, links_path) = (folder.join(FLOWS_FILE), folder.join(LINKS_FILE));
+        if !flows_path.is_file() || !links_path.is_file() {
+            return Ok(None);
+        }
+        let interval_s = throughput_interval(run.duration_s);
+        let flows = &run.flows[..run.flows.len().min(CURVES_AT_MOST)];
+        let links = &run.links[..run.links.len().min(CURVES_AT_MOST)];
+        Ok(Some(Curves {
+            interval_s,
+            flows: read_flows(&flows_path, flows, run.duration_s, interval_s)?,
+            links: read_links(&links_path, links, run.duration_s)?,
+        }))
+    }
+}
+
+impl Curves {
+    /// Whether a link's queue is worth drawing from the start: it lost packets, or was once at
+    /// least a twentieth as long as the longest.
+    pub fn worth_drawing(&self, link: &LinkCurves) -> bool {
+        let longest = self.links.iter().map(|l| l.queue_max).fold(0.0, f64::max);
+        !link.drops.is_empty() || link.queue_max >= 0.05 * longest
+    }
+}
+
+/// One second, or a tenth where the run is too short for seconds to show anything.
+fn throughput_interval(duration_s: f64) -> f64 {
+    if duration_s >= 20.0 { 1.0 } else { 0.1 }
+}
+
+/// Columns of a curve when there are so many like it: the more there are, the coarser each is, so
+/// that a report stays small.
+fn columns(curves: usize) -> usize {
+    (4000 / curves.max(1)).clamp(150, 1000)
+}
+
+fn read_flows(
+    path: &Path,
+    flows: &[FlowResult],
+    duration_s: f64,
+    interval_s: f64,
+) -> Result<Vec<FlowCurves>, SeriesError> {
+    let names: Vec<&str> = flows.iter().map(|flow| flow.name.as_str()).collect();
+    let thin = Decimator::new(duration_s, columns(flows.len()));
+    let mut gathering: Vec<FlowGathering> = flows
+        .iter()
+        .map(|flow| FlowGathering::new(flow.start_s, interval_s, &thin))
+        .collect();
+    let wanted = [
+        "connection",
+        "BytesReceived",
+        "CurCwnd",
+        "CurSsthresh",
+        "SmoothedRTT",
+        "CurRTO",
+    ];
+    scan(path, FLOW, &names, &wanted, |row| {
+        gathering[row.name].push(row.time_s, row.values);
+    })?;
+    Ok(gathering
+        .into_iter()
+        .zip(flows)
+        .map(|(gathering, flow)| gathering.finish(flow, duration_s))
+        .collect())
+}
+
+/// The curves of a flow while its rows come in.
+struct FlowGathering {
+    /// Payload delivered by each connection, bytes.
+    delivered_by: HashMap<i64, i64>,
+    delivered: Delivered,
+    cwnd: Decimator,
+    ssthresh: Decimator,
+    rtt: Decimator,
+    rto: Decimator,
+}
+
+impl FlowGathering {
+    fn new(start_s: f64, interval_s: f64, thin: &Decimator) -> FlowGathering {
+        FlowGathering {
+            delivered_by: HashMap::new(),
+            delivered: Delivered::new(start_s, interval_s, thin),
+            cwnd: thin.clone(),
+            ssthresh: thin.clone(),
+            rtt: thin.clone(),
+            rto: thin.clone(),
+        }
+    }
+
+    fn push(&mut self, time_s: f64, values: &[Option<i64>]) {
+        let &[connection, received, cwnd, ssthresh, rtt, rto] = values else {
+            return;
+        };
+        let connection = connection.unwrap_or_default();
+        let received = received.unwrap_or_default();
+        let before = self.delivered_by.insert(connection, received).unwrap_or(0);
+        self.delivered
+            .push(time_s, (received - before).max(0) as f64);
+        if connection != 0 {
+            return;
+        }
+        let curves = [
+            (&mut self.cwnd, cwnd),
+            (&mut self.ssthresh, ssthresh),
+            (&mut self.rtt, rtt),
+            (&mut self.rto, rto),
+        ];
+        for (curve, value) in curves {
+            if let Some(value) = value {
+                // Bytes to kB, microseconds to milliseconds.
+                curve.push(time_s, value as f64 / 1e3);
+            }
+        }
+    }
+
+    fn finish(self, flow: &FlowResult, duration_s: f64) -> FlowCurves {
+        let connections = self.delivered_by.len();
+        let (throughput, average, delivered) = self.delivered.finish(duration_s);
+        let mut curves = FlowCurves {
+            name: flow.name.clone(),
+            connections,
+            throughput,
+            average,
+            delivered,
+            ..FlowCurves::default()
+        };
+        // One line cannot stand for the windows of several connections, and datagrams have none.
+        if connections <= 1 && flow.congestion_control.is_some() {
+            curves.cwnd = self.cwnd.finish();
+            curves.ssthresh = self.ssthresh.finish();
+            curves.rtt = self.rtt.finish();
+            curves.rto = self.rto.finish();
+        }
+        curves
+    }
+}
+
+/// Bytes delivered over time, cut into intervals. Between two samples delivery is taken as even.
+struct Delivered {
+    start_s: f64,
+    interval_s: f64,
+    /// Number of the interval that is being filled.
+    interval: u64,
+    /// Bytes delivered up to the beginning of that interval.
+    before: f64,
+    /// Time of the latest sample and bytes delivered up to it.
+    time_s: f64,
+    total: f64,
+    throughput: Decimator,
+    average: Decimator,
+    delivered: Decimator,
+}
+
+impl Delivered {
+    fn new(start_s: f64, interval_s: f64, thin: &Decimator) -> Delivered {
+        let mut delivered = thin.clone();
+        delivered.push(start_s, 0.0);
+        Delivered {
+            start_s,
+            interval_s,
+            interval: (start_s / interval_s) as u64,
+            before: 0.0,
+            time_s: start_s,
+            total: 0.0,
+            throughput: thin.clone(),
+            average: thin.clone(),
+            delivered,
+        }
+    }
+
+    fn push(&mut self, time_s: f64, bytes: f64) {
+        let time_s = time_s.max(self.time_s);
+        let passed = time_s - self.time_s;
+        loop {
+            let end = (self.interval + 1) as f64 * self.interval_s;
+            // A sample at a boundary counts to the interval that ends there.
+            if end > time_s + 1e-9 {
+                break;
+            }
+            let share = if passed > 0.0 {
+                ((end - self.time_s) / passed).min(1.0)
+            } else {
+                1.0
+            };
+            self.close_interval(end, self.total + share * bytes);
+        }
+        self.time_s = time_s;
+        self.total += bytes;
+        self.delivered.push(time_s, self.total / 1e6);
+    }
+
+    fn close_interval(&mut self, end: f64, total: f64) {
+        let megabits = 8.0 / 1e6;
+        self.throughput
+            .push(end, (total - self.before) * megabits / self.interval_s);
+        if end > self.start_s {
+            self.average
+                .push(end, total * megabits / (end - self.start_s));
+        }
+        self.before = total;
+        self.interval += 1;
+    }
+
+    fn finish(mut self, duration_s: f64) -> (Vec<Point>, Vec<Point>, Vec<Point>) {
+        // A flow that ended earlier delivered the rest of its last interval's bytes before that.
+        let end = (self.interval + 1) as f64 * self.interval_s;
+        if self.total > self.before && end <= duration_s {
+            self.throughput.push(
+                end,
+                (self.total - self.before) * 8.0 / 1e6 / self.interval_s,
+            );
+        }
+        (
+            self.throughput.finish(),
+            self.average.finish(),
+            self.delivered.finish(),
+        )
+    }
+}
+
+fn read_links(
+    path: &Path,
+    links: &[LinkResult],
+    duration_s: f64,
+) -> Result<Vec<LinkCurves>, SeriesError> {
+    let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+    let columns = columns(links.len());
+    let mut gathering: Vec<LinkGathering> = links
+        .iter()
+        .map(|_| LinkGathering::new(duration_s, columns))
+        .collect();
+    scan(path, LINK, &names, &["queue_packets", "drops"], |row| {
+        if let &[Some(queue), Some(drops)] = row.values {
+            gathering[row.name].push(row.time_s, queue as f64, drops);
+        }
+    })?;
+    Ok(gathering
+        .into_iter()
+        .zip(links)
+        .map(|(gathering, link)| gathering.finish(&link.name))
+        .collect())
+}
+
+/// The curves of a link while its rows come in.
+struct LinkGathering {
+    columns_per_second: f64,
+    queue: Decimator,
+    queue_max: f64,
+    dropped: i64,
+    column: u64,
+    longest: Option<Point>,
+    packets: u64,
+    drops: Vec<Drops>,
+}
+
+impl LinkGathering {
+    fn new(duration_s: f64, columns: usize) -> LinkGathering {
+        LinkGathering {
+            columns_per_second: columns as f64 / duration_s.max(1e-9),
+            queue: Decimator::new(duration_s, columns),
+            queue_max: 0.0,
+            dropped: 0,
+            column: 0,
+            longest: None,
+            packets: 0,
+            drops: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, time_s: f64, queue: f64, dropped: i64) {
+        let column = (time_s * self.columns_per_second) as u64;
+        if column != self.column {
+            self.close_column();
+            self.column = column;
+        }
+        if self.longest.is_none_or(|longest| queue > longest.value) {
+            let value = queue;
+            self.longest = Some(Point { time_s, value });
+        }
+        self.packets += u64::try_from(dropped - self.dropped).unwrap_or(0);
+        self.dropped = dropped;
+        self.queue.push(time_s, queue);
+        self.queue_max = self.queue_max.max(queue);
+    }
+
+    fn close_column(&mut self) {
+        if let Some(at) = self.longest.take()
+            && self.packets > 0
+        {
+            let packets = self.packets;
+            self.drops.push(Drops { at, packets });
+        }
+        self.packets = 0;
+    }
+
+    fn finish(mut self, name: &str) -> LinkCurves {
+        self.close_column();
+        LinkCurves {
+            name: name.to_owned(),
+            queue: self.queue.finish(),
+            drops: self.drops,
+            queue_max: self.queue_max,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(points: &[Point]) -> Vec<(f64, f64)> {
+        points.iter().map(|p| (p.time_s, p.value)).collect()
+    }
+
+    #[test]
+    fn throughput_counts_the_bytes_of_each_interval() {
+        let mut delivered = Delivered::new(0.5, 1.0, &Decimator::new(4.0, 100));
+        // 125,000 bytes a second are 1 Mbit/s.
+        delivered.push(1.0, 62_500.0);
+        delivered.push(3.0, 500_000.0);
+        delivered.push(4.0, 0.0);
+        let (throughput, average, total) = delivered.finish(4.0);
+        assert_eq!(
+            values(&throughput),
+            [(1.0, 0.5), (2.0, 2.0), (3.0, 2.0), (4.0, 0.0)]
+        );
+        assert_eq!(
+            average[0],
+            Point {
+                time_s: 1.0,
+                value: 1.0
+            }
+        );
+        assert_eq!(
+            average[2],
+            Point {
+                time_s: 3.0,
+                value: 1.8
+            }
+        );
+        assert_eq!(
+            values(&total),
+            [(0.5, 0.0), (1.0, 0.0625), (3.0, 0.5625), (4.0, 0.5625)]
+        );
+    }
+
+    #[test]
+    fn the_last_interval_of_a_flow_that_ended_is_shown() {
+        let mut delivered = Delivered::new(0.0, 1.0, &Decimator::new(10.0, 100));
+        delivered.push(1.5, 187_500.0);
+        let (throughput, ..) = delivered.finish(10.0);
+        assert_eq!(values(&throughput), [(1.0, 1.0), (2.0, 0.5)]);
+    }
+
+    #[test]
+    fn windows_of_several_connections_are_not_mixed() {
+        let mut gathering = FlowGathering::new(0.0, 1.0, &Decimator::new(4.0, 100));
+        gathering.push(
+            1.0,
+            &[Some(0), Some(125_000), Some(3_000), None, None, Some(1)],
+        );
+        gathering.push(
+            2.0,
+            &[Some(1), Some(250_000), Some(6_000), None, None, Some(1)],
+        );
+        let flow = FlowResult {
+            congestion_control: Some("reno".into()),
+            ..FlowResult::default()
+        };
+        let curves = gathering.finish(&flow, 4.0);
+        assert_eq!(curves.connections, 2);
+        assert_eq!(values(&curves.throughput), [(1.0, 1.0), (2.0, 2.0)]);
+        assert_eq!(curves.cwnd, []);
+    }
+
+    #[test]
+    fn drops_stand_where_the_queue_was_longest() {
+        let mut gathering = LinkGathering::new(10.0, 10);
+        gathering.push(0.0, 5.0, 0);
+        gathering.push(0.5, 50.0, 2);
+        gathering.push(0.9, 40.0, 3);
+        gathering.push(1.5, 10.0, 3);
+        let curves = gathering.finish("bottleneck");
+        let at = Point {
+            time_s: 0.5,
+            value: 50.0,
+        };
+        assert_eq!(curves.drops, [Drops { at, packets: 3 }]);
+        assert_eq!(curves.queue_max, 50.0);
+    }
+}
