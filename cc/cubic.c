@@ -357,11 +357,13 @@ CC_HOOK(void, cubic_pkts_acked, struct sock *sk, const struct ack_sample *sample
 		hystart_update(sk, delay);
 }
 
-CC_CONTROL(cubic, "cubic growth around the window of the latest loss, HyStart (RFC 9438)",
-	   .init = CC_FN(cubic_init),
-	   .ssthresh = CC_FN(cubic_ssthresh),
-	   .cong_avoid = CC_FN(cubic_cong_avoid),
-	   .set_state = CC_FN(cubic_set_state),
-	   .cwnd_event = CC_FN(cubic_cwnd_event),
-	   .pkts_acked = CC_FN(cubic_pkts_acked),
-	   .undo_cwnd = CC_FN(cubic_undo_cwnd));
+CC_CONTROL(cubic) = {
+	CC_ABOUT(cubic, "cubic growth around the window of the latest loss, HyStart (RFC 9438)"),
+	.init = CC_FN(cubic_init),
+	.ssthresh = CC_FN(cubic_ssthresh),
+	.cong_avoid = CC_FN(cubic_cong_avoid),
+	.set_state = CC_FN(cubic_set_state),
+	.cwnd_event = CC_FN(cubic_cwnd_event),
+	.pkts_acked = CC_FN(cubic_pkts_acked),
+	.undo_cwnd = CC_FN(cubic_undo_cwnd),
+};

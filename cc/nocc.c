@@ -64,10 +64,12 @@ CC_HOOK(u32, nocc_undo_cwnd, struct sock *sk)
 	return tcp_sk(sk)->snd_cwnd;
 }
 
-CC_CONTROL(nocc, "congestion control off: only the receiver's window limits",
-	   .init = CC_FN(nocc_init),
-	   .release = CC_FN(nocc_release),
-	   .ssthresh = CC_FN(nocc_ssthresh),
-	   .cong_control = CC_FN(nocc_cong_control),
-	   .set_state = CC_FN(nocc_set_state),
-	   .undo_cwnd = CC_FN(nocc_undo_cwnd));
+CC_CONTROL(nocc) = {
+	CC_ABOUT(nocc, "congestion control off: only the receiver's window limits"),
+	.init = CC_FN(nocc_init),
+	.release = CC_FN(nocc_release),
+	.ssthresh = CC_FN(nocc_ssthresh),
+	.cong_control = CC_FN(nocc_cong_control),
+	.set_state = CC_FN(nocc_set_state),
+	.undo_cwnd = CC_FN(nocc_undo_cwnd),
+};

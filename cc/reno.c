@@ -27,7 +27,9 @@ CC_HOOK(u32, reno_undo_cwnd, struct sock *sk)
 	return reno_undo(sk);
 }
 
-CC_CONTROL(reno, "slow start, additive increase, half the window at a loss (RFC 5681)",
-	   .ssthresh = CC_FN(reno_ssthresh),
-	   .cong_avoid = CC_FN(reno_cong_avoid),
-	   .undo_cwnd = CC_FN(reno_undo_cwnd));
+CC_CONTROL(reno) = {
+	CC_ABOUT(reno, "slow start, additive increase, half the window at a loss (RFC 5681)"),
+	.ssthresh = CC_FN(reno_ssthresh),
+	.cong_avoid = CC_FN(reno_cong_avoid),
+	.undo_cwnd = CC_FN(reno_undo_cwnd),
+};

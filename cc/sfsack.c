@@ -167,11 +167,13 @@ CC_HOOK(u32, sfsack_undo_cwnd, struct sock *sk)
 	return reno_undo(sk);
 }
 
-CC_CONTROL(sfsack, "Reno with reductions smoothed by the window's history (SF-SACK)",
-	   .init = CC_FN(sfsack_init),
-	   .ssthresh = CC_FN(sfsack_ssthresh),
-	   .cong_avoid = CC_FN(sfsack_cong_avoid),
-	   .set_state = CC_FN(sfsack_set_state),
-	   .cwnd_event = CC_FN(sfsack_cwnd_event),
-	   .pkts_acked = CC_FN(sfsack_pkts_acked),
-	   .undo_cwnd = CC_FN(sfsack_undo_cwnd));
+CC_CONTROL(sfsack) = {
+	CC_ABOUT(sfsack, "Reno with reductions smoothed by the window's history (SF-SACK)"),
+	.init = CC_FN(sfsack_init),
+	.ssthresh = CC_FN(sfsack_ssthresh),
+	.cong_avoid = CC_FN(sfsack_cong_avoid),
+	.set_state = CC_FN(sfsack_set_state),
+	.cwnd_event = CC_FN(sfsack_cwnd_event),
+	.pkts_acked = CC_FN(sfsack_pkts_acked),
+	.undo_cwnd = CC_FN(sfsack_undo_cwnd),
+};

@@ -7,11 +7,15 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Tells the tests how C lays out what Rust shares with it.
+const LAYOUT: &str = "src/native/layout.c";
+
 fn main() {
     let manifest = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let folder = manifest.join("../../cc");
     let out = PathBuf::from(env::var("OUT_DIR").expect("cargo sets it"));
     println!("cargo::rerun-if-changed={}", folder.display());
+    println!("cargo::rerun-if-changed={LAYOUT}");
 
     let controls = controls(&folder);
     compile_native(&folder, &controls);
@@ -49,9 +53,9 @@ fn name(path: &Path) -> String {
         .expect("the name of a control is ASCII")
         .to_owned();
     let text = fs::read_to_string(path).expect("a control can be read");
-    if !text.contains(&format!("CC_CONTROL({name},")) {
+    if !text.contains(&format!("CC_CONTROL({name}) =")) {
         fail(&format!(
-            "{} must end with CC_CONTROL({name}, ...): a control has its file's name",
+            "{} must end with CC_CONTROL({name}) = {{ ... }}: a control has its file's name",
             path.display()
         ));
     }
@@ -61,6 +65,7 @@ fn name(path: &Path) -> String {
 fn compile_native(folder: &Path, controls: &[ControlFile]) {
     cc::Build::new()
         .files(controls.iter().map(|control| &control.path))
+        .file(LAYOUT)
         .include(folder.join("include"))
         .std("gnu11")
         .opt_level(2)

@@ -88,8 +88,9 @@ enum {
  *	"1/1024" (a fraction in 1024ths), "on/off", "1" (a plain number).
  *	param(sk, name) reads one; they can change while connections run.
  *
- * CC_CONTROL(name, description, .hook = CC_FN(function), ...)
+ * CC_CONTROL(name) = { CC_ABOUT(name, "what it does"), .hook = CC_FN(function), ... };
  *	ends the file and makes the control known by the file's name: fw_<name> in the kernel.
+ *	ssthresh, undo_cwnd and one of cong_avoid and cong_control must be there.
  *
  * CC_STATE_FITS(type)
  *	refuses to compile when the control's state does not fit in CC_PRIV_SIZE.

@@ -123,15 +123,15 @@ struct tcp_congestion_ops {
 #define CC_CTX_PICK(_1, _2, _3, _4, ctx, ...) ctx
 #define CC_CTX(...) CC_CTX_PICK(__VA_ARGS__, CC_CTX_4, CC_CTX_3, CC_CTX_2, CC_CTX_1, )
 
-#define CC_HOOK(type, name, ...)                                        \
-	CC_INLINE type name##_body(__VA_ARGS__);                        \
-	SEC("struct_ops") type name(u64 *ctx)                           \
-	{                                                               \
-		_Pragma("GCC diagnostic push")                          \
-		_Pragma("GCC diagnostic ignored \"-Wint-conversion\"")  \
-		return name##_body(CC_CTX(__VA_ARGS__));                \
-		_Pragma("GCC diagnostic pop")                           \
-	}                                                               \
+/* The host's compiler checks the types of arguments; here they all come as words. */
+#pragma clang diagnostic ignored "-Wint-conversion"
+
+#define CC_HOOK(type, name, ...)                         \
+	CC_INLINE type name##_body(__VA_ARGS__);         \
+	SEC("struct_ops") type name(u64 *ctx)            \
+	{                                                \
+		return name##_body(CC_CTX(__VA_ARGS__)); \
+	}                                                \
 	CC_INLINE type name##_body(__VA_ARGS__)
 #define CC_FN(function) ((void *)(function))
 
@@ -148,11 +148,11 @@ static volatile struct cc_settings cc_settings SEC(".data.settings") = { .hz = 1
 #define CC_NO_PARAMETERS() enum { cc_parameters_len }
 #define param(sk, name) (cc_settings.parameters[cc_parameter_##name])
 
-#define CC_CONTROL(id, text, ...)                                                            \
-	_Static_assert(sizeof("fw_" #id) <= 16, "the name may have 12 characters");          \
-	char cc_license[] SEC("license") = "Dual BSD/GPL";                                   \
-	struct tcp_congestion_ops fw_##id SEC(".struct_ops.link") = { .name = "fw_" #id,     \
-								      __VA_ARGS__ }
+#define CC_CONTROL(id)                                                              \
+	_Static_assert(sizeof("fw_" #id) <= 16, "the name may have 12 characters"); \
+	char cc_license[] SEC("license") = "Dual BSD/GPL";                          \
+	struct tcp_congestion_ops fw_##id SEC(".struct_ops.link")
+#define CC_ABOUT(id, text) .name = "fw_" #id
 
 /* Functions of the kernel. */
 extern u32 tcp_slow_start(struct tcp_sock *tp, u32 acked) __attribute__((section(".ksyms")));
@@ -164,25 +164,25 @@ static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
 static u64 (*const bpf_jiffies64)(void) = (void *)118;
 
 /* A bit field wherever this kernel has it (enum bpf_field_info_kind of libbpf). */
-#define CC_BIT_FIELD(s, field)                                                               \
-	({                                                                                   \
+#define CC_BIT_FIELD(s, field)                                                                    \
+	({                                                                                        \
 		const void *p = (const void *)(s) + __builtin_preserve_field_info((s)->field, 0); \
-		u64 word;                                                                    \
-		switch (__builtin_preserve_field_info((s)->field, 1)) {                      \
-		case 1:                                                                      \
-			word = *(const u8 *)p;                                               \
-			break;                                                               \
-		case 2:                                                                      \
-			word = *(const u16 *)p;                                              \
-			break;                                                               \
-		case 4:                                                                      \
-			word = *(const u32 *)p;                                              \
-			break;                                                               \
-		default:                                                                     \
-			word = *(const u64 *)p;                                              \
-		}                                                                            \
-		word <<= __builtin_preserve_field_info((s)->field, 4);                       \
-		word >> __builtin_preserve_field_info((s)->field, 5);                        \
+		u64 word;                                                                         \
+		switch (__builtin_preserve_field_info((s)->field, 1)) {                           \
+		case 1:                                                                           \
+			word = *(const u8 *)p;                                                    \
+			break;                                                                    \
+		case 2:                                                                           \
+			word = *(const u16 *)p;                                                   \
+			break;                                                                    \
+		case 4:                                                                           \
+			word = *(const u32 *)p;                                                   \
+			break;                                                                    \
+		default:                                                                          \
+			word = *(const u64 *)p;                                                   \
+		}                                                                                 \
+		word <<= __builtin_preserve_field_info((s)->field, 4);                            \
+		word >> __builtin_preserve_field_info((s)->field, 5);                             \
 	})
 
 CC_INLINE struct tcp_sock *tcp_sk(const struct sock *sk)

@@ -123,24 +123,21 @@ struct tcp_congestion_ops {
 #define CC_PARAMETER_INDEX(name, ...) cc_parameter_##name,
 #define CC_PARAMETER_ROW(name, unit, value, least, greatest, description) \
 	{ #name, unit, description, value, least, greatest },
-#define CC_PARAMETERS(LIST)                                                        \
-	enum { LIST(CC_PARAMETER_INDEX) cc_parameters_len };                       \
+#define CC_PARAMETERS(LIST)                                                            \
+	enum { LIST(CC_PARAMETER_INDEX) cc_parameters_len };                           \
 	_Static_assert(cc_parameters_len <= CC_PARAMETERS_MAX, "too many parameters"); \
 	static const struct cc_parameter cc_parameters[] = { LIST(CC_PARAMETER_ROW) }
-#define CC_NO_PARAMETERS()           \
-	enum { cc_parameters_len };  \
+#define CC_NO_PARAMETERS()          \
+	enum { cc_parameters_len }; \
 	static const struct cc_parameter cc_parameters[1]
 #define param(sk, name) ((sk)->parameters[cc_parameter_##name])
 
-#define CC_CONTROL(id, text, ...)                                         \
-	extern const struct tcp_congestion_ops fairwind_cc_##id;          \
-	const struct tcp_congestion_ops fairwind_cc_##id = {              \
-		.name = #id,                                              \
-		.description = text,                                      \
-		.parameters = cc_parameters,                              \
-		.parameters_len = cc_parameters_len,                      \
-		__VA_ARGS__                                               \
-	}
+#define CC_CONTROL(id)                                           \
+	extern const struct tcp_congestion_ops fairwind_cc_##id; \
+	const struct tcp_congestion_ops fairwind_cc_##id
+#define CC_ABOUT(id, text)                                             \
+	.name = #id, .description = text, .parameters = cc_parameters, \
+	.parameters_len = cc_parameters_len
 
 static inline struct tcp_sock *tcp_sk(const struct sock *sk)
 {

@@ -90,10 +90,15 @@ impl Loaded {
     pub fn set(&mut self, name: &str, value: i64) -> Result<(), SetError> {
         let mut parameters = self.parameters.clone();
         parameters.set(name, value)?;
-        if let Some(map) = self.object.maps().find(|map| is_settings(map.name())) {
-            let bytes = object::settings(self.hz, &parameters);
-            map.update(&0u32.to_ne_bytes(), &bytes, MapFlags::ANY)?;
-        }
+        self.object
+            .maps()
+            .find(|map| is_settings(map.name()))
+            .expect("ebpf.h makes the map")
+            .update(
+                &0u32.to_ne_bytes(),
+                &object::settings(self.hz, &parameters),
+                MapFlags::ANY,
+            )?;
         self.parameters = parameters;
         Ok(())
     }
@@ -110,12 +115,11 @@ pub enum SetError {
     Kernel(#[from] libbpf_rs::Error),
 }
 
-/// A control that uses neither parameters nor jiffies has no such map.
 fn set_initial(open: &mut OpenObject, bytes: &[u8]) -> libbpf_rs::Result<()> {
-    match open.maps_mut().find(|map| is_settings(map.name())) {
-        Some(mut map) => map.set_initial_value(bytes),
-        None => Ok(()),
-    }
+    open.maps_mut()
+        .find(|map| is_settings(map.name()))
+        .expect("ebpf.h makes the map")
+        .set_initial_value(bytes)
 }
 
 fn is_settings(name: &OsStr) -> bool {

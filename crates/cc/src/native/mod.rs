@@ -12,6 +12,8 @@
 //! ```
 
 mod control;
+#[cfg(test)]
+mod layout;
 mod parameters;
 mod socket;
 
