@@ -1,1 +1,20 @@
-fn main() {}
+//! The command line: experiments in the simulator, their results, and the congestion controls.
+
+mod command;
+mod failure;
+mod interrupt;
+mod output;
+mod progress;
+mod summary;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match command::Cli::parse().run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,32 @@
+//! `fairwind check`: is the file right, and what does it describe?
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fairwind_experiment::Experiment;
+
+use crate::failure::Failure;
+use crate::output;
+
+/// Check an experiment file and print the network that it describes
+///
+/// A wrong file gets one message with file, line and what would be right, and exit code 2.
+#[derive(Args)]
+#[command(after_help = "\
+Example:
+  fairwind check experiment.toml --set link.bottleneck.queue=100pkt")]
+pub struct Check {
+    /// Experiment file (TOML)
+    file: PathBuf,
+    /// Change a value of the file; links and flows go by their names
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl Check {
+    pub fn run(self) -> Result<(), Failure> {
+        let experiment = Experiment::load(&self.file, &self.set)?;
+        output::line(&experiment.describe())?;
+        Ok(())
+    }
+}

@@ -1,0 +1,32 @@
+//! `fairwind completions`: completion scripts for shells.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::failure::Failure;
+use crate::output;
+
+/// Print the completion script of a shell
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  fairwind completions bash > ~/.local/share/bash-completion/completions/fairwind
+  fairwind completions zsh > ~/.zfunc/_fairwind")]
+pub struct Completions {
+    /// Shell to complete for
+    shell: Shell,
+}
+
+impl Completions {
+    pub fn run(self) -> Result<(), Failure> {
+        let mut script = Vec::new();
+        clap_complete::generate(
+            self.shell,
+            &mut super::Cli::command(),
+            "fairwind",
+            &mut script,
+        );
+        output::line(&String::from_utf8_lossy(&script))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! The subcommands, one module each.
+
+mod cc;
+mod check;
+mod compare;
+mod completions;
+mod man;
+mod report;
+mod schema;
+mod sim;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Failure;
+
+/// Runs congestion control experiments in virtual time and shows what TCP did inside.
+#[derive(Parser)]
+#[command(
+    name = "fairwind",
+    version,
+    propagate_version = true,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  fairwind check experiment.toml           Is the file right, and what network does it describe?
+  fairwind sim run experiment.toml         Simulate it; the result is experiment.result/
+  fairwind compare a.result b.result       Set two results side by side
+  fairwind cc list                         Which congestion controls are there?
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or wrong file, 130 interrupted."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Simulate an experiment
+    #[command(subcommand)]
+    Sim(sim::Command),
+    Compare(compare::Compare),
+    Report(report::Report),
+    /// Show the congestion controls
+    #[command(subcommand)]
+    Cc(cc::Command),
+    Check(check::Check),
+    Schema(schema::Schema),
+    Completions(completions::Completions),
+    Man(man::Man),
+}
+
+impl Cli {
+    /// Does what the command line asks for.
+    pub fn run(self) -> Result<(), Failure> {
+        match self.command {
+            Command::Sim(command) => command.run(),
+            Command::Compare(command) => command.run(),
+            Command::Report(command) => command.run(),
+            Command::Cc(command) => command.run(),
+            Command::Check(command) => command.run(),
+            Command::Schema(command) => command.run(),
+            Command::Completions(command) => command.run(),
+            Command::Man(command) => command.run(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

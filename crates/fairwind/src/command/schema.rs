@@ -1,0 +1,22 @@
+//! `fairwind schema`: the experiment file's JSON Schema.
+
+use clap::Args;
+
+use crate::failure::Failure;
+use crate::output;
+
+/// Print the JSON Schema of the experiment file
+///
+/// Editors check and complete experiment files with it.
+#[derive(Args)]
+#[command(after_help = "\
+Example:
+  fairwind schema > experiment.schema.json")]
+pub struct Schema {}
+
+impl Schema {
+    pub fn run(self) -> Result<(), Failure> {
+        output::line(&fairwind_experiment::file::schema::json())?;
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+//! How a command fails, and the exit code that says so.
+
+use std::fmt::Display;
+use std::io;
+use std::process::ExitCode;
+
+use fairwind_experiment::Diagnostic;
+
+/// Why a command did not do its job.
+#[derive(Debug)]
+pub enum Failure {
+    /// The experiment file is wrong: exit code 2. The message begins with file and line.
+    File(Diagnostic),
+    /// Something else that the user gave is wrong: exit code 2, as for wrong usage.
+    Input(String),
+    /// The work failed: exit code 1.
+    Work(String),
+    /// SIGINT, SIGTERM or SIGHUP: exit code 130.
+    Interrupted,
+    /// The reader of standard output has gone; nobody is left to be told.
+    NobodyListens,
+}
+
+impl Failure {
+    /// The user's input is wrong.
+    pub fn input(what: impl Display) -> Self {
+        Self::Input(what.to_string())
+    }
+
+    /// The work failed.
+    pub fn work(what: impl Display) -> Self {
+        Self::Work(what.to_string())
+    }
+
+    /// Says on standard error what went wrong and answers the exit code.
+    pub fn report(&self) -> ExitCode {
+        match self {
+            Self::File(diagnostic) => {
+                eprintln!("{diagnostic}");
+                ExitCode::from(2)
+            }
+            Self::Input(what) => {
+                eprintln!("error: {what}");
+                ExitCode::from(2)
+            }
+            Self::Work(what) => {
+                eprintln!("error: {what}");
+                ExitCode::FAILURE
+            }
+            Self::Interrupted => {
+                eprintln!("interrupted: no result was kept");
+                ExitCode::from(130)
+            }
+            Self::NobodyListens => ExitCode::SUCCESS,
+        }
+    }
+}
+
+impl From<Diagnostic> for Failure {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Self::File(diagnostic)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::NobodyListens,
+            _ => Self::Work(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Standard output. `print!` panics when the reader of a pipe has gone; these functions do not.
+
+use std::io::{self, Write};
+
+/// Writes the text and a line end, if it has none.
+pub fn line(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+}
+
+/// Writes a value as indented JSON.
+pub fn json(value: &serde_json::Value) -> io::Result<()> {
+    line(&format!("{value:#}"))
+}

@@ -1,0 +1,240 @@
+//! What `sim run` says when it is done: a line about the run, a table of flows, one of links.
+
+use fairwind_experiment::result::{Performance, RunResult, Statistic, Summary};
+
+use crate::table::Table;
+
+/// One run.
+pub fn of_run(run: &RunResult) -> String {
+    let mut flows = flow_table();
+    for flow in &run.flows {
+        flows.row([
+            flow.name.clone(),
+            word(&flow.congestion_control),
+            number(Some(flow.goodput_mbps), 2),
+            number(flow.goodput_sd_mbps, 2),
+            number(flow.completion_s, 2),
+            flow.retransmits.to_string(),
+            flow.timeouts.to_string(),
+            number(flow.rtt_mean_ms, 1),
+        ]);
+    }
+    let mut links = link_table();
+    for link in &run.links {
+        links.row([
+            link.name.clone(),
+            percent(link.utilization),
+            number(Some(link.queue_mean_pkts), 1),
+            number(Some(link.queue_p99_pkts), 1),
+            link.drops.to_string(),
+        ]);
+    }
+    format!(
+        "{}\n{}, stack {}, seed {}, {} s{}\n\n{}\n{}\n{}\n",
+        run.title,
+        run.engine,
+        run.stack,
+        run.seed,
+        run.duration_s,
+        warmup(run.warmup_s),
+        flows.render(),
+        links.render(),
+        cost(&run.performance),
+    )
+}
+
+/// Several runs.
+pub fn of_runs(summary: &Summary, runs: &[RunResult]) -> String {
+    let mut flows = flow_table();
+    for flow in &summary.flows {
+        flows.row([
+            flow.name.clone(),
+            word(&flow.congestion_control),
+            interval(&flow.goodput_mbps, 2),
+            interval(&flow.goodput_sd_mbps, 2),
+            interval(&flow.completion_s, 2),
+            interval(&flow.retransmits, 0),
+            interval(&flow.timeouts, 0),
+            interval(&flow.rtt_mean_ms, 1),
+        ]);
+    }
+    let mut links = link_table();
+    for link in &summary.links {
+        links.row([
+            link.name.clone(),
+            interval(&link.utilization.map(times_hundred), 1),
+            interval(&link.queue_mean_pkts, 1),
+            interval(&link.queue_p99_pkts, 1),
+            interval(&link.drops, 0),
+        ]);
+    }
+    format!(
+        "{}\n{}, stack {}, {} seeds, {} s{}; mean ± half the 95 % interval\n\n{}\n{}\n{}\n",
+        summary.title,
+        summary.engine,
+        summary.stack,
+        summary.seeds.len(),
+        summary.duration_s,
+        warmup(summary.warmup_s),
+        flows.render(),
+        links.render(),
+        cost(&total(runs)),
+    )
+}
+
+fn flow_table() -> Table {
+    Table::new()
+        .words("flow")
+        .words("control")
+        .numbers("goodput Mbit/s")
+        .numbers("SD Mbit/s")
+        .numbers("done after s")
+        .numbers("retransmits")
+        .numbers("timeouts")
+        .numbers("mean RTT ms")
+}
+
+fn link_table() -> Table {
+    Table::new()
+        .words("link")
+        .numbers("used %")
+        .numbers("mean queue pkt")
+        .numbers("p99 queue pkt")
+        .numbers("drops")
+}
+
+fn word(text: &Option<String>) -> String {
+    text.clone().unwrap_or_else(|| "-".to_owned())
+}
+
+fn number(value: Option<f64>, digits: usize) -> String {
+    match value {
+        Some(value) if value.is_finite() => format!("{value:.digits$}"),
+        _ => "-".to_owned(),
+    }
+}
+
+fn percent(share: Option<f64>) -> String {
+    number(share.map(|share| share * 100.0), 1)
+}
+
+fn interval(statistic: &Option<Statistic>, digits: usize) -> String {
+    let Some(statistic) = statistic else {
+        return "-".to_owned();
+    };
+    let mean = number(Some(statistic.mean), digits);
+    match statistic.interval95 {
+        Some(half) => format!("{mean} ± {half:.digits$}"),
+        None => mean,
+    }
+}
+
+fn times_hundred(share: Statistic) -> Statistic {
+    Statistic {
+        mean: share.mean * 100.0,
+        interval95: share.interval95.map(|half| half * 100.0),
+        min: share.min * 100.0,
+        max: share.max * 100.0,
+        n: share.n,
+    }
+}
+
+fn warmup(seconds: f64) -> String {
+    match seconds > 0.0 {
+        true => format!(", the first {seconds} s left out"),
+        false => String::new(),
+    }
+}
+
+fn total(runs: &[RunResult]) -> Performance {
+    runs.iter().fold(Performance::default(), |sum, run| {
+        let run = &run.performance;
+        Performance {
+            data_packets: sum.data_packets + run.data_packets,
+            events: sum.events + run.events,
+            cpu_s: sum.cpu_s + run.cpu_s,
+            wall_s: sum.wall_s.max(run.wall_s),
+            peak_rss_mb: sum.peak_rss_mb.max(run.peak_rss_mb),
+            machine: None,
+        }
+    })
+}
+
+fn cost(performance: &Performance) -> String {
+    format!(
+        "{} data packets in {:.2} s of processor time, {:.0} MB of memory",
+        performance.data_packets, performance.cpu_s, performance.peak_rss_mb
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairwind_experiment::result::{FlowResult, LinkResult};
+
+    fn run(seed: u64, goodput_mbps: f64) -> RunResult {
+        RunResult {
+            format_version: 1,
+            title: "Two".to_owned(),
+            engine: "sim".to_owned(),
+            seed,
+            versions: Default::default(),
+            accounting: String::new(),
+            stack: "2005".to_owned(),
+            duration_s: 300.0,
+            warmup_s: 10.0,
+            overrides: Vec::new(),
+            flows: vec![FlowResult {
+                name: "one".to_owned(),
+                congestion_control: Some("reno".to_owned()),
+                goodput_mbps,
+                goodput_sd_mbps: None,
+                retransmits: 12,
+                ..FlowResult::default()
+            }],
+            links: vec![LinkResult {
+                name: "bottleneck".to_owned(),
+                utilization: Some(0.995),
+                drops: 12,
+                ..LinkResult::default()
+            }],
+            performance: Performance {
+                data_packets: 1000,
+                cpu_s: 0.5,
+                peak_rss_mb: 12.0,
+                ..Performance::default()
+            },
+        }
+    }
+
+    #[test]
+    fn a_run_is_told_with_units_and_dashes_for_what_there_is_not() {
+        assert_eq!(
+            of_run(&run(3, 7.5)),
+            "Two\n\
+             sim, stack 2005, seed 3, 300 s, the first 10 s left out\n\
+             \n\
+             flow  control  goodput Mbit/s  SD Mbit/s  done after s  retransmits  timeouts  mean RTT ms\n\
+             one   reno               7.50          -             -           12         0            -\n\
+             \n\
+             link        used %  mean queue pkt  p99 queue pkt  drops\n\
+             bottleneck    99.5             0.0            0.0     12\n\
+             \n\
+             1000 data packets in 0.50 s of processor time, 12 MB of memory\n"
+        );
+    }
+
+    #[test]
+    fn several_runs_are_told_with_intervals_and_their_summed_cost() {
+        // Two values 1 apart: half the interval is t(0.975, 1) / sqrt(2) * sqrt(0.5) = 6.353.
+        let runs = [run(1, 7.0), run(2, 8.0)];
+        let text = of_runs(&Summary::of(&runs).unwrap(), &runs);
+        assert!(
+            text.contains("2 seeds, 300 s, the first 10 s left out"),
+            "{text}"
+        );
+        assert!(text.contains("7.50 ± 6.35"), "{text}");
+        assert!(text.contains("99.5 ± 0.0"), "{text}");
+        assert!(text.contains("2000 data packets in 1.00 s"), "{text}");
+    }
+}
