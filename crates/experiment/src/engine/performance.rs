@@ -1,0 +1,59 @@
+//! What a run costs: processor time, time on the clock, memory.
+
+use std::time::Instant;
+
+use crate::result::{Machine, Performance};
+
+/// Runs from its making on, in the thread that makes it.
+#[derive(Debug)]
+pub struct Stopwatch {
+    wall: Instant,
+    cpu_s: f64,
+}
+
+impl Stopwatch {
+    /// Starts now.
+    pub fn start() -> Stopwatch {
+        Stopwatch {
+            wall: Instant::now(),
+            cpu_s: thread_cpu_seconds(),
+        }
+    }
+
+    /// The cost since the start. Processor time is that of this thread, so runs in parallel do not
+    /// count for each other; memory is the peak of the whole process.
+    pub fn performance(&self, data_packets: u64, events: u64) -> Performance {
+        Performance {
+            data_packets,
+            events,
+            cpu_s: thread_cpu_seconds() - self.cpu_s,
+            wall_s: self.wall.elapsed().as_secs_f64(),
+            peak_rss_mb: peak_rss_mb(),
+            machine: Some(Machine::here()),
+        }
+    }
+}
+
+/// Processor time of the calling thread, seconds.
+fn thread_cpu_seconds() -> f64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer is to a timespec of ours, which the call fills.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) } != 0;
+    if failed {
+        return 0.0;
+    }
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+/// Largest resident memory of the process so far, 10^6 bytes; 0 where the system does not tell.
+fn peak_rss_mb() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB"))
+        .and_then(|kib| kib.trim().parse::<f64>().ok())
+        .map_or(0.0, |kib| kib * 1024.0 / 1e6)
+}

@@ -1,0 +1,297 @@
+//! The simulator as an engine: the experiment as a scenario, the outcome as a result.
+
+use std::collections::BTreeMap;
+
+use fairwind_path::units::Time;
+use fairwind_sim::outcome::{
+    CongestionState, FlowOutcome, Instruments, Observer, Outcome, PipeSample,
+};
+use fairwind_sim::scenario::{Application, FlowConfig, Hop, Sampling, Scenario, Stack, TcpConfig};
+
+use super::performance::Stopwatch;
+use super::{Engine, EngineError};
+use crate::experiment::{Experiment, FlowCopy};
+use crate::file::flow;
+use crate::file::link::Rate;
+use crate::file::{self, ExperimentFile};
+use crate::pipes;
+use crate::record::{self, FlowSample, LinkSample, Recorder};
+use crate::result::{FORMAT_VERSION, FlowResult, LinkResult, RunResult};
+use crate::topology::DirectedLink;
+
+/// Runs experiments in virtual time with `fairwind-sim`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sim;
+
+impl Engine for Sim {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn run(
+        &self,
+        experiment: &Experiment,
+        seed: u64,
+        recorder: &mut dyn Recorder,
+        progress: &dyn Fn(f64) -> bool,
+    ) -> Result<RunResult, EngineError> {
+        let stopwatch = Stopwatch::start();
+        let scenario = scenario(experiment, seed, recorder.records());
+        let links = experiment.reported_links();
+        let mut link_of_pipe = vec![None; scenario.pipes.len()];
+        for (index, direction) in links.iter().enumerate() {
+            link_of_pipe[direction.index()] = Some(index);
+        }
+        let mut watcher = Watcher {
+            recorder,
+            progress,
+            link_of_pipe,
+            duration_s: scenario.duration.as_secs_f64(),
+            stopped: false,
+        };
+        let outcome = fairwind_sim::run(&scenario, &mut watcher);
+        if watcher.stopped {
+            return Err(EngineError::Stopped);
+        }
+        let file = experiment.file();
+        let flows = experiment.flows();
+        Ok(RunResult {
+            format_version: FORMAT_VERSION,
+            title: experiment.title().to_owned(),
+            engine: self.name().to_owned(),
+            seed,
+            versions: BTreeMap::from([(
+                "fairwind".to_owned(),
+                env!("CARGO_PKG_VERSION").to_owned(),
+            )]),
+            accounting: experiment.accounting(),
+            stack: file.stack.word().to_owned(),
+            duration_s: file.duration.as_secs_f64(),
+            warmup_s: file.warmup.as_secs_f64(),
+            overrides: experiment.overrides().to_vec(),
+            flows: flows
+                .iter()
+                .zip(&outcome.flows)
+                .map(|(copy, outcome)| flow_result(copy, outcome))
+                .collect(),
+            links: links
+                .iter()
+                .map(|direction| link_result(*direction, file, &outcome))
+                .collect(),
+            performance: stopwatch.performance(outcome.data_packets, outcome.events),
+        })
+    }
+}
+
+/// What the simulator is to run. Pipes stand in the order of [`DirectedLink::index`].
+pub fn scenario(experiment: &Experiment, seed: u64, records: bool) -> Scenario {
+    let file = experiment.file();
+    let directions = (0..file.link.len())
+        .flat_map(|link| [DirectedLink::forward(link), DirectedLink::reverse(link)]);
+    Scenario {
+        seed,
+        duration: file.duration,
+        warmup: file.warmup,
+        pipes: directions
+            .map(|direction| pipes::pipe(direction.of(&file.link[direction.link()])))
+            .collect(),
+        flows: experiment
+            .flows()
+            .iter()
+            .map(|copy| flow_config(copy, experiment))
+            .collect(),
+        sampling: match (records, file.record.every_ack) {
+            (false, _) => Sampling::Off,
+            (true, false) => Sampling::Every(file.record.interval),
+            (true, true) => Sampling::EveryAck(file.record.interval),
+        },
+    }
+}
+
+fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> FlowConfig {
+    let (flow, file) = (copy.flow, experiment.file());
+    let route = &experiment.topology().routes()[copy.position];
+    let hops = |directions: &[DirectedLink], acknowledgements| {
+        let hop = |direction: &DirectedLink| Hop {
+            pipe: direction.index() as u32,
+            class: pipes::class(
+                direction.of(&file.link[direction.link()]),
+                flow,
+                acknowledgements,
+            ),
+        };
+        directions.iter().map(hop).collect()
+    };
+    FlowConfig {
+        start: Time::ZERO + copy.start,
+        application: match flow.application {
+            flow::Application::Bulk => Application::Bulk { bytes: flow.bytes },
+            flow::Application::Web {
+                sessions,
+                object_mean,
+                object_shape,
+                think_mean,
+            } => Application::Web {
+                sessions,
+                object_mean,
+                object_shape,
+                think_mean,
+            },
+            flow::Application::Constant { rate, packet } => {
+                Application::ConstantRate { rate, packet }
+            }
+            flow::Application::OnOff { on, off, random } => Application::OnOff { on, off, random },
+        },
+        tcp: TcpConfig {
+            stack: match flow.stack {
+                file::Stack::Linux => Stack::Linux,
+                file::Stack::Classic2005 => Stack::Classic2005,
+            },
+            control: flow.parameters.control(),
+            parameters: flow.parameters.clone(),
+            mss: flow.mss,
+            receive_buffer: flow.receive_buffer,
+            send_buffer: flow.send_buffer,
+            tcp_rmem: file.tcp_rmem,
+            tcp_wmem: file.tcp_wmem,
+            pacing: flow.pacing,
+        },
+        forward: hops(&route.forward, false),
+        backward: hops(&route.backward, true),
+    }
+}
+
+/// Hands samples on to the recorder and progress to whoever watches.
+struct Watcher<'a> {
+    recorder: &'a mut dyn Recorder,
+    progress: &'a dyn Fn(f64) -> bool,
+    /// Position in the result's links, for pipes that are reported.
+    link_of_pipe: Vec<Option<usize>>,
+    duration_s: f64,
+    stopped: bool,
+}
+
+impl Observer for Watcher<'_> {
+    fn flow(&mut self, flow: usize, connection: usize, now: Time, i: &Instruments) {
+        let measured = |us: u32| (us > 0).then_some(us);
+        let limited = |value: u64| (value < u64::MAX).then_some(value);
+        self.recorder.flow(
+            flow,
+            &FlowSample {
+                time_ns: now.as_nanos(),
+                connection: connection as u32,
+                cur_cwnd: i.cwnd_bytes,
+                cur_ssthresh: limited(i.ssthresh_bytes),
+                smoothed_rtt_us: measured(i.smoothed_rtt_us),
+                cur_rto_us: i.rto_us,
+                sample_rtt_us: measured(i.sample_rtt_us),
+                min_rtt_us: measured(i.min_rtt_us),
+                rtt_var_us: i.rtt_var_us,
+                pipe_size: i.in_flight_bytes,
+                cur_rwin_rcvd: i.rwin_received_bytes,
+                hc_thru_octets_acked: i.bytes_acked,
+                segs_retrans: i.segments_retransmitted,
+                timeouts: i.timeouts,
+                cong_signals: i.congestion_signals,
+                cur_receive_buffer: i.receive_buffer_bytes,
+                snd_lim_time_rwin_us: i.limited_by_receiver_us,
+                snd_lim_time_cwnd_us: i.limited_by_cwnd_us,
+                snd_lim_time_snd_us: i.limited_by_sender_us,
+                pacing_rate: limited(i.pacing_rate),
+                delivery_rate: i.delivery_rate,
+                congestion_state: match i.state {
+                    CongestionState::Open => record::CongestionState::Open,
+                    CongestionState::Disorder => record::CongestionState::Disorder,
+                    CongestionState::Cwr => record::CongestionState::Cwr,
+                    CongestionState::Recovery => record::CongestionState::Recovery,
+                    CongestionState::Loss => record::CongestionState::Loss,
+                },
+                bytes_received: i.bytes_received,
+            },
+        );
+    }
+
+    fn pipe(&mut self, pipe: usize, now: Time, sample: &PipeSample) {
+        let Some(link) = self.link_of_pipe[pipe] else {
+            return;
+        };
+        self.recorder.link(
+            link,
+            &LinkSample {
+                time_ns: now.as_nanos(),
+                queue_packets: sample.queue_packets,
+                queue_bytes: sample.queue_bytes,
+                drops: sample.drops,
+                bytes: sample.bytes,
+            },
+        );
+    }
+
+    fn progress(&mut self, now: Time) -> bool {
+        let share = now.as_secs_f64() / self.duration_s;
+        if self.recorder.failed() || !(self.progress)(share.min(1.0)) {
+            self.stopped = true;
+        }
+        !self.stopped
+    }
+}
+
+fn flow_result(copy: &FlowCopy<'_>, outcome: &FlowOutcome) -> FlowResult {
+    let flow = copy.flow;
+    let active_s = outcome.active.as_secs_f64();
+    let mbps = |bytes: u64, seconds: f64| bytes as f64 * 8.0 / 1e6 / seconds;
+    let each_second: Vec<f64> = outcome
+        .bytes_per_second
+        .iter()
+        .map(|&bytes| mbps(bytes, 1.0))
+        .collect();
+    let uses_tcp = flow.application.uses_tcp();
+    let is_web = matches!(flow.application, flow::Application::Web { .. });
+    FlowResult {
+        name: copy.name.clone(),
+        congestion_control: uses_tcp.then(|| flow.congestion_control.value.clone()),
+        bytes: outcome.bytes,
+        goodput_mbps: if active_s > 0.0 {
+            mbps(outcome.bytes, active_s)
+        } else {
+            0.0
+        },
+        goodput_sd_mbps: standard_deviation(&each_second),
+        completion_s: outcome.completion.map(|d| d.as_secs_f64()),
+        retransmits: outcome.retransmits,
+        timeouts: outcome.timeouts,
+        rtt_min_ms: outcome.rtt_min.map(|d| d.as_secs_f64() * 1e3),
+        rtt_mean_ms: outcome.rtt_mean.map(|d| d.as_secs_f64() * 1e3),
+        application: flow.application.kind().to_owned(),
+        start_s: copy.start.as_secs_f64(),
+        packets_sent: outcome.packets_sent,
+        packets_lost: outcome.packets_lost,
+        objects: is_web.then_some(outcome.objects),
+    }
+}
+
+fn link_result(direction: DirectedLink, file: &ExperimentFile, outcome: &Outcome) -> LinkResult {
+    let link = &file.link[direction.link()];
+    let statistics = &outcome.pipes[direction.index()];
+    let limited = !matches!(direction.of(link).bandwidth, Rate::Unlimited);
+    LinkResult {
+        name: direction.name(link),
+        utilization: limited.then_some(statistics.utilization),
+        queue_mean_pkts: statistics.queue_mean_pkts,
+        queue_p99_pkts: statistics.queue_p99_pkts as f64,
+        drops: statistics.drops,
+        random_losses: statistics.random_losses,
+        packets: statistics.packets,
+        bytes: statistics.bytes,
+    }
+}
+
+/// Of a sample (n - 1); nothing for fewer than two values.
+fn standard_deviation(values: &[f64]) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((squares / (values.len() - 1) as f64).sqrt())
+}

@@ -1,0 +1,278 @@
+//! Runs an experiment for its seeds and leaves a folder: everything is written beside it first and
+//! takes the folder's name at the very end, so that what has the name is whole.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::engine::{Engine, EngineError};
+use crate::experiment::Experiment;
+use crate::record::NoRecorder;
+use crate::report::{self, ReportError};
+use crate::result::{EXPERIMENT_FILE, ResultError, RunResult, Summary, seed_folder, write_text};
+use crate::series::{ParquetRecorder, SeriesError};
+
+mod folder;
+
+use folder::Destination;
+
+/// How an experiment is to be executed.
+#[derive(Clone, Debug)]
+pub struct ExecuteOptions {
+    /// The folder of the result.
+    pub out: PathBuf,
+    /// Whether a result that is there already is replaced. What is no result never is.
+    pub force: bool,
+    /// Seeds instead of the file's.
+    pub seeds: Option<Vec<u64>>,
+    /// Whether time series are written if the file wants them.
+    pub series: bool,
+    /// Runs at the same time; nothing: one a core.
+    pub jobs: Option<usize>,
+}
+
+impl ExecuteOptions {
+    /// Everything as the file says, into this folder.
+    pub fn new(out: impl Into<PathBuf>) -> ExecuteOptions {
+        ExecuteOptions {
+            out: out.into(),
+            force: false,
+            seeds: None,
+            series: true,
+            jobs: None,
+        }
+    }
+}
+
+/// Watches the runs, from several threads.
+pub trait Progress: Sync {
+    /// The run with this seed has done this share, 0 to 1. False stops everything.
+    fn run(&self, seed: u64, share: f64) -> bool {
+        let _ = (seed, share);
+        true
+    }
+}
+
+/// Watches nothing.
+impl Progress for () {}
+
+/// What has been done.
+#[derive(Clone, Debug)]
+pub struct Completed {
+    /// The folder of the result.
+    pub dir: PathBuf,
+    /// One result a seed, in the order of the seeds.
+    pub runs: Vec<RunResult>,
+    /// Over all runs, if there are several.
+    pub summary: Option<Summary>,
+    /// The report for people.
+    pub report: PathBuf,
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecuteError {
+    /// The folder holds a result already.
+    #[error("{} holds a result already\n  help: name another folder, or replace it with --force", path.display())]
+    Exists {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// There is something that is no result of ours, which is never replaced.
+    #[error("{} is in the way: {reason}\n  help: name another folder, or move it away yourself", path.display())]
+    InTheWay {
+        /// What is there.
+        path: PathBuf,
+        /// What it is.
+        reason: String,
+    },
+    /// No seeds were asked for.
+    #[error("no seed\n  help: name at least one")]
+    NoSeed,
+    /// A seed was asked for twice.
+    #[error("seed {seed} is asked for twice\n  help: name each seed once")]
+    SeedTwice {
+        /// The seed.
+        seed: u64,
+    },
+    /// Stopped by [`Progress::run`]; nothing is left behind.
+    #[error("stopped; nothing was written")]
+    Stopped,
+    /// The engine could not run it.
+    #[error("seed {seed}: {source}")]
+    Engine {
+        /// The seed.
+        seed: u64,
+        /// Why.
+        source: EngineError,
+    },
+    /// The file system refused; nothing is left behind.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file of the result could not be written; nothing is left behind.
+    #[error(transparent)]
+    Result(#[from] ResultError),
+    /// A time series could not be written; nothing is left behind.
+    #[error(transparent)]
+    Series(#[from] SeriesError),
+    /// The report could not be written; nothing is left behind.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+}
+
+/// Runs the experiment with every seed, as many at a time as there are cores, and writes the
+/// result. With one seed the folder holds the run itself, with several a sub-folder `seed-N` each
+/// and `summary.json`.
+///
+/// # Errors
+/// See [`ExecuteError`]; whatever it is, the folder is as it was.
+pub fn execute(
+    experiment: &Experiment,
+    engine: &dyn Engine,
+    options: &ExecuteOptions,
+    progress: &dyn Progress,
+) -> Result<Completed, ExecuteError> {
+    let seeds = seeds(experiment, options)?;
+    let destination = Destination::prepare(&options.out, options.force)?;
+    let dir = destination.working_folder();
+    write_text(&dir.join(EXPERIMENT_FILE), experiment.text())?;
+
+    let run = |seed: u64, progress: &dyn Fn(f64) -> bool| {
+        let folder = match seeds.as_slice() {
+            [_] => dir.to_owned(),
+            _ => dir.join(seed_folder(seed)),
+        };
+        fs::create_dir_all(&folder).map_err(|source| ExecuteError::Io {
+            path: folder.clone(),
+            source,
+        })?;
+        run_once(experiment, engine, seed, &folder, options.series, progress)
+    };
+    let runs = run_all(&seeds, options.jobs, progress, &run)?;
+    let summary = if runs.len() > 1 {
+        Summary::of(&runs)
+    } else {
+        None
+    };
+    if let Some(summary) = &summary {
+        summary.write(dir)?;
+    }
+    report::write(dir)?;
+    let dir = destination.publish()?;
+    Ok(Completed {
+        report: dir.join(crate::result::REPORT_FILE),
+        dir,
+        runs,
+        summary,
+    })
+}
+
+fn seeds(experiment: &Experiment, options: &ExecuteOptions) -> Result<Vec<u64>, ExecuteError> {
+    let seeds = match &options.seeds {
+        Some(seeds) => seeds.clone(),
+        None => experiment.seeds().to_vec(),
+    };
+    if seeds.is_empty() {
+        return Err(ExecuteError::NoSeed);
+    }
+    for (index, seed) in seeds.iter().enumerate() {
+        if seeds[..index].contains(seed) {
+            return Err(ExecuteError::SeedTwice { seed: *seed });
+        }
+    }
+    Ok(seeds)
+}
+
+/// One run into its folder: series and result.
+fn run_once(
+    experiment: &Experiment,
+    engine: &dyn Engine,
+    seed: u64,
+    folder: &Path,
+    series: bool,
+    progress: &dyn Fn(f64) -> bool,
+) -> Result<RunResult, ExecuteError> {
+    let engine_error = |source| match source {
+        EngineError::Stopped => ExecuteError::Stopped,
+        source => ExecuteError::Engine { seed, source },
+    };
+    let result = if series && experiment.file().record.series {
+        let flows: Vec<String> = experiment.flows().into_iter().map(|f| f.name).collect();
+        let links: Vec<String> = experiment
+            .reported_links()
+            .into_iter()
+            .map(|direction| direction.name(&experiment.file().link[direction.link()]))
+            .collect();
+        let mut recorder = ParquetRecorder::create(folder, &flows, &links)?;
+        let result = engine.run(experiment, seed, &mut recorder, progress);
+        // A run that the recorder stopped failed for the recorder's reason.
+        recorder.finish()?;
+        result.map_err(engine_error)?
+    } else {
+        engine
+            .run(experiment, seed, &mut NoRecorder, progress)
+            .map_err(engine_error)?
+    };
+    result.write(folder)?;
+    Ok(result)
+}
+
+type RunOne<'a> = dyn Fn(u64, &dyn Fn(f64) -> bool) -> Result<RunResult, ExecuteError> + Sync + 'a;
+
+/// All seeds from one queue, by as many threads as there are jobs. The first error stops the rest.
+fn run_all(
+    seeds: &[u64],
+    jobs: Option<usize>,
+    progress: &dyn Progress,
+    run: &RunOne<'_>,
+) -> Result<Vec<RunResult>, ExecuteError> {
+    let cores = || std::thread::available_parallelism().map_or(1, |n| n.get());
+    let jobs = jobs.unwrap_or_else(cores).clamp(1, seeds.len());
+    let next = AtomicUsize::new(0);
+    let stop = AtomicBool::new(false);
+    let results: Vec<Mutex<Option<Result<RunResult, ExecuteError>>>> =
+        seeds.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        while !stop.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&seed) = seeds.get(index) else { break };
+            let go_on = |share| {
+                if !progress.run(seed, share) {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                !stop.load(Ordering::Relaxed)
+            };
+            let result = run(seed, &go_on);
+            if result.is_err() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            *results[index].lock().expect("no run panics with the lock") = Some(result);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..jobs {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut runs = Vec::new();
+    let mut stopped = false;
+    for slot in results {
+        match slot.into_inner().expect("no run panics with the lock") {
+            Some(Ok(run)) => runs.push(run),
+            Some(Err(ExecuteError::Stopped)) | None => stopped = true,
+            Some(Err(error)) => return Err(error),
+        }
+    }
+    if stopped {
+        return Err(ExecuteError::Stopped);
+    }
+    Ok(runs)
+}

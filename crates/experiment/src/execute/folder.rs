@@ -1,0 +1,167 @@
+//! The folder of a result: what may be replaced, and how it gets its name.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::ExecuteError;
+use crate::result::{
+    EXPERIMENT_FILE, FLOWS_FILE, LINKS_FILE, PLOTS_FOLDER, REPORT_FILE, RESULT_FILE, SUMMARY_FILE,
+};
+
+/// Where a result will be, and the folder beside it in which it comes into being.
+#[derive(Debug)]
+pub struct Destination {
+    out: PathBuf,
+    force: bool,
+    /// Removed with everything in it unless it is published.
+    working: TempDir,
+}
+
+impl Destination {
+    /// Sees whether a result may be written there, before any work is done for it.
+    pub fn prepare(out: &Path, force: bool) -> Result<Destination, ExecuteError> {
+        // `results/.` and `results/` have no name of their own to be renamed to.
+        let out: PathBuf = out.components().collect();
+        let name = out.file_name().ok_or_else(|| ExecuteError::InTheWay {
+            path: out.clone(),
+            reason: "it has no name of its own".into(),
+        })?;
+        may_be_replaced(&out, force)?;
+        let parent = parent(&out);
+        fs::create_dir_all(parent).map_err(|source| ExecuteError::Io {
+            path: parent.to_owned(),
+            source,
+        })?;
+        let mut prefix = OsString::from(".");
+        prefix.push(name);
+        prefix.push(".unfinished-");
+        // A temporary folder would be private; a result is as open as any other new folder.
+        let working = tempfile::Builder::new()
+            .prefix(&prefix)
+            .permissions(fs::Permissions::from_mode(0o777))
+            .tempdir_in(parent)
+            .map_err(|source| ExecuteError::Io {
+                path: parent.to_owned(),
+                source,
+            })?;
+        Ok(Destination {
+            out,
+            force,
+            working,
+        })
+    }
+
+    /// Where the result is written until it is whole.
+    pub fn working_folder(&self) -> &Path {
+        self.working.path()
+    }
+
+    /// Gives the result its name. What had it before is removed only then.
+    pub fn publish(self) -> Result<PathBuf, ExecuteError> {
+        let out = self.out.clone();
+        let io = |path: &Path| {
+            let path = path.to_owned();
+            move |source| ExecuteError::Io { path, source }
+        };
+        sync(self.working.path()).map_err(io(self.working.path()))?;
+        may_be_replaced(&out, self.force)?;
+        let parent = parent(&out);
+        if !out.exists() {
+            fs::rename(self.working.path(), &out).map_err(io(&out))?;
+        } else {
+            // The old result steps aside first, so that there is no moment with a mixture.
+            let aside = self.working.path().with_extension("replaced");
+            fs::rename(&out, &aside).map_err(io(&out))?;
+            if let Err(source) = fs::rename(self.working.path(), &out) {
+                let _ = fs::rename(&aside, &out);
+                return Err(ExecuteError::Io { path: out, source });
+            }
+            fs::remove_dir_all(&aside).map_err(io(&aside))?;
+        }
+        let _ = self.working.keep();
+        sync(parent).map_err(io(parent))?;
+        Ok(out)
+    }
+}
+
+fn parent(out: &Path) -> &Path {
+    match out.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Renames reach the disk with their folder.
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// An empty folder may be; a folder with nothing but a result of ours may be if `force` says so.
+fn may_be_replaced(out: &Path, force: bool) -> Result<(), ExecuteError> {
+    let in_the_way = |reason: String| ExecuteError::InTheWay {
+        path: out.to_owned(),
+        reason,
+    };
+    let entries = match fs::read_dir(out) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Err(in_the_way("it is a file".into()));
+        }
+        Err(source) => {
+            return Err(ExecuteError::Io {
+                path: out.to_owned(),
+                source,
+            });
+        }
+    };
+    let names: Result<Vec<OsString>, io::Error> =
+        entries.map(|entry| Ok(entry?.file_name())).collect();
+    let names = names.map_err(|source| ExecuteError::Io {
+        path: out.to_owned(),
+        source,
+    })?;
+    if names.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = names
+        .iter()
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    let foreign = names.iter().find(|name| !is_ours(name));
+    let is_result = |name: &String| name == RESULT_FILE || name == SUMMARY_FILE;
+    match foreign {
+        _ if !names.iter().any(is_result) => {
+            Err(in_the_way("it is a folder that holds no result".into()))
+        }
+        _ if !force => Err(ExecuteError::Exists {
+            path: out.to_owned(),
+        }),
+        Some(foreign) => Err(in_the_way(format!(
+            "beside a result it holds `{foreign}`, which would be lost"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn is_ours(name: &str) -> bool {
+    const FILES: [&str; 7] = [
+        RESULT_FILE,
+        SUMMARY_FILE,
+        EXPERIMENT_FILE,
+        FLOWS_FILE,
+        LINKS_FILE,
+        REPORT_FILE,
+        PLOTS_FOLDER,
+    ];
+    let is_seed = |name: &str| {
+        name.strip_prefix("seed-")
+            .is_some_and(|seed| seed.parse::<u64>().is_ok())
+    };
+    FILES.contains(&name) || is_seed(name)
+}

@@ -1,0 +1,263 @@
+//! An experiment that was read and found right: what engines are given.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use fairwind_path::units::Duration;
+
+use crate::diagnostic::Diagnostic;
+use crate::file::link::{Aqm, Delay, Loss, Queue, Rate, Scheduler};
+use crate::file::{self, ExperimentFile, Flow};
+use crate::topology::{DirectedLink, Topology};
+use crate::units_text::Amount;
+
+/// A valid experiment.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    file: ExperimentFile,
+    topology: Topology,
+    text: String,
+    overrides: Vec<String>,
+}
+
+/// One flow of a run: a flow of the file, or a copy of one.
+#[derive(Clone, Debug)]
+pub struct FlowCopy<'a> {
+    /// Its name, unique among all.
+    pub name: String,
+    /// Position in the file's flows, and in [`Topology::routes`].
+    pub position: usize,
+    /// What the file says of it.
+    pub flow: &'a Flow,
+    /// When it starts, from the start of the run.
+    pub start: Duration,
+}
+
+impl Experiment {
+    /// Reads a file, with the arguments of `--set` put over it in their order.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, each with its place and what would be right.
+    pub fn load(file: &Path, set: &[String]) -> Result<Experiment, Diagnostic> {
+        let text = std::fs::read(file).map_err(|error| {
+            let help = "name an experiment file in TOML";
+            Diagnostic::whole_file(file, format!("cannot be read: {error}"), help.into())
+        })?;
+        let text = String::from_utf8(text).map_err(|error| {
+            let line = error.as_bytes()[..error.utf8_error().valid_up_to()]
+                .split(|byte| *byte == b'\n')
+                .count();
+            let message = format!("line {line} is not UTF-8");
+            Diagnostic::whole_file(file, message, "save the file as UTF-8".into())
+        })?;
+        let folder = file.parent().unwrap_or(Path::new(""));
+        Experiment::parse(&text, &file.display().to_string(), folder, set)
+    }
+
+    /// Reads a text. `name` stands for the file in messages; traces are looked for in `folder`.
+    ///
+    /// # Errors
+    /// As [`load`](Experiment::load).
+    pub fn parse(
+        text: &str,
+        name: &str,
+        folder: &Path,
+        set: &[String],
+    ) -> Result<Experiment, Diagnostic> {
+        let (file, topology) = file::read(text, name, folder, set)?;
+        Ok(Experiment {
+            file,
+            topology,
+            text: text.to_owned(),
+            overrides: set.to_vec(),
+        })
+    }
+
+    /// Its title.
+    pub fn title(&self) -> &str {
+        &self.file.title
+    }
+
+    /// Its seeds, at least one.
+    pub fn seeds(&self) -> &[u64] {
+        &self.file.seeds
+    }
+
+    /// What the file says.
+    pub fn file(&self) -> &ExperimentFile {
+        &self.file
+    }
+
+    /// Nodes and routes.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The text of the file as it was read, without the overrides.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The arguments of `--set`.
+    pub fn overrides(&self) -> &[String] {
+        &self.overrides
+    }
+
+    /// Every flow of a run, copies included, in the order of the file.
+    pub fn flows(&self) -> Vec<FlowCopy<'_>> {
+        let copies = |(position, flow): (usize, &'_ Flow)| {
+            flow.copies()
+                .map(|(name, start)| (name, position, start))
+                .collect::<Vec<_>>()
+        };
+        self.file
+            .flow
+            .iter()
+            .enumerate()
+            .flat_map(copies)
+            .map(|(name, position, start)| FlowCopy {
+                name,
+                position,
+                flow: &self.file.flow[position],
+                start,
+            })
+            .collect()
+    }
+
+    /// The link directions that results tell of, in the order of the file: those that carry data,
+    /// and those that the file describes with `reverse` if anything passes them.
+    pub fn reported_links(&self) -> Vec<DirectedLink> {
+        let routes = self.topology.routes();
+        let carries_data =
+            |direction: &DirectedLink| routes.iter().any(|route| route.forward.contains(direction));
+        let carries_acks = |direction: &DirectedLink| {
+            routes
+                .iter()
+                .any(|route| route.backward.contains(direction))
+        };
+        (0..self.file.link.len())
+            .flat_map(|link| [DirectedLink::forward(link), DirectedLink::reverse(link)])
+            .filter(|direction| {
+                let written = self.file.link[direction.link()].reverse_written;
+                carries_data(direction) || written && carries_acks(direction)
+            })
+            .collect()
+    }
+
+    /// Which bytes bandwidths count, as a sentence for results.
+    pub fn accounting(&self) -> String {
+        let common = self.file.accounting;
+        let mut sentence = format!("Bandwidth counts {}.", common.definition());
+        for (index, link) in self.file.link.iter().enumerate() {
+            for direction in [DirectedLink::forward(index), DirectedLink::reverse(index)] {
+                let own = direction.of(link).accounting;
+                if own != common {
+                    let name = direction.name(link);
+                    let _ = write!(sentence, " Link {name}: {}.", own.definition());
+                }
+            }
+        }
+        sentence
+    }
+
+    /// Topology and flows in words, for people.
+    pub fn describe(&self) -> String {
+        let file = &self.file;
+        let seeds: Vec<String> = file.seeds.iter().map(u64::to_string).collect();
+        let mut out = format!(
+            "{}\n{} long, warm-up {}, seeds {}, stack {}\n\nnodes: {}\n\nlinks\n",
+            file.title,
+            file.duration,
+            file.warmup,
+            seeds.join(" "),
+            file.stack.word(),
+            self.topology.nodes().join(", ")
+        );
+        for (index, link) in file.link.iter().enumerate() {
+            for direction in [DirectedLink::forward(index), DirectedLink::reverse(index)] {
+                let (from, to) = self.topology.ends(direction);
+                let name = direction.name(link);
+                let what = describe_direction(direction.of(link));
+                let _ = writeln!(out, "  {name}: {from} -> {to}, {what}");
+            }
+        }
+        out.push_str("\nflows\n");
+        for (flow, route) in file.flow.iter().zip(self.topology.routes()) {
+            let mut way = flow.from.value.clone();
+            for direction in &route.forward {
+                let _ = write!(way, " -> {}", self.topology.ends(*direction).1);
+            }
+            let what = describe_flow(flow);
+            let _ = writeln!(out, "  {}: {way}, {what}", flow.name.value);
+        }
+        out
+    }
+}
+
+fn describe_direction(direction: &file::link::Direction) -> String {
+    let mut parts = vec![match &direction.bandwidth {
+        Rate::Unlimited => "unlimited".to_owned(),
+        Rate::Constant(bandwidth) => bandwidth.to_string(),
+        Rate::Trace(trace) => format!("bandwidth as in {}", trace.file()),
+    }];
+    parts.push(match &direction.delay {
+        Delay::Constant(delay) => delay.to_string(),
+        Delay::Trace(trace) => format!("delay as in {}", trace.file),
+    });
+    if let Some(jitter) = &direction.jitter {
+        parts.push(format!("jitter {}", jitter.amount));
+    }
+    match direction.queue_or_default() {
+        Queue::Unlimited => {}
+        Queue::Limited(Amount::Packets(packets)) => parts.push(format!("queue {packets} pkt")),
+        Queue::Limited(Amount::Bytes(bytes)) => parts.push(format!("queue {bytes} B")),
+    }
+    match &direction.aqm {
+        Aqm::DropTail => {}
+        Aqm::Red { min_th, max_th, .. } => parts.push(format!("RED {min_th} to {max_th}")),
+        Aqm::CoDel { target, .. } => parts.push(format!("CoDel {target}")),
+    }
+    match &direction.scheduler {
+        Scheduler::Fifo => {}
+        Scheduler::Priority { order } => {
+            let names: Vec<&str> = order.iter().map(|name| name.value.as_str()).collect();
+            parts.push(format!("priority {}", names.join(" > ")));
+        }
+        Scheduler::Wf2q { weights } => {
+            let shares: Vec<String> = weights
+                .iter()
+                .map(|(name, weight)| format!("{} {weight}", name.value))
+                .collect();
+            parts.push(format!("WF2Q+ {}", shares.join(", ")));
+        }
+    }
+    match &direction.loss {
+        Loss::None => {}
+        Loss::Bernoulli(probability) => parts.push(format!("loss {probability}")),
+        Loss::Model(_) => parts.push("Gilbert-Elliott loss".to_owned()),
+        Loss::Trace(trace) => parts.push(format!("loss as in {}", trace.file)),
+    }
+    if direction.duplicate > 0.0 {
+        parts.push(format!("duplicates {}", direction.duplicate));
+    }
+    if let Some(reorder) = &direction.reorder {
+        parts.push(format!("reorders {}", reorder.probability));
+    }
+    parts.join(", ")
+}
+
+fn describe_flow(flow: &Flow) -> String {
+    let mut parts = Vec::new();
+    if flow.application.uses_tcp() {
+        parts.push(flow.congestion_control.value.clone());
+    }
+    parts.push(flow.application.kind().to_owned());
+    if let Some(bytes) = flow.bytes {
+        parts.push(bytes.to_string());
+    }
+    parts.push(format!("from {}", flow.start));
+    if flow.count > 1 {
+        parts.push(format!("{} copies {} apart", flow.count, flow.every));
+    }
+    parts.join(", ")
+}

@@ -1,0 +1,142 @@
+//! The experiment file: TOML with units in the text, checked whole before anything runs.
+//!
+//! [`read`] goes from text to [`ExperimentFile`] in four steps: TOML into a tree that knows its
+//! places, `--set` over it, the tree into typed fields, and what the fields say about each other.
+//! Every step notes what is wrong and goes on where it can.
+
+use std::path::Path;
+
+use fairwind_path::accounting::Accounting;
+use fairwind_path::units::Duration;
+use schemars::JsonSchema;
+
+use crate::diagnostic::{Diagnostic, Sources};
+use crate::topology::Topology;
+
+mod check;
+mod decode;
+mod overrides;
+mod top;
+mod value;
+
+pub mod flow;
+pub mod link;
+pub mod schema;
+pub mod stack;
+pub mod trace;
+
+pub use flow::Flow;
+pub use link::Link;
+pub use stack::Stack;
+
+use schema::{AccountingWord, DurationText};
+
+/// An experiment: links, flows over them, and how long and how often it runs.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct ExperimentFile {
+    /// What it shows; stands above reports. Default: the file's name.
+    #[schemars(with = "Option<String>")]
+    pub title: String,
+    /// Length of the run.
+    #[schemars(with = "DurationText")]
+    pub duration: Duration,
+    /// Time at the beginning that summaries leave out, below `duration`. Default: 0.
+    #[schemars(with = "Option<DurationText>", extend("default" = "0s"))]
+    pub warmup: Duration,
+    /// Seeds of the random choices, one run each, 0 to 2^63 - 1, no two the same. Default: [1].
+    #[schemars(with = "Option<Vec<u64>>", length(min = 1), extend("default" = [1], "uniqueItems" = true))]
+    pub seeds: Vec<u64>,
+    /// Whose TCP the hosts have. Default: `linux`.
+    #[schemars(with = "Option<Stack>", extend("default" = "linux"))]
+    pub stack: Stack,
+    /// Which bytes the links' bandwidths count. Default: `ip`.
+    #[schemars(with = "Option<AccountingWord>", extend("default" = "ip"))]
+    pub accounting: Accounting,
+    /// Payload of a full segment in bytes, 48 to 65483. Default: 1448, with 52 bytes of headers a
+    /// packet of 1500.
+    #[schemars(with = "Option<u32>", range(min = 48, max = 65_483), extend("default" = 1448))]
+    pub mss: u32,
+    /// Least, default and greatest receive buffer in bytes, as the kernel's `net.ipv4.tcp_rmem`.
+    /// Default: [4096, 131072, 6291456].
+    #[schemars(with = "Option<[u64; 3]>", extend("default" = [4096, 131_072, 6_291_456]))]
+    pub tcp_rmem: [u64; 3],
+    /// Least, default and greatest send buffer in bytes, as the kernel's `net.ipv4.tcp_wmem`.
+    /// Default: [4096, 16384, 4194304].
+    #[schemars(with = "Option<[u64; 3]>", extend("default" = [4096, 16_384, 4_194_304]))]
+    pub tcp_wmem: [u64; 3],
+    /// What is recorded over time.
+    #[schemars(with = "Option<Record>")]
+    pub record: Record,
+    /// Links; hosts and routers come into being by being named as their ends.
+    #[schemars(length(min = 1))]
+    pub link: Vec<Link>,
+    /// Flows.
+    #[schemars(length(min = 1))]
+    pub flow: Vec<Flow>,
+}
+
+/// Which time series are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Record {
+    /// Whether series are written at all. Default: true.
+    #[schemars(with = "Option<bool>", extend("default" = true))]
+    pub series: bool,
+    /// Time between two samples. Default: `100ms`.
+    #[schemars(with = "Option<DurationText>", extend("default" = "100ms"))]
+    pub interval: Duration,
+    /// A flow's sample after every acknowledgement it processes, besides those of links at each
+    /// interval. Default: false.
+    #[schemars(with = "Option<bool>", extend("default" = false))]
+    pub every_ack: bool,
+}
+
+impl Default for Record {
+    fn default() -> Record {
+        Record {
+            series: true,
+            interval: Duration::from_millis(100),
+            every_ack: false,
+        }
+    }
+}
+
+/// Reads an experiment file and finds the routes of its flows. `name` stands in messages; traces
+/// are looked for in `folder`; `set` holds the arguments of `--set`, applied in their order.
+pub fn read(
+    text: &str,
+    name: &str,
+    folder: &Path,
+    set: &[String],
+) -> Result<(ExperimentFile, Topology), Diagnostic> {
+    let mut findings = decode::Findings::new(Sources::new(name, text));
+    let read = read_noting(text, name, folder, set, &mut findings);
+    match read {
+        Some(read) if findings.list.is_empty() => Ok(read),
+        _ => Err(Diagnostic::new(&findings.sources, &findings.list)),
+    }
+}
+
+fn read_noting(
+    text: &str,
+    name: &str,
+    folder: &Path,
+    set: &[String],
+    findings: &mut decode::Findings,
+) -> Option<(ExperimentFile, Topology)> {
+    let mut table = match value::parse_document(text) {
+        Ok(table) => table,
+        Err(finding) => {
+            findings.list.push(finding);
+            return None;
+        }
+    };
+    for argument in set {
+        let source = findings.sources.add("--set", argument);
+        overrides::apply(&mut table, argument, source, findings);
+    }
+    let file = top::experiment(&table, name, folder, findings)?;
+    let topology = check::check(&file, findings)?;
+    Some((file, topology))
+}

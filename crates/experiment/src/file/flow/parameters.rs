@@ -1,0 +1,95 @@
+//! Values for a control's parameters, in the units that people write.
+
+use fairwind_cc::native::{Control, Parameter, ParameterError, Parameters};
+
+use crate::diagnostic::{Located, suggestion};
+use crate::file::decode::{self, Findings};
+use crate::file::value::{Node, Value};
+use crate::units_text;
+
+/// Reads `{ tau = "50ms" }` for this control.
+pub fn parameters(
+    control: &'static Control,
+    node: &Node,
+    findings: &mut Findings,
+) -> Option<Parameters> {
+    let table = decode::table(node, findings, "{ tau = \"50ms\" }")?;
+    let mut parameters = control.default_parameters();
+    for (key, node) in &table.entries {
+        set(control, &mut parameters, key, node, findings);
+    }
+    Some(parameters)
+}
+
+fn set(
+    control: &'static Control,
+    parameters: &mut Parameters,
+    key: &Located<String>,
+    node: &Node,
+    findings: &mut Findings,
+) {
+    let all = control.parameters();
+    let Some(parameter) = all.iter().find(|p| p.name() == key.value) else {
+        let help = match all {
+            [] => format!("leave it out: `{}` has no parameters", control.name()),
+            _ => suggestion(&key.value, all.iter().map(Parameter::name)),
+        };
+        let message = format!("`{}` has no parameter `{}`", control.name(), key.value);
+        findings.add(key.span, message, help);
+        return;
+    };
+    let Some(value) = value(parameter, node) else {
+        findings.add(
+            node.span,
+            format!("{} is not what `{}` takes", node.noun(), key.value),
+            wanted(parameter),
+        );
+        return;
+    };
+    if let Err(ParameterError::OutOfRange { .. } | ParameterError::Unknown { .. }) =
+        parameters.set(&key.value, value)
+    {
+        findings.add(
+            node.span,
+            format!("`{}` is out of range", key.value),
+            wanted(parameter),
+        );
+    }
+}
+
+/// The value in the parameter's own unit; what is finer than it is rounded to the nearest.
+fn value(parameter: &Parameter, node: &Node) -> Option<i64> {
+    match (&node.value, parameter.unit()) {
+        (Value::Boolean(on), "on/off") => Some(i64::from(*on)),
+        (Value::String(text), "on/off") if text == "on" || text == "off" => {
+            Some(i64::from(text == "on"))
+        }
+        (Value::String(text), "us") => {
+            let nanos = units_text::duration(text).ok()?.as_nanos();
+            i64::try_from((nanos + 500) / 1_000).ok()
+        }
+        (Value::String(text), "packets") => match units_text::amount(text).ok()? {
+            units_text::Amount::Packets(packets) => i64::try_from(packets).ok(),
+            units_text::Amount::Bytes(_) => None,
+        },
+        (Value::Float(share), "1/1024") => Some((share * 1024.0).round() as i64),
+        (Value::Integer(number), _) => Some(*number),
+        _ => None,
+    }
+}
+
+/// How the parameter is written, with its range.
+fn wanted(parameter: &Parameter) -> String {
+    let (min, max) = (parameter.min(), parameter.max());
+    match parameter.unit() {
+        "us" => format!("write a time from \"{min}us\" to \"{max}us\""),
+        "on/off" => "write true or false".to_owned(),
+        "packets" => format!("write a number of packets from {min} to {max}"),
+        "1/1024" => format!(
+            "write a fraction from {} to {}, or whole 1024ths from {min} to {max}",
+            f64::from(min) / 1024.0,
+            f64::from(max) / 1024.0
+        ),
+        unit => format!("write a whole number from {min} to {max} (unit: {unit})"),
+    }
+}

@@ -1,0 +1,209 @@
+//! From a `[[flow]]` table to a [`Flow`].
+
+use fairwind_cc::native;
+use fairwind_path::units::{Bytes, Duration};
+
+use super::{Application, Flow, parameters};
+use crate::diagnostic::{Located, suggestion};
+use crate::file::decode::{self, Fields, Findings};
+use crate::file::stack::Stack;
+use crate::file::value::Node;
+
+/// Smallest and greatest payload of a segment: the kernel's least, and what fits into an IP packet.
+pub const MSS_RANGE: (u64, u64) = (48, 65_483);
+
+/// Reads flow number `position` (from 1). `stack` and `mss` are the file's.
+pub fn flow(
+    node: &Node,
+    position: usize,
+    stack: Stack,
+    mss: u32,
+    findings: &mut Findings,
+) -> Option<Flow> {
+    let example = "[[flow]] with from = \"a\" and to = \"b\"";
+    let table = decode::table(node, findings, example)?;
+    let mut fields = Fields::new("flow", table, node.span);
+    let name = fields.optional(findings, "name", decode::name);
+    let from = fields.required(findings, "from", "\"a\"", decode::name);
+    let to = fields.required(findings, "to", "\"b\"", decode::name);
+    let stack = fields
+        .optional(findings, "stack", decode::choice(Stack::WORDS))
+        .unwrap_or(stack);
+    let application = fields.optional(findings, "application", application);
+    let application = application.unwrap_or(Application::Bulk);
+
+    let control_node = fields.node("congestion_control");
+    let congestion_control = match control_node {
+        Some(node) => decode::located_text(node, findings),
+        None => Some(Located {
+            value: stack.default_control().to_owned(),
+            span: node.span,
+        }),
+    };
+    let control = congestion_control.as_ref().and_then(|name| {
+        let found = native::find(&name.value);
+        if found.is_none() {
+            let known = native::all().iter().map(|control| control.name());
+            findings.add(
+                name.span,
+                format!("there is no congestion control `{}`", name.value),
+                suggestion(&name.value, known),
+            );
+        }
+        found
+    });
+    let parameters_node = fields.node("parameters");
+    let parameters = control.and_then(|control| match parameters_node {
+        Some(node) => parameters::parameters(control, node, findings),
+        None => Some(control.default_parameters()),
+    });
+
+    let bytes_node = fields.node("bytes");
+    let bytes = bytes_node.and_then(|node| decode::bytes(node, findings));
+    let start = fields.optional(findings, "start", decode::duration);
+    let receive_buffer_node = fields.node("receive_buffer");
+    let receive_buffer = receive_buffer_node.and_then(|node| decode::bytes(node, findings));
+    let send_buffer_node = fields.node("send_buffer");
+    let send_buffer = send_buffer_node.and_then(|node| decode::bytes(node, findings));
+    let count = fields.optional(findings, "count", decode::whole(1, 100_000));
+    let every_node = fields.node("every");
+    let every = every_node.and_then(|node| decode::duration(node, findings));
+    let mss = fields
+        .optional(findings, "mss", decode::whole(MSS_RANGE.0, MSS_RANGE.1))
+        .map_or(mss, |mss| mss as u32);
+    let pacing_node = fields.node("pacing");
+    let pacing = pacing_node.and_then(|node| decode::boolean(node, findings));
+    fields.finish(findings);
+
+    if let (Some(node), false) = (bytes_node, application == Application::Bulk) {
+        findings.add(
+            node.span,
+            format!("`bytes` with the application `{}`", application.kind()),
+            "leave it out, or leave the application out: only bulk sends so many bytes",
+        );
+    }
+    if !application.uses_tcp() {
+        let tcp_only = [
+            ("congestion_control", control_node),
+            ("parameters", parameters_node),
+            ("receive_buffer", receive_buffer_node),
+            ("send_buffer", send_buffer_node),
+            ("pacing", pacing_node),
+        ];
+        for (field, node) in tcp_only {
+            let Some(node) = node else { continue };
+            findings.add(
+                node.span,
+                format!("`{field}` with the application `{}`", application.kind()),
+                "leave it out: datagrams have no TCP",
+            );
+        }
+    }
+    let count = count.unwrap_or(1) as u32;
+    if let (Some(node), 1) = (every_node, count) {
+        findings.add(
+            node.span,
+            "`every` without copies",
+            "add count = 2, or leave `every` out",
+        );
+    }
+    let (from, to) = (from?, to?);
+    if from.value == to.value {
+        findings.add(
+            to.span,
+            format!("a flow from `{}` to itself", from.value),
+            "name two different hosts",
+        );
+        return None;
+    }
+    Some(Flow {
+        name: name.unwrap_or_else(|| Located {
+            value: format!("flow-{position}"),
+            span: node.span,
+        }),
+        from,
+        to,
+        congestion_control: congestion_control?,
+        parameters: parameters?,
+        application,
+        bytes,
+        start: start.unwrap_or(Duration::ZERO),
+        receive_buffer,
+        send_buffer,
+        count,
+        every: every.unwrap_or(Duration::ZERO),
+        stack,
+        mss,
+        pacing: pacing.unwrap_or(false),
+    })
+}
+
+fn application(node: &Node, findings: &mut Findings) -> Option<Application> {
+    const KINDS: &[(&str, u8)] = &[("bulk", 0), ("web", 1), ("constant", 2), ("on-off", 3)];
+    let example = "{ kind = \"web\", sessions = 20 }";
+    let table = decode::table(node, findings, example)?;
+    let peek = &mut Fields::new("application", table, node.span);
+    match peek.required(findings, "kind", "\"web\"", decode::choice(KINDS))? {
+        0 => {
+            let mut fields = Fields::new("application of kind bulk", table, node.span);
+            fields.node("kind");
+            fields.finish(findings);
+            Some(Application::Bulk)
+        }
+        1 => {
+            let mut fields = Fields::new("application of kind web", table, node.span);
+            fields.node("kind");
+            let sessions = fields.optional(findings, "sessions", decode::whole(1, 100_000));
+            let object_mean = fields.optional(findings, "object_mean", decode::bytes);
+            // The mean of a Pareto distribution of shape 1 or less is infinite.
+            let shape = decode::number(1.001, 100.0);
+            let object_shape = fields.optional(findings, "object_shape", shape);
+            let think_mean = fields.optional(findings, "think_mean", decode::duration);
+            fields.finish(findings);
+            Some(Application::Web {
+                sessions: sessions.unwrap_or(1) as u32,
+                object_mean: object_mean.unwrap_or(Bytes(12_000)),
+                object_shape: object_shape.unwrap_or(1.2),
+                think_mean: think_mean.unwrap_or(Duration::from_secs(1)),
+            })
+        }
+        2 => {
+            let mut fields = Fields::new("application of kind constant", table, node.span);
+            fields.node("kind");
+            let rate = fields.required(findings, "rate", "\"1Mbit/s\"", decode::bandwidth);
+            let packet = fields.optional(findings, "packet", datagram);
+            fields.finish(findings);
+            Some(Application::Constant {
+                rate: rate?,
+                packet: packet.unwrap_or(1_500),
+            })
+        }
+        _ => {
+            let mut fields = Fields::new("application of kind on-off", table, node.span);
+            fields.node("kind");
+            let on = fields.required(findings, "on", "\"2s\"", decode::positive_duration);
+            let off = fields.required(findings, "off", "\"1s\"", decode::positive_duration);
+            let random = fields.optional(findings, "random", decode::boolean);
+            fields.finish(findings);
+            Some(Application::OnOff {
+                on: on?,
+                off: off?,
+                random: random.unwrap_or(true),
+            })
+        }
+    }
+}
+
+/// IP bytes of a datagram: at least the headers, at most what an IP packet holds.
+fn datagram(node: &Node, findings: &mut Findings) -> Option<u32> {
+    let bytes = decode::bytes(node, findings)?;
+    if (28..=65_535).contains(&bytes.0) {
+        return Some(bytes.0 as u32);
+    }
+    findings.add(
+        node.span,
+        format!("a datagram of {} bytes", bytes.0),
+        "write a size from \"28B\" to \"65535B\"",
+    );
+    None
+}

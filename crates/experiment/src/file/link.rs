@@ -1,0 +1,257 @@
+//! A link: two directions, each with a rate, a delay, a queue and its troubles.
+
+pub(super) mod read;
+
+use fairwind_path::accounting::Accounting;
+use fairwind_path::trace::Steps;
+use fairwind_path::units::{Bandwidth, Bytes, Duration};
+use schemars::JsonSchema;
+
+use super::schema::{
+    AccountingWord, BytesText, DelayValue, DurationText, JitterValue, LossValue, Probability,
+    QueueText, RateValue, SchedulerTable,
+};
+use super::trace::{RateTrace, Recording};
+use crate::diagnostic::Located;
+use crate::units_text::Amount;
+
+/// A link between two nodes. Hosts and routers come into being by being named here.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Link {
+    /// Name in results and in `--set link.NAME.…`, unique. Default: the two ends, `a-b`.
+    #[schemars(with = "Option<String>")]
+    pub name: Located<String>,
+    /// The two nodes that it joins. Forward is from the first to the second.
+    #[schemars(with = "[String; 2]")]
+    pub between: [Located<String>; 2],
+    /// What the link is in its forward direction, and in the other where `reverse` is silent.
+    #[schemars(flatten)]
+    pub forward: Direction,
+    /// Where the direction from the second node to the first differs.
+    #[schemars(with = "Option<Direction>")]
+    pub reverse: Direction,
+    /// Whether the file describes the reverse direction.
+    #[schemars(skip)]
+    pub reverse_written: bool,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Direction {
+    /// Bandwidth. Default: unlimited.
+    #[schemars(with = "Option<RateValue>")]
+    pub bandwidth: Rate,
+    /// Propagation delay, one way. Default: 0.
+    #[schemars(with = "Option<DelayValue>", extend("default" = "0ms"))]
+    pub delay: Delay,
+    /// Random changes of the delay from packet to packet. Default: none.
+    #[schemars(with = "Option<JitterValue>")]
+    pub jitter: Option<Jitter>,
+    /// Length of the queue, the packet in transmission included; with a scheduler each class has a
+    /// queue of this length. Default: `50pkt` (Dummynet's) where the bandwidth is limited,
+    /// `unlimited` where it is not.
+    #[schemars(with = "Option<QueueText>")]
+    pub queue: Option<Queue>,
+    /// Active queue management. Default: drop-tail.
+    #[schemars(with = "Option<Aqm>")]
+    pub aqm: Aqm,
+    /// Which packet goes next. Default: first in, first out.
+    #[schemars(with = "Option<SchedulerTable>")]
+    pub scheduler: Scheduler,
+    /// Random loss before the queue. Default: none.
+    #[schemars(with = "Option<LossValue>", extend("default" = 0))]
+    pub loss: Loss,
+    /// Probability that a packet arrives twice. Default: 0.
+    #[schemars(with = "Option<Probability>", extend("default" = 0))]
+    pub duplicate: f64,
+    /// Packets that overtake others. Default: none.
+    #[schemars(with = "Option<Reorder>")]
+    pub reorder: Option<Reorder>,
+    /// Which bytes the bandwidth counts. Default: the file's `accounting`.
+    #[schemars(with = "Option<AccountingWord>")]
+    pub accounting: Accounting,
+}
+
+/// Dummynet's default.
+const DEFAULT_QUEUE: Queue = Queue::Limited(Amount::Packets(50));
+
+/// The bandwidth of a direction.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rate {
+    /// Packets take no time to send.
+    Unlimited,
+    /// Always the same.
+    Constant(Bandwidth),
+    /// As recorded.
+    Trace(RateTrace),
+}
+
+/// The propagation delay of a direction.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Delay {
+    /// Always the same.
+    Constant(Duration),
+    /// As recorded.
+    Trace(Recording<Steps<Duration>>),
+}
+
+/// How long a queue may grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// Without end.
+    Unlimited,
+    /// Up to so many packets or bytes.
+    Limited(Amount),
+}
+
+impl Direction {
+    /// The queue that it has, whether or not the file names it.
+    pub fn queue_or_default(&self) -> Queue {
+        match (self.queue, &self.bandwidth) {
+            (Some(queue), _) => queue,
+            (None, Rate::Unlimited) => Queue::Unlimited,
+            (None, _) => DEFAULT_QUEUE,
+        }
+    }
+}
+
+/// Random changes of the delay.
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Jitter {
+    /// How much; what it means depends on the distribution.
+    #[schemars(with = "DurationText")]
+    pub amount: Duration,
+    /// How the changes are spread. Default: `uniform`.
+    #[schemars(with = "Option<Distribution>", extend("default" = "uniform"))]
+    pub distribution: Distribution,
+    /// Correlation of a packet's change with the one before, 0 to below 1. Default: 0.
+    #[schemars(with = "Option<Probability>", extend("default" = 0))]
+    pub correlation: f64,
+    /// Whether packets may overtake each other because of their delays. Default: false, a packet
+    /// waits for the one before.
+    #[schemars(with = "Option<bool>", extend("default" = false))]
+    pub overtake: bool,
+}
+
+/// How random delays are spread about their mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+pub enum Distribution {
+    /// Evenly between -amount and +amount.
+    Uniform,
+    /// Normal with the amount as standard deviation.
+    Normal,
+    /// Never below the delay, with a long tail above it: Pareto of shape 3 and mean amount.
+    Pareto,
+}
+
+/// Active queue management.
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Aqm {
+    /// What does not fit is dropped.
+    DropTail,
+    /// Random Early Detection (Floyd and Jacobson 1993). Thresholds are packets where the queue is
+    /// given in packets and bytes where it is given in bytes.
+    Red {
+        /// Weight of the newest length in the average, above 0 to 1. Default: 0.002.
+        #[schemars(with = "Option<f64>", extend("default" = 0.002))]
+        w_q: f64,
+        /// Average length below which nothing is dropped.
+        min_th: f64,
+        /// Average length from which everything is dropped, above `min_th`.
+        max_th: f64,
+        /// Probability of a drop just below `max_th`, above 0 to 1. Default: 0.1.
+        #[schemars(with = "Option<f64>", extend("default" = 0.1))]
+        max_p: f64,
+        /// Between `max_th` and twice of it the probability rises from `max_p` to 1 instead of
+        /// jumping there. Default: false.
+        #[schemars(with = "Option<bool>", extend("default" = false))]
+        gentle: bool,
+        /// Size of a packet for which the average decays one step while the link is idle. Default:
+        /// `500B`.
+        #[schemars(with = "Option<BytesText>", extend("default" = "500B"))]
+        mean_packet: Bytes,
+    },
+    /// CoDel (RFC 8289).
+    #[schemars(rename = "codel")]
+    CoDel {
+        /// Time in the queue that is tolerated. Default: `5ms`.
+        #[schemars(with = "Option<DurationText>", extend("default" = "5ms"))]
+        target: Duration,
+        /// Time over which it must be exceeded. Default: `100ms`.
+        #[schemars(with = "Option<DurationText>", extend("default" = "100ms"))]
+        interval: Duration,
+    },
+}
+
+/// Which packet goes next. A packet belongs to the class of its flow if the flow is named here,
+/// else to that of the host that sent it, else to that of the host it goes to; the packets of all
+/// others share one last class. An acknowledgement belongs to the flow that it acknowledges, and is
+/// sent by the flow's receiver.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Scheduler {
+    /// First in, first out.
+    Fifo,
+    /// Strict priority: the first name goes before the second, and so on.
+    Priority {
+        /// Flows or hosts.
+        order: Vec<Located<String>>,
+    },
+    /// WF2Q+ (Bennett and Zhang 1997): shares by weight.
+    Wf2q {
+        /// Flows or hosts and their weights.
+        weights: Vec<(Located<String>, u32)>,
+    },
+}
+
+/// Random loss.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Loss {
+    /// Nothing is lost.
+    None,
+    /// Each packet alone with this probability.
+    Bernoulli(f64),
+    /// By a model with memory.
+    Model(LossModel),
+    /// Each packet alone with the probability recorded.
+    Trace(Recording<Steps<f64>>),
+}
+
+/// Loss with memory.
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum LossModel {
+    /// Two states, good and bad (Gilbert 1960, Elliott 1963), in netem's letters. The state may
+    /// change before each packet.
+    GilbertElliott {
+        /// Probability of going from good to bad.
+        #[schemars(with = "Probability")]
+        p: f64,
+        /// Probability of going from bad to good.
+        #[schemars(with = "Probability")]
+        r: f64,
+        /// Probability that a packet passes in the bad state. Default: 0.
+        #[schemars(with = "Option<Probability>", extend("default" = 0))]
+        h: f64,
+        /// Probability that a packet passes in the good state. Default: 1.
+        #[schemars(with = "Option<Probability>", extend("default" = 1))]
+        k: f64,
+    },
+}
+
+/// Packets that overtake others.
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Reorder {
+    /// Probability that a packet leaves its place.
+    #[schemars(with = "Probability")]
+    pub probability: f64,
+    /// How much later it arrives, overtaken by those behind it. Default: it skips the link's delay
+    /// instead and overtakes those before it, as in netem.
+    #[schemars(with = "Option<DurationText>")]
+    pub delay: Option<Duration>,
+}
