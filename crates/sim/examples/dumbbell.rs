@@ -10,14 +10,15 @@ use fairwind_path::delay::{Delay, DelayConfig};
 use fairwind_path::pipe::PipeConfig;
 use fairwind_path::rate::Rate;
 use fairwind_path::units::{Bandwidth, Duration, Time};
-use fairwind_sim::scenario::{
-    Application, FlowConfig, Hop, Sampling, Scenario, Stack, TcpConfig,
-};
+use fairwind_sim::scenario::{Application, FlowConfig, Hop, Sampling, Scenario, Stack, TcpConfig};
 
 fn pipe(mbps: u64, delay_ms: u64, slots: u32) -> PipeConfig {
     PipeConfig {
         bandwidth: Rate::Constant(Bandwidth::from_mbps(mbps)),
-        delay: DelayConfig { base: Delay::Constant(Duration::from_millis(delay_ms)), ..DelayConfig::default() },
+        delay: DelayConfig {
+            base: Delay::Constant(Duration::from_millis(delay_ms)),
+            ..DelayConfig::default()
+        },
         capacity: fairwind_path::queue::Capacity::Packets(slots),
         ..PipeConfig::default()
     }
@@ -26,7 +27,9 @@ fn pipe(mbps: u64, delay_ms: u64, slots: u32) -> PipeConfig {
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let number = |at: usize, default: u64| {
-        arguments.get(at).map_or(default, |text| text.parse().expect("a number"))
+        arguments
+            .get(at)
+            .map_or(default, |text| text.parse().expect("a number"))
     };
     let flows = number(0, 1);
     let control = arguments.get(1).map_or("reno", String::as_str);
@@ -47,7 +50,11 @@ fn main() {
                 start: Time::from_millis(100 * index),
                 application: Application::Bulk { bytes: None },
                 tcp: TcpConfig {
-                    stack: if env::var_os("OLD").is_some() {Stack::Classic2005} else {Stack::Linux},
+                    stack: if env::var_os("OLD").is_some() {
+                        Stack::Classic2005
+                    } else {
+                        Stack::Linux
+                    },
                     control,
                     parameters: control.default_parameters(),
                     mss: 1448,
@@ -83,7 +90,10 @@ fn main() {
         );
     }
     let p = &outcome.pipes[0];
-    println!("bottleneck: utilization {:.4} queue {:.1} p99 {} drops {}", p.utilization, p.queue_mean_pkts, p.queue_p99_pkts, p.drops);
+    println!(
+        "bottleneck: utilization {:.4} queue {:.1} p99 {} drops {}",
+        p.utilization, p.queue_mean_pkts, p.queue_p99_pkts, p.drops
+    );
     println!(
         "{} data packets, {} events, {elapsed:.3} s: {:.3} M data packets/s",
         outcome.data_packets,

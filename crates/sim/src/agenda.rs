@@ -12,11 +12,24 @@ pub type Source = u32;
 /// Never due.
 pub const NEVER: Time = Time::MAX;
 
+/// Time in the upper bits, source in the lower: one comparison without a branch.
+type Entry = u128;
+
+#[inline]
+fn entry(time: Time, source: Source) -> Entry {
+    u128::from(time.as_nanos()) << 32 | u128::from(source)
+}
+
+#[inline]
+fn parts(entry: Entry) -> (Time, Source) {
+    (Time::from_nanos((entry >> 32) as u64), entry as Source)
+}
+
 /// A 4-ary heap of (time, source). Sources due at the same time come in the order of their
 /// indices, so that a run does not depend on the history of the heap.
 #[derive(Debug)]
 pub struct Agenda {
-    heap: Vec<(Time, Source)>,
+    heap: Vec<Entry>,
     /// The earliest entry of each source in the heap; other entries of that source are stale.
     armed: Vec<Time>,
 }
@@ -37,7 +50,7 @@ impl Agenda {
     pub fn arm(&mut self, source: Source, time: Time) {
         if time < self.armed[source as usize] {
             self.armed[source as usize] = time;
-            self.heap.push((time, source));
+            self.heap.push(entry(time, source));
             self.sift_up(self.heap.len() - 1);
         }
     }
@@ -45,7 +58,8 @@ impl Agenda {
     /// The next source and its time, without taking it off.
     #[inline]
     pub fn peek(&mut self) -> Option<(Time, Source)> {
-        while let Some(&(time, source)) = self.heap.first() {
+        while let Some(&first) = self.heap.first() {
+            let (time, source) = parts(first);
             if self.armed[source as usize] == time {
                 return Some((time, source));
             }
@@ -58,12 +72,12 @@ impl Agenda {
     /// time, or takes it off where that is [`NEVER`].
     #[inline]
     pub fn rearm_first(&mut self, next: Time) {
-        let (_, source) = self.heap[0];
+        let (_, source) = parts(self.heap[0]);
         self.armed[source as usize] = next;
         if next == NEVER {
             self.remove_first();
         } else {
-            self.heap[0].0 = next;
+            self.heap[0] = entry(next, source);
             self.sift_down(0);
         }
     }
@@ -93,26 +107,32 @@ impl Agenda {
 
     #[inline]
     fn sift_down(&mut self, mut at: usize) {
-        let entry = self.heap[at];
-        let len = self.heap.len();
+        let heap = self.heap.as_mut_slice();
+        let entry = heap[at];
         loop {
             let first = 4 * at + 1;
-            if first >= len {
-                break;
-            }
-            let mut least = first;
-            for child in first + 1..(first + 4).min(len) {
-                if self.heap[child] < self.heap[least] {
-                    least = child;
+            let least = match heap.get(first..first + 4) {
+                Some(&[a, b, c, d]) => {
+                    let (left, right) =
+                        (first + usize::from(b < a), first + 2 + usize::from(d < c));
+                    if heap[right] < heap[left] {
+                        right
+                    } else {
+                        left
+                    }
                 }
-            }
-            if entry <= self.heap[least] {
+                _ => match (first..heap.len()).min_by_key(|&child| heap[child]) {
+                    Some(least) => least,
+                    None => break,
+                },
+            };
+            if entry <= heap[least] {
                 break;
             }
-            self.heap[at] = self.heap[least];
+            heap[at] = heap[least];
             at = least;
         }
-        self.heap[at] = entry;
+        heap[at] = entry;
     }
 }
 

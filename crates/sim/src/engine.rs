@@ -3,7 +3,7 @@
 
 use fairwind_path::units::{Duration, Time};
 
-use crate::agenda::{Source, NEVER};
+use crate::agenda::{NEVER, Source};
 use crate::application::{Driver, Step};
 use crate::meter::Meter;
 use crate::network::Network;
@@ -86,8 +86,7 @@ impl<'a> Engine<'a> {
         let flows = connections.iter().map(|c| c.flow).collect();
         let sources = SOURCES_PER_CONNECTION as usize * connections.len() + 1;
         let network = Network::new(scenario, flows, sources);
-        let housekeeping =
-            network.sources() + SOURCES_PER_CONNECTION * connections.len() as Source;
+        let housekeeping = network.sources() + SOURCES_PER_CONNECTION * connections.len() as Source;
         let measuring_from = Time::ZERO + scenario.warmup;
         let totals = scenario
             .flows
@@ -126,7 +125,9 @@ impl<'a> Engine<'a> {
         for index in 0..self.connections.len() {
             let start = self.flow(index).start;
             let first = self.connections[index].driver.first(start);
-            self.network.agenda.arm(self.source(index, APPLICATION), first);
+            self.network
+                .agenda
+                .arm(self.source(index, APPLICATION), first);
         }
         self.network.agenda.arm(self.housekeeping, Time::ZERO);
         let own = self.network.sources();
@@ -191,7 +192,13 @@ impl<'a> Engine<'a> {
                 let due = receiver.due();
                 if let Some(reply) = reply {
                     let sack = self.network.sacks.put(reply.sack);
-                    self.network.transmit(now, Packet { sack, ..reply.packet });
+                    self.network.transmit(
+                        now,
+                        Packet {
+                            sack,
+                            ..reply.packet
+                        },
+                    );
                 }
                 if due != NEVER {
                     self.network.agenda.arm(self.source(index, RECEIVER), due);
@@ -199,7 +206,10 @@ impl<'a> Engine<'a> {
                 if delivered > before {
                     let totals = &mut self.totals[self.connections[index].flow as usize];
                     totals.meter.add(now, delivered - before);
-                    if self.connections[index].expected.is_some_and(|e| delivered >= e) {
+                    if self.connections[index]
+                        .expected
+                        .is_some_and(|e| delivered >= e)
+                    {
                         self.on_complete(now, index);
                     }
                 }
@@ -265,7 +275,13 @@ impl<'a> Engine<'a> {
         let due = receiver.due();
         if let Some(reply) = reply {
             let sack = self.network.sacks.put(reply.sack);
-            self.network.transmit(now, Packet { sack, ..reply.packet });
+            self.network.transmit(
+                now,
+                Packet {
+                    sack,
+                    ..reply.packet
+                },
+            );
         }
         if due != NEVER {
             self.network.agenda.arm(self.source(index, RECEIVER), due);

@@ -4,14 +4,18 @@
 //! at its far end with the time at which it gets there. Where one pipe is all that feeds the next,
 //! even the arrival there needs none, and the packet passes through both at once. So a packet costs
 //! an event where flows come together and one where it arrives.
+//!
+//! Pipes with the same feeder, the same next pipe and the same delay put their packets down
+//! together: they come out in nearly the same order, and the agenda has one source for all of them.
 
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
+use fairwind_path::delay::Delay;
 use fairwind_path::pipe::{Arrival, Pipe, PipeStatistics};
 use fairwind_path::units::Time;
 
-use crate::agenda::{Agenda, Source, NEVER};
+use crate::agenda::{Agenda, NEVER, Source};
 use crate::outcome::PipeSample;
 use crate::packet::{Packet, SackPool};
 use crate::random::seed_for;
@@ -27,10 +31,25 @@ struct Route {
 /// Packets at the far end of a pipe, by the time they get there.
 #[derive(Debug)]
 enum Lane {
-    /// The pipe keeps their order.
-    Ordered(VecDeque<(Time, Packet)>),
+    /// The pipes keep their order; packets of the same time come in the order of the pipes.
+    Ordered(VecDeque<Landed>),
     /// It does not; packets of the same time come in the order in which they were sent.
     Unordered(BinaryHeap<Late>, u64),
+}
+
+/// An entry of an ordered lane.
+#[derive(Clone, Copy, Debug)]
+struct Landed {
+    time: Time,
+    pipe: u32,
+    packet: Packet,
+}
+
+impl Landed {
+    #[inline]
+    fn order(&self) -> (Time, u32) {
+        (self.time, self.pipe)
+    }
 }
 
 /// An entry of an unordered lane; the earliest is the greatest.
@@ -71,11 +90,17 @@ impl Lane {
     }
 
     #[inline]
-    fn push(&mut self, time: Time, packet: Packet) {
+    fn push(&mut self, time: Time, pipe: u32, packet: Packet) {
         match self {
             Lane::Ordered(queue) => {
-                debug_assert!(queue.back().is_none_or(|&(last, _)| last <= time));
-                queue.push_back((time, packet));
+                let landed = Landed { time, pipe, packet };
+                match queue.back() {
+                    Some(last) if last.order() > landed.order() => {
+                        let at = queue.partition_point(|l| l.order() <= landed.order());
+                        queue.insert(at, landed);
+                    }
+                    _ => queue.push_back(landed),
+                }
             }
             Lane::Unordered(heap, number) => {
                 *number += 1;
@@ -92,7 +117,7 @@ impl Lane {
     #[inline]
     fn next_time(&self) -> Time {
         match self {
-            Lane::Ordered(queue) => queue.front().map_or(NEVER, |&(time, _)| time),
+            Lane::Ordered(queue) => queue.front().map_or(NEVER, |first| first.time),
             Lane::Unordered(heap, _) => heap.peek().map_or(NEVER, |late| late.time),
         }
     }
@@ -100,7 +125,7 @@ impl Lane {
     #[inline]
     fn pop(&mut self) -> Option<Packet> {
         match self {
-            Lane::Ordered(queue) => queue.pop_front().map(|(_, packet)| packet),
+            Lane::Ordered(queue) => queue.pop_front().map(|first| first.packet),
             Lane::Unordered(heap, _) => heap.pop().map(|late| late.packet),
         }
     }
@@ -114,6 +139,8 @@ impl Lane {
 #[derive(Debug)]
 pub struct Network {
     pipes: Vec<Pipe<Packet>>,
+    /// Where each pipe puts its packets down: an index of `lanes`, and the lane's source.
+    lane_of: Vec<u32>,
     lanes: Vec<Lane>,
     /// Whether every packet goes on from this pipe into one that nothing else feeds.
     chained: Vec<bool>,
@@ -144,7 +171,18 @@ impl Network {
             .iter()
             .map(|pipe| Lane::new(pipe.keeps_order()))
             .collect();
-        let chained = chained(&pipes, &scenario.flows);
+        let layout = Layout::new(pipes.len(), &scenario.flows);
+        let chained: Vec<bool> = pipes
+            .iter()
+            .zip(&layout.passes_on)
+            .map(|(pipe, &passes_on)| passes_on && pipe.is_immediate() && pipe.keeps_order())
+            .collect();
+        let own: Vec<bool> = pipes
+            .iter()
+            .zip(&chained)
+            .map(|(pipe, &chained)| chained || !pipe.keeps_order())
+            .collect();
+        let lane_of = layout.lanes(scenario, &own);
         let mut hops = Vec::new();
         let mut route = |way: &[Hop]| {
             let first = hops.len() as u32;
@@ -162,6 +200,7 @@ impl Network {
         let agenda = Agenda::new(2 * pipes.len() + sources);
         Network {
             pipes,
+            lane_of,
             lanes,
             chained,
             hops,
@@ -282,8 +321,9 @@ impl Network {
             self.discard(packet);
             return;
         }
-        self.lanes[pipe].push(at, packet);
-        self.agenda.arm(pipe as Source, at);
+        let lane = self.lane_of[pipe];
+        self.lanes[lane as usize].push(at, pipe as u32, packet);
+        self.agenda.arm(lane, at);
     }
 
     fn put_down_twice(&mut self, pipe: usize, first: Time, second: Time, packet: Packet) {
@@ -320,32 +360,87 @@ impl Network {
     }
 }
 
-/// For each pipe, whether packets may pass from it straight into the next: every packet goes on,
-/// nothing else feeds the pipes it goes into, and it keeps the order and knows departures at once.
-fn chained(pipes: &[Pipe<Packet>], flows: &[FlowConfig]) -> Vec<bool> {
-    const OUTSIDE: u32 = u32::MAX;
-    let ways = || flows.iter().flat_map(|flow| [&flow.forward, &flow.backward]);
-    let mut feeder: Vec<Option<u32>> = vec![None; pipes.len()];
-    let mut shared = vec![false; pipes.len()];
-    for way in ways() {
-        let mut from = OUTSIDE;
-        for hop in way {
-            let known = *feeder[hop.pipe as usize].get_or_insert(from);
-            shared[hop.pipe as usize] |= known != from || from == OUTSIDE;
-            from = hop.pipe;
-        }
+/// What lies beside a pipe on the routes that use it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Neighbour {
+    /// No route uses the pipe.
+    #[default]
+    Unused,
+    /// Always a host.
+    Host,
+    /// Always this pipe.
+    Pipe(u32),
+    /// Not always the same.
+    Several,
+}
+
+impl Neighbour {
+    fn note(&mut self, hop: Option<&Hop>) {
+        let found = hop.map_or(Neighbour::Host, |hop| Neighbour::Pipe(hop.pipe));
+        *self = match *self {
+            Neighbour::Unused => found,
+            known if known == found => known,
+            _ => Neighbour::Several,
+        };
     }
-    let mut chained: Vec<bool> = pipes
-        .iter()
-        .map(|pipe| pipe.is_immediate() && pipe.keeps_order())
-        .collect();
-    for way in ways() {
-        for (at, hop) in way.iter().enumerate() {
-            let next = way.get(at + 1);
-            if next.is_none_or(|next| shared[next.pipe as usize]) {
-                chained[hop.pipe as usize] = false;
+}
+
+/// How the flows' routes join the pipes.
+struct Layout {
+    before: Vec<Neighbour>,
+    after: Vec<Neighbour>,
+    /// Every packet goes on into a pipe that nothing else feeds.
+    passes_on: Vec<bool>,
+}
+
+impl Layout {
+    fn new(pipes: usize, flows: &[FlowConfig]) -> Self {
+        let ways = || {
+            flows
+                .iter()
+                .flat_map(|flow| [&flow.forward, &flow.backward])
+        };
+        let mut before = vec![Neighbour::default(); pipes];
+        let mut after = vec![Neighbour::default(); pipes];
+        for way in ways() {
+            for (at, hop) in way.iter().enumerate() {
+                let previous = at.checked_sub(1).map(|previous| &way[previous]);
+                before[hop.pipe as usize].note(previous);
+                after[hop.pipe as usize].note(way.get(at + 1));
             }
         }
+        let mut passes_on = vec![true; pipes];
+        for way in ways() {
+            for (at, hop) in way.iter().enumerate() {
+                let alone = way
+                    .get(at + 1)
+                    .is_some_and(|next| before[next.pipe as usize] == Neighbour::Pipe(hop.pipe));
+                passes_on[hop.pipe as usize] &= alone;
+            }
+        }
+        Layout {
+            before,
+            after,
+            passes_on,
+        }
     }
-    chained
+
+    /// The lane of each pipe. Pipes share one that lie side by side and have the same delay.
+    fn lanes(&self, scenario: &Scenario, own: &[bool]) -> Vec<u32> {
+        let mut shared = BTreeMap::new();
+        scenario
+            .pipes
+            .iter()
+            .enumerate()
+            .map(|(pipe, config)| {
+                let index = pipe as u32;
+                match config.delay.base {
+                    Delay::Constant(delay) if !own[pipe] => *shared
+                        .entry((self.before[pipe], self.after[pipe], delay))
+                        .or_insert(index),
+                    _ => index,
+                }
+            })
+            .collect()
+    }
 }

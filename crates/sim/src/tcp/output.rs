@@ -8,12 +8,12 @@
 //! | Nagle's algorithm holds small segments back | bulk senders set `TCP_NODELAY` |
 //! | `sk_pacing_rate` also sizes bursts | it only paces |
 
-use fairwind_cc::native::{ca_event, ca_state, PACING_NONE};
+use fairwind_cc::native::{PACING_NONE, ca_event, ca_state};
 
 use super::rack::TIMEOUT_MIN_US;
 use super::rate;
-use super::retransmit_queue::{Segment, EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED};
-use super::rtt::{jiffies_from_us, RTO_INITIAL, RTO_MIN_US};
+use super::retransmit_queue::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED, Segment};
+use super::rtt::{RTO_INITIAL, RTO_MIN_US, jiffies_from_us};
 use super::sender::{Limit, Sender, Timer};
 use super::{clock_ns, milliseconds};
 use crate::packet::Packet;

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use fairwind_path::units::Duration;
 
 use super::retransmit_queue::{
-    RetransmitQueue, Segment, EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED,
+    EVER_RETRANSMITTED, LOST, RETRANSMITTED, RetransmitQueue, SACKED, Segment,
 };
 use super::sender::{Sender, Timer};
 use fairwind_cc::native::ca_state;
@@ -190,7 +190,12 @@ impl Sender {
     }
 
     fn sent_before_latest_delivery(&self, segment: &Segment) -> bool {
-        sent_after(self.rack.mstamp, self.rack.end, segment.tx_us, segment.end())
+        sent_after(
+            self.rack.mstamp,
+            self.rack.end,
+            segment.tx_us,
+            segment.end(),
+        )
     }
 
     fn mark_or_wait(

@@ -3,7 +3,7 @@
 use fairwind_cc::native::{RateSample, TcpSock};
 
 use super::rack::sent_after;
-use super::retransmit_queue::{Segment, APP_LIMITED, EVER_RETRANSMITTED, RETRANSMITTED, SACKED};
+use super::retransmit_queue::{APP_LIMITED, EVER_RETRANSMITTED, RETRANSMITTED, SACKED, Segment};
 
 /// The latest rate that was not held down by the application, or the highest that was.
 #[derive(Debug, Default)]
@@ -89,7 +89,14 @@ impl Sample {
             return;
         }
         let first = self.sample.prior_mstamp == 0;
-        if first || sent_after(segment.tx_us, segment.end(), tp.first_tx_mstamp, self.last_end) {
+        if first
+            || sent_after(
+                segment.tx_us,
+                segment.end(),
+                tp.first_tx_mstamp,
+                self.last_end,
+            )
+        {
             self.sample.prior_delivered = segment.delivered;
             self.sample.prior_mstamp = segment.delivered_us;
             self.sample.is_retrans = segment.is(RETRANSMITTED | EVER_RETRANSMITTED);

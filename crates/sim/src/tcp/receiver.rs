@@ -17,8 +17,8 @@ use fairwind_path::units::{Duration, Time};
 
 use super::ack_policy::AckPolicy;
 use super::receive_window::ReceiveWindow;
-use super::{milliseconds, Reply};
-use crate::packet::{Kind, Packet, SackBlocks, HEADER, MAX_SACK_BLOCKS, SYN_SIZE};
+use super::{Reply, milliseconds};
+use crate::packet::{HEADER, Kind, MAX_SACK_BLOCKS, Packet, SYN_SIZE, SackBlocks};
 use crate::scenario::{Stack, TcpConfig};
 
 /// The receiving half of a connection.
@@ -265,4 +265,3 @@ impl Receiver {
 fn compression_delay(rtt_us_shifted: u32) -> Duration {
     Duration::from_nanos((u64::from(rtt_us_shifted) * 125 / 20).min(1_000_000))
 }
-

@@ -7,13 +7,13 @@
 //! | 2.4 takes one packet off the window for every second ACK (rate halving) | the same for `Stack::Classic2005` |
 //! | reneging on selective acknowledgements is handled | receivers here never renege |
 
-use fairwind_cc::native::{ca_event, ca_state, TCP_INFINITE_SSTHRESH};
+use fairwind_cc::native::{TCP_INFINITE_SSTHRESH, ca_event, ca_state};
 
 use super::rack::RECOVERY_THRESHOLD;
 use super::retransmit_queue::LOST;
 #[cfg(test)]
 use super::retransmit_queue::{RETRANSMITTED, SACKED};
-use super::sender::{flag, Retransmit, Sender, DUPLICATE_THRESHOLD};
+use super::sender::{DUPLICATE_THRESHOLD, Retransmit, Sender, flag};
 
 /// Linux 2.4's `tcp_max_burst`: packets that one acknowledgement may release.
 const MAX_BURST: u32 = 3;
@@ -288,7 +288,8 @@ impl Sender {
             };
             self.tp.snd_cwnd_stamp = self.tp.jiffies;
         }
-        self.control.cwnd_event(&mut self.tp, ca_event::COMPLETE_CWR);
+        self.control
+            .cwnd_event(&mut self.tp, ca_event::COMPLETE_CWR);
     }
 
     /// Every retransmission was needless (`tcp_may_undo`).

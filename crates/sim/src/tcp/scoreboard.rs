@@ -5,7 +5,7 @@ use fairwind_cc::native::ca_state;
 
 use super::rate::Sample;
 use super::retransmit_queue::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED};
-use super::sender::{flag, Sender};
+use super::sender::{Sender, flag};
 use crate::packet::SackBlocks;
 
 /// `tcp_max_reordering`, segments.

@@ -2,20 +2,18 @@
 
 use std::mem;
 
-use fairwind_cc::native::{ca_event, ca_state, AckSample, Control, TcpSock};
+use fairwind_cc::native::{AckSample, Control, TcpSock, ca_event, ca_state};
 use fairwind_path::units::{Duration, Time};
 
 use super::rack::Rack;
 use super::rate::{DeliveryRate, Sample};
-use super::retransmit_queue::{
-    RetransmitQueue, EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED,
-};
-use super::rtt::{RttEstimator, RTO_INITIAL};
+use super::retransmit_queue::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, RetransmitQueue, SACKED};
+use super::rtt::{RTO_INITIAL, RttEstimator};
 use super::scoreboard::SackResult;
 use super::{clock_ns, milliseconds};
 use crate::agenda::NEVER;
 use crate::outcome::{CongestionState, Instruments};
-use crate::packet::{Kind, Packet, SackBlocks, SackPool, SYN_SIZE};
+use crate::packet::{Kind, Packet, SYN_SIZE, SackBlocks, SackPool};
 use crate::scenario::{Stack, TcpConfig};
 
 /// `TCP_FASTRETRANS_THRESH`, segments.
@@ -441,7 +439,14 @@ impl Sender {
         }
         let had_packets = self.tp.packets_out > 0;
         if had_packets {
-            flags |= self.clean_queue(flags, prior_una, prior_sacked, prior_highest, &mut rate, &sacked);
+            flags |= self.clean_queue(
+                flags,
+                prior_una,
+                prior_sacked,
+                prior_highest,
+                &mut rate,
+                &sacked,
+            );
         }
         self.rack
             .update_window(rate.sample.prior_delivered, self.tp.delivered);
@@ -463,8 +468,7 @@ impl Sender {
         let delivered = self.tp.delivered.wrapping_sub(prior_delivered);
         let lost = self.tp.lost.wrapping_sub(prior_lost);
         rate.sample.is_ack_delayed = flags & flag::ACK_MAYBE_DELAYED != 0;
-        self.rate
-            .generate(&mut self.tp, &mut rate, delivered, lost);
+        self.rate.generate(&mut self.tp, &mut rate, delivered, lost);
         self.control_congestion(ack, delivered, lost, flags, &rate);
         self.send_after_ack(next, out);
     }
@@ -595,7 +599,11 @@ impl Sender {
         ca_rtt_us: i64,
         rate: &mut Sample,
     ) -> bool {
-        let mut rtt_us = if seq_rtt_us < 0 { sack_rtt_us } else { seq_rtt_us };
+        let mut rtt_us = if seq_rtt_us < 0 {
+            sack_rtt_us
+        } else {
+            seq_rtt_us
+        };
         let mut ca_rtt_us = ca_rtt_us;
         if rtt_us < 0 && flags & flag::DATA_ACKED != 0 && self.ts_ecr != 0 {
             // Only retransmissions were acknowledged: the time stamp tells which copy.
@@ -727,7 +735,8 @@ impl Sender {
         if self.tp.lsndtime == 0 || idle_ms <= rto_ms as i64 {
             return;
         }
-        self.control.cwnd_event(&mut self.tp, ca_event::CWND_RESTART);
+        self.control
+            .cwnd_event(&mut self.tp, ca_event::CWND_RESTART);
         self.tp.snd_ssthresh = self.current_ssthresh();
         let initial = self.initial_cwnd();
         let mut cwnd = self.tp.snd_cwnd;
