@@ -1,0 +1,114 @@
+//! Recorded cellular links, where the data is there: `shared/data/cellular` beside the repository.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fairwind_path::pipe::{Arrival, Pipe, PipeConfig};
+use fairwind_path::rate::Rate;
+use fairwind_path::trace::{Steps, parse_opportunities, parse_steps};
+use fairwind_path::units::{Bandwidth, Time};
+use flate2::read::GzDecoder;
+
+/// The text of a recording, or nothing, saying so, if there are no recordings here.
+fn recording(name: &str) -> Option<String> {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let file: PathBuf = repository.join("../shared/data/cellular").join(name);
+    let Ok(file) = File::open(&file) else {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "{} is missing",
+            file.display()
+        );
+        eprintln!("skipped: {} is not there", file.display());
+        return None;
+    };
+    let mut text = String::new();
+    GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    Some(text)
+}
+
+/// Bytes that a pipe sends in so much time when it never runs empty, with packets of 1500 bytes.
+fn bytes_in(bandwidth: Rate, seconds: u64) -> u64 {
+    let mut pipe = Pipe::new(
+        &PipeConfig {
+            bandwidth,
+            ..PipeConfig::default()
+        },
+        1,
+    );
+    let end = Time::from_secs(seconds);
+    while let Arrival::Leaves(time) = pipe.arrive(Time::ZERO, 1500, 0, ())
+        && time <= end
+    {}
+    pipe.bytes_out(end)
+}
+
+/// Sum of the second column.
+fn sum(text: &str) -> f64 {
+    let fields = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').nth(1).unwrap());
+    fields.map(|field| field.parse::<f64>().unwrap()).sum()
+}
+
+#[test]
+fn a_backlogged_pipe_uses_every_recorded_opportunity() {
+    for (link, seconds) in [("Verizon-LTE-short", 140), ("TMobile-LTE-driving", 475)] {
+        let Some(text) = recording(&format!("{link}_down_opportunities.csv.gz")) else {
+            return;
+        };
+        let trace = parse_opportunities(&text).unwrap();
+        let within = trace.period() <= fairwind_path::units::Duration::from_secs(seconds);
+        assert!(within, "{link} is longer than {seconds} s");
+        let opportunities = sum(&text) as u64;
+        let rate = Rate::Opportunities(Arc::new(trace.clone()));
+        let end = Time::ZERO + trace.period();
+        let mut pipe = Pipe::new(
+            &PipeConfig {
+                bandwidth: rate,
+                ..PipeConfig::default()
+            },
+            1,
+        );
+        for _ in 0..opportunities {
+            pipe.arrive(Time::ZERO, 1500, 0, ());
+        }
+        // What is offered at 0 finds no packet that was there before.
+        let at_zero = text.lines().nth(1).and_then(|line| line.strip_prefix("0,"));
+        let missed: u64 = at_zero.map_or(0, |packets| packets.parse().unwrap());
+        assert_eq!(
+            pipe.bytes_out(end),
+            (opportunities - missed) * 1500,
+            "{link}"
+        );
+    }
+}
+
+#[test]
+fn a_backlogged_pipe_sends_the_recorded_capacity() {
+    for (link, seconds) in [("Verizon-LTE-short", 140), ("TMobile-LTE-driving", 474)] {
+        let Some(text) = recording(&format!("{link}_down_100ms.csv.gz")) else {
+            return;
+        };
+        let steps: Steps<Bandwidth> = parse_steps(&text, "mbps").unwrap();
+        let rows: String = text
+            .lines()
+            .take(1 + 10 * seconds as usize)
+            .collect::<Vec<_>>()
+            .join("\n");
+        // 100 ms at 1 Mbit/s are 12,500 bytes.
+        let recorded = sum(&rows) * 12_500.0;
+        let sent = bytes_in(Rate::Steps(Arc::new(steps)), seconds);
+        assert!(
+            sent as f64 <= recorded + 0.5,
+            "{link}: {sent} of {recorded}"
+        );
+        assert!(
+            sent as f64 > recorded - 1500.0,
+            "{link}: {sent} of {recorded}"
+        );
+    }
+}

@@ -1,0 +1,105 @@
+//! Drives a pipe through a list of arrivals and writes down what became of each packet.
+
+use fairwind_path::pipe::{Arrival, LossCause, Pipe, PipeConfig};
+use fairwind_path::units::{Duration, Time};
+
+/// A packet that is to arrive.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    pub at: Time,
+    pub size: u32,
+    pub class: u16,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fate {
+    /// It reached the far end at these times.
+    Arrived(Time, Option<Time>),
+    Lost(LossCause),
+}
+
+pub struct Run {
+    /// In the order of arrival.
+    pub fates: Vec<Fate>,
+    /// Packets that reached the far end, in the order in which that became known.
+    pub order: Vec<usize>,
+    pub pipe: Pipe<usize>,
+}
+
+impl Run {
+    /// Far-end times in the order in which they became known.
+    pub fn far_ends(&self) -> Vec<Time> {
+        self.order
+            .iter()
+            .map(|&packet| self.far_end(packet).unwrap())
+            .collect()
+    }
+
+    pub fn far_end(&self, packet: usize) -> Option<Time> {
+        match self.fates[packet] {
+            Fate::Arrived(time, _) => Some(time),
+            Fate::Lost(_) => None,
+        }
+    }
+
+    pub fn lost_to(&self, wanted: LossCause) -> Vec<usize> {
+        let lost = |&packet: &usize| self.fates[packet] == Fate::Lost(wanted);
+        (0..self.fates.len()).filter(lost).collect()
+    }
+}
+
+/// Packets of one size and class that arrive at the same moment.
+pub fn burst(at: Time, count: usize, size: u32) -> Vec<Packet> {
+    vec![Packet { at, size, class: 0 }; count]
+}
+
+/// Runs until every packet's fate is known, calling `depart` at the times that the pipe asks for.
+pub fn run(config: &PipeConfig, packets: &[Packet], seed: u64) -> Run {
+    run_late(config, packets, seed, Duration::ZERO)
+}
+
+/// As `run`, with each call of `depart` late by so much.
+pub fn run_late(config: &PipeConfig, packets: &[Packet], seed: u64, late: Duration) -> Run {
+    config.check().unwrap();
+    let mut pipe = Pipe::new(config, seed);
+    let mut fates = vec![None; packets.len()];
+    let mut order = Vec::new();
+    let mut note = |packet: usize, outcome: Arrival| {
+        let fate = match outcome {
+            Arrival::Held => return,
+            Arrival::Lost(cause) => Fate::Lost(cause),
+            Arrival::Leaves(time) => Fate::Arrived(time, None),
+            Arrival::Duplicated(first, second) => Fate::Arrived(first, Some(second)),
+        };
+        if matches!(fate, Fate::Arrived(..)) {
+            order.push(packet);
+        }
+        assert_eq!(
+            fates[packet].replace(fate),
+            None,
+            "packet {packet} has two fates"
+        );
+    };
+    let depart = |pipe: &mut Pipe<usize>, until: Time, note: &mut dyn FnMut(usize, Arrival)| {
+        while let Some(time) = pipe.next_departure().filter(|&time| time + late <= until) {
+            while let Some(departure) = pipe.depart(time + late) {
+                assert!(departure.time >= time && departure.time <= time + late);
+                assert_ne!(departure.outcome, Arrival::Held);
+                note(departure.packet, departure.outcome);
+            }
+        }
+    };
+    for (index, packet) in packets.iter().enumerate() {
+        depart(&mut pipe, packet.at, &mut note);
+        let outcome = pipe.arrive(packet.at, packet.size, packet.class, index);
+        assert!(!pipe.is_immediate() || outcome != Arrival::Held);
+        note(index, outcome);
+    }
+    depart(&mut pipe, Time::MAX, &mut note);
+    let fates = fates
+        .into_iter()
+        .map(|fate| fate.expect("a packet has no fate"))
+        .collect();
+    Run { fates, order, pipe }
+}
