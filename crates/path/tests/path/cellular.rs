@@ -56,13 +56,11 @@ fn sum(text: &str) -> f64 {
 
 #[test]
 fn a_backlogged_pipe_uses_every_recorded_opportunity() {
-    for (link, seconds) in [("Verizon-LTE-short", 140), ("TMobile-LTE-driving", 475)] {
+    for link in ["Verizon-LTE-short", "TMobile-LTE-driving"] {
         let Some(text) = recording(&format!("{link}_down_opportunities.csv.gz")) else {
             return;
         };
         let trace = parse_opportunities(&text).unwrap();
-        let within = trace.period() <= fairwind_path::units::Duration::from_secs(seconds);
-        assert!(within, "{link} is longer than {seconds} s");
         let opportunities = sum(&text) as u64;
         let rate = Rate::Opportunities(Arc::new(trace.clone()));
         let end = Time::ZERO + trace.period();
@@ -76,14 +74,9 @@ fn a_backlogged_pipe_uses_every_recorded_opportunity() {
         for _ in 0..opportunities {
             pipe.arrive(Time::ZERO, 1500, 0, ());
         }
-        // What is offered at 0 finds no packet that was there before.
-        let at_zero = text.lines().nth(1).and_then(|line| line.strip_prefix("0,"));
-        let missed: u64 = at_zero.map_or(0, |packets| packets.parse().unwrap());
-        assert_eq!(
-            pipe.bytes_out(end),
-            (opportunities - missed) * 1500,
-            "{link}"
-        );
+        // What is offered at 0 finds no packet that was there before; the trace starts anew at its
+        // end and makes up for it.
+        assert_eq!(pipe.bytes_out(end), opportunities * 1500, "{link}");
     }
 }
 
