@@ -1,8 +1,8 @@
 //! The agenda: which source of events is due next.
 //!
 //! A source is anything that has a next time: the far end of a pipe, a connection's timers, the
-//! sampler. It has at most a few entries here, whatever it holds itself, so the heap stays as small
-//! as the topology and not as large as the number of packets on the way.
+//! sampler. It has at most a few entries here, whatever it holds itself, so the agenda stays as
+//! small as the topology and not as large as the number of packets on the way.
 
 use fairwind_path::units::Time;
 
@@ -25,61 +25,76 @@ fn parts(entry: Entry) -> (Time, Source) {
     (Time::from_nanos((entry >> 32) as u64), entry as Source)
 }
 
-/// A 4-ary heap of (time, source). Sources due at the same time come in the order of their
-/// indices, so that a run does not depend on the history of the heap.
+/// What is due next among two kinds of sources.
+///
+/// Sources `0..steady` have a time at almost every moment and change it at every packet: a tree of
+/// minima holds them. The others are timers that are mostly pushed back before they are due: a heap
+/// holds those that may be due. Sources due at the same time come in the order of their indices, so
+/// that a run does not depend on the history of either.
 #[derive(Debug)]
 pub struct Agenda {
+    /// Entry `i` is the lesser of entries `2 i` and `2 i + 1`; the steady sources are its last half.
+    tree: Vec<Entry>,
+    /// A 4-ary heap.
     heap: Vec<Entry>,
-    /// The earliest entry of each source in the heap; other entries of that source are stale.
+    steady: Source,
+    /// The earliest entry of each timer in the heap; other entries of that timer are stale.
     armed: Vec<Time>,
 }
 
 impl Agenda {
-    /// An agenda for sources `0..sources`, none of them due.
-    pub fn new(sources: usize) -> Self {
+    /// An agenda for sources `0..steady` and timers `steady..steady + timers`, none of them due.
+    pub fn new(steady: usize, timers: usize) -> Self {
         Agenda {
-            heap: Vec::with_capacity(sources),
-            armed: vec![NEVER; sources],
+            tree: vec![entry(NEVER, Source::MAX); 2 * steady.next_power_of_two()],
+            heap: Vec::with_capacity(timers),
+            steady: steady as Source,
+            armed: vec![NEVER; timers],
         }
     }
 
-    /// Sees to it that `source` comes up at `time` or before. It may come up early: whoever handles
-    /// a source looks whether it has anything due and arms it again if not. This is what makes
-    /// timers that are pushed back at every packet cheap.
+    /// Sets the time of a steady source.
     #[inline]
-    pub fn arm(&mut self, source: Source, time: Time) {
-        if time < self.armed[source as usize] {
-            self.armed[source as usize] = time;
-            self.heap.push(entry(time, source));
+    pub fn set(&mut self, source: Source, time: Time) {
+        debug_assert!(source < self.steady);
+        let mut at = self.tree.len() / 2 + source as usize;
+        self.tree[at] = entry(time, source);
+        while at > 1 {
+            at /= 2;
+            self.tree[at] = self.tree[2 * at].min(self.tree[2 * at + 1]);
+        }
+    }
+
+    /// Sees to it that a timer comes up at `time` or before. It may come up early: whoever handles
+    /// it looks whether anything is due and arms it again if not. This is what makes timers that
+    /// are pushed back at every packet cheap.
+    #[inline]
+    pub fn arm(&mut self, timer: Source, time: Time) {
+        let armed = &mut self.armed[(timer - self.steady) as usize];
+        if time < *armed {
+            *armed = time;
+            self.heap.push(entry(time, timer));
             self.sift_up(self.heap.len() - 1);
         }
     }
 
-    /// The next source and its time, without taking it off.
+    /// The next source and its time. A timer is taken off; a steady source stays until it is set.
     #[inline]
-    pub fn peek(&mut self) -> Option<(Time, Source)> {
-        while let Some(&first) = self.heap.first() {
-            let (time, source) = parts(first);
-            if self.armed[source as usize] == time {
-                return Some((time, source));
+    pub fn next(&mut self) -> Option<(Time, Source)> {
+        let steady = self.tree[1];
+        while let Some(&first) = self.heap.first()
+            && first < steady
+        {
+            let (time, timer) = parts(first);
+            self.remove_first();
+            let armed = &mut self.armed[(timer - self.steady) as usize];
+            if *armed == time {
+                *armed = NEVER;
+                return Some((time, timer));
             }
-            self.remove_first();
         }
-        None
-    }
-
-    /// Replaces the first entry, which [`Agenda::peek`] has just returned, by the source's next
-    /// time, or takes it off where that is [`NEVER`].
-    #[inline]
-    pub fn rearm_first(&mut self, next: Time) {
-        let (_, source) = parts(self.heap[0]);
-        self.armed[source as usize] = next;
-        if next == NEVER {
-            self.remove_first();
-        } else {
-            self.heap[0] = entry(next, source);
-            self.sift_down(0);
-        }
+        let (time, source) = parts(steady);
+        (time != NEVER).then_some((time, source))
     }
 
     fn remove_first(&mut self) {
@@ -143,33 +158,50 @@ mod tests {
 
     fn drain(agenda: &mut Agenda) -> Vec<(u64, Source)> {
         let mut order = Vec::new();
-        while let Some((time, source)) = agenda.peek() {
+        while let Some((time, source)) = agenda.next() {
             order.push((time.as_nanos(), source));
-            agenda.rearm_first(NEVER);
+            if source < agenda.steady {
+                agenda.set(source, NEVER);
+            }
         }
         order
     }
 
     #[test]
     fn sources_come_in_order_of_time_and_then_of_index() {
-        let mut agenda = Agenda::new(4);
-        for (source, time) in [(3, 20), (0, 30), (2, 10), (1, 20)] {
-            agenda.arm(source, Time::from_nanos(time));
+        let mut agenda = Agenda::new(3, 2);
+        for (source, time) in [(2, 10), (0, 30), (1, 20)] {
+            agenda.set(source, Time::from_nanos(time));
         }
-        assert_eq!(drain(&mut agenda), [(10, 2), (20, 1), (20, 3), (30, 0)]);
+        for (timer, time) in [(4, 20), (3, 30)] {
+            agenda.arm(timer, Time::from_nanos(time));
+        }
+        let order = [(10, 2), (20, 1), (20, 4), (30, 0), (30, 3)];
+        assert_eq!(drain(&mut agenda), order);
     }
 
     #[test]
-    fn arming_later_than_armed_changes_nothing() {
-        let mut agenda = Agenda::new(1);
+    fn a_steady_source_may_be_set_later_and_earlier() {
+        let mut agenda = Agenda::new(2, 0);
+        agenda.set(0, Time::from_nanos(10));
+        agenda.set(1, Time::from_nanos(20));
+        agenda.set(0, Time::from_nanos(30));
+        assert_eq!(agenda.next(), Some((Time::from_nanos(20), 1)));
+        agenda.set(0, Time::from_nanos(5));
+        assert_eq!(agenda.next(), Some((Time::from_nanos(5), 0)));
+    }
+
+    #[test]
+    fn arming_a_timer_later_than_armed_changes_nothing() {
+        let mut agenda = Agenda::new(0, 1);
         agenda.arm(0, Time::from_nanos(10));
         agenda.arm(0, Time::from_nanos(15));
         assert_eq!(drain(&mut agenda), [(10, 0)]);
     }
 
     #[test]
-    fn arming_earlier_supersedes_the_later_entry() {
-        let mut agenda = Agenda::new(2);
+    fn arming_a_timer_earlier_supersedes_the_later_entry() {
+        let mut agenda = Agenda::new(0, 2);
         agenda.arm(0, Time::from_nanos(10));
         agenda.arm(0, Time::from_nanos(5));
         agenda.arm(1, Time::from_nanos(7));
@@ -178,13 +210,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_set_of_times_comes_out_sorted(times in prop::collection::vec(0u64..1000, 1..200)) {
-            let mut agenda = Agenda::new(times.len());
-            for (source, &time) in times.iter().enumerate() {
-                agenda.arm(source as Source, Time::from_nanos(time));
+        fn any_set_of_times_comes_out_sorted(
+            steady in prop::collection::vec(0u64..1000, 0..50),
+            timers in prop::collection::vec(0u64..1000, 0..150),
+        ) {
+            let mut agenda = Agenda::new(steady.len(), timers.len());
+            let mut expected = Vec::new();
+            for (source, &time) in steady.iter().chain(&timers).enumerate() {
+                let source = source as Source;
+                if source < agenda.steady {
+                    agenda.set(source, Time::from_nanos(time));
+                } else {
+                    agenda.arm(source, Time::from_nanos(time));
+                }
+                expected.push((time, source));
             }
-            let mut expected: Vec<_> =
-                times.iter().enumerate().map(|(s, &t)| (t, s as Source)).collect();
             expected.sort_unstable();
             prop_assert_eq!(drain(&mut agenda), expected);
         }

@@ -131,7 +131,7 @@ impl<'a> Engine<'a> {
         }
         self.network.agenda.arm(self.housekeeping, Time::ZERO);
         let own = self.network.sources();
-        while let Some((now, source)) = self.network.agenda.peek() {
+        while let Some((now, source)) = self.network.agenda.next() {
             if now > self.end {
                 break;
             }
@@ -145,7 +145,6 @@ impl<'a> Engine<'a> {
                     break;
                 }
             } else {
-                self.network.agenda.rearm_first(NEVER);
                 self.on_connection_event(now, source - own);
             }
         }
@@ -370,9 +369,9 @@ impl<'a> Engine<'a> {
             next = next.min(self.measuring_from);
         }
         let over = now == self.end;
-        self.network
-            .agenda
-            .rearm_first(if over { NEVER } else { next });
+        if !over {
+            self.network.agenda.arm(self.housekeeping, next);
+        }
         self.network.set_barrier(next);
         go_on
     }

@@ -140,8 +140,11 @@ impl Lane {
 pub struct Network {
     pipes: Vec<Pipe<Packet>>,
     /// Where each pipe puts its packets down: an index of `lanes`, and the lane's source.
-    lane_of: Vec<u32>,
+    lane_of: Vec<Source>,
     lanes: Vec<Lane>,
+    /// The source of each pipe that holds packets, and back.
+    service_of: Vec<Source>,
+    served: Vec<u32>,
     /// Whether every packet goes on from this pipe into one that nothing else feeds.
     chained: Vec<bool>,
     hops: Vec<Hop>,
@@ -158,18 +161,14 @@ pub struct Network {
 }
 
 impl Network {
-    /// The network of a scenario, with `sources` further sources on the agenda after the
-    /// network's own, which are `0..2 * pipes`. `flows` gives the flow of each connection.
-    pub fn new(scenario: &Scenario, flows: Vec<u32>, sources: usize) -> Self {
+    /// The network of a scenario, with so many timers on the agenda after the network's own
+    /// sources. `flows` gives the flow of each connection.
+    pub fn new(scenario: &Scenario, flows: Vec<u32>, timers: usize) -> Self {
         let pipes: Vec<Pipe<Packet>> = scenario
             .pipes
             .iter()
             .enumerate()
             .map(|(index, config)| Pipe::new(config, seed_for(scenario.seed, "pipe", index)))
-            .collect();
-        let lanes = pipes
-            .iter()
-            .map(|pipe| Lane::new(pipe.keeps_order()))
             .collect();
         let layout = Layout::new(pipes.len(), &scenario.flows);
         let chained: Vec<bool> = pipes
@@ -182,7 +181,19 @@ impl Network {
             .zip(&chained)
             .map(|(pipe, &chained)| chained || !pipe.keeps_order())
             .collect();
-        let lane_of = layout.lanes(scenario, &own);
+        let (lane_of, firsts) = layout.lanes(scenario, &own);
+        let lanes: Vec<Lane> = firsts
+            .iter()
+            .map(|&pipe| Lane::new(pipes[pipe].keeps_order()))
+            .collect();
+        let mut served = Vec::new();
+        let mut service_of = vec![Source::MAX; pipes.len()];
+        for (pipe, held) in pipes.iter().map(|pipe| !pipe.is_immediate()).enumerate() {
+            if held {
+                service_of[pipe] = (lanes.len() + served.len()) as Source;
+                served.push(pipe as u32);
+            }
+        }
         let mut hops = Vec::new();
         let mut route = |way: &[Hop]| {
             let first = hops.len() as u32;
@@ -197,11 +208,13 @@ impl Network {
             .iter()
             .map(|flow| [route(&flow.forward), route(&flow.backward)])
             .collect();
-        let agenda = Agenda::new(2 * pipes.len() + sources);
+        let agenda = Agenda::new(lanes.len() + served.len(), timers);
         Network {
             pipes,
             lane_of,
             lanes,
+            service_of,
+            served,
             chained,
             hops,
             routes,
@@ -214,7 +227,7 @@ impl Network {
 
     /// The number of sources that belong to the network.
     pub fn sources(&self) -> Source {
-        2 * self.pipes.len() as Source
+        (self.lanes.len() + self.served.len()) as Source
     }
 
     /// Sends a packet over the next hop of its route, at `now`.
@@ -228,7 +241,10 @@ impl Network {
             packet.hop += 1;
             match self.pipes[pipe].arrive(time, u32::from(packet.size), hop.class, packet) {
                 Arrival::Leaves(at) => {
-                    if self.chained[pipe] && at <= self.barrier && self.lanes[pipe].is_empty() {
+                    if self.chained[pipe]
+                        && at <= self.barrier
+                        && self.lanes[self.lane_of[pipe] as usize].is_empty()
+                    {
                         time = at;
                         continue;
                     }
@@ -244,22 +260,16 @@ impl Network {
         }
     }
 
-    /// Handles one of the network's own sources, which is first on the agenda. Returns a packet
-    /// that has come to the end of its route.
+    /// Handles one of the network's own sources, which is due. Returns a packet that has come to
+    /// the end of its route.
     #[inline]
     pub fn on_event(&mut self, now: Time, source: Source) -> Option<Packet> {
-        let pipes = self.pipes.len();
-        if source as usize >= pipes {
-            self.serve(now, source as usize - pipes);
+        let Some(lane) = self.lanes.get_mut(source as usize) else {
+            self.serve(now, source);
             return None;
-        }
-        let lane = &mut self.lanes[source as usize];
-        if lane.next_time() > now {
-            self.agenda.rearm_first(lane.next_time());
-            return None;
-        }
+        };
         let packet = lane.pop();
-        self.agenda.rearm_first(lane.next_time());
+        self.agenda.set(source, lane.next_time());
         let packet = packet?;
         if packet.hop < self.route(&packet).len {
             self.transmit(now, packet);
@@ -272,12 +282,17 @@ impl Network {
     pub fn set_barrier(&mut self, barrier: Time) {
         self.barrier = barrier;
         for pipe in 0..self.pipes.len() {
-            while self.chained[pipe] && self.lanes[pipe].next_time() <= barrier {
-                let time = self.lanes[pipe].next_time();
-                if let Some(packet) = self.lanes[pipe].pop() {
+            if !self.chained[pipe] {
+                continue;
+            }
+            let lane = self.lane_of[pipe];
+            while self.lanes[lane as usize].next_time() <= barrier {
+                let time = self.lanes[lane as usize].next_time();
+                if let Some(packet) = self.lanes[lane as usize].pop() {
                     self.transmit(time, packet);
                 }
             }
+            self.agenda.set(lane, self.lanes[lane as usize].next_time());
         }
     }
 
@@ -321,9 +336,13 @@ impl Network {
             self.discard(packet);
             return;
         }
-        let lane = self.lane_of[pipe];
-        self.lanes[lane as usize].push(at, pipe as u32, packet);
-        self.agenda.arm(lane, at);
+        let source = self.lane_of[pipe];
+        let lane = &mut self.lanes[source as usize];
+        let first = at < lane.next_time();
+        lane.push(at, pipe as u32, packet);
+        if first {
+            self.agenda.set(source, at);
+        }
     }
 
     fn put_down_twice(&mut self, pipe: usize, first: Time, second: Time, packet: Packet) {
@@ -336,13 +355,12 @@ impl Network {
     }
 
     fn arm_service(&mut self, pipe: usize) {
-        if let Some(time) = self.pipes[pipe].next_departure() {
-            self.agenda.arm((self.pipes.len() + pipe) as Source, time);
-        }
+        let next = self.pipes[pipe].next_departure().unwrap_or(NEVER);
+        self.agenda.set(self.service_of[pipe], next);
     }
 
-    fn serve(&mut self, now: Time, pipe: usize) {
-        self.agenda.rearm_first(NEVER);
+    fn serve(&mut self, now: Time, source: Source) {
+        let pipe = self.served[source as usize - self.lanes.len()] as usize;
         while let Some(departure) = self.pipes[pipe].depart(now) {
             match departure.outcome {
                 Arrival::Leaves(at) => self.put_down(pipe, at, departure.packet),
@@ -425,22 +443,26 @@ impl Layout {
         }
     }
 
-    /// The lane of each pipe. Pipes share one that lie side by side and have the same delay.
-    fn lanes(&self, scenario: &Scenario, own: &[bool]) -> Vec<u32> {
+    /// The lane of each pipe, and the first pipe of each lane. Pipes share one that lie side by
+    /// side and have the same delay.
+    fn lanes(&self, scenario: &Scenario, own: &[bool]) -> (Vec<Source>, Vec<usize>) {
         let mut shared = BTreeMap::new();
-        scenario
-            .pipes
-            .iter()
-            .enumerate()
-            .map(|(pipe, config)| {
-                let index = pipe as u32;
-                match config.delay.base {
-                    Delay::Constant(delay) if !own[pipe] => *shared
-                        .entry((self.before[pipe], self.after[pipe], delay))
-                        .or_insert(index),
-                    _ => index,
+        let mut firsts = Vec::new();
+        let mut lane_of = Vec::new();
+        for (pipe, config) in scenario.pipes.iter().enumerate() {
+            let fresh = firsts.len() as Source;
+            let lane = match config.delay.base {
+                Delay::Constant(delay) if !own[pipe] => {
+                    let place = (self.before[pipe], self.after[pipe], delay);
+                    *shared.entry(place).or_insert(fresh)
                 }
-            })
-            .collect()
+                _ => fresh,
+            };
+            if lane == fresh {
+                firsts.push(pipe);
+            }
+            lane_of.push(lane);
+        }
+        (lane_of, firsts)
     }
 }
