@@ -10,7 +10,7 @@ pub mod ticks;
 use crate::result::RunResult;
 use crate::series::curves::{Curves, FlowCurves};
 use crate::series::decimate::Point;
-use figure::{Figure, Line, Mark};
+use figure::{Figure, Line};
 
 /// Slow-start thresholds of more flows than this are left out.
 const THRESHOLDS_AT_MOST: usize = 4;
@@ -69,7 +69,7 @@ fn of_flows<'a>(
     for (colour, flow) in curves.flows.iter().enumerate() {
         figure.lines.push(Line {
             name: flow.name.clone(),
-            colour,
+            colour: Some(colour),
             dashed: false,
             points: of(flow),
         });
@@ -86,7 +86,8 @@ fn windows<'a>(run: &'a RunResult, curves: &'a Curves) -> Figure<'a> {
     for (colour, flow) in curves.flows.iter().enumerate() {
         figure.lines.push(Line {
             name: String::new(),
-            colour,
+            // A threshold over its own window could not be seen in the same colour.
+            colour: (curves.flows.len() > 1).then_some(colour),
             dashed: true,
             points: &flow.ssthresh,
         });
@@ -102,14 +103,11 @@ fn queues<'a>(run: &'a RunResult, curves: &'a Curves) -> Figure<'a> {
         }
         figure.lines.push(Line {
             name: link.name.clone(),
-            colour,
+            colour: Some(colour),
             dashed: false,
             points: &link.queue,
         });
-        figure.marks.extend(link.drops.iter().map(|drops| Mark {
-            colour,
-            at: drops.at,
-        }));
+        figure.marks.extend(link.drops.iter().map(|drops| drops.at));
     }
     figure
 }

@@ -118,7 +118,8 @@ fn palette_css() -> String {
                 css
             })
     };
-    let (light, dark) = (variables(&palette::LIGHT), variables(&palette::DARK));
+    let light = variables(&palette::LIGHT) + "--loss:" + palette::LOSS_LIGHT;
+    let dark = variables(&palette::DARK) + "--loss:" + palette::LOSS_DARK;
     format!(
         ":root{{{light}}}\n\
          @media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n\

@@ -287,53 +287,59 @@ impl Summary {
             flows: first
                 .flows
                 .iter()
-                .map(|flow| flow_summary(flow, runs))
+                .map(|flow| {
+                    let flows = runs.iter().flat_map(|run| &run.flows);
+                    let flows: Vec<&FlowResult> = flows.filter(|f| f.name == flow.name).collect();
+                    FlowSummary::of(&flows, flow)
+                })
                 .collect(),
             links: first
                 .links
                 .iter()
-                .map(|link| link_summary(link, runs))
+                .map(|link| {
+                    let links = runs.iter().flat_map(|run| &run.links);
+                    let links: Vec<&LinkResult> = links.filter(|l| l.name == link.name).collect();
+                    LinkSummary::of(&links, link)
+                })
                 .collect(),
         })
     }
 }
 
-fn flow_summary(first: &FlowResult, runs: &[RunResult]) -> FlowSummary {
-    let flows: Vec<&FlowResult> = runs
-        .iter()
-        .filter_map(|run| run.flows.iter().find(|flow| flow.name == first.name))
-        .collect();
-    let over = |metric: fn(&FlowResult) -> Option<f64>| {
-        Statistic::of(flows.iter().filter_map(|flow| metric(flow)))
-    };
-    FlowSummary {
-        name: first.name.clone(),
-        congestion_control: first.congestion_control.clone(),
-        bytes: over(|f| Some(f.bytes as f64)),
-        goodput_mbps: over(|f| Some(f.goodput_mbps)),
-        goodput_sd_mbps: over(|f| f.goodput_sd_mbps),
-        completion_s: over(|f| f.completion_s),
-        retransmits: over(|f| Some(f.retransmits as f64)),
-        timeouts: over(|f| Some(f.timeouts as f64)),
-        rtt_min_ms: over(|f| f.rtt_min_ms),
-        rtt_mean_ms: over(|f| f.rtt_mean_ms),
+impl FlowSummary {
+    /// The summary of one flow in several runs, under the name and control of `first`.
+    pub fn of(flows: &[&FlowResult], first: &FlowResult) -> FlowSummary {
+        let over = |metric: fn(&FlowResult) -> Option<f64>| {
+            Statistic::of(flows.iter().filter_map(|flow| metric(flow)))
+        };
+        FlowSummary {
+            name: first.name.clone(),
+            congestion_control: first.congestion_control.clone(),
+            bytes: over(|f| Some(f.bytes as f64)),
+            goodput_mbps: over(|f| Some(f.goodput_mbps)),
+            goodput_sd_mbps: over(|f| f.goodput_sd_mbps),
+            completion_s: over(|f| f.completion_s),
+            retransmits: over(|f| Some(f.retransmits as f64)),
+            timeouts: over(|f| Some(f.timeouts as f64)),
+            rtt_min_ms: over(|f| f.rtt_min_ms),
+            rtt_mean_ms: over(|f| f.rtt_mean_ms),
+        }
     }
 }
 
-fn link_summary(first: &LinkResult, runs: &[RunResult]) -> LinkSummary {
-    let links: Vec<&LinkResult> = runs
-        .iter()
-        .filter_map(|run| run.links.iter().find(|link| link.name == first.name))
-        .collect();
-    let over = |metric: fn(&LinkResult) -> Option<f64>| {
-        Statistic::of(links.iter().filter_map(|link| metric(link)))
-    };
-    LinkSummary {
-        name: first.name.clone(),
-        utilization: over(|l| l.utilization),
-        queue_mean_pkts: over(|l| Some(l.queue_mean_pkts)),
-        queue_p99_pkts: over(|l| Some(l.queue_p99_pkts)),
-        drops: over(|l| Some(l.drops as f64)),
+impl LinkSummary {
+    /// The summary of one link in several runs, under the name of `first`.
+    pub fn of(links: &[&LinkResult], first: &LinkResult) -> LinkSummary {
+        let over = |metric: fn(&LinkResult) -> Option<f64>| {
+            Statistic::of(links.iter().filter_map(|link| metric(link)))
+        };
+        LinkSummary {
+            name: first.name.clone(),
+            utilization: over(|l| l.utilization),
+            queue_mean_pkts: over(|l| Some(l.queue_mean_pkts)),
+            queue_p99_pkts: over(|l| Some(l.queue_p99_pkts)),
+            drops: over(|l| Some(l.drops as f64)),
+        }
     }
 }
 

@@ -35,28 +35,20 @@ pub struct Figure<'a> {
     pub duration_s: f64,
     /// The curves, the first ones below.
     pub lines: Vec<Line<'a>>,
-    /// Crosses above the curves.
-    pub marks: Vec<Mark>,
+    /// Where packets were lost: crosses above the curves.
+    pub marks: Vec<Point>,
 }
 
 /// A curve.
 pub struct Line<'a> {
     /// In the legend, unless empty.
     pub name: String,
-    /// Number of the colour.
-    pub colour: usize,
+    /// Number of the colour; grey for nothing.
+    pub colour: Option<usize>,
     /// A thin dashed line of steps.
     pub dashed: bool,
     /// In the order of time.
     pub points: &'a [Point],
-}
-
-/// A cross.
-pub struct Mark {
-    /// Number of the colour.
-    pub colour: usize,
-    /// Where.
-    pub at: Point,
 }
 
 impl Figure<'_> {
@@ -82,7 +74,7 @@ impl Figure<'_> {
         for line in &self.lines {
             frame.line(&mut svg, line, self.width());
         }
-        for mark in &self.marks {
+        for &mark in &self.marks {
             frame.mark(&mut svg, mark);
         }
         svg.push_str("</svg>\n");
@@ -103,6 +95,7 @@ impl Figure<'_> {
         let (mut x, mut y) = (LEFT, LEGEND);
         for line in named.iter().take(NAMED_AT_MOST) {
             let name = shortened(&line.name, 40);
+            let (class, colour) = stroke(line.colour);
             let width = 40.0 + CHARACTER * name.chars().count() as f64;
             if x + width > WIDTH - RIGHT && x > LEFT {
                 (x, y) = (LEFT, y + LEGEND_LINE);
@@ -110,14 +103,14 @@ impl Figure<'_> {
             // Writing to a string cannot fail.
             let _ = writeln!(
                 svg,
-                "<line class=\"c{}\" x1=\"{x}\" x2=\"{}\" y1=\"{}\" y2=\"{}\" stroke=\"{}\" \
+                "<line class=\"{}\" x1=\"{x}\" x2=\"{}\" y1=\"{}\" y2=\"{}\" stroke=\"{}\" \
                  stroke-width=\"2.5\"/><text class=\"text\" x=\"{}\" y=\"{y}\" \
                  fill=\"#1c2024\">{}</text>",
-                class(line.colour),
+                class,
                 x + 18.0,
                 y - 4.0,
                 y - 4.0,
-                palette::light(line.colour),
+                colour,
                 x + 24.0,
                 escape(&name)
             );
@@ -225,11 +218,11 @@ impl Frame {
             ""
         };
         let width = if line.dashed { 1.0 } else { width };
+        let (class, colour) = stroke(line.colour);
         let _ = write!(
             svg,
-            "<polyline class=\"c{}\" stroke=\"{}\" stroke-width=\"{width}\"{dash} points=\"",
-            class(line.colour),
-            palette::light(line.colour)
+            "<polyline class=\"{class}\" stroke=\"{colour}\" stroke-width=\"{width}\"{dash} \
+             points=\"",
         );
         let mut before = None;
         for point in line.points {
@@ -244,16 +237,14 @@ impl Frame {
         svg.push_str("\"/>\n");
     }
 
-    fn mark(&self, svg: &mut String, mark: &Mark) {
-        let (x, y) = (self.x(mark.at.time_s), self.y(mark.at.value));
+    fn mark(&self, svg: &mut String, mark: Point) {
+        let (x, y) = (self.x(mark.time_s), self.y(mark.value));
         let _ = writeln!(
             svg,
-            "<path class=\"c{}\" stroke=\"{}\" stroke-width=\"1.3\" fill=\"none\" \
-             d=\"M{:.1} {:.1}l6 6m-6 0l6 -6\"/>",
-            class(mark.colour),
-            palette::light(mark.colour),
-            x - 3.0,
-            y - 3.0
+            "<path class=\"loss\" stroke=\"{}\" fill=\"none\" d=\"M{:.1} {:.1}l5 5m-5 0l5 -5\"/>",
+            palette::LOSS_LIGHT,
+            x - 2.5,
+            y - 2.5
         );
     }
 }
@@ -264,6 +255,7 @@ fn dark_style() -> String {
         "@media (prefers-color-scheme:dark){.ground{fill:#15181b}.text{fill:#e4e7ea}\
          .muted{fill:#9aa1a9}.grid{stroke:#2b3035}.axis{stroke:#60656c}",
     );
+    let _ = write!(style, ".loss{{stroke:{}}}", palette::LOSS_DARK);
     for (number, colour) in palette::DARK.iter().enumerate() {
         let _ = write!(style, ".c{number}{{stroke:{colour}}}");
     }
@@ -271,8 +263,15 @@ fn dark_style() -> String {
     style
 }
 
-fn class(colour: usize) -> usize {
-    colour % palette::DARK.len()
+/// Class and light colour of a stroke.
+fn stroke(colour: Option<usize>) -> (String, &'static str) {
+    match colour {
+        Some(number) => (
+            format!("c{}", number % palette::DARK.len()),
+            palette::LIGHT[number % palette::LIGHT.len()],
+        ),
+        None => ("axis".to_owned(), "#9aa1a9"),
+    }
 }
 
 /// `text`, cut to so many characters.

@@ -14,7 +14,7 @@ pub const DARK: [&str; 12] = [
     "#8f83e0", "#d0679a", "#66c9b8", "#c2c25c",
 ];
 
-/// The colour of the curve with this number on a light ground.
-pub fn light(number: usize) -> &'static str {
-    LIGHT[number % LIGHT.len()]
-}
+/// Lost packets, on a light ground.
+pub const LOSS_LIGHT: &str = "#b3261e";
+/// Lost packets, on a dark ground.
+pub const LOSS_DARK: &str = "#ff8a7a";

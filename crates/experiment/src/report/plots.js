@@ -83,7 +83,8 @@
       return {
         ...base,
         mode: "markers",
-        marker: { symbol: "x-thin", size: 7, line: { width: 1.4 } },
+        opacity: 0.75,
+        marker: { symbol: "x-thin", size: 6, line: { width: 1.2 } },
         customdata: item.dropped,
         hovertemplate: `%{customdata} lost<extra>${plain(item.name)}</extra>`,
       };
@@ -101,6 +102,12 @@
     };
   }
 
+  // A threshold over its own window could not be seen in the same colour, and losses have theirs.
+  function strokeOf(plot, { number, kind }) {
+    if (kind.marks) return css("--loss");
+    return kind.dashed && data[plot.of].length === 1 ? css("--muted") : colour(number);
+  }
+
   const visible = (plot, { number, kind }) => shown[plot.of][number] && kind.on !== false;
 
   function layout(plot) {
@@ -115,7 +122,7 @@
       font: { family: getComputedStyle(document.body).fontFamily, size: 12.5 },
       xaxis: {
         range: [0, data.duration],
-        title: { text: "Time (s)", standoff: 6 },
+        title: { text: "Time (s)", standoff: 6, font: { size: 12.5 } },
         zeroline: false,
         showline: true,
         ticks: "outside",
@@ -124,7 +131,7 @@
       },
       yaxis: {
         rangemode: "tozero",
-        title: { text: plot.unit, standoff: 8 },
+        title: { text: plot.unit, standoff: 8, font: { size: 12.5 } },
         zeroline: false,
         nticks: 6,
         tickformat: "~f",
@@ -185,8 +192,8 @@
     const list = div.data.map((_, at) => at);
     Plotly.restyle(div, {
       visible: div.data.map((t) => visible(plot, t.meta)),
-      "line.color": div.data.map((t) => colour(t.meta.number)),
-      "marker.line.color": div.data.map((t) => colour(t.meta.number)),
+      "line.color": div.data.map((t) => strokeOf(plot, t.meta)),
+      "marker.line.color": div.data.map((t) => strokeOf(plot, t.meta)),
     }, list);
   }
 
@@ -276,6 +283,7 @@
       responsive: true,
       displaylogo: false,
       doubleClick: "reset",
+      showTips: false,
       modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
       toImageButtonOptions: { format: "svg", filename: figure.dataset.plot, width: 1000, height: 380 },
     });
