@@ -1,0 +1,226 @@
+//! What holds for every control whatever happens to the connection.
+
+use fairwind_cc::native::{AckSample, Control, RateSample, TcpSock, all, ca_event, ca_state};
+use proptest::prelude::*;
+
+/// Something that happens to a connection.
+#[derive(Clone, Debug)]
+enum Operation {
+    /// An ACK of new packets, microseconds after what came before.
+    Ack {
+        packets: u32,
+        rtt_us: i32,
+        after_us: u32,
+        limited: bool,
+    },
+    /// Fast recovery begins.
+    Loss,
+    /// Fast recovery or CWR ends.
+    Recovered,
+    /// ECN or a full local queue.
+    Cwr,
+    /// A retransmission timeout.
+    Timeout,
+    /// The latest reduction was a mistake.
+    Undo,
+    /// Nothing was sent for so long.
+    Idle { us: u32 },
+    /// The receiver or the route limits the window.
+    Clamp { packets: u32 },
+    /// The window jumps, as after a change of control.
+    Window { packets: u32 },
+}
+
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    let microseconds = prop_oneof![0..3000u32, 0..2_000_000_000u32];
+    let operation = prop_oneof![
+        20 => (
+            prop_oneof![0..4u32, 0..100_000u32],
+            prop_oneof![-1..200_000i32, -1..i32::MAX],
+            microseconds.clone(),
+            any::<bool>(),
+        )
+            .prop_map(|(packets, rtt_us, after_us, limited)| Operation::Ack {
+                packets,
+                rtt_us,
+                after_us,
+                limited,
+            }),
+        2 => Just(Operation::Loss),
+        2 => Just(Operation::Recovered),
+        1 => Just(Operation::Cwr),
+        1 => Just(Operation::Timeout),
+        1 => Just(Operation::Undo),
+        1 => microseconds.prop_map(|us| Operation::Idle { us }),
+        1 => (2..=u32::MAX).prop_map(|packets| Operation::Clamp { packets }),
+        1 => (1..1_000_000u32).prop_map(|packets| Operation::Window { packets }),
+    ];
+    prop::collection::vec(operation, 1..200)
+}
+
+/// A connection as the TCP drives it.
+struct Connection {
+    control: &'static Control,
+    sk: TcpSock,
+    us: u64,
+}
+
+impl Connection {
+    fn pass(&mut self, us: u32) {
+        self.us += u64::from(us);
+        self.sk.tcp_mstamp = self.us;
+        self.sk.now_ns = self.us * 1000;
+        self.sk.jiffies = (self.us * u64::from(self.sk.hz) / 1_000_000) as u32;
+    }
+
+    fn begin_reduction(&mut self, state: u8) {
+        if self.sk.icsk_ca_state < ca_state::CWR {
+            self.sk.prior_cwnd = self.sk.snd_cwnd;
+            self.sk.snd_ssthresh = self.control.ssthresh(&mut self.sk);
+        }
+        self.set_state(state);
+    }
+
+    fn set_state(&mut self, state: u8) {
+        self.control.set_state(&mut self.sk, state);
+        self.sk.icsk_ca_state = state;
+    }
+
+    fn ack(&mut self, packets: u32, rtt_us: i32) {
+        let sample = AckSample {
+            pkts_acked: packets,
+            rtt_us,
+            in_flight: self.sk.snd_cwnd,
+        };
+        self.sk.snd_una = self.sk.snd_una.wrapping_add(packets.wrapping_mul(1448));
+        self.sk.snd_nxt = self
+            .sk
+            .snd_una
+            .wrapping_add(self.sk.snd_cwnd.wrapping_mul(1448));
+        self.control.pkts_acked(&mut self.sk, &sample);
+        if self.control.has_cong_control() {
+            let rate = RateSample {
+                delivered: packets as i32,
+                acked_sacked: packets,
+                rtt_us: i64::from(rtt_us),
+                ..RateSample::default()
+            };
+            self.control.cong_control(&mut self.sk, 0, 0, &rate);
+        } else if packets > 0 && self.sk.icsk_ca_state != ca_state::RECOVERY {
+            self.control.cong_avoid(&mut self.sk, 0, packets);
+        }
+    }
+
+    fn apply(&mut self, operation: &Operation) {
+        match *operation {
+            Operation::Ack {
+                packets,
+                rtt_us,
+                after_us,
+                limited,
+            } => {
+                self.pass(after_us);
+                self.sk.is_cwnd_limited = limited.into();
+                self.ack(packets, rtt_us);
+            }
+            Operation::Loss => self.begin_reduction(ca_state::RECOVERY),
+            Operation::Cwr if self.sk.icsk_ca_state < ca_state::CWR => {
+                self.begin_reduction(ca_state::CWR);
+            }
+            Operation::Cwr => {}
+            Operation::Recovered => {
+                if !self.control.has_cong_control() && self.sk.icsk_ca_state >= ca_state::CWR {
+                    self.sk.snd_cwnd = self.sk.snd_ssthresh.min(self.sk.snd_cwnd);
+                    self.control
+                        .cwnd_event(&mut self.sk, ca_event::COMPLETE_CWR);
+                }
+                self.set_state(ca_state::OPEN);
+            }
+            Operation::Timeout => {
+                if self.sk.icsk_ca_state < ca_state::CWR {
+                    self.sk.prior_cwnd = self.sk.snd_cwnd;
+                    self.sk.snd_ssthresh = self.control.ssthresh(&mut self.sk);
+                    self.control.cwnd_event(&mut self.sk, ca_event::LOSS);
+                }
+                self.sk.snd_cwnd = 1;
+                self.sk.snd_cwnd_cnt = 0;
+                self.set_state(ca_state::LOSS);
+            }
+            Operation::Undo => {
+                self.sk.snd_cwnd = self.control.undo_cwnd(&mut self.sk);
+                self.set_state(ca_state::OPEN);
+            }
+            Operation::Idle { us } => {
+                self.sk.lsndtime = self.sk.jiffies;
+                self.pass(us);
+                self.control
+                    .cwnd_event(&mut self.sk, ca_event::CWND_RESTART);
+                self.control.cwnd_event(&mut self.sk, ca_event::TX_START);
+            }
+            Operation::Clamp { packets } => self.sk.snd_cwnd_clamp = packets,
+            Operation::Window { packets } => self.sk.snd_cwnd = packets,
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn window_and_threshold_stay_in_bounds(
+        operations in operations(),
+        hz in prop::sample::select(vec![100u32, 250, 300, 1000]),
+        start_us in 0..u64::MAX >> 20,
+    ) {
+        for control in all() {
+            let sk = TcpSock { hz, ..TcpSock::default() };
+            let mut connection = Connection { control, sk, us: start_us };
+            connection.pass(0);
+            control.init(&mut connection.sk, &control.default_parameters());
+            for (index, operation) in operations.iter().enumerate() {
+                connection.apply(operation);
+                let sk = &connection.sk;
+                let name = control.name();
+                prop_assert!(sk.snd_cwnd >= 1, "{name}: cwnd 0 after operation {index}");
+                prop_assert!(sk.snd_ssthresh >= 2, "{name}: ssthresh after operation {index}");
+                if let Operation::Ack { packets: 1.., limited: true, .. } = operation {
+                    let grown = sk.snd_cwnd <= sk.snd_cwnd_clamp;
+                    prop_assert!(
+                        grown || sk.icsk_ca_state == ca_state::RECOVERY,
+                        "{name}: above the clamp after operation {index}"
+                    );
+                }
+            }
+            control.release(&mut connection.sk);
+            prop_assert!(connection.sk.snd_cwnd >= 1);
+        }
+    }
+
+    #[test]
+    fn an_ack_in_congestion_avoidance_never_shrinks_the_window(
+        cwnd in 2..1_000_000u32,
+        packets in 1..1000u32,
+        rtt_us in 1..10_000_000i32,
+    ) {
+        for control in all() {
+            let mut sk = TcpSock { is_cwnd_limited: 1, ..TcpSock::default() };
+            control.init(&mut sk, &control.default_parameters());
+            sk.snd_cwnd = cwnd;
+            sk.snd_ssthresh = 2;
+            let mut connection = Connection { control, sk, us: 1_000_000 };
+            connection.pass(10_000);
+            connection.ack(packets, rtt_us);
+            prop_assert!(connection.sk.snd_cwnd >= cwnd.min(100_000), "{}", control.name());
+        }
+    }
+
+    #[test]
+    fn a_loss_never_raises_the_window(cwnd in 2..10_000_000u32) {
+        for control in all().iter().filter(|control| !control.has_cong_control()) {
+            let mut sk = TcpSock::default();
+            control.init(&mut sk, &control.default_parameters());
+            sk.snd_cwnd = cwnd;
+            let ssthresh = control.ssthresh(&mut sk);
+            prop_assert!(ssthresh <= cwnd, "{}: {cwnd} to {ssthresh}", control.name());
+            prop_assert!(ssthresh >= 2);
+        }
+    }
+}

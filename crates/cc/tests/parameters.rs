@@ -1,0 +1,50 @@
+//! The list of controls and what can be set.
+
+use fairwind_cc::native::{all, find};
+
+#[test]
+fn controls_are_listed_by_name() {
+    let names: Vec<_> = all().iter().map(|control| control.name()).collect();
+    assert!(names.is_sorted());
+    for name in ["cubic", "nocc", "reno", "sfsack"] {
+        assert!(names.contains(&name), "{name}");
+        assert_eq!(find(name).unwrap().name(), name);
+    }
+    assert_eq!(find("westwood"), None);
+}
+
+#[test]
+fn every_parameter_is_documented_and_its_default_is_in_range() {
+    for control in all() {
+        assert!(!control.description().is_empty());
+        for parameter in control.parameters() {
+            assert!(!parameter.unit().is_empty());
+            assert!(!parameter.description().is_empty());
+            let range = parameter.min()..=parameter.max();
+            assert!(range.contains(&parameter.default_value()), "{parameter:?}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_parameter_gets_what_would_be_right() {
+    let mut sfsack = find("sfsack").unwrap().default_parameters();
+    assert_eq!(
+        sfsack.set("tua", 1).unwrap_err().to_string(),
+        "`sfsack` has no parameter `tua`; it has tau"
+    );
+    assert_eq!(
+        sfsack.set("tau", -5).unwrap_err().to_string(),
+        "`tau` is -5 us; it must be 1000 to 10000000 us"
+    );
+    assert_eq!(
+        find("reno")
+            .unwrap()
+            .default_parameters()
+            .set("tau", 1)
+            .unwrap_err()
+            .to_string(),
+        "`reno` has no parameter `tau`; it has none"
+    );
+    assert_eq!(sfsack.get("tau"), Ok(100_000));
+}
