@@ -292,7 +292,10 @@ impl Thesis {
 }
 
 /// The delay that makes the round-trip time 20 ms.
-const DELAY: &[&str] = &["link.bottleneck.delay=10ms"];
+const DELAY: &[&str] = &[
+    "link.bottleneck.delay=10ms",
+    "link.bottleneck.reverse.delay=10ms",
+];
 
 impl Done {
     /// The series of the run with this seed.
