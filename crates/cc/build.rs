@@ -10,16 +10,23 @@ use std::process::Command;
 /// Tells the tests how C lays out what Rust shares with it.
 const LAYOUT: &str = "src/native/layout.c";
 
+/// The control that docs/adding-a-congestion-control.md adds, for its test.
+const EXAMPLE: &str = "../../docs/examples/aimd.c";
+
 fn main() {
     let manifest = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let folder = manifest.join("../../cc");
     let out = PathBuf::from(env::var("OUT_DIR").expect("cargo sets it"));
     println!("cargo::rerun-if-changed={}", folder.display());
     println!("cargo::rerun-if-changed={LAYOUT}");
+    println!("cargo::rerun-if-changed={EXAMPLE}");
 
     let controls = controls(&folder);
-    compile_native(&folder, &controls);
-    for control in &controls {
+    let example = ControlFile::new(manifest.join(EXAMPLE));
+    let mut sources: Vec<&Path> = controls.iter().map(|control| &*control.path).collect();
+    sources.extend([Path::new(LAYOUT), &example.path]);
+    compile_native(&folder, &sources);
+    for control in controls.iter().chain([&example]) {
         compile_ebpf(&folder, control, &out);
     }
     fs::write(out.join("controls.rs"), list_native(&controls)).expect("OUT_DIR can be written");
@@ -31,16 +38,22 @@ struct ControlFile {
     path: PathBuf,
 }
 
+impl ControlFile {
+    fn new(path: PathBuf) -> ControlFile {
+        ControlFile {
+            name: name(&path),
+            path,
+        }
+    }
+}
+
 /// Every `cc/*.c`, by name.
 fn controls(folder: &Path) -> Vec<ControlFile> {
     let mut controls: Vec<ControlFile> = fs::read_dir(folder)
         .expect("cc/ can be read")
         .map(|entry| entry.expect("cc/ can be read").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
-        .map(|path| ControlFile {
-            name: name(&path),
-            path,
-        })
+        .map(ControlFile::new)
         .collect();
     controls.sort_by(|a, b| a.name.cmp(&b.name));
     controls
@@ -62,10 +75,9 @@ fn name(path: &Path) -> String {
     name
 }
 
-fn compile_native(folder: &Path, controls: &[ControlFile]) {
+fn compile_native(folder: &Path, sources: &[&Path]) {
     cc::Build::new()
-        .files(controls.iter().map(|control| &control.path))
-        .file(LAYOUT)
+        .files(sources)
         .include(folder.join("include"))
         .std("gnu11")
         .opt_level(2)

@@ -40,6 +40,15 @@ pub fn load(name: &str) -> Result<Loaded, LoadError> {
 ///
 /// What is missing or wrong; see [`LoadError`].
 pub fn load_with(parameters: &Parameters) -> Result<Loaded, LoadError> {
+    let name = parameters.control().name();
+    load_object(
+        parameters,
+        object::find(name).expect("every control has its object"),
+    )
+}
+
+/// Loads the eBPF object of the control that the parameters belong to.
+pub(crate) fn load_object(parameters: &Parameters, bytes: &[u8]) -> Result<Loaded, LoadError> {
     requirements::check()?;
     let name = kernel_name(parameters.control().name());
     if available().is_ok_and(|names| names.contains(&name)) {
@@ -48,7 +57,6 @@ pub fn load_with(parameters: &Parameters) -> Result<Loaded, LoadError> {
     collect_messages();
     let refused = |error: libbpf_rs::Error| explain(&name, &error);
 
-    let bytes = object::find(parameters.control().name()).expect("every control has its object");
     let hz = requirements::hz();
     let mut open = ObjectBuilder::default()
         .name(&name)

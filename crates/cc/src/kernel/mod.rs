@@ -11,6 +11,8 @@ mod loaded;
 mod object;
 mod requirements;
 
+#[cfg(test)]
+pub(crate) use loaded::load_object;
 pub use loaded::{Loaded, SetError, load, load_with};
 pub use requirements::check as check_requirements;
 
