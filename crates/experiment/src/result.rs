@@ -114,7 +114,7 @@ pub struct FlowResult {
     /// Mean of the round-trip times measured, milliseconds.
     #[serde(with = "round::option")]
     pub rtt_mean_ms: Option<f64>,
-    /// What the flow carries: `bulk`, `web`, `constant-rate`, `on-off`, …
+    /// What the flow carries: `bulk`, `web`, `constant` or `on-off`.
     #[serde(default)]
     pub application: String,
     /// When the flow starts, seconds.

@@ -1,6 +1,6 @@
 use std::fs;
 
-use super::columns::{FLOW, FLOW_COLUMNS, LINK, LINK_COLUMNS};
+use super::columns::{FLOW, FLOW_COLUMNS, LINK, LINK_COLUMNS, TIME};
 use super::reader::scan;
 use super::*;
 use crate::record::{CongestionState, FlowSample, LinkSample, Recorder};
@@ -199,4 +199,13 @@ fn a_sample_of_an_unknown_flow_is_an_error_of_the_recorder() {
         error.ends_with("flows.parquet: sample of number 1, but there are 1"),
         "{error}"
     );
+}
+
+#[test]
+fn every_column_is_documented() {
+    let document = include_str!("../../../../docs/result-format.md");
+    let names = FLOW_COLUMNS.iter().chain(&LINK_COLUMNS).map(|c| c.name);
+    for name in names.chain([TIME, FLOW, LINK]) {
+        assert!(document.contains(&format!("\n| `{name}` |")), "{name}");
+    }
 }
