@@ -266,7 +266,10 @@ impl Sender {
     fn halve_rate(&mut self) {
         let count = self.tp.snd_cwnd_cnt + 1;
         self.tp.snd_cwnd_cnt = count & 1;
-        if count >> 1 != 0 && self.tp.snd_cwnd > self.tp.snd_ssthresh / 2 {
+        // A control that asks for less than half, as Westwood and SF-SACK patched it in.
+        let gentle = 2 * u64::from(self.tp.snd_ssthresh) > u64::from(self.tp.prior_cwnd);
+        let limit = self.tp.snd_ssthresh / if gentle { 1 } else { 2 };
+        if count >> 1 != 0 && self.tp.snd_cwnd > limit {
             self.tp.snd_cwnd -= 1;
         }
         self.tp.snd_cwnd = self.tp.snd_cwnd.min(self.in_flight() + 1).max(1);
