@@ -140,3 +140,6 @@ fn read_noting(
     let topology = check::check(&file, findings)?;
     Some((file, topology))
 }
+
+#[cfg(test)]
+mod tests;

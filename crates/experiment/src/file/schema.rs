@@ -2,7 +2,7 @@
 //! an editor shows is what this crate reads.
 
 use schemars::generate::SchemaSettings;
-use schemars::transform::{RecursiveTransform, transform_subschemas};
+use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -33,15 +33,13 @@ fn without_null(schema: &mut Schema) {
     }
     if let Some(serde_json::Value::Array(alternatives)) = schema.get_mut("anyOf") {
         alternatives.retain(|value| !is_null(value));
-        if let [serde_json::Value::Object(only)] = alternatives.as_slice() {
+        if let [only] = alternatives.as_slice() {
             let only = only.clone();
             schema.remove("anyOf");
-            for (key, value) in only {
-                schema.ensure_object().entry(key).or_insert(value);
-            }
+            // Draft 7 does not look at what stands beside a bare `$ref`.
+            schema.insert("allOf".into(), serde_json::Value::Array(vec![only]));
         }
     }
-    transform_subschemas(&mut without_null, schema);
 }
 
 /// A text of one form, for the fields whose type in memory is a quantity.

@@ -134,13 +134,8 @@ fn seeds(node: &Node, findings: &mut Findings) -> Option<Vec<u64>> {
 fn three_sizes(node: &Node, findings: &mut Findings) -> Option<[u64; 3]> {
     let example = "[4096, 131072, 6291456]";
     let items = decode::list(node, findings, example)?;
-    let sizes: Option<Vec<u64>> = items
-        .iter()
-        .map(|item| match &item.value {
-            Value::String(_) => decode::bytes(item, findings).map(|bytes| bytes.0),
-            _ => decode::whole(1, i32::MAX as u64)(item, findings),
-        })
-        .collect();
+    let size = decode::whole(1, i32::MAX as u64);
+    let sizes: Option<Vec<u64>> = items.iter().map(|item| size(item, findings)).collect();
     match sizes?.as_slice() {
         [least, default, greatest] if least <= default && default <= greatest => {
             Some([*least, *default, *greatest])

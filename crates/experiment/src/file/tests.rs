@@ -1,0 +1,485 @@
+//! What files come to mean, and that the schema tells of exactly what is read.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use fairwind_path::accounting::Accounting;
+use fairwind_path::units::{Bandwidth, Bytes, Duration};
+use proptest::prelude::*;
+
+use super::flow::Application;
+use super::link::{
+    Aqm, Delay, Distribution, Jitter, Loss, LossModel, Queue, Rate, Reorder, Scheduler,
+};
+use super::{ExperimentFile, Record, Stack, decode, read, read_noting, schema};
+use crate::diagnostic::Sources;
+use crate::units_text::Amount;
+
+/// The example of the documentation, which says everything at least once.
+const ISSUE: &str = r#"
+title    = "SACK against SF-SACK, 15 Mbit/s, 20 ms RTT"
+duration = "300s"
+warmup   = "0s"            # left out of the summary
+seeds    = [1, 2, 3]
+stack    = "linux"         # or "2005"
+
+[[link]]                   # hosts and routers come into being by being named
+between   = ["server1", "router"]
+bandwidth = "100Mbit/s"
+delay     = "0ms"          # one way
+
+[[link]]
+between   = ["server2", "router"]
+bandwidth = "100Mbit/s"
+
+[[link]]
+name      = "bottleneck"
+between   = ["router", "client"]
+bandwidth = "15Mbit/s"     # or { trace = "file.csv" }
+delay     = "10ms"
+queue     = "50pkt"        # or "75kB"
+aqm       = { kind = "red", w_q = 0.002, min_th = 5, max_th = 15, max_p = 0.1 }
+scheduler = { kind = "wf2q+", weights = { server1 = 40, server2 = 20 } }
+loss      = 0.005          # or { kind = "gilbert-elliott", … }
+reverse   = { bandwidth = "384kbit/s" }   # symmetric where it says nothing
+
+[[flow]]
+name   = "one"
+from   = "server1"
+to     = "client"
+congestion_control = "reno"
+bytes  = "500MB"           # or nothing: until the end
+start  = "0s"
+receive_buffer = "1MB"     # or nothing: autotuned
+count  = 1                 # copies, `every = "1s"` apart
+
+[[flow]]
+name = "web"
+from = "server1"
+to   = "client"
+application = { kind = "web", sessions = 20 }
+"#;
+
+/// Every table that there is, each with every field.
+const EVERYTHING: &str = r#"
+title = "everything"
+duration = "1min"
+warmup = "5s"
+seeds = [7]
+stack = "2005"
+accounting = "ethernet"
+mss = 1460
+tcp_rmem = [4096, 87380, 174760]
+tcp_wmem = [4096, 16384, 131072]
+
+[record]
+series = false
+interval = "10ms"
+every_ack = true
+
+[[link]]
+name = "one"
+between = ["a", "b"]
+bandwidth = "10Mbit/s"
+delay = "1ms"
+jitter = { amount = "2ms", distribution = "normal", correlation = "25%", overtake = true }
+queue = "75kB"
+aqm = { kind = "red", w_q = 0.5, min_th = 3e3, max_th = 9e3, max_p = 1, gentle = true, mean_packet = "1kB" }
+scheduler = { kind = "wf2q+", weights = { a = 40, two = 20 } }
+loss = { kind = "gilbert-elliott", p = 0.01, r = 0.2, h = 0.1, k = "99.9%" }
+duplicate = 0.001
+reorder = { probability = "1%", delay = "3ms" }
+accounting = "ethernet-wire"
+
+[link.reverse]
+bandwidth = "unlimited"
+delay = "2ms"
+jitter = "1ms"
+queue = "unlimited"
+aqm = { kind = "codel", target = "2ms", interval = "50ms" }
+scheduler = { kind = "priority", order = ["two", "a"] }
+loss = 0
+duplicate = 0
+reorder = { probability = 0.5 }
+accounting = "ip"
+
+[[link]]
+between = ["b", "c"]
+aqm = { kind = "drop-tail" }
+scheduler = { kind = "fifo" }
+
+[[flow]]
+name = "one"
+from = "a"
+to = "c"
+congestion_control = "reno"
+parameters = {}
+application = { kind = "bulk" }
+bytes = "1MB"
+start = "1s"
+receive_buffer = "64KiB"
+send_buffer = "128KiB"
+count = 3
+every = "500ms"
+stack = "linux"
+mss = 536
+pacing = true
+
+[[flow]]
+name = "two"
+from = "a"
+to = "c"
+application = { kind = "web", sessions = 2, object_mean = "30kB", object_shape = 1.5, think_mean = "2s" }
+
+[[flow]]
+from = "c"
+to = "a"
+application = { kind = "constant", rate = "1Mbit/s", packet = "200B" }
+
+[[flow]]
+from = "c"
+to = "a"
+application = { kind = "on-off", on = "2s", off = "1s", random = false }
+"#;
+
+fn parsed(text: &str, set: &[&str]) -> ExperimentFile {
+    let set: Vec<String> = set.iter().map(|s| s.to_string()).collect();
+    match read(text, "x.toml", Path::new(""), &set) {
+        Ok((file, _)) => file,
+        Err(diagnostic) => panic!("{diagnostic}"),
+    }
+}
+
+#[test]
+fn the_shape_of_the_documentation_is_read() {
+    let file = parsed(ISSUE, &[]);
+    assert_eq!(file.title, "SACK against SF-SACK, 15 Mbit/s, 20 ms RTT");
+    assert_eq!(file.duration, Duration::from_secs(300));
+    assert_eq!(file.seeds, [1, 2, 3]);
+    assert_eq!(file.stack, Stack::Linux);
+    let bottleneck = &file.link[2];
+    assert_eq!(bottleneck.name.value, "bottleneck");
+    assert_eq!(
+        bottleneck.forward.aqm,
+        Aqm::Red {
+            w_q: 0.002,
+            min_th: 5.0,
+            max_th: 15.0,
+            max_p: 0.1,
+            gentle: false,
+            mean_packet: Bytes(500),
+        }
+    );
+    assert_eq!(bottleneck.forward.loss, Loss::Bernoulli(0.005));
+    let one = &file.flow[0];
+    assert_eq!(one.bytes, Some(Bytes(500_000_000)));
+    assert_eq!(one.receive_buffer, Some(Bytes(1_000_000)));
+    assert_eq!(one.parameters.control().name(), "reno");
+    assert_eq!(
+        file.flow[1].application,
+        Application::Web {
+            sessions: 20,
+            object_mean: Bytes(12_000),
+            object_shape: 1.2,
+            think_mean: Duration::from_secs(1),
+        }
+    );
+}
+
+#[test]
+fn the_reverse_direction_is_as_the_forward_one_where_it_says_nothing() {
+    let link = &parsed(ISSUE, &[]).link[2];
+    assert_eq!(
+        link.reverse.bandwidth,
+        Rate::Constant(Bandwidth::from_bps(384_000))
+    );
+    assert_eq!(link.reverse.delay, link.forward.delay);
+    assert_eq!(link.reverse.queue, link.forward.queue);
+    assert_eq!(link.reverse.loss, link.forward.loss);
+    assert!(link.reverse_written);
+}
+
+#[test]
+fn what_a_file_does_not_say_has_its_documented_default() {
+    let file = parsed(
+        "duration = \"1s\"\n[[link]]\nbetween = [\"a\", \"b\"]\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n\
+         congestion_control = \"reno\"\n",
+        &[],
+    );
+    assert_eq!(file.title, "x");
+    assert_eq!(file.warmup, Duration::ZERO);
+    assert_eq!(file.seeds, [1]);
+    assert_eq!(file.stack, Stack::Linux);
+    assert_eq!(file.accounting, Accounting::Ip);
+    assert_eq!(file.mss, 1448);
+    assert_eq!(file.tcp_rmem, [4_096, 131_072, 6_291_456]);
+    assert_eq!(file.tcp_wmem, [4_096, 16_384, 4_194_304]);
+    assert_eq!(file.record, Record::default());
+    let link = &file.link[0];
+    assert_eq!(link.name.value, "a-b");
+    assert_eq!(link.forward.bandwidth, Rate::Unlimited);
+    assert_eq!(link.forward.delay, Delay::Constant(Duration::ZERO));
+    assert_eq!(link.forward.queue_or_default(), Queue::Unlimited);
+    assert_eq!(link.forward.scheduler, Scheduler::Fifo);
+    assert_eq!(link.forward.loss, Loss::None);
+    let flow = &file.flow[0];
+    assert_eq!(flow.name.value, "flow-1");
+    assert_eq!(flow.application, Application::Bulk);
+    assert_eq!((flow.bytes, flow.count, flow.pacing), (None, 1, false));
+}
+
+#[test]
+fn a_link_of_limited_bandwidth_has_a_queue_of_fifty_packets() {
+    let link = &parsed(ISSUE, &[]).link[0];
+    let fifty = Queue::Limited(Amount::Packets(50));
+    assert_eq!(link.forward.queue_or_default(), fifty);
+}
+
+#[test]
+fn a_flow_of_2005_is_reno_unless_it_says_otherwise() {
+    let text = ISSUE.replace("congestion_control = \"reno\"\n", "");
+    let file = parsed(&text, &["stack=2005"]);
+    assert_eq!(file.flow[0].congestion_control.value, "reno");
+}
+
+#[test]
+fn every_field_means_what_it_says() {
+    let file = parsed(EVERYTHING, &[]);
+    let link = &file.link[0];
+    assert_eq!(
+        link.forward.jitter,
+        Some(Jitter {
+            amount: Duration::from_millis(2),
+            distribution: Distribution::Normal,
+            correlation: 0.25,
+            overtake: true,
+        })
+    );
+    assert_eq!(
+        link.forward.queue,
+        Some(Queue::Limited(Amount::Bytes(75_000)))
+    );
+    assert_eq!(
+        link.forward.loss,
+        Loss::Model(LossModel::GilbertElliott {
+            p: 0.01,
+            r: 0.2,
+            h: 0.1,
+            k: 0.999,
+        })
+    );
+    assert_eq!(
+        link.forward.reorder,
+        Some(Reorder {
+            probability: 0.01,
+            delay: Some(Duration::from_millis(3)),
+        })
+    );
+    assert_eq!(link.forward.accounting, Accounting::EthernetWire);
+    assert_eq!(link.reverse.bandwidth, Rate::Unlimited);
+    assert_eq!(link.reverse.queue, Some(Queue::Unlimited));
+    assert_eq!(link.reverse.loss, Loss::None);
+    assert_eq!(
+        link.reverse.aqm,
+        Aqm::CoDel {
+            target: Duration::from_millis(2),
+            interval: Duration::from_millis(50),
+        }
+    );
+    assert_eq!(file.link[1].forward.accounting, Accounting::Ethernet);
+    assert_eq!(
+        file.flow[2].application,
+        Application::Constant {
+            rate: Bandwidth::from_bps(1_000_000),
+            packet: 200,
+        }
+    );
+    assert_eq!(file.flow[1].mss, 1460);
+    assert_eq!(file.flow[0].mss, 536);
+}
+
+#[test]
+fn copies_are_numbered_and_start_one_after_the_other() {
+    let file = parsed(EVERYTHING, &[]);
+    let copies: Vec<(String, Duration)> = file.flow[0].copies().collect();
+    assert_eq!(
+        copies,
+        [
+            ("one-1".to_owned(), Duration::from_millis(1000)),
+            ("one-2".to_owned(), Duration::from_millis(1500)),
+            ("one-3".to_owned(), Duration::from_millis(2000)),
+        ]
+    );
+}
+
+#[test]
+fn overrides_reach_every_place() {
+    let file = parsed(
+        ISSUE,
+        &[
+            "duration=10s",
+            "title=2005",
+            "seeds=[4, 5]",
+            "record.interval=1s",
+            "link.bottleneck.bandwidth=20Mbit/s",
+            "link.bottleneck.reverse.delay=1ms",
+            "link.server1-router.queue=7pkt",
+            "link.2.delay=3ms",
+            "flow.web.application.sessions=3",
+            "flow.one.bytes=\"1MB\"",
+            "flow.one.bytes=2MB",
+        ],
+    );
+    assert_eq!(file.duration, Duration::from_secs(10));
+    assert_eq!(file.title, "2005");
+    assert_eq!(file.seeds, [4, 5]);
+    assert_eq!(file.record.interval, Duration::from_secs(1));
+    assert_eq!(
+        file.link[2].forward.bandwidth,
+        Rate::Constant(Bandwidth::from_bps(20_000_000))
+    );
+    assert_eq!(
+        file.link[2].reverse.delay,
+        Delay::Constant(Duration::from_millis(1))
+    );
+    assert_eq!(
+        file.link[0].forward.queue,
+        Some(Queue::Limited(Amount::Packets(7)))
+    );
+    assert_eq!(
+        file.link[1].forward.delay,
+        Delay::Constant(Duration::from_millis(3))
+    );
+    assert!(matches!(
+        file.flow[1].application,
+        Application::Web { sessions: 3, .. }
+    ));
+    assert_eq!(file.flow[0].bytes, Some(Bytes(2_000_000)));
+}
+
+#[test]
+fn a_name_with_dots_stands_in_quotes() {
+    let text = ISSUE.replace("name   = \"one\"", "name   = \"v1.0\"");
+    let file = parsed(&text, &["flow.\"v1.0\".bytes=3MB"]);
+    assert_eq!(file.flow[0].bytes, Some(Bytes(3_000_000)));
+}
+
+/// The field names of every table that was read, by what messages call the table.
+fn fields_read() -> BTreeMap<String, Vec<String>> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("rate.csv"), "0,1\n").unwrap();
+    let trace = "{ trace = \"rate.csv\", repeat = true }";
+    let text = EVERYTHING.replace("\"10Mbit/s\"", trace);
+    let mut findings = decode::Findings::new(Sources::new("x.toml", &text));
+    read_noting(&text, "x.toml", folder.path(), &[], &mut findings).unwrap();
+    findings
+        .asked
+        .into_iter()
+        .map(|(what, fields)| {
+            let mut fields: Vec<String> = fields.iter().map(|f| f.to_string()).collect();
+            fields.sort();
+            fields.dedup();
+            (what.to_owned(), fields)
+        })
+        .collect()
+}
+
+/// The part of the schema that tells of the table that messages call `what`.
+fn schema_of<'a>(schema: &'a serde_json::Value, what: &str) -> &'a serde_json::Value {
+    let definitions = &schema["definitions"];
+    if let Some((table, kind)) = what.split_once(" of kind ") {
+        let definition = match table {
+            "aqm" => "Aqm",
+            "scheduler" => "SchedulerTable",
+            "application" => "Application",
+            "loss" => "LossModel",
+            other => panic!("no definition for {other}"),
+        };
+        let kinds = definitions[definition]["oneOf"].as_array().unwrap();
+        return kinds
+            .iter()
+            .find(|alternative| alternative["properties"]["kind"]["const"] == kind)
+            .unwrap();
+    }
+    match what {
+        "file" => schema,
+        "record" => &definitions["Record"],
+        "link" => &definitions["Link"],
+        "reverse" => &definitions["Direction"],
+        "jitter" => &definitions["Jitter"],
+        "reorder" => &definitions["Reorder"],
+        "trace" => &definitions["TraceTable"],
+        "flow" => &definitions["Flow"],
+        other => panic!("no definition for {other}"),
+    }
+}
+
+#[test]
+fn the_schema_tells_of_exactly_the_fields_that_are_read() {
+    let schema: serde_json::Value = serde_json::from_str(&schema::json()).unwrap();
+    let read = fields_read();
+    assert_eq!(read.len(), 19, "{:?}", read.keys());
+    for (what, fields) in read {
+        let part = schema_of(&schema, &what);
+        let told: Vec<&String> = part["properties"].as_object().unwrap().keys().collect();
+        assert_eq!(told, fields.iter().collect::<Vec<_>>(), "{what}");
+        assert_eq!(part["additionalProperties"], false, "{what}");
+        for (name, field) in part["properties"].as_object().unwrap() {
+            let described = field["description"].is_string();
+            assert!(
+                described || name == "kind",
+                "{what}: {name} is not described"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_schema_that_ships_is_current() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/experiment.schema.json"
+    );
+    let shipped = std::fs::read_to_string(path).unwrap();
+    assert!(
+        shipped == schema::json(),
+        "run: cargo run -p fairwind -- schema > docs/experiment.schema.json"
+    );
+}
+
+#[test]
+fn the_documentation_tells_of_every_field() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/experiment-file.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    for (what, fields) in fields_read() {
+        for field in fields {
+            let row = format!("| `{field}` |");
+            assert!(text.contains(&row), "{what}: no row {row}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_damage_to_a_file_is_a_panic(
+        at in 0..EVERYTHING.len(),
+        length in 0..20usize,
+        put in "[a-z0-9\"\\[\\]{}=., \n-]{0,4}",
+    ) {
+        let end = (at + length).min(EVERYTHING.len());
+        let mut text = EVERYTHING.to_owned();
+        text.replace_range(at..end, &put);
+        if let Err(diagnostic) = read(&text, "x.toml", Path::new(""), &[]) {
+            prop_assert!(!diagnostic.problems.is_empty());
+            for problem in diagnostic.problems {
+                prop_assert!(problem.line <= text.split('\n').count());
+                prop_assert!(!problem.message.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn no_override_is_a_panic(argument in "[a-z0-9\"\\[\\]{}=., -]{0,30}") {
+        let _ = read(EVERYTHING, "x.toml", Path::new(""), &[argument]);
+    }
+}

@@ -1,0 +1,74 @@
+//! Real recordings as a link's bandwidth: `../shared/data/cellular` beside the repository.
+
+use std::path::{Path, PathBuf};
+
+use fairwind_experiment::Experiment;
+use fairwind_experiment::file::link::Rate;
+use fairwind_experiment::file::trace::RateTrace;
+use fairwind_path::units::{Bandwidth, Time};
+
+/// The folder, or nothing where it is not: then a test has nothing to say, except in CI.
+fn cellular() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/cellular");
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "../shared/data/cellular is missing"
+    );
+    eprintln!("skipped: ../shared/data/cellular is missing");
+    None
+}
+
+/// The bandwidth of a link that follows this recording.
+fn bandwidth(folder: &Path, file: &str) -> Rate {
+    let text = format!(
+        "duration = \"60s\"\n\
+         [[link]]\nbetween = [\"a\", \"b\"]\nbandwidth = {{ trace = \"{file}\", repeat = true }}\n\
+         [[flow]]\nfrom = \"a\"\nto = \"b\"\ncongestion_control = \"reno\"\n"
+    );
+    let experiment = Experiment::parse(&text, "x.toml", folder, &[]).unwrap();
+    experiment.file().link[0].forward.bandwidth.clone()
+}
+
+#[test]
+fn a_capacity_in_steps_of_100_ms_is_read_from_a_packed_file() {
+    let Some(folder) = cellular() else { return };
+    let rate = bandwidth(&folder, "Verizon-LTE-short_down_100ms.csv.gz");
+    let Rate::Trace(RateTrace::Steps(trace)) = rate else {
+        panic!("steps expected");
+    };
+    let seconds = trace.values.period().unwrap().as_secs_f64();
+    assert!((139.0..141.0).contains(&seconds), "{seconds}");
+    assert!(trace.values.at(Time::from_secs(60)) > Bandwidth::from_bps(0));
+}
+
+#[test]
+fn opportunities_of_1500_bytes_are_read_from_a_packed_file() {
+    let Some(folder) = cellular() else { return };
+    let rate = bandwidth(&folder, "TMobile-LTE-driving_down_opportunities.csv.gz");
+    let Rate::Trace(RateTrace::Opportunities(trace)) = rate else {
+        panic!("opportunities expected");
+    };
+    let seconds = trace.values.period().as_secs_f64();
+    assert!((474.0..476.0).contains(&seconds), "{seconds}");
+}
+
+#[test]
+fn both_forms_of_a_recording_carry_the_same_bytes() {
+    let Some(folder) = cellular() else { return };
+    for name in ["Verizon-LTE-short_down", "TMobile-LTE-driving_down"] {
+        let steps = bandwidth(&folder, &format!("{name}_100ms.csv.gz"));
+        let opportunities = bandwidth(&folder, &format!("{name}_opportunities.csv.gz"));
+        let (Rate::Trace(RateTrace::Steps(steps)), Rate::Trace(RateTrace::Opportunities(moments))) =
+            (steps, opportunities)
+        else {
+            panic!("steps and opportunities expected");
+        };
+        let values = steps.values.values();
+        let mean = values.iter().map(|v| v.as_bps() as f64).sum::<f64>() / values.len() as f64;
+        let ratio = mean / moments.values.mean_bps();
+        assert!((0.99..1.01).contains(&ratio), "{name}: {ratio}");
+    }
+}
