@@ -202,13 +202,14 @@ fn measure(cell: &Cell) -> Result<Measured, String> {
 fn read(result: &Value) -> Option<Measured> {
     let performance = &result["performance"];
     let drops = |link: &Value| link["drops"].as_u64();
-    let goodput = |flow: &Value| flow["goodput_mbps"].as_f64();
+    let bytes = |flow: &Value| flow["bytes"].as_u64();
+    let delivered: u64 = result["flows"].as_array()?.iter().filter_map(bytes).sum();
     Some(Measured {
         packets: performance["data_packets"].as_u64()?,
         events: performance["events"].as_u64()?,
         cpu_s: performance["cpu_s"].as_f64()?,
         memory_mb: performance["peak_rss_mb"].as_f64()?,
         lost: result["links"].as_array()?.iter().filter_map(drops).sum(),
-        goodput_mbps: result["flows"].as_array()?.iter().filter_map(goodput).sum(),
+        goodput_mbps: delivered as f64 * 8.0 / 1e6 / result["duration_s"].as_f64()?,
     })
 }
