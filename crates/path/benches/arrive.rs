@@ -1,6 +1,6 @@
 //! Prints what a packet costs in a pipe, in nanoseconds of one core.
 //!
-//! `cargo bench -p fairwind-path`
+//! `cargo bench -p fairwind-path --bench arrive [NAME]`
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -18,6 +18,12 @@ use fairwind_path::units::{Bandwidth, Duration, Time};
 fn measure(name: &str, config: &PipeConfig) {
     // Without `--bench` this is a test run: it only has to work.
     let measuring = std::env::args().any(|argument| argument == "--bench");
+    let wanted = std::env::args()
+        .skip(1)
+        .find(|argument| !argument.starts_with("--"));
+    if wanted.is_some_and(|wanted| wanted != name) {
+        return;
+    }
     let packets: u64 = if measuring { 5_000_000 } else { 1_000 };
     let mut pipe = Pipe::new(config, 1);
     let mut best = f64::MAX;

@@ -25,7 +25,7 @@ use crate::random::Random;
 use crate::rate::{Rate, Transmitter, mean_time_for};
 use crate::red::Red;
 use crate::scheduler::SchedulerConfig;
-use crate::statistics::{Counts, Record};
+use crate::statistics::{Counts, Lengths};
 use crate::units::{Duration, Time};
 
 pub use crate::config::{Aqm, ConfigError, PipeConfig};
@@ -80,7 +80,11 @@ pub struct Pipe<T> {
     capacity: Capacity,
     transmitter: Transmitter,
     backlog: Backlog,
-    record: Record,
+    lengths: Lengths,
+    /// What has been counted since the start; see `counts` for the whole.
+    counts: Counts,
+    /// The counts at the last reset.
+    before: Counts,
     chances: Chances,
     red: Option<Red>,
     held: Option<Box<Held<T>>>,
@@ -144,8 +148,10 @@ impl<T: Copy> Pipe<T> {
             accounting: config.accounting,
             capacity: config.capacity,
             transmitter: Transmitter::new(&config.bandwidth),
-            backlog: Backlog::default(),
-            record: Record::new(config.accounting),
+            backlog: Backlog::new(),
+            lengths: Lengths::new(),
+            counts: Counts::default(),
+            before: Counts::default(),
             chances,
             red,
             held,
@@ -156,7 +162,7 @@ impl<T: Copy> Pipe<T> {
     /// Gives a packet of `size` IP bytes to the pipe. `now` must not decrease from call to call.
     #[inline]
     pub fn arrive(&mut self, now: Time, size: u32, class: u16, packet: T) -> Arrival {
-        self.record.counts.arrived += 1;
+        self.counts.arrived += 1;
         if let Some(delay) = self.plain {
             return match self.transmit(now, size) {
                 Some(sent) => Arrival::Leaves(sent + delay),
@@ -169,25 +175,25 @@ impl<T: Copy> Pipe<T> {
     /// The end of transmission of a packet that arrives at `now`, or nothing if the queue is full.
     #[inline]
     fn transmit(&mut self, now: Time, size: u32) -> Option<Time> {
-        self.backlog.advance(now, &mut self.record);
+        self.backlog.advance(now, &mut self.lengths);
         if !self
             .capacity
             .admits(self.backlog.packets(), self.backlog.bytes(), size)
         {
-            self.record.counts.drops += 1;
+            self.counts.drops += 1;
             return None;
         }
-        let sent = self
-            .transmitter
-            .transmit(now, self.accounting.wire_bytes(size));
-        self.backlog.push(now, sent, size, &mut self.record);
+        let wire_bytes = self.accounting.wire_bytes(size);
+        self.counts.wire_bytes += wire_bytes;
+        let sent = self.transmitter.transmit(now, wire_bytes);
+        self.backlog.push(now, sent, size, &mut self.lengths);
         Some(sent)
     }
 
     fn arrive_by_chance(&mut self, now: Time, size: u32, class: u16, packet: T) -> Arrival {
         self.catch_up(now);
         if self.chances.loss.takes(now, &mut self.chances.random) {
-            self.record.counts.random_losses += 1;
+            self.counts.random_losses += 1;
             return Arrival::Lost(LossCause::Random);
         }
         if self.held.is_some() {
@@ -197,12 +203,12 @@ impl<T: Copy> Pipe<T> {
             let queue = (self.backlog.packets(), self.backlog.bytes());
             let idle = self.backlog.idle(now);
             if red.drops(queue, idle, size, &mut self.chances.random) {
-                self.record.counts.drops += 1;
+                self.counts.drops += 1;
                 return Arrival::Lost(LossCause::Red);
             }
         }
         match self.transmit(now, size) {
-            Some(sent) => self.chances.deliver(sent, &mut self.record.counts),
+            Some(sent) => self.chances.deliver(sent, &mut self.counts),
             None => Arrival::Lost(LossCause::QueueFull),
         }
     }
@@ -218,16 +224,16 @@ impl<T: Copy> Pipe<T> {
         if let Some(red) = &mut queue.red {
             let idle = (packets == 0).then(|| now - queue.idle_since);
             if red.drops((packets, bytes), idle, size, &mut self.chances.random) {
-                self.record.counts.drops += 1;
+                self.counts.drops += 1;
                 return Arrival::Lost(LossCause::Red);
             }
         }
         if !self.capacity.admits(packets, bytes, size) {
-            self.record.counts.drops += 1;
+            self.counts.drops += 1;
             return Arrival::Lost(LossCause::QueueFull);
         }
         let wire_bytes = self.accounting.wire_bytes(size);
-        self.record.held(held.packets, now);
+        self.lengths.held(held.packets, now);
         held.push(
             class,
             Waiting {
@@ -248,7 +254,8 @@ impl<T: Copy> Pipe<T> {
         let Pipe {
             held,
             transmitter,
-            record,
+            lengths,
+            counts,
             out,
             ..
         } = self;
@@ -256,8 +263,8 @@ impl<T: Copy> Pipe<T> {
         let transmit =
             |waiting: &Waiting<T>| transmitter.transmit(waiting.arrived, waiting.wire_bytes);
         held.serve(now, transmit, |dropped, packets_before| {
-            record.held(packets_before, now);
-            record.counts.drops += 1;
+            lengths.held(packets_before, now);
+            counts.drops += 1;
             let outcome = Arrival::Lost(LossCause::CoDel);
             let Waiting { packet, size, .. } = dropped;
             out.push_back(Departure {
@@ -273,7 +280,7 @@ impl<T: Copy> Pipe<T> {
     #[inline]
     fn catch_up(&mut self, now: Time) {
         match self.held {
-            None => self.backlog.advance(now, &mut self.record),
+            None => self.backlog.advance(now, &mut self.lengths),
             Some(_) => self.catch_up_held(now),
         }
     }
@@ -283,8 +290,11 @@ impl<T: Copy> Pipe<T> {
             && let Some(sent) = held.finish(now)
         {
             let (time, Waiting { packet, size, .. }) = (sent.until, sent.waiting);
-            self.record.left(held.packets + 1, time, size);
-            let outcome = self.chances.deliver(time, &mut self.record.counts);
+            self.lengths.held(held.packets + 1, time);
+            self.counts.packets += 1;
+            self.counts.bytes += u64::from(size);
+            self.counts.wire_bytes += self.accounting.wire_bytes(size);
+            let outcome = self.chances.deliver(time, &mut self.counts);
             self.out.push_back(Departure {
                 packet,
                 size,
@@ -337,36 +347,54 @@ impl<T: Copy> Pipe<T> {
 
     /// Packets that the queue dropped since the start, those lost at random not among them.
     pub fn drops(&self) -> u64 {
-        self.record.counts.drops
+        self.counts.drops
     }
 
     /// Packets lost at random since the start.
     pub fn random_losses(&self) -> u64 {
-        self.record.counts.random_losses
+        self.counts.random_losses
     }
 
     /// IP bytes of the packets whose transmission ended by `now`, since the start.
     pub fn bytes_out(&mut self, now: Time) -> u64 {
         self.catch_up(now);
-        self.record.counts.bytes
+        match self.held {
+            None => self.backlog.bytes_out(),
+            Some(_) => self.counts.bytes,
+        }
     }
 
     /// Lets the statistics begin at `now`, the end of the warm-up.
     pub fn reset_statistics(&mut self, now: Time) {
         self.catch_up(now);
-        self.record.reset(self.occupancy().0, now);
+        self.lengths.reset(self.occupancy().0, now);
+        self.before = self.counts();
     }
 
     /// The statistics from the start, or the last reset, to `end`.
     pub fn statistics(&mut self, end: Time) -> PipeStatistics {
         self.catch_up(end);
-        let (packets, _) = self.occupancy();
-        let Pipe {
-            record,
-            transmitter,
-            ..
-        } = self;
-        record.statistics(packets, end, |from, to| transmitter.offered_bits(from, to))
+        self.lengths.held(self.occupancy().0, end);
+        let offered = self.transmitter.offered_bits(self.lengths.from(), end);
+        PipeStatistics::new(&self.lengths, (&self.before, &self.counts()), offered, end)
+    }
+
+    /// All that has been counted. An immediate pipe counts on the wire what has come, and the backlog
+    /// knows the rest.
+    fn counts(&self) -> Counts {
+        if self.held.is_some() {
+            return self.counts;
+        }
+        let waiting = self
+            .backlog
+            .sizes()
+            .map(|size| self.accounting.wire_bytes(size));
+        Counts {
+            packets: self.backlog.packets_out(),
+            bytes: self.backlog.bytes_out(),
+            wire_bytes: self.counts.wire_bytes - waiting.sum::<u64>(),
+            ..self.counts
+        }
     }
 
     fn occupancy(&self) -> (usize, u64) {

@@ -6,9 +6,7 @@
 //! | Dummynet's limit in bytes is exceeded by up to a packet | a packet that does not fit whole is dropped |
 //! | a Dummynet queue has 50 slots by default, 100 at most | unlimited by default |
 
-use std::collections::VecDeque;
-
-use crate::statistics::Record;
+use crate::statistics::Lengths;
 use crate::units::{Duration, Time};
 
 /// How much a queue holds, the packet being sent included. With several scheduler classes, each
@@ -47,48 +45,140 @@ pub struct QueueState {
 
 /// A first-in-first-out queue whose departures are known at arrival: it remembers when each packet
 /// leaves rather than the packet.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Backlog {
-    leaving: VecDeque<(Time, u32)>,
-    bytes: u64,
+    /// A ring of a power of two.
+    ring: Vec<Leaving>,
+    /// Packets that have left and that have come, since the start. Their places in the ring are
+    /// these numbers, modulo its length.
+    out: usize,
+    come: usize,
+    /// Their IP bytes.
+    bytes_out: u64,
+    bytes_come: u64,
     /// When the newest packet leaves or has left.
     latest: Time,
 }
 
+#[derive(Clone, Copy, Debug, Default)]
+struct Leaving {
+    time: Time,
+    /// IP bytes that have come up to and with this packet.
+    bytes_come: u64,
+}
+
 impl Backlog {
+    pub(crate) fn new() -> Backlog {
+        Backlog {
+            ring: vec![Leaving::default(); 16],
+            out: 0,
+            come: 0,
+            bytes_out: 0,
+            bytes_come: 0,
+            latest: Time::ZERO,
+        }
+    }
+
     /// Lets leave what has left by `now`.
     #[inline]
-    pub(crate) fn advance(&mut self, now: Time, record: &mut Record) {
-        while let Some(&(departure, size)) = self.leaving.front() {
-            if departure > now {
+    pub(crate) fn advance(&mut self, now: Time, lengths: &mut Lengths) {
+        while self.out != self.come {
+            let first = self.ring[self.out & (self.ring.len() - 1)];
+            if first.time > now {
                 break;
             }
-            record.left(self.leaving.len(), departure, size);
-            self.bytes -= u64::from(size);
-            self.leaving.pop_front();
+            lengths.held(self.packets(), first.time);
+            self.bytes_out = first.bytes_come;
+            self.out += 1;
         }
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, now: Time, departure: Time, size: u32, record: &mut Record) {
-        record.held(self.leaving.len(), now);
-        self.bytes += u64::from(size);
-        self.leaving.push_back((departure, size));
+    pub(crate) fn push(&mut self, now: Time, departure: Time, size: u32, lengths: &mut Lengths) {
+        lengths.held(self.packets(), now);
+        if self.packets() == self.ring.len() {
+            self.grow();
+        }
+        self.bytes_come += u64::from(size);
+        let place = self.come & (self.ring.len() - 1);
+        self.ring[place] = Leaving {
+            time: departure,
+            bytes_come: self.bytes_come,
+        };
+        self.come += 1;
         self.latest = departure;
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut ring = vec![Leaving::default(); self.ring.len() * 2];
+        for number in self.out..self.come {
+            let place = number & (ring.len() - 1);
+            ring[place] = self.ring[number & (self.ring.len() - 1)];
+        }
+        self.ring = ring;
     }
 
     /// How long the queue has been empty at `now`, if it is.
     pub(crate) fn idle(&self, now: Time) -> Option<Duration> {
-        self.leaving.is_empty().then(|| now - self.latest)
+        (self.packets() == 0).then(|| now - self.latest)
     }
 
+    /// Packets waiting or being sent.
     #[inline]
     pub(crate) fn packets(&self) -> usize {
-        self.leaving.len()
+        self.come - self.out
     }
 
+    /// Their IP bytes.
     #[inline]
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes_come - self.bytes_out
+    }
+
+    /// Packets that have left since the start.
+    pub(crate) fn packets_out(&self) -> u64 {
+        self.out as u64
+    }
+
+    /// Their IP bytes.
+    pub(crate) fn bytes_out(&self) -> u64 {
+        self.bytes_out
+    }
+
+    /// Sizes in IP bytes of the packets waiting or being sent.
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = u32> {
+        let mut before = self.bytes_out;
+        (self.out..self.come).map(move |number| {
+            let come = self.ring[number & (self.ring.len() - 1)].bytes_come;
+            let size = (come - before) as u32;
+            before = come;
+            size
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backlog_keeps_its_packets_in_order_while_it_grows() {
+        let (mut backlog, mut lengths) = (Backlog::new(), Lengths::new());
+        let mut come = 0;
+        for now in 0..1_000 {
+            // Two come for one that leaves.
+            for _ in 0..2 {
+                let departure = Time::from_nanos(come);
+                backlog.push(Time::from_nanos(now), departure, come as u32, &mut lengths);
+                come += 1;
+            }
+            backlog.advance(Time::from_nanos(now), &mut lengths);
+            assert_eq!(backlog.packets_out(), now + 1);
+            assert_eq!(backlog.packets() as u64, now + 1);
+            assert_eq!(backlog.bytes_out(), (0..=now).sum::<u64>());
+            assert!(backlog.sizes().eq(now as u32 + 1..come as u32));
+        }
+        assert_eq!(backlog.bytes(), (1_000..2_000).sum::<u64>());
     }
 }

@@ -3,7 +3,6 @@
 //! The queue is never sampled: each change of its length adds the time since the change before, so
 //! mean and percentile are exact (of queues above 65536 packets, to within 0.4 %).
 
-use crate::accounting::Accounting;
 use crate::units::{Duration, Time};
 
 /// What a pipe did between the start, or the reset of its statistics, and the end.
@@ -36,12 +35,13 @@ pub struct PipeStatistics {
     pub reordered: u64,
 }
 
-/// Counts since the start of a run.
+/// Counts since the start of a run, as in [`PipeStatistics`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) arrived: u64,
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
+    /// What the packets took of the bandwidth.
     pub(crate) wire_bytes: u64,
     pub(crate) drops: u64,
     pub(crate) random_losses: u64,
@@ -49,29 +49,29 @@ pub(crate) struct Counts {
     pub(crate) reordered: u64,
 }
 
-/// Collects a pipe's statistics in constant time a packet.
+/// How long a queue has been how long.
 #[derive(Clone, Debug)]
-pub(crate) struct Record {
-    pub(crate) counts: Counts,
-    accounting: Accounting,
-    /// The counts at the reset.
-    before: Counts,
-    reset_at: Time,
+pub(crate) struct Lengths {
+    /// What was before does not count.
+    from: Time,
     /// The queue's length is accounted for until here.
     since: Time,
-    /// Nanoseconds spent at each length; lengths fall into buckets.
-    time_at: Vec<u64>,
+    /// Nanoseconds at each length below `EXACT`.
+    exact: Vec<u64>,
+    /// The same for longer queues; 256 buckets share each doubling of the length.
+    long: Vec<u64>,
 }
 
-impl Record {
-    pub(crate) fn new(accounting: Accounting) -> Record {
-        Record {
-            counts: Counts::default(),
-            accounting,
-            before: Counts::default(),
-            reset_at: Time::ZERO,
+/// Queues shorter than this are accounted for exactly.
+const EXACT: usize = 65_536;
+
+impl Lengths {
+    pub(crate) fn new() -> Lengths {
+        Lengths {
+            from: Time::ZERO,
             since: Time::ZERO,
-            time_at: vec![0; 64],
+            exact: vec![0; 64],
+            long: Vec::new(),
         }
     }
 
@@ -79,62 +79,113 @@ impl Record {
     #[inline]
     pub(crate) fn held(&mut self, packets: usize, until: Time) {
         let nanos = (until - self.since).as_nanos();
-        let bucket = bucket(packets);
-        if bucket >= self.time_at.len() {
-            self.grow(bucket);
-        }
-        self.time_at[bucket] += nanos;
         self.since = until;
-    }
-
-    /// One of `packets` has left.
-    #[inline]
-    pub(crate) fn left(&mut self, packets: usize, departure: Time, size: u32) {
-        self.held(packets, departure);
-        self.counts.packets += 1;
-        self.counts.bytes += u64::from(size);
-        self.counts.wire_bytes += self.accounting.wire_bytes(size);
+        match self.exact.get_mut(packets) {
+            Some(time) => *time += nanos,
+            None => self.held_longer_than_ever(packets, nanos),
+        }
     }
 
     #[cold]
-    fn grow(&mut self, bucket: usize) {
-        self.time_at.resize((bucket + 1).next_power_of_two(), 0);
+    fn held_longer_than_ever(&mut self, packets: usize, nanos: u64) {
+        if packets < EXACT {
+            self.exact.resize((packets + 1).next_power_of_two(), 0);
+            self.exact[packets] = nanos;
+            return;
+        }
+        let bucket = long_bucket(packets as u64);
+        if bucket >= self.long.len() {
+            self.long.resize(bucket + 1, 0);
+        }
+        self.long[bucket] += nanos;
     }
 
-    /// Forgets what was before `now`, at which the queue holds `packets`. Counts go on.
+    /// Forgets what was before `now`, up to which the queue has held `packets`.
     pub(crate) fn reset(&mut self, packets: usize, now: Time) {
         self.held(packets, now);
-        self.before = self.counts;
-        self.reset_at = now;
-        self.time_at.fill(0);
+        self.from = now;
+        self.exact.fill(0);
+        self.long.fill(0);
     }
 
-    /// What happened since the reset. The queue holds `packets` at `end`. `offered` says what a
-    /// bandwidth that follows a trace offered in between, in bits.
-    pub(crate) fn statistics(
-        &mut self,
-        packets: usize,
+    /// When the account starts.
+    pub(crate) fn from(&self) -> Time {
+        self.from
+    }
+
+    /// (length, nanoseconds), in order of length.
+    fn times(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> {
+        let exact = self.exact.iter().enumerate();
+        let exact = exact.map(|(packets, &nanos)| (packets as u64, nanos));
+        let long = self.long.iter().enumerate();
+        exact.chain(long.map(|(bucket, &nanos)| (smallest_in_long(bucket), nanos)))
+    }
+
+    fn mean(&self, nanos: u64) -> f64 {
+        let area = |(packets, nanos)| u128::from(packets) * u128::from(nanos);
+        share(self.times().map(area).sum::<u128>() as f64, nanos)
+    }
+
+    fn busy(&self, nanos: u64) -> f64 {
+        share(nanos.saturating_sub(self.exact[0]) as f64, nanos)
+    }
+
+    fn longest(&self) -> u64 {
+        let held = self.times().rfind(|&(_, nanos)| nanos > 0);
+        held.map_or(0, |(packets, _)| packets)
+    }
+
+    fn percentile_99(&self, nanos: u64) -> u64 {
+        let wanted = (u128::from(nanos) * 99).div_ceil(100);
+        let mut sum = 0;
+        let reached = self.times().find(|&(_, nanos)| {
+            sum += u128::from(nanos);
+            sum >= wanted
+        });
+        reached.map_or(0, |(packets, _)| packets)
+    }
+}
+
+fn share(part: f64, nanos: u64) -> f64 {
+    if nanos == 0 { 0.0 } else { part / nanos as f64 }
+}
+
+fn long_bucket(packets: u64) -> usize {
+    let doublings = packets.ilog2() - EXACT.ilog2();
+    let fraction = (packets >> (packets.ilog2() - 8)) & 255;
+    256 * doublings as usize + fraction as usize
+}
+
+fn smallest_in_long(bucket: usize) -> u64 {
+    let (doublings, fraction) = (bucket / 256, bucket % 256);
+    (256 + fraction as u64) << (doublings as u32 + EXACT.ilog2() - 8)
+}
+
+impl PipeStatistics {
+    /// What happened between `before` and `now`. The queue's lengths are accounted for until `end`.
+    /// `offered` is what a bandwidth that follows a trace offered meanwhile, in bits.
+    pub(crate) fn new(
+        lengths: &Lengths,
+        (before, now): (&Counts, &Counts),
+        offered: Option<f64>,
         end: Time,
-        offered: impl FnOnce(Time, Time) -> Option<f64>,
     ) -> PipeStatistics {
-        self.held(packets, end);
-        let length = end - self.reset_at;
+        let length = end - lengths.from;
         let nanos = length.as_nanos();
-        let share = |part: f64| if nanos == 0 { 0.0 } else { part / nanos as f64 };
-        let (now, before) = (self.counts, self.before);
-        let utilization = match offered(self.reset_at, end) {
-            None => share(nanos.saturating_sub(self.time_at[0]) as f64),
+        let utilization = match offered {
+            None => lengths.busy(nanos),
             Some(bits) if bits > 0.0 => {
-                ((now.wire_bytes - before.wire_bytes) as f64 * 8.0 / bits).min(1.0)
+                let used = (now.wire_bytes - before.wire_bytes) as f64 * 8.0;
+                (used / bits).min(1.0)
             }
             Some(_) => 0.0,
         };
         PipeStatistics {
             length,
             utilization,
-            queue_mean_pkts: share(self.packet_nanos() as f64),
-            queue_p99_pkts: self.percentile_99(nanos),
-            queue_max_pkts: self.longest(),
+            queue_mean_pkts: lengths.mean(nanos),
+            queue_p99_pkts: lengths.percentile_99(nanos),
+            queue_max_pkts: lengths.longest(),
             arrived: now.arrived - before.arrived,
             packets: now.packets - before.packets,
             bytes: now.bytes - before.bytes,
@@ -144,113 +195,74 @@ impl Record {
             reordered: now.reordered - before.reordered,
         }
     }
-
-    fn packet_nanos(&self) -> u128 {
-        let times = self.time_at.iter().enumerate();
-        let areas = times.map(|(bucket, &time)| u128::from(smallest_in(bucket)) * u128::from(time));
-        areas.sum()
-    }
-
-    fn longest(&self) -> u64 {
-        let bucket = self.time_at.iter().rposition(|&time| time > 0);
-        bucket.map_or(0, smallest_in)
-    }
-
-    fn percentile_99(&self, nanos: u64) -> u64 {
-        let wanted = (u128::from(nanos) * 99).div_ceil(100);
-        let mut sum = 0;
-        for (bucket, &time) in self.time_at.iter().enumerate() {
-            sum += u128::from(time);
-            if sum >= wanted {
-                return smallest_in(bucket);
-            }
-        }
-        0
-    }
-}
-
-/// Lengths below this have a bucket each; above, 256 buckets share each doubling.
-const EXACT: u64 = 65536;
-
-#[inline]
-fn bucket(packets: usize) -> usize {
-    if (packets as u64) < EXACT {
-        packets
-    } else {
-        shared_bucket(packets as u64)
-    }
-}
-
-#[cold]
-fn shared_bucket(packets: u64) -> usize {
-    let doublings = packets.ilog2() - EXACT.ilog2();
-    let fraction = (packets >> (packets.ilog2() - 8)) & 255;
-    (EXACT + 256 * u64::from(doublings) + fraction) as usize
-}
-
-fn smallest_in(bucket: usize) -> u64 {
-    let bucket = bucket as u64;
-    if bucket < EXACT {
-        return bucket;
-    }
-    let (doublings, fraction) = ((bucket - EXACT) / 256, (bucket - EXACT) % 256);
-    (256 + fraction) << (doublings + u64::from(EXACT.ilog2()) - 8)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn statistics(lengths: &Lengths, end: Time) -> PipeStatistics {
+        PipeStatistics::new(lengths, (&Counts::default(), &Counts::default()), None, end)
+    }
+
     #[test]
-    fn buckets_cover_all_lengths_in_order_to_within_a_256th() {
-        let lengths =
-            (0..200_000).chain((18..40).flat_map(|n| [(1 << n) - 1, 1 << n, (1 << n) + 1]));
+    fn long_buckets_hold_lengths_in_order_to_within_a_256th() {
+        let lengths = (EXACT as u64..300_000)
+            .chain((19..40).flat_map(|n| [(1 << n) - 1, 1 << n, (1 << n) + 1]));
         let mut last = 0;
         for length in lengths {
-            let bucket = bucket(length);
+            let bucket = long_bucket(length);
             assert!(bucket >= last, "{length}");
             last = bucket;
-            let smallest = smallest_in(bucket);
-            assert!(smallest <= length as u64, "{length}");
-            assert!(length as u64 - smallest <= length as u64 / 256, "{length}");
+            let smallest = smallest_in_long(bucket);
+            assert!(smallest <= length, "{length}");
+            assert!(length - smallest <= length / 256, "{length}");
         }
-        assert_eq!(smallest_in(bucket(65_535)), 65_535);
-        assert_eq!(smallest_in(bucket(65_536)), 65_536);
+        assert_eq!(smallest_in_long(long_bucket(65_536)), 65_536);
     }
 
     #[test]
     fn mean_and_percentile_weigh_by_time() {
-        let mut record = Record::new(Accounting::Ip);
-        record.held(0, Time::from_secs(50));
-        record.held(10, Time::from_secs(98));
-        record.held(30, Time::from_secs(100));
-        let statistics = record.statistics(30, Time::from_secs(100), |_, _| None);
+        let mut lengths = Lengths::new();
+        lengths.held(0, Time::from_secs(50));
+        lengths.held(10, Time::from_secs(98));
+        lengths.held(30, Time::from_secs(100));
+        let statistics = statistics(&lengths, Time::from_secs(100));
         // (10 * 48 + 30 * 2) / 100; at most 10 for 98 s, at most 30 for 100 s.
         assert_eq!(statistics.queue_mean_pkts, 5.4);
         assert_eq!(statistics.queue_p99_pkts, 30);
-        assert_eq!(statistics.utilization, 0.5);
         assert_eq!(statistics.queue_max_pkts, 30);
+        assert_eq!(statistics.utilization, 0.5);
+    }
+
+    #[test]
+    fn very_long_queues_are_accounted_for_too() {
+        let mut lengths = Lengths::new();
+        lengths.held(100, Time::from_secs(1));
+        lengths.held(1 << 20, Time::from_secs(4));
+        let statistics = statistics(&lengths, Time::from_secs(4));
+        // (100 + 3 * 1,048,576) / 4
+        assert_eq!(statistics.queue_mean_pkts, 786_457.0);
+        assert_eq!(statistics.queue_max_pkts, 1 << 20);
     }
 
     #[test]
     fn a_reset_forgets_what_was_before() {
-        let mut record = Record::new(Accounting::Ip);
-        record.counts.drops = 3;
-        record.held(8, Time::from_secs(4));
-        record.reset(2, Time::from_secs(5));
-        record.counts.drops += 1;
-        let statistics = record.statistics(2, Time::from_secs(7), |_, _| None);
+        let mut lengths = Lengths::new();
+        lengths.held(8, Time::from_secs(4));
+        lengths.reset(2, Time::from_secs(5));
+        lengths.held(2, Time::from_secs(7));
+        let statistics = statistics(&lengths, Time::from_secs(7));
         assert_eq!(statistics.length, Duration::from_secs(2));
         assert_eq!(statistics.queue_mean_pkts, 2.0);
         assert_eq!(statistics.queue_max_pkts, 2);
-        assert_eq!(statistics.drops, 1);
-        assert_eq!(record.counts.drops, 4);
     }
 
     #[test]
     fn no_time_gives_zeros() {
-        let mut record = Record::new(Accounting::Ip);
-        let statistics = record.statistics(0, Time::ZERO, |_, _| None);
-        assert_eq!(statistics, PipeStatistics::default());
+        assert_eq!(
+            statistics(&Lengths::new(), Time::ZERO),
+            PipeStatistics::default()
+        );
     }
 }
