@@ -58,10 +58,12 @@ impl Agenda {
     pub fn set(&mut self, source: Source, time: Time) {
         debug_assert!(source < self.steady);
         let mut at = self.tree.len() / 2 + source as usize;
-        self.tree[at] = entry(time, source);
+        let mut least = entry(time, source);
+        self.tree[at] = least;
         while at > 1 {
+            least = least.min(self.tree[at ^ 1]);
             at /= 2;
-            self.tree[at] = self.tree[2 * at].min(self.tree[2 * at + 1]);
+            self.tree[at] = least;
         }
     }
 
