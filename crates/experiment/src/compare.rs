@@ -83,8 +83,8 @@ pub struct Difference {
     /// `absolute` over the mean of `a`; nothing if that is 0.
     #[serde(with = "round::option")]
     pub relative: Option<f64>,
-    /// Whether the 95 % intervals share a value, a single run taken as an interval of no width;
-    /// nothing if neither result has an interval.
+    /// Whether the 95 % intervals share a value; nothing unless both results have one. (A single
+    /// run has none, and may well lie outside that of a mean.)
     pub overlap: Option<bool>,
 }
 
@@ -95,12 +95,10 @@ impl Difference {
         let relative = both
             .filter(|(a, _)| a.mean != 0.0)
             .map(|(a, b)| (b.mean - a.mean) / a.mean);
-        let overlap = both
-            .filter(|(a, b)| a.interval95.is_some() || b.interval95.is_some())
-            .map(|(a, b)| {
-                let reach = a.interval95.unwrap_or(0.0) + b.interval95.unwrap_or(0.0);
-                (b.mean - a.mean).abs() <= reach
-            });
+        let overlap = both.and_then(|(a, b)| {
+            let reach = a.interval95? + b.interval95?;
+            Some((b.mean - a.mean).abs() <= reach)
+        });
         Difference {
             metric,
             a,

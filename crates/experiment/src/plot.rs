@@ -13,7 +13,7 @@ use crate::series::decimate::Point;
 use figure::{Figure, Line};
 
 /// Slow-start thresholds of more flows than this are left out.
-const THRESHOLDS_AT_MOST: usize = 4;
+const THRESHOLDS_AT_MOST: usize = 2;
 
 /// The plots of a run: file name and content.
 pub fn svgs(run: &RunResult, curves: &Curves) -> Vec<(&'static str, String)> {

@@ -33,22 +33,24 @@ pub const REPORT_FILE: &str = "report.html";
 /// The folder of the SVG plots.
 pub const PLOTS_FOLDER: &str = "plots";
 
-/// What [`RunResult::accounting`] says when rates count IP bytes.
-pub const ACCOUNTING_IP: &str = "Rates and queues count IP bytes: the IP header, the transport \
-    header and the payload of every packet, without any link-layer framing. Goodput counts payload \
-    bytes delivered in order to the receiving application.";
-/// What [`RunResult::accounting`] says when rates count Ethernet frames.
-pub const ACCOUNTING_ETHERNET: &str = "Rates and queues count Ethernet frames: the IP bytes of \
-    every packet and 18 bytes of Ethernet header and checksum. Goodput counts payload bytes \
-    delivered in order to the receiving application.";
-/// What [`RunResult::accounting`] says when rates count time on an Ethernet wire.
-pub const ACCOUNTING_ETHERNET_WIRE: &str = "Rates and queues count Ethernet on the wire: the IP \
-    bytes of every packet and 38 bytes of Ethernet header, checksum, preamble and interframe gap. \
-    Goodput counts payload bytes delivered in order to the receiving application.";
-
 /// Name of the sub-folder that holds the run with this seed.
 pub fn seed_folder(seed: u64) -> String {
     format!("seed-{seed}")
+}
+
+/// Seeds in words: `seed 3`, `seeds 1, 5`, `seeds 1 to 10`.
+pub fn seeds_text(seeds: &[u64]) -> String {
+    let in_a_row = seeds
+        .windows(2)
+        .all(|pair| pair[0].checked_add(1) == Some(pair[1]));
+    match seeds {
+        [seed] => format!("seed {seed}"),
+        [first, _, .., last] if in_a_row => format!("seeds {first} to {last}"),
+        _ => {
+            let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+            format!("seeds {}", seeds.join(", "))
+        }
+    }
 }
 
 /// One run with one seed: the content of `result.json`.
@@ -64,7 +66,7 @@ pub struct RunResult {
     pub seed: u64,
     /// Versions by what they are of: `fairwind`, and whatever else decides the numbers.
     pub versions: BTreeMap<String, String>,
-    /// What rates and goodput count, as a sentence: [`ACCOUNTING_IP`] or another.
+    /// What rates count, in words: IP bytes, Ethernet frames, ….
     pub accounting: String,
     /// The TCP of the end systems: `linux` or `2005`.
     pub stack: String,
@@ -153,7 +155,7 @@ pub struct LinkResult {
     /// Packets that left.
     #[serde(default)]
     pub packets: u64,
-    /// Bytes that left, by the result's accounting.
+    /// IP bytes that left.
     #[serde(default)]
     pub bytes: u64,
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Comparison, Difference, Item, Names, Side};
-use crate::result::Statistic;
+use crate::result::{Statistic, seeds_text};
 
 const HEADINGS: [&str; 6] = ["", "A", "B", "B - A", "relative", "95 % intervals"];
 
@@ -48,15 +48,13 @@ impl fmt::Display for Comparison {
 }
 
 fn side(f: &mut fmt::Formatter<'_>, letter: &str, side: &Side) -> fmt::Result {
-    let seeds: Vec<String> = side.seeds.iter().map(u64::to_string).collect();
-    let word = if seeds.len() == 1 { "seed" } else { "seeds" };
     writeln!(
         f,
-        "{letter}: {} ({}, {}, {word} {})",
+        "{letter}: {} ({}, {}, {})",
         side.path,
         side.title,
         side.engine,
-        seeds.join(", ")
+        seeds_text(&side.seeds)
     )
 }
 

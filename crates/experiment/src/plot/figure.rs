@@ -163,7 +163,7 @@ impl Frame {
 
     fn y(&self, value: f64) -> f64 {
         let bottom = HEIGHT - BOTTOM;
-        bottom - (bottom - self.top) * value / self.up.end()
+        bottom - (bottom - self.top) * self.up.share(value)
     }
 
     fn axes(&self, svg: &mut String, unit: &str) {

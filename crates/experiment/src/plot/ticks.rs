@@ -1,23 +1,42 @@
 //! Round numbers along an axis.
 
-/// Ticks from 0 in steps of 1, 2 or 5 times a power of ten.
+/// Ticks in steps of 1, 2 or 5 times a power of ten.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ticks {
     step: f64,
-    count: u32,
+    /// The first tick, in steps from 0.
+    first: u32,
+    /// The last tick, in steps from 0.
+    last: u32,
     digits: usize,
 }
 
 impl Ticks {
-    /// Ticks that cover 0 to `greatest` with at most about `most` steps; 0 to 1 if `greatest` is
-    /// not positive.
+    /// Ticks that cover 0 to `greatest` with at most `most` steps; 0 to 1 if `greatest` is not
+    /// positive.
     pub fn up_to(greatest: f64, most: u32) -> Ticks {
         let greatest = if greatest.is_finite() && greatest > 0.0 {
             greatest
         } else {
             1.0
         };
-        let wanted = greatest / f64::from(most.max(1));
+        Ticks::cover(0.0, greatest, most)
+    }
+
+    /// Ticks around values that are not negative, with at most two steps more than `most`. They
+    /// begin at 0 unless that would leave half of the axis empty.
+    pub fn around(least: f64, greatest: f64, most: u32) -> Ticks {
+        // A spread of nothing has no scale of its own.
+        let spread = greatest - least;
+        if !(least >= 0.5 * greatest && spread > 1e-6 * greatest) {
+            Ticks::up_to(greatest, most)
+        } else {
+            Ticks::cover(least, greatest, most)
+        }
+    }
+
+    fn cover(from: f64, to: f64, most: u32) -> Ticks {
+        let wanted = (to - from) / f64::from(most.max(1));
         // Powers by multiplication, so that every platform finds the same.
         let mut power = 1.0;
         let mut digits: usize = 0;
@@ -28,35 +47,41 @@ impl Ticks {
         while power * 10.0 <= wanted {
             power *= 10.0;
         }
-        let (factor, finer) = [(1.0, true), (2.0, true), (5.0, true), (10.0, false)]
+        let factor = [1.0, 2.0, 5.0]
             .into_iter()
-            .find(|(factor, _)| factor * power >= wanted * (1.0 - 1e-9))
-            .unwrap_or((10.0, false));
-        let step = factor * power;
+            .find(|factor| factor * power >= wanted * (1.0 - 1e-9));
+        if factor.is_none() {
+            digits = digits.saturating_sub(1);
+        }
+        let step = factor.unwrap_or(10.0) * power;
+        let first = (from / step + 1e-9).floor() as u32;
         Ticks {
             step,
-            count: (greatest / step - 1e-9).ceil().max(1.0) as u32,
-            digits: if finer {
-                digits
-            } else {
-                digits.saturating_sub(1)
-            },
+            first,
+            last: ((to / step - 1e-9).ceil() as u32).max(first + 1),
+            digits,
         }
+    }
+
+    /// The first tick.
+    pub fn start(&self) -> f64 {
+        self.step * f64::from(self.first)
     }
 
     /// The last tick.
     pub fn end(&self) -> f64 {
-        self.step * f64::from(self.count)
+        self.step * f64::from(self.last)
     }
 
-    /// Values and their text, from 0 to the end.
+    /// Where a value lies between the first (0) and the last tick (1).
+    pub fn share(&self, value: f64) -> f64 {
+        (value - self.start()) / (self.end() - self.start())
+    }
+
+    /// Values and their text, from the first to the last.
     pub fn labels(&self) -> impl Iterator<Item = (f64, String)> + use<> {
-        let Ticks {
-            step,
-            count,
-            digits,
-        } = *self;
-        (0..=count).map(move |n| {
+        let Ticks { step, digits, .. } = *self;
+        (self.first..=self.last).map(move |n| {
             let value = step * f64::from(n);
             (value, format!("{value:.digits$}"))
         })
@@ -86,6 +111,19 @@ mod tests {
         assert_eq!(labels(9_000.0, 4), ["0", "5000", "10000"]);
         assert_eq!(labels(6.0, 6), ["0", "1", "2", "3", "4", "5", "6"]);
         assert_eq!(labels(38.0, 5), ["0", "10", "20", "30", "40"]);
+    }
+
+    #[test]
+    fn ticks_around_values_far_from_zero_leave_it_out() {
+        let labels = |least, greatest| -> Vec<String> {
+            let ticks = Ticks::around(least, greatest, 5);
+            ticks.labels().map(|(_, label)| label).collect()
+        };
+        assert_eq!(labels(6.95, 7.51), ["6.8", "7.0", "7.2", "7.4", "7.6"]);
+        assert_eq!(labels(2.0, 5.0), ["0", "1", "2", "3", "4", "5"]);
+        assert_eq!(labels(3.0, 3.0), ["0", "1", "2", "3"]);
+        assert!((Ticks::around(6.95, 7.51, 5).share(7.2) - 0.5).abs() < 1e-9);
+        assert_eq!(Ticks::around(f64::NAN, 3.0, 5).start(), 0.0);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use crate::record::{CongestionState, FlowSample, LinkSample, Recorder};
 use crate::result::{
-    ACCOUNTING_IP, EXPERIMENT_FILE, FORMAT_VERSION, FlowResult, LinkResult, Performance, RunResult,
-    Summary, seed_folder,
+    EXPERIMENT_FILE, FORMAT_VERSION, FlowResult, LinkResult, Performance, RunResult, Summary,
+    seed_folder,
 };
 use crate::series::ParquetRecorder;
 use crate::series::curves::Curves;
@@ -118,7 +118,7 @@ pub fn write_run(folder: &Path, flows: usize, seconds: u64, seed: u64) -> RunRes
         engine: "sim".into(),
         seed,
         versions: BTreeMap::from([("fairwind".into(), "0.1.0".into())]),
-        accounting: ACCOUNTING_IP.into(),
+        accounting: "Bandwidth counts IP bytes: the IP header and all it carries.".into(),
         stack: "linux".into(),
         duration_s: seconds as f64,
         warmup_s: 0.0,

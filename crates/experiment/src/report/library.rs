@@ -25,7 +25,7 @@ pub fn plotly() -> &'static str {
 
 /// `content` compressed with gzip and written as base64.
 pub fn packed(content: &[u8]) -> String {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     // Writing to memory does not fail.
     let compressed = encoder
         .write_all(content)
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn packing_is_gzip() {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(b"queue").unwrap();
         let compressed = encoder.finish().unwrap();
         let mut text = String::new();

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::html::{Heading, Table, escape, fill, number};
 use super::{experiment_html, facts_html, palette_css, swatch, versions_text};
 use crate::plot::ticks::Ticks;
-use crate::result::{REPORT_FILE, RunResult, Statistic, Summary, seed_folder};
+use crate::result::{REPORT_FILE, RunResult, Statistic, Summary, seed_folder, seeds_text};
 
 /// Rows of a table; beyond, nobody reads on.
 const ROWS_AT_MOST: usize = 200;
@@ -14,11 +14,10 @@ const DRAWN_AT_MOST: usize = 24;
 
 /// The page of `summary` and its `runs`, and the text of the experiment file.
 pub fn page(summary: &Summary, runs: &[RunResult], experiment: Option<&str>) -> String {
-    let seeds: Vec<String> = summary.seeds.iter().map(u64::to_string).collect();
     let facts = [
         escape(&summary.engine),
         format!("stack {}", escape(&summary.stack)),
-        format!("{} runs, seeds {}", runs.len(), seeds.join(", ")),
+        format!("{} runs, {}", runs.len(), seeds_text(&summary.seeds)),
         format!("{} s each", summary.duration_s),
     ];
     fill(
@@ -153,15 +152,21 @@ fn whiskers(summary: &Summary, runs: &[RunResult]) -> String {
     const ROW: f64 = 30.0;
     const FOOT: f64 = 44.0;
     let flows = &summary.flows[..summary.flows.len().min(DRAWN_AT_MOST)];
-    let greatest = flows
-        .iter()
-        .filter_map(|flow| flow.goodput_mbps)
-        .map(|s| s.max.max(s.mean + s.interval95.unwrap_or(0.0)))
-        .fold(0.0, f64::max);
-    let ticks = Ticks::up_to(greatest, 8);
+    let goodputs = || flows.iter().filter_map(|flow| flow.goodput_mbps);
+    let ends = |s: Statistic| {
+        (
+            s.mean - s.interval95.unwrap_or(0.0),
+            s.mean + s.interval95.unwrap_or(0.0),
+        )
+    };
+    let least = goodputs()
+        .map(|s| s.min.min(ends(s).0))
+        .fold(f64::INFINITY, f64::min);
+    let greatest = goodputs().map(|s| s.max.max(ends(s).1)).fold(0.0, f64::max);
+    let ticks = Ticks::around(least, greatest, 8);
     let height = ROW * flows.len() as f64 + FOOT;
     let foot = height - FOOT + 4.0;
-    let x = |value: f64| LEFT + (WIDTH - LEFT - RIGHT) * value / ticks.end();
+    let x = |value: f64| LEFT + (WIDTH - LEFT - RIGHT) * ticks.share(value);
     let mut svg = format!(
         "<svg class=\"whiskers\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
          aria-label=\"Goodput of each flow in each run\">\n"
@@ -192,8 +197,8 @@ fn whiskers(summary: &Summary, runs: &[RunResult]) -> String {
             escape(&shortened(&flow.name, 26))
         );
         if let Some(goodput) = flow.goodput_mbps {
-            let half = goodput.interval95.unwrap_or(0.0);
-            let (from, to) = (x((goodput.mean - half).max(0.0)), x(goodput.mean + half));
+            let (from, to) = ends(goodput);
+            let (from, to) = (x(from.max(ticks.start())), x(to));
             let mean = x(goodput.mean);
             let _ = write!(
                 svg,

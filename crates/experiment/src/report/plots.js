@@ -42,7 +42,7 @@
       of: "flows",
       kinds: [
         { key: "cwnd", label: "CurCwnd", on: true },
-        { key: "ssthresh", label: "CurSsthresh", on: data.flows.length <= 4, dashed: true, shape: "hv" },
+        { key: "ssthresh", label: "CurSsthresh", on: data.flows.length <= 2, dashed: true, shape: "hv" },
       ],
     },
     rtt: {

@@ -38,7 +38,7 @@ fn a_report_holds_tables_plots_experiment_and_accounting() {
         "bottleneck</td>",
         "data-plot=\"queue\"",
         "bandwidth = &quot;15Mbit/s&quot;",
-        "Rates and queues count IP bytes",
+        "Bandwidth counts IP bytes",
         "fairwind 0.1.0",
     ] {
         assert!(html.contains(part), "{part}");

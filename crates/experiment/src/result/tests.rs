@@ -163,3 +163,12 @@ fn a_damaged_result_names_file_and_line() {
     assert!(error.contains("result.json"), "{error}");
     assert!(error.contains("line 2"), "{error}");
 }
+
+#[test]
+fn seeds_in_a_row_are_said_by_their_ends() {
+    assert_eq!(seeds_text(&[3]), "seed 3");
+    assert_eq!(seeds_text(&[1, 2]), "seeds 1, 2");
+    assert_eq!(seeds_text(&[1, 2, 3]), "seeds 1 to 3");
+    assert_eq!(seeds_text(&[3, 2, 1]), "seeds 3, 2, 1");
+    assert_eq!(seeds_text(&[1, 2, 4]), "seeds 1, 2, 4");
+}

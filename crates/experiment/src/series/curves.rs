@@ -89,10 +89,10 @@ impl Curves {
 
 impl Curves {
     /// Whether a link's queue is worth drawing from the start: it lost packets, or was once at
-    /// least a twentieth as long as the longest.
+    /// least a tenth as long as the longest.
     pub fn worth_drawing(&self, link: &LinkCurves) -> bool {
         let longest = self.links.iter().map(|l| l.queue_max).fold(0.0, f64::max);
-        !link.drops.is_empty() || link.queue_max >= 0.05 * longest
+        !link.drops.is_empty() || link.queue_max >= 0.1 * longest
     }
 }
 
