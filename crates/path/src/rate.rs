@@ -200,14 +200,19 @@ impl SteppedRate {
     }
 
     fn offered_bits(&self, from: Time, to: Time) -> f64 {
-        let (mut cursor, mut now, mut bits) = (Cursor::default(), from.as_nanos(), 0.0);
+        let (mut cursor, mut now, mut work) = (Cursor::default(), from.as_nanos(), 0.0);
+        if let Some(period) = self.steps.period() {
+            let periods = (to - from).as_nanos() / period.as_nanos() * period.as_nanos();
+            work += self.steps.mean(|rate| rate.as_bps() as f64) * periods as f64;
+            now += periods;
+        }
         while now < to.as_nanos() {
             let (rate, until) = cursor.seek(&self.steps, now);
             let until = until.min(to.as_nanos());
-            bits += rate.as_bps() as f64 * (until - now) as f64 * 1e-9;
+            work += rate.as_bps() as f64 * (until - now) as f64;
             now = until;
         }
-        bits
+        work / 1e9
     }
 
     fn transmit(&mut self, ready: u64, bytes: u64) -> u64 {

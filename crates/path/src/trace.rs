@@ -80,7 +80,7 @@ impl<V: Copy> Steps<V> {
     /// of one value is constant anyway.
     pub fn repeated(mut self) -> Steps<V> {
         if let [.., before, last] = self.starts[..] {
-            self.period = last + (last - before);
+            self.period = last.saturating_add(last - before);
         }
         self
     }
@@ -209,7 +209,7 @@ impl Opportunities {
                 ));
             }
             period = nanos;
-            total += bytes;
+            total = bytes.saturating_add(total);
             match list.last_mut() {
                 _ if bytes == 0 => {}
                 Some(last) if last.0 == nanos => last.1 += bytes,

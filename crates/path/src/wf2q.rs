@@ -188,8 +188,8 @@ mod tests {
         order
     }
 
-    /// Figure 2 of the paper: a class of weight 10 and ten of weight 1. WFQ would send the first
-    /// ten packets of the heavy class in one go; WF2Q lets the others in between.
+    /// Bennett and Zhang's example: a class of weight 10 and ten of weight 1. WFQ would send the
+    /// first ten packets of the heavy class in one go; WF2Q+ lets the others in between.
     #[test]
     fn a_heavy_class_does_not_run_ahead_of_its_share() {
         let mut packets = vec![vec![100; 11]];

@@ -335,6 +335,7 @@ proptest! {
         prop_assert!(statistics.queue_p99_pkts <= statistics.queue_max_pkts);
     }
 
+    /// A pipe that is never told of departures gives the same answers as one that is.
     #[test]
     fn looking_at_a_pipe_changes_nothing(
         config in any_config(), packets in packets(), seed: u64,
@@ -384,4 +385,82 @@ fn a_full_queue_in_bytes_still_takes_a_packet_that_fits() {
     assert_eq!(outcomes[2], Arrival::Lost(LossCause::QueueFull));
     assert_eq!(outcomes[3], Arrival::Leaves(Time::from_micros(3_000)));
     assert_eq!(pipe.drops(), 1);
+}
+
+/// `check` refuses each of these; a pipe made from one all the same must not panic.
+#[test]
+fn a_wrong_configuration_does_not_panic() {
+    let slow = || Rate::Constant(Bandwidth::from_bps(1_000_000));
+    let jitter = Jitter {
+        amount: Duration::from_millis(1),
+        distribution: JitterDistribution::Normal,
+        correlation: 2.0,
+    };
+    let red = RedConfig {
+        w_q: f64::NAN,
+        min_th: 5.0,
+        max_th: 5.0,
+        ..RedConfig::default()
+    };
+    let codel = CoDelConfig {
+        target: Duration::ZERO,
+        interval: Duration::ZERO,
+    };
+    let wrong = [
+        PipeConfig {
+            bandwidth: Rate::Constant(Bandwidth::from_bps(0)),
+            scheduler: SchedulerConfig::StrictPriority { classes: 0 },
+            ..PipeConfig::default()
+        },
+        PipeConfig {
+            bandwidth: slow(),
+            scheduler: SchedulerConfig::Wf2q {
+                weights: Vec::new(),
+            },
+            ..PipeConfig::default()
+        },
+        PipeConfig {
+            bandwidth: slow(),
+            scheduler: SchedulerConfig::Wf2q {
+                weights: vec![0, 0],
+            },
+            ..PipeConfig::default()
+        },
+        PipeConfig {
+            bandwidth: slow(),
+            aqm: Aqm::Red(red),
+            ..PipeConfig::default()
+        },
+        PipeConfig {
+            bandwidth: slow(),
+            aqm: Aqm::CoDel(codel),
+            ..PipeConfig::default()
+        },
+        PipeConfig {
+            capacity: Capacity::Packets(0),
+            ..PipeConfig::default()
+        },
+        PipeConfig {
+            loss: LossConfig::Bernoulli(f64::NAN),
+            ..PipeConfig::default()
+        },
+        PipeConfig {
+            delay: DelayConfig {
+                jitter: Some(jitter),
+                ..DelayConfig::default()
+            },
+            ..PipeConfig::default()
+        },
+    ];
+    for config in wrong {
+        assert!(config.check().is_err(), "{config:?}");
+        let mut pipe = Pipe::new(&config, 1);
+        for millis in 0..1_000 {
+            let now = Time::from_millis(millis);
+            pipe.arrive(now, 1500, millis as u16, millis);
+            pipe.depart(now);
+        }
+        pipe.reset_statistics(Time::from_secs(1));
+        pipe.statistics(Time::from_secs(2));
+    }
 }

@@ -6,3 +6,4 @@ mod drive;
 mod laws;
 mod rates;
 mod schedulers;
+mod traces;

@@ -163,6 +163,21 @@ fn utilization_of_a_trace_is_the_share_of_what_it_offered() {
 }
 
 #[test]
+fn utilization_of_stepped_rates_is_the_share_of_what_they_offered() {
+    // 12,000 bit in the first of every two milliseconds, and one packet of as many bits.
+    let mut pipe = pipe(Rate::Steps(Arc::new(steps(&[(0, 12), (1, 0)]).repeated())));
+    leaves(&mut pipe, 0, 1500);
+    let utilization = |pipe: &mut Pipe<()>, end| pipe.statistics(end).utilization;
+    assert_eq!(utilization(&mut pipe, Time::from_millis(1)), 1.0);
+    assert_eq!(utilization(&mut pipe, Time::from_millis(2)), 1.0);
+    assert_eq!(
+        utilization(&mut pipe, Time::from_micros(2_500)),
+        12.0 / 18.0
+    );
+    assert_eq!(utilization(&mut pipe, Time::from_millis(20)), 0.1);
+}
+
+#[test]
 fn utilization_of_a_constant_bandwidth_is_the_share_of_time_in_which_it_was_busy() {
     let mut pipe = pipe(Rate::Constant(Bandwidth::from_mbps(12)));
     leaves(&mut pipe, 2_000, 1500);
