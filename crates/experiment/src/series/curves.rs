@@ -117,7 +117,7 @@ fn read_flows(
     let thin = Decimator::new(duration_s, columns(flows.len()));
     let mut gathering: Vec<FlowGathering> = flows
         .iter()
-        .map(|flow| FlowGathering::new(flow.start_s, interval_s, &thin))
+        .map(|flow| FlowGathering::new(flow, interval_s, &thin))
         .collect();
     let wanted = [
         "connection",
@@ -139,6 +139,8 @@ fn read_flows(
 
 /// The curves of a flow while its rows come in.
 struct FlowGathering {
+    /// When the last byte was delivered; what the idle sender shows later is not drawn.
+    end_s: f64,
     /// Payload delivered by each connection, bytes.
     delivered_by: HashMap<i64, i64>,
     delivered: Delivered,
@@ -149,10 +151,13 @@ struct FlowGathering {
 }
 
 impl FlowGathering {
-    fn new(start_s: f64, interval_s: f64, thin: &Decimator) -> FlowGathering {
+    fn new(flow: &FlowResult, interval_s: f64, thin: &Decimator) -> FlowGathering {
         FlowGathering {
+            end_s: flow
+                .completion_s
+                .map_or(f64::INFINITY, |completion_s| flow.start_s + completion_s),
             delivered_by: HashMap::new(),
-            delivered: Delivered::new(start_s, interval_s, thin),
+            delivered: Delivered::new(flow.start_s, interval_s, thin),
             cwnd: thin.clone(),
             ssthresh: thin.clone(),
             rtt: thin.clone(),
@@ -167,8 +172,19 @@ impl FlowGathering {
         let connection = connection.unwrap_or_default();
         let received = received.unwrap_or_default();
         let before = self.delivered_by.insert(connection, received).unwrap_or(0);
-        self.delivered
-            .push(time_s, (received - before).max(0) as f64);
+        // A counter that went back belongs to a new connection in the place of an old one.
+        let more = if received >= before {
+            received - before
+        } else {
+            received
+        };
+        if time_s > self.end_s && more == 0 {
+            return;
+        }
+        self.delivered.push(time_s.min(self.end_s), more as f64);
+        if time_s > self.end_s {
+            return;
+        }
         if connection != 0 {
             return;
         }
@@ -427,7 +443,11 @@ mod tests {
 
     #[test]
     fn windows_of_several_connections_are_not_mixed() {
-        let mut gathering = FlowGathering::new(0.0, 1.0, &Decimator::new(4.0, 100));
+        let flow = FlowResult {
+            congestion_control: Some("reno".into()),
+            ..FlowResult::default()
+        };
+        let mut gathering = FlowGathering::new(&flow, 1.0, &Decimator::new(4.0, 100));
         gathering.push(
             1.0,
             &[Some(0), Some(125_000), Some(3_000), None, None, Some(1)],
@@ -436,14 +456,39 @@ mod tests {
             2.0,
             &[Some(1), Some(250_000), Some(6_000), None, None, Some(1)],
         );
-        let flow = FlowResult {
-            congestion_control: Some("reno".into()),
-            ..FlowResult::default()
-        };
         let curves = gathering.finish(&flow, 4.0);
         assert_eq!(curves.connections, 2);
         assert_eq!(values(&curves.throughput), [(1.0, 1.0), (2.0, 2.0)]);
         assert_eq!(curves.cwnd, []);
+    }
+
+    #[test]
+    fn a_new_connection_in_the_place_of_an_old_one_counts_from_nothing() {
+        let flow = FlowResult::default();
+        let mut gathering = FlowGathering::new(&flow, 1.0, &Decimator::new(4.0, 100));
+        let row = |bytes| [Some(0), Some(bytes), None, None, None, None];
+        gathering.push(1.0, &row(250_000));
+        gathering.push(2.0, &row(125_000));
+        let curves = gathering.finish(&flow, 4.0);
+        assert_eq!(values(&curves.throughput), [(1.0, 2.0), (2.0, 1.0)]);
+    }
+
+    #[test]
+    fn curves_of_a_flow_end_with_it() {
+        let flow = FlowResult {
+            congestion_control: Some("reno".into()),
+            completion_s: Some(1.5),
+            ..FlowResult::default()
+        };
+        let mut gathering = FlowGathering::new(&flow, 1.0, &Decimator::new(4.0, 100));
+        let row = |bytes| [Some(0), Some(bytes), Some(3_000), None, None, None];
+        gathering.push(1.0, &row(125_000));
+        gathering.push(2.0, &row(187_500));
+        gathering.push(3.0, &row(187_500));
+        let curves = gathering.finish(&flow, 4.0);
+        assert_eq!(values(&curves.throughput), [(1.0, 1.0), (2.0, 0.5)]);
+        assert_eq!(values(&curves.cwnd), [(1.0, 3.0)]);
+        assert_eq!(values(&curves.delivered).last(), Some(&(1.5, 0.1875)));
     }
 
     #[test]
