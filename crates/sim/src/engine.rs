@@ -83,9 +83,9 @@ impl<'a> Engine<'a> {
                 });
             }
         }
-        let flows = connections.iter().map(|c| c.flow).collect();
+        let flows: Vec<u32> = connections.iter().map(|c| c.flow).collect();
         let sources = SOURCES_PER_CONNECTION as usize * connections.len() + 1;
-        let network = Network::new(scenario, flows, sources);
+        let network = Network::new(scenario, &flows, sources);
         let housekeeping = network.sources() + SOURCES_PER_CONNECTION * connections.len() as Source;
         let measuring_from = Time::ZERO + scenario.warmup;
         let totals = scenario
@@ -181,7 +181,7 @@ impl<'a> Engine<'a> {
         match packet.kind {
             Kind::Syn => {
                 let reply = receiver.on_syn(now, &packet);
-                self.network.transmit(now, reply.packet);
+                self.network.send(now, reply.packet);
             }
             Kind::Data => {
                 self.data_packets += 1;
@@ -191,7 +191,7 @@ impl<'a> Engine<'a> {
                 let due = receiver.due();
                 if let Some(reply) = reply {
                     let sack = self.network.sacks.put(reply.sack);
-                    self.network.transmit(
+                    self.network.send(
                         now,
                         Packet {
                             sack,
@@ -229,7 +229,7 @@ impl<'a> Engine<'a> {
     fn flush(&mut self, now: Time, index: usize) {
         for at in 0..self.out.len() {
             let packet = self.out[at];
-            self.network.transmit(now, packet);
+            self.network.send(now, packet);
         }
         self.out.clear();
         if let Some((sender, _)) = &self.connections[index].ends {
@@ -274,7 +274,7 @@ impl<'a> Engine<'a> {
         let due = receiver.due();
         if let Some(reply) = reply {
             let sack = self.network.sacks.put(reply.sack);
-            self.network.transmit(
+            self.network.send(
                 now,
                 Packet {
                     sack,
@@ -320,7 +320,7 @@ impl<'a> Engine<'a> {
                     len: size.saturating_sub(28),
                     ..packet_of(index, 0)
                 };
-                self.network.transmit(now, packet);
+                self.network.send(now, packet);
             }
         }
         if let Some(again) = again {

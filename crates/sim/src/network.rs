@@ -21,12 +21,11 @@ use crate::packet::{Packet, SackPool};
 use crate::random::seed_for;
 use crate::scenario::{FlowConfig, Hop, Scenario};
 
-/// A flow's ways there and back, as ranges of [`Network::hops`].
-#[derive(Clone, Copy, Debug)]
-struct Route {
-    first: u32,
-    len: u8,
-}
+/// The end of a route among the hops.
+const END: Hop = Hop {
+    pipe: u32::MAX,
+    class: 0,
+};
 
 /// Packets at the far end of a pipe, by the time they get there.
 #[derive(Debug)]
@@ -147,11 +146,10 @@ pub struct Network {
     served: Vec<u32>,
     /// Whether every packet goes on from this pipe into one that nothing else feeds.
     chained: Vec<bool>,
+    /// The routes, each with its [`END`].
     hops: Vec<Hop>,
-    /// A flow's forward route, then its backward route.
-    routes: Vec<[Route; 2]>,
-    /// The flow of each connection.
-    flows: Vec<u32>,
+    /// Where the routes of each connection begin: backward, forward.
+    routes: Vec<[u32; 2]>,
     /// SACK blocks of the acknowledgements on their way.
     pub sacks: SackPool,
     /// What is due next.
@@ -163,7 +161,7 @@ pub struct Network {
 impl Network {
     /// The network of a scenario, with so many timers on the agenda after the network's own
     /// sources. `flows` gives the flow of each connection.
-    pub fn new(scenario: &Scenario, flows: Vec<u32>, timers: usize) -> Self {
+    pub fn new(scenario: &Scenario, flows: &[u32], timers: usize) -> Self {
         let pipes: Vec<Pipe<Packet>> = scenario
             .pipes
             .iter()
@@ -198,16 +196,15 @@ impl Network {
         let mut route = |way: &[Hop]| {
             let first = hops.len() as u32;
             hops.extend_from_slice(way);
-            Route {
-                first,
-                len: way.len() as u8,
-            }
+            hops.push(END);
+            first
         };
-        let routes = scenario
+        let of_flows: Vec<[u32; 2]> = scenario
             .flows
             .iter()
-            .map(|flow| [route(&flow.forward), route(&flow.backward)])
+            .map(|flow| [route(&flow.backward), route(&flow.forward)])
             .collect();
+        let routes = flows.iter().map(|&flow| of_flows[flow as usize]).collect();
         let agenda = Agenda::new(lanes.len() + served.len(), timers);
         Network {
             pipes,
@@ -218,7 +215,6 @@ impl Network {
             chained,
             hops,
             routes,
-            flows,
             sacks: SackPool::default(),
             agenda,
             barrier: Time::ZERO,
@@ -230,13 +226,19 @@ impl Network {
         (self.lanes.len() + self.served.len()) as Source
     }
 
-    /// Sends a packet over the next hop of its route, at `now`.
+    /// Sends a packet on its way at `now`.
     #[inline]
-    pub fn transmit(&mut self, now: Time, mut packet: Packet) {
-        let route = self.route(&packet);
+    pub fn send(&mut self, now: Time, packet: Packet) {
+        let hop = self.routes[packet.connection as usize][usize::from(packet.is_forward())];
+        self.transmit(now, Packet { hop, ..packet });
+    }
+
+    /// Lets a packet go on, at `now`.
+    #[inline]
+    fn transmit(&mut self, now: Time, mut packet: Packet) {
         let mut time = now;
         loop {
-            let hop = self.hops[(route.first + u32::from(packet.hop)) as usize];
+            let hop = self.hops[packet.hop as usize];
             let pipe = hop.pipe as usize;
             packet.hop += 1;
             match self.pipes[pipe].arrive(time, u32::from(packet.size), hop.class, packet) {
@@ -271,7 +273,7 @@ impl Network {
         let packet = lane.pop();
         self.agenda.set(source, lane.next_time());
         let packet = packet?;
-        if packet.hop < self.route(&packet).len {
+        if self.hops[packet.hop as usize].pipe != END.pipe {
             self.transmit(now, packet);
             return None;
         }
@@ -322,12 +324,6 @@ impl Network {
                 bytes: pipe.bytes_out(now),
             }
         })
-    }
-
-    #[inline]
-    fn route(&self, packet: &Packet) -> Route {
-        let flow = self.flows[packet.connection as usize];
-        self.routes[flow as usize][usize::from(!packet.is_forward())]
     }
 
     #[inline]

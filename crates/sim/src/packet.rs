@@ -1,4 +1,4 @@
-//! What travels through the pipes: 40 bytes a packet, selective acknowledgements beside it.
+//! What travels through the pipes: 48 bytes a packet, selective acknowledgements beside it.
 
 use std::ops::Range;
 
@@ -42,12 +42,12 @@ pub struct Packet {
     pub ts_ecr: u32,
     /// ACK: handle of its SACK blocks, or [`SackPool::NONE`].
     pub sack: u32,
+    /// The next hop of its route; the network's own.
+    pub hop: u32,
     /// IP bytes.
     pub size: u16,
     /// Connections are used again for web objects; packets of an earlier life are ignored.
     pub generation: u16,
-    /// Hops of its route that lie behind it.
-    pub hop: u8,
     /// What it is.
     pub kind: Kind,
 }
