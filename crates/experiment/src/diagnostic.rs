@@ -177,15 +177,21 @@ impl Diagnostic {
     }
 }
 
+/// A generated file may be wrong a thousand times in the same way.
+const MOST_SHOWN: usize = 20;
+
 impl fmt::Display for Diagnostic {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.problems.iter().enumerate() {
+        for (index, problem) in self.problems.iter().take(MOST_SHOWN).enumerate() {
             if index > 0 {
                 writeln!(out)?;
             }
             write!(out, "{problem}")?;
         }
-        Ok(())
+        match self.problems.len().checked_sub(MOST_SHOWN) {
+            Some(more) if more > 0 => write!(out, "\n... and {more} more"),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -194,17 +200,32 @@ impl std::error::Error for Diagnostic {}
 /// `did you mean ...?` for the known word nearest to `word`, or the list of what is known.
 pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
+    match nearest(word, known.iter().copied()) {
+        Some(candidate) => format!("did you mean `{candidate}`?"),
+        None if known.is_empty() => String::new(),
+        None => format!("known here: {}", some(&known)),
+    }
+}
+
+/// The known word that `word` was probably meant to be.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A third of the letters wrong is still the same word to a reader; more is another word.
     let tolerated = (word.chars().count() / 3).max(1);
-    let nearest = known
-        .iter()
-        .map(|candidate| (distance(word, candidate), *candidate))
+    known
+        .into_iter()
+        .map(|candidate| (distance(word, candidate), candidate))
         .filter(|(distance, _)| *distance <= tolerated)
-        .min();
-    match nearest {
-        Some((_, candidate)) => format!("did you mean `{candidate}`?"),
-        None if known.is_empty() => String::new(),
-        None => format!("known here: {}", known.join(", ")),
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// The words with commas; of many only the first.
+pub fn some(words: &[&str]) -> String {
+    const MOST: usize = 20;
+    let shown = words[..words.len().min(MOST)].join(", ");
+    match words.len().checked_sub(MOST) {
+        Some(more) if more > 0 => format!("{shown} and {more} more"),
+        _ => shown,
     }
 }
 
@@ -250,6 +271,24 @@ mod tests {
             Diagnostic::new(&sources, &[finding]).to_string(),
             "a.toml:2:9: wants a number\n  2 |   two = true\n    |         ^^^^\n  help: write 2"
         );
+    }
+
+    #[test]
+    fn the_twenty_first_problem_is_only_counted() {
+        let sources = Sources::new("a.toml", &"x\n".repeat(25));
+        let finding = |line: usize| Finding {
+            span: Span {
+                source: 0,
+                start: 2 * line,
+                end: 2 * line + 1,
+            },
+            message: "wrong".into(),
+            help: String::new(),
+        };
+        let findings: Vec<Finding> = (0..23).map(finding).collect();
+        let text = Diagnostic::new(&sources, &findings).to_string();
+        assert_eq!(text.matches("wrong").count(), 20);
+        assert!(text.ends_with("\n... and 3 more"), "{text}");
     }
 
     #[test]

@@ -144,20 +144,48 @@ impl Experiment {
             .collect()
     }
 
-    /// Which bytes bandwidths count, as a sentence for results.
+    /// What the numbers of a result count, in sentences for results.
     pub fn accounting(&self) -> String {
         let common = self.file.accounting;
-        let mut sentence = format!("Bandwidth counts {}.", common.definition());
+        let mut sentence = format!(
+            "Bandwidth counts {}. Queues count IP bytes. Goodput counts payload delivered in order \
+             to the receiving application.",
+            common.definition()
+        );
         for (index, link) in self.file.link.iter().enumerate() {
             for direction in [DirectedLink::forward(index), DirectedLink::reverse(index)] {
                 let own = direction.of(link).accounting;
                 if own != common {
                     let name = direction.name(link);
-                    let _ = write!(sentence, " Link {name}: {}.", own.definition());
+                    let _ = write!(
+                        sentence,
+                        " The bandwidth of link {name} counts {}.",
+                        own.definition()
+                    );
                 }
             }
         }
         sentence
+    }
+
+    /// Names in schedulers that are nobody's; their classes stay empty.
+    fn empty_classes(&self) -> Vec<&str> {
+        let known = |name: &str| {
+            self.topology.node(name).is_some()
+                || self.file.flow.iter().any(|flow| flow.name.value == name)
+        };
+        let mut names: Vec<&str> = self
+            .file
+            .link
+            .iter()
+            .flat_map(|link| [&link.forward, &link.reverse])
+            .flat_map(|direction| direction.scheduler.names())
+            .map(|name| name.value.as_str())
+            .filter(|name| !known(name))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// Topology and flows in words, for people.
@@ -174,12 +202,18 @@ impl Experiment {
             self.topology.nodes().join(", ")
         );
         for (index, link) in file.link.iter().enumerate() {
-            for direction in [DirectedLink::forward(index), DirectedLink::reverse(index)] {
-                let (from, to) = self.topology.ends(direction);
-                let name = direction.name(link);
-                let what = describe_direction(direction.of(link));
-                let _ = writeln!(out, "  {name}: {from} -> {to}, {what}");
+            let forward = DirectedLink::forward(index);
+            let (from, to) = self.topology.ends(forward);
+            let what = describe_direction(&link.forward);
+            if !link.reverse_written {
+                let name = forward.name(link);
+                let _ = writeln!(out, "  {name}: {from} <-> {to}, {what}");
+                continue;
             }
+            let back = describe_direction(&link.reverse);
+            let reverse = DirectedLink::reverse(index).name(link);
+            let _ = writeln!(out, "  {}: {from} -> {to}, {what}", forward.name(link));
+            let _ = writeln!(out, "  {reverse}: {to} -> {from}, {back}");
         }
         out.push_str("\nflows\n");
         for (flow, route) in file.flow.iter().zip(self.topology.routes()) {
@@ -189,6 +223,12 @@ impl Experiment {
             }
             let what = describe_flow(flow);
             let _ = writeln!(out, "  {}: {way}, {what}", flow.name.value);
+        }
+        for name in self.empty_classes() {
+            let _ = write!(
+                out,
+                "\nnote: a scheduler names `{name}`, but no flow and no host is called so\n"
+            );
         }
         out
     }

@@ -126,11 +126,10 @@ fn others_class(named: usize) -> u16 {
 /// of the host it goes to, else the last one. `acknowledgements` go from the flow's receiver to its
 /// sender.
 pub fn class(direction: &Direction, flow: &Flow, acknowledgements: bool) -> u16 {
-    let names: Vec<&str> = match &direction.scheduler {
-        Scheduler::Fifo => return 0,
-        Scheduler::Priority { order } => order.iter().map(|n| n.value.as_str()).collect(),
-        Scheduler::Wf2q { weights } => weights.iter().map(|(n, _)| n.value.as_str()).collect(),
-    };
+    if direction.scheduler == Scheduler::Fifo {
+        return 0;
+    }
+    let names = direction.scheduler.names();
     let (source, destination) = if acknowledgements {
         (&flow.to, &flow.from)
     } else {
@@ -138,6 +137,6 @@ pub fn class(direction: &Direction, flow: &Flow, acknowledgements: bool) -> u16 
     };
     [&flow.name, source, destination]
         .iter()
-        .find_map(|wanted| names.iter().position(|name| *name == wanted.value))
+        .find_map(|wanted| names.iter().position(|name| name.value == wanted.value))
         .map_or(others_class(names.len()), others_class)
 }

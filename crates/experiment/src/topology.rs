@@ -4,6 +4,7 @@
 
 use fairwind_path::units::{Duration, Time};
 
+use crate::diagnostic::some;
 use crate::file::link::{Delay, Direction, Link};
 
 /// One direction of a link, which is one pipe of a simulation.
@@ -140,12 +141,13 @@ impl Topology {
         Some(path)
     }
 
-    /// Names of the nodes that packets from a node can reach, without itself.
-    pub fn reachable(&self, from: usize) -> Vec<String> {
-        (0..self.nodes.len())
+    /// Names of the nodes that packets from a node can reach, without itself, for messages.
+    pub fn reachable(&self, from: usize) -> String {
+        let names: Vec<String> = (0..self.nodes.len())
             .filter(|&node| node != from && self.path(from, node).is_some())
             .map(|node| format!("`{}`", self.nodes[node]))
-            .collect()
+            .collect();
+        some(&names.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     /// Bellman and Ford: topologies are small, and delays may be 0.

@@ -257,6 +257,60 @@ x.toml:8:43: no flow and no host is called `serber`
 }
 
 #[test]
+fn weights_for_nobody_at_all_are_refused() {
+    assert_eq!(
+        broken(
+            "delay = \"10ms\"",
+            "scheduler = { kind = \"priority\", order = [\"x\"] }"
+        ),
+        "\
+x.toml:8:43: no flow and no host is called `x`
+  8 | scheduler = { kind = \"priority\", order = [\"x\"] }
+    |                                           ^^^
+  help: known here: one, server, client"
+    );
+}
+
+#[test]
+fn a_parameter_out_of_range_is_answered_with_its_range_in_its_unit() {
+    assert_eq!(
+        broken(
+            "congestion_control = \"reno\"",
+            "congestion_control = \"sfsack\"\nparameters = { tau = \"1us\" }"
+        ),
+        "\
+x.toml:15:22: `tau` is out of range
+  15 | parameters = { tau = \"1us\" }
+     |                      ^^^^^
+  help: write a time from \"1000us\" to \"10000000us\""
+    );
+    assert_eq!(
+        broken(
+            "congestion_control = \"reno\"",
+            "congestion_control = \"cubic\"\nparameters = { hystart = \"yes\" }"
+        ),
+        "\
+x.toml:15:26: a text is not what `hystart` takes
+  15 | parameters = { hystart = \"yes\" }
+     |                          ^^^^^
+  help: write true or false"
+    );
+}
+
+#[test]
+fn a_link_may_not_take_the_name_of_another_ones_reverse() {
+    let text = GOOD.replace(
+        "[[flow]]",
+        "[[link]]\nname = \"bottleneck.reverse\"\nbetween = [\"client\", \"x\"]\n\n[[flow]]",
+    );
+    assert!(
+        messages(&text, &[]).contains("a second link is called `bottleneck.reverse`"),
+        "{}",
+        messages(&text, &[])
+    );
+}
+
+#[test]
 fn a_queue_that_holds_no_packet_is_refused() {
     assert_eq!(
         broken("delay = \"10ms\"", "queue = \"1kB\""),
@@ -461,5 +515,50 @@ x.toml:7:23: trace `none.csv` cannot be read: No such file or directory (os erro
   7 | bandwidth = { trace = \"none.csv\" }
     |                       ^^^^^^^^^^
   help: name a text file; a path is relative to the experiment file"
+    );
+}
+
+#[test]
+fn more_connections_than_memory_are_refused() {
+    let text = GOOD.replace("name = \"one\"", "name = \"one\"\ncount = 100000")
+        + "\n[[flow]]\nname = \"web\"\nfrom = \"server\"\nto = \"client\"\n\
+           application = { kind = \"web\", sessions = 100000 }\ncount = 10\n\
+           congestion_control = \"reno\"\n";
+    assert_eq!(
+        messages(&text, &[]),
+        "\
+x.toml:18:8: 1100000 connections up to this flow
+  18 | name = \"web\"
+     |        ^^^^^
+  help: write fewer copies or sessions: at most 1000000 in all"
+    );
+}
+
+#[test]
+fn a_way_longer_than_a_packet_lives_is_refused() {
+    let mut text = "duration = \"1s\"\n".to_owned();
+    for node in 0..256 {
+        text += &format!("[[link]]\nbetween = [\"n{node}\", \"n{}\"]\n", node + 1);
+    }
+    text += "[[flow]]\nfrom = \"n0\"\nto = \"n256\"\ncongestion_control = \"reno\"\n";
+    let message = messages(&text, &[]);
+    assert!(
+        message.contains("the way from `n0` to `n256` has 256 links"),
+        "{message}"
+    );
+}
+
+#[test]
+fn the_fields_of_tcp_are_refused_for_datagrams() {
+    assert_eq!(
+        broken(
+            "congestion_control = \"reno\"",
+            "receive_buffer = \"1MB\"\napplication = { kind = \"constant\", rate = \"1Mbit/s\" }"
+        ),
+        "\
+x.toml:14:18: `receive_buffer` with the application `constant`
+  14 | receive_buffer = \"1MB\"
+     |                  ^^^^^
+  help: leave it out: datagrams have no TCP"
     );
 }

@@ -243,7 +243,8 @@ fn the_description_shows_nodes_links_and_ways() {
                 "y",
                 "router",
                 "client",
-                "bandwidth = \"15Mbit/s\"\ndelay = \"10ms\"\nqueue = \"75kB\"\nloss = 0.005",
+                "bandwidth = \"15Mbit/s\"\ndelay = \"10ms\"\nqueue = \"75kB\"\nloss = 0.005\n\
+                 reverse = { bandwidth = \"384kbit/s\" }",
             ),
         ],
         &[("one", "server", "client")],
@@ -257,13 +258,32 @@ x
 nodes: server, router, client
 
 links
-  x: server -> router, 100Mbit/s, 0s, queue 50 pkt
-  x.reverse: router -> server, 100Mbit/s, 0s, queue 50 pkt
+  x: server <-> router, 100Mbit/s, 0s, queue 50 pkt
   y: router -> client, 15Mbit/s, 10ms, queue 75000 B, loss 0.005
-  y.reverse: client -> router, 15Mbit/s, 10ms, queue 75000 B, loss 0.005
+  y.reverse: client -> router, 384kbit/s, 10ms, queue 75000 B, loss 0.005
 
 flows
   one: server -> router -> client, reno, bulk, from 0s
 "
+    );
+}
+
+#[test]
+fn a_class_of_nobody_is_noted() {
+    let e = network(
+        &[(
+            "z",
+            "server1",
+            "b",
+            "scheduler = { kind = \"wf2q+\", weights = { server1 = 40, server2 = 20 } }",
+        )],
+        &[("one", "server1", "b")],
+    );
+    let description = e.describe();
+    assert!(
+        description.ends_with(
+            "\nnote: a scheduler names `server2`, but no flow and no host is called so\n"
+        ),
+        "{description}"
     );
 }

@@ -295,3 +295,93 @@ fn standard_deviation(values: &[f64]) -> Option<f64> {
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     Some((squares / (values.len() - 1) as f64).sqrt())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use fairwind_path::units::Duration;
+
+    use super::*;
+
+    fn experiment() -> Experiment {
+        let text = "duration = \"10s\"\n\
+                    [[link]]\nbetween = [\"a\", \"b\"]\nbandwidth = \"10Mbit/s\"\n\
+                    [[flow]]\nname = \"one\"\nfrom = \"a\"\nto = \"b\"\nstart = \"1s\"\n\
+                    congestion_control = \"reno\"\n\
+                    [[flow]]\nname = \"udp\"\nfrom = \"a\"\nto = \"b\"\n\
+                    application = { kind = \"constant\", rate = \"1Mbit/s\" }\n";
+        Experiment::parse(text, "x.toml", Path::new(""), &[]).unwrap()
+    }
+
+    #[test]
+    fn an_outcome_becomes_megabits_milliseconds_and_seconds() {
+        let experiment = experiment();
+        let outcome = FlowOutcome {
+            bytes: 2_500_000,
+            bytes_per_second: vec![1_000_000, 1_500_000],
+            active: Duration::from_secs(4),
+            completion: Some(Duration::from_millis(3_500)),
+            retransmits: 3,
+            timeouts: 1,
+            rtt_min: Some(Duration::from_micros(20_500)),
+            rtt_mean: Some(Duration::from_millis(40)),
+            ..FlowOutcome::default()
+        };
+        let flows = experiment.flows();
+        let result = flow_result(&flows[0], &outcome);
+        assert_eq!(result.name, "one");
+        assert_eq!(result.congestion_control.as_deref(), Some("reno"));
+        assert_eq!(result.goodput_mbps, 5.0);
+        // 8 and 12 Mbit/s: 2 off the mean each, 8 / (2 - 1), and the root of it.
+        assert_eq!(result.goodput_sd_mbps, Some(8f64.sqrt()));
+        assert_eq!(result.completion_s, Some(3.5));
+        assert_eq!((result.retransmits, result.timeouts), (3, 1));
+        assert_eq!(result.rtt_min_ms, Some(20.5));
+        assert_eq!(result.rtt_mean_ms, Some(40.0));
+        assert_eq!(result.start_s, 1.0);
+        assert_eq!(result.objects, None);
+    }
+
+    #[test]
+    fn a_flow_that_was_never_active_has_no_goodput() {
+        let experiment = experiment();
+        let result = flow_result(&experiment.flows()[1], &FlowOutcome::default());
+        assert_eq!(result.goodput_mbps, 0.0);
+        assert_eq!(result.goodput_sd_mbps, None);
+        assert_eq!(result.congestion_control, None);
+        assert_eq!(result.application, "constant");
+    }
+
+    #[test]
+    fn what_was_not_measured_or_has_no_limit_is_nothing_in_the_series() {
+        struct Last(Option<FlowSample>);
+        impl Recorder for Last {
+            fn flow(&mut self, _flow: usize, sample: &FlowSample) {
+                self.0 = Some(*sample);
+            }
+            fn link(&mut self, _link: usize, _sample: &LinkSample) {}
+        }
+        let mut last = Last(None);
+        let mut watcher = Watcher {
+            recorder: &mut last,
+            progress: &|_| true,
+            link_of_pipe: Vec::new(),
+            duration_s: 1.0,
+            stopped: false,
+        };
+        let fresh = Instruments {
+            ssthresh_bytes: u64::MAX,
+            pacing_rate: u64::MAX,
+            ..Instruments::default()
+        };
+        watcher.flow(0, 0, Time::from_millis(5), &fresh);
+        let sample = last.0.unwrap();
+        assert_eq!(sample.time_ns, 5_000_000);
+        assert_eq!(sample.cur_ssthresh, None);
+        assert_eq!(sample.pacing_rate, None);
+        assert_eq!(sample.smoothed_rtt_us, None);
+        assert_eq!(sample.min_rtt_us, None);
+        assert_eq!(sample.sample_rtt_us, None);
+    }
+}

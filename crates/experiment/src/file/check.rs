@@ -1,14 +1,20 @@
 //! What the parts of a file say about each other: names, hosts, routes, queues.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use super::ExperimentFile;
 use super::decode::Findings;
 use super::flow::{Application, Flow};
-use super::link::{Direction, Link, Queue, Scheduler};
-use crate::diagnostic::{Located, Span, suggestion};
-use crate::topology::{Route, Topology};
+use super::link::{Link, Queue};
+use crate::diagnostic::{Located, Span, nearest, suggestion};
+use crate::topology::{DirectedLink, Route, Topology};
 use crate::units_text::Amount;
+
+/// Connections of a run; each costs some kilobytes.
+const MOST_CONNECTIONS: u64 = 1_000_000;
+
+/// Links of a way; the time to live of an IP packet allows no more.
+const MOST_HOPS: usize = 255;
 
 /// Headers of a TCP segment with time stamps.
 const TCP_HEADERS: u64 = 52;
@@ -18,6 +24,7 @@ pub fn check(file: &ExperimentFile, findings: &mut Findings) -> Option<Topology>
     let found_before = findings.list.len();
     link_names(&file.link, findings);
     flow_names(&file.flow, findings);
+    connections(&file.flow, findings);
     let topology = Topology::of(&file.link);
     for link in &file.link {
         scheduler_names(link, file, &topology, findings);
@@ -35,9 +42,11 @@ pub fn check(file: &ExperimentFile, findings: &mut Findings) -> Option<Topology>
 }
 
 fn link_names(links: &[Link], findings: &mut Findings) {
-    let mut seen: HashMap<&str, ()> = HashMap::new();
+    let mut seen: HashSet<String> = HashSet::new();
     for link in links {
-        if seen.insert(&link.name.value, ()).is_some() {
+        // Results call the other direction so.
+        let reverse = DirectedLink::reverse(0).name(link);
+        if !seen.insert(link.name.value.clone()) || !seen.insert(reverse) {
             findings.add(
                 link.name.span,
                 format!("a second link is called `{}`", link.name.value),
@@ -48,10 +57,10 @@ fn link_names(links: &[Link], findings: &mut Findings) {
 }
 
 fn flow_names(flows: &[Flow], findings: &mut Findings) {
-    let mut seen: HashMap<String, ()> = HashMap::new();
+    let mut seen: HashSet<String> = HashSet::new();
     for flow in flows {
         for (name, _) in flow.copies() {
-            if seen.insert(name.clone(), ()).is_some() {
+            if !seen.insert(name.clone()) {
                 findings.add(
                     flow.name.span,
                     format!("a second flow is called `{name}`"),
@@ -63,25 +72,41 @@ fn flow_names(flows: &[Flow], findings: &mut Findings) {
     }
 }
 
-/// Each name in a scheduler must be that of a flow or a host, once.
+/// Copies times web sessions, over all flows.
+fn connections(flows: &[Flow], findings: &mut Findings) {
+    let mut sum = 0;
+    for flow in flows {
+        let sessions = match flow.application {
+            Application::Web { sessions, .. } => u64::from(sessions),
+            _ => 1,
+        };
+        sum += u64::from(flow.count) * sessions;
+        if sum > MOST_CONNECTIONS {
+            findings.add(
+                flow.name.span,
+                format!("{sum} connections up to this flow"),
+                format!("write fewer copies or sessions: at most {MOST_CONNECTIONS} in all"),
+            );
+            return;
+        }
+    }
+}
+
+/// Names in schedulers must be those of flows or hosts, each once. One more that is nobody's is a
+/// class that stays empty, unless it looks like somebody's whom the scheduler does not name.
 fn scheduler_names(
     link: &Link,
     file: &ExperimentFile,
     topology: &Topology,
     findings: &mut Findings,
 ) {
+    let flows = file.flow.iter().map(|flow| flow.name.value.as_str());
+    let nodes = topology.nodes().iter().map(String::as_str);
+    let known: Vec<&str> = flows.chain(nodes).collect();
     for direction in [&link.forward, &link.reverse] {
-        let names: Vec<&Located<String>> = class_names(direction);
+        let names = direction.scheduler.names();
+        let none_known = !names.iter().any(|n| known.contains(&n.value.as_str()));
         for (index, name) in names.iter().enumerate() {
-            let flows = file.flow.iter().map(|flow| flow.name.value.as_str());
-            let mut known = flows.chain(topology.nodes().iter().map(String::as_str));
-            if !known.clone().any(|known| known == name.value) {
-                findings.add(
-                    name.span,
-                    format!("no flow and no host is called `{}`", name.value),
-                    suggestion(&name.value, &mut known),
-                );
-            }
             if names[..index].iter().any(|n| n.value == name.value) {
                 findings.add(
                     name.span,
@@ -89,15 +114,21 @@ fn scheduler_names(
                     "name each flow or host once",
                 );
             }
+            if known.contains(&name.value.as_str()) {
+                continue;
+            }
+            let unnamed = || {
+                let named = |known: &&&str| names.iter().any(|n| n.value == **known);
+                known.iter().filter(move |known| !named(known)).copied()
+            };
+            if none_known || nearest(&name.value, unnamed()).is_some() {
+                findings.add(
+                    name.span,
+                    format!("no flow and no host is called `{}`", name.value),
+                    suggestion(&name.value, unnamed()),
+                );
+            }
         }
-    }
-}
-
-fn class_names(direction: &Direction) -> Vec<&Located<String>> {
-    match &direction.scheduler {
-        Scheduler::Fifo => Vec::new(),
-        Scheduler::Priority { order } => order.iter().collect(),
-        Scheduler::Wf2q { weights } => weights.iter().map(|(name, _)| name).collect(),
     }
 }
 
@@ -118,6 +149,19 @@ fn route(flow: &Flow, topology: &Topology, findings: &mut Findings) -> Option<Ro
     let forward = topology.path(from, to);
     let backward = topology.path(to, from);
     match (forward, backward) {
+        (Some(forward), Some(backward)) if forward.len().max(backward.len()) > MOST_HOPS => {
+            findings.add(
+                flow.to.span,
+                format!(
+                    "the way from `{}` to `{}` has {} links",
+                    flow.from.value,
+                    flow.to.value,
+                    forward.len().max(backward.len())
+                ),
+                format!("a packet lives for {MOST_HOPS} links at most"),
+            );
+            None
+        }
         (Some(forward), Some(backward)) => Some(Route { forward, backward }),
         _ => {
             findings.add(
@@ -126,7 +170,7 @@ fn route(flow: &Flow, topology: &Topology, findings: &mut Findings) -> Option<Ro
                 format!(
                     "from `{}` links lead only to {}; add a [[link]] that joins the two parts",
                     flow.from.value,
-                    topology.reachable(from).join(", ")
+                    topology.reachable(from)
                 ),
             );
             None

@@ -362,9 +362,7 @@ pub fn choice<T: Copy>(
 ) -> impl Fn(&Node, &mut Findings) -> Option<T> {
     move |node, findings| {
         let known = words.iter().map(|(word, _)| *word);
-        let Some(text) = located_text(node, findings) else {
-            return None;
-        };
+        let text = located_text(node, findings)?;
         let found = words.iter().find(|(word, _)| *word == text.value);
         if found.is_none() {
             findings.add(

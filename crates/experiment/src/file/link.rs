@@ -208,6 +208,17 @@ pub enum Scheduler {
     },
 }
 
+impl Scheduler {
+    /// The names of flows and hosts in it, in the order of their classes.
+    pub fn names(&self) -> Vec<&Located<String>> {
+        match self {
+            Scheduler::Fifo => Vec::new(),
+            Scheduler::Priority { order } => order.iter().collect(),
+            Scheduler::Wf2q { weights } => weights.iter().map(|(name, _)| name).collect(),
+        }
+    }
+}
+
 /// Random loss.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Loss {

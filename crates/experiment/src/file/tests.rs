@@ -15,8 +15,8 @@ use super::{ExperimentFile, Record, Stack, decode, read, read_noting, schema};
 use crate::diagnostic::Sources;
 use crate::units_text::Amount;
 
-/// The example of the documentation, which says everything at least once.
-const ISSUE: &str = r#"
+/// The shape that was agreed on.
+const SHAPE: &str = r#"
 title    = "SACK against SF-SACK, 15 Mbit/s, 20 ms RTT"
 duration = "300s"
 warmup   = "0s"            # left out of the summary
@@ -27,10 +27,6 @@ stack    = "linux"         # or "2005"
 between   = ["server1", "router"]
 bandwidth = "100Mbit/s"
 delay     = "0ms"          # one way
-
-[[link]]
-between   = ["server2", "router"]
-bandwidth = "100Mbit/s"
 
 [[link]]
 name      = "bottleneck"
@@ -47,7 +43,8 @@ reverse   = { bandwidth = "384kbit/s" }   # symmetric where it says nothing
 name   = "one"
 from   = "server1"
 to     = "client"
-congestion_control = "reno"
+congestion_control = "sfsack"
+parameters = { tau = "50ms" }
 bytes  = "500MB"           # or nothing: until the end
 start  = "0s"
 receive_buffer = "1MB"     # or nothing: autotuned
@@ -151,13 +148,13 @@ fn parsed(text: &str, set: &[&str]) -> ExperimentFile {
 }
 
 #[test]
-fn the_shape_of_the_documentation_is_read() {
-    let file = parsed(ISSUE, &[]);
+fn the_agreed_shape_is_read() {
+    let file = parsed(SHAPE, &[]);
     assert_eq!(file.title, "SACK against SF-SACK, 15 Mbit/s, 20 ms RTT");
     assert_eq!(file.duration, Duration::from_secs(300));
     assert_eq!(file.seeds, [1, 2, 3]);
     assert_eq!(file.stack, Stack::Linux);
-    let bottleneck = &file.link[2];
+    let bottleneck = &file.link[1];
     assert_eq!(bottleneck.name.value, "bottleneck");
     assert_eq!(
         bottleneck.forward.aqm,
@@ -174,7 +171,8 @@ fn the_shape_of_the_documentation_is_read() {
     let one = &file.flow[0];
     assert_eq!(one.bytes, Some(Bytes(500_000_000)));
     assert_eq!(one.receive_buffer, Some(Bytes(1_000_000)));
-    assert_eq!(one.parameters.control().name(), "reno");
+    assert_eq!(one.parameters.control().name(), "sfsack");
+    assert_eq!(one.parameters.get("tau"), Ok(50_000));
     assert_eq!(
         file.flow[1].application,
         Application::Web {
@@ -188,7 +186,7 @@ fn the_shape_of_the_documentation_is_read() {
 
 #[test]
 fn the_reverse_direction_is_as_the_forward_one_where_it_says_nothing() {
-    let link = &parsed(ISSUE, &[]).link[2];
+    let link = &parsed(SHAPE, &[]).link[1];
     assert_eq!(
         link.reverse.bandwidth,
         Rate::Constant(Bandwidth::from_bps(384_000))
@@ -230,14 +228,17 @@ fn what_a_file_does_not_say_has_its_documented_default() {
 
 #[test]
 fn a_link_of_limited_bandwidth_has_a_queue_of_fifty_packets() {
-    let link = &parsed(ISSUE, &[]).link[0];
+    let link = &parsed(SHAPE, &[]).link[0];
     let fifty = Queue::Limited(Amount::Packets(50));
     assert_eq!(link.forward.queue_or_default(), fifty);
 }
 
 #[test]
 fn a_flow_of_2005_is_reno_unless_it_says_otherwise() {
-    let text = ISSUE.replace("congestion_control = \"reno\"\n", "");
+    let text = SHAPE.replace(
+        "congestion_control = \"sfsack\"\nparameters = { tau = \"50ms\" }\n",
+        "",
+    );
     let file = parsed(&text, &["stack=2005"]);
     assert_eq!(file.flow[0].congestion_control.value, "reno");
 }
@@ -299,6 +300,32 @@ fn every_field_means_what_it_says() {
 }
 
 #[test]
+fn parameters_are_taken_in_the_units_that_people_write() {
+    let with = |control: &str, parameters: &str| {
+        let set = [
+            format!("flow.one.congestion_control={control}"),
+            format!("flow.one.parameters={parameters}"),
+        ];
+        parsed(SHAPE, &[&set[0], &set[1]]).flow[0]
+            .parameters
+            .clone()
+    };
+    assert_eq!(with("sfsack", "{ tau = 70000 }").get("tau"), Ok(70_000));
+    assert_eq!(with("sfsack", "{ tau = \"0.07s\" }").get("tau"), Ok(70_000));
+    let cubic = with(
+        "cubic",
+        "{ beta = 0.5, hystart = false, hystart_low_window = \"20pkt\" }",
+    );
+    assert_eq!(cubic.get("beta"), Ok(512));
+    assert_eq!(cubic.get("hystart"), Ok(0));
+    assert_eq!(cubic.get("hystart_low_window"), Ok(20));
+    let one = parsed(SHAPE, &["flow.one.parameters.tau=60ms"]).flow[0]
+        .parameters
+        .clone();
+    assert_eq!(one.get("tau"), Ok(60_000));
+}
+
+#[test]
 fn copies_are_numbered_and_start_one_after_the_other() {
     let file = parsed(EVERYTHING, &[]);
     let copies: Vec<(String, Duration)> = file.flow[0].copies().collect();
@@ -315,7 +342,7 @@ fn copies_are_numbered_and_start_one_after_the_other() {
 #[test]
 fn overrides_reach_every_place() {
     let file = parsed(
-        ISSUE,
+        SHAPE,
         &[
             "duration=10s",
             "title=2005",
@@ -324,7 +351,7 @@ fn overrides_reach_every_place() {
             "link.bottleneck.bandwidth=20Mbit/s",
             "link.bottleneck.reverse.delay=1ms",
             "link.server1-router.queue=7pkt",
-            "link.2.delay=3ms",
+            "link.1.delay=3ms",
             "flow.web.application.sessions=3",
             "flow.one.bytes=\"1MB\"",
             "flow.one.bytes=2MB",
@@ -335,11 +362,11 @@ fn overrides_reach_every_place() {
     assert_eq!(file.seeds, [4, 5]);
     assert_eq!(file.record.interval, Duration::from_secs(1));
     assert_eq!(
-        file.link[2].forward.bandwidth,
+        file.link[1].forward.bandwidth,
         Rate::Constant(Bandwidth::from_bps(20_000_000))
     );
     assert_eq!(
-        file.link[2].reverse.delay,
+        file.link[1].reverse.delay,
         Delay::Constant(Duration::from_millis(1))
     );
     assert_eq!(
@@ -347,7 +374,7 @@ fn overrides_reach_every_place() {
         Some(Queue::Limited(Amount::Packets(7)))
     );
     assert_eq!(
-        file.link[1].forward.delay,
+        file.link[0].forward.delay,
         Delay::Constant(Duration::from_millis(3))
     );
     assert!(matches!(
@@ -359,7 +386,7 @@ fn overrides_reach_every_place() {
 
 #[test]
 fn a_name_with_dots_stands_in_quotes() {
-    let text = ISSUE.replace("name   = \"one\"", "name   = \"v1.0\"");
+    let text = SHAPE.replace("name   = \"one\"", "name   = \"v1.0\"");
     let file = parsed(&text, &["flow.\"v1.0\".bytes=3MB"]);
     assert_eq!(file.flow[0].bytes, Some(Bytes(3_000_000)));
 }
@@ -457,6 +484,16 @@ fn the_documentation_tells_of_every_field() {
             assert!(text.contains(&row), "{what}: no row {row}");
         }
     }
+}
+
+#[test]
+fn the_documentations_example_is_right() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/experiment-file.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let example = text.split("```toml\n").nth(1).unwrap();
+    let example = example.split("```").next().unwrap();
+    let file = parsed(example, &[]);
+    assert_eq!((file.link.len(), file.flow.len()), (1, 2));
 }
 
 proptest! {

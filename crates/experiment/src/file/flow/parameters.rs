@@ -72,10 +72,15 @@ fn value(parameter: &Parameter, node: &Node) -> Option<i64> {
             units_text::Amount::Packets(packets) => i64::try_from(packets).ok(),
             units_text::Amount::Bytes(_) => None,
         },
-        (Value::Float(share), "1/1024") => Some((share * 1024.0).round() as i64),
+        (Value::Float(fraction), unit) => Some((fraction * parts(unit)?).round() as i64),
         (Value::Integer(number), _) => Some(*number),
         _ => None,
     }
+}
+
+/// How many of the unit make one, for units that are a part of one: `1/1024`.
+fn parts(unit: &str) -> Option<f64> {
+    unit.strip_prefix("1/")?.parse().ok()
 }
 
 /// How the parameter is written, with its range.
@@ -85,11 +90,15 @@ fn wanted(parameter: &Parameter) -> String {
         "us" => format!("write a time from \"{min}us\" to \"{max}us\""),
         "on/off" => "write true or false".to_owned(),
         "packets" => format!("write a number of packets from {min} to {max}"),
-        "1/1024" => format!(
-            "write a fraction from {} to {}, or whole 1024ths from {min} to {max}",
-            f64::from(min) / 1024.0,
-            f64::from(max) / 1024.0
-        ),
+        unit if parts(unit).is_some() => {
+            let one = parts(unit).unwrap_or(1.0);
+            format!(
+                "write a fraction with a point from {:.4} to {:.4}, or a whole number of {unit} \
+                 from {min} to {max}",
+                f64::from(min) / one,
+                f64::from(max) / one
+            )
+        }
         unit => format!("write a whole number from {min} to {max} (unit: {unit})"),
     }
 }

@@ -182,7 +182,18 @@ fn jitter(node: &Node, findings: &mut Findings) -> Option<Jitter> {
     let mut fields = Fields::new("jitter", table, node.span);
     let amount = fields.required(findings, "amount", "\"2ms\"", decode::duration);
     let distribution = fields.optional(findings, "distribution", decode::choice(DISTRIBUTION));
-    let correlation = fields.optional(findings, "correlation", decode::probability);
+    let correlation = fields.optional(findings, "correlation", |node, f| {
+        let correlation = decode::probability(node, f)?;
+        if correlation < 1.0 {
+            return Some(correlation);
+        }
+        f.add(
+            node.span,
+            "with a correlation of 1 the delay would never change",
+            "write a number from 0 to below 1",
+        );
+        None
+    });
     let overtake = fields.optional(findings, "overtake", decode::boolean);
     fields.finish(findings);
     Some(Jitter {
