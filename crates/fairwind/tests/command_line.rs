@@ -384,3 +384,31 @@ fn help_fits_a_terminal_of_100_columns() {
         }
     }
 }
+
+#[test]
+fn every_experiment_of_the_repository_is_right() {
+    let bench = Bench::new(SHORT);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut checked = 0;
+    for paper in fs::read_dir(root.join("experiments")).unwrap() {
+        for file in fs::read_dir(paper.unwrap().path()).unwrap() {
+            let file = file.unwrap().path();
+            if file.extension().is_some_and(|e| e == "toml") {
+                let output = bench.run(&["check", file.to_str().unwrap()]);
+                assert_eq!(code(&output), Some(0), "{}", err(&output));
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked >= 15, "{checked}");
+}
+
+#[test]
+fn the_readmes_experiment_is_right() {
+    let readme = include_str!("../../../README.md");
+    let (_, rest) = readme.split_once("```toml\n").unwrap();
+    let (experiment, _) = rest.split_once("```").unwrap();
+    let bench = Bench::new(experiment);
+    let output = bench.run(&["check", "short.toml"]);
+    assert_eq!(code(&output), Some(0), "{}", err(&output));
+}
