@@ -186,6 +186,19 @@ fn plots(run: &RunResult, curves: &Curves) -> String {
             several.join(", ")
         ));
     }
+    let uncovered: Vec<String> = curves
+        .flows
+        .iter()
+        .filter(|flow| !flow.covered)
+        .map(|flow| escape(&flow.name))
+        .collect();
+    if !uncovered.is_empty() {
+        omitted.push_str(&format!(
+            " The samples do not hold all that these flows delivered, so their throughput is not \
+             drawn: {}.",
+            uncovered.join(", ")
+        ));
+    }
     let interval = if curves.interval_s == 1.0 {
         "1 s".to_owned()
     } else {

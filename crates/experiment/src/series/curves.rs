@@ -31,6 +31,9 @@ pub struct FlowCurves {
     /// Connections it had. With several, or without a congestion control, there are no curves of
     /// window and round-trip time.
     pub connections: usize,
+    /// Whether the samples hold what the flow delivered. Without (short connections that come and
+    /// go between samples, datagrams), there are no curves of throughput and delivery.
+    pub covered: bool,
     /// Payload delivered in each interval, Mbit/s, at the interval's end.
     pub throughput: Vec<Point>,
     /// Payload delivered since the flow's start over that time, Mbit/s.
@@ -81,7 +84,7 @@ impl Curves {
         let links = &run.links[..run.links.len().min(CURVES_AT_MOST)];
         Ok(Some(Curves {
             interval_s,
-            flows: read_flows(&flows_path, flows, run.duration_s, interval_s)?,
+            flows: read_flows(&flows_path, flows, run, interval_s)?,
             links: read_links(&links_path, links, run.duration_s)?,
         }))
     }
@@ -110,14 +113,14 @@ fn columns(curves: usize) -> usize {
 fn read_flows(
     path: &Path,
     flows: &[FlowResult],
-    duration_s: f64,
+    run: &RunResult,
     interval_s: f64,
 ) -> Result<Vec<FlowCurves>, SeriesError> {
     let names: Vec<&str> = flows.iter().map(|flow| flow.name.as_str()).collect();
-    let thin = Decimator::new(duration_s, columns(flows.len()));
+    let thin = Decimator::new(run.duration_s, columns(flows.len()));
     let mut gathering: Vec<FlowGathering> = flows
         .iter()
-        .map(|flow| FlowGathering::new(flow, interval_s, &thin))
+        .map(|flow| FlowGathering::new(flow, run.warmup_s, interval_s, &thin))
         .collect();
     let wanted = [
         "connection",
@@ -133,7 +136,7 @@ fn read_flows(
     Ok(gathering
         .into_iter()
         .zip(flows)
-        .map(|(gathering, flow)| gathering.finish(flow, duration_s))
+        .map(|(gathering, flow)| gathering.finish(flow, run.duration_s))
         .collect())
 }
 
@@ -151,13 +154,13 @@ struct FlowGathering {
 }
 
 impl FlowGathering {
-    fn new(flow: &FlowResult, interval_s: f64, thin: &Decimator) -> FlowGathering {
+    fn new(flow: &FlowResult, warmup_s: f64, interval_s: f64, thin: &Decimator) -> FlowGathering {
         FlowGathering {
             end_s: flow
                 .completion_s
                 .map_or(f64::INFINITY, |completion_s| flow.start_s + completion_s),
             delivered_by: HashMap::new(),
-            delivered: Delivered::new(flow.start_s, interval_s, thin),
+            delivered: Delivered::new(flow.start_s, warmup_s, interval_s, thin),
             cwnd: thin.clone(),
             ssthresh: thin.clone(),
             rtt: thin.clone(),
@@ -204,15 +207,16 @@ impl FlowGathering {
 
     fn finish(self, flow: &FlowResult, duration_s: f64) -> FlowCurves {
         let connections = self.delivered_by.len();
-        let (throughput, average, delivered) = self.delivered.finish(duration_s);
         let mut curves = FlowCurves {
             name: flow.name.clone(),
             connections,
-            throughput,
-            average,
-            delivered,
+            covered: self.delivered.covers(flow.bytes as f64),
             ..FlowCurves::default()
         };
+        if curves.covered {
+            (curves.throughput, curves.average, curves.delivered) =
+                self.delivered.finish(duration_s);
+        }
         // One line cannot stand for the windows of several connections, and datagrams have none.
         if connections <= 1 && flow.congestion_control.is_some() {
             curves.cwnd = self.cwnd.finish();
@@ -227,6 +231,9 @@ impl FlowGathering {
 /// Bytes delivered over time, cut into intervals. Between two samples delivery is taken as even.
 struct Delivered {
     start_s: f64,
+    warmup_s: f64,
+    /// Bytes delivered up to the end of the warm-up.
+    in_warmup: f64,
     interval_s: f64,
     /// Number of the interval that is being filled.
     interval: u64,
@@ -241,11 +248,13 @@ struct Delivered {
 }
 
 impl Delivered {
-    fn new(start_s: f64, interval_s: f64, thin: &Decimator) -> Delivered {
+    fn new(start_s: f64, warmup_s: f64, interval_s: f64, thin: &Decimator) -> Delivered {
         let mut delivered = thin.clone();
         delivered.push(start_s, 0.0);
         Delivered {
             start_s,
+            warmup_s,
+            in_warmup: 0.0,
             interval_s,
             interval: (start_s / interval_s) as u64,
             before: 0.0,
@@ -260,17 +269,23 @@ impl Delivered {
     fn push(&mut self, time_s: f64, bytes: f64) {
         let time_s = time_s.max(self.time_s);
         let passed = time_s - self.time_s;
+        let share_until = |end: f64, since: f64| {
+            if passed > 0.0 {
+                ((end - since) / passed).clamp(0.0, 1.0)
+            } else {
+                1.0
+            }
+        };
+        if self.time_s < self.warmup_s {
+            self.in_warmup = self.total + share_until(self.warmup_s, self.time_s) * bytes;
+        }
         loop {
             let end = (self.interval + 1) as f64 * self.interval_s;
             // A sample at a boundary counts to the interval that ends there.
             if end > time_s + 1e-9 {
                 break;
             }
-            let share = if passed > 0.0 {
-                ((end - self.time_s) / passed).min(1.0)
-            } else {
-                1.0
-            };
+            let share = share_until(end, self.time_s);
             self.close_interval(end, self.total + share * bytes);
         }
         self.time_s = time_s;
@@ -288,6 +303,11 @@ impl Delivered {
         }
         self.before = total;
         self.interval += 1;
+    }
+
+    /// Whether this is, but for a tenth, the total of the flow after the warm-up.
+    fn covers(&self, bytes: f64) -> bool {
+        (self.total - self.in_warmup - bytes).abs() <= 0.1 * bytes
     }
 
     fn finish(mut self, duration_s: f64) -> (Vec<Point>, Vec<Point>, Vec<Point>) {
@@ -403,7 +423,7 @@ mod tests {
 
     #[test]
     fn throughput_counts_the_bytes_of_each_interval() {
-        let mut delivered = Delivered::new(0.5, 1.0, &Decimator::new(4.0, 100));
+        let mut delivered = Delivered::new(0.5, 0.0, 1.0, &Decimator::new(4.0, 100));
         // 125,000 bytes a second are 1 Mbit/s.
         delivered.push(1.0, 62_500.0);
         delivered.push(3.0, 500_000.0);
@@ -435,7 +455,7 @@ mod tests {
 
     #[test]
     fn the_last_interval_of_a_flow_that_ended_is_shown() {
-        let mut delivered = Delivered::new(0.0, 1.0, &Decimator::new(10.0, 100));
+        let mut delivered = Delivered::new(0.0, 0.0, 1.0, &Decimator::new(10.0, 100));
         delivered.push(1.5, 187_500.0);
         let (throughput, ..) = delivered.finish(10.0);
         assert_eq!(values(&throughput), [(1.0, 1.0), (2.0, 0.5)]);
@@ -445,9 +465,10 @@ mod tests {
     fn windows_of_several_connections_are_not_mixed() {
         let flow = FlowResult {
             congestion_control: Some("reno".into()),
+            bytes: 375_000,
             ..FlowResult::default()
         };
-        let mut gathering = FlowGathering::new(&flow, 1.0, &Decimator::new(4.0, 100));
+        let mut gathering = FlowGathering::new(&flow, 0.0, 1.0, &Decimator::new(4.0, 100));
         gathering.push(
             1.0,
             &[Some(0), Some(125_000), Some(3_000), None, None, Some(1)],
@@ -464,8 +485,11 @@ mod tests {
 
     #[test]
     fn a_new_connection_in_the_place_of_an_old_one_counts_from_nothing() {
-        let flow = FlowResult::default();
-        let mut gathering = FlowGathering::new(&flow, 1.0, &Decimator::new(4.0, 100));
+        let flow = FlowResult {
+            bytes: 375_000,
+            ..FlowResult::default()
+        };
+        let mut gathering = FlowGathering::new(&flow, 0.0, 1.0, &Decimator::new(4.0, 100));
         let row = |bytes| [Some(0), Some(bytes), None, None, None, None];
         gathering.push(1.0, &row(250_000));
         gathering.push(2.0, &row(125_000));
@@ -478,9 +502,10 @@ mod tests {
         let flow = FlowResult {
             congestion_control: Some("reno".into()),
             completion_s: Some(1.5),
+            bytes: 187_500,
             ..FlowResult::default()
         };
-        let mut gathering = FlowGathering::new(&flow, 1.0, &Decimator::new(4.0, 100));
+        let mut gathering = FlowGathering::new(&flow, 0.0, 1.0, &Decimator::new(4.0, 100));
         let row = |bytes| [Some(0), Some(bytes), Some(3_000), None, None, None];
         gathering.push(1.0, &row(125_000));
         gathering.push(2.0, &row(187_500));
@@ -489,6 +514,28 @@ mod tests {
         assert_eq!(values(&curves.throughput), [(1.0, 1.0), (2.0, 0.5)]);
         assert_eq!(values(&curves.cwnd), [(1.0, 3.0)]);
         assert_eq!(values(&curves.delivered).last(), Some(&(1.5, 0.1875)));
+    }
+
+    #[test]
+    fn samples_that_miss_what_was_delivered_give_no_throughput() {
+        let flow = FlowResult {
+            bytes: 1_000_000,
+            ..FlowResult::default()
+        };
+        let mut gathering = FlowGathering::new(&flow, 0.0, 1.0, &Decimator::new(4.0, 100));
+        gathering.push(4.0, &[Some(0), Some(500_000), None, None, None, None]);
+        let curves = gathering.finish(&flow, 4.0);
+        assert!(!curves.covered);
+        assert_eq!(curves.throughput, []);
+    }
+
+    #[test]
+    fn bytes_of_the_warm_up_do_not_count_to_the_total() {
+        let mut delivered = Delivered::new(0.0, 1.0, 1.0, &Decimator::new(4.0, 100));
+        delivered.push(2.0, 200_000.0);
+        delivered.push(4.0, 200_000.0);
+        assert!(delivered.covers(300_000.0));
+        assert!(!delivered.covers(400_000.0));
     }
 
     #[test]
