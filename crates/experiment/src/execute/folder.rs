@@ -75,13 +75,16 @@ impl Destination {
             fs::rename(self.working.path(), &out).map_err(io(&out))?;
         } else {
             // The old result steps aside first, so that there is no moment with a mixture.
-            let aside = self.working.path().with_extension("replaced");
+            let mut aside = self.working.path().as_os_str().to_owned();
+            aside.push("-replaced");
+            let aside = PathBuf::from(aside);
             fs::rename(&out, &aside).map_err(io(&out))?;
             if let Err(source) = fs::rename(self.working.path(), &out) {
                 let _ = fs::rename(&aside, &out);
                 return Err(ExecuteError::Io { path: out, source });
             }
-            fs::remove_dir_all(&aside).map_err(io(&aside))?;
+            // The new result has its name; what is left of the old one is only litter.
+            let _ = fs::remove_dir_all(&aside);
         }
         let _ = self.working.keep();
         sync(parent).map_err(io(parent))?;
