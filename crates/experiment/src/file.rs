@@ -44,7 +44,7 @@ pub struct ExperimentFile {
     /// Time at the beginning that summaries leave out, below `duration`. Default: 0.
     #[schemars(with = "Option<DurationText>", extend("default" = "0s"))]
     pub warmup: Duration,
-    /// Seeds of the random choices, one run each, 0 to 2^63 - 1, no two the same. Default: [1].
+    /// Seeds of the random choices, one run each, 0 to 2^63 - 1, no two the same. Default: `[1]`.
     #[schemars(with = "Option<Vec<u64>>", length(min = 1), extend("default" = [1], "uniqueItems" = true))]
     pub seeds: Vec<u64>,
     /// Whose TCP the hosts have. Default: `linux`.
@@ -58,11 +58,11 @@ pub struct ExperimentFile {
     #[schemars(with = "Option<u32>", range(min = 48, max = 65_483), extend("default" = 1448))]
     pub mss: u32,
     /// Least, default and greatest receive buffer in bytes, as the kernel's `net.ipv4.tcp_rmem`.
-    /// Default: [4096, 131072, 6291456].
+    /// Default: `[4096, 131072, 6291456]`.
     #[schemars(with = "Option<[u64; 3]>", extend("default" = [4096, 131_072, 6_291_456]))]
     pub tcp_rmem: [u64; 3],
     /// Least, default and greatest send buffer in bytes, as the kernel's `net.ipv4.tcp_wmem`.
-    /// Default: [4096, 16384, 4194304].
+    /// Default: `[4096, 16384, 4194304]`.
     #[schemars(with = "Option<[u64; 3]>", extend("default" = [4096, 16_384, 4_194_304]))]
     pub tcp_wmem: [u64; 3],
     /// What is recorded over time.
