@@ -283,24 +283,18 @@ impl OpportunityRate {
 
     /// What an opportunity leaves unused is lost to packets that were not there yet.
     fn transmit(&mut self, ready: u64, bytes: u64) -> u64 {
-        if ready >= self.time {
-            self.left = 0;
-            let periods = (ready - self.base) / self.trace.period;
-            if periods > 1 {
-                self.base += (periods - 1) * self.trace.period;
-                self.next = 0;
-            }
+        let periods = ready.saturating_sub(self.base) / self.trace.period;
+        if periods > 1 {
+            self.base += (periods - 1) * self.trace.period;
+            self.next = 0;
         }
         let mut needed = bytes;
         loop {
-            if self.left == 0 || self.time <= ready {
+            while self.left == 0 || self.time <= ready {
+                if self.time == u64::MAX {
+                    return u64::MAX;
+                }
                 self.advance();
-            }
-            if self.time == u64::MAX {
-                return u64::MAX;
-            }
-            if self.time <= ready {
-                continue;
             }
             let used = needed.min(self.left);
             needed -= used;

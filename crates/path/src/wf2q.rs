@@ -241,4 +241,30 @@ mod tests {
         }
         assert_eq!(served, [5, 5]);
     }
+
+    #[test]
+    fn virtual_time_goes_on_while_a_packet_is_being_sent() {
+        let mut wf2q = Wf2q::new(&[1, 1, 1]);
+        let nanos = Time::from_nanos;
+        wf2q.activate(0, 900, nanos(0));
+        assert_eq!(wf2q.choose(nanos(0)), Some(0));
+        wf2q.send(0, 900, None, (nanos(0), nanos(900)));
+        // Virtual time is 30 at 90 ns and 200 at 600 ns: finishes 30 + 300 and 200 + 150.
+        wf2q.activate(1, 300, nanos(90));
+        wf2q.activate(2, 150, nanos(600));
+        assert_eq!(wf2q.choose(nanos(900)), Some(1));
+    }
+
+    #[test]
+    fn nobody_pays_for_what_he_used_while_nobody_else_wanted_it() {
+        let mut wf2q = Wf2q::new(&[1, 1]);
+        let nanos = Time::from_nanos;
+        wf2q.activate(0, 1000, nanos(0));
+        assert_eq!(wf2q.choose(nanos(0)), Some(0));
+        wf2q.send(0, 1000, None, (nanos(0), nanos(1000)));
+        assert_eq!(wf2q.choose(nanos(1000)), None);
+        wf2q.activate(0, 100, nanos(1500));
+        wf2q.activate(1, 200, nanos(1500));
+        assert_eq!(wf2q.choose(nanos(1500)), Some(0));
+    }
 }

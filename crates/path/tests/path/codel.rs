@@ -75,3 +75,22 @@ fn a_queue_of_one_packet_is_never_touched() {
     late.extend(packets);
     assert_eq!(run(&config(), &late, 1).lost_to(LossCause::CoDel), []);
 }
+
+#[test]
+fn a_standing_queue_below_target_is_left_alone_and_one_above_is_not() {
+    // 1 ms a packet; one comes each millisecond to those that came first.
+    let bandwidth = Rate::Constant(Bandwidth::from_mbps(12));
+    let config = PipeConfig {
+        bandwidth,
+        ..config()
+    };
+    let drops = |first| {
+        let mut packets = burst(Time::ZERO, first, 1500);
+        packets.extend((1..1_000).flat_map(|millis| burst(Time::from_millis(millis), 1, 1500)));
+        run(&config, &packets, 1).lost_to(LossCause::CoDel).len()
+    };
+    // Each packet waits for first - 1 before it.
+    assert_eq!(drops(5), 0);
+    // The first drop leaves a queue of 4 ms.
+    assert_eq!(drops(6), 1);
+}
