@@ -383,6 +383,9 @@ impl<'a> Engine<'a> {
             totals.rtt_samples = 0;
             totals.outcome.retransmits = 0;
             totals.outcome.timeouts = 0;
+            totals.outcome.packets_sent = 0;
+            totals.outcome.objects = 0;
+            totals.received = 0;
         }
         for connection in &mut self.connections {
             if let Some((sender, _)) = &mut connection.ends {
@@ -454,7 +457,7 @@ impl Totals {
         let rtt = sender.rtt();
         self.outcome.retransmits += counts.retransmits - before.retransmits;
         self.outcome.timeouts += counts.timeouts - before.timeouts;
-        self.outcome.packets_sent += counts.segments_sent;
+        self.outcome.packets_sent += counts.segments_sent - before.segments_sent;
         self.rtt_sum_us += rtt.sum_us;
         self.rtt_samples += rtt.samples;
         self.rtt_least_us = self.rtt_least_us.min(rtt.least_us);
@@ -470,7 +473,7 @@ impl Totals {
         outcome.bytes_per_second = bytes_per_second;
         outcome.active = active;
         if let Application::ConstantRate { .. } = config.application {
-            outcome.packets_lost = outcome.packets_sent - self.received;
+            outcome.packets_lost = outcome.packets_sent.saturating_sub(self.received);
         }
         if self.rtt_least_us != u32::MAX {
             outcome.rtt_min = Some(Duration::from_micros(u64::from(self.rtt_least_us)));

@@ -1,0 +1,241 @@
+//! Whole runs over a dumbbell: what applications achieve, and that looking changes nothing.
+
+use fairwind_cc::native::find;
+use fairwind_path::delay::{Delay, DelayConfig};
+use fairwind_path::pipe::PipeConfig;
+use fairwind_path::queue::Capacity;
+use fairwind_path::rate::Rate;
+use fairwind_path::units::{Bandwidth, Bytes, Duration, Time};
+use fairwind_sim::outcome::{Instruments, Observer, Outcome, PipeSample};
+use fairwind_sim::run;
+use fairwind_sim::scenario::{Application, FlowConfig, Hop, Sampling, Scenario, Stack, TcpConfig};
+
+const BOTTLENECK: u32 = 0;
+const RETURN: u32 = 1;
+
+fn pipe(mbps: u64, delay: Duration, slots: u32) -> PipeConfig {
+    PipeConfig {
+        bandwidth: Rate::Constant(Bandwidth::from_mbps(mbps)),
+        delay: DelayConfig {
+            base: Delay::Constant(delay),
+            ..DelayConfig::default()
+        },
+        capacity: Capacity::Packets(slots),
+        ..PipeConfig::default()
+    }
+}
+
+/// 10 Mbit/s, 20 ms there and back, 50 slots; access at 100 Mbit/s.
+fn dumbbell(applications: &[Application], seconds: u64) -> Scenario {
+    let delay = Duration::from_millis(10);
+    let mut pipes = vec![pipe(10, delay, 50), pipe(10, delay, 50)];
+    let hop = |pipe| Hop { pipe, class: 0 };
+    let control = find("reno").expect("cc/reno.c");
+    let mut flows = Vec::new();
+    for (index, application) in applications.iter().enumerate() {
+        let access = pipes.len() as u32;
+        for _ in 0..2 {
+            pipes.push(pipe(100, Duration::ZERO, 1000));
+        }
+        flows.push(FlowConfig {
+            start: Time::from_millis(100 * index as u64),
+            application: application.clone(),
+            tcp: TcpConfig {
+                stack: Stack::Linux,
+                control,
+                parameters: control.default_parameters(),
+                mss: 1448,
+                receive_buffer: None,
+                send_buffer: None,
+                tcp_rmem: [4096, 131_072, 6_291_456],
+                tcp_wmem: [4096, 16_384, 4_194_304],
+                pacing: false,
+            },
+            forward: vec![hop(access), hop(BOTTLENECK)],
+            backward: vec![hop(access + 1), hop(RETURN)],
+        });
+    }
+    Scenario {
+        seed: 1,
+        duration: Duration::from_secs(seconds),
+        warmup: Duration::ZERO,
+        pipes,
+        flows,
+        sampling: Sampling::Off,
+    }
+}
+
+const GREEDY: Application = Application::Bulk { bytes: None };
+
+fn mbps(outcome: &Outcome, flow: usize) -> f64 {
+    let flow = &outcome.flows[flow];
+    flow.bytes as f64 * 8e-6 / flow.active.as_secs_f64()
+}
+
+#[derive(Default)]
+struct Watch {
+    flow_samples: usize,
+    pipe_samples: usize,
+    last: Time,
+    bytes_acked: u64,
+}
+
+impl Observer for Watch {
+    fn flow(&mut self, _: usize, _: usize, now: Time, instruments: &Instruments) {
+        assert!(now >= self.last);
+        self.last = now;
+        self.flow_samples += 1;
+        self.bytes_acked = self.bytes_acked.max(instruments.bytes_acked);
+    }
+
+    fn pipe(&mut self, pipe: usize, _: Time, sample: &PipeSample) {
+        self.pipe_samples += 1;
+        if pipe == BOTTLENECK as usize {
+            assert!(sample.queue_packets <= 50);
+        }
+    }
+}
+
+#[test]
+fn a_greedy_flow_gets_what_headers_leave_of_the_bottleneck() {
+    let outcome = run(&dumbbell(&[GREEDY], 30), &mut ());
+    // 1448 bytes of payload in 1500 bytes of 10 Mbit/s are 9.653 Mbit/s.
+    let goodput = mbps(&outcome, 0);
+    assert!((9.55..=9.654).contains(&goodput), "{goodput} Mbit/s");
+    assert_eq!(outcome.flows[0].bytes_per_second.len(), 30);
+    assert_eq!(
+        outcome.flows[0].rtt_min.map(|rtt| rtt.as_millis()),
+        Some(20)
+    );
+}
+
+#[test]
+fn a_file_completes_and_every_byte_is_counted_once() {
+    let file = Application::Bulk {
+        bytes: Some(Bytes(5_000_000)),
+    };
+    let outcome = run(&dumbbell(&[file], 30), &mut ());
+    let flow = &outcome.flows[0];
+    assert_eq!(flow.bytes, 5_000_000);
+    let completion = flow.completion.expect("5 MB at 9.65 Mbit/s take 4.2 s");
+    assert!(
+        (4.14..4.6).contains(&completion.as_secs_f64()),
+        "{completion:?}"
+    );
+    assert_eq!(flow.active, completion);
+}
+
+#[test]
+fn looking_at_a_run_does_not_change_it() {
+    let applications = [
+        GREEDY,
+        GREEDY,
+        Application::ConstantRate {
+            rate: Bandwidth::from_mbps(1),
+            packet: 500,
+        },
+    ];
+    let mut scenario = dumbbell(&applications, 20);
+    scenario.warmup = Duration::from_millis(3_333);
+    let unseen = run(&scenario, &mut ());
+    let interval = Duration::from_micros(7_777);
+    for sampling in [Sampling::Every(interval), Sampling::EveryAck(interval)] {
+        scenario.sampling = sampling;
+        let mut watch = Watch::default();
+        let seen = run(&scenario, &mut watch);
+        assert_eq!((&seen.flows, &seen.pipes), (&unseen.flows, &unseen.pipes));
+        assert!(watch.flow_samples > 2000 && watch.pipe_samples > 2000);
+        assert!(watch.bytes_acked > 1_000_000);
+    }
+}
+
+#[test]
+fn a_run_stops_when_the_observer_has_seen_enough() {
+    struct Impatient;
+    impl Observer for Impatient {
+        fn progress(&mut self, now: Time) -> bool {
+            now < Time::from_secs(5)
+        }
+    }
+    let outcome = run(&dumbbell(&[GREEDY], 1000), &mut Impatient);
+    assert!(outcome.data_packets < 10 * 850);
+}
+
+#[test]
+fn summaries_leave_the_warm_up_out() {
+    let mut scenario = dumbbell(&[GREEDY], 20);
+    scenario.warmup = Duration::from_secs(5);
+    let outcome = run(&scenario, &mut ());
+    assert_eq!(outcome.flows[0].active, Duration::from_secs(15));
+    assert_eq!(outcome.flows[0].bytes_per_second.len(), 15);
+    assert_eq!(
+        outcome.pipes[BOTTLENECK as usize].length,
+        Duration::from_secs(15)
+    );
+    assert!((0.999..=1.0).contains(&outcome.pipes[BOTTLENECK as usize].utilization));
+}
+
+#[test]
+fn a_constant_rate_keeps_its_rate_and_counts_what_it_loses() {
+    let flood = Application::ConstantRate {
+        rate: Bandwidth::from_mbps(20),
+        packet: 1500,
+    };
+    let outcome = run(&dumbbell(&[flood], 10), &mut ());
+    let flow = &outcome.flows[0];
+    // 20 Mbit/s of 12,000-bit datagrams for 10 s, the first at 0.
+    assert_eq!(flow.packets_sent, 16_667);
+    // Half of it fits; 50 slots of queue and the way are full at the end.
+    let received = flow.packets_sent - flow.packets_lost;
+    assert!((8_300..=8_334).contains(&received), "{received}");
+    assert_eq!(flow.bytes, received * 1472);
+}
+
+#[test]
+fn an_on_off_flow_sends_only_while_it_is_on() {
+    let on_off = Application::OnOff {
+        on: Duration::from_secs(1),
+        off: Duration::from_secs(3),
+        random: false,
+    };
+    let outcome = run(&dumbbell(&[on_off], 16), &mut ());
+    let seconds = &outcome.flows[0].bytes_per_second;
+    for on in [4, 8, 12] {
+        assert!(seconds[on] > 1_000_000, "second {on}: {}", seconds[on]);
+        assert_eq!(seconds[on + 2], 0);
+    }
+}
+
+#[test]
+fn web_sessions_fetch_objects_over_connections_of_their_own() {
+    let web = Application::Web {
+        sessions: 5,
+        object_mean: Bytes(30_000),
+        object_shape: 1.5,
+        think_mean: Duration::from_millis(500),
+    };
+    let outcome = run(&dumbbell(&[web, GREEDY], 60), &mut ());
+    let flow = &outcome.flows[0];
+    assert!(flow.objects > 100, "{} objects", flow.objects);
+    assert!(flow.bytes > 1_000_000);
+    assert_eq!(flow.completion, None);
+}
+
+#[test]
+fn seeds_differ_only_where_there_is_chance() {
+    let certain = dumbbell(&[GREEDY], 10);
+    let other = Scenario {
+        seed: 2,
+        ..certain.clone()
+    };
+    assert_eq!(run(&certain, &mut ()), run(&other, &mut ()));
+
+    let mut lossy = certain;
+    lossy.pipes[BOTTLENECK as usize].loss = fairwind_path::loss::LossConfig::Bernoulli(0.01);
+    let other = Scenario {
+        seed: 2,
+        ..lossy.clone()
+    };
+    assert_eq!(run(&lossy, &mut ()), run(&lossy, &mut ()));
+    assert_ne!(run(&lossy, &mut ()), run(&other, &mut ()));
+}
