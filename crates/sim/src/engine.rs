@@ -7,7 +7,7 @@ use crate::agenda::{NEVER, Source};
 use crate::application::{Driver, Step};
 use crate::meter::Meter;
 use crate::network::Network;
-use crate::outcome::{FlowOutcome, Observer, Outcome};
+use crate::outcome::{FlowOutcome, Instruments, Observer, Outcome};
 use crate::packet::{Kind, Packet, SackPool};
 use crate::random::seed_for;
 use crate::scenario::{Application, FlowConfig, Sampling, Scenario};
@@ -35,6 +35,8 @@ struct Connection {
     expected: Option<u64>,
     /// What the sender had counted when the warm-up ended.
     before: Statistics,
+    /// Bytes received in datagrams or over the connections before this one.
+    received_before: u64,
 }
 
 /// What a flow adds up to over its connections.
@@ -80,6 +82,7 @@ impl<'a> Engine<'a> {
                     ends: None,
                     expected: None,
                     before: Statistics::default(),
+                    received_before: 0,
                 });
             }
         }
@@ -168,6 +171,7 @@ impl<'a> Engine<'a> {
         if packet.kind == Kind::Datagram {
             let totals = &mut self.totals[connection.flow as usize];
             totals.received += 1;
+            connection.received_before += u64::from(packet.len);
             totals.meter.add(now, u64::from(packet.len));
             self.data_packets += 1;
             return;
@@ -341,8 +345,9 @@ impl<'a> Engine<'a> {
         match connection.driver.on_complete(now) {
             None => totals.outcome.completion = Some(now - start),
             Some(again) => {
-                if let Some((sender, _)) = connection.ends.take() {
+                if let Some((sender, receiver)) = connection.ends.take() {
                     totals.add(&sender, connection.before);
+                    connection.received_before += receiver.delivered();
                 }
                 self.network
                     .agenda
@@ -413,19 +418,26 @@ impl<'a> Engine<'a> {
         self.next_sample = now + interval.max(Duration::from_nanos(1));
     }
 
+    /// Shows the instruments of a connection; where there is none just now, what it has received.
     fn show_flow(&self, now: Time, index: usize, observer: &mut dyn Observer) {
         let connection = &self.connections[index];
+        let mut instruments = Instruments {
+            bytes_received: connection.received_before,
+            ..Instruments::default()
+        };
         if let Some((sender, receiver)) = &connection.ends {
-            let mut instruments = sender.instruments(now);
-            instruments.bytes_received = receiver.delivered();
+            instruments = sender.instruments(now);
+            instruments.bytes_received = connection.received_before + receiver.delivered();
             instruments.receive_buffer_bytes = receiver.buffer_bytes();
-            observer.flow(
-                connection.flow as usize,
-                connection.index as usize,
-                now,
-                &instruments,
-            );
+        } else if now < self.flow(index).start {
+            return;
         }
+        observer.flow(
+            connection.flow as usize,
+            connection.index as usize,
+            now,
+            &instruments,
+        );
     }
 
     fn finish(mut self) -> Outcome {

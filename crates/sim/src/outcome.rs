@@ -106,7 +106,8 @@ pub struct Instruments {
     pub rwin_received_bytes: u64,
     /// HCThruOctetsAcked: payload acknowledged, bytes.
     pub bytes_acked: u64,
-    /// Payload delivered in order to the receiving application, bytes.
+    /// Payload delivered in order to the receiving application, bytes; over all connections of a
+    /// web session. The only instrument of datagrams.
     pub bytes_received: u64,
     /// SegsRetrans, segments.
     pub segments_retransmitted: u64,
