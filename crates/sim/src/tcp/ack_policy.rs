@@ -4,7 +4,6 @@
 use fairwind_path::units::{Duration, Time};
 
 use crate::agenda::NEVER;
-use crate::scenario::Stack;
 
 /// `TCP_ATO_MIN` and `TCP_DELACK_MIN`.
 const ATO_MIN: Duration = Duration::from_millis(40);
@@ -17,10 +16,17 @@ const MAX_COMPRESSED: u32 = 44;
 /// `TCP_FASTRETRANS_THRESH`: so many duplicates go out uncompressed.
 const UNCOMPRESSED_DUPLICATES: u32 = 3;
 
+/// `TCP_TIMEOUT_INIT`: the timeout of a receiver that knows no round-trip time.
+const RTO_UNKNOWN: Duration = Duration::from_secs(1);
+/// `TCP_RTO_MIN`.
+const RTO_MIN: Duration = Duration::from_millis(200);
+
 /// The acknowledgement state of a receiver.
 #[derive(Debug)]
 pub struct AckPolicy {
-    stack: Stack,
+    /// Round-trip time of the handshake, the only one that a receiver measures as a sender does;
+    /// zero if not known.
+    handshake_rtt: Duration,
     /// Acknowledge every segment while this is above zero.
     quick: u32,
     /// The delay of a delayed acknowledgement; zero before the first segment.
@@ -33,11 +39,17 @@ pub struct AckPolicy {
     compressed_rcv_nxt: u64,
 }
 
+impl Default for AckPolicy {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl AckPolicy {
     /// The policy of a connection that has received nothing.
-    pub fn new(stack: Stack) -> Self {
+    pub fn new() -> Self {
         AckPolicy {
-            stack,
+            handshake_rtt: Duration::ZERO,
             quick: 0,
             ato: Duration::ZERO,
             last_received: Time::ZERO,
@@ -47,6 +59,32 @@ impl AckPolicy {
             duplicates: 0,
             compressed_rcv_nxt: 0,
         }
+    }
+
+    /// The handshake took this long.
+    pub fn set_handshake_rtt(&mut self, rtt: Duration) {
+        self.handshake_rtt = rtt;
+    }
+
+    /// The same; zero if not known.
+    pub fn handshake_rtt(&self) -> Duration {
+        self.handshake_rtt
+    }
+
+    /// The retransmission timeout, had the receiver something to send.
+    fn rto(&self) -> Duration {
+        if self.handshake_rtt == Duration::ZERO {
+            return RTO_UNKNOWN;
+        }
+        self.handshake_rtt + (self.handshake_rtt * 2).max(RTO_MIN)
+    }
+
+    /// The longest that an acknowledgement is delayed: a round trip, if that is known.
+    fn longest_delay(&self) -> Duration {
+        if self.handshake_rtt == Duration::ZERO {
+            return DELACK_MAX;
+        }
+        self.handshake_rtt.clamp(ATO_MIN, DELACK_MAX)
     }
 
     /// The earlier of the two timers.
@@ -65,7 +103,7 @@ impl AckPolicy {
     #[inline]
     pub fn on_data(&mut self, now: Time, window: u64, mss: u32) {
         if self.ato == Duration::ZERO {
-            self.enter_quick_ack_mode(window, mss);
+            self.raise_quick_acks(window, mss);
             self.ato = ATO_MIN;
         } else {
             let gap = now - self.last_received;
@@ -73,30 +111,47 @@ impl AckPolicy {
             if gap <= half {
                 self.ato = self.ato / 2 + half;
             } else if gap < self.ato {
-                self.ato = self.ato / 2 + gap;
-            } else if gap > Duration::from_millis(1000) {
+                self.ato = (self.ato / 2 + gap).min(self.rto());
+            } else if gap > self.rto() {
                 // A gap this long means that the sender may start anew: do not slow it down.
-                self.enter_quick_ack_mode(window, mss);
+                self.raise_quick_acks(window, mss);
             }
         }
         self.last_received = now;
     }
 
-    /// Acknowledges the next segments one by one (`tcp_incr_quickack`).
+    /// Acknowledges the next segments one by one after a sign of trouble
+    /// (`tcp_enter_quickack_mode`).
     pub fn enter_quick_ack_mode(&mut self, window: u64, mss: u32) {
-        let quick = (window / (2 * u64::from(mss))).clamp(2, u64::from(MAX_QUICK_ACKS)) as u32;
+        self.raise_quick_acks(window, mss);
+        self.ato = ATO_MIN;
+    }
+
+    /// The window has grown: the sender should hear of it at once (`tcp_grow_window`).
+    #[inline]
+    pub fn on_window_growth(&mut self) {
+        self.quick |= 1;
+    }
+
+    /// `tcp_incr_quickack`.
+    fn raise_quick_acks(&mut self, window: u64, mss: u32) {
+        let quick = match window / (2 * u64::from(mss)) {
+            0 => 2,
+            quick => quick.min(u64::from(MAX_QUICK_ACKS)) as u32,
+        };
         self.quick = self.quick.max(quick);
     }
 
     /// Whether data in order is acknowledged now; if not, an acknowledgement is due later.
-    /// `full` says that more than one full segment waits for it.
+    /// `due` says that enough waits for it.
     #[inline]
-    pub fn wants_ack(&mut self, now: Time, full: bool) -> bool {
-        if full || self.quick > 0 {
+    pub fn wants_ack(&mut self, now: Time, due: bool) -> bool {
+        if due || self.quick > 0 {
             return true;
         }
-        let due = now + self.ato.min(DELACK_MAX);
-        if self.delayed_due != NEVER && self.delayed_due <= now + self.ato / 4 {
+        let delay = self.ato.min(self.longest_delay());
+        let due = now + delay;
+        if self.delayed_due != NEVER && self.delayed_due <= now + delay / 4 {
             // About to fire anyway.
             return true;
         }
@@ -131,16 +186,17 @@ impl AckPolicy {
         if self.delayed_due > now {
             return false;
         }
-        if self.stack == Stack::Linux {
-            // A delayed acknowledgement that nothing overtook: wait longer next time.
-            self.ato = self.ato + self.ato;
-        }
+        // A delayed acknowledgement that nothing overtook: wait longer next time.
+        self.ato = (self.ato * 2).min(self.rto());
         true
     }
 
     /// An acknowledgement has gone out.
     #[inline]
     pub fn on_ack_sent(&mut self) {
+        if self.quick == 1 {
+            self.ato = ATO_MIN;
+        }
         self.quick = self.quick.saturating_sub(1);
         self.compressed = 0;
         self.delayed_due = NEVER;

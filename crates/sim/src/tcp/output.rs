@@ -12,14 +12,14 @@ use fairwind_cc::native::{PACING_NONE, ca_event, ca_state};
 
 use super::rack::TIMEOUT_MIN_US;
 use super::rate;
-use super::retransmit_queue::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED, Segment};
+use super::retransmit_queue::{EVER_RETRANSMITTED, GIVEN_UP, LOST, RETRANSMITTED, SACKED, Segment};
 use super::rtt::{RTO_INITIAL, RTO_MIN_US, jiffies_from_us};
 use super::sender::{Limit, Sender, Timer};
 use super::{clock_ns, milliseconds};
 use crate::packet::Packet;
 use fairwind_path::units::Time;
 
-/// Segments that leave before pacing begins (`sch_fq` and `tcp_update_skb_after_send`).
+/// The segment from which on the next one is spaced (`tcp_update_skb_after_send`).
 const UNPACED_SEGMENTS: u64 = 10;
 
 impl Sender {
@@ -60,9 +60,7 @@ impl Sender {
             quota -= 1;
             sent += 1;
         }
-        if end == self.write_seq {
-            self.check_app_limited();
-        }
+        self.check_app_limited(end);
         if self.tp.packets_out == 0 && limit == Limit::Cwnd {
             limit = Limit::Sender;
         }
@@ -154,10 +152,15 @@ impl Sender {
 
     /// `__tcp_retransmit_skb`.
     fn resend(&mut self, number: u64, out: &mut Vec<Packet>) {
+        if self.in_flight() == 0 {
+            self.control.cwnd_event(&mut self.tp, ca_event::TX_START);
+        }
+        self.tp.lsndtime = self.tp.jiffies;
         let tx_us = self.departure_us();
         let segment = self.queue.get_mut(number);
         segment.tx_us = tx_us;
         segment.flags |= EVER_RETRANSMITTED;
+        segment.flags &= !GIVEN_UP;
         rate::on_sent(&mut self.tp, segment);
         let (seq, len) = (segment.seq, segment.len);
         self.rack.on_resent(number, tx_us);
@@ -176,20 +179,23 @@ impl Sender {
         self.enter_loss();
         self.tp.icsk_retransmits = self.tp.icsk_retransmits.saturating_add(1);
         let head = self.queue.first();
-        if !self.queue.get(head).is(RETRANSMITTED | SACKED) {
-            self.retransmit(head, out);
+        if self.queue.get(head).is(RETRANSMITTED) {
+            self.queue.get_mut(head).flags &= !RETRANSMITTED;
+            self.tp.retrans_out -= 1;
         }
+        self.retransmit(head, out);
         self.rtt.back_off();
         self.set_timer(Timer::Retransmit, self.rtt.rto);
     }
 
     /// The reordering timer, with the packets it releases.
     pub(super) fn on_reordering_timeout_into(&mut self, out: &mut Vec<Packet>) {
-        self.on_reordering_timeout();
-        if self.tp.lost_out > self.tp.retrans_out {
+        if self.on_reordering_timeout() {
             self.transmit_lost_into(out);
         }
-        self.transmit_new(out, false);
+        if self.timer != Timer::Retransmit {
+            self.rearm_rto();
+        }
     }
 
     /// `tcp_rearm_rto`.
@@ -258,12 +264,11 @@ impl Sender {
 
     fn probe(&mut self, out: &mut Vec<Packet>) -> bool {
         self.tlp_retransmitted = false;
-        if self.has_unsent() {
+        let next = (self.sendable_end() - self.snd_nxt).min(u64::from(self.tp.mss_cache));
+        if next > 0 && self.snd_nxt + next <= self.window_end {
             let before = self.tp.packets_out;
             self.transmit_new(out, true);
-            if self.tp.packets_out > before {
-                return true;
-            }
+            return self.tp.packets_out > before;
         }
         if self.queue.is_empty() {
             return false;
@@ -318,8 +323,8 @@ impl Sender {
 
     /// `tcp_rate_check_app_limited`.
     #[inline]
-    fn check_app_limited(&mut self) {
-        if self.write_seq - self.snd_nxt < u64::from(self.tp.mss_cache)
+    fn check_app_limited(&mut self, end: u64) {
+        if end - self.snd_nxt < u64::from(self.tp.mss_cache)
             && self.in_flight() < self.tp.snd_cwnd
             && self.tp.lost_out <= self.tp.retrans_out
         {
@@ -343,6 +348,7 @@ impl Sender {
     }
 
     fn departure_us(&mut self) -> u64 {
+        self.pacing_credit_ns = self.tp.now_ns.saturating_sub(self.pacing_ns);
         self.pacing_ns = self.pacing_ns.max(self.tp.now_ns);
         self.pacing_ns / 1000
     }
@@ -354,10 +360,12 @@ impl Sender {
         if !self.is_paced()
             || rate == u64::MAX
             || rate == 0
-            || self.statistics.segments_sent <= UNPACED_SEGMENTS
+            || self.statistics.segments_sent < UNPACED_SEGMENTS
         {
             return;
         }
-        self.pacing_ns += u64::from(len) * 1_000_000_000 / rate;
+        let spacing_ns = u64::from(len) * 1_000_000_000 / rate;
+        // A segment that left late lets the next one catch up by half its spacing.
+        self.pacing_ns += spacing_ns - self.pacing_credit_ns.min(spacing_ns / 2);
     }
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use fairwind_path::units::Duration;
 
 use super::retransmit_queue::{
-    EVER_RETRANSMITTED, LOST, RETRANSMITTED, RetransmitQueue, SACKED, Segment,
+    EVER_RETRANSMITTED, GIVEN_UP, LOST, RETRANSMITTED, RetransmitQueue, SACKED, Segment,
 };
 use super::sender::{Sender, Timer};
 use fairwind_cc::native::ca_state;
@@ -145,7 +145,7 @@ impl Sender {
         let mut settled = true;
         while number < self.queue.end() {
             let segment = *self.queue.get(number);
-            if !segment.is(SACKED | LOST | EVER_RETRANSMITTED) {
+            if !segment.is(SACKED | LOST | EVER_RETRANSMITTED | GIVEN_UP) {
                 if !self.sent_before_latest_delivery(&segment) {
                     break;
                 }
@@ -169,7 +169,7 @@ impl Sender {
             let gone = number < self.queue.first() || {
                 let segment = self.queue.get(number);
                 segment.tx_us != tx_us
-                    || segment.is(SACKED)
+                    || segment.is(SACKED | GIVEN_UP)
                     || (segment.is(LOST) && !segment.is(RETRANSMITTED))
             };
             if gone {
@@ -208,6 +208,7 @@ impl Sender {
         let waited_us = self.tp.tcp_mstamp - segment.tx_us;
         if waited_us >= patience_us {
             self.mark_lost(number);
+            self.queue.get_mut(number).flags |= GIVEN_UP;
             return true;
         }
         *wait_us = (*wait_us).max(patience_us - waited_us);
@@ -228,23 +229,22 @@ impl Sender {
         wait_us > 0
     }
 
-    /// The reordering timer has expired (`tcp_rack_reo_timeout`).
-    pub(super) fn on_reordering_timeout(&mut self) {
+    /// The reordering timer has expired (`tcp_rack_reo_timeout`); true if something was lost.
+    pub(super) fn on_reordering_timeout(&mut self) -> bool {
         let before = self.in_flight();
         let lost = self.tp.lost;
         self.rack_detect_loss();
-        if before != self.in_flight() {
-            if self.tp.icsk_ca_state != ca_state::RECOVERY {
-                self.enter_recovery();
-                if !self.control.has_cong_control() {
-                    let newly_lost = self.tp.lost.wrapping_sub(lost);
-                    self.reduce_cwnd(1, newly_lost, false);
-                }
+        if before == self.in_flight() {
+            return false;
+        }
+        if self.tp.icsk_ca_state != ca_state::RECOVERY {
+            self.enter_recovery();
+            if !self.control.has_cong_control() {
+                let newly_lost = self.tp.lost.wrapping_sub(lost);
+                self.reduce_cwnd(1, newly_lost, false);
             }
         }
-        if self.timer != Timer::Retransmit {
-            self.rearm_rto();
-        }
+        true
     }
 }
 

@@ -31,7 +31,8 @@ pub struct ReceiveWindow {
     last_ts_ecr: u32,
     measured_bytes: u64,
     measure_seq: u64,
-    measure_start: Time,
+    /// Nothing before the first segment.
+    measure_start: Option<Time>,
 }
 
 impl ReceiveWindow {
@@ -43,8 +44,20 @@ impl ReceiveWindow {
             (Stack::Classic2005, None) => Some((174_760, 131_070)),
             (Stack::Linux, None) => None,
         };
-        let (buffer, clamp) = fixed.unwrap_or((config.tcp_rmem[1], config.tcp_rmem[1] / 2));
-        let largest = clamp.max(config.tcp_rmem[2].max(buffer));
+        // One segment is held back until the buffer is tuned (`tcp_init_buffer_space`).
+        let (buffer, clamp) = fixed.unwrap_or_else(|| {
+            let half = config.tcp_rmem[1] / 2;
+            (
+                config.tcp_rmem[1],
+                half.saturating_sub(u64::from(config.mss)),
+            )
+        });
+        // A buffer that is not tuned needs no larger scale than its window
+        // (`tcp_select_initial_window`).
+        let largest = match fixed {
+            Some(_) => clamp,
+            None => config.tcp_rmem[2].max(buffer),
+        };
         let mut scale = 0;
         while scale < 14 && (largest >> scale) > UNSCALED_MAX {
             scale += 1;
@@ -61,7 +74,7 @@ impl ReceiveWindow {
             last_ts_ecr: 0,
             measured_bytes: clamp.min(10 * u64::from(config.mss)),
             measure_seq: 0,
-            measure_start: Time::ZERO,
+            measure_start: None,
         }
     }
 
@@ -101,19 +114,28 @@ impl ReceiveWindow {
         };
     }
 
-    /// Grows the window and, once a round trip, the buffer, as data arrives in order.
+    /// Grows the window towards what the buffer has room for, as data arrives in whatever order.
+    /// True if it has grown (`tcp_grow_window`).
+    #[inline]
+    pub fn grow(&mut self, mss: u32) -> bool {
+        if self.ssthresh >= self.clamp {
+            return false;
+        }
+        self.ssthresh = (self.ssthresh + 2 * u64::from(mss)).min(self.clamp);
+        true
+    }
+
+    /// Grows the buffer, once a round trip, as data arrives in order (`tcp_rcv_space_adjust`).
     #[inline]
     pub fn on_in_order(&mut self, now: Time, rcv_nxt: u64, mss: u32) {
-        if self.ssthresh < self.clamp {
-            self.ssthresh = (self.ssthresh + 2 * u64::from(mss)).min(self.clamp);
-        }
+        let start = *self.measure_start.get_or_insert(now);
         let rtt_us = u64::from(self.rtt_us_shifted >> 3);
-        if rtt_us == 0 || (now - self.measure_start).as_micros() < rtt_us {
+        if rtt_us == 0 || (now - start).as_micros() < rtt_us {
             return;
         }
         self.adjust_buffer(rcv_nxt, mss);
         self.measure_seq = rcv_nxt;
-        self.measure_start = now;
+        self.measure_start = Some(now);
     }
 
     fn adjust_buffer(&mut self, rcv_nxt: u64, mss: u32) {

@@ -21,12 +21,19 @@ use super::{Reply, milliseconds};
 use crate::packet::{HEADER, Kind, MAX_SACK_BLOCKS, Packet, SYN_SIZE, SackBlocks};
 use crate::scenario::{Stack, TcpConfig};
 
+/// `TCP_MSS_DEFAULT`, bytes: what a receiver takes the peer's segments for before the first.
+const MSS_DEFAULT: u32 = 536;
+
 /// The receiving half of a connection.
 #[derive(Debug)]
 pub struct Receiver {
     mss: u32,
-    /// RFC 2883 duplicate reports and SACK compression are younger than the papers' stack.
+    /// Payload of the largest segment so far (`rcv_mss`).
+    largest: u32,
+    /// SACK compression is younger than the papers' stack.
     linux: bool,
+    /// When the SYN was answered, until the first segment arrives.
+    syn_ack_sent: Option<Time>,
     rcv_nxt: u64,
     /// Ranges that arrived beyond `rcv_nxt`, sorted, apart from each other.
     out_of_order: Vec<(u64, u64)>,
@@ -46,7 +53,9 @@ impl Receiver {
     pub fn new(config: &TcpConfig) -> Self {
         Receiver {
             mss: config.mss,
+            largest: config.mss.min(MSS_DEFAULT),
             linux: config.stack == Stack::Linux,
+            syn_ack_sent: None,
             rcv_nxt: 0,
             out_of_order: Vec::new(),
             out_of_order_bytes: 0,
@@ -54,7 +63,7 @@ impl Receiver {
             duplicate: None,
             ts_recent: 0,
             rcv_wup: 0,
-            policy: AckPolicy::new(config.stack),
+            policy: AckPolicy::new(),
             window: ReceiveWindow::new(config),
         }
     }
@@ -79,6 +88,7 @@ impl Receiver {
     /// Answers a SYN.
     pub fn on_syn(&mut self, now: Time, syn: &Packet) -> Reply {
         self.ts_recent = syn.ts_val;
+        self.syn_ack_sent = Some(now);
         let packet = Packet {
             kind: Kind::SynAck,
             seq: 0,
@@ -99,23 +109,50 @@ impl Receiver {
     /// Takes a segment in and says what to answer now, if anything.
     #[inline]
     pub fn receive(&mut self, now: Time, packet: &Packet) -> Option<Reply> {
-        if packet.seq <= self.rcv_wup {
+        if let Some(sent) = self.syn_ack_sent.take() {
+            self.policy.set_handshake_rtt(now - sent);
+        }
+        // RFC 7323, section 4.3: the time stamp never goes back.
+        if packet.seq <= self.rcv_wup && packet.ts_val.wrapping_sub(self.ts_recent) as i32 >= 0 {
             self.ts_recent = packet.ts_val;
         }
+        self.largest = self.largest.max(packet.len);
         self.window
-            .measure_rtt(now, packet.ts_ecr, packet.len >= self.mss);
+            .measure_rtt(now, packet.ts_ecr, packet.len >= self.largest);
 
         if packet.seq == self.rcv_nxt && self.out_of_order.is_empty() {
             self.rcv_nxt = packet.end();
-            self.policy.on_data(now, self.window.offered(), self.mss);
-            self.window.on_in_order(now, self.rcv_nxt, self.mss);
-            let pending = self.rcv_nxt - self.rcv_wup;
+            self.on_in_order(now);
+            // A segment that is not full ends what the sender had to say, and the application has
+            // read it (`tcp_cleanup_rbuf`).
+            let now_due = self.has_more_than_a_segment_pending() || packet.len < self.largest;
             return self
                 .policy
-                .wants_ack(now, pending > u64::from(self.mss))
+                .wants_ack(now, now_due)
                 .then(|| self.acknowledge(now, packet));
         }
         self.receive_slow(now, packet)
+    }
+
+    /// Data in order has arrived (`tcp_event_data_recv`).
+    #[inline]
+    fn on_in_order(&mut self, now: Time) {
+        self.policy
+            .on_data(now, self.window.offered(), self.largest);
+        self.grow_window();
+        self.window.on_in_order(now, self.rcv_nxt, self.mss);
+    }
+
+    #[inline]
+    fn grow_window(&mut self) {
+        if self.window.grow(self.mss) {
+            self.policy.on_window_growth();
+        }
+    }
+
+    #[inline]
+    fn has_more_than_a_segment_pending(&self) -> bool {
+        self.rcv_nxt - self.rcv_wup > u64::from(self.largest)
     }
 
     /// Answers because a delayed acknowledgement is due.
@@ -129,18 +166,16 @@ impl Receiver {
         if packet.end() <= self.rcv_nxt {
             return Some(self.refuse_duplicate(now, packet));
         }
-        self.policy.on_data(now, self.window.offered(), self.mss);
         if packet.seq > self.rcv_nxt {
             return self.receive_out_of_order(now, packet);
         }
         let had_holes = !self.out_of_order.is_empty();
         self.rcv_nxt = packet.end();
         self.absorb_contiguous();
-        self.window.on_in_order(now, self.rcv_nxt, self.mss);
+        self.on_in_order(now);
         let all_filled = had_holes && self.out_of_order.is_empty();
-        let due_now = all_filled
-            || self.rcv_nxt - self.rcv_wup > u64::from(self.mss)
-            || self.policy.in_quick_ack_mode();
+        let due_now =
+            all_filled || self.has_more_than_a_segment_pending() || self.policy.in_quick_ack_mode();
         // RFC 5681, section 4.2: an immediate ACK when a segment fills in a gap.
         if due_now || !self.linux {
             return Some(self.acknowledge(now, packet));
@@ -150,11 +185,11 @@ impl Receiver {
 
     fn receive_out_of_order(&mut self, now: Time, packet: &Packet) -> Option<Reply> {
         if self.contains(packet.seq, packet.end()) {
-            if self.linux {
-                self.duplicate = Some((packet.seq, packet.end()));
-            }
-            return Some(self.acknowledge(now, packet));
+            self.duplicate = Some((packet.seq, packet.end()));
+        } else {
+            self.grow_window();
         }
+        // RFC 2883, section 4.2: the block behind a duplicate is the one that holds it.
         let merged = self.insert(packet.seq, packet.end());
         self.remember(merged);
         if !self.linux {
@@ -170,18 +205,16 @@ impl Receiver {
                 .wants_ack(now, false)
                 .then(|| self.acknowledge(now, packet));
         }
-        let delay = compression_delay(self.window.rtt_us_shifted());
+        let delay = compression_delay(self.rtt_us_shifted());
         self.policy
             .wants_selective_ack(now, self.rcv_nxt, delay)
             .then(|| self.acknowledge(now, packet))
     }
 
     fn refuse_duplicate(&mut self, now: Time, packet: &Packet) -> Reply {
-        if self.linux {
-            self.duplicate = Some((packet.seq, packet.end()));
-        }
+        self.duplicate = Some((packet.seq, packet.end()));
         self.policy
-            .enter_quick_ack_mode(self.window.offered(), self.mss);
+            .enter_quick_ack_mode(self.window.offered(), self.largest);
         self.acknowledge(now, packet)
     }
 
@@ -209,6 +242,16 @@ impl Receiver {
             ..*template
         };
         Reply { packet, sack }
+    }
+
+    /// The lesser of the round-trip times known, microseconds times eight.
+    fn rtt_us_shifted(&self) -> u32 {
+        let handshake = 8 * self.policy.handshake_rtt().as_micros();
+        let measured = self.window.rtt_us_shifted();
+        match handshake {
+            0 => measured,
+            handshake => handshake.min(u64::from(measured)) as u32,
+        }
     }
 
     fn contains(&self, start: u64, end: u64) -> bool {

@@ -145,6 +145,9 @@ impl Sender {
 
     /// Begins fast recovery (`tcp_enter_recovery`).
     pub(super) fn enter_recovery(&mut self) {
+        if !self.any_retransmitted() {
+            self.retrans_stamp = None;
+        }
         self.prior_ssthresh = 0;
         self.init_undo();
         if !self.in_cwnd_reduction() {

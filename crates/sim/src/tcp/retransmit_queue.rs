@@ -13,6 +13,9 @@ pub const RETRANSMITTED: u8 = 4;
 pub const EVER_RETRANSMITTED: u8 = 8;
 /// Sent while the application limited the rate.
 pub const APP_LIMITED: u8 = 16;
+/// RACK took it for lost since it was last sent and does not look at it again until it is sent
+/// again, even if the loss is unmarked.
+pub const GIVEN_UP: u8 = 32;
 
 /// A segment in flight.
 #[derive(Clone, Copy, Debug, Default)]

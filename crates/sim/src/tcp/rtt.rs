@@ -33,13 +33,13 @@ pub struct RttEstimator {
 }
 
 impl RttEstimator {
-    /// Without a measurement.
-    pub fn new() -> Self {
+    /// Without a measurement; `rto` is the timeout until there is one.
+    pub fn new(rto: Duration) -> Self {
         RttEstimator {
             mdev_max_us: 0,
             round_end: 0,
             minimum: WindowedMin::default(),
-            rto: RTO_INITIAL,
+            rto,
             sample_us: 0,
             least_us: u32::MAX,
             samples: 0,
@@ -117,12 +117,6 @@ impl RttEstimator {
     }
 }
 
-impl Default for RttEstimator {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// A time in microseconds as the kernel's timers keep it: rounded up to 1 ms.
 #[inline]
 pub fn jiffies_from_us(us: u64) -> Duration {
@@ -179,7 +173,7 @@ mod tests {
     #[test]
     fn the_first_sample_sets_the_estimate_and_the_floor_sets_the_timeout() {
         let mut tp = TcpSock::default();
-        let mut rtt = RttEstimator::new();
+        let mut rtt = RttEstimator::new(RTO_INITIAL);
         assert_eq!(rtt.rto, Duration::from_secs(1));
         rtt.update(&mut tp, 50_000, 0, 14_480);
         // SRTT = R; RTTVAR = max(4 * R/2, 200 ms); RTO = 50 + 200 ms.
@@ -190,7 +184,7 @@ mod tests {
     #[test]
     fn a_wide_first_sample_sets_the_variance() {
         let mut tp = TcpSock::default();
-        let mut rtt = RttEstimator::new();
+        let mut rtt = RttEstimator::new(RTO_INITIAL);
         rtt.update(&mut tp, 300_000, 0, 14_480);
         // 4 * R/2 = 600 ms is above the floor; RTO = 300 + 600 ms.
         assert_eq!(rtt.rto, Duration::from_millis(900));
@@ -199,7 +193,7 @@ mod tests {
     #[test]
     fn the_second_sample_moves_the_mean_by_an_eighth() {
         let mut tp = TcpSock::default();
-        let mut rtt = RttEstimator::new();
+        let mut rtt = RttEstimator::new(RTO_INITIAL);
         rtt.update(&mut tp, 40_000, 0, 14_480);
         rtt.update(&mut tp, 48_000, 1448, 14_480);
         assert_eq!(tp.srtt_us >> 3, 41_000);
@@ -208,7 +202,7 @@ mod tests {
 
     #[test]
     fn back_off_doubles_up_to_two_minutes() {
-        let mut rtt = RttEstimator::new();
+        let mut rtt = RttEstimator::new(RTO_INITIAL);
         rtt.back_off();
         assert_eq!(rtt.rto, Duration::from_secs(2));
         for _ in 0..10 {

@@ -41,8 +41,9 @@ impl Sender {
         let mut len = 0;
         for (index, block) in sack.iter().enumerate() {
             if index == 0 && sack.duplicate_first {
-                flags |= flag::DSACKING_ACK;
-                self.note_duplicate(block.start, block.end, ack, prior_una);
+                if self.note_duplicate(block.start, block.end, ack, prior_una, result) {
+                    flags |= flag::DSACKING_ACK;
+                }
                 if block.end <= ack {
                     continue;
                 }
@@ -59,26 +60,38 @@ impl Sender {
         }
         self.sack_cache.clear();
         self.sack_cache.extend_from_slice(blocks);
-        if self.tp.icsk_ca_state != ca_state::LOSS || self.undo_marker.is_some() {
-            if let Some(low) = result.reordered {
-                self.note_reordering(low);
-            }
+        if let Some(low) = result.reordered
+            && (self.tp.icsk_ca_state != ca_state::LOSS || self.undo_marker.is_some())
+        {
+            self.note_reordering(low);
         }
         flags
     }
 
-    /// A duplicate means a retransmission that was not needed (`tcp_check_dsack`).
-    fn note_duplicate(&mut self, start: u64, end: u64, ack: u64, prior_una: u64) {
-        self.rack.duplicate_seen = true;
-        let segments = ((end - start).div_ceil(u64::from(self.tp.mss_cache))).max(1) as i32;
-        if self.tlp_high_seq == Some(end) {
-            self.tlp_duplicate = true;
-        } else {
-            self.reordering_seen = true;
+    /// A duplicate means a retransmission that was not needed (`tcp_check_dsack`,
+    /// `tcp_dsack_seen`). False if the path must have made it, as there are more of them than
+    /// retransmissions.
+    fn note_duplicate(
+        &mut self,
+        start: u64,
+        end: u64,
+        ack: u64,
+        prior_una: u64,
+        result: &mut SackResult,
+    ) -> bool {
+        let segments = (end - start).div_ceil(u64::from(self.tp.mss_cache)).max(1);
+        let of_probe = segments == 1 && self.tlp_high_seq == Some(end);
+        self.tlp_duplicate |= of_probe;
+        self.duplicates += segments;
+        if self.duplicates > self.statistics.retransmits {
+            return false;
         }
+        self.rack.duplicate_seen |= self.reordering_seen && !of_probe;
+        self.tp.delivered = self.tp.delivered.wrapping_add(segments as u32);
         if end > ack {
-            self.untag_redundant(start, end);
+            self.untag_redundant(start, end, result);
         }
+        let segments = segments as i32;
         if let Some(marker) = self.undo_marker
             && self.undo_retrans > 0
             && end <= prior_una
@@ -86,21 +99,28 @@ impl Sender {
         {
             self.undo_retrans = (self.undo_retrans - segments).max(0);
         }
+        true
     }
 
-    fn untag_redundant(&mut self, start: u64, end: u64) {
+    fn untag_redundant(&mut self, start: u64, end: u64, result: &mut SackResult) {
         let mut number = self.queue.find(start);
         while number < self.queue.end() && self.queue.get(number).end() <= end {
-            let segment = self.queue.get_mut(number);
-            let (segment_end, retransmitted) = (segment.end(), segment.is(RETRANSMITTED));
-            segment.flags &= !RETRANSMITTED;
-            if retransmitted {
-                self.tp.retrans_out -= 1;
-                if self.undo_retrans > 0 && self.undo_marker.is_some_and(|m| segment_end > m) {
-                    self.undo_retrans -= 1;
-                }
-            }
+            let segment = *self.queue.get(number);
             number += 1;
+            if !segment.is(RETRANSMITTED | EVER_RETRANSMITTED) {
+                continue;
+            }
+            if self.undo_retrans > 0 && self.undo_marker.is_some_and(|m| segment.end() > m) {
+                self.undo_retrans -= 1;
+            }
+            if segment.is(SACKED) {
+                let low = result.reordered.get_or_insert(segment.seq);
+                *low = segment.seq.min(*low);
+            }
+            if segment.is(RETRANSMITTED) {
+                self.queue.get_mut(number - 1).flags &= !RETRANSMITTED;
+                self.tp.retrans_out -= 1;
+            }
         }
     }
 
@@ -201,7 +221,7 @@ impl Sender {
     pub(super) fn highest_sacked_seq(&self) -> u64 {
         match self.highest_sacked {
             Some(number) if number >= self.queue.first() && self.tp.sacked_out > 0 => {
-                self.queue.get(number).seq
+                self.queue.get(number).end()
             }
             _ => self.snd_una,
         }
@@ -252,7 +272,7 @@ impl Sender {
             if self.queue.get(number).end() > self.high_seq {
                 break;
             }
-            if !self.queue.get(number).is(LOST | SACKED) {
+            if !self.queue.get(number).is(LOST | SACKED | RETRANSMITTED) {
                 self.mark_lost(number);
             }
             self.rack.scan = number + 1;

@@ -7,7 +7,9 @@ use fairwind_path::units::{Duration, Time};
 
 use super::rack::Rack;
 use super::rate::{DeliveryRate, Sample};
-use super::retransmit_queue::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, RetransmitQueue, SACKED};
+use super::retransmit_queue::{
+    EVER_RETRANSMITTED, LOST, RETRANSMITTED, RetransmitQueue, SACKED, Segment,
+};
 use super::rtt::{RTO_INITIAL, RttEstimator};
 use super::scoreboard::SackResult;
 use super::{clock_ns, milliseconds};
@@ -20,6 +22,8 @@ use crate::scenario::{Stack, TcpConfig};
 pub const DUPLICATE_THRESHOLD: u32 = 3;
 /// Initial window of the papers' days, segments (RFC 2581).
 const CLASSIC_INITIAL_CWND: u32 = 2;
+/// Initial timeout of the papers' days (RFC 2988, section 2.1).
+const CLASSIC_RTO_INITIAL: Duration = Duration::from_secs(3);
 /// More payload than any run moves.
 const UNLIMITED: u64 = u64::MAX / 4;
 
@@ -128,6 +132,8 @@ pub struct Sender {
     pub(super) retransmit_hint: u64,
     pub(super) reordering: u32,
     pub(super) reordering_seen: bool,
+    /// Segments that duplicate reports have told of (`dsack_dups`).
+    pub(super) duplicates: u64,
     pub(super) rack: Rack,
     pub(super) rtt: RttEstimator,
     rate: DeliveryRate,
@@ -141,6 +147,8 @@ pub struct Sender {
     timer_due: Time,
     /// When the pacer lets the next segment go, nanoseconds of the host's clock.
     pub(super) pacing_ns: u64,
+    /// How late the latest segment left, nanoseconds.
+    pub(super) pacing_credit_ns: u64,
     pub(super) pacing_due: Time,
     pub(super) pacing: bool,
     pub(super) now: Time,
@@ -186,8 +194,13 @@ impl Sender {
             retransmit_hint: 0,
             reordering: DUPLICATE_THRESHOLD,
             reordering_seen: false,
+            duplicates: 0,
             rack: Rack::new(),
-            rtt: RttEstimator::new(),
+            rtt: RttEstimator::new(if linux {
+                RTO_INITIAL
+            } else {
+                CLASSIC_RTO_INITIAL
+            }),
             rate: DeliveryRate::default(),
             tlp_high_seq: None,
             tlp_retransmitted: false,
@@ -198,6 +211,7 @@ impl Sender {
             timer: Timer::Idle,
             timer_due: NEVER,
             pacing_ns: 0,
+            pacing_credit_ns: 0,
             pacing_due: NEVER,
             pacing: config.pacing,
             now: Time::ZERO,
@@ -329,30 +343,28 @@ impl Sender {
         self.tp.snd_wnd = packet.window;
         self.timer = Timer::Idle;
         self.timer_due = NEVER;
-        if self.syn_retries == 0 {
-            let sent_ms = packet.ts_ecr;
-            let rtt_us = self.syn_rtt_us(now, sent_ms);
-            self.rtt.update_min(&mut self.tp, rtt_us);
-            self.rtt.update(&mut self.tp, rtt_us, 0, 0);
-        } else {
-            self.rtt.rto = RTO_INITIAL;
-            if self.syn_retries > 1 {
-                self.tp.snd_cwnd = 1;
-            }
+        let rtt_us = self.syn_rtt_us(now, packet.ts_ecr);
+        self.rtt.update_min(&mut self.tp, rtt_us);
+        self.rtt.update(&mut self.tp, rtt_us, 0, 0);
+        if self.syn_retries > 1 {
+            self.tp.snd_cwnd = 1;
         }
+        self.tp.mss_cache = half_window_mss(self.tp.mss_cache, packet.window);
+        // The SYN counts as delivered.
+        self.tp.delivered = 1;
+        self.tp.delivered_mstamp = self.tp.tcp_mstamp;
         self.tp.snd_cwnd_stamp = self.tp.jiffies;
         self.update_pacing_rate();
         self.transmit_new(out, false);
     }
 
-    /// The SYN's time is kept in microseconds where the time stamp has milliseconds.
+    /// To the microsecond if there was only one SYN; else the time stamp tells which one was
+    /// answered.
     fn syn_rtt_us(&self, now: Time, sent_ms: u32) -> u32 {
-        let elapsed_us = (clock_ns(now) - self.tp.first_tx_mstamp * 1000) / 1000;
-        if self.tp.first_tx_mstamp / 1000 == u64::from(sent_ms) {
-            elapsed_us as u32
-        } else {
-            1000 * milliseconds(now).wrapping_sub(sent_ms)
+        if self.syn_retries == 0 {
+            return (self.tp.tcp_mstamp - self.tp.first_tx_mstamp) as u32;
         }
+        1000 * milliseconds(now).wrapping_sub(sent_ms).max(1)
     }
 
     fn retry_syn(&mut self, out: &mut Vec<Packet>) {
@@ -438,21 +450,27 @@ impl Sender {
             return;
         }
         let had_packets = self.tp.packets_out > 0;
-        if had_packets {
-            flags |= self.clean_queue(
-                flags,
-                prior_una,
-                prior_sacked,
-                prior_highest,
-                &mut rate,
-                &sacked,
-            );
+        if !had_packets {
+            // A late duplicate report can still show that the window was reduced for nothing.
+            if flags & flag::DSACKING_ACK != 0 {
+                self.alert(prior_una, false, &mut flags);
+            }
+            self.process_probe_ack(ack, flags);
+            return;
         }
+        flags |= self.clean_queue(
+            flags,
+            prior_una,
+            prior_sacked,
+            prior_highest,
+            &mut rate,
+            &sacked,
+        );
         self.rack
             .update_window(rate.sample.prior_delivered, self.tp.delivered);
         self.process_probe_ack(ack, flags);
         let mut next = Retransmit::Nothing;
-        if self.is_dubious(flags) && had_packets {
+        if self.is_dubious(flags) {
             let duplicate =
                 flags & (flag::SND_UNA_ADVANCED | flag::NOT_DUP | flag::DSACKING_ACK) == 0;
             if !self.linux && flags & flag::DATA_ACKED != 0 && self.may_raise_cwnd(flags) {
@@ -534,7 +552,9 @@ impl Sender {
                 self.tp.sacked_out -= 1;
             } else {
                 self.tp.delivered = self.tp.delivered.wrapping_add(1);
-                self.rack.advance(&segment, now_us, min_rtt_us);
+                if !self.is_ack_before(&segment) {
+                    self.rack.advance(&segment, now_us, min_rtt_us);
+                }
             }
             if segment.is(LOST) {
                 self.tp.lost_out -= 1;
@@ -589,6 +609,14 @@ impl Sender {
         flags
     }
 
+    /// The acknowledgement echoes a time stamp from before the segment was sent again, so it is
+    /// for the original (`tcp_skb_spurious_retrans`).
+    #[inline]
+    fn is_ack_before(&self, segment: &Segment) -> bool {
+        segment.is(EVER_RETRANSMITTED)
+            && (self.ts_ecr.wrapping_sub((segment.tx_us / 1000) as u32) as i32) < 0
+    }
+
     /// `tcp_ack_update_rtt`; times in microseconds, negative: none.
     #[inline]
     fn update_rtt(
@@ -615,7 +643,11 @@ impl Sender {
         if rtt_us < 0 {
             return false;
         }
-        self.rtt.update_min(&mut self.tp, ca_rtt_us as u32);
+        // The minimum must not drift up to what a delayed acknowledgement shows.
+        let delayed = flags & flag::ACK_MAYBE_DELAYED != 0;
+        if !delayed || ca_rtt_us <= i64::from(self.min_rtt_us()) {
+            self.rtt.update_min(&mut self.tp, ca_rtt_us as u32);
+        }
         self.rtt
             .update(&mut self.tp, rtt_us as u32, self.snd_una, self.snd_nxt);
         true
@@ -813,4 +845,16 @@ impl Sender {
             ..Instruments::default()
         }
     }
+}
+
+/// The segment size of a connection whose receiver offers little: half the window, so that there
+/// are acknowledgements to clock the next one (`tcp_bound_to_half_wnd`).
+fn half_window_mss(mss: u32, window: u32) -> u32 {
+    const MSS_DEFAULT: u32 = 536;
+    let most = if window > MSS_DEFAULT {
+        window / 2
+    } else {
+        window
+    };
+    mss.min(most.max(16))
 }

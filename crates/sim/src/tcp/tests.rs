@@ -1,1 +1,25 @@
-//! Packet scripts.
+//! Packet scripts: a segment in, a segment out, a time. Sources are the RFCs and the kernel's
+//! functions, named in the tests.
+
+#![expect(
+    clippy::single_range_in_vec_init,
+    reason = "often there is one SACK block"
+)]
+
+mod classic;
+mod cwnd_validation;
+mod delayed_ack;
+mod frto;
+mod handshake;
+mod pacing;
+mod prr;
+mod rack;
+mod rate;
+mod rto;
+mod runs;
+mod sack;
+mod script;
+mod slow_start;
+mod tlp;
+mod undo;
+mod window;

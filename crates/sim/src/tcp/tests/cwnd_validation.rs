@@ -1,0 +1,57 @@
+//! The window when it is not what limits: `tcp_cwnd_validate`, `tcp_is_cwnd_limited`,
+//! `tcp_cwnd_restart` (RFC 2861, RFC 5681, section 4.1).
+
+use super::script::*;
+
+#[test]
+fn in_slow_start_the_window_may_reach_twice_what_was_used() {
+    let mut s = Sending::established(&reno(), 100);
+    s.write(5).sends(0..5);
+    // 10 is not below 2 * 5.
+    s.at(ms(200)).ack(5).sends_nothing();
+    s.cwnd(10);
+    s.write(6).sends(5..11);
+    // 10 is below 2 * 6.
+    s.at(ms(300)).ack(11).sends_nothing();
+    s.cwnd(16);
+}
+
+#[test]
+fn in_congestion_avoidance_it_grows_only_if_used_up() {
+    let mut s = Sending::established(&reno(), 100);
+    s.sender.tp.snd_ssthresh = 10;
+    s.write(9).sends(0..9);
+    s.at(ms(200)).ack(9).sends_nothing();
+    assert_eq!(s.sender.tp.snd_cwnd_cnt, 0);
+    s.write(10).sends(9..19);
+    s.at(ms(300)).ack(19).sends_nothing();
+    s.cwnd(11);
+}
+
+#[test]
+fn an_idle_window_is_halved_for_each_timeout() {
+    // tcp_cwnd_restart: idle for 700 ms at a timeout of 300 ms: 40 -> 20 -> 10.
+    for (idle_ms, window) in [(300, 40), (301, 20), (500, 20), (650, 10), (3000, 10)] {
+        let mut s = Sending::established(&reno(), 100);
+        s.write(1).sends([0]);
+        s.at(ms(200)).ack(1).sends_nothing();
+        s.sender.tp.snd_cwnd = 40;
+        s.sender.tp.snd_ssthresh = 2;
+        s.rto(100_000, 300);
+        s.at(ms(100 + idle_ms)).write(1).sends([1]);
+        s.cwnd(window);
+        // The threshold remembers three quarters of the window (tcp_current_ssthresh).
+        s.ssthresh(if idle_ms > 300 { 30 } else { 2 });
+    }
+}
+
+#[test]
+fn a_restart_does_not_go_below_the_initial_window() {
+    // RFC 5681, section 4.1: RW = min(IW, cwnd).
+    let mut s = Sending::established(&reno(), 100);
+    s.write(1).sends([0]);
+    s.at(ms(200)).ack(1).sends_nothing();
+    s.sender.tp.snd_cwnd = 7;
+    s.at(ms(5000)).write(8).sends(1..8);
+    s.cwnd(7);
+}

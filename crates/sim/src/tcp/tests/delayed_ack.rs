@@ -1,0 +1,136 @@
+//! When data in order is acknowledged: `__tcp_ack_snd_check`, `tcp_send_delayed_ack`,
+//! `tcp_event_data_recv`.
+
+use super::script::*;
+use fairwind_path::units::Duration;
+
+#[test]
+fn the_first_16_segments_are_acknowledged_one_by_one() {
+    // TCP_MAX_QUICKACKS.
+    let mut r = Receiving::established(&reno());
+    for segment in 0..16 {
+        r.at(ms(100 + segment)).data(segment).acks(segment + 1);
+    }
+    r.at(ms(116)).data(16).answers_nothing();
+    r.at(ms(117)).data(17).acks(18);
+}
+
+#[test]
+fn a_small_window_makes_for_fewer_quick_acknowledgements() {
+    // tcp_incr_quickack: as many as half the window holds segments, 11,584 / 2,896 = 4.
+    let mut r = Receiving::established(&with_buffer(8 * MSS));
+    for segment in 0..4 {
+        r.at(ms(100 + segment)).data(segment).acks(segment + 1);
+    }
+    r.at(ms(104)).data(4).answers_nothing();
+    r.at(ms(105)).data(5).acks(6);
+}
+
+#[test]
+fn every_second_segment_is_acknowledged() {
+    // RFC 5681, section 4.2.
+    let mut r = Receiving::established(&reno());
+    let next = r.past_quick_acks();
+    let t = r.now();
+    r.at(t + Duration::from_millis(1))
+        .data(next)
+        .answers_nothing();
+    r.at(t + Duration::from_millis(2))
+        .data(next + 1)
+        .acks(next + 2);
+    r.at(t + Duration::from_millis(3))
+        .data(next + 2)
+        .answers_nothing();
+    r.at(t + Duration::from_millis(4))
+        .data(next + 3)
+        .acks(next + 4);
+}
+
+#[test]
+fn a_single_segment_is_acknowledged_after_40_ms() {
+    // TCP_DELACK_MIN.
+    let mut r = Receiving::established(&reno());
+    let next = r.past_quick_acks();
+    let t = r.now();
+    r.at(t + Duration::from_millis(1)).data(next);
+    r.at(t + Duration::from_millis(40)).answers_nothing();
+    r.at(t + Duration::from_millis(41)).acks(next + 1);
+}
+
+#[test]
+fn after_a_late_acknowledgement_the_delay_doubles_up_to_a_round_trip() {
+    // tcp_delack_timer_handler doubles the delay; tcp_send_delayed_ack bounds it by the smoothed
+    // round-trip time of the handshake, at least 40 ms.
+    for (rtt_ms, second_delay) in [(100, 80), (50, 50), (10, 40)] {
+        let mut r = Receiving::with_rtt(&reno(), rtt_ms);
+        for segment in 0..16 {
+            r.at(ms(rtt_ms + segment)).data(segment).acks(segment + 1);
+        }
+        r.at(ms(rtt_ms + 20)).data(16).answers_nothing();
+        r.at(ms(rtt_ms + 60)).acks(17);
+        r.at(ms(rtt_ms + 150)).data(17).answers_nothing();
+        r.at(ms(rtt_ms + 150 + second_delay)).acks(18);
+    }
+}
+
+#[test]
+fn a_segment_that_is_not_full_is_acknowledged_at_once() {
+    // tcp_measure_rcv_mss and tcp_cleanup_rbuf: the reader has drained the buffer.
+    let mut r = Receiving::established(&reno());
+    let next = r.past_quick_acks();
+    let t = r.now();
+    r.at(t + Duration::from_millis(1))
+        .data(next)
+        .answers_nothing();
+    r.at(t + Duration::from_millis(2))
+        .bytes((next + 1) * MSS, 100);
+    let reply = r.answer().expect("an acknowledgement");
+    assert_eq!(reply.packet.seq, (next + 1) * MSS + 100);
+}
+
+#[test]
+fn a_gap_of_more_than_the_timeout_begins_quick_acknowledgements_anew() {
+    // tcp_event_data_recv. The receiver's timeout is 100 + 200 ms here.
+    let mut r = Receiving::established(&reno());
+    let next = r.past_quick_acks();
+    let t = r.now();
+    r.at(t + Duration::from_millis(300))
+        .data(next)
+        .answers_nothing();
+    r.at(t + Duration::from_millis(340)).acks(next + 1);
+    r.at(t + Duration::from_millis(601))
+        .data(next + 1)
+        .acks(next + 2);
+    r.at(t + Duration::from_millis(602))
+        .data(next + 2)
+        .acks(next + 3);
+}
+
+#[test]
+fn growth_of_the_window_is_told_at_once() {
+    // tcp_grow_window asks for a quick acknowledgement. From 65,535 bytes the window grows by two
+    // segments a segment up to 131,072: (131,072 - 65,535) / 2,896 = 22.6, so 23 times. The 16
+    // quick acknowledgements of the beginning follow.
+    let mut r = Receiving::established(&with_buffer(131_072));
+    for segment in 0..39 {
+        r.at(ms(100 + segment)).data(segment).acks(segment + 1);
+    }
+    r.at(ms(139)).data(39).answers_nothing();
+    r.at(ms(140)).data(40).acks(41);
+}
+
+#[test]
+fn an_acknowledgement_echoes_the_time_stamp_of_the_first_segment_it_covers() {
+    // RFC 7323, section 4.3, case A.
+    let mut r = Receiving::established(&reno());
+    let next = r.past_quick_acks();
+    let t = r.now();
+    r.at(t + Duration::from_millis(10))
+        .data_sent_at(next, ms(80))
+        .answers_nothing();
+    r.at(t + Duration::from_millis(12))
+        .data_sent_at(next + 1, ms(82));
+    let reply = r.acks(next + 2);
+    // Hosts have been up for a second when a run starts.
+    assert_eq!(reply.packet.ts_ecr, 1080);
+}

@@ -1,0 +1,134 @@
+//! The receiver's window and the buffers.
+
+use super::script::*;
+use crate::scenario::TcpConfig;
+use fairwind_path::units::Bytes;
+
+#[test]
+fn the_receivers_window_holds_the_sender_back() {
+    let mut s = Sending::with_first_window(12 * MSS);
+    s.write_without_end().sends(0..10);
+    s.at(ms(200)).ack(2).sends(10..14);
+    // 14 = 2 + 12: the window is full.
+    s.at(ms(201)).ack(3).sends(14..15);
+    s.with_window(20 * MSS);
+    // An update of the window alone is no duplicate acknowledgement (tcp_ack_update_window).
+    s.at(ms(202)).ack(3).sends(15..16);
+    s.cwnd(13);
+}
+
+#[test]
+fn a_window_smaller_than_a_segment_holds_it_back() {
+    // tcp_snd_wnd_test; the receiver avoids silly windows, and so does the sender.
+    let mut s = Sending::with_first_window(3 * MSS);
+    s.write(3).sends(0..3);
+    s.with_window(MSS + 1000);
+    s.at(ms(200)).ack(3).sends_nothing();
+    s.write(3).sends(3..4);
+    s.at(ms(300)).ack(4).sends(4..5);
+}
+
+#[test]
+fn the_window_does_not_grow_while_the_receiver_limits() {
+    // tcp_is_cwnd_limited: 4 in flight, less than half of 10.
+    let mut s = Sending::with_first_window(4 * MSS);
+    s.write_without_end().sends(0..4);
+    s.at(ms(200)).ack(4).sends(4..8);
+    s.cwnd(10);
+}
+
+#[test]
+fn the_send_buffer_limits_what_is_in_flight() {
+    let config = TcpConfig {
+        send_buffer: Some(Bytes(4 * MSS)),
+        ..reno()
+    };
+    let mut s = Sending::established(&config, 100);
+    s.write_without_end().sends(0..4);
+    s.at(ms(200)).ack(2).sends(4..6);
+    s.at(ms(201)).ack(3).sends(6..7);
+}
+
+#[test]
+fn a_fixed_buffer_gives_the_window_that_was_asked_for() {
+    let mut r = Receiving::established(&with_buffer(8 * MSS));
+    let mut windows = Vec::new();
+    for segment in 0..4 {
+        let reply = r.at(ms(100 + segment)).data(segment).acks(segment + 1);
+        windows.push(reply.packet.window);
+    }
+    assert_eq!(windows, [11_584; 4]);
+    assert_eq!(r.receiver.buffer_bytes(), 2 * 8 * MSS);
+}
+
+#[test]
+fn a_large_fixed_buffer_opens_by_two_segments_a_segment() {
+    // tcp_grow_window. 262,144 bytes need a window scale of 3 (tcp_select_initial_window), so
+    // windows are multiples of 8: 65,535 + 2,896 = 68,431 -> 68,432 and so on.
+    let mut r = Receiving::established(&with_buffer(262_144));
+    let mut windows = Vec::new();
+    for segment in 0..3 {
+        let reply = r.at(ms(100 + segment)).data(segment).acks(segment + 1);
+        windows.push(reply.packet.window);
+    }
+    assert_eq!(windows, [68_432, 71_328, 74_224]);
+}
+
+#[test]
+fn the_right_edge_does_not_move_back_while_a_gap_is_open() {
+    // RFC 9293, section 3.8.6: shrinking the window is discouraged. Held data takes room.
+    let mut r = Receiving::established(&with_buffer(8 * MSS));
+    r.at(ms(100)).data(0).acks(1);
+    for segment in 2..6 {
+        let reply = r.at(ms(99 + segment)).data(segment);
+        let reply = reply.sacks(1, &[2..segment + 1]);
+        assert_eq!(reply.packet.seq + u64::from(reply.packet.window), 9 * MSS);
+    }
+}
+
+#[test]
+fn the_buffer_grows_by_what_arrives_in_a_round_trip() {
+    // tcp_rcv_space_adjust: 41 segments = 59,368 bytes in the first round trip, against the 10
+    // expected (14,480). 2 * 59,368 + 16 * 1,448 = 141,904; growth 141,904 * 44,888 / 14,480 =
+    // 439,902; 141,904 + 2 * 439,902 = 1,021,708 bytes of window, twice that of buffer.
+    let mut r = Receiving::established(&reno());
+    assert_eq!(r.receiver.buffer_bytes(), 131_072);
+    for segment in 0..40 {
+        r.at(ms(100 + segment)).data(segment);
+        if segment < 16 || segment % 2 == 1 {
+            r.acks(segment + 1);
+        }
+    }
+    assert_eq!(r.receiver.buffer_bytes(), 131_072);
+    r.at(ms(200)).data(40).answers_nothing();
+    assert_eq!(r.receiver.buffer_bytes(), 2_043_416);
+}
+
+#[test]
+fn the_buffer_grows_no_further_than_tcp_rmem() {
+    let config = TcpConfig {
+        tcp_rmem: [4096, 131_072, 400_000],
+        ..reno()
+    };
+    let mut r = Receiving::established(&config);
+    let mut window = 0;
+    for segment in 0..400 {
+        r.at(ms(100 + segment)).data(segment);
+        if let Some(reply) = r.answer() {
+            window = reply.packet.window;
+        }
+    }
+    assert_eq!(r.receiver.buffer_bytes(), 400_000);
+    // Half of it, in steps of 8 (window scale 3: 65,535 << 3 holds 400,000).
+    assert_eq!(window, 200_000);
+}
+
+#[test]
+fn a_fixed_buffer_is_not_tuned() {
+    let mut r = Receiving::established(&with_buffer(65_000));
+    for segment in 0..400 {
+        r.at(ms(100 + segment)).data(segment);
+        r.answer();
+    }
+    assert_eq!(r.receiver.buffer_bytes(), 130_000);
+}
