@@ -23,6 +23,12 @@ impl Command {
 
 /// List the congestion controls and their parameters
 #[derive(Args)]
+#[command(after_help = "\
+Experiment files name a control as congestion_control = \"sfsack\" and set its parameters as
+parameters = { tau = \"50ms\" }.
+
+Example:
+  fairwind cc list --json | jq -r '.[].name'")]
 pub struct List {
     /// Print the list as JSON and nothing else
     #[arg(long)]

@@ -9,10 +9,11 @@ use crate::failure::Failure;
 use crate::output;
 
 /// Check an experiment file and print the network that it describes
-///
-/// A wrong file gets one message with file, line and what would be right, and exit code 2.
 #[derive(Args)]
 #[command(after_help = "\
+Says of a wrong file at which line it is wrong and what would be right, and exits with code 2.
+Writes nothing.
+
 Example:
   fairwind check experiment.toml --set link.bottleneck.queue=100pkt")]
 pub struct Check {

@@ -18,7 +18,6 @@ use crate::failure::Failure;
 #[command(
     name = "fairwind",
     version,
-    propagate_version = true,
     max_term_width = 100,
     after_help = "\
 Examples:

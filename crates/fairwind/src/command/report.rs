@@ -8,10 +8,13 @@ use crate::failure::Failure;
 use crate::output;
 
 /// Write the report and the plots of a result again
-///
-/// Reads the numbers and series of the result folder and replaces report.html and the plots in it;
-/// the numbers stay as they are. Prints the path of the report.
 #[derive(Args)]
+#[command(after_help = "\
+Replaces report.html and the plots of the folder, leaves its numbers and series as they are, and
+prints the path of the report.
+
+Example:
+  fairwind report experiment.result")]
 pub struct Report {
     /// Result folder
     dir: PathBuf,

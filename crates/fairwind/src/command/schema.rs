@@ -6,10 +6,10 @@ use crate::failure::Failure;
 use crate::output;
 
 /// Print the JSON Schema of the experiment file
-///
-/// Editors check and complete experiment files with it.
 #[derive(Args)]
 #[command(after_help = "\
+Editors check and complete experiment files with it.
+
 Example:
   fairwind schema > experiment.schema.json")]
 pub struct Schema {}

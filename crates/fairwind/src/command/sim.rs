@@ -25,12 +25,13 @@ impl Command {
 }
 
 /// Run an experiment file in virtual time and write a result folder
-///
-/// The result is a folder: result.json, time series as Parquet, report.html and plots. With several
-/// seeds it holds one such folder a seed and summary.json with mean and 95 % interval. The same file
-/// and seed always give the same bytes. A run that is interrupted or fails leaves no folder.
 #[derive(Args)]
 #[command(after_help = "\
+The folder holds result.json, time series as Parquet, report.html and plots. With several seeds it
+holds such a folder for each, and summary.json with means and 95 % intervals. The same file and seed
+give the same result.json, but for its performance part. A run that is interrupted or fails leaves
+no folder.
+
 Examples:
   fairwind sim run experiment.toml
   fairwind sim run experiment.toml --seed 7 --out seven.result
@@ -48,7 +49,7 @@ pub struct Run {
     /// Change a value of the file; links and flows go by their names
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Print the summary as JSON and nothing else
+    /// Print result.json, or summary.json for several seeds, and nothing else
     #[arg(long)]
     json: bool,
     /// Replace the result that the folder holds
