@@ -178,6 +178,11 @@ impl AckPolicy {
         false
     }
 
+    /// Selective acknowledgements are being held back.
+    pub fn is_compressing(&self) -> bool {
+        self.compressed > 0
+    }
+
     /// Whether a timer has expired and an acknowledgement is to be sent.
     pub fn on_timer(&mut self, now: Time) -> bool {
         if self.compressed_due <= now {

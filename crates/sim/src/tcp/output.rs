@@ -163,7 +163,7 @@ impl Sender {
         segment.flags &= !GIVEN_UP;
         rate::on_sent(&mut self.tp, segment);
         let (seq, len) = (segment.seq, segment.len);
-        self.rack.on_resent(number, tx_us);
+        self.rack.on_resent(number, tx_us, self.snd_nxt);
         out.push(self.packet(seq, len));
         self.statistics.segments_sent += 1;
         self.statistics.retransmits += 1;

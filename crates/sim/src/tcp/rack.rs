@@ -46,8 +46,18 @@ pub struct Rack {
     pub last_delivered: u32,
     /// Every first transmission before this number is delivered, lost or sent again.
     pub scan: u64,
-    /// Numbers of segments sent again, and when, in the order of sending.
-    resent: VecDeque<(u64, u64)>,
+    /// Segments sent again, in the order of sending.
+    resent: VecDeque<Resent>,
+}
+
+/// A segment was sent again.
+#[derive(Clone, Copy, Debug)]
+struct Resent {
+    number: u64,
+    /// When, microseconds.
+    tx_us: u64,
+    /// `snd_nxt` at that time.
+    snd_nxt: u64,
 }
 
 impl Rack {
@@ -84,8 +94,12 @@ impl Rack {
     }
 
     /// A segment was sent again.
-    pub fn on_resent(&mut self, number: u64, tx_us: u64) {
-        self.resent.push_back((number, tx_us));
+    pub fn on_resent(&mut self, number: u64, tx_us: u64, snd_nxt: u64) {
+        self.resent.push_back(Resent {
+            number,
+            tx_us,
+            snd_nxt,
+        });
     }
 
     /// Looks at every segment anew, as losses were unmarked.
@@ -165,14 +179,9 @@ impl Sender {
     fn rack_detect_lost_retransmissions(&mut self, patience_us: u64, wait_us: &mut u64) {
         let mut at = 0;
         while at < self.rack.resent.len() {
-            let (number, tx_us) = self.rack.resent[at];
-            let gone = number < self.queue.first() || {
-                let segment = self.queue.get(number);
-                segment.tx_us != tx_us
-                    || segment.is(SACKED | GIVEN_UP)
-                    || (segment.is(LOST) && !segment.is(RETRANSMITTED))
-            };
-            if gone {
+            let resent = self.rack.resent[at];
+            let number = resent.number;
+            if self.is_settled(resent) {
                 if at == 0 {
                     self.rack.resent.pop_front();
                 } else {
@@ -186,6 +195,32 @@ impl Sender {
             }
             self.mark_or_wait(number, &segment, patience_us, wait_us);
             at += 1;
+        }
+    }
+
+    /// The retransmission has been acknowledged, taken for lost or repeated.
+    fn is_settled(&self, resent: Resent) -> bool {
+        if resent.number < self.queue.first() {
+            return true;
+        }
+        let segment = self.queue.get(resent.number);
+        segment.tx_us != resent.tx_us
+            || segment.is(SACKED | GIVEN_UP)
+            || (segment.is(LOST) && !segment.is(RETRANSMITTED))
+    }
+
+    /// Linux 2.4's way: a retransmission is lost if data that was first sent after it has arrived.
+    pub(super) fn mark_lost_retransmissions(&mut self) {
+        let highest = self.highest_sacked_seq();
+        while let Some(&resent) = self.rack.resent.front() {
+            if !self.is_settled(resent) {
+                let recovering = self.tp.icsk_ca_state == ca_state::RECOVERY;
+                if !recovering || highest <= resent.snd_nxt {
+                    break;
+                }
+                self.mark_lost(resent.number);
+            }
+            self.rack.resent.pop_front();
         }
     }
 

@@ -21,6 +21,8 @@ use super::{Reply, milliseconds};
 use crate::packet::{HEADER, Kind, MAX_SACK_BLOCKS, Packet, SYN_SIZE, SackBlocks};
 use crate::scenario::{Stack, TcpConfig};
 
+/// `TCP_SACK_BLOCKS_EXPECTED`: further blocks are not held back.
+const BLOCKS_EXPECTED: usize = 2;
 /// `TCP_MSS_DEFAULT`, bytes: what a receiver takes the peer's segments for before the first.
 const MSS_DEFAULT: u32 = 536;
 
@@ -191,8 +193,10 @@ impl Receiver {
         }
         // RFC 2883, section 4.2: the block behind a duplicate is the one that holds it.
         let merged = self.insert(packet.seq, packet.end());
+        // What is held back must not lose its place among the blocks (`tcp_sack_new_ofo_skb`).
+        let crowded = self.place_of(&merged) >= BLOCKS_EXPECTED && self.policy.is_compressing();
         self.remember(merged);
-        if !self.linux {
+        if crowded || !self.linux {
             return Some(self.acknowledge(now, packet));
         }
         self.compressed_or_now(now, packet)
@@ -277,6 +281,13 @@ impl Receiver {
             self.out_of_order.drain(first + 1..last);
         }
         merged
+    }
+
+    /// Place of the first range reported that is part of `range`, or the place behind all.
+    fn place_of(&self, range: &Range<u64>) -> usize {
+        let part = |&(start, end): &(u64, u64)| start <= range.end && end >= range.start;
+        let known = self.recent.iter().position(part);
+        known.unwrap_or(self.recent.len())
     }
 
     /// Puts a range at the head of those reported, in place of its parts.

@@ -42,7 +42,7 @@ impl Sender {
         }
         match self.tp.icsk_ca_state {
             ca_state::RECOVERY => self.process_recovery(prior_una, flags),
-            ca_state::LOSS => self.process_loss(prior_una, duplicate, flags),
+            ca_state::LOSS => self.process_loss(duplicate, flags),
             _ => self.process_disorder(flags),
         }
     }
@@ -64,8 +64,11 @@ impl Sender {
         Retransmit::Lost
     }
 
-    fn process_loss(&mut self, _prior_una: u64, duplicate: bool, flags: &mut u32) -> Retransmit {
+    fn process_loss(&mut self, duplicate: bool, flags: &mut u32) -> Retransmit {
         let next = self.step_loss_state(duplicate, *flags);
+        if !self.linux && next == Retransmit::Lost {
+            self.moderate_cwnd();
+        }
         self.identify_losses(flags);
         let state = self.tp.icsk_ca_state;
         if state == ca_state::OPEN || *flags & flag::LOST_RETRANS != 0 {
@@ -122,6 +125,7 @@ impl Sender {
             return;
         }
         if !self.linux {
+            self.mark_lost_retransmissions();
             let reach = self
                 .highest_sacked
                 .map_or(0, |h| (h + 1).saturating_sub(self.queue.first()));
@@ -391,10 +395,15 @@ impl Sender {
         if self.tp.icsk_ca_state != ca_state::CWR {
             self.try_keep_open();
             if !self.linux {
-                let most = self.in_flight() + MAX_BURST;
-                self.tp.snd_cwnd = self.tp.snd_cwnd.min(most);
+                self.moderate_cwnd();
             }
         }
+    }
+
+    /// Linux 2.4's guard against bursts (`tcp_moderate_cwnd`).
+    fn moderate_cwnd(&mut self) {
+        let most = self.in_flight() + MAX_BURST;
+        self.tp.snd_cwnd = self.tp.snd_cwnd.min(most);
     }
 
     pub(super) fn try_keep_open(&mut self) {
@@ -465,6 +474,28 @@ impl Sender {
         assert_eq!(
             u64::from(self.tp.packets_out),
             self.queue.end() - self.queue.first()
+        );
+        let mut next = self.queue.head().map_or(self.snd_nxt, |head| head.seq);
+        assert!(next <= self.snd_una || self.queue.is_empty() || next == self.snd_una);
+        for number in self.queue.first()..self.queue.end() {
+            let segment = self.queue.get(number);
+            assert_eq!(segment.seq, next, "the queue has no gaps");
+            next = segment.end();
+            assert!(
+                !(segment.is(SACKED) && segment.is(LOST)),
+                "delivered or lost"
+            );
+            let waits = segment.is(LOST) && !segment.is(RETRANSMITTED);
+            assert!(
+                !waits || number >= self.retransmit_hint,
+                "will be sent again"
+            );
+        }
+        assert_eq!(next, self.snd_nxt);
+        assert!(self.tp.snd_cwnd >= 1);
+        assert!(
+            self.queue.is_empty() || self.due() != crate::agenda::NEVER,
+            "something will wake a sender that waits"
         );
     }
 }

@@ -301,6 +301,8 @@ impl Sender {
         }
         self.on_ack(packet, sack, out);
         self.transmit_new(out, false);
+        #[cfg(test)]
+        self.check_counters();
     }
 
     /// A timer has expired.

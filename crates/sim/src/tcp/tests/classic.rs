@@ -45,6 +45,20 @@ fn the_third_duplicate_begins_fast_retransmit() {
 }
 
 #[test]
+fn a_retransmission_is_lost_when_data_first_sent_after_it_arrives() {
+    // tcp_sacktag_write_queue, event C. Segment 12 left after segment 5 had been sent again.
+    let mut s = five_in_flight();
+    s.at(ms(400)).sack(5, &[6..7]).sends([10]);
+    s.at(ms(401)).sack(5, &[6..8]).sends([11]);
+    s.at(ms(402)).sack(5, &[6..9]).sends([5]);
+    s.at(ms(403)).sack(5, &[6..10]).sends_nothing();
+    s.at(ms(500)).sack(5, &[6..11]).sends([12]);
+    s.at(ms(501)).sack(5, &[6..12]).sends_nothing();
+    s.at(ms(600)).sack(5, &[6..13]).sends([5]);
+    assert_eq!(s.sender.statistics().timeouts, 0);
+}
+
+#[test]
 fn no_timer_but_the_timeout_is_set() {
     // No probe, no reordering timer. RTO = 100 + 200 ms.
     let mut s = Sending::established(&classic(), 100);

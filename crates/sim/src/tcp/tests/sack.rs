@@ -127,6 +127,22 @@ fn on_a_short_path_it_waits_for_5_percent_of_the_round_trip_time() {
 }
 
 #[test]
+fn a_third_block_is_not_held_back() {
+    // tcp_sack_new_ofo_skb: with more than TCP_SACK_BLOCKS_EXPECTED the rest goes out.
+    let mut r = Receiving::established(&reno());
+    let n = r.past_quick_acks();
+    let t = r.now();
+    let after = |micros| t + Duration::from_micros(micros);
+    for segment in 1..4 {
+        r.at(after(10 * segment)).data(n + segment);
+        r.sacks(n, &[n + 1..n + 1 + segment]);
+    }
+    r.at(after(40)).data(n + 5).answers_nothing();
+    r.at(after(50)).data(n + 7);
+    r.sacks(n, &[n + 7..n + 8, n + 5..n + 6, n + 1..n + 4]);
+}
+
+#[test]
 fn at_most_44_selective_acknowledgements_are_held_back() {
     // tcp_comp_sack_nr.
     let mut r = Receiving::established(&reno());
