@@ -10,12 +10,12 @@
 
 use fairwind_cc::native::{PACING_NONE, ca_event, ca_state};
 
+use super::clock_ns;
 use super::rack::TIMEOUT_MIN_US;
 use super::rate;
 use super::retransmit_queue::{EVER_RETRANSMITTED, GIVEN_UP, LOST, RETRANSMITTED, SACKED, Segment};
 use super::rtt::{RTO_INITIAL, RTO_MIN_US, jiffies_from_us};
 use super::sender::{Limit, Sender, Timer};
-use super::{clock_ns, milliseconds};
 use crate::packet::Packet;
 use fairwind_path::units::Time;
 
@@ -143,10 +143,9 @@ impl Sender {
         self.resend(number, out);
         let segment = self.queue.get_mut(number);
         segment.flags |= RETRANSMITTED;
+        let stamp = (segment.tx_us / 1000) as u32;
         self.tp.retrans_out += 1;
-        if self.retrans_stamp.is_none() {
-            self.retrans_stamp = Some(milliseconds(self.now));
-        }
+        self.retrans_stamp.get_or_insert(stamp);
         self.undo_retrans = self.undo_retrans.max(0) + 1;
     }
 
@@ -347,6 +346,8 @@ impl Sender {
         true
     }
 
+    /// When the segment leaves, or would if the pacer held it; timeouts and probes do not wait for
+    /// the pacer, so this can lie ahead.
     fn departure_us(&mut self) -> u64 {
         self.pacing_credit_ns = self.tp.now_ns.saturating_sub(self.pacing_ns);
         self.pacing_ns = self.pacing_ns.max(self.tp.now_ns);

@@ -80,7 +80,7 @@ impl Rack {
     /// A segment was delivered at `now_us` (`tcp_rack_advance`).
     #[inline]
     pub fn advance(&mut self, segment: &Segment, now_us: u64, min_rtt_us: u32) {
-        let rtt_us = (now_us - segment.tx_us) as u32;
+        let rtt_us = now_us.saturating_sub(segment.tx_us) as u32;
         if rtt_us < min_rtt_us && segment.is(RETRANSMITTED | EVER_RETRANSMITTED) {
             // Faster than possible: the acknowledgement is for the original.
             return;
@@ -240,7 +240,7 @@ impl Sender {
         patience_us: u64,
         wait_us: &mut u64,
     ) -> bool {
-        let waited_us = self.tp.tcp_mstamp - segment.tx_us;
+        let waited_us = self.tp.tcp_mstamp.saturating_sub(segment.tx_us);
         if waited_us >= patience_us {
             self.mark_lost(number);
             self.queue.get_mut(number).flags |= GIVEN_UP;

@@ -40,7 +40,7 @@ impl DeliveryRate {
         }
         sample.delivered = tp.delivered.wrapping_sub(sample.prior_delivered) as i32;
         let sending_us = sample.interval_us;
-        let acking_us = (tp.tcp_mstamp - sample.prior_mstamp) as i64;
+        let acking_us = tp.tcp_mstamp.saturating_sub(sample.prior_mstamp) as i64;
         sample.interval_us = sending_us.max(acking_us);
         sample.snd_interval_us = sending_us as u32;
         sample.rcv_interval_us = acking_us as u32;
@@ -105,7 +105,7 @@ impl Sample {
             self.last_end = segment.end();
             self.sample.last_end_seq = self.last_end as u32;
             tp.first_tx_mstamp = segment.tx_us;
-            self.sample.interval_us = (segment.tx_us - segment.first_tx_us) as i64;
+            self.sample.interval_us = segment.tx_us.saturating_sub(segment.first_tx_us) as i64;
         }
         if segment.is(SACKED) {
             segment.delivered_us = 0;

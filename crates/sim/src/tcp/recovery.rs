@@ -194,7 +194,7 @@ impl Sender {
         let first = self.queue.first();
         for number in first..self.queue.end() {
             let segment = *self.queue.get(number);
-            let waited_us = self.tp.tcp_mstamp - segment.tx_us;
+            let waited_us = self.tp.tcp_mstamp.saturating_sub(segment.tx_us);
             let recent = self.linux && waited_us < u64::from(self.rack.rtt_us);
             if number == first || !recent {
                 self.mark_lost(number);

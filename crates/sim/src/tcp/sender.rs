@@ -393,7 +393,7 @@ impl Sender {
             connection: self.connection,
             len,
             window: 0,
-            ts_val: milliseconds(self.now),
+            ts_val: (self.pacing_ns.max(self.tp.now_ns) / 1_000_000) as u32,
             ts_ecr: self.ts_recent,
             sack: SackPool::NONE,
             size: (len + crate::packet::HEADER) as u16,
@@ -571,8 +571,8 @@ impl Sender {
         let mut seq_rtt_us = -1;
         let mut ca_rtt_us = -1;
         if first_us != 0 && flags & flag::RETRANS_DATA_ACKED == 0 {
-            seq_rtt_us = (now_us - first_us) as i64;
-            ca_rtt_us = (now_us - last_us) as i64;
+            seq_rtt_us = now_us.saturating_sub(first_us) as i64;
+            ca_rtt_us = now_us.saturating_sub(last_us) as i64;
             let alone = packets_acked == 1
                 && prior_sacked == 0
                 && self.snd_una - prior_una < u64::from(self.tp.mss_cache)
@@ -584,8 +584,8 @@ impl Sender {
         }
         let mut sack_rtt_us = -1;
         if sacked.first_us != 0 {
-            sack_rtt_us = (now_us - sacked.first_us) as i64;
-            ca_rtt_us = (now_us - sacked.last_us) as i64;
+            sack_rtt_us = now_us.saturating_sub(sacked.first_us) as i64;
+            ca_rtt_us = now_us.saturating_sub(sacked.last_us) as i64;
         }
         let updated = self.update_rtt(flags, seq_rtt_us, sack_rtt_us, ca_rtt_us, rate);
         if flags & flag::DATA_ACKED != 0 {
@@ -595,7 +595,10 @@ impl Sender {
             }
             self.retransmit_hint = self.retransmit_hint.max(self.queue.first());
         } else if updated && sack_rtt_us >= 0 {
-            let head_age_us = self.queue.head().map_or(0, |head| now_us - head.tx_us);
+            let head_age_us = self
+                .queue
+                .head()
+                .map_or(0, |head| now_us.saturating_sub(head.tx_us));
             if sack_rtt_us > head_age_us as i64 {
                 flags |= flag::SET_XMIT_TIMER;
             }
