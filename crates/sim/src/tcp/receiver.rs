@@ -111,8 +111,9 @@ impl Receiver {
     /// Takes a segment in and says what to answer now, if anything.
     #[inline]
     pub fn receive(&mut self, now: Time, packet: &Packet) -> Option<Reply> {
-        if let Some(sent) = self.syn_ack_sent.take() {
+        if let Some(sent) = self.syn_ack_sent {
             self.policy.set_handshake_rtt(now - sent);
+            self.syn_ack_sent = None;
         }
         // RFC 7323, section 4.3: the time stamp never goes back.
         if packet.seq <= self.rcv_wup && packet.ts_val.wrapping_sub(self.ts_recent) as i32 >= 0 {

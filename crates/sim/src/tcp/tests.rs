@@ -18,6 +18,7 @@ mod rate;
 mod rto;
 mod runs;
 mod sack;
+mod scoreboard;
 mod script;
 mod slow_start;
 mod tlp;

@@ -174,6 +174,20 @@ impl Sending {
         self.acknowledge(segments, None, beyond)
     }
 
+    /// Nothing beyond `segments` segments but these bytes.
+    pub fn sack_bytes(&mut self, segments: u64, bytes: Range<u64>) -> &mut Self {
+        let mut sack = SackBlocks::default();
+        sack.push(bytes);
+        let packet = Packet {
+            seq: segments * MSS,
+            window: self.window as u32,
+            ts_val: milliseconds(self.now),
+            ts_ecr: milliseconds(ms(0)),
+            ..blank(Kind::Ack)
+        };
+        self.receive(packet, sack)
+    }
+
     /// And it has received these twice (RFC 2883).
     pub fn dsack(&mut self, segments: u64, twice: Range<u64>, beyond: &[Range<u64>]) -> &mut Self {
         self.acknowledge(segments, Some(twice), beyond)
