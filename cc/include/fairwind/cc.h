@@ -69,8 +69,19 @@ enum {
 	SK_PACING_FQ = 2, /* the fq queueing discipline paces */
 };
 
-#define min(a, b) ((a) < (b) ? (a) : (b))
-#define max(a, b) ((a) > (b) ? (a) : (b))
+/* Each argument is evaluated once: a field may change under a control in the kernel. */
+#define min(a, b)                              \
+	({                                     \
+		__typeof__(a) min_a = (a);     \
+		__typeof__(b) min_b = (b);     \
+		min_a < min_b ? min_a : min_b; \
+	})
+#define max(a, b)                              \
+	({                                     \
+		__typeof__(a) max_a = (a);     \
+		__typeof__(b) max_b = (b);     \
+		max_a > max_b ? max_a : max_b; \
+	})
 
 #ifdef __bpf__
 #include <fairwind/ebpf.h>
