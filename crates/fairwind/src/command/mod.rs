@@ -4,6 +4,7 @@ mod cc;
 mod check;
 mod compare;
 mod completions;
+mod lab;
 mod man;
 mod report;
 mod schema;
@@ -38,6 +39,9 @@ enum Command {
     /// Simulate an experiment
     #[command(subcommand)]
     Sim(sim::Command),
+    /// Run programs over emulated paths on this machine's kernel
+    #[command(subcommand)]
+    Lab(lab::Command),
     Compare(compare::Compare),
     Report(report::Report),
     /// Show the congestion controls
@@ -54,6 +58,7 @@ impl Cli {
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Sim(command) => command.run(),
+            Command::Lab(command) => command.run(),
             Command::Compare(command) => command.run(),
             Command::Report(command) => command.run(),
             Command::Cc(command) => command.run(),

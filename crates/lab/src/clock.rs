@@ -1,0 +1,31 @@
+//! The one clock of a run: CLOCK_MONOTONIC since its start, as the pipes' [`Time`].
+
+use fairwind_path::units::Time;
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
+
+/// Starts at zero when it is made. Copies show the same time.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start_nanos: u64,
+}
+
+impl Clock {
+    pub fn start() -> Clock {
+        Clock {
+            start_nanos: monotonic_nanos(),
+        }
+    }
+
+    #[inline]
+    pub fn now(self) -> Time {
+        Time::from_nanos(monotonic_nanos() - self.start_nanos)
+    }
+}
+
+#[inline]
+fn monotonic_nanos() -> u64 {
+    // The clock exists on every Linux, and the call fails for nothing else.
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or(TimeSpec::new(0, 0));
+    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
+}

@@ -1,0 +1,76 @@
+//! The packets that a pipe has let go and that are not yet at its far end, by time.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use fairwind_path::units::Time;
+
+use crate::arena::PacketId;
+
+/// Packets at the same time come out as they went in.
+pub enum Departures {
+    /// Times come in order: a ring will do.
+    InOrder(VecDeque<(Time, PacketId)>),
+    /// They do not; the number keeps the order of those at the same time.
+    AnyOrder(BinaryHeap<Reverse<(Time, u64, PacketId)>>, u64),
+}
+
+impl Departures {
+    /// For a pipe that keeps its packets' order, or not.
+    pub fn new(keeps_order: bool) -> Departures {
+        match keeps_order {
+            true => Departures::InOrder(VecDeque::new()),
+            false => Departures::AnyOrder(BinaryHeap::new(), 0),
+        }
+    }
+
+    #[inline]
+    pub fn push(&mut self, time: Time, packet: PacketId) {
+        match self {
+            Departures::InOrder(ring) => ring.push_back((time, packet)),
+            Departures::AnyOrder(heap, number) => {
+                *number += 1;
+                heap.push(Reverse((time, *number, packet)));
+            }
+        }
+    }
+
+    /// When the next packet is at the far end.
+    #[inline]
+    pub fn next(&self) -> Option<Time> {
+        match self {
+            Departures::InOrder(ring) => ring.front().map(|&(time, _)| time),
+            Departures::AnyOrder(heap, _) => heap.peek().map(|&Reverse((time, ..))| time),
+        }
+    }
+
+    #[inline]
+    pub fn pop(&mut self) -> Option<(Time, PacketId)> {
+        match self {
+            Departures::InOrder(ring) => ring.pop_front(),
+            Departures::AnyOrder(heap, _) => {
+                heap.pop().map(|Reverse((time, _, packet))| (time, packet))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::Arena;
+
+    #[test]
+    fn packets_that_may_overtake_come_out_by_time_and_else_as_they_came() {
+        let mut arena = Arena::new(1, 1 << 20);
+        let [a, b, c] = [(); 3].map(|()| arena.take().unwrap());
+        let mut departures = Departures::new(false);
+        departures.push(Time::from_micros(9), a);
+        departures.push(Time::from_micros(5), c);
+        departures.push(Time::from_micros(5), b);
+        assert_eq!(departures.next(), Some(Time::from_micros(5)));
+        let order: Vec<PacketId> =
+            std::iter::from_fn(|| departures.pop().map(|(_, id)| id)).collect();
+        assert_eq!(order, [c, b, a]);
+    }
+}

@@ -1,0 +1,164 @@
+//! One command behind one path: two hosts, a pipe in each direction, and the emulator between.
+
+use std::ffi::{OsStr, OsString};
+use std::net::Ipv4Addr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::thread;
+
+use fairwind_path::pipe::PipeConfig;
+
+use crate::emulator::Emulator;
+use crate::host::{Host, HostConfig, Offload};
+use crate::network::Network;
+use crate::process::{self, HeldBack, Program};
+use crate::statistics::Statistics;
+use crate::{LabError, congestion_control, privilege};
+
+/// The address of the host that the command runs in.
+pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+/// The address of the host at the other end of the path.
+pub const PEER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+/// In arguments this stands for the address of the other end.
+pub const PEER_PLACEHOLDER: &str = "{peer}";
+
+/// Connections may have buffers of up to so many bytes: a window of 16 MB fits twice over.
+const BUFFER_MAX: u32 = 64 << 20;
+const MTU: u16 = 1500;
+
+/// A command and its path.
+#[derive(Clone, Debug)]
+pub struct ExecConfig {
+    /// From the command to the peer.
+    pub there: PipeConfig,
+    /// From the peer to the command.
+    pub back: PipeConfig,
+    /// The congestion control of both hosts: the kernel's, or one of `cc/`, loaded for the run; none:
+    /// the machine's default.
+    pub congestion_control: Option<String>,
+    /// Who cuts into segments what the hosts send.
+    pub offload: Offload,
+    /// Seed of all that is left to chance.
+    pub seed: u64,
+    /// A command line for the shell of the peer. It runs before and beside the command, which starts
+    /// when a socket in the peer listens.
+    pub server: Option<OsString>,
+    /// The command and its arguments; empty: a shell.
+    pub command: Vec<OsString>,
+}
+
+/// How it went.
+#[derive(Clone, Debug)]
+pub struct ExecOutcome {
+    /// The command's exit code; 128 and the signal's number if a signal ended it.
+    pub exit_code: u8,
+    /// What the emulator did.
+    pub statistics: Statistics,
+}
+
+/// Runs the command behind the path and waits for its end. Standard input and outputs are the
+/// caller's. SIGINT, SIGTERM, SIGHUP and their like go to the command while it runs.
+///
+/// Nothing is left when this returns, or when the process ends in any way.
+///
+/// # Errors
+/// What is missing, wrong or refused; the command's own failure is no error.
+pub fn run(config: &ExecConfig) -> Result<ExecOutcome, LabError> {
+    config.there.check()?;
+    config.back.check()?;
+    privilege::check()?;
+    let control = config.congestion_control.as_deref();
+    let control = control.map(congestion_control::provide).transpose()?;
+    let host = |address| {
+        Host::create(HostConfig {
+            address,
+            mtu: MTU,
+            offload: config.offload,
+            congestion_control: control.as_ref().map(|control| control.name.clone()),
+            buffer_max: BUFFER_MAX,
+        })
+    };
+    let hosts = [host(HOST)?, host(PEER)?];
+    let mut network = Network::new();
+    let [here, there] = [network.add_host(HOST)?, network.add_host(PEER)?];
+    network.add_pipe("there", here, there, config.there.clone())?;
+    network.add_pipe("back", there, here, config.back.clone())?;
+
+    let [here, there] = hosts.clone();
+    let command = program(here, command_words(&config.command), PEER);
+    let server = config.server.as_deref();
+    let server = server.map(|text| program(there, server_words(text), HOST));
+    let servers: Vec<Program> = server.into_iter().collect();
+
+    let _held_back = HeldBack::new()?;
+    let emulator = Emulator::start(&network, &hosts, config.seed)?;
+    let programs = thread::spawn(move || process::run(&command, &servers));
+    let ended = match programs.join() {
+        Ok(ended) => ended,
+        Err(panic) => std::panic::resume_unwind(panic),
+    };
+    let statistics = emulator.stop()?;
+    Ok(ExecOutcome {
+        exit_code: ended?,
+        statistics,
+    })
+}
+
+fn command_words(command: &[OsString]) -> Vec<OsString> {
+    match command.is_empty() {
+        true => vec![std::env::var_os("SHELL").unwrap_or("/bin/sh".into())],
+        false => command.to_vec(),
+    }
+}
+
+fn server_words(text: &OsStr) -> Vec<OsString> {
+    vec!["/bin/sh".into(), "-c".into(), text.to_owned()]
+}
+
+fn program(host: Host, words: Vec<OsString>, peer: Ipv4Addr) -> Program {
+    let environment = [
+        ("FAIRWIND_HOST", host.config().address),
+        ("FAIRWIND_PEER", peer),
+    ];
+    let words = words.iter().map(|word| with_peer(word, peer));
+    Program {
+        host,
+        words: words.collect(),
+        environment: environment
+            .map(|(name, address)| (name.into(), address.to_string().into()))
+            .into(),
+    }
+}
+
+/// The word with the peer's address in the places that are meant for it.
+fn with_peer(word: &OsStr, peer: Ipv4Addr) -> OsString {
+    let (placeholder, peer) = (PEER_PLACEHOLDER.as_bytes(), peer.to_string());
+    let mut rest = word.as_bytes();
+    let mut out = Vec::with_capacity(rest.len());
+    while let Some(&byte) = rest.first() {
+        if let Some(behind) = rest.strip_prefix(placeholder) {
+            out.extend(peer.as_bytes());
+            rest = behind;
+        } else {
+            out.push(byte);
+            rest = &rest[1..];
+        }
+    }
+    OsString::from_vec(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peers_address_goes_where_its_place_is() {
+        let with = |word: &str| with_peer(OsStr::new(word), PEER);
+        assert_eq!(with("{peer}"), "10.77.0.2");
+        assert_eq!(
+            with("http://{peer}:80/{peer}"),
+            "http://10.77.0.2:80/10.77.0.2"
+        );
+        assert_eq!(with("{pee}"), "{pee}");
+        assert_eq!(with(""), "");
+    }
+}

@@ -1,0 +1,152 @@
+//! A host: a network namespace with a loopback and one TUN device, and TCP set up to be measured.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use crate::LabError;
+use crate::interface::{Interfaces, Settings};
+use crate::namespace::Namespace;
+use crate::route;
+use crate::tun::Tun;
+
+pub use crate::tun::Offload;
+
+/// The name of every host's interface.
+pub const INTERFACE: &str = "fw0";
+
+/// Packets that a host's device holds while the emulator is busy: no burst of one connection is
+/// larger, and what is dropped for it is counted and told.
+const DEVICE_QUEUE: u16 = 30_000;
+
+/// What a host is to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostConfig {
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// Largest packet that it sends, in IP bytes, 576 to 65,521.
+    pub mtu: u16,
+    /// Who segments.
+    pub offload: Offload,
+    /// The congestion control of its connections, by the kernel's name; none: the machine's default.
+    pub congestion_control: Option<String>,
+    /// How far the kernel may grow the buffers of a connection by itself, in bytes.
+    pub buffer_max: u32,
+}
+
+/// A host, as long as this or a program in it lives.
+#[derive(Clone, Debug)]
+pub struct Host {
+    config: HostConfig,
+    namespace: Arc<Namespace>,
+    tun: Arc<Tun>,
+}
+
+impl Host {
+    /// Makes the host. Needs `CAP_SYS_ADMIN` and `CAP_NET_ADMIN`.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn create(config: HostConfig) -> Result<Host, LabError> {
+        let namespace = Namespace::create()?;
+        let tun = namespace.within(|| {
+            set_sysctls(&config)?;
+            let tun = Tun::create(INTERFACE, config.offload)?;
+            let interfaces = Interfaces::open()?;
+            interfaces.raise("lo")?;
+            interfaces.set_up(
+                INTERFACE,
+                Settings {
+                    address: config.address,
+                    mtu: config.mtu,
+                    queue: DEVICE_QUEUE,
+                },
+            )?;
+            let control = config.congestion_control.as_deref();
+            route::through(interfaces.index(INTERFACE)?, control)?;
+            Ok(tun)
+        })?;
+        Ok(Host {
+            config,
+            namespace: Arc::new(namespace),
+            tun: Arc::new(tun),
+        })
+    }
+
+    /// What it was made from.
+    pub fn config(&self) -> &HostConfig {
+        &self.config
+    }
+
+    /// Packets that its device dropped because the emulator did not read them in time.
+    ///
+    /// # Errors
+    /// If the kernel's table of interfaces cannot be read.
+    pub fn device_drops(&self) -> Result<u64, LabError> {
+        let path = "/proc/thread-self/net/dev";
+        let table = self.namespace.within(|| {
+            fs::read_to_string(path)
+                .map_err(|error| LabError::system(format!("reading {path}"), error))
+        })?;
+        Ok(transmit_drops(&table))
+    }
+
+    /// Does something on a thread in the host's network.
+    ///
+    /// # Errors
+    /// If the namespace cannot be entered, or the work fails.
+    pub fn within<R: Send>(
+        &self,
+        work: impl FnOnce() -> Result<R, LabError> + Send,
+    ) -> Result<R, LabError> {
+        self.namespace.within(work)
+    }
+
+    pub(crate) fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    pub(crate) fn tun(&self) -> &Arc<Tun> {
+        &self.tun
+    }
+}
+
+fn set_sysctls(config: &HostConfig) -> Result<(), LabError> {
+    let set = |name: &str, value: &str| {
+        fs::write(format!("/proc/sys/net/{name}"), value).map_err(|error| {
+            LabError::system(format!("setting net.{}", name.replace('/', ".")), error)
+        })
+    };
+    // Neighbour discovery would put packets on the path that nobody sent. A kernel without IPv6 has
+    // no such file and needs none.
+    let _ = set("ipv6/conf/all/disable_ipv6", "1");
+    let _ = set("ipv6/conf/default/disable_ipv6", "1");
+    // A run must not remember the one before.
+    set("ipv4/tcp_no_metrics_save", "1")?;
+    set("ipv4/ping_group_range", "0 2147483647")?;
+    let max = config.buffer_max;
+    set("ipv4/tcp_rmem", &format!("4096 131072 {max}"))?;
+    set("ipv4/tcp_wmem", &format!("4096 16384 {max}"))
+}
+
+/// The column `drop` of the transmitting side of the host's interface.
+fn transmit_drops(table: &str) -> u64 {
+    let line = table
+        .lines()
+        .find_map(|line| line.trim_start().strip_prefix(INTERFACE)?.strip_prefix(':'));
+    line.and_then(|line| line.split_whitespace().nth(11)?.parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_drops_are_the_fourth_transmit_column() {
+        let table = "Inter-|   Receive  |  Transmit\n    lo: 1 1 0 0 0 0 0 0 1 1 0 9 0 0 0 0\n   \
+                     fw0: 10 1 0 5 0 0 0 0 20 2 0 7 0 0 0 0\n";
+        assert_eq!(transmit_drops(table), 7);
+        assert_eq!(transmit_drops("Inter-|\n"), 0);
+    }
+}

@@ -1,0 +1,123 @@
+//! Interfaces of the calling thread's network namespace: up, with addresses.
+
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use nix::errno::Errno;
+
+use crate::LabError;
+
+mod ioctls {
+    use libc::{Ioctl, ifreq};
+
+    nix::ioctl_read_bad!(flags, libc::SIOCGIFFLAGS as Ioctl, ifreq);
+    nix::ioctl_read_bad!(index, libc::SIOCGIFINDEX as Ioctl, ifreq);
+    nix::ioctl_write_ptr_bad!(set_flags, libc::SIOCSIFFLAGS as Ioctl, ifreq);
+    nix::ioctl_write_ptr_bad!(set_address, libc::SIOCSIFADDR as Ioctl, ifreq);
+    nix::ioctl_write_ptr_bad!(set_netmask, libc::SIOCSIFNETMASK as Ioctl, ifreq);
+    nix::ioctl_write_ptr_bad!(set_mtu, libc::SIOCSIFMTU as Ioctl, ifreq);
+    nix::ioctl_write_ptr_bad!(set_queue, libc::SIOCSIFTXQLEN as Ioctl, ifreq);
+}
+
+/// What an interface is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Its address, alone on its network.
+    pub address: Ipv4Addr,
+    /// Largest packet in bytes.
+    pub mtu: u16,
+    /// Packets that the device holds until they are read.
+    pub queue: u16,
+}
+
+/// A socket that interfaces are spoken to through.
+pub struct Interfaces {
+    socket: OwnedFd,
+}
+
+impl Interfaces {
+    pub fn open() -> Result<Interfaces, LabError> {
+        // SAFETY: the call takes numbers only.
+        let socket =
+            unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+        let socket = Errno::result(socket)
+            .map_err(|error| LabError::system("opening a socket for interfaces", error))?;
+        // SAFETY: the descriptor has just been opened and nobody else has it.
+        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        Ok(Interfaces { socket })
+    }
+
+    /// Sets an interface up.
+    pub fn set_up(&self, name: &str, settings: Settings) -> Result<(), LabError> {
+        let fd = self.socket.as_raw_fd();
+        let failed = |what: &'static str| {
+            move |error: Errno| LabError::system(format!("setting {what} of {name}"), error)
+        };
+        let mut request = request(name);
+        request.ifr_ifru.ifru_mtu = settings.mtu.into();
+        // SAFETY: here and below, the socket is open and the request a whole ifreq that outlives the
+        // call, with the member set that the call reads.
+        unsafe { ioctls::set_mtu(fd, &request) }.map_err(failed("the MTU"))?;
+        request.ifr_ifru.ifru_metric = settings.queue.into();
+        // SAFETY: as above; the queue length is read as an integer, as the metric is.
+        unsafe { ioctls::set_queue(fd, &request) }.map_err(failed("the queue"))?;
+        request.ifr_ifru.ifru_addr = socket_address(settings.address);
+        // SAFETY: as above.
+        unsafe { ioctls::set_address(fd, &request) }.map_err(failed("the address"))?;
+        request.ifr_ifru.ifru_addr = socket_address(Ipv4Addr::BROADCAST);
+        // SAFETY: as above.
+        unsafe { ioctls::set_netmask(fd, &request) }.map_err(failed("the netmask"))?;
+        self.raise(name)
+    }
+
+    /// Lets the interface carry packets.
+    pub fn raise(&self, name: &str) -> Result<(), LabError> {
+        let fd = self.socket.as_raw_fd();
+        let failed = |error: Errno| LabError::system(format!("setting {name} up"), error);
+        let mut request = request(name);
+        // SAFETY: the socket is open and the request a whole ifreq that the call fills.
+        unsafe { ioctls::flags(fd, &mut request) }.map_err(failed)?;
+        // SAFETY: the call before has set this member.
+        let flags = unsafe { request.ifr_ifru.ifru_flags };
+        request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as libc::c_short;
+        // SAFETY: the socket is open and the request a whole ifreq that outlives the call.
+        unsafe { ioctls::set_flags(fd, &request) }
+            .map(drop)
+            .map_err(failed)
+    }
+
+    /// Its number.
+    pub fn index(&self, name: &str) -> Result<u32, LabError> {
+        let mut request = request(name);
+        // SAFETY: the socket is open and the request a whole ifreq that the call fills.
+        unsafe { ioctls::index(self.socket.as_raw_fd(), &mut request) }
+            .map_err(|error| LabError::system(format!("finding {name}"), error))?;
+        // SAFETY: the call before has set this member.
+        Ok(unsafe { request.ifr_ifru.ifru_ifindex } as u32)
+    }
+}
+
+/// A request about an interface; names longer than 15 bytes are cut.
+pub fn request(name: &str) -> libc::ifreq {
+    // SAFETY: an ifreq is numbers and a union of such, for which zero is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request
+}
+
+fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
+    // SAFETY: a sockaddr is numbers, for which zero is valid.
+    let mut socket_address: libc::sockaddr = unsafe { std::mem::zeroed() };
+    socket_address.sa_family = libc::AF_INET as libc::sa_family_t;
+    // The address follows the port, which is two bytes.
+    for (to, from) in socket_address.sa_data[2..6]
+        .iter_mut()
+        .zip(address.octets())
+    {
+        *to = from as libc::c_char;
+    }
+    socket_address
+}

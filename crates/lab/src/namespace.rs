@@ -1,0 +1,59 @@
+//! Network namespaces without names: they live as long as somebody holds them.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::thread;
+
+use nix::sched::{CloneFlags, setns, unshare};
+
+use crate::LabError;
+
+/// A network namespace.
+#[derive(Debug)]
+pub struct Namespace {
+    file: File,
+}
+
+impl Namespace {
+    /// Makes a namespace.
+    pub fn create() -> Result<Namespace, LabError> {
+        // A thread of its own, so that this process never leaves the namespace it is in.
+        on_thread(|| {
+            unshare(CloneFlags::CLONE_NEWNET)
+                .map_err(|error| LabError::system("making a network namespace", error))?;
+            let file = File::open("/proc/thread-self/ns/net")
+                .map_err(|error| LabError::system("opening the network namespace", error))?;
+            Ok(Namespace { file })
+        })
+    }
+
+    /// Does something in the namespace, on a thread of its own.
+    pub fn within<R: Send>(
+        &self,
+        work: impl FnOnce() -> Result<R, LabError> + Send,
+    ) -> Result<R, LabError> {
+        on_thread(|| {
+            self.enter()?;
+            work()
+        })
+    }
+
+    /// Moves the calling thread into the namespace for good.
+    pub fn enter(&self) -> Result<(), LabError> {
+        setns(&self.file, CloneFlags::CLONE_NEWNET)
+            .map_err(|error| LabError::system("entering the network namespace", error))
+    }
+}
+
+impl AsFd for Namespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+fn on_thread<R: Send>(work: impl FnOnce() -> Result<R, LabError> + Send) -> Result<R, LabError> {
+    thread::scope(|scope| match scope.spawn(work).join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    })
+}

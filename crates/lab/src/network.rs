@@ -1,0 +1,267 @@
+//! What the emulator is to be: hosts and routers joined by pipes, and the routes that follow.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::Ipv4Addr;
+
+use fairwind_path::pipe::PipeConfig;
+
+use crate::LabError;
+
+/// A host or router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NodeId(pub(crate) usize);
+
+/// A pipe: one direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PipeId(pub(crate) usize);
+
+/// Hosts and routers joined by pipes. Packets take the route with the fewest pipes to the host that
+/// they are for; of several, the one whose pipes were added first.
+#[derive(Clone, Debug, Default)]
+pub struct Network {
+    /// The address of each host; routers have none.
+    nodes: Vec<Option<Ipv4Addr>>,
+    pipes: Vec<PipePlan>,
+}
+
+/// One direction of a link, still on paper.
+#[derive(Clone, Debug)]
+pub(crate) struct PipePlan {
+    pub name: String,
+    pub from: usize,
+    pub to: usize,
+    pub config: PipeConfig,
+}
+
+/// For each node and address the pipe to take.
+#[derive(Clone, Debug)]
+pub(crate) struct Routes {
+    hosts: HashMap<Ipv4Addr, usize>,
+    /// By node, then by host in the order of their addition.
+    next: Vec<Vec<Option<usize>>>,
+}
+
+impl Network {
+    /// A network of nothing.
+    pub fn new() -> Network {
+        Network::default()
+    }
+
+    /// Adds a host.
+    ///
+    /// # Errors
+    /// If another host has the address.
+    pub fn add_host(&mut self, address: Ipv4Addr) -> Result<NodeId, LabError> {
+        if self.nodes.contains(&Some(address)) {
+            return Err(LabError::Network(format!(
+                "two hosts have the address {address}; each must have its own"
+            )));
+        }
+        Ok(self.add_node(Some(address)))
+    }
+
+    /// Adds a router.
+    pub fn add_router(&mut self) -> NodeId {
+        self.add_node(None)
+    }
+
+    /// Adds a pipe; its name is for messages and statistics.
+    ///
+    /// # Errors
+    /// If there can be no such pipe.
+    pub fn add_pipe(
+        &mut self,
+        name: impl Into<String>,
+        from: NodeId,
+        to: NodeId,
+        config: PipeConfig,
+    ) -> Result<PipeId, LabError> {
+        config.check()?;
+        self.pipes.push(PipePlan {
+            name: name.into(),
+            from: from.0,
+            to: to.0,
+            config,
+        });
+        Ok(PipeId(self.pipes.len() - 1))
+    }
+
+    fn add_node(&mut self, address: Option<Ipv4Addr>) -> NodeId {
+        self.nodes.push(address);
+        NodeId(self.nodes.len() - 1)
+    }
+
+    pub(crate) fn pipes(&self) -> &[PipePlan] {
+        &self.pipes
+    }
+
+    /// The hosts' nodes and addresses, in the order of their addition.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = (usize, Ipv4Addr)> {
+        let address = |(node, address): (usize, &Option<Ipv4Addr>)| Some((node, (*address)?));
+        self.nodes.iter().enumerate().filter_map(address)
+    }
+
+    pub(crate) fn routes(&self) -> Routes {
+        let toward: Vec<Vec<Option<usize>>> =
+            self.hosts().map(|(node, _)| self.toward(node)).collect();
+        let next = (0..self.nodes.len())
+            .map(|node| toward.iter().map(|pipes| pipes[node]).collect())
+            .collect();
+        let hosts = self.hosts().enumerate();
+        Routes {
+            hosts: hosts.map(|(n, (_, address))| (address, n)).collect(),
+            next,
+        }
+    }
+
+    /// For each node the first pipe of the shortest route to `target`.
+    fn toward(&self, target: usize) -> Vec<Option<usize>> {
+        let mut next = vec![None; self.nodes.len()];
+        let mut reached = VecDeque::from([target]);
+        while let Some(node) = reached.pop_front() {
+            for (index, pipe) in self.pipes.iter().enumerate() {
+                let passes = pipe.to == node && (node == target || self.nodes[node].is_none());
+                if passes && pipe.from != target && next[pipe.from].is_none() {
+                    next[pipe.from] = Some(index);
+                    reached.push_back(pipe.from);
+                }
+            }
+        }
+        next
+    }
+
+    /// Divides the pipes into parts that no packet crosses: each can be emulated on its own. All
+    /// that a host sends into is in one part.
+    pub(crate) fn parts(&self, routes: &Routes) -> Vec<Vec<usize>> {
+        let mut parts = Parts::new(self.pipes.len());
+        for (source, _) in self.hosts() {
+            let mut first = None;
+            for target in 0..routes.hosts.len() {
+                let mut node = source;
+                let mut before = first;
+                while let Some(pipe) = routes.next[node][target] {
+                    if let Some(before) = before {
+                        parts.join(before, pipe);
+                    }
+                    first = first.or(Some(pipe));
+                    before = Some(pipe);
+                    node = self.pipes[pipe].to;
+                }
+            }
+        }
+        parts.members()
+    }
+}
+
+impl Routes {
+    /// The number of the host with this address, for [`Routes::next`].
+    pub fn host(&self, address: Ipv4Addr) -> Option<usize> {
+        self.hosts.get(&address).copied()
+    }
+
+    /// The pipe to take at `node` toward the host of this number.
+    #[inline]
+    pub fn next(&self, node: usize, host: usize) -> Option<usize> {
+        self.next[node][host]
+    }
+}
+
+/// Sets of pipes that grow together.
+struct Parts {
+    parent: Vec<usize>,
+}
+
+impl Parts {
+    fn new(len: usize) -> Parts {
+        Parts {
+            parent: (0..len).collect(),
+        }
+    }
+
+    fn root(&self, mut of: usize) -> usize {
+        while self.parent[of] != of {
+            of = self.parent[of];
+        }
+        of
+    }
+
+    fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.root(a), self.root(b));
+        self.parent[a.max(b)] = a.min(b);
+    }
+
+    fn members(&self) -> Vec<Vec<usize>> {
+        let mut members: Vec<Vec<usize>> = vec![Vec::new(); self.parent.len()];
+        for pipe in 0..self.parent.len() {
+            members[self.root(pipe)].push(pipe);
+        }
+        members.retain(|part| !part.is_empty());
+        members
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(last: u8) -> Ipv4Addr {
+        Ipv4Addr::new(10, 0, 0, last)
+    }
+
+    fn link(network: &mut Network, a: NodeId, b: NodeId) {
+        let config = PipeConfig::default();
+        network.add_pipe("there", a, b, config.clone()).unwrap();
+        network.add_pipe("back", b, a, config).unwrap();
+    }
+
+    #[test]
+    fn the_directions_of_a_single_link_are_parts_of_their_own() {
+        let mut network = Network::new();
+        let a = network.add_host(address(1)).unwrap();
+        let b = network.add_host(address(2)).unwrap();
+        link(&mut network, a, b);
+        assert_eq!(network.parts(&network.routes()), [[0], [1]]);
+    }
+
+    #[test]
+    fn packets_take_the_fewest_pipes() {
+        let mut network = Network::new();
+        let a = network.add_host(address(1)).unwrap();
+        let b = network.add_host(address(2)).unwrap();
+        let [r, s] = [network.add_router(), network.add_router()];
+        link(&mut network, a, r); // 0, 1
+        link(&mut network, r, s); // 2, 3
+        link(&mut network, s, b); // 4, 5
+        link(&mut network, r, b); // 6, 7
+        let routes = network.routes();
+        let to_b = routes.host(address(2)).unwrap();
+        assert_eq!(routes.next(a.0, to_b), Some(0));
+        assert_eq!(routes.next(r.0, to_b), Some(6));
+        assert_eq!(routes.next(b.0, to_b), None);
+        let to_a = routes.host(address(1)).unwrap();
+        assert_eq!(routes.next(b.0, to_a), Some(7));
+        assert_eq!(routes.host(address(3)), None);
+    }
+
+    #[test]
+    fn hosts_do_not_forward() {
+        let mut network = Network::new();
+        let hosts = [1, 2, 3].map(|n| network.add_host(address(n)).unwrap());
+        link(&mut network, hosts[0], hosts[1]);
+        link(&mut network, hosts[1], hosts[2]);
+        let routes = network.routes();
+        let to_last = routes.host(address(3)).unwrap();
+        assert_eq!(routes.next(hosts[0].0, to_last), None);
+    }
+
+    #[test]
+    fn an_address_belongs_to_one_host() {
+        let mut network = Network::new();
+        network.add_host(address(1)).unwrap();
+        let error = network.add_host(address(1)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "two hosts have the address 10.0.0.1; each must have its own"
+        );
+    }
+}

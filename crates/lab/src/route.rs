@@ -1,0 +1,108 @@
+//! The route of a host, with the congestion control of the connections that take it.
+//!
+//! The kernel lets a namespace's default be only a control that is allowed to everybody. A route may
+//! name any; programs can still choose their own with `TCP_CONGESTION`.
+//!
+//! Source: rtnetlink(7), netlink(7), linux/rtnetlink.h.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::FromRawFd;
+
+use nix::errno::Errno;
+
+use crate::LabError;
+
+/// Sends everything through an interface of the calling thread's network namespace.
+pub fn through(index: u32, congestion_control: Option<&str>) -> Result<(), LabError> {
+    let failed = |error: io::Error| LabError::system("setting the route of a host", error);
+    let mut socket = open().map_err(failed)?;
+    socket
+        .write_all(&request(index, congestion_control))
+        .map_err(failed)?;
+    let mut answer = [0; 256];
+    let len = socket.read(&mut answer).map_err(failed)?;
+    match error(&answer[..len]) {
+        Some(0) => Ok(()),
+        Some(errno) => Err(failed(io::Error::from_raw_os_error(errno))),
+        None => Err(failed(io::ErrorKind::InvalidData.into())),
+    }
+}
+
+fn open() -> io::Result<File> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+    // SAFETY: the call takes numbers only.
+    let socket = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
+    let socket = Errno::result(socket)?;
+    // SAFETY: the descriptor has just been opened and nobody else has it.
+    Ok(unsafe { File::from_raw_fd(socket) })
+}
+
+/// `ip route add default dev INDEX [congctl NAME]`
+fn request(index: u32, congestion_control: Option<&str>) -> Vec<u8> {
+    const METRIC_CC_ALGO: u16 = 16;
+    let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+    let mut message = vec![0; 4];
+    message.extend(libc::RTM_NEWROUTE.to_ne_bytes());
+    message.extend((flags as u16).to_ne_bytes());
+    message.extend([0; 8]);
+    let (any_length, no_service) = (0, 0);
+    message.extend([libc::AF_INET as u8, any_length, any_length, no_service]);
+    message.extend([
+        libc::RT_TABLE_MAIN,
+        libc::RTPROT_BOOT,
+        libc::RT_SCOPE_LINK,
+        libc::RTN_UNICAST,
+    ]);
+    message.extend([0; 4]);
+    message.extend(attribute(libc::RTA_OIF, &index.to_ne_bytes()));
+    if let Some(name) = congestion_control {
+        let name: Vec<u8> = name.bytes().chain([0]).collect();
+        let metrics = attribute(METRIC_CC_ALGO, &name);
+        message.extend(attribute(libc::RTA_METRICS, &metrics));
+    }
+    let len = message.len() as u32;
+    message[..4].copy_from_slice(&len.to_ne_bytes());
+    message
+}
+
+/// An attribute, filled up to four bytes.
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut attribute = Vec::from((4 + value.len() as u16).to_ne_bytes());
+    attribute.extend(kind.to_ne_bytes());
+    attribute.extend(value);
+    attribute.resize(attribute.len().next_multiple_of(4), 0);
+    attribute
+}
+
+/// The error number of an answer, 0 for none.
+fn error(answer: &[u8]) -> Option<i32> {
+    let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
+    let number = i32::from_ne_bytes(answer.get(16..20)?.try_into().ok()?);
+    (i32::from(kind) == libc::NLMSG_ERROR).then_some(-number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_is_a_string_among_the_metrics() {
+        let with = request(2, Some("cubic"));
+        let without = request(2, None);
+        // Metrics (4) of one metric (4), "cubic" and its end, filled up to 8.
+        assert_eq!(with.len(), without.len() + 16);
+        assert_eq!(with[0], with.len() as u8);
+        assert_eq!(with[with.len() - 8..], *b"cubic\0\0\0");
+    }
+
+    #[test]
+    fn an_answer_tells_the_error() {
+        let mut answer = [0; 36];
+        answer[4..6].copy_from_slice(&2u16.to_ne_bytes());
+        assert_eq!(error(&answer), Some(0));
+        answer[16..20].copy_from_slice(&(-17i32).to_ne_bytes());
+        assert_eq!(error(&answer), Some(17));
+        assert_eq!(error(&answer[..10]), None);
+    }
+}

@@ -1,0 +1,107 @@
+//! What the emulator did.
+
+use fairwind_path::pipe::PipeStatistics;
+
+use crate::lateness::Lateness;
+
+/// A pipe of the network at the end of a run.
+#[derive(Clone, Debug)]
+pub struct NamedPipe {
+    /// Its name.
+    pub name: String,
+    /// What it did.
+    pub statistics: PipeStatistics,
+}
+
+/// Packets that came to nothing for reasons that are not the network's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mishaps {
+    /// Dropped by a host's device because the emulator did not read them in time.
+    pub device_drops: u64,
+    /// Dropped because more were in flight than the emulator has memory for.
+    pub no_memory: u64,
+    /// For an address that no host has or no pipe leads to, or not IPv4.
+    pub unroutable: u64,
+    /// Not taken by the host that they were for.
+    pub undelivered: u64,
+}
+
+/// What the emulator did in a run.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    /// All pipes in the order in which they were added.
+    pub pipes: Vec<NamedPipe>,
+    /// How late packets were handed to the hosts that they were for. None is handed over early.
+    pub lateness: Lateness,
+    /// What should not have happened.
+    pub mishaps: Mishaps,
+}
+
+impl Mishaps {
+    /// Both together.
+    pub fn plus(self, other: Mishaps) -> Mishaps {
+        Mishaps {
+            device_drops: self.device_drops + other.device_drops,
+            no_memory: self.no_memory + other.no_memory,
+            unroutable: self.unroutable + other.unroutable,
+            undelivered: self.undelivered + other.undelivered,
+        }
+    }
+}
+
+impl Statistics {
+    /// A sentence for each reason not to trust the run: the emulator fell behind or lost packets.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let p99_us = self.lateness.quantile(0.99).as_micros();
+        if p99_us > 1_000 {
+            warnings.push(format!(
+                "the emulator fell behind: 1 % of the packets left more than {p99_us} us late"
+            ));
+        }
+        let lost = [
+            (
+                self.mishaps.device_drops,
+                "the emulator was too slow to read them",
+            ),
+            (
+                self.mishaps.no_memory,
+                "the emulator had no memory for them",
+            ),
+        ];
+        for (packets, reason) in lost.into_iter().filter(|(packets, _)| *packets > 0) {
+            warnings.push(format!(
+                "{packets} packets were lost outside the network: {reason}"
+            ));
+        }
+        warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairwind_path::units::Duration;
+
+    #[test]
+    fn a_run_that_can_be_trusted_has_no_warnings() {
+        let mut statistics = Statistics::default();
+        statistics.lateness.add(Duration::from_micros(50));
+        statistics.mishaps.unroutable = 3;
+        assert_eq!(statistics.warnings(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_emulator_that_fell_behind_says_so() {
+        let mut statistics = Statistics::default();
+        statistics.lateness.add(Duration::from_millis(2));
+        statistics.mishaps.device_drops = 4;
+        assert_eq!(
+            statistics.warnings(),
+            [
+                "the emulator fell behind: 1 % of the packets left more than 2000 us late",
+                "4 packets were lost outside the network: the emulator was too slow to read them",
+            ]
+        );
+    }
+}
