@@ -10,6 +10,7 @@
 //! | `tcp_select_window`, `tcp_rcv_space_adjust` | [`super::receive_window`] |
 //! | SYN-ACK retransmitted by a timer of its own | sent again when the SYN is |
 //! | GRO joins segments before TCP sees them | every segment is seen |
+//! | a third SACK block sends what is held back and then itself | one acknowledgement for both |
 
 use std::ops::Range;
 

@@ -1,0 +1,286 @@
+//! Scripts for a sender.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use fairwind_path::units::{Duration, Time};
+
+use super::{MSS, blank, ms, reno};
+use crate::agenda::NEVER;
+use crate::outcome::CongestionState;
+use crate::packet::{Kind, Packet, SackBlocks};
+use crate::scenario::TcpConfig;
+use crate::tcp::milliseconds;
+use crate::tcp::sender::Sender;
+
+/// A sender and the other end of its connection, which is the script.
+pub struct Sending {
+    pub sender: Sender,
+    now: Time,
+    window: u64,
+    una: u64,
+    /// What the next acknowledgement echoes, if not what a receiver would.
+    echo: Option<u32>,
+    /// Time stamp of the latest copy of each segment.
+    stamps: HashMap<u64, u32>,
+    sent: Vec<(Time, Packet)>,
+}
+
+impl Sending {
+    /// Not yet open.
+    pub fn new(config: &TcpConfig) -> Self {
+        Sending {
+            sender: Sender::new(config, 0, 0),
+            now: Time::ZERO,
+            window: 1 << 30,
+            una: 0,
+            echo: None,
+            stamps: HashMap::new(),
+            sent: Vec::new(),
+        }
+    }
+
+    /// Opened at 0, and the SYN-ACK arrives after this many milliseconds; nothing is written yet.
+    pub fn established(config: &TcpConfig, rtt_ms: u64) -> Self {
+        let mut script = Sending::new(config);
+        script.open().sends_syn();
+        script.at(ms(rtt_ms)).syn_ack(ms(0));
+        script
+    }
+
+    /// The same after 100 ms, with this window in the SYN-ACK and from then on.
+    pub fn with_first_window(bytes: u64) -> Self {
+        let mut script = Sending::new(&reno());
+        script.open().sends_syn().with_window(bytes);
+        script.at(ms(100)).syn_ack(ms(0));
+        script
+    }
+
+    pub fn open(&mut self) -> &mut Self {
+        self.step(|sender, now, out| sender.open(now, out))
+    }
+
+    /// The SYN-ACK that answers the SYN sent at `syn`.
+    pub fn syn_ack(&mut self, syn: Time) -> &mut Self {
+        let packet = Packet {
+            window: self.window.min(65_535) as u32,
+            ts_val: milliseconds(self.now),
+            ts_ecr: milliseconds(syn),
+            ..blank(Kind::SynAck)
+        };
+        self.receive(packet, SackBlocks::default())
+    }
+
+    /// The application writes so many full segments.
+    pub fn write(&mut self, segments: u64) -> &mut Self {
+        self.write_bytes(segments * MSS)
+    }
+
+    pub fn write_bytes(&mut self, bytes: u64) -> &mut Self {
+        self.step(|sender, now, out| sender.write(now, Some(bytes), out))
+    }
+
+    pub fn write_without_end(&mut self) -> &mut Self {
+        self.step(|sender, now, out| sender.write(now, None, out))
+    }
+
+    /// Time passes; timers that are due by then expire.
+    pub fn at(&mut self, time: Time) -> &mut Self {
+        assert!(time >= self.now, "scripts go forward");
+        self.no_leftovers();
+        while self.sender.due() <= time {
+            self.now = self.now.max(self.sender.due());
+            self.step(|sender, now, out| sender.on_timer(now, out));
+        }
+        if let Some(&(when, packet)) = self.sent.first() {
+            assert_eq!(when, time, "segment {} was sent early", packet.seq / MSS);
+        }
+        self.now = time;
+        self
+    }
+
+    /// From now on the receiver's window is so many bytes.
+    pub fn with_window(&mut self, bytes: u64) -> &mut Self {
+        self.window = bytes;
+        self
+    }
+
+    /// The next acknowledgement echoes a time stamp of this time.
+    pub fn echoing(&mut self, time: Time) -> &mut Self {
+        self.echo = Some(milliseconds(time));
+        self
+    }
+
+    /// The receiver has the first `segments` segments.
+    pub fn ack(&mut self, segments: u64) -> &mut Self {
+        self.sack(segments, &[])
+    }
+
+    /// And these beyond them.
+    pub fn sack(&mut self, segments: u64, beyond: &[Range<u64>]) -> &mut Self {
+        self.acknowledge(segments, None, beyond)
+    }
+
+    /// Nothing beyond `segments` segments but these bytes.
+    pub fn sack_bytes(&mut self, segments: u64, bytes: Range<u64>) -> &mut Self {
+        let mut sack = SackBlocks::default();
+        sack.push(bytes);
+        let packet = Packet {
+            seq: segments * MSS,
+            window: self.window as u32,
+            ts_val: milliseconds(self.now),
+            ts_ecr: milliseconds(ms(0)),
+            ..blank(Kind::Ack)
+        };
+        self.receive(packet, sack)
+    }
+
+    /// And it has received these twice (RFC 2883).
+    pub fn dsack(&mut self, segments: u64, twice: Range<u64>, beyond: &[Range<u64>]) -> &mut Self {
+        self.acknowledge(segments, Some(twice), beyond)
+    }
+
+    fn acknowledge(
+        &mut self,
+        segments: u64,
+        twice: Option<Range<u64>>,
+        beyond: &[Range<u64>],
+    ) -> &mut Self {
+        let mut sack = SackBlocks::default();
+        sack.duplicate_first = twice.is_some();
+        for block in twice.iter().chain(beyond) {
+            sack.push(block.start * MSS..block.end * MSS);
+        }
+        // RFC 7323, section 4.3: the segment at the left edge is echoed.
+        let edge = if segments > self.una {
+            self.una
+        } else {
+            self.una.saturating_sub(1)
+        };
+        let usual = self.stamps.get(&edge).copied();
+        let packet = Packet {
+            seq: segments * MSS,
+            window: self.window as u32,
+            ts_val: milliseconds(self.now),
+            ts_ecr: self.echo.take().or(usual).unwrap_or(milliseconds(ms(0))),
+            ..blank(Kind::Ack)
+        };
+        self.una = self.una.max(segments);
+        self.receive(packet, sack)
+    }
+
+    fn receive(&mut self, packet: Packet, sack: SackBlocks) -> &mut Self {
+        self.no_leftovers();
+        self.step(|sender, now, out| sender.receive(now, &packet, &sack, out))
+    }
+
+    fn step(&mut self, act: impl FnOnce(&mut Sender, Time, &mut Vec<Packet>)) -> &mut Self {
+        let mut out = Vec::new();
+        act(&mut self.sender, self.now, &mut out);
+        self.sender.check_counters();
+        for packet in out {
+            if packet.kind == Kind::Data {
+                self.stamps.insert(packet.seq / MSS, packet.ts_val);
+            }
+            self.sent.push((self.now, packet));
+        }
+        self
+    }
+
+    fn no_leftovers(&self) {
+        let left: Vec<_> = self
+            .sent
+            .iter()
+            .map(|(when, packet)| (when.as_micros(), packet.seq / MSS))
+            .collect();
+        assert_eq!(left, [], "sent (us, segment) without being expected");
+    }
+
+    fn take_sent(&mut self) -> Vec<Packet> {
+        let now = self.now;
+        let sent = std::mem::take(&mut self.sent);
+        assert!(sent.iter().all(|&(when, _)| when == now));
+        sent.into_iter().map(|(_, packet)| packet).collect()
+    }
+
+    pub fn sends_syn(&mut self) -> &mut Self {
+        let kinds: Vec<_> = self.take_sent().iter().map(|packet| packet.kind).collect();
+        assert_eq!(kinds, [Kind::Syn], "at {:?}", self.now);
+        self
+    }
+
+    /// These full segments leave now, and no others.
+    pub fn sends(&mut self, segments: impl IntoIterator<Item = u64>) -> &mut Self {
+        let expected: Vec<_> = segments.into_iter().collect();
+        let sent = self.take_sent();
+        let numbers: Vec<_> = sent.iter().map(|packet| packet.seq / MSS).collect();
+        assert_eq!(numbers, expected, "segments sent at {:?}", self.now);
+        assert!(sent.iter().all(|packet| u64::from(packet.len) == MSS));
+        self
+    }
+
+    /// Segments of these first bytes and lengths leave now.
+    pub fn sends_bytes_of(&mut self, segments: &[(u64, u32)]) -> &mut Self {
+        let sent: Vec<_> = self
+            .take_sent()
+            .iter()
+            .map(|packet| (packet.seq, packet.len))
+            .collect();
+        assert_eq!(sent, segments, "at {:?}", self.now);
+        self
+    }
+
+    /// Whatever left now is of no interest.
+    pub fn forget_sent(&mut self) -> &mut Self {
+        self.take_sent();
+        self
+    }
+
+    pub fn sends_nothing(&mut self) -> &mut Self {
+        self.sends([])
+    }
+
+    pub fn cwnd(&mut self, packets: u32) -> &mut Self {
+        assert_eq!(self.sender.tp.snd_cwnd, packets, "cwnd at {:?}", self.now);
+        self
+    }
+
+    pub fn ssthresh(&mut self, packets: u32) -> &mut Self {
+        let ssthresh = self.sender.tp.snd_ssthresh;
+        assert_eq!(ssthresh, packets, "ssthresh at {:?}", self.now);
+        self
+    }
+
+    pub fn state(&mut self, state: CongestionState) -> &mut Self {
+        let instruments = self.sender.instruments(self.now);
+        assert_eq!(instruments.state, state, "at {:?}", self.now);
+        self
+    }
+
+    /// Smoothed round-trip time and timeout.
+    pub fn rto(&mut self, srtt_us: u32, rto_ms: u64) -> &mut Self {
+        let tp = &self.sender.tp;
+        assert_eq!(tp.srtt_us >> 3, srtt_us, "SRTT at {:?}", self.now);
+        let rto = self.sender.rtt().rto;
+        assert_eq!(rto, Duration::from_millis(rto_ms), "at {:?}", self.now);
+        self
+    }
+
+    /// Which timer is set, and for when.
+    pub fn due(&mut self, time: Time) -> &mut Self {
+        assert_eq!(self.sender.due(), time, "timer set at {:?}", self.now);
+        self
+    }
+
+    pub fn no_timer(&mut self) -> &mut Self {
+        self.due(NEVER)
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.no_leftovers();
+        }
+    }
+}
