@@ -55,3 +55,16 @@ fn a_restart_does_not_go_below_the_initial_window() {
     s.at(ms(5000)).write(8).sends(1..8);
     s.cwnd(7);
 }
+
+#[test]
+fn a_retransmission_ends_the_idle_time_as_well() {
+    // tcp_event_data_sent notes the time of either. 200 ms since the probe at 400 ms.
+    let mut s = Sending::established(&reno(), 100);
+    s.write(1).sends([0]);
+    s.at(ms(400)).sends([0]);
+    s.at(ms(500)).ack(1).sends_nothing();
+    s.rto(100_000, 300);
+    s.sender.tp.snd_cwnd = 40;
+    s.at(ms(600)).write(1).sends([1]);
+    s.cwnd(40);
+}

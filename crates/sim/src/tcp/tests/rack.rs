@@ -133,4 +133,16 @@ fn a_segment_the_path_has_duplicated_is_no_news() {
     s.at(ms(200)).ack(2).sends(10..14);
     s.at(ms(201)).dsack(2, 0..1, &[]).sends_nothing();
     s.state(Open).cwnd(12);
+    // The SYN and two segments.
+    assert_eq!(s.sender.tp.delivered, 3);
+}
+
+#[test]
+fn a_late_original_says_nothing_about_its_retransmission() {
+    // tcp_skb_spurious_retrans: the echoed time is before the retransmission of 202 ms, so the
+    // latest delivery known to RACK stays one that left at 100 ms (hosts are up for a second).
+    let mut s = recovery_at_202();
+    s.at(ms(310)).echoing(ms(100)).ack(4);
+    s.forget_sent();
+    assert_eq!(s.sender.rack.mstamp, 1_100_000);
 }

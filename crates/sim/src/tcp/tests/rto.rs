@@ -103,3 +103,19 @@ fn what_was_sent_within_the_latest_round_trip_is_not_taken_for_lost() {
     assert_eq!(s.sender.tp.lost_out, 4);
     s.state(Loss).cwnd(2);
 }
+
+#[test]
+fn the_least_round_trip_time_is_not_taken_from_a_delayed_acknowledgement() {
+    // tcp_update_rtt_min: the 100 ms of the handshake are older than the window of 300 s, but a
+    // lone small segment may have been acknowledged late.
+    let mut s = Sending::established(&reno(), 100);
+    s.at(ms(400_000))
+        .write_bytes(100)
+        .sends_bytes_of(&[(0, 100)]);
+    s.at(ms(400_140)).ack_bytes(100).sends_nothing();
+    assert_eq!(s.sender.tp.rtt_min_us, 100_000);
+    // A full segment counts.
+    s.write_bytes(1448).sends_bytes_of(&[(100, 1448)]);
+    s.at(ms(400_280)).ack_bytes(1548).sends_nothing();
+    assert_eq!(s.sender.tp.rtt_min_us, 140_000);
+}

@@ -102,4 +102,6 @@ fn what_rack_gave_up_and_an_undo_unmarked_is_not_given_up_again_at_once() {
     s.state(Disorder).cwnd(11);
     assert_eq!(s.sender.tp.lost_out, 0);
     s.forget_sent();
+    // No reordering timer runs for segment 1.
+    s.at(ms(300)).sends_nothing();
 }

@@ -125,8 +125,17 @@ impl Sending {
     pub fn sack_bytes(&mut self, segments: u64, bytes: Range<u64>) -> &mut Self {
         let mut sack = SackBlocks::default();
         sack.push(bytes);
+        self.acknowledge_bytes(segments * MSS, sack)
+    }
+
+    /// The receiver has the first bytes.
+    pub fn ack_bytes(&mut self, bytes: u64) -> &mut Self {
+        self.acknowledge_bytes(bytes, SackBlocks::default())
+    }
+
+    fn acknowledge_bytes(&mut self, bytes: u64, sack: SackBlocks) -> &mut Self {
         let packet = Packet {
-            seq: segments * MSS,
+            seq: bytes,
             window: self.window as u32,
             ts_val: milliseconds(self.now),
             ts_ecr: milliseconds(ms(0)),
