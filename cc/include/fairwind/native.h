@@ -88,7 +88,7 @@ struct rate_sample {
 struct ack_sample {
 	u32 pkts_acked; /* packets */
 	s32 rtt_us; /* negative: none */
-	u32 in_flight; /* packets */
+	u32 in_flight; /* bytes delivered since the packet was sent */
 };
 
 struct cc_parameter {

@@ -51,7 +51,7 @@ impl Meter {
     fn close_second(&mut self) {
         self.seconds.push(self.in_second);
         self.in_second = 0;
-        self.second_end = self.second_end + SECOND;
+        self.second_end += SECOND;
     }
 }
 

@@ -248,6 +248,6 @@ pub struct AckSample {
     pub pkts_acked: u32,
     /// Round-trip time, microseconds; negative: none.
     pub rtt_us: i32,
-    /// Packets in flight before this acknowledgement.
+    /// Bytes delivered while the latest packet acknowledged was on its way.
     pub in_flight: u32,
 }

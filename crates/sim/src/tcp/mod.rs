@@ -15,7 +15,10 @@ use fairwind_path::units::Time;
 
 use crate::packet::{Packet, SackBlocks};
 
+pub mod ack;
 pub mod ack_policy;
+mod cwnd_validation;
+mod instruments;
 pub mod output;
 pub mod rack;
 pub mod rate;

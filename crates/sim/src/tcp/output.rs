@@ -1,6 +1,5 @@
 //! What a sender sends: new data within the windows, retransmissions, tail loss probes (RFC 8985,
-//! section 7), paced if the control asks for it; and the validation of the window (RFC 7661's
-//! concern, `tcp_cwnd_validate`).
+//! section 7), paced if the control asks for it (`tcp_output.c`).
 //!
 //! | Linux 6.x | here |
 //! |---|---|
@@ -11,11 +10,12 @@
 use fairwind_cc::native::{PACING_NONE, ca_event, ca_state};
 
 use super::clock_ns;
+use super::instruments::Limit;
 use super::rack::TIMEOUT_MIN_US;
 use super::rate;
 use super::retransmit_queue::{EVER_RETRANSMITTED, GIVEN_UP, LOST, RETRANSMITTED, SACKED, Segment};
 use super::rtt::{RTO_INITIAL, RTO_MIN_US, jiffies_from_us};
-use super::sender::{Limit, Sender, Timer};
+use super::sender::{Sender, Timer};
 use crate::packet::Packet;
 use fairwind_path::units::Time;
 
@@ -28,7 +28,7 @@ impl Sender {
         self.snd_nxt < self.sendable_end()
     }
 
-    fn sendable_end(&self) -> u64 {
+    pub(super) fn sendable_end(&self) -> u64 {
         self.write_seq.min(self.snd_una + self.send_buffer)
     }
 
@@ -275,60 +275,6 @@ impl Sender {
         self.resend(self.queue.end() - 1, out);
         self.tlp_retransmitted = true;
         true
-    }
-
-    /// `tcp_cwnd_validate`.
-    #[inline]
-    fn validate_cwnd(&mut self, cwnd_limited: bool) {
-        let tp = &mut self.tp;
-        let usage_over = tp.snd_una.wrapping_sub(tp.cwnd_usage_seq) as i32 >= 0;
-        if usage_over
-            || cwnd_limited
-            || (tp.is_cwnd_limited == 0 && tp.packets_out > tp.max_packets_out)
-        {
-            tp.is_cwnd_limited = u32::from(cwnd_limited);
-            tp.max_packets_out = tp.packets_out;
-            tp.cwnd_usage_seq = tp.snd_nxt;
-        }
-        let slow_start = tp.snd_cwnd < tp.snd_ssthresh;
-        let fully_used =
-            tp.is_cwnd_limited != 0 || (slow_start && tp.snd_cwnd < 2 * tp.max_packets_out);
-        if fully_used {
-            tp.snd_cwnd_used = 0;
-            tp.snd_cwnd_stamp = tp.jiffies;
-            return;
-        }
-        tp.snd_cwnd_used = tp.snd_cwnd_used.max(tp.packets_out);
-        let rto_ms = (self.rtt.rto.as_nanos() / 1_000_000) as u32;
-        if self.tp.jiffies.wrapping_sub(self.tp.snd_cwnd_stamp) >= rto_ms
-            && !self.control.has_cong_control()
-        {
-            self.shrink_unused_cwnd();
-        }
-    }
-
-    /// `tcp_cwnd_application_limited`.
-    fn shrink_unused_cwnd(&mut self) {
-        if self.tp.icsk_ca_state == ca_state::OPEN && self.write_seq == self.sendable_end() {
-            let used = self.tp.snd_cwnd_used.max(self.initial_cwnd());
-            if used < self.tp.snd_cwnd {
-                self.tp.snd_ssthresh = self.current_ssthresh();
-                self.tp.snd_cwnd = (self.tp.snd_cwnd + used) >> 1;
-            }
-            self.tp.snd_cwnd_used = 0;
-        }
-        self.tp.snd_cwnd_stamp = self.tp.jiffies;
-    }
-
-    /// `tcp_rate_check_app_limited`.
-    #[inline]
-    fn check_app_limited(&mut self, end: u64) {
-        if end - self.snd_nxt < u64::from(self.tp.mss_cache)
-            && self.in_flight() < self.tp.snd_cwnd
-            && self.tp.lost_out <= self.tp.retrans_out
-        {
-            self.tp.app_limited = self.tp.delivered.wrapping_add(self.in_flight()).max(1);
-        }
     }
 
     fn is_paced(&self) -> bool {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use fairwind_path::units::Duration;
 
 use super::retransmit_queue::{
-    EVER_RETRANSMITTED, GIVEN_UP, LOST, RETRANSMITTED, RetransmitQueue, SACKED, Segment,
+    EVER_RETRANSMITTED, GIVEN_UP, LOST, RETRANSMITTED, RetransmitQueue, SACKED, Segment, sent_after,
 };
 use super::sender::{Sender, Timer};
 use fairwind_cc::native::ca_state;
@@ -18,12 +18,6 @@ use fairwind_cc::native::ca_state;
 pub const TIMEOUT_MIN_US: u64 = 2_000;
 /// `TCP_RACK_RECOVERY_THRESH`: recoveries for which a widened reordering window is kept.
 pub const RECOVERY_THRESHOLD: u8 = 16;
-
-/// Whether one segment was sent after another: later, or at the same time and further on.
-#[inline]
-pub fn sent_after(tx_us: u64, end: u64, than_tx_us: u64, than_end: u64) -> bool {
-    tx_us > than_tx_us || (tx_us == than_tx_us && end > than_end)
-}
 
 /// What RACK knows.
 #[derive(Debug)]

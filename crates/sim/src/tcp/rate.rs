@@ -2,8 +2,9 @@
 
 use fairwind_cc::native::{RateSample, TcpSock};
 
-use super::rack::sent_after;
-use super::retransmit_queue::{APP_LIMITED, EVER_RETRANSMITTED, RETRANSMITTED, SACKED, Segment};
+use super::retransmit_queue::{
+    APP_LIMITED, EVER_RETRANSMITTED, RETRANSMITTED, SACKED, Segment, sent_after,
+};
 
 /// The latest rate that was not held down by the application, or the highest that was.
 #[derive(Debug, Default)]

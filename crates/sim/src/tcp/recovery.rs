@@ -9,11 +9,12 @@
 
 use fairwind_cc::native::{TCP_INFINITE_SSTHRESH, ca_event, ca_state};
 
+use super::ack::{Retransmit, flag};
 use super::rack::RECOVERY_THRESHOLD;
 use super::retransmit_queue::LOST;
 #[cfg(test)]
 use super::retransmit_queue::{RETRANSMITTED, SACKED};
-use super::sender::{DUPLICATE_THRESHOLD, Retransmit, Sender, flag};
+use super::sender::{DUPLICATE_THRESHOLD, Sender};
 
 /// Linux 2.4's `tcp_max_burst`: packets that one acknowledgement may release.
 const MAX_BURST: u32 = 3;

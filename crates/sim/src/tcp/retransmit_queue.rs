@@ -50,6 +50,12 @@ impl Segment {
     }
 }
 
+/// Whether one segment was sent after another: later, or at the same time and further on.
+#[inline]
+pub fn sent_after(tx_us: u64, end: u64, than_tx_us: u64, than_end: u64) -> bool {
+    tx_us > than_tx_us || (tx_us == than_tx_us && end > than_end)
+}
+
 /// The queue. Segment numbers are `first()..end()`.
 #[derive(Debug)]
 pub struct RetransmitQueue {

@@ -3,9 +3,10 @@
 
 use fairwind_cc::native::ca_state;
 
+use super::ack::flag;
 use super::rate::Sample;
 use super::retransmit_queue::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED};
-use super::sender::{Sender, flag};
+use super::sender::Sender;
 use crate::packet::SackBlocks;
 
 /// `tcp_max_reordering`, segments.
