@@ -28,6 +28,8 @@ test:
 	find cc docs -name '*.[ch]' -print0 | xargs -0 clang-format --dry-run --Werror
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace
+	# Results are the same bytes in debug and release builds.
+	cargo test --release --package fairwind-experiment --test determinism
 
 bench:
 	@scripts/setup build
