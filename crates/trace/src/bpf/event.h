@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the programs in the kernel and the reader share: the events in the ring buffer, the filter
+ * and the counts. src/event.rs and src/filter.rs lay the same out in Rust.
+ */
+#ifndef FAIRWIND_TRACE_EVENT_H
+#define FAIRWIND_TRACE_EVENT_H
+
+enum event_kind {
+	EVENT_OPEN = 1, /* struct identity: a connection that matches */
+	EVENT_IDENTITY, /* struct identity: its port is known now */
+	EVENT_CONTROL, /* struct control: its congestion control has another name */
+	EVENT_SAMPLE, /* struct sample: its instruments */
+	EVENT_CLOSE, /* struct sample: its last; nothing follows */
+};
+
+struct event {
+	u32 kind;
+	u32 lost; /* events of the connection so far that found no room in the ring */
+	u64 id; /* the socket's cookie */
+	u64 time_ns; /* CLOCK_MONOTONIC */
+};
+
+struct identity {
+	struct event event;
+	u64 cgroup; /* inode of the version 2 cgroup */
+	u32 netns; /* inode of the network namespace */
+	u32 pid; /* the process; 0: not known */
+	u16 local_port;
+	u16 remote_port;
+	u8 family;
+	u8 adopted; /* the connection was there before the trace */
+	u8 incoming; /* the other end opened it; for adopted ones not known */
+	u8 unused;
+	u32 local[4]; /* network order; IPv4 in IPv6's form */
+	u32 remote[4];
+	char program[16];
+};
+
+struct control {
+	struct event event;
+	char name[16];
+};
+
+struct sample {
+	struct event event;
+	u8 state;
+	u8 ca_state;
+	u8 retransmits;
+	u8 pacing_status;
+	u32 snd_cwnd;
+	u32 snd_ssthresh;
+	u32 mss_cache;
+	u32 packets_out;
+	u32 sacked_out;
+	u32 lost_out;
+	u32 retrans_out;
+	u32 reordering;
+	u32 srtt_us;
+	u32 mdev_us;
+	u32 rttvar_us;
+	u32 min_rtt_us;
+	u32 sample_rtt_us;
+	u32 rcv_rtt_us;
+	u32 rto_jiffies;
+	u32 snd_wnd;
+	u32 rcv_wnd;
+	u32 snd_una;
+	u32 snd_nxt;
+	u32 write_seq;
+	u32 rcv_nxt;
+	u32 copied_seq;
+	u32 total_retrans;
+	u32 total_rto; /* ~0: this kernel does not count */
+	u32 rto_recoveries; /* of them those without one before; ~0: this kernel does not count */
+	u32 cong_signals; /* since the trace knows the connection */
+	u32 fast_retran; /* since the trace knows the connection */
+	u32 delivered;
+	u32 delivered_ce;
+	u32 lost;
+	u32 dsack_dups;
+	u32 reord_seen;
+	u32 rate_delivered;
+	u32 rate_interval_us;
+	u32 segs_out;
+	u32 segs_in;
+	u32 data_segs_out;
+	u32 data_segs_in;
+	u32 sk_sndbuf;
+	u32 sk_rcvbuf;
+	u32 sk_wmem_queued;
+	u32 sk_rmem_alloc;
+	u32 busy_jiffies;
+	u32 rwnd_limited_jiffies;
+	u32 sndbuf_limited_jiffies;
+	u64 pacing_rate;
+	u64 max_pacing_rate;
+	u64 bytes_acked;
+	u64 bytes_received;
+	u64 bytes_sent;
+	u64 bytes_retrans;
+};
+
+_Static_assert(sizeof(struct event) == 24, "as in event.rs");
+_Static_assert(sizeof(struct identity) == 96, "as in event.rs");
+_Static_assert(sizeof(struct control) == 40, "as in event.rs");
+_Static_assert(sizeof(struct sample) == 256, "as in event.rs");
+
+/* Alternatives of each kind; a list of none lets all pass. */
+enum { FILTER_MAX = 16 };
+
+struct network {
+	u32 address[4];
+	u32 mask[4];
+};
+
+struct settings {
+	u32 ring_bytes;
+	u32 networks_len;
+	u32 ports_len;
+	u32 programs_len;
+	u32 namespaces_len;
+	u32 cgroups_len;
+	u64 cgroups[FILTER_MAX];
+	struct network networks[FILTER_MAX];
+	u32 ports[FILTER_MAX];
+	u32 namespaces[FILTER_MAX];
+	char programs[FILTER_MAX][16];
+};
+
+struct counts {
+	u64 lost; /* events that found no room in the ring */
+	u64 unwatched; /* connections that match, but for which no memory was found */
+};
+
+#endif

@@ -1,0 +1,255 @@
+//! What comes out of the kernel: the events of `bpf/event.h`, laid out as there.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+/// Something that the programs in the kernel tell of a connection.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A connection that matches: new, or there when the trace began.
+    Open(Identity),
+    /// The connection's port is known now.
+    Identity(Identity),
+    /// The connection's congestion control has this name from now on.
+    Control(Control),
+    /// The instruments at one moment.
+    Sample(Sample),
+    /// The instruments at the end of the connection; nothing follows.
+    Close(Sample),
+}
+
+/// What every event begins with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Head {
+    kind: u32,
+    /// Events of this connection until now that found no room in the ring buffer.
+    pub lost: u32,
+    /// The socket's cookie (`SO_COOKIE`), which no other socket has until the next boot.
+    pub id: u64,
+    /// When, nanoseconds of `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+}
+
+/// Which connection it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Identity {
+    /// Connection and time.
+    pub head: Head,
+    /// Inode of the socket's control group (version 2).
+    pub cgroup: u64,
+    /// Inode of its network namespace.
+    pub netns: u32,
+    /// The process that opened the connection or listens for it; of a connection that was there
+    /// before the trace, one that has it. 0: not known.
+    pub pid: u32,
+    local_port: u16,
+    remote_port: u16,
+    family: u8,
+    adopted: u8,
+    incoming: u8,
+    unused: u8,
+    local: [u8; 16],
+    remote: [u8; 16],
+    program: [u8; 16],
+}
+
+impl Identity {
+    /// Our end.
+    pub fn local(&self) -> SocketAddr {
+        SocketAddr::new(address(self.local), self.local_port)
+    }
+
+    /// The other end.
+    pub fn remote(&self) -> SocketAddr {
+        SocketAddr::new(address(self.remote), self.remote_port)
+    }
+
+    /// Whether the connection was there before the trace; its counts of congestion signals then
+    /// begin with the trace.
+    pub fn is_adopted(&self) -> bool {
+        self.adopted != 0
+    }
+
+    /// Whether the other end opened it; not known of adopted connections.
+    pub fn is_incoming(&self) -> bool {
+        self.incoming != 0
+    }
+
+    /// The name of the process, at most 15 bytes; empty: not known.
+    pub fn program(&self) -> String {
+        text(&self.program)
+    }
+}
+
+/// The name of a congestion control.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Control {
+    /// Connection and time.
+    pub head: Head,
+    name: [u8; 16],
+}
+
+impl Control {
+    /// The name, as `TCP_CONGESTION` gives it.
+    pub fn name(&self) -> String {
+        text(&self.name)
+    }
+}
+
+/// The kernel's own values at one moment, under its names and in its units;
+/// [`INSTRUMENTS`](crate::instrument::INSTRUMENTS) makes RFC 4898's of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the names are the kernel's")]
+pub struct Sample {
+    /// Connection and time.
+    pub head: Head,
+    pub state: u8,
+    pub ca_state: u8,
+    pub retransmits: u8,
+    pub pacing_status: u8,
+    pub snd_cwnd: u32,
+    pub snd_ssthresh: u32,
+    pub mss_cache: u32,
+    pub packets_out: u32,
+    pub sacked_out: u32,
+    pub lost_out: u32,
+    pub retrans_out: u32,
+    pub reordering: u32,
+    pub srtt_us: u32,
+    pub mdev_us: u32,
+    pub rttvar_us: u32,
+    pub min_rtt_us: u32,
+    pub sample_rtt_us: u32,
+    pub rcv_rtt_us: u32,
+    pub rto_jiffies: u32,
+    pub snd_wnd: u32,
+    pub rcv_wnd: u32,
+    pub snd_una: u32,
+    pub snd_nxt: u32,
+    pub write_seq: u32,
+    pub rcv_nxt: u32,
+    pub copied_seq: u32,
+    pub total_retrans: u32,
+    pub total_rto: u32,
+    pub rto_recoveries: u32,
+    pub cong_signals: u32,
+    pub fast_retran: u32,
+    pub delivered: u32,
+    pub delivered_ce: u32,
+    pub lost: u32,
+    pub dsack_dups: u32,
+    pub reord_seen: u32,
+    pub rate_delivered: u32,
+    pub rate_interval_us: u32,
+    pub segs_out: u32,
+    pub segs_in: u32,
+    pub data_segs_out: u32,
+    pub data_segs_in: u32,
+    pub sk_sndbuf: u32,
+    pub sk_rcvbuf: u32,
+    pub sk_wmem_queued: u32,
+    pub sk_rmem_alloc: u32,
+    pub busy_jiffies: u32,
+    pub rwnd_limited_jiffies: u32,
+    pub sndbuf_limited_jiffies: u32,
+    pub pacing_rate: u64,
+    pub max_pacing_rate: u64,
+    pub bytes_acked: u64,
+    pub bytes_received: u64,
+    pub bytes_sent: u64,
+    pub bytes_retrans: u64,
+}
+
+const OPEN: u32 = 1;
+const IDENTITY: u32 = 2;
+const CONTROL: u32 = 3;
+const SAMPLE: u32 = 4;
+const CLOSE: u32 = 5;
+
+/// A structure that any bytes make a value of.
+///
+/// # Safety
+///
+/// Only integers and arrays of them, without padding.
+unsafe trait Plain: Copy {}
+// SAFETY: integers and arrays of them; the sizes below leave no room for padding.
+unsafe impl Plain for Identity {}
+// SAFETY: as above.
+unsafe impl Plain for Control {}
+// SAFETY: as above.
+unsafe impl Plain for Sample {}
+
+const _: () = assert!(size_of::<Head>() == 24, "as in event.h");
+const _: () = assert!(size_of::<Identity>() == 96, "as in event.h");
+const _: () = assert!(size_of::<Control>() == 40, "as in event.h");
+const _: () = assert!(size_of::<Sample>() == 256, "as in event.h");
+
+impl Event {
+    /// The event in a record of the ring buffer; nothing, if it is none.
+    pub fn parse(bytes: &[u8]) -> Option<Event> {
+        let kind = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?);
+        match kind {
+            OPEN => read(bytes).map(Event::Open),
+            IDENTITY => read(bytes).map(Event::Identity),
+            CONTROL => read(bytes).map(Event::Control),
+            SAMPLE => read(bytes).map(Event::Sample),
+            CLOSE => read(bytes).map(Event::Close),
+            _ => None,
+        }
+    }
+
+    /// Connection and time.
+    pub fn head(&self) -> &Head {
+        match self {
+            Event::Open(identity) | Event::Identity(identity) => &identity.head,
+            Event::Control(control) => &control.head,
+            Event::Sample(sample) | Event::Close(sample) => &sample.head,
+        }
+    }
+}
+
+fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
+    if bytes.len() < size_of::<T>() {
+        return None;
+    }
+    // SAFETY: there are enough bytes, and any make a value.
+    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+fn address(octets: [u8; 16]) -> IpAddr {
+    Ipv6Addr::from(octets).to_canonical()
+}
+
+fn text(bytes: &[u8]) -> String {
+    let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_another_kind_or_length_is_no_event() {
+        assert!(Event::parse(&[]).is_none());
+        assert!(Event::parse(&9u32.to_ne_bytes()).is_none());
+        let mut short = [0; 255];
+        short[..4].copy_from_slice(&SAMPLE.to_ne_bytes());
+        assert!(Event::parse(&short).is_none());
+    }
+
+    #[test]
+    fn ipv4_is_told_from_ipv6() {
+        let mut identity = Identity {
+            local_port: 80,
+            ..Identity::default()
+        };
+        identity.local = Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0x0a00, 0x0001).octets();
+        assert_eq!(identity.local().to_string(), "10.0.0.1:80");
+        identity.local = Ipv6Addr::LOCALHOST.octets();
+        assert_eq!(identity.local().to_string(), "[::1]:80");
+    }
+}

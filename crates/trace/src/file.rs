@@ -1,0 +1,38 @@
+//! One file a connection: Parquet, with a column for the time, one for each instrument and one for
+//! the name of the congestion control. What the connection is stands in the file's metadata.
+
+mod reader;
+mod writer;
+
+use std::path::{Path, PathBuf};
+
+pub use reader::write_csv;
+pub(crate) use writer::{Clock, ConnectionFile, Row};
+
+/// First column: seconds since the trace began.
+pub const TIME: &str = "time_s";
+/// Last column: the name of the congestion control.
+pub const CONTROL: &str = "CongestionControl";
+/// Key of the metadata that holds the connection, as JSON: [`Connection`](crate::record::Connection).
+pub const CONNECTION_KEY: &str = "fairwind.connection";
+/// Key of the metadata that holds the units by column, as JSON.
+pub const UNITS_KEY: &str = "fairwind.units";
+
+/// Why a file could not be written or read.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", path.display())]
+pub struct FileError {
+    /// The file.
+    pub path: PathBuf,
+    /// What went wrong.
+    pub reason: String,
+}
+
+impl FileError {
+    pub(crate) fn new(path: &Path, reason: impl ToString) -> FileError {
+        FileError {
+            path: path.to_owned(),
+            reason: reason.to_string(),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The tracer in the running kernel.
+//!
+//! Needed: Linux 5.18 with BTF, tracepoints, ring buffers and iterators over sockets and files, and
+//! root or the capabilities `CAP_BPF`, `CAP_PERFMON` and `CAP_NET_ADMIN`. What is missing is said
+//! by the [`TraceError`].
+
+mod requirements;
+mod tracer;
+
+pub use requirements::{check as check_requirements, hz};
+pub use tracer::{Counts, Options, Tracer};
+
+use crate::filter::FilterError;
+
+/// Why connections cannot be traced, and what would help.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The kernel has no description of its own types.
+    #[error("the kernel has no BTF (/sys/kernel/btf/vmlinux): it needs CONFIG_DEBUG_INFO_BTF=y")]
+    NoBtf,
+    /// The kernel has not all that the tracer attaches to.
+    #[error("Linux {release} cannot trace connections: {}", missing.join("; "))]
+    Missing {
+        /// The running kernel, as `uname -r`.
+        release: String,
+        /// What it does not have, and the option that would give it.
+        missing: Vec<String>,
+    },
+    /// The process may not load eBPF.
+    #[error("not permitted to load eBPF: run as root, or with {}", missing.join(", "))]
+    NotPermitted {
+        /// Capabilities that would permit it.
+        missing: Vec<&'static str>,
+    },
+    /// The filter is too long.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+    /// The kernel refused the programs.
+    #[error("the kernel refuses the tracer: {reason}\n{log}")]
+    Refused {
+        /// The error.
+        reason: String,
+        /// What libbpf and the verifier said.
+        log: String,
+    },
+    /// The kernel does not answer while the trace runs.
+    #[error("the trace cannot go on: {0}")]
+    Failed(#[source] libbpf_rs::Error),
+    /// An iterator over sockets or files failed.
+    #[error("the kernel does not list its connections: {0}")]
+    Iterator(#[source] std::io::Error),
+}

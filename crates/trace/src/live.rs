@@ -1,0 +1,271 @@
+//! Connections as `top` shows processes: the busiest first, with their rates as sparklines.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Write;
+
+use crate::event::{Event, Sample};
+use crate::instrument::{Moment, find};
+use crate::kernel::hz;
+
+/// Rates that a sparkline shows at most.
+const HISTORY: usize = 24;
+/// Pictures for which a connection that has ended stays.
+const STAYS: u32 = 5;
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const CONGESTION: [&str; 5] = ["open", "disorder", "cwr", "recovery", "loss"];
+
+/// The state of the picture.
+#[derive(Debug, Default)]
+pub struct Live {
+    hz: u32,
+    connections: HashMap<u64, Shown>,
+}
+
+#[derive(Debug, Default)]
+struct Shown {
+    local: String,
+    remote: String,
+    netns: u32,
+    program: String,
+    control: String,
+    latest: Option<Sample>,
+    /// At the latest picture: time, and bytes acknowledged and received.
+    before: Option<(u64, u64)>,
+    /// Bit/s, one for each picture.
+    rates: VecDeque<f64>,
+    ended: u32,
+}
+
+impl Live {
+    /// Without connections.
+    pub fn new() -> Live {
+        Live {
+            hz: hz(),
+            connections: HashMap::new(),
+        }
+    }
+
+    /// Keeps what the event says.
+    pub fn event(&mut self, event: &Event) {
+        let id = event.head().id;
+        match event {
+            Event::Open(identity) | Event::Identity(identity) => {
+                let shown = self.connections.entry(id).or_default();
+                shown.local = identity.local().to_string();
+                shown.remote = identity.remote().to_string();
+                shown.netns = identity.netns;
+                shown.program = identity.program();
+            }
+            Event::Control(control) => {
+                if let Some(shown) = self.connections.get_mut(&id) {
+                    shown.control = control.name();
+                }
+            }
+            Event::Sample(sample) => {
+                if let Some(shown) = self.connections.get_mut(&id) {
+                    shown.latest = Some(*sample);
+                }
+            }
+            Event::Close(sample) => {
+                if let Some(shown) = self.connections.get_mut(&id) {
+                    shown.latest = Some(*sample);
+                    shown.ended = 1;
+                }
+            }
+        }
+    }
+
+    /// The picture `seconds` after the previous one, of at most so many lines and columns.
+    pub fn picture(&mut self, seconds: f64, lost: u64, lines: usize, columns: usize) -> String {
+        for shown in self.connections.values_mut() {
+            shown.advance(seconds);
+        }
+        self.connections.retain(|_, shown| shown.ended <= STAYS);
+        let mut order: Vec<(&u64, &Shown)> = self.connections.iter().collect();
+        order.sort_by(|(id, a), (other, b)| b.rate().total_cmp(&a.rate()).then(id.cmp(other)));
+
+        let open = order.iter().filter(|(_, shown)| shown.ended == 0).count();
+        let mut text = String::new();
+        line(
+            &mut text,
+            columns,
+            &format!("{open} connections, {lost} samples lost"),
+        );
+        line(
+            &mut text,
+            columns,
+            &format!(
+                "{:<42} {:<11} {:<10} {:>9} {:>8} {:>8} {:>8} {:>7} {:>4} {:<8} {}",
+                "connection",
+                "program",
+                "control",
+                "Mbit/s",
+                "cwnd kB",
+                "srtt ms",
+                "rto ms",
+                "retrans",
+                "rtos",
+                "state",
+                "rate"
+            ),
+        );
+        for (_, shown) in order.into_iter().take(lines.saturating_sub(2)) {
+            line(&mut text, columns, &shown.text(self.hz));
+        }
+        text
+    }
+}
+
+impl Shown {
+    fn advance(&mut self, seconds: f64) {
+        if self.ended > 0 {
+            self.ended += 1;
+        }
+        let Some(sample) = &self.latest else { return };
+        let bytes = sample.bytes_acked + sample.bytes_received;
+        let rate = match self.before {
+            Some((_, before)) if seconds > 0.0 => {
+                8.0 * bytes.saturating_sub(before) as f64 / seconds
+            }
+            _ => 0.0,
+        };
+        self.before = Some((sample.head.time_ns, bytes));
+        self.rates.push_back(rate);
+        if self.rates.len() > HISTORY {
+            self.rates.pop_front();
+        }
+    }
+
+    fn rate(&self) -> f64 {
+        self.rates.back().copied().unwrap_or(0.0)
+    }
+
+    fn text(&self, hz: u32) -> String {
+        let ends = format!("{} {}", self.local, self.remote);
+        let Some(sample) = &self.latest else {
+            return ends;
+        };
+        let moment = Moment {
+            sample,
+            hz,
+            opened_ns: None,
+        };
+        let number = |name: &str, by: f64| {
+            let value = find(name).and_then(|instrument| instrument.value(&moment));
+            value.map_or("-".to_owned(), |value| format!("{:.1}", value as f64 / by))
+        };
+        let state = match self.ended {
+            0 => CONGESTION.get(usize::from(sample.ca_state)).copied(),
+            _ => Some("ended"),
+        };
+        format!(
+            "{ends:<42} {:<11} {:<10} {:>9.2} {:>8} {:>8} {:>8} {:>7} {:>4} {:<8} {}",
+            shorten(&self.program, 11),
+            shorten(&self.control, 10),
+            self.rate() / 1e6,
+            number("CurCwnd", 1e3),
+            number("SmoothedRTT", 1e3),
+            number("CurRTO", 1e3),
+            sample.total_retrans,
+            if sample.total_rto == u32::MAX {
+                0
+            } else {
+                sample.total_rto
+            },
+            state.unwrap_or("?"),
+            sparkline(&self.rates),
+        )
+    }
+}
+
+fn shorten(text: &str, length: usize) -> String {
+    text.chars().take(length).collect()
+}
+
+fn line(text: &mut String, columns: usize, content: &str) {
+    let cut: String = content.chars().take(columns).collect();
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{}", cut.trim_end());
+}
+
+/// A bar for each value, in proportion to the greatest.
+fn sparkline(values: &VecDeque<f64>) -> String {
+    let greatest = values.iter().copied().fold(0.0, f64::max);
+    let bar = |value: &f64| {
+        let share = if greatest > 0.0 {
+            value / greatest
+        } else {
+            0.0
+        };
+        BARS[((share * 7.0).round() as usize).min(7)]
+    };
+    values.iter().map(bar).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Identity;
+
+    fn connection(live: &mut Live, id: u64) {
+        let mut identity = Identity::default();
+        identity.head.id = id;
+        live.event(&Event::Open(identity));
+    }
+
+    fn sample(id: u64, bytes_acked: u64) -> Sample {
+        let mut sample = Sample::default();
+        sample.head.id = id;
+        sample.bytes_acked = bytes_acked;
+        sample.snd_cwnd = 10;
+        sample.mss_cache = 1000;
+        sample
+    }
+
+    #[test]
+    fn sparklines_are_in_proportion_to_the_greatest() {
+        assert_eq!(sparkline(&VecDeque::from([0.0, 3.5, 7.0])), "▁▅█");
+        assert_eq!(sparkline(&VecDeque::from([0.0, 0.0])), "▁▁");
+    }
+
+    #[test]
+    fn the_busiest_connection_stands_first() {
+        let mut live = Live::new();
+        for id in [1, 2] {
+            connection(&mut live, id);
+            live.event(&Event::Sample(sample(id, 0)));
+        }
+        live.picture(1.0, 0, 24, 200);
+        live.event(&Event::Sample(sample(1, 125_000)));
+        live.event(&Event::Sample(sample(2, 250_000)));
+        let picture = live.picture(1.0, 3, 24, 200);
+        let lines: Vec<&str> = picture.lines().collect();
+        assert_eq!(lines[0], "2 connections, 3 samples lost");
+        assert!(lines[2].contains(" 2.00 "), "{picture}");
+        assert!(lines[3].contains(" 1.00 "), "{picture}");
+        assert!(lines[2].contains(" 10.0 "), "{picture}");
+    }
+
+    #[test]
+    fn an_ended_connection_leaves_after_some_pictures() {
+        let mut live = Live::new();
+        connection(&mut live, 1);
+        live.event(&Event::Close(sample(1, 0)));
+        assert!(live.picture(1.0, 0, 24, 200).contains("ended"));
+        for _ in 0..5 {
+            live.picture(1.0, 0, 24, 200);
+        }
+        assert_eq!(live.picture(1.0, 0, 24, 200).lines().count(), 2);
+    }
+
+    #[test]
+    fn a_picture_is_no_larger_than_asked() {
+        let mut live = Live::new();
+        for id in 0..9 {
+            connection(&mut live, id);
+        }
+        let picture = live.picture(1.0, 0, 5, 30);
+        assert_eq!(picture.lines().count(), 5);
+        assert!(picture.lines().all(|line| line.chars().count() <= 30));
+    }
+}

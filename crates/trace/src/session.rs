@@ -1,0 +1,136 @@
+//! The pace of a trace: when samples are asked for, and when they are fetched.
+
+use std::collections::HashSet;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::event::Event;
+use crate::kernel::{Counts, Options, TraceError, Tracer};
+use crate::record::Manner;
+
+/// Shortest interval.
+pub const MIN_INTERVAL: Duration = Duration::from_millis(1);
+/// The ring buffer is emptied this often at least.
+const FETCH: Duration = Duration::from_millis(10);
+/// With a sample on every ACK: interval of connections whose ACKs give none.
+const CLOSING: Duration = Duration::from_millis(1);
+
+/// A trace that runs.
+#[derive(Debug)]
+pub struct Session {
+    tracer: Tracer,
+    every_ack: bool,
+    interval: Option<Duration>,
+    began: Instant,
+    next: Instant,
+    late_intervals: u64,
+    closing: HashSet<u64>,
+}
+
+impl Session {
+    /// Attaches the tracer; with an interval (of [`MIN_INTERVAL`] at least) it will sample all
+    /// connections that often.
+    ///
+    /// # Errors
+    ///
+    /// What is missing or wrong; see [`TraceError`].
+    pub fn start(options: &Options, interval: Option<Duration>) -> Result<Session, TraceError> {
+        let interval = interval.map(|interval| interval.max(MIN_INTERVAL));
+        let tracer = Tracer::attach(options)?;
+        let began = Instant::now();
+        Ok(Session {
+            tracer,
+            every_ack: options.every_ack,
+            interval,
+            began,
+            next: began + interval.unwrap_or_default(),
+            late_intervals: 0,
+            closing: HashSet::new(),
+        })
+    }
+
+    /// Waits until there is something to do, at most 10 ms, does it, and hands out the events.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not answer.
+    pub fn step(&mut self, mut each: impl FnMut(&Event)) -> Result<(), TraceError> {
+        let mut wait = FETCH;
+        if let Some(interval) = self.interval {
+            wait = wait.min(self.next.saturating_duration_since(Instant::now()));
+            thread::sleep(wait);
+            let now = Instant::now();
+            if now >= self.next {
+                self.tracer.sample()?;
+                // Intervals that are over already are not made up for, but counted.
+                let over = (now - self.next).as_nanos() / interval.as_nanos();
+                self.late_intervals += over as u64;
+                self.next += interval * (over as u32 + 1);
+            }
+        } else {
+            if !self.closing.is_empty() {
+                wait = CLOSING;
+            }
+            thread::sleep(wait);
+            if !self.closing.is_empty() {
+                self.tracer.sample_closing()?;
+            }
+        }
+        self.fetch(&mut each)?;
+        Ok(())
+    }
+
+    /// Asks for a last sample of every connection and hands out all that waits.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not answer.
+    pub fn finish(mut self, mut each: impl FnMut(&Event)) -> Result<(Counts, Manner), TraceError> {
+        let duration_s = self.began.elapsed().as_secs_f64();
+        self.tracer.sample()?;
+        let end = Instant::now() + Duration::from_secs(1);
+        while self.fetch(&mut each)? > 0 && Instant::now() < end {}
+        let manner = Manner {
+            duration_s,
+            interval_s: self.interval.map(|interval| interval.as_secs_f64()),
+            every_ack: self.every_ack,
+            late_intervals: self.late_intervals,
+        };
+        Ok((self.tracer.counts()?, manner))
+    }
+
+    /// What the trace has not seen until now.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not say.
+    pub fn counts(&self) -> Result<Counts, TraceError> {
+        self.tracer.counts()
+    }
+
+    /// How long the trace has run.
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn fetch(&mut self, each: &mut impl FnMut(&Event)) -> Result<usize, TraceError> {
+        let closing = &mut self.closing;
+        self.tracer.take(|event| {
+            match &event {
+                Event::Sample(sample) if is_closing(sample.state) => {
+                    closing.insert(sample.head.id);
+                }
+                Event::Sample(sample) | Event::Close(sample) => {
+                    closing.remove(&sample.head.id);
+                }
+                _ => {}
+            }
+            each(&event);
+        })
+    }
+}
+
+/// FIN wait 1, close wait, last ACK, closing.
+fn is_closing(state: u8) -> bool {
+    matches!(state, 4 | 8 | 9 | 11)
+}

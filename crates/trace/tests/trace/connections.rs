@@ -1,0 +1,456 @@
+//! Real connections over loopback, each test in a network of its own.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use crate::common::{
+    TcpInfo, connection, cookie, in_own_network, netns, privileged, program, wait_until,
+    wait_until_idle,
+};
+use fairwind_trace::event::{Event, Sample};
+use fairwind_trace::filter::Filter;
+use fairwind_trace::instrument::{Moment, find};
+use fairwind_trace::kernel::{Options, TraceError, Tracer, hz};
+
+/// Traces the network of this thread only.
+fn here() -> Options {
+    Options {
+        filter: Filter {
+            namespaces: vec![netns()],
+            ..Filter::default()
+        },
+        ring_bytes: 1 << 20,
+        ..Options::default()
+    }
+}
+
+fn attach(options: &Options) -> Tracer {
+    Tracer::attach(options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn take(tracer: &Tracer) -> Vec<Event> {
+    let mut events = Vec::new();
+    tracer.take(|event| events.push(event)).unwrap();
+    events
+}
+
+fn samples(events: &[Event], id: u64) -> Vec<Sample> {
+    let of = |event: &Event| match event {
+        Event::Sample(sample) | Event::Close(sample) if sample.head.id == id => Some(*sample),
+        _ => None,
+    };
+    events.iter().filter_map(of).collect()
+}
+
+/// Cookies of the connections that were found, in order, each once.
+fn opened(events: &[Event]) -> Vec<u64> {
+    let mut ids: Vec<u64> = Vec::new();
+    for event in events {
+        if let Event::Open(identity) = event
+            && !ids.contains(&identity.head.id)
+        {
+            ids.push(identity.head.id);
+        }
+    }
+    ids.sort_unstable();
+    ids
+}
+
+fn sorted(mut ids: Vec<u64>) -> Vec<u64> {
+    ids.sort_unstable();
+    ids
+}
+
+#[test]
+fn a_sample_agrees_with_tcp_info_in_every_value() {
+    if !privileged() {
+        return;
+    }
+    in_own_network(|| {
+        let tracer = attach(&here());
+        let (mut stream, mut peer) = connection("127.0.0.1:0");
+        let reader = thread::spawn(move || {
+            // The sender meets a full window for a while.
+            thread::sleep(Duration::from_millis(200));
+            let mut received = vec![0; 16 << 20];
+            peer.read_exact(&mut received).unwrap();
+            peer.write_all(&[1; 3000]).unwrap();
+            peer
+        });
+        stream.write_all(&vec![7; 16 << 20]).unwrap();
+        stream.read_exact(&mut [0; 2000]).unwrap();
+        let peer = reader.join().unwrap();
+        wait_until_idle(&stream);
+        wait_until_idle(&peer);
+        // The last thousand bytes stay unread.
+        thread::sleep(Duration::from_millis(100));
+        for socket in [&stream, &peer] {
+            take(&tracer);
+            tracer.sample().unwrap();
+            let info = TcpInfo::of(socket);
+            let sample = *samples(&take(&tracer), cookie(socket)).last().unwrap();
+            agree(&sample, &info);
+        }
+        tracer.sample().unwrap();
+        let sample = *samples(&take(&tracer), cookie(&stream)).last().unwrap();
+        assert_eq!(value("CurAppRQueue", &sample), Some(1000));
+        // 200 ms, less a few jiffies and what the window took.
+        assert!(value("SndLimTimeRwin", &sample).unwrap() > 100_000);
+    });
+}
+
+fn value(name: &str, sample: &Sample) -> Option<i64> {
+    let moment = Moment {
+        sample,
+        hz: hz(),
+        opened_ns: Some(0),
+    };
+    find(name).unwrap().value(&moment)
+}
+
+/// Compares what one sample and `TCP_INFO` both have; the socket was idle between.
+fn agree(sample: &Sample, info: &TcpInfo) {
+    let integers = [
+        ("State", u64::from(info.u8(0))),
+        ("CongestionState", u64::from(info.u8(1))),
+        ("CurTimeoutCount", u64::from(info.u8(2))),
+        ("CurRTO", u64::from(info.u32(8))),
+        ("CurMSS", u64::from(info.u32(16))),
+        ("PacketsOut", u64::from(info.u32(24))),
+        ("SackedOut", u64::from(info.u32(28))),
+        ("LostOut", u64::from(info.u32(32))),
+        ("RetransOut", u64::from(info.u32(36))),
+        ("SmoothedRTT", u64::from(info.u32(68))),
+        ("CurCwnd", u64::from(info.u32(80)) * u64::from(info.u32(16))),
+        ("RetranThresh", u64::from(info.u32(88))),
+        ("SegsRetrans", u64::from(info.u32(100))),
+        ("HCThruOctetsAcked", info.u64(120)),
+        ("HCThruOctetsReceived", info.u64(128)),
+        ("SegsOut", u64::from(info.u32(136))),
+        ("SegsIn", u64::from(info.u32(140))),
+        ("CurAppWQueue", u64::from(info.u32(144))),
+        ("MinRTT", u64::from(info.u32(148))),
+        ("DataSegsIn", u64::from(info.u32(152))),
+        ("DataSegsOut", u64::from(info.u32(156))),
+        ("DeliveryRate", info.u64(160)),
+        ("SndLimTimeRwin", info.u64(176)),
+        ("SndLimTimeSndBuf", info.u64(184)),
+        (
+            "SndLimTimeCwnd",
+            info.u64(168) - info.u64(176) - info.u64(184),
+        ),
+        ("Delivered", u64::from(info.u32(192))),
+        ("ECNsignals", u64::from(info.u32(196))),
+        ("HCDataOctetsOut", info.u64(200)),
+        ("OctetsRetrans", info.u64(208)),
+        ("DSACKDups", u64::from(info.u32(216))),
+        ("ReorderingSeen", u64::from(info.u32(220))),
+        ("CurRwinRcvd", u64::from(info.u32(228))),
+        ("CurRwinSent", u64::from(info.u32(232))),
+        ("Timeouts", u64::from(info.u16(240))),
+    ];
+    for (name, expected) in integers {
+        assert_eq!(value(name, sample), Some(expected as i64), "{name}");
+    }
+    assert_eq!(sample.snd_ssthresh, info.u32(76));
+    assert_eq!(sample.mdev_us >> 2, info.u32(72));
+    assert_eq!(sample.rcv_rtt_us >> 3, info.u32(92));
+    assert_eq!(sample.pacing_rate, info.u64(104));
+    assert_eq!(sample.max_pacing_rate, info.u64(112));
+    assert_eq!(sample.rto_recoveries, u32::from(info.u16(242)));
+    assert_eq!(sample.head.lost, 0);
+}
+
+/// Sends messages one after the other, each acknowledged before the next.
+fn messages(stream: &mut TcpStream, peer: &mut TcpStream, count: u32) {
+    for _ in 0..count {
+        stream.write_all(&[1; 100]).unwrap();
+        peer.read_exact(&mut [0; 100]).unwrap();
+        wait_until_idle(stream);
+    }
+}
+
+#[test]
+fn every_ack_gives_one_sample() {
+    if !privileged() {
+        return;
+    }
+    in_own_network(|| {
+        let tracer = attach(&Options {
+            every_ack: true,
+            ..here()
+        });
+        let (mut stream, mut peer) = connection("127.0.0.1:0");
+        stream.set_nodelay(true).unwrap();
+        take(&tracer);
+        let before = TcpInfo::of(&stream).segs_in();
+        messages(&mut stream, &mut peer, 50);
+        let acks = TcpInfo::of(&stream).segs_in() - before;
+        let events = take(&tracer);
+        let samples = samples(&events, cookie(&stream));
+        assert_eq!(samples.len() as u32, acks);
+        assert!(acks >= 50);
+        // Each is the state that the ACK finds.
+        assert!(samples.iter().all(|sample| sample.packets_out > 0));
+        // The other end gets data only, and has nothing to be acknowledged.
+        assert!(self::samples(&events, cookie(&peer)).is_empty());
+        assert_eq!(tracer.counts().unwrap().lost.iter().sum::<u64>(), 0);
+    });
+}
+
+#[test]
+fn samples_without_room_are_counted_exactly() {
+    if !privileged() {
+        return;
+    }
+    in_own_network(|| {
+        let tracer = attach(&Options {
+            every_ack: true,
+            ring_bytes: 4096,
+            ..here()
+        });
+        let (mut stream, mut peer) = connection("127.0.0.1:0");
+        stream.set_nodelay(true).unwrap();
+        take(&tracer);
+        let before = TcpInfo::of(&stream).segs_in();
+        messages(&mut stream, &mut peer, 60);
+        let acks = TcpInfo::of(&stream).segs_in() - before;
+        let taken = samples(&take(&tracer), cookie(&stream)).len() as u64;
+        let lost = tracer.counts().unwrap().lost.iter().sum::<u64>();
+        assert!(taken > 0 && lost > 0, "{taken} {lost}");
+        assert_eq!(taken + lost, u64::from(acks));
+        // The connection knows what it has lost itself.
+        tracer.sample().unwrap();
+        let next = samples(&take(&tracer), cookie(&stream));
+        assert_eq!(u64::from(next[0].head.lost), lost);
+    });
+}
+
+#[test]
+fn a_connection_is_followed_from_its_first_packet_to_its_last() {
+    if !privileged() {
+        return;
+    }
+    in_own_network(|| {
+        let tracer = attach(&here());
+        let (mut stream, mut peer) = connection("[::1]:0");
+        let ends = (stream.local_addr().unwrap(), peer.local_addr().unwrap());
+        let ids = (cookie(&stream), cookie(&peer));
+        stream.write_all(&[1; 5000]).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        peer.read_to_end(&mut Vec::new()).unwrap();
+        drop((stream, peer));
+        let mut events = Vec::new();
+        wait_until("both ends are closed", || {
+            events.extend(take(&tracer));
+            let is_end = |event: &&Event| matches!(event, Event::Close(_));
+            events.iter().filter(is_end).count() == 2
+        });
+        let states = |id| {
+            samples(&events, id)
+                .iter()
+                .map(|s| s.state)
+                .collect::<Vec<_>>()
+        };
+        // SYN sent, established, FIN wait 1, FIN wait 2, closed.
+        assert_eq!(states(ids.0), [2, 1, 4, 5, 7]);
+        // Established, close wait, last ACK, closed.
+        assert_eq!(states(ids.1), [1, 8, 9, 7]);
+        let last = *samples(&events, ids.0).last().unwrap();
+        // SYN, payload, FIN.
+        assert_eq!(last.bytes_acked, 5002);
+
+        let of = |id| {
+            let identity = |event: &Event| match event {
+                Event::Open(identity) | Event::Identity(identity) if identity.head.id == id => {
+                    Some(*identity)
+                }
+                _ => None,
+            };
+            events.iter().filter_map(identity).next_back().unwrap()
+        };
+        let (active, passive) = (of(ids.0), of(ids.1));
+        assert_eq!((active.local(), active.remote()), ends);
+        assert_eq!((passive.local(), passive.remote()), (ends.1, ends.0));
+        assert!(!active.is_incoming() && passive.is_incoming());
+        for identity in [active, passive] {
+            assert_eq!(identity.netns, netns());
+            assert_eq!(identity.pid, std::process::id());
+            assert_eq!(identity.program(), program());
+            assert!(!identity.is_adopted());
+        }
+    });
+}
+
+#[test]
+fn connections_that_are_there_already_are_found_in_all_networks() {
+    if !privileged() {
+        return;
+    }
+    let (stream, peer, inode) = in_own_network(|| {
+        let (stream, peer) = connection("127.0.0.1:0");
+        (stream, peer, netns())
+    });
+    let filter = Filter {
+        namespaces: vec![inode],
+        ..Filter::default()
+    };
+    // The tracer is in another network than the connection.
+    let tracer = attach(&Options {
+        filter,
+        ..Options::default()
+    });
+    let events = take(&tracer);
+    assert_eq!(
+        opened(&events),
+        sorted(vec![cookie(&stream), cookie(&peer)])
+    );
+    let Event::Open(identity) = &events[0] else {
+        panic!("{events:?}");
+    };
+    assert!(identity.is_adopted());
+    assert_eq!(identity.netns, inode);
+    assert_eq!(identity.program(), program());
+    assert_ne!(inode, netns());
+}
+
+#[test]
+fn filters_let_pass_what_matches_every_kind() {
+    if !privileged() {
+        return;
+    }
+    in_own_network(|| {
+        let one = connection("127.0.0.1:0");
+        let two = connection("127.0.0.2:0");
+        let ids = |pair: &(TcpStream, TcpStream)| vec![cookie(&pair.0), cookie(&pair.1)];
+        let (one_ids, two_ids) = (ids(&one), ids(&two));
+        let all = sorted([one_ids.clone(), two_ids.clone()].concat());
+        let port = one.1.local_addr().unwrap().port();
+        let none: Vec<u64> = Vec::new();
+        let found = |change: &dyn Fn(&mut Filter)| {
+            let mut options = here();
+            change(&mut options.filter);
+            opened(&take(&attach(&options)))
+        };
+        assert_eq!(found(&|_| {}), all);
+        assert_eq!(found(&|f| f.ports = vec![port]), sorted(one_ids.clone()));
+        assert_eq!(
+            found(&|f| f.hosts = vec!["127.0.0.2".parse().unwrap()]),
+            sorted(two_ids)
+        );
+        assert_eq!(
+            found(&|f| f.hosts = vec!["127.0.0.0/8".parse().unwrap()]),
+            all
+        );
+        assert_eq!(
+            found(&|f| f.hosts = vec!["10.0.0.0/8".parse().unwrap()]),
+            none
+        );
+        assert_eq!(found(&|f| f.programs = vec![program()]), all);
+        assert_eq!(found(&|f| f.programs = vec!["another".into()]), none);
+        assert_eq!(found(&|f| f.cgroups = vec![u64::MAX]), none);
+        assert_eq!(
+            found(&|f| {
+                f.ports = vec![port];
+                f.hosts = vec!["127.0.0.2".parse().unwrap()];
+            }),
+            none
+        );
+    });
+}
+
+#[test]
+fn new_connections_are_filtered_as_old_ones_are() {
+    if !privileged() {
+        return;
+    }
+    in_own_network(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut options = here();
+        options.filter.ports = vec![listener.local_addr().unwrap().port()];
+        options.filter.programs = vec![program()];
+        let tracer = attach(&options);
+        let other = connection("127.0.0.1:0");
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let peer = listener.accept().unwrap().0;
+        assert_eq!(
+            opened(&take(&tracer)),
+            sorted(vec![cookie(&stream), cookie(&peer)])
+        );
+        drop(other);
+    });
+}
+
+#[test]
+fn timeouts_and_a_change_of_the_congestion_control_are_seen() {
+    if !privileged() {
+        return;
+    }
+    in_own_network(|| {
+        let tracer = attach(&here());
+        // Nobody answers there: the SYN goes out again after a second.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // SAFETY: the descriptor is open.
+        let failed = unsafe { libc::listen(std::os::fd::AsRawFd::as_raw_fd(&listener), 0) };
+        assert_eq!(failed, 0);
+        let address = listener.local_addr().unwrap();
+        let _waits = TcpStream::connect(address).unwrap();
+        let dropped = TcpStream::connect_timeout(&address, Duration::from_millis(1400));
+        assert!(dropped.is_err());
+        let mut closes = Vec::new();
+        wait_until("the attempt is given up", || {
+            closes.extend(take(&tracer).into_iter().filter_map(|event| match event {
+                Event::Close(sample) => Some(sample),
+                _ => None,
+            }));
+            !closes.is_empty()
+        });
+        assert_eq!(value("Timeouts", &closes[0]), Some(1));
+        assert_eq!(value("SegsRetrans", &closes[0]), Some(1));
+        assert_eq!(value("SubsequentTimeouts", &closes[0]), Some(0));
+
+        let (stream, _peer) = connection("127.0.0.1:0");
+        set_control(&stream, "reno");
+        tracer.sample().unwrap();
+        set_control(&stream, "cubic");
+        tracer.sample().unwrap();
+        let names: Vec<String> = take(&tracer)
+            .into_iter()
+            .filter_map(|event| match event {
+                Event::Control(control) if control.head.id == cookie(&stream) => {
+                    Some(control.name())
+                }
+                _ => None,
+            })
+            .collect();
+        let last_two = &names[names.len() - 2..];
+        assert_eq!(last_two, ["reno", "cubic"]);
+    });
+}
+
+fn set_control(stream: &TcpStream, name: &str) {
+    // SAFETY: the option is a string with its length.
+    let failed = unsafe {
+        libc::setsockopt(
+            std::os::fd::AsRawFd::as_raw_fd(stream),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_ptr().cast(),
+            name.len() as libc::socklen_t,
+        )
+    };
+    assert_eq!(failed, 0, "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn too_many_alternatives_are_refused() {
+    if !privileged() {
+        return;
+    }
+    let mut options = Options::default();
+    options.filter.ports = (1..=17).collect();
+    let error = Tracer::attach(&options).unwrap_err();
+    assert!(matches!(error, TraceError::Filter(_)), "{error}");
+}

@@ -1,0 +1,5 @@
+//! The tracer on the running kernel.
+
+mod common;
+mod connections;
+mod files;
