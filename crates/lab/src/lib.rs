@@ -16,6 +16,7 @@ pub mod exec;
 pub mod host;
 pub mod lateness;
 pub mod network;
+pub mod privilege;
 pub mod statistics;
 
 mod arena;
@@ -24,7 +25,6 @@ mod congestion_control;
 mod departures;
 mod interface;
 mod namespace;
-mod privilege;
 mod process;
 mod route;
 mod segment;

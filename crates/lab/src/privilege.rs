@@ -1,14 +1,16 @@
 //! Asks for what the lab needs before it is used.
 
 use std::fs::{self, OpenOptions};
-use std::io;
 
 use crate::LabError;
 
 /// Capabilities by their bit in `/proc/self/status`; see capability.h of Linux.
 const NEEDED: [(u32, &str); 2] = [(12, "CAP_NET_ADMIN"), (21, "CAP_SYS_ADMIN")];
 
-/// Says what is missing, if anything.
+/// Says what this process lacks for the lab, if anything.
+///
+/// # Errors
+/// The capabilities that are missing, or that there is no `/dev/net/tun`.
 pub fn check() -> Result<(), LabError> {
     let status = fs::read_to_string("/proc/self/status")
         .map_err(|error| LabError::system("reading /proc/self/status", error))?;
@@ -21,11 +23,7 @@ pub fn check() -> Result<(), LabError> {
         .write(true)
         .open("/dev/net/tun")
         .map(drop)
-        .map_err(no_tun)
-}
-
-fn no_tun(error: io::Error) -> LabError {
-    LabError::NoTun(error)
+        .map_err(LabError::NoTun)
 }
 
 /// The effective capabilities; none if the text does not tell.

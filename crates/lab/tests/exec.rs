@@ -1,0 +1,331 @@
+//! Commands behind paths, on the running kernel.
+//!
+//! Needs root; without it the tests say so and pass, unless CI is set. The programs in the hosts are
+//! this binary again, in another role. Tests hold for a machine that is busy with other things: what
+//! must not be early may be as late as it likes.
+
+mod role;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fairwind_lab::LabError;
+use fairwind_lab::exec::{self, ExecConfig, ExecOutcome};
+use fairwind_lab::host::Offload;
+use fairwind_path::delay::{Delay, DelayConfig};
+use fairwind_path::loss::LossConfig;
+use fairwind_path::pipe::PipeConfig;
+use fairwind_path::queue::Capacity;
+use fairwind_path::rate::Rate;
+use fairwind_path::units::{self, Bandwidth};
+
+/// False if the privileges are missing, which CI does not forgive.
+fn permitted() -> bool {
+    match fairwind_lab::privilege::check() {
+        Ok(()) => true,
+        Err(error) if std::env::var_os("CI").is_some() => panic!("{error}"),
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            false
+        }
+    }
+}
+
+fn path(mbps: u64, delay_ms: u64) -> PipeConfig {
+    PipeConfig {
+        bandwidth: Rate::Constant(Bandwidth::from_mbps(mbps)),
+        delay: DelayConfig {
+            base: Delay::Constant(units::Duration::from_millis(delay_ms)),
+            ..DelayConfig::default()
+        },
+        capacity: Capacity::Packets(1_000),
+        ..PipeConfig::default()
+    }
+}
+
+fn shell(text: &str) -> Vec<OsString> {
+    ["/bin/sh", "-c", text].map(OsString::from).into()
+}
+
+fn config(path: PipeConfig, command: &str) -> ExecConfig {
+    ExecConfig {
+        there: path.clone(),
+        back: path,
+        congestion_control: Some("reno".into()),
+        offload: Offload::Device,
+        seed: 1,
+        server: None,
+        command: shell(command),
+    }
+}
+
+fn run(config: &ExecConfig) -> ExecOutcome {
+    exec::run(config).unwrap()
+}
+
+#[test]
+fn no_packet_arrives_early_or_out_of_order() {
+    if !permitted() {
+        return;
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let server = role::command("datagram_sink", &[file.path().to_str().unwrap()]);
+    let source = role::command("datagram_source", &["{peer}", "200", "972", "50"]);
+    let outcome = run(&ExecConfig {
+        server: Some(server.into()),
+        ..config(path(10, 5), &source)
+    });
+    assert_eq!(outcome.exit_code, 0);
+    // 972 bytes, 8 of UDP, 20 of IP: 1000 bytes, which take 800 us at 10 Mbit/s.
+    let arrivals = role::arrivals(file.path());
+    assert_eq!(arrivals.len(), 200);
+    let first_sent = arrivals[0].sent_ns;
+    for (number, arrival) in (0u64..).zip(&arrivals) {
+        assert_eq!(arrival.number, number);
+        let own = arrival.sent_ns + 5_000_000 + 800_000;
+        assert!(arrival.received_ns >= own, "{number}");
+        let behind_the_others = first_sent + 5_000_000 + 800_000 * (number + 1);
+        assert!(arrival.received_ns >= behind_the_others, "{number}");
+    }
+    assert_eq!(outcome.statistics.pipes[0].statistics.packets, 200);
+    assert_eq!(outcome.statistics.lateness.count(), 200);
+}
+
+#[test]
+fn connections_deliver_every_byte_whoever_cuts_the_segments() {
+    if !permitted() {
+        return;
+    }
+    for offload in [Offload::Device, Offload::Host] {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let server = role::command("stream_sink", &[file.path().to_str().unwrap()]);
+        let source = role::command("stream_source", &["{peer}", "5000000"]);
+        let lossy = PipeConfig {
+            loss: LossConfig::Bernoulli(0.005),
+            ..path(100, 2)
+        };
+        let outcome = run(&ExecConfig {
+            offload,
+            server: Some(server.into()),
+            ..config(lossy, &source)
+        });
+        assert_eq!(outcome.exit_code, 0, "{offload:?}");
+        let received = fs::read_to_string(file.path()).unwrap();
+        assert_eq!(received, role::stream_digest(5_000_000), "{offload:?}");
+        let there = &outcome.statistics.pipes[0].statistics;
+        // 5,000,000 bytes are at least 3454 segments of 1448, none larger than the MTU.
+        assert!(there.packets >= 3454, "{offload:?}: {}", there.packets);
+        assert!(there.bytes <= there.packets * 1500, "{offload:?}");
+        assert!(there.random_losses > 0, "{offload:?}");
+    }
+}
+
+#[test]
+fn the_share_of_packets_lost_is_the_one_asked_for() {
+    if !permitted() {
+        return;
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let server = role::command("datagram_sink", &[file.path().to_str().unwrap()]);
+    let source = role::command("datagram_source", &["{peer}", "20000", "16", "20"]);
+    let lossy = PipeConfig {
+        loss: LossConfig::Bernoulli(0.1),
+        ..PipeConfig::default()
+    };
+    let outcome = run(&ExecConfig {
+        server: Some(server.into()),
+        ..config(lossy, &source)
+    });
+    let there = &outcome.statistics.pipes[0].statistics;
+    assert_eq!(
+        there.arrived + outcome.statistics.mishaps.device_drops,
+        20_000
+    );
+    // Five standard deviations of 20,000 draws: 5 sqrt(0.1 x 0.9 / 20,000) = 0.0106.
+    let share = there.random_losses as f64 / there.arrived as f64;
+    assert!((share - 0.1).abs() < 0.0106, "{share}");
+    let arrived = role::arrivals(file.path()).len() as u64;
+    assert!(arrived <= there.packets);
+}
+
+#[test]
+fn a_full_queue_drops_what_does_not_fit() {
+    if !permitted() {
+        return;
+    }
+    // 200 packets in 20 ms or so into a queue of 10 that sends one in 80 ms.
+    let narrow = PipeConfig {
+        bandwidth: Rate::Constant(Bandwidth::from_bps(100_000)),
+        capacity: Capacity::Packets(10),
+        ..PipeConfig::default()
+    };
+    let source = role::command("datagram_source", &["{peer}", "200", "972", "20"]);
+    let outcome = run(&config(narrow, &source));
+    let there = &outcome.statistics.pipes[0].statistics;
+    assert_eq!(there.arrived, 200);
+    assert_eq!(there.queue_max_pkts, 10);
+    assert!(there.drops >= 100, "{}", there.drops);
+}
+
+#[test]
+fn the_exit_code_is_the_commands() {
+    if !permitted() {
+        return;
+    }
+    let ends = |command: &str| run(&config(PipeConfig::default(), command)).exit_code;
+    assert_eq!(ends("exit 7"), 7);
+    assert_eq!(ends("kill -9 $$"), 137);
+}
+
+#[test]
+fn programs_that_do_not_start_are_named() {
+    if !permitted() {
+        return;
+    }
+    let missing = ExecConfig {
+        command: vec!["fairwind-no-such-program".into()],
+        ..config(PipeConfig::default(), "")
+    };
+    assert_eq!(
+        exec::run(&missing).unwrap_err().to_string(),
+        "fairwind-no-such-program: no such program"
+    );
+    let failing = ExecConfig {
+        server: Some("exit 3".into()),
+        ..config(PipeConfig::default(), "true")
+    };
+    assert_eq!(
+        exec::run(&failing).unwrap_err().to_string(),
+        "the server `exit 3` ended with exit code 3 before it listened"
+    );
+}
+
+#[test]
+fn a_host_has_loopback_and_the_path_and_nothing_else() {
+    if !permitted() {
+        return;
+    }
+    // Two lines of heading, and one an interface.
+    let only_two = "test $(wc -l < /proc/net/dev) = 4 && grep -q ' lo:' /proc/net/dev \
+                    && grep -q ' fw0:' /proc/net/dev && test $FAIRWIND_PEER = {peer}";
+    let outcome = run(&config(PipeConfig::default(), only_two));
+    assert_eq!(outcome.exit_code, 0);
+}
+
+#[test]
+fn connections_have_the_congestion_control_asked_for() {
+    if !permitted() {
+        return;
+    }
+    for (asked, kernel) in [
+        ("cubic", "cubic"),
+        ("reno", "reno"),
+        ("sfsack", "fw_sfsack"),
+    ] {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let server = role::command("stream_sink", &[file.path().to_str().unwrap()]);
+        let outcome = exec::run(&ExecConfig {
+            congestion_control: Some(asked.into()),
+            server: Some(server.into()),
+            ..config(
+                path(100, 1),
+                &role::command("control_of_connection", &["{peer}", kernel]),
+            )
+        });
+        assert_eq!(outcome.unwrap().exit_code, 0, "{asked}");
+    }
+    let unknown = exec::run(&ExecConfig {
+        congestion_control: Some("renoo".into()),
+        ..config(path(100, 1), "true")
+    });
+    let error = unknown.unwrap_err();
+    assert!(matches!(error, LabError::UnknownControl { .. }), "{error}");
+}
+
+/// A process in a role that makes a lab.
+fn lab_process(role: &str) -> Child {
+    Command::new("/bin/sh")
+        .args(["-c", role])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// A command line of two processes that can be found by the mark.
+fn two_sleepers(mark: &str) -> String {
+    format!("sleep {mark} & sleep {mark}")
+}
+
+/// True if both are there.
+fn both_sleep(mark: &str) -> bool {
+    marked(&format!("sleep\0{mark}")).len() == 2
+}
+
+/// Processes that have the mark in their command line.
+fn marked(mark: &str) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| {
+        let line = fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline"));
+        line.is_ok_and(|line| String::from_utf8_lossy(&line).contains(mark))
+    })
+    .collect()
+}
+
+fn eventually(what: impl Fn() -> bool) -> bool {
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(20) {
+        if what() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
+}
+
+#[test]
+fn nothing_outlives_a_lab_that_is_killed_at_any_moment() {
+    if !permitted() {
+        return;
+    }
+    let mark = format!("86{}.5", std::process::id());
+    for round in 0..10u64 {
+        let mut lab = lab_process(&role::command("lab", &[&two_sleepers(&mark)]));
+        if round == 9 {
+            // At least once with everything running.
+            assert!(eventually(|| both_sleep(&mark)));
+        } else {
+            std::thread::sleep(Duration::from_millis(round * round * 4));
+        }
+        lab.kill().unwrap();
+        lab.wait().unwrap();
+        assert!(
+            eventually(|| marked(&mark).is_empty()),
+            "left after round {round}: {:?}",
+            marked(&mark)
+        );
+    }
+}
+
+#[test]
+fn a_signal_to_the_lab_goes_to_the_command() {
+    if !permitted() {
+        return;
+    }
+    let mark = format!("87{}.5", std::process::id());
+    let pid_file = tempfile::NamedTempFile::new().unwrap();
+    let words = [pid_file.path().to_str().unwrap(), &two_sleepers(&mark)];
+    let mut lab = lab_process(&role::command("lab_of_one_thread", &words));
+    assert!(eventually(|| both_sleep(&mark)));
+    let pid = fs::read_to_string(pid_file.path()).unwrap();
+    let kill = Command::new("/bin/sh")
+        .args(["-c", &format!("kill -TERM {pid}")])
+        .status();
+    assert!(kill.unwrap().success());
+    assert_eq!(lab.wait().unwrap().code(), Some(143));
+    assert!(eventually(|| marked(&mark).is_empty()));
+}

@@ -1,0 +1,244 @@
+//! What this binary does in a host: a source or sink of packets, instead of the tests.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::Duration;
+
+use fairwind_lab::exec::{self, ExecConfig};
+use fairwind_lab::host::Offload;
+use fairwind_path::pipe::PipeConfig;
+
+const PORT: u16 = 5001;
+const ROLE: &str = "FAIRWIND_TEST_ROLE";
+/// Between the words of a role; no word has one.
+const SEPARATOR: char = '|';
+
+/// A datagram that arrived.
+pub struct Arrival {
+    pub number: u64,
+    pub sent_ns: u64,
+    pub received_ns: u64,
+}
+
+/// The command line that starts this binary in a role.
+pub fn command(role: &str, words: &[&str]) -> String {
+    let me = std::env::current_exe().unwrap();
+    let words: String = words
+        .iter()
+        .map(|word| format!("{SEPARATOR}{word}"))
+        .collect();
+    format!(
+        "{ROLE}='{role}{words}' exec {} --exact role::plays_its_role --nocapture",
+        me.display()
+    )
+}
+
+#[test]
+fn plays_its_role() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return;
+    };
+    let words: Vec<&str> = role.split(SEPARATOR).collect();
+    match words[..] {
+        ["datagram_source", peer, count, size, gap_us] => datagram_source(
+            peer,
+            count.parse().unwrap(),
+            size.parse().unwrap(),
+            Duration::from_micros(gap_us.parse().unwrap()),
+        ),
+        ["datagram_sink", file] => datagram_sink(Path::new(file)),
+        ["stream_source", peer, bytes] => stream_source(peer, bytes.parse().unwrap()),
+        ["stream_sink", file] => stream_sink(Path::new(file)),
+        ["control_of_connection", peer, control] => control_of_connection(peer, control),
+        ["lab", command] => lab(command),
+        ["lab_of_one_thread", pid_file, command] => lab_of_one_thread(Path::new(pid_file), command),
+        _ => panic!("no such role: {role}"),
+    }
+}
+
+/// Sends numbered datagrams with the time of their sending, and waits until the last must be there.
+fn datagram_source(peer: &str, count: u64, size: usize, gap: Duration) {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.connect((peer, PORT)).unwrap();
+    let mut datagram = vec![0; size];
+    for number in 0..count {
+        datagram[..8].copy_from_slice(&number.to_ne_bytes());
+        datagram[8..16].copy_from_slice(&monotonic_ns().to_ne_bytes());
+        // A peer without a server refuses; that is no concern of the sender.
+        let _ = socket.send(&datagram);
+        std::thread::sleep(gap);
+    }
+    // Time for the slowest path of the tests.
+    std::thread::sleep(Duration::from_millis(500));
+}
+
+/// Writes down each datagram until the lab ends the process.
+fn datagram_sink(file: &Path) {
+    let mut file = fs::File::create(file).unwrap();
+    let socket = UdpSocket::bind(("0.0.0.0", PORT)).unwrap();
+    // Room for all datagrams of a test while this process does not get to run.
+    let room: i32 = 64 << 20;
+    // SAFETY: the socket is open; the option is an integer that outlives the call.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUFFORCE,
+            (&raw const room).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    assert_eq!(done, 0);
+    let mut datagram = [0; 2048];
+    loop {
+        let len = socket.recv(&mut datagram).unwrap();
+        assert!(len >= 16);
+        let mut line = datagram[..16].to_vec();
+        line.extend(monotonic_ns().to_ne_bytes());
+        file.write_all(&line).unwrap();
+    }
+}
+
+/// What a sink has written down.
+pub fn arrivals(file: &Path) -> Vec<Arrival> {
+    let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap());
+    let bytes = fs::read(file).unwrap();
+    bytes
+        .chunks_exact(24)
+        .map(|line| Arrival {
+            number: word(&line[..8]),
+            sent_ns: word(&line[8..16]),
+            received_ns: word(&line[16..]),
+        })
+        .collect()
+}
+
+fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer is to a timespec that is written.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Bytes that do not repeat for long, so that a lost or displaced one shows.
+struct Stream(u64);
+
+impl Stream {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        for byte in bytes {
+            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1);
+            *byte = (self.0 >> 56) as u8;
+        }
+    }
+}
+
+/// FNV-1a and the number of bytes.
+struct Digest(u64, usize);
+
+impl Digest {
+    fn new() -> Digest {
+        Digest(0xcbf29ce484222325, 0)
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100000001b3);
+        }
+        self.1 += bytes.len();
+    }
+
+    fn text(&self) -> String {
+        format!("{:016x} {}", self.0, self.1)
+    }
+}
+
+/// The digest of the first bytes of the stream.
+pub fn stream_digest(len: usize) -> String {
+    let mut bytes = vec![0; len];
+    Stream(1).fill(&mut bytes);
+    let mut digest = Digest::new();
+    digest.add(&bytes);
+    digest.text()
+}
+
+/// Sends the stream and waits until the other end has it all.
+fn stream_source(peer: &str, len: usize) {
+    let mut bytes = vec![0; len];
+    Stream(1).fill(&mut bytes);
+    let mut socket = TcpStream::connect((peer, PORT)).unwrap();
+    socket.write_all(&bytes).unwrap();
+    socket.shutdown(std::net::Shutdown::Write).unwrap();
+    socket.read_exact(&mut [0]).unwrap();
+}
+
+fn stream_sink(file: &Path) {
+    let listener = TcpListener::bind(("0.0.0.0", PORT)).unwrap();
+    let (mut socket, _) = listener.accept().unwrap();
+    let mut digest = Digest::new();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match socket.read(&mut buffer).unwrap() {
+            0 => break,
+            len => digest.add(&buffer[..len]),
+        }
+    }
+    fs::write(file, digest.text()).unwrap();
+    socket.write_all(&[0]).unwrap();
+}
+
+fn control_of_connection(peer: &str, wanted: &str) {
+    let socket = TcpStream::connect((peer, PORT)).unwrap();
+    let mut name = [0u8; 16];
+    let mut len = name.len() as libc::socklen_t;
+    // SAFETY: the socket is open; name and length are written within their bounds.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_mut_ptr().cast(),
+            &mut len,
+        )
+    };
+    assert_eq!(done, 0);
+    let end = name.iter().position(|&byte| byte == 0).unwrap_or(16);
+    assert_eq!(std::str::from_utf8(&name[..end]).unwrap(), wanted);
+}
+
+/// A lab of its own; ends with the command's exit code.
+fn lab(command: &str) {
+    let outcome = exec::run(&ExecConfig {
+        there: PipeConfig::default(),
+        back: PipeConfig::default(),
+        congestion_control: None,
+        offload: Offload::Device,
+        seed: 1,
+        server: None,
+        command: ["/bin/sh", "-c", command].map(Into::into).into(),
+    });
+    std::process::exit(outcome.unwrap().exit_code.into());
+}
+
+/// A lab in a process without the threads of the test harness, which take its signals. This process
+/// ends as that one does.
+fn lab_of_one_thread(pid_file: &Path, command: &str) {
+    // SAFETY: the child does not return into code that knows of other threads.
+    match unsafe { libc::fork() } {
+        0 => {
+            fs::write(pid_file, std::process::id().to_string()).unwrap();
+            lab(command);
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: the pointer is to an integer that is written.
+            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            std::process::exit(libc::WEXITSTATUS(status));
+        }
+    }
+}
