@@ -3,8 +3,8 @@
 //! Blank lines and lines that start with `#` are skipped. A first line that is no numbers is the
 //! header: `time_s`, `time_ms`, `time_us`, `time_ns`, `time` or `unix_time…` names the column of times (seconds
 //! where it names no unit); the value's column is the first one whose name ends in a known unit
-//! (`capacity_mbps`, `delay_ms`, `loss_percent`), else the second of two. Without a header the
-//! columns are seconds and the value.
+//! (`capacity_mbps`, `delay_ms`, `loss_percent`). Without a header the columns are seconds and the
+//! value.
 
 use super::{Opportunities, Steps, TraceError};
 use crate::units::{Bandwidth, Duration, Time};
@@ -72,12 +72,11 @@ pub fn parse_steps<V: Traced>(text: &str, unit: &str) -> Result<Steps<V>, TraceE
         second: 1.0,
         unit: 1.0,
     };
-    let unit = factor::<V>(unit);
     if is_header(first_row) {
         lines.next();
-        columns = Columns::from_header::<V>(first_line, first_row, unit)?;
+        columns = Columns::from_header::<V>(first_line, first_row)?;
     } else {
-        columns.unit = unit.ok_or_else(|| {
+        columns.unit = factor::<V>(unit).ok_or_else(|| {
             let reason = format!("the unit of the values is not one of {}", names::<V>());
             TraceError::new(first_line, reason)
         })?;
@@ -161,11 +160,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn from_header<V: Traced>(
-        line: usize,
-        header: &str,
-        unit: Option<f64>,
-    ) -> Result<Columns, TraceError> {
+    fn from_header<V: Traced>(line: usize, header: &str) -> Result<Columns, TraceError> {
         let names: Vec<&str> = header.split(',').map(str::trim).collect();
         let Some((time, second)) = find(&names, |name| time_unit(name, 1.0)) else {
             let reason = "no column of times; expected one named time_s, time_ms or unix_time";
@@ -175,17 +170,12 @@ impl Columns {
             Some(_) => None,
             None => factor::<V>(name.rsplit('_').next().unwrap_or(name)),
         });
-        let other = if time == 0 { 1 } else { 0 };
-        let (value, unit) = match (value, unit) {
-            (Some(found), _) => found,
-            (None, Some(unit)) if names.len() == 2 => (other, unit),
-            _ => {
-                let reason = format!(
-                    "no column of values; expected one whose name ends in {}",
-                    self::names::<V>()
-                );
-                return Err(TraceError::new(line, reason));
-            }
+        let Some((value, unit)) = value else {
+            let reason = format!(
+                "no column of values; expected one whose name ends in {}",
+                self::names::<V>()
+            );
+            return Err(TraceError::new(line, reason));
         };
         Ok(Columns {
             time,
@@ -364,6 +354,22 @@ mod tests {
             bandwidth("time_s,a,b\n0,1,2\n").unwrap_err(),
             "line 1: no column of values; expected one whose name ends in bps, kbps, mbps, gbps"
         );
+    }
+
+    #[test]
+    fn a_value_in_another_unit_is_refused() {
+        let expected = "line 1: no column of values; expected one whose name ends in";
+        for header in ["time_s,rate_kbit", "time_s,delay_ms", "time_s,mbps down"] {
+            let error = bandwidth(&format!("{header}\n0,1\n")).unwrap_err();
+            assert_eq!(
+                error,
+                format!("{expected} bps, kbps, mbps, gbps"),
+                "{header}"
+            );
+        }
+        let delays = parse_steps::<Duration>("time_s,rate_mbps\n0,1\n", "ms");
+        let error = delays.unwrap_err().to_string();
+        assert_eq!(error, format!("{expected} s, ms, us, ns"));
     }
 
     #[test]
