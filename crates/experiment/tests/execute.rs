@@ -311,6 +311,38 @@ fn a_file_is_in_the_way_and_an_empty_folder_is_not() {
 }
 
 #[test]
+fn a_link_to_nothing_is_in_the_way() {
+    let (_place, out) = place();
+    std::os::unix::fs::symlink("nowhere", &out).unwrap();
+    let pretender = Pretender::default();
+    let error = execute(&experiment(), &pretender, &ExecuteOptions::new(&out), &());
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("it is a link to nothing"), "{error}");
+    assert_eq!(pretender.runs.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn commands_that_replace_the_same_result_at_once_all_succeed() {
+    let (_place, out) = place();
+    let options = ExecuteOptions {
+        force: true,
+        ..one_seed(&out)
+    };
+    std::thread::scope(|scope| {
+        let replace = || {
+            for _ in 0..20 {
+                execute(&experiment(), &Pretender::default(), &options, &()).unwrap();
+            }
+        };
+        for _ in 0..4 {
+            scope.spawn(replace);
+        }
+    });
+    assert_eq!(names(out.parent().unwrap()), ["result"]);
+    RunResult::read(&out).unwrap();
+}
+
+#[test]
 fn folders_above_the_result_are_made() {
     let (folder, _) = place();
     let out = folder.path().join("a/b/result/");

@@ -68,24 +68,42 @@ impl Destination {
             let path = path.to_owned();
             move |source| ExecuteError::Io { path, source }
         };
-        sync(self.working.path()).map_err(io(self.working.path()))?;
-        may_be_replaced(&out, self.force)?;
-        let parent = parent(&out);
-        if !out.exists() {
-            fs::rename(self.working.path(), &out).map_err(io(&out))?;
-        } else {
-            // The old result steps aside first, so that there is no moment with a mixture.
-            let mut aside = self.working.path().as_os_str().to_owned();
+        let working = self.working.path();
+        sync(working).map_err(io(working))?;
+        // Another command may write to the same place meanwhile: whatever it does between two steps
+        // here, the name holds one whole result.
+        loop {
+            may_be_replaced(&out, self.force)?;
+            match fs::rename(working, &out) {
+                Ok(()) => break,
+                Err(error) if is_taken(&error) => {}
+                Err(source) => return Err(io(&out)(source)),
+            }
+            // The old result steps aside, so that there is no moment with a mixture.
+            let mut aside = working.as_os_str().to_owned();
             aside.push("-replaced");
             let aside = PathBuf::from(aside);
-            fs::rename(&out, &aside).map_err(io(&out))?;
-            if let Err(source) = fs::rename(self.working.path(), &out) {
-                let _ = fs::rename(&aside, &out);
-                return Err(ExecuteError::Io { path: out, source });
+            match fs::rename(&out, &aside) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(source) => return Err(io(&out)(source)),
             }
-            // The new result has its name; what is left of the old one is only litter.
-            let _ = fs::remove_dir_all(&aside);
+            let renamed = fs::rename(working, &out);
+            match renamed {
+                Err(source) if !is_taken(&source) => {
+                    let _ = fs::rename(&aside, &out);
+                    return Err(io(&out)(source));
+                }
+                // A newer result has the name; what is left of the old one is only litter.
+                _ => {
+                    let _ = fs::remove_dir_all(&aside);
+                }
+            }
+            if renamed.is_ok() {
+                break;
+            }
         }
+        let parent = parent(&out);
         let _ = self.working.keep();
         sync(parent).map_err(io(parent))?;
         Ok(out)
@@ -104,6 +122,15 @@ fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// Whether a folder could not get its name because something has it.
+fn is_taken(error: &io::Error) -> bool {
+    use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotADirectory};
+    matches!(
+        error.kind(),
+        AlreadyExists | DirectoryNotEmpty | NotADirectory
+    )
+}
+
 /// An empty folder may be; a folder with nothing but a result of ours may be if `force` says so.
 fn may_be_replaced(out: &Path, force: bool) -> Result<(), ExecuteError> {
     let in_the_way = |reason: String| ExecuteError::InTheWay {
@@ -112,7 +139,12 @@ fn may_be_replaced(out: &Path, force: bool) -> Result<(), ExecuteError> {
     };
     let entries = match fs::read_dir(out) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return match out.is_symlink() {
+                true => Err(in_the_way("it is a link to nothing".into())),
+                false => Ok(()),
+            };
+        }
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(in_the_way("it is a file".into()));
         }
