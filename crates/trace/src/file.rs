@@ -6,7 +6,7 @@ mod writer;
 
 use std::path::{Path, PathBuf};
 
-pub use reader::write_csv;
+pub use reader::{connection, write_csv};
 pub(crate) use writer::{Clock, ConnectionFile, Row};
 
 /// First column: seconds since the trace began.

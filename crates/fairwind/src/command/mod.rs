@@ -9,6 +9,7 @@ mod man;
 mod report;
 mod schema;
 mod sim;
+mod trace;
 
 use clap::{Parser, Subcommand};
 
@@ -42,6 +43,7 @@ enum Command {
     /// Run programs over emulated paths on this machine's kernel
     #[command(subcommand)]
     Lab(lab::Command),
+    Trace(trace::Trace),
     Compare(compare::Compare),
     Report(report::Report),
     /// Show the congestion controls
@@ -59,6 +61,7 @@ impl Cli {
         match self.command {
             Command::Sim(command) => command.run(),
             Command::Lab(command) => command.run(),
+            Command::Trace(command) => command.run(),
             Command::Compare(command) => command.run(),
             Command::Report(command) => command.run(),
             Command::Cc(command) => command.run(),

@@ -1,5 +1,6 @@
 //! A connection's file as text.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -7,7 +8,8 @@ use std::path::Path;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 
-use super::FileError;
+use super::{CONNECTION_KEY, FileError};
+use crate::record::Connection;
 
 /// Writes the file as CSV: a line of names, then a line a sample; missing values are empty.
 ///
@@ -15,10 +17,8 @@ use super::FileError;
 ///
 /// If the file is none of a trace. Errors of `out` come out as they are, inside.
 pub fn write_csv(path: &Path, out: &mut dyn Write) -> Result<io::Result<()>, FileError> {
-    let wrong =
-        |error: &dyn std::fmt::Display| FileError::new(path, format!("not a trace: {error}"));
-    let file = File::open(path).map_err(|error| FileError::new(path, error))?;
-    let reader = SerializedFileReader::new(file).map_err(|error| wrong(&error))?;
+    let wrong = |error: &dyn Display| not_a_trace(path, error);
+    let reader = open(path)?;
     let names: Vec<String> = reader
         .metadata()
         .file_metadata()
@@ -52,4 +52,30 @@ pub fn write_csv(path: &Path, out: &mut dyn Write) -> Result<io::Result<()>, Fil
         }
     }
     Ok(Ok(()))
+}
+
+/// Which connection the file is of.
+///
+/// # Errors
+///
+/// If the file is none of a trace.
+pub fn connection(path: &Path) -> Result<Connection, FileError> {
+    let reader = open(path)?;
+    let metadata = reader.metadata().file_metadata().key_value_metadata();
+    let text = metadata
+        .into_iter()
+        .flatten()
+        .find(|entry| entry.key == CONNECTION_KEY)
+        .and_then(|entry| entry.value.as_deref())
+        .ok_or_else(|| not_a_trace(path, &format!("it has no {CONNECTION_KEY}")))?;
+    serde_json::from_str(text).map_err(|error| not_a_trace(path, &error))
+}
+
+fn open(path: &Path) -> Result<SerializedFileReader<File>, FileError> {
+    let file = File::open(path).map_err(|error| FileError::new(path, error))?;
+    SerializedFileReader::new(file).map_err(|error| not_a_trace(path, &error))
+}
+
+fn not_a_trace(path: &Path, reason: &dyn Display) -> FileError {
+    FileError::new(path, format!("not a trace: {reason}"))
 }

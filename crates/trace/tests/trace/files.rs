@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::{connection, in_own_network, netns, privileged, program};
-use fairwind_trace::file::{CONTROL, TIME, write_csv};
+use fairwind_trace::file::{self, CONTROL, TIME, write_csv};
 use fairwind_trace::filter::Filter;
 use fairwind_trace::instrument::INSTRUMENTS;
 use fairwind_trace::kernel::Options;
@@ -91,7 +91,9 @@ fn each_connection_has_its_file_from_beginning_to_end() {
             assert_eq!(connection.netns, netns());
             assert_eq!(connection.program, Some(program()));
             assert_eq!(connection.congestion_controls.len(), 1);
-            let (names, rows) = csv(&folder.path().join(&connection.file));
+            let path = folder.path().join(&connection.file);
+            assert_eq!(&file::connection(&path).unwrap(), connection);
+            let (names, rows) = csv(&path);
             let mut expected = vec![TIME];
             expected.extend(INSTRUMENTS.iter().map(|instrument| instrument.name));
             expected.push(CONTROL);
