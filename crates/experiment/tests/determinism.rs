@@ -17,7 +17,7 @@ fn check(text: &str, expected: ExpectFile) {
     let folder = tempfile::tempdir().unwrap();
     let options = ExecuteOptions {
         series: false,
-        ..ExecuteOptions::new(&folder.path().join("result"))
+        ..ExecuteOptions::new(folder.path().join("result"))
     };
     let completed = execute(&experiment, &Sim, &options, &()).unwrap();
     let result = RunResult {
