@@ -43,11 +43,6 @@ impl Sources {
         self.texts.len() - 1
     }
 
-    /// The file's text.
-    pub fn file_text(&self) -> &str {
-        &self.texts[0].1
-    }
-
     /// The problem as it is shown: with name, line, column and the line's text.
     pub fn problem(&self, finding: &Finding) -> Problem {
         let (name, text) = &self.texts[finding.span.source];

@@ -549,6 +549,27 @@ fn a_way_longer_than_a_packet_lives_is_refused() {
 }
 
 #[test]
+fn every_field_of_tcp_is_refused_for_datagrams() {
+    for field in [
+        "congestion_control = \"reno\"",
+        "parameters = {}",
+        "send_buffer = \"1MB\"",
+        "stack = \"2005\"",
+        "mss = 536",
+        "pacing = true",
+    ] {
+        let constant = "application = { kind = \"constant\", rate = \"1Mbit/s\" }";
+        let said = broken(
+            "congestion_control = \"reno\"",
+            &format!("{field}\n{constant}"),
+        );
+        let name = field.split(' ').next().unwrap();
+        let expected = format!("`{name}` with the application `constant`");
+        assert!(said.contains(&expected), "{said}");
+    }
+}
+
+#[test]
 fn the_fields_of_tcp_are_refused_for_datagrams() {
     assert_eq!(
         broken(

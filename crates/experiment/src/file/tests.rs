@@ -384,6 +384,13 @@ fn overrides_reach_every_place() {
     assert_eq!(file.flow[0].bytes, Some(Bytes(2_000_000)));
 }
 
+/// A sweep over the number of flows begins with one.
+#[test]
+fn the_time_between_copies_may_stand_beside_a_single_one() {
+    let file = parsed(SHAPE, &["flow.one.every=100ms", "flow.one.count=1"]);
+    assert_eq!(file.flow[0].copies().count(), 1);
+}
+
 #[test]
 fn a_name_with_dots_stands_in_quotes() {
     let text = SHAPE.replace("name   = \"one\"", "name   = \"v1.0\"");

@@ -26,8 +26,9 @@ pub fn flow(
     let name = fields.optional(findings, "name", decode::name);
     let from = fields.required(findings, "from", "\"a\"", decode::name);
     let to = fields.required(findings, "to", "\"b\"", decode::name);
-    let stack = fields
-        .optional(findings, "stack", decode::choice(Stack::WORDS))
+    let stack_node = fields.node("stack");
+    let stack = stack_node
+        .and_then(|node| decode::choice(Stack::WORDS)(node, findings))
         .unwrap_or(stack);
     let application = fields.optional(findings, "application", application);
     let application = application.unwrap_or(Application::Bulk);
@@ -66,10 +67,10 @@ pub fn flow(
     let send_buffer_node = fields.node("send_buffer");
     let send_buffer = send_buffer_node.and_then(|node| decode::bytes(node, findings));
     let count = fields.optional(findings, "count", decode::whole(1, 100_000));
-    let every_node = fields.node("every");
-    let every = every_node.and_then(|node| decode::duration(node, findings));
-    let mss = fields
-        .optional(findings, "mss", decode::whole(MSS_RANGE.0, MSS_RANGE.1))
+    let every = fields.optional(findings, "every", decode::duration);
+    let mss_node = fields.node("mss");
+    let mss = mss_node
+        .and_then(|node| decode::whole(MSS_RANGE.0, MSS_RANGE.1)(node, findings))
         .map_or(mss, |mss| mss as u32);
     let pacing_node = fields.node("pacing");
     let pacing = pacing_node.and_then(|node| decode::boolean(node, findings));
@@ -88,6 +89,8 @@ pub fn flow(
             ("parameters", parameters_node),
             ("receive_buffer", receive_buffer_node),
             ("send_buffer", send_buffer_node),
+            ("stack", stack_node),
+            ("mss", mss_node),
             ("pacing", pacing_node),
         ];
         for (field, node) in tcp_only {
@@ -100,13 +103,6 @@ pub fn flow(
         }
     }
     let count = count.unwrap_or(1) as u32;
-    if let (Some(node), 1) = (every_node, count) {
-        findings.add(
-            node.span,
-            "`every` without copies",
-            "add count = 2, or leave `every` out",
-        );
-    }
     let (from, to) = (from?, to?);
     if from.value == to.value {
         findings.add(
