@@ -4,9 +4,10 @@
  * repaired and otherwise ignored. On a path shared with others this is an attack: it is for paths
  * whose spare capacity is known and the operator's own.
  *
- * Source: papers/000, section 2.3.1: the application turns congestion control off and on; while it
- * is off the congestion window does not count, and flow control stays as it is. Here "off" is this
- * control and "on" any other, chosen per connection and changed at any time.
+ * Source: Akarapu, "Evaluation of dynamic TCP congestion control scheme in the ENABLE service",
+ * thesis, 2002, section 2.3.1: the application turns congestion control off and on; while it is off
+ * the congestion window does not count, and flow control stays as it is. Here "off" is this control
+ * and "on" any other, chosen per connection and changed at any time.
  *
  * The window is a constant above any receiver's window in use. It is restored at once after a
  * timeout, so that all lost packets are sent again, not one a round-trip time. There is no pacing.

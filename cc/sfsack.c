@@ -3,9 +3,10 @@
  * SF-SACK: Reno whose reductions are smooth. At a loss the window becomes a weighted mean of
  * itself, half of itself and its latest sample, instead of half of itself.
  *
- * Source: papers/003, chapter 4 (pages 36 to 40) and appendix A (pages 58 to 71), code for Linux
- * 2.4.26. With d the time since the drop before, tau a constant, s_1 the sample of this drop and
- * s_0 the sample before (tcp_sfsack_calc_cwnd, pages 67 and 68):
+ * Source: Bassi, "A Web100-Dummynet testbed for education and research in transport layer
+ * protocols", thesis, 2005, chapter 4 (pages 36 to 40) and appendix A (pages 58 to 71), code for
+ * Linux 2.4.26. With d the time since the drop before, tau a constant, s_1 the sample of this drop
+ * and s_0 the sample before (tcp_sfsack_calc_cwnd, pages 67 and 68):
  *
  *	x    = 2 tau / d       for d <= tau, else 4
  *	cwnd = ((x - 1) cwnd + s_1 + s_0) / (x + 1)
