@@ -1,7 +1,8 @@
 //! One TCP connection over one emulated link, both ends and the emulator on this machine.
 //!
 //! `cargo bench -p fairwind-lab` runs all cases, `cargo bench -p fairwind-lab -- gigabit` those whose
-//! names contain the word. Needs root. `SECONDS` is the length of each case, 4 by default.
+//! names contain the word. Needs root. `LENGTH_S` is the length of each case in seconds, 4 by
+//! default; `HISTOGRAM=1` prints how late the packets were in full.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -95,7 +96,7 @@ fn main() {
 }
 
 fn measure(case: &Case) {
-    let seconds: u64 = std::env::var("SECONDS").map_or(4, |text| text.parse().unwrap());
+    let seconds: u64 = std::env::var("LENGTH_S").map_or(4, |text| text.parse().unwrap());
     let path = PipeConfig {
         bandwidth: case.mbps.map_or(Rate::Unlimited, |mbps| {
             Rate::Constant(Bandwidth::from_mbps(mbps))

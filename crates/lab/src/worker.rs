@@ -35,15 +35,20 @@ const SLOT: usize = 2048 - vnet::LEN;
 const ARENA_BYTES: usize = 512 << 20;
 /// Packets read from one host before the others get their turn.
 const BATCH: usize = 32;
-/// Timers wake a sleeper late, the later the longer he has slept. So this part of the time before a
-/// departure is spent awake; it is time that the hosts on this machine do not get.
-const AWAKE_SHARE: u64 = 5;
-const AWAKE_MIN: Duration = Duration::from_micros(5);
-const AWAKE_MAX: Duration = Duration::from_micros(60);
+/// Timers wake a sleeper late; so much time before a departure is spent awake. It is time that the
+/// hosts on this machine do not get.
+const AWAKE: Duration = Duration::from_micros(25);
+/// Where there is something to do all the time, a thread looks only so often, as a network card
+/// under load interrupts only so often: going to sleep and waking up costs more than a packet.
+const MODERATION: Duration = Duration::from_micros(20);
 
 /// A part of a network.
 pub struct Worker {
     clock: Clock,
+    /// When it last had nothing to do.
+    paused: Time,
+    /// The departure that it waited for then.
+    awaited: Option<Time>,
     arena: Arena,
     large: Box<[u8]>,
     routes: Arc<Routes>,
@@ -142,6 +147,8 @@ impl Worker {
         }
         Worker {
             clock,
+            paused: Time::ZERO,
+            awaited: None,
             arena: Arena::new(vnet::LEN + SLOT, ARENA_BYTES),
             large: vec![0; LARGEST].into_boxed_slice(),
             routes,
@@ -166,32 +173,44 @@ impl Worker {
             let read = self.read_all();
             self.advance(self.clock.now());
             round = round.wrapping_add(1);
-            let time = match read {
-                true => Some(Duration::ZERO),
-                false => self.sleep(),
+            let stop = match read {
+                // Who is busy looks up now and then, to see whether to stop.
+                true if !round.is_multiple_of(1024) => false,
+                true => self.wait(&stopped, 0, Some(Duration::ZERO)),
+                false => self.pause(&stopped),
             };
-            // Who is busy looks up now and then, to see whether to stop.
-            if time == Some(Duration::ZERO) && !round.is_multiple_of(1024) {
-                continue;
-            }
-            if self.wait(&stopped, time) {
+            if stop {
                 return self.report();
             }
         }
     }
 
-    /// How long there is nothing to do, unless a host sends; none: until a host sends.
-    fn sleep(&self) -> Option<Duration> {
-        let &Reverse((time, _)) = self.agenda.peek()?;
-        let rest = time - self.clock.now();
-        Some(rest - (rest / AWAKE_SHARE).clamp(AWAKE_MIN, AWAKE_MAX))
+    /// Lets time pass, or not, until there is something to do. True if the work is to end.
+    fn pause(&mut self, stopped: &PipeReader) -> bool {
+        let now = self.clock.now();
+        let next = self.agenda.peek().map(|&Reverse((time, _))| time);
+        let rest = next.map(|time| time - now);
+        let same = next.is_some() && next == self.awaited;
+        self.awaited = next;
+        if same && rest < Some(AWAKE) {
+            return false;
+        }
+        let often = !same && now - self.paused < MODERATION * 2;
+        self.paused = now;
+        if often {
+            return self.wait(stopped, 0, Some(MODERATION));
+        }
+        // Who sleeps long wakes late: the last part of the time is slept by itself.
+        let asleep = rest.map(|rest| rest - rest / 5);
+        self.wait(stopped, self.inputs.len(), asleep)
     }
 
-    /// Sleeps until a host has sent something or the time is over. True if the work is to end.
-    fn wait(&self, stopped: &PipeReader, time: Option<Duration>) -> bool {
-        let mut fds = Vec::with_capacity(1 + self.inputs.len());
+    /// Sleeps until one of the first `inputs` hosts has sent something or the time is over. True if
+    /// the work is to end.
+    fn wait(&self, stopped: &PipeReader, inputs: usize, time: Option<Duration>) -> bool {
+        let mut fds = Vec::with_capacity(1 + inputs);
         fds.push(PollFd::new(stopped.as_fd(), PollFlags::POLLIN));
-        for input in &self.inputs {
+        for input in &self.inputs[..inputs] {
             fds.push(PollFd::new(input.tun.as_fd(), PollFlags::POLLIN));
         }
         let time = time.map(|time| {
@@ -404,11 +423,17 @@ impl Worker {
     }
 }
 
-/// Lets the calling thread run before the hosts' programs: a network does not wait for them. Without
-/// the privilege it is merely later.
+/// Lets the calling thread run before the hosts' programs and everybody else's: a network does not
+/// wait for them. What it leaves of the processors is theirs, and the kernel sees to it that it is
+/// never nothing.
 fn ahead_of_hosts() {
-    // SAFETY: the call takes numbers only; 0 is the calling thread.
-    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
+    let lowest = libc::sched_param { sched_priority: 1 };
+    // SAFETY: 0 is the calling thread, and the parameters outlive the call.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &lowest) } != 0 {
+        // Without the privilege packets are merely later.
+        // SAFETY: the call takes numbers only.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
+    }
 }
 
 /// The seed of a pipe's own random numbers.
