@@ -126,7 +126,7 @@ pub struct FlowResult {
     /// Data packets sent, retransmissions included.
     #[serde(default)]
     pub packets_sent: u64,
-    /// Data packets that did not arrive.
+    /// Data packets that a link dropped or lost.
     #[serde(default)]
     pub packets_lost: u64,
     /// Web objects delivered whole; nothing for other applications.

@@ -47,7 +47,6 @@ struct Totals {
     rtt_sum_us: u64,
     rtt_samples: u64,
     rtt_least_us: u32,
-    received: u64,
 }
 
 /// A run in progress.
@@ -100,7 +99,6 @@ impl<'a> Engine<'a> {
                 rtt_sum_us: 0,
                 rtt_samples: 0,
                 rtt_least_us: u32::MAX,
-                received: 0,
             })
             .collect();
         Engine {
@@ -170,7 +168,6 @@ impl<'a> Engine<'a> {
         let connection = &mut self.connections[index];
         if packet.kind == Kind::Datagram {
             let totals = &mut self.totals[connection.flow as usize];
-            totals.received += 1;
             connection.received_before += u64::from(packet.len);
             totals.meter.add(now, u64::from(packet.len));
             self.data_packets += 1;
@@ -383,6 +380,7 @@ impl<'a> Engine<'a> {
 
     fn end_warmup(&mut self, now: Time) {
         self.network.reset_statistics(now);
+        self.network.lost.fill(0);
         for totals in &mut self.totals {
             totals.rtt_sum_us = 0;
             totals.rtt_samples = 0;
@@ -390,7 +388,6 @@ impl<'a> Engine<'a> {
             totals.outcome.timeouts = 0;
             totals.outcome.packets_sent = 0;
             totals.outcome.objects = 0;
-            totals.received = 0;
         }
         for connection in &mut self.connections {
             if let Some((sender, _)) = &mut connection.ends {
@@ -441,9 +438,11 @@ impl<'a> Engine<'a> {
     }
 
     fn finish(mut self) -> Outcome {
-        for connection in &self.connections {
+        for (connection, lost) in self.connections.iter().zip(&self.network.lost) {
+            let totals = &mut self.totals[connection.flow as usize];
+            totals.outcome.packets_lost += lost;
             if let Some((sender, _)) = &connection.ends {
-                self.totals[connection.flow as usize].add(sender, connection.before);
+                totals.add(sender, connection.before);
             }
         }
         let end = self.end;
@@ -484,9 +483,6 @@ impl Totals {
         outcome.bytes = bytes;
         outcome.bytes_per_second = bytes_per_second;
         outcome.active = active;
-        if let Application::ConstantRate { .. } = config.application {
-            outcome.packets_lost = outcome.packets_sent.saturating_sub(self.received);
-        }
         if self.rtt_least_us != u32::MAX {
             outcome.rtt_min = Some(Duration::from_micros(u64::from(self.rtt_least_us)));
         }

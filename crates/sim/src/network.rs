@@ -150,6 +150,8 @@ pub struct Network {
     hops: Vec<Hop>,
     /// Where the routes of each connection begin: backward, forward.
     routes: Vec<[u32; 2]>,
+    /// Packets of data that each connection has lost on the way.
+    pub lost: Vec<u64>,
     /// SACK blocks of the acknowledgements on their way.
     pub sacks: SackPool,
     /// What is due next.
@@ -215,6 +217,7 @@ impl Network {
             chained,
             hops,
             routes,
+            lost: vec![0; flows.len()],
             sacks: SackPool::default(),
             agenda,
             barrier: Time::ZERO,
@@ -369,7 +372,11 @@ impl Network {
         self.arm_service(pipe);
     }
 
+    #[cold]
     fn discard(&mut self, packet: Packet) {
+        if packet.len > 0 {
+            self.lost[packet.connection as usize] += 1;
+        }
         self.sacks.take(packet.sack);
     }
 }

@@ -39,7 +39,7 @@ pub struct FlowOutcome {
     pub rtt_mean: Option<Duration>,
     /// Datagrams or segments of data sent.
     pub packets_sent: u64,
-    /// Constant rate: datagrams sent and not received by the end.
+    /// Datagrams or segments of data that a pipe dropped or lost.
     pub packets_lost: u64,
     /// Web objects delivered whole.
     pub objects: u64,
