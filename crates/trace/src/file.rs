@@ -7,7 +7,7 @@ mod writer;
 use std::path::{Path, PathBuf};
 
 pub use reader::{connection, write_csv};
-pub(crate) use writer::{Clock, ConnectionFile, Row};
+pub(crate) use writer::{Clock, Columns, ConnectionFile, Row};
 
 /// First column: seconds since the trace began.
 pub const TIME: &str = "time_s";

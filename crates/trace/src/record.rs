@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Identity, Sample};
-use crate::file::{Clock, ConnectionFile, FileError, Row};
+use crate::file::{Clock, Columns, ConnectionFile, FileError, Row};
 use crate::kernel::{Counts, hz};
 
 /// The list of connections in the folder of a trace.
@@ -96,14 +96,20 @@ pub struct Manner {
 
 /// Writes the files of a trace.
 pub struct Recorder {
-    folder: PathBuf,
-    began_ns: u64,
     began_unix_s: f64,
-    hz: u32,
+    tools: Tools,
     waiting: usize,
     open: HashMap<u64, Recording>,
     closed: Vec<(usize, Connection)>,
     seen: usize,
+}
+
+/// What rows are written with.
+struct Tools {
+    folder: PathBuf,
+    began_ns: u64,
+    hz: u32,
+    columns: Columns,
 }
 
 struct Recording {
@@ -130,10 +136,13 @@ impl Recorder {
             return Err(FileError::new(folder, reason));
         }
         Ok(Recorder {
-            folder: folder.to_owned(),
-            began_ns: now_ns(libc::CLOCK_MONOTONIC),
             began_unix_s: now_ns(libc::CLOCK_REALTIME) as f64 / 1e9,
-            hz: hz(),
+            tools: Tools {
+                folder: folder.to_owned(),
+                began_ns: now_ns(libc::CLOCK_MONOTONIC),
+                hz: hz(),
+                columns: Columns::default(),
+            },
             waiting: 0,
             open: HashMap::new(),
             closed: Vec::new(),
@@ -216,7 +225,7 @@ impl Recorder {
         self.waiting += 1;
         if recording.rows.len() >= ROWS_OF_ONE {
             self.waiting -= recording.rows.len();
-            recording.write(&self.folder, self.began_ns, self.hz)?;
+            recording.write(&mut self.tools)?;
         } else if self.waiting >= ROWS_OF_ALL {
             self.write_all()?;
         }
@@ -225,7 +234,7 @@ impl Recorder {
 
     fn write_all(&mut self) -> Result<(), FileError> {
         for recording in self.open.values_mut() {
-            recording.write(&self.folder, self.began_ns, self.hz)?;
+            recording.write(&mut self.tools)?;
         }
         self.waiting = 0;
         Ok(())
@@ -233,7 +242,7 @@ impl Recorder {
 
     fn finish_one(&mut self, mut recording: Recording) -> Result<(), FileError> {
         self.waiting -= recording.rows.len();
-        recording.write(&self.folder, self.began_ns, self.hz)?;
+        recording.write(&mut self.tools)?;
         if let Some(file) = recording.file.take() {
             let text = serde_json::to_string(&recording.connection).expect("plain values");
             file.finish(text)?;
@@ -275,14 +284,14 @@ impl Recorder {
             late_intervals: manner.late_intervals,
             connections: self.closed.into_iter().map(|(_, c)| c).collect(),
         };
-        let path = self.folder.join(INDEX_FILE);
+        let path = self.tools.folder.join(INDEX_FILE);
         let text = serde_json::to_string_pretty(&index).expect("plain values");
         fs::write(&path, text + "\n").map_err(|error| FileError::new(&path, error))?;
         Ok(index)
     }
 
     fn seconds(&self, time_ns: u64) -> f64 {
-        (time_ns as i64 - self.began_ns as i64) as f64 / 1e9
+        (time_ns as i64 - self.tools.began_ns as i64) as f64 / 1e9
     }
 }
 
@@ -309,7 +318,7 @@ impl Recording {
     }
 
     /// Writes the rows that wait; the file is named by the ends of the connection as they are then.
-    fn write(&mut self, folder: &Path, began_ns: u64, hz: u32) -> Result<(), FileError> {
+    fn write(&mut self, tools: &mut Tools) -> Result<(), FileError> {
         if !self.named {
             let ends = format!("{}_{}", self.connection.local, self.connection.remote);
             let ends: String = ends.chars().filter(|c| !matches!(c, '[' | ']')).collect();
@@ -320,17 +329,18 @@ impl Recording {
         let file = match &mut self.file {
             Some(file) => file,
             None => {
-                let path = folder.join(&self.connection.file);
+                let path = tools.folder.join(&self.connection.file);
                 self.file.insert(ConnectionFile::create(&path)?)
             }
         };
         if !self.rows.is_empty() {
             let clock = Clock {
-                began_ns,
-                hz,
+                began_ns: tools.began_ns,
+                hz: tools.hz,
                 opened_ns: self.opened_ns,
             };
-            file.write(&self.rows, &self.connection.congestion_controls, &clock)?;
+            let controls = &self.connection.congestion_controls;
+            file.write(&self.rows, controls, &clock, &mut tools.columns)?;
             self.rows.clear();
         }
         Ok(())

@@ -11,7 +11,7 @@ use crate::record::Manner;
 /// Shortest interval.
 pub const MIN_INTERVAL: Duration = Duration::from_millis(1);
 /// The ring buffer is emptied this often at least.
-const FETCH: Duration = Duration::from_millis(10);
+const FETCH: Duration = Duration::from_millis(25);
 /// With a sample on every ACK: interval of connections whose ACKs give none.
 const CLOSING: Duration = Duration::from_millis(1);
 
@@ -49,7 +49,7 @@ impl Session {
         })
     }
 
-    /// Waits until there is something to do, at most 10 ms, does it, and hands out the events.
+    /// Waits until there is something to do, at most 25 ms, does it, and hands out the events.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl Session {
                 Event::Sample(sample) if is_closing(sample.state) => {
                     closing.insert(sample.head.id);
                 }
-                Event::Sample(sample) | Event::Close(sample) => {
+                Event::Sample(sample) | Event::Close(sample) if !closing.is_empty() => {
                     closing.remove(&sample.head.id);
                 }
                 _ => {}

@@ -57,14 +57,15 @@ impl ConnectionFile {
         })
     }
 
-    /// Writes the rows as a group.
+    /// Writes the rows as a group, with `columns` as a workplace.
     pub(crate) fn write(
         &mut self,
         rows: &[Row],
         controls: &[String],
         clock: &Clock,
+        columns: &mut Columns,
     ) -> Result<(), FileError> {
-        self.write_group(rows, controls, clock)
+        self.write_group(rows, controls, clock, columns)
             .map_err(|error| FileError::new(&self.path, error))
     }
 
@@ -73,6 +74,7 @@ impl ConnectionFile {
         rows: &[Row],
         controls: &[String],
         clock: &Clock,
+        columns: &mut Columns,
     ) -> Result<(), ParquetError> {
         let end = || ParquetError::General("fewer columns than the schema has".into());
         let mut group = self.writer.next_row_group()?;
@@ -87,26 +89,13 @@ impl ConnectionFile {
             .write_batch(&times, None, None)?;
         column.close()?;
 
-        let mut values = Vec::with_capacity(rows.len());
-        let mut levels = Vec::with_capacity(rows.len());
-        for instrument in &INSTRUMENTS {
-            values.clear();
-            levels.clear();
-            for row in rows {
-                let moment = Moment {
-                    sample: &row.sample,
-                    hz: clock.hz,
-                    opened_ns: clock.opened_ns,
-                };
-                let value = instrument.value(&moment);
-                levels.push(i16::from(value.is_some()));
-                values.extend(value);
-            }
-            let levels = instrument.optional.then_some(&levels[..]);
+        columns.fill(rows, clock);
+        for (instrument, values) in INSTRUMENTS.iter().zip(&columns.0) {
+            let levels = instrument.optional.then_some(&values.levels[..]);
             let mut column = group.next_column()?.ok_or_else(end)?;
             column
                 .typed::<Int64Type>()
-                .write_batch(&values, levels, None)?;
+                .write_batch(&values.values, levels, None)?;
             column.close()?;
         }
 
@@ -137,6 +126,47 @@ impl ConnectionFile {
             .finish()
             .map_err(|error| FileError::new(&self.unfinished, error))?;
         fs::rename(&self.unfinished, &self.path).map_err(|error| FileError::new(&self.path, error))
+    }
+}
+
+/// The instruments of some rows; used again and again, since to get the memory anew costs more than
+/// to fill it.
+#[derive(Default)]
+pub(crate) struct Columns(Vec<Values>);
+
+/// Values, and for optional columns a level a row, 1 where there is a value.
+#[derive(Default)]
+struct Values {
+    values: Vec<i64>,
+    levels: Vec<i16>,
+}
+
+/// Rows that the processor's nearest cache holds.
+const BLOCK: usize = 64;
+
+impl Columns {
+    fn fill(&mut self, rows: &[Row], clock: &Clock) {
+        self.0.resize_with(INSTRUMENTS.len(), Values::default);
+        for column in &mut self.0 {
+            column.values.clear();
+            column.levels.clear();
+        }
+        // A row is large: column after column over all rows would fetch each row for each column.
+        for block in rows.chunks(BLOCK) {
+            for (instrument, column) in INSTRUMENTS.iter().zip(&mut self.0) {
+                for row in block {
+                    let value = instrument.value(&Moment {
+                        sample: &row.sample,
+                        hz: clock.hz,
+                        opened_ns: clock.opened_ns,
+                    });
+                    column.values.extend(value);
+                    if instrument.optional {
+                        column.levels.push(i16::from(value.is_some()));
+                    }
+                }
+            }
+        }
     }
 }
 
