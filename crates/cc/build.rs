@@ -24,11 +24,21 @@ fn main() {
     let controls = controls(&folder);
     let example = ControlFile::new(manifest.join(EXAMPLE));
     let mut sources: Vec<&Path> = controls.iter().map(|control| &*control.path).collect();
-    sources.extend([Path::new(LAYOUT), &example.path]);
-    compile_native(&folder, &sources);
-    for control in controls.iter().chain([&example]) {
+    sources.push(Path::new(LAYOUT));
+    native(&folder)
+        .files(sources)
+        .compile("fairwind_cc_controls");
+    for control in &controls {
         compile_ebpf(&folder, control, &out);
     }
+    // Whoever follows the page has a copy of the example among the controls.
+    native(&folder)
+        .file(&example.path)
+        .define("fairwind_cc_aimd", "fairwind_example_aimd")
+        .compile("fairwind_cc_example");
+    let example_out = out.join("example");
+    fs::create_dir_all(&example_out).expect("OUT_DIR can be written");
+    compile_ebpf(&folder, &example, &example_out);
     fs::write(out.join("controls.rs"), list_native(&controls)).expect("OUT_DIR can be written");
     fs::write(out.join("objects.rs"), list_ebpf(&controls)).expect("OUT_DIR can be written");
 }
@@ -75,17 +85,17 @@ fn name(path: &Path) -> String {
     name
 }
 
-fn compile_native(folder: &Path, sources: &[&Path]) {
-    cc::Build::new()
-        .files(sources)
+fn native(folder: &Path) -> cc::Build {
+    let mut build = cc::Build::new();
+    build
         .include(folder.join("include"))
         .std("gnu11")
         .opt_level(2)
         .warnings(true)
         .extra_warnings(true)
         .flag("-Wno-unused-parameter")
-        .warnings_into_errors(true)
-        .compile("fairwind_cc_controls");
+        .warnings_into_errors(true);
+    build
 }
 
 fn compile_ebpf(folder: &Path, control: &ControlFile, out: &Path) {

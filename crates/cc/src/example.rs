@@ -5,15 +5,15 @@ use crate::native::{Control, Parameters, TcpSock};
 
 const SOURCE: &str = include_str!("../../../docs/examples/aimd.c");
 const PAGE: &str = include_str!("../../../docs/adding-a-congestion-control.md");
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/aimd.bpf.o"));
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/example/aimd.bpf.o"));
 
 unsafe extern "C" {
-    static fairwind_cc_aimd: Control;
+    static fairwind_example_aimd: Control;
 }
 
 fn aimd() -> &'static Control {
     // SAFETY: an immutable static of the C file.
-    unsafe { &fairwind_cc_aimd }
+    unsafe { &fairwind_example_aimd }
 }
 
 /// AIMD(2, 1/4).

@@ -83,8 +83,8 @@ pub struct Difference {
     /// `absolute` over the mean of `a`; nothing if that is 0.
     #[serde(with = "round::option")]
     pub relative: Option<f64>,
-    /// Whether the 95 % intervals share a value; nothing unless both results have one. (A single
-    /// run has none, and may well lie outside that of a mean.)
+    /// Whether the 95 % intervals share a value; nothing unless both results have one and runs
+    /// differ at all. (A single run has none, and may well lie outside that of a mean.)
     pub overlap: Option<bool>,
 }
 
@@ -97,7 +97,8 @@ impl Difference {
             .map(|(a, b)| (b.mean - a.mean) / a.mean);
         let overlap = both.and_then(|(a, b)| {
             let reach = a.interval95? + b.interval95?;
-            Some((b.mean - a.mean).abs() <= reach)
+            // Runs that chance does not touch are all the same: their number proves nothing.
+            (reach > 0.0).then(|| (b.mean - a.mean).abs() <= reach)
         });
         Difference {
             metric,

@@ -2,6 +2,7 @@
 //!
 //! | Linux 6.x | here |
 //! |---|---|
+//! | times of sending in microseconds, so that segments of one microsecond count as sent in the order of their bytes: above a packet a microsecond a retransmission may be taken for lost | the same |
 //! | a list of segments in order of their latest transmission | first transmissions are in the order of the queue, later ones in a queue of their own |
 
 use std::collections::VecDeque;

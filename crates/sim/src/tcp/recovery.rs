@@ -5,6 +5,7 @@
 //! |---|---|
 //! | 6.x halves a reduced window by PRR | the same for `Stack::Linux` |
 //! | 2.4 takes one packet off the window for every second ACK (rate halving) | the same for `Stack::Classic2005` |
+//! | 2.4 holds the window to three packets more than are in flight while data is out of order, so that paths that reorder much keep it small | the same for `Stack::Classic2005` |
 //! | reneging on selective acknowledgements is handled | receivers here never renege |
 
 use fairwind_cc::native::{TCP_INFINITE_SSTHRESH, ca_event, ca_state};
