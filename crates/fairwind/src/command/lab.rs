@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use fairwind_experiment::units_text::{self, Amount, UnitError};
+use fairwind_lab::LabError;
 use fairwind_lab::exec::{self, ExecConfig};
 use fairwind_lab::host::Offload;
 use fairwind_lab::statistics::Statistics;
@@ -106,7 +107,7 @@ impl Exec {
             server: self.server,
             command: self.command,
         })
-        .map_err(Failure::work)?;
+        .map_err(failure)?;
         for warning in outcome.statistics.warnings() {
             eprintln!("warning: {warning}");
         }
@@ -139,6 +140,13 @@ impl Exec {
             },
             ..PipeConfig::default()
         }
+    }
+}
+
+fn failure(error: LabError) -> Failure {
+    match error {
+        LabError::Path(_) | LabError::UnknownControl { .. } => Failure::input(error),
+        _ => Failure::work(error),
     }
 }
 
