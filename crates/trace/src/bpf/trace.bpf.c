@@ -22,6 +22,10 @@ struct connection {
 	u32 cong_signals;
 	u32 fast_retran;
 	u32 local_port; /* as it was last told; 0: not bound yet */
+	u8 announced; /* the reader knows of it */
+	u8 adopted;
+	u8 incoming;
+	u8 unused;
 };
 
 /* Who opened a socket, or listens on it; the sockets it accepts inherit it. */
@@ -202,8 +206,8 @@ INLINE int matches(struct sock *sk, const struct owner *owner)
 	       cgroup_matches(sk) && program_matches(owner);
 }
 
-INLINE void identify(struct sock *sk, struct connection *connection, const struct owner *owner,
-		     u32 kind, int adopted, int incoming)
+/* Tells the reader of the connection, or anew what has changed. */
+INLINE void identify(struct sock *sk, struct connection *connection, const struct owner *owner)
 {
 	struct identity *identity = bpf_ringbuf_reserve(&ring, sizeof(*identity), 0);
 
@@ -211,21 +215,22 @@ INLINE void identify(struct sock *sk, struct connection *connection, const struc
 		lose(connection);
 		return;
 	}
-	head(&identity->event, connection, kind);
+	head(&identity->event, connection, connection->announced ? EVENT_IDENTITY : EVENT_OPEN);
 	identity->cgroup = cgroup(sk);
 	identity->netns = netns(sk);
 	identity->pid = owner ? owner->pid : 0;
 	identity->local_port = connection->local_port = sk->__sk_common.skc_num;
 	identity->remote_port = remote_port(sk);
 	identity->family = sk->__sk_common.skc_family;
-	identity->adopted = adopted;
-	identity->incoming = incoming;
+	identity->adopted = connection->adopted;
+	identity->incoming = connection->incoming;
 	identity->unused = 0;
 	addresses(sk, identity->local, identity->remote);
 	if (owner)
 		__builtin_memcpy(identity->program, owner->program, sizeof(identity->program));
 	else
 		__builtin_memset(identity->program, 0, sizeof(identity->program));
+	connection->announced = 1;
 	submit(identity);
 }
 
@@ -326,7 +331,10 @@ INLINE void take(struct connection *connection, struct tcp_sock *tp, u32 kind, u
 {
 	struct sample *sample = 0;
 
-	if (kind == EVENT_CLOSE || !is_full()) {
+	/* Its beginning found no room: without it the sample would mean nothing. */
+	if (!connection->announced)
+		identify((struct sock *)tp, connection, bpf_sk_storage_get(&owners, tp, 0, 0));
+	if (connection->announced && (kind == EVENT_CLOSE || !is_full())) {
 		name_control(connection, tp);
 		sample = bpf_ringbuf_reserve(&ring, sizeof(*sample), 0);
 	}
@@ -358,7 +366,9 @@ INLINE void consider(struct tcp_sock *tp, const struct owner *owner, u8 state, i
 		return;
 	}
 	connection->id = bpf_get_socket_cookie(tp);
-	identify(sk, connection, owner, EVENT_OPEN, adopted, incoming);
+	connection->adopted = adopted;
+	connection->incoming = incoming;
+	identify(sk, connection, owner);
 	take(connection, tp, EVENT_SAMPLE, state);
 }
 
@@ -403,7 +413,7 @@ SEC("tp_btf/inet_sock_set_state") int set_state(u64 *ctx)
 		return 0;
 	/* The port is chosen after the state. */
 	if (after == TCP_ESTABLISHED && !connection->local_port)
-		identify(sk, connection, owner, EVENT_IDENTITY, 0, 0);
+		identify(sk, connection, owner);
 	take(connection, tp, after == TCP_CLOSE ? EVENT_CLOSE : EVENT_SAMPLE, after);
 	if (after == TCP_CLOSE)
 		bpf_sk_storage_delete(&connections, tp);
@@ -479,8 +489,7 @@ INLINE int on_demand(void *sk, int only_closing)
 	if (only_closing && !is_closing(state))
 		return 0;
 	if (!connection->local_port && socket->__sk_common.skc_num)
-		identify(socket, connection, bpf_sk_storage_get(&owners, tp, 0, 0), EVENT_IDENTITY,
-			 0, 0);
+		identify(socket, connection, bpf_sk_storage_get(&owners, tp, 0, 0));
 	take(connection, tp, EVENT_SAMPLE, state);
 	return 0;
 }

@@ -12,7 +12,7 @@ use crate::common::{
 use fairwind_trace::event::{Event, Sample};
 use fairwind_trace::filter::Filter;
 use fairwind_trace::instrument::{Moment, find};
-use fairwind_trace::kernel::{Options, TraceError, Tracer, hz};
+use fairwind_trace::kernel::{Counts, Options, TraceError, Tracer, hz};
 
 /// Traces the network of this thread only.
 fn here() -> Options {
@@ -172,6 +172,18 @@ fn messages(stream: &mut TcpStream, peer: &mut TcpStream, count: u32) {
     }
 }
 
+/// Every ACK is accounted for. Other traffic of the machine can make the kernel leave out a run, and
+/// then it says so.
+fn exact(accounted: u64, acks: u32, counts: &Counts) {
+    let acks = u64::from(acks);
+    let missed = counts.missed_runs;
+    assert!(accounted <= acks, "{accounted} of {acks}");
+    assert!(
+        accounted + missed >= acks,
+        "{accounted} and {missed} of {acks}"
+    );
+}
+
 #[test]
 fn every_ack_gives_one_sample() {
     if !privileged() {
@@ -190,13 +202,14 @@ fn every_ack_gives_one_sample() {
         let acks = TcpInfo::of(&stream).segs_in() - before;
         let events = take(&tracer);
         let samples = samples(&events, cookie(&stream));
-        assert_eq!(samples.len() as u32, acks);
+        let counts = tracer.counts().unwrap();
         assert!(acks >= 50);
+        exact(samples.len() as u64, acks, &counts);
         // Each is the state that the ACK finds.
         assert!(samples.iter().all(|sample| sample.packets_out > 0));
         // The other end gets data only, and has nothing to be acknowledged.
         assert!(self::samples(&events, cookie(&peer)).is_empty());
-        assert_eq!(tracer.counts().unwrap().lost.iter().sum::<u64>(), 0);
+        assert_eq!(counts.lost.iter().sum::<u64>(), 0);
     });
 }
 
@@ -218,13 +231,45 @@ fn samples_without_room_are_counted_exactly() {
         messages(&mut stream, &mut peer, 60);
         let acks = TcpInfo::of(&stream).segs_in() - before;
         let taken = samples(&take(&tracer), cookie(&stream)).len() as u64;
-        let lost = tracer.counts().unwrap().lost.iter().sum::<u64>();
+        let counts = tracer.counts().unwrap();
+        let lost = counts.lost.iter().sum::<u64>();
         assert!(taken > 0 && lost > 0, "{taken} {lost}");
-        assert_eq!(taken + lost, u64::from(acks));
+        exact(taken + lost, acks, &counts);
         // The connection knows what it has lost itself.
         tracer.sample().unwrap();
         let next = samples(&take(&tracer), cookie(&stream));
         assert_eq!(u64::from(next[0].head.lost), lost);
+    });
+}
+
+#[test]
+fn a_beginning_without_room_is_made_up_for() {
+    if !privileged() {
+        return;
+    }
+    in_own_network(|| {
+        let tracer = attach(&Options {
+            ring_bytes: 4096,
+            ..here()
+        });
+        let _crowd: Vec<_> = (0..20).map(|_| connection("127.0.0.1:0")).collect();
+        let late = connection("127.0.0.1:0");
+        let id = cookie(&late.0);
+        assert!(!opened(&take(&tracer)).contains(&id));
+        // One of all the connections has room at a time.
+        for _ in 0..50 {
+            tracer.sample().unwrap();
+            let events = take(&tracer);
+            let first = events.iter().find(|event| event.head().id == id);
+            if let Some(first) = first {
+                let Event::Open(identity) = first else {
+                    panic!("{first:?}");
+                };
+                assert!(!identity.is_adopted());
+                return;
+            }
+        }
+        panic!("it is never announced");
     });
 }
 
