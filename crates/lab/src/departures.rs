@@ -44,6 +44,17 @@ impl Departures {
         }
     }
 
+    /// The next packet and its time.
+    #[inline]
+    pub fn peek(&self) -> Option<(Time, PacketId)> {
+        match self {
+            Departures::InOrder(ring) => ring.front().copied(),
+            Departures::AnyOrder(heap, _) => heap
+                .peek()
+                .map(|&Reverse((time, _, packet))| (time, packet)),
+        }
+    }
+
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, PacketId)> {
         match self {

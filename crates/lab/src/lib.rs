@@ -24,6 +24,7 @@ mod clock;
 mod congestion_control;
 mod departures;
 mod interface;
+mod merge;
 mod namespace;
 mod process;
 mod route;

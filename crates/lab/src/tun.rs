@@ -1,7 +1,7 @@
 //! TUN devices: a network interface whose packets this process reads and writes.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -22,20 +22,26 @@ mod ioctls {
     );
 }
 
-/// Who cuts what a host sends into segments and makes their checksums.
+/// What the device takes off the host's hands. Whatever it is, queues, losses and delays see one
+/// packet a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Offload {
-    /// The device, as network cards do: programs that look at the host's packets see large ones.
-    Device,
-    /// The host: the device sees one packet a segment.
+    /// Nothing: the host cuts what it sends into segments and makes their checksums.
+    None,
+    /// What is sent: the device cuts and makes checksums, as network cards do. Programs that look at
+    /// the host's packets see large ones.
     #[default]
-    Host,
+    Send,
+    /// What is received as well: segments that follow each other and are due together are handed over
+    /// as one packet, as cards and drivers do.
+    Both,
 }
 
 /// One interface, seen from the emulator. It vanishes when this is dropped.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
+    offload: Offload,
 }
 
 impl Tun {
@@ -57,15 +63,15 @@ impl Tun {
         unsafe { ioctls::set_iff(file.as_raw_fd(), &request) }
             .map_err(|error| failed("making", error))?;
         let features = match offload {
-            Offload::Device => {
+            Offload::Send | Offload::Both => {
                 libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN
             }
-            Offload::Host => 0,
+            Offload::None => 0,
         };
         // SAFETY: the descriptor is open; the argument is a number.
         unsafe { ioctls::set_offload(file.as_raw_fd(), features as libc::c_int) }
             .map_err(|error| failed("setting the offloads of", error))?;
-        Ok(Tun { file })
+        Ok(Tun { file, offload })
     }
 
     /// Reads a packet behind its [`vnet`] header into the buffers, the first of them first. None if
@@ -87,6 +93,18 @@ impl Tun {
         nix::unistd::write(&self.file, packet)
             .map(drop)
             .map_err(Into::into)
+    }
+
+    /// Writes a packet in several parts, the first of which begins with its [`vnet`] header.
+    pub fn write_parts(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        nix::sys::uio::writev(&self.file, parts)
+            .map(drop)
+            .map_err(Into::into)
+    }
+
+    /// What the device does for the host.
+    pub fn offload(&self) -> Offload {
+        self.offload
     }
 }
 

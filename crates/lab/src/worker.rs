@@ -7,7 +7,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::io::PipeReader;
+use std::io::{self, IoSlice, PipeReader};
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -21,10 +21,11 @@ use crate::arena::{Arena, PacketId};
 use crate::clock::Clock;
 use crate::departures::Departures;
 use crate::lateness::Lateness;
+use crate::merge::{self, Run};
 use crate::network::{Network, Routes};
 use crate::segment::Segments;
 use crate::statistics::{Mishaps, NamedPipe};
-use crate::tun::Tun;
+use crate::tun::{Offload, Tun};
 use crate::vnet::{self, Header};
 
 /// The largest packet that a device hands over.
@@ -84,6 +85,8 @@ struct Output {
     tun: Arc<Tun>,
     /// Its number in the routes.
     host: usize,
+    /// Takes segments that follow each other as one packet.
+    merges: bool,
 }
 
 /// A pipe and the packets behind its transmitter.
@@ -141,8 +144,12 @@ impl Worker {
                 });
             }
             if let (Some(tun), Some(host)) = (tuns.get(&plan.to), number(plan.to)) {
-                let tun = Arc::clone(tun);
-                outputs.insert(plan.to, Output { tun, host });
+                let output = Output {
+                    tun: Arc::clone(tun),
+                    host,
+                    merges: tun.offload() == Offload::Both,
+                };
+                outputs.insert(plan.to, output);
             }
         }
         Worker {
@@ -388,23 +395,68 @@ impl Worker {
         if self.transits[transit].departures.next() == Some(time)
             && let Some((time, id)) = self.transits[transit].departures.pop()
         {
-            self.reach(self.transits[transit].to, id, time);
+            self.reach(transit, id, time);
         }
     }
 
     /// A packet is at the far end of a pipe.
-    fn reach(&mut self, node: usize, id: PacketId, time: Time) {
+    fn reach(&mut self, transit: usize, id: PacketId, time: Time) {
+        let node = self.transits[transit].to;
         let host = self.destination(id);
         let Some(output) = self.outputs.get(&node).filter(|o| Some(o.host) == host) else {
             return self.send(node, id, time);
         };
         let now = self.clock.now();
         debug_assert!(now >= time);
-        match output.tun.write(self.arena.packet(id)) {
-            Ok(()) => self.lateness.add(now - time),
-            Err(_) => self.mishaps.undelivered += 1,
+        let tun = Arc::clone(&output.tun);
+        if output.merges && self.merge(&tun, transit, id, time, now) {
+            return;
         }
-        self.arena.put(id);
+        self.hand_over(&[id], now - time, tun.write(self.arena.packet(id)));
+    }
+
+    /// Hands over the packet and those that follow it and are due, as one. False if none does.
+    fn merge(&mut self, tun: &Tun, transit: usize, first: PacketId, time: Time, now: Time) -> bool {
+        let Some(mut run) = Run::new(self.arena.packet(first)) else {
+            return false;
+        };
+        let departures = &mut self.transits[transit].departures;
+        let mut ids = [first; merge::MOST];
+        let mut count = 1;
+        while count < merge::MOST
+            && let Some((due, next)) = departures.peek()
+            && due <= now
+            && run.extend(self.arena.packet(first), self.arena.packet(next))
+        {
+            departures.pop();
+            ids[count] = next;
+            count += 1;
+        }
+        if count == 1 {
+            return false;
+        }
+        run.make_head(self.arena.slot(first));
+        let packet = |n: usize| IoSlice::new(&self.arena.packet(ids[n])[run.payload()..]);
+        let mut parts = [IoSlice::new(&[]); merge::MOST];
+        parts[0] = IoSlice::new(self.arena.packet(first));
+        for (n, part) in parts.iter_mut().enumerate().take(count).skip(1) {
+            *part = packet(n);
+        }
+        let written = tun.write_parts(&parts[..count]);
+        // The first has waited longest; the others are told to be as late.
+        self.hand_over(&ids[..count], now - time, written);
+        true
+    }
+
+    /// Counts what was handed over, or not, and gives its memory back.
+    fn hand_over(&mut self, ids: &[PacketId], late: Duration, written: io::Result<()>) {
+        for &id in ids {
+            match written {
+                Ok(()) => self.lateness.add(late),
+                Err(_) => self.mishaps.undelivered += 1,
+            }
+            self.arena.put(id);
+        }
     }
 
     fn report(mut self) -> Report {

@@ -69,9 +69,9 @@ pub struct Exec {
     /// Seed of the random losses
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Who cuts what the hosts send into segments
-    #[arg(long, value_enum, default_value_t = Segmentation::Device)]
-    segmentation: Segmentation,
+    /// What the hosts leave to their network devices
+    #[arg(long, value_enum, default_value_t = Offloads::Send)]
+    offload: Offloads,
     /// Command line to run in the peer; the command starts when something listens there
     #[arg(long, value_name = "COMMAND LINE")]
     server: Option<OsString>,
@@ -83,13 +83,15 @@ pub struct Exec {
     command: Vec<OsString>,
 }
 
-/// Who cuts into segments; on the path there is one packet a segment in either case.
+/// What network devices do; on the path there is one packet a segment in any case.
 #[derive(Clone, Copy, ValueEnum)]
-enum Segmentation {
-    /// The network device, as most cards do; captures in the host show large packets
-    Device,
-    /// The host; captures show what is on the path
-    Host,
+enum Offloads {
+    /// Nothing: captures in the hosts show what is on the path
+    None,
+    /// Cut what is sent into segments, as most cards do; captures show large packets
+    Send,
+    /// Hand over as one what arrives together, too; the receiver acknowledges less often
+    Both,
 }
 
 impl Exec {
@@ -99,9 +101,10 @@ impl Exec {
             there: path.clone(),
             back: path,
             congestion_control: self.congestion_control,
-            offload: match self.segmentation {
-                Segmentation::Device => Offload::Device,
-                Segmentation::Host => Offload::Host,
+            offload: match self.offload {
+                Offloads::None => Offload::None,
+                Offloads::Send => Offload::Send,
+                Offloads::Both => Offload::Both,
             },
             seed: self.seed,
             server: self.server,

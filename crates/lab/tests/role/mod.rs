@@ -217,7 +217,7 @@ fn lab(command: &str) {
         there: PipeConfig::default(),
         back: PipeConfig::default(),
         congestion_control: None,
-        offload: Offload::Device,
+        offload: Offload::Send,
         seed: 1,
         server: None,
         command: ["/bin/sh", "-c", command].map(Into::into).into(),
