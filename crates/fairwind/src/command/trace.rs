@@ -82,7 +82,7 @@ pub struct Trace {
     #[arg(long)]
     live: bool,
     /// Memory for samples that wait to be written
-    #[arg(long, value_name = "BYTES", value_parser = buffer, default_value = "4MiB")]
+    #[arg(long, value_name = "BYTES", value_parser = buffer, default_value = "16MiB")]
     buffer: u32,
     /// Print trace.json at the end and nothing else
     #[arg(long, conflicts_with = "live", requires = "out")]

@@ -47,12 +47,12 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// All connections, samples only on demand, 4 MiB: more would not stay in the processor's cache.
+    /// All connections, samples only on demand, 16 MiB.
     fn default() -> Options {
         Options {
             filter: Filter::default(),
             every_ack: false,
-            ring_bytes: 4 << 20,
+            ring_bytes: 16 << 20,
         }
     }
 }
