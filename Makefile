@@ -25,7 +25,7 @@ demo:
 test:
 	@scripts/setup test
 	cargo fmt --all --check
-	find cc docs -name '*.[ch]' -print0 | xargs -0 clang-format --dry-run --Werror
+	find cc docs crates -name '*.[ch]' -print0 | xargs -0 clang-format --dry-run --Werror
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace
 	# Results are the same bytes in debug and release builds.
