@@ -68,3 +68,20 @@ fn a_retransmission_ends_the_idle_time_as_well() {
     s.at(ms(600)).write(1).sends([1]);
     s.cwnd(40);
 }
+
+#[test]
+fn a_window_unused_for_a_timeout_shrinks_half_way_to_its_use() {
+    // tcp_cwnd_application_limited: two packets are out, the initial window of 10 counts as used.
+    let mut s = Sending::established(&reno(), 100);
+    s.write(1).sends([0]);
+    s.at(ms(200)).ack(1).sends_nothing();
+    s.sender.tp.snd_cwnd = 40;
+    s.sender.tp.snd_ssthresh = 2;
+    s.rto(100_000, 300);
+    s.at(ms(300)).write(1).sends([1]);
+    s.cwnd(40);
+    // 300 ms after the window was last touched, at 200 ms; nothing was idle that long.
+    s.at(ms(500)).write(1).sends([2]);
+    s.cwnd(25);
+    s.ssthresh(30);
+}
