@@ -11,6 +11,7 @@ use crate::outcome::{FlowOutcome, Instruments, Observer, Outcome};
 use crate::packet::{Kind, Packet, SackPool};
 use crate::random::seed_for;
 use crate::scenario::{Application, FlowConfig, Sampling, Scenario};
+use crate::tcp::Reply;
 use crate::tcp::receiver::Receiver;
 use crate::tcp::sender::{Sender, Statistics};
 
@@ -190,19 +191,7 @@ impl<'a> Engine<'a> {
                 let reply = receiver.receive(now, &packet);
                 let delivered = receiver.delivered();
                 let due = receiver.due();
-                if let Some(reply) = reply {
-                    let sack = self.network.sacks.put(reply.sack);
-                    self.network.send(
-                        now,
-                        Packet {
-                            sack,
-                            ..reply.packet
-                        },
-                    );
-                }
-                if due != NEVER {
-                    self.network.agenda.arm(self.source(index, RECEIVER), due);
-                }
+                self.answer(now, index, reply, due);
                 if delivered > before {
                     let totals = &mut self.totals[self.connections[index].flow as usize];
                     totals.meter.add(now, delivered - before);
@@ -241,6 +230,18 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// Sends what a receiver answers and sees to its timer, which is due at `due`.
+    #[inline]
+    fn answer(&mut self, now: Time, index: usize, reply: Option<Reply>, due: Time) {
+        if let Some(Reply { packet, sack }) = reply {
+            let sack = self.network.sacks.put(sack);
+            self.network.send(now, Packet { sack, ..packet });
+        }
+        if due != NEVER {
+            self.network.agenda.arm(self.source(index, RECEIVER), due);
+        }
+    }
+
     /// A timer of a connection, or its application's time, may have come.
     fn on_connection_event(&mut self, now: Time, source: Source) {
         let index = (source / SOURCES_PER_CONNECTION) as usize;
@@ -273,19 +274,7 @@ impl<'a> Engine<'a> {
             None
         };
         let due = receiver.due();
-        if let Some(reply) = reply {
-            let sack = self.network.sacks.put(reply.sack);
-            self.network.send(
-                now,
-                Packet {
-                    sack,
-                    ..reply.packet
-                },
-            );
-        }
-        if due != NEVER {
-            self.network.agenda.arm(self.source(index, RECEIVER), due);
-        }
+        self.answer(now, index, reply, due);
     }
 
     fn on_application(&mut self, now: Time, index: usize) {

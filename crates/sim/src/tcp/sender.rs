@@ -198,11 +198,6 @@ impl Sender {
         self.snd_una
     }
 
-    /// Bytes written and not yet acknowledged.
-    pub fn bytes_outstanding(&self) -> u64 {
-        self.write_seq - self.snd_una
-    }
-
     /// Opens the connection.
     pub fn open(&mut self, now: Time, out: &mut Vec<Packet>) {
         self.refresh(now);
