@@ -51,7 +51,7 @@ fn it_grows_by_a_packets_a_window_and_gives_up_the_share_b() {
 
 #[test]
 fn the_kernel_takes_it() {
-    match kernel::load_object(&parameters(), OBJECT) {
+    match kernel::load_object(&parameters(), "fw_aimd", OBJECT) {
         Ok(loaded) => {
             let available = kernel::available().unwrap();
             assert!(available.iter().any(|name| name == loaded.name()));

@@ -78,6 +78,43 @@ fn a_name_is_loaded_once() {
 }
 
 #[test]
+fn copies_have_names_and_parameters_of_their_own() {
+    if !privileged() {
+        return;
+    }
+    let mut parameters = native::find("nocc").unwrap().default_parameters();
+    parameters.set("window", 300).unwrap();
+    let small = kernel::load_as(&parameters, "fw_nocc_t_300").unwrap();
+    parameters.set("window", 400).unwrap();
+    let large = kernel::load_as(&parameters, "fw_nocc_t_40000").unwrap();
+    in_own_network(move || {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let stream = TcpStream::connect(listener.local_addr()?)?;
+        set_congestion_control(&stream, small.name())?;
+        assert_eq!(window(&stream)?, 300);
+        set_congestion_control(&stream, large.name())?;
+        assert_eq!(window(&stream)?, 400);
+        Ok(())
+    })
+    .unwrap();
+    assert!(!is_available("fw_nocc_t_300"));
+}
+
+#[test]
+fn a_name_that_the_kernel_would_not_take_is_refused() {
+    if !privileged() {
+        return;
+    }
+    let parameters = native::find("reno").unwrap().default_parameters();
+    for name in ["", "fw_sixteen_chars", "fw reno"] {
+        assert!(matches!(
+            kernel::load_as(&parameters, name),
+            Err(LoadError::BadName { .. })
+        ));
+    }
+}
+
+#[test]
 fn an_unknown_control_is_named_with_those_there_are() {
     let message = kernel::load("westwood").unwrap_err().to_string();
     assert!(

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::ffi::OsStr;
 
 use libbpf_rs::{
-    ErrorKind, Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, set_print,
+    ErrorKind, Link, MapCore, MapFlags, MapType, Object, ObjectBuilder, OpenObject, PrintLevel,
+    set_print,
 };
 
 use super::{LoadError, available, kernel_name, object, requirements};
@@ -40,17 +41,31 @@ pub fn load(name: &str) -> Result<Loaded, LoadError> {
 ///
 /// What is missing or wrong; see [`LoadError`].
 pub fn load_with(parameters: &Parameters) -> Result<Loaded, LoadError> {
-    let name = parameters.control().name();
-    load_object(
-        parameters,
-        object::find(name).expect("every control has its object"),
-    )
+    load_as(parameters, &kernel_name(parameters.control().name()))
 }
 
-/// Loads the eBPF object of the control that the parameters belong to.
-pub(crate) fn load_object(parameters: &Parameters, bytes: &[u8]) -> Result<Loaded, LoadError> {
+/// Loads the control that the parameters belong to under another name: a copy beside others of the
+/// same control, with parameters of its own. The name has 1 to 15 letters, digits, `_` or `.`.
+///
+/// # Errors
+///
+/// What is missing or wrong; see [`LoadError`].
+pub fn load_as(parameters: &Parameters, name: &str) -> Result<Loaded, LoadError> {
+    let object = object::find(parameters.control().name()).expect("every control has its object");
+    load_object(parameters, name, object)
+}
+
+/// Loads the eBPF object of the control that the parameters belong to, under this name.
+pub(crate) fn load_object(
+    parameters: &Parameters,
+    name: &str,
+    bytes: &[u8],
+) -> Result<Loaded, LoadError> {
     requirements::check()?;
-    let name = kernel_name(parameters.control().name());
+    let name = name.to_owned();
+    if !object::is_name(&name) {
+        return Err(LoadError::BadName { name });
+    }
     if available().is_ok_and(|names| names.contains(&name)) {
         return Err(LoadError::AlreadyLoaded { name });
     }
@@ -63,10 +78,11 @@ pub(crate) fn load_object(parameters: &Parameters, bytes: &[u8]) -> Result<Loade
         .and_then(|builder| builder.open_memory(bytes))
         .map_err(refused)?;
     set_initial(&mut open, &object::settings(hz, parameters)).map_err(refused)?;
+    set_name(&mut open, &name);
     let mut object = open.load().map_err(refused)?;
     let link = object
         .maps_mut()
-        .find(|map| map.name() == OsStr::new(&name))
+        .find(|map| map.map_type() == MapType::StructOps)
         .expect("CC_CONTROL makes the map")
         .attach_struct_ops()
         .map_err(refused)?;
@@ -128,6 +144,18 @@ fn set_initial(open: &mut OpenObject, bytes: &[u8]) -> libbpf_rs::Result<()> {
         .find(|map| is_settings(map.name()))
         .expect("ebpf.h makes the map")
         .set_initial_value(bytes)
+}
+
+/// Writes the name into the `struct tcp_congestion_ops` of the object.
+fn set_name(open: &mut OpenObject, name: &str) {
+    let mut operations = open
+        .maps_mut()
+        .find(|map| map.map_type() == MapType::StructOps)
+        .expect("CC_CONTROL makes the map");
+    let data = operations
+        .initial_value_mut()
+        .expect("struct_ops maps have an initial value");
+    object::write_name(data, name);
 }
 
 fn is_settings(name: &OsStr) -> bool {

@@ -2,7 +2,8 @@
 //!
 //! [`load`] registers a control under the name `fw_<name>`. From then on any connection of any
 //! program can take it with `setsockopt(TCP_CONGESTION)`, in every network namespace, until the
-//! [`Loaded`] is dropped; connections that have it keep it until they close.
+//! [`Loaded`] is dropped; connections that have it keep it until they close. [`load_as`] registers a
+//! copy under another name.
 //!
 //! Needed: Linux 6.4 with BTF, and root or the capabilities `CAP_BPF`, `CAP_PERFMON` and
 //! `CAP_NET_ADMIN`. What is missing is said by the [`LoadError`].
@@ -13,7 +14,7 @@ mod requirements;
 
 #[cfg(test)]
 pub(crate) use loaded::load_object;
-pub use loaded::{Loaded, SetError, load, load_with};
+pub use loaded::{Loaded, SetError, load, load_as, load_with};
 pub use requirements::check as check_requirements;
 
 use std::{fs, io};
@@ -43,6 +44,12 @@ pub enum LoadError {
     NotPermitted {
         /// Capabilities that would permit it.
         missing: Vec<&'static str>,
+    },
+    /// The name is not one that the kernel takes.
+    #[error("`{name}` is no name for a control: 1 to 15 letters, digits, `_` or `.`")]
+    BadName {
+        /// The name that was asked for.
+        name: String,
     },
     /// The name is taken.
     #[error("`{name}` is already in the kernel: unload it first")]

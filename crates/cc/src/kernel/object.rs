@@ -28,3 +28,20 @@ pub(super) fn settings(hz: u32, parameters: &Parameters) -> Vec<u8> {
     }
     bytes
 }
+
+/// Bytes of `name` in `struct tcp_congestion_ops`, its first member; the last is zero.
+const NAME_BYTES: usize = 16;
+
+/// Whether the kernel takes it for the name of a control.
+pub(super) fn is_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.';
+    (1..NAME_BYTES).contains(&name.len()) && name.bytes().all(allowed)
+}
+
+/// Writes the name into a `struct tcp_congestion_ops`.
+pub(super) fn write_name(operations: &mut [u8], name: &str) {
+    debug_assert!(is_name(name));
+    let (field, _) = operations.split_at_mut(NAME_BYTES);
+    field.fill(0);
+    field[..name.len()].copy_from_slice(name.as_bytes());
+}
