@@ -3,9 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
 
+use fairwind_kernel::hz;
+
 use crate::event::{Event, Sample};
 use crate::instrument::{Moment, find};
-use crate::kernel::hz;
 
 /// Rates that a sparkline shows at most.
 const HISTORY: usize = 24;

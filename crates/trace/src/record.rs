@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fairwind_kernel::hz;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Identity, Sample};
 use crate::file::{Clock, Columns, ConnectionFile, FileError, Row};
-use crate::kernel::{Counts, hz};
+use crate::kernel::Counts;
 
 /// The list of connections in the folder of a trace.
 pub const INDEX_FILE: &str = "trace.json";

@@ -72,7 +72,7 @@ pub(crate) fn load_object(
     collect_messages();
     let refused = |error: libbpf_rs::Error| explain(&name, &error);
 
-    let hz = requirements::hz();
+    let hz = fairwind_kernel::hz();
     let mut open = ObjectBuilder::default()
         .name(&name)
         .and_then(|builder| builder.open_memory(bytes))

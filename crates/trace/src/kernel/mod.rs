@@ -7,7 +7,7 @@
 mod requirements;
 mod tracer;
 
-pub use requirements::{check as check_requirements, hz};
+pub use requirements::check as check_requirements;
 pub use tracer::{Counts, Options, Tracer};
 
 use crate::filter::FilterError;

@@ -9,10 +9,11 @@ use crate::common::{
     TcpInfo, connection, cookie, in_own_network, netns, privileged, program, wait_until,
     wait_until_idle,
 };
+use fairwind_kernel::hz;
 use fairwind_trace::event::{Event, Sample};
 use fairwind_trace::filter::Filter;
 use fairwind_trace::instrument::{Moment, find};
-use fairwind_trace::kernel::{Counts, Options, TraceError, Tracer, hz};
+use fairwind_trace::kernel::{Counts, Options, TraceError, Tracer};
 
 /// Traces the network of this thread only.
 fn here() -> Options {

@@ -1,0 +1,34 @@
+//! Which kernel it is.
+
+use std::ffi::CStr;
+use std::mem;
+
+/// The running kernel, as `uname -r`.
+pub fn release() -> String {
+    // SAFETY: an all-zero utsname is valid, and uname writes strings that end with a zero.
+    unsafe {
+        let mut name: libc::utsname = mem::zeroed();
+        libc::uname(&mut name);
+        CStr::from_ptr(name.release.as_ptr())
+            .to_string_lossy()
+            .into_owned()
+    }
+}
+
+/// Major and minor number of a release.
+pub fn version(release: &str) -> Option<(u32, u32)> {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn release_gives_major_and_minor() {
+        assert_eq!(version("6.12.3-amd64"), Some((6, 12)));
+        assert_eq!(version("6.1-rc3"), Some((6, 1)));
+        assert_eq!(version("linux"), None);
+    }
+}
