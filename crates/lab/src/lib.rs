@@ -10,6 +10,7 @@
 //!
 //! [`exec`] puts one command behind one path. [`emulator`] runs any [`network`].
 
+pub mod application;
 pub mod emulator;
 pub mod error;
 pub mod exec;
