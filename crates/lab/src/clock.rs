@@ -17,6 +17,11 @@ impl Clock {
         }
     }
 
+    /// CLOCK_MONOTONIC at zero.
+    pub fn start_nanos(self) -> u64 {
+        self.start_nanos
+    }
+
     #[inline]
     pub fn now(self) -> Time {
         Time::from_nanos(monotonic_nanos() - self.start_nanos)

@@ -4,22 +4,65 @@
 use std::collections::HashMap;
 use std::io::{self, PipeWriter};
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
+
+use fairwind_path::units::Duration;
 
 use crate::LabError;
 use crate::clock::Clock;
 use crate::host::Host;
-use crate::network::Network;
-use crate::statistics::{Mishaps, NamedPipe, Statistics};
+use crate::network::{Network, PipeId};
+use crate::statistics::{FlowCounts, Mishaps, NamedPipe, PipeSample, Statistics};
 use crate::tun::Tun;
 use crate::worker::{Report, Worker};
+
+/// Samples that may wait to be taken; more are lost and counted.
+const SAMPLES: usize = 1 << 16;
+
+/// How a network is to be run. The default: seed 0, and nothing but totals.
+#[derive(Clone, Debug, Default)]
+pub struct EmulatorOptions {
+    /// Of all that is left to chance: the same seed makes the same random choices for the same
+    /// sequence of packets on each pipe.
+    pub seed: u64,
+    /// Time between two samples of each pipe; the first is at time 0. None: no samples.
+    pub sample_interval: Option<Duration>,
+    /// The totals of pipes and flows start at this time.
+    pub warmup: Duration,
+    /// Pipes whose packets are written to files.
+    pub captures: Vec<Capture>,
+}
+
+/// A pipe whose packets are written to a pcapng file: those that reach its far end, with the time
+/// at which they do, and comments that tell of those lost before them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// The pipe.
+    pub pipe: PipeId,
+    /// The file; it is made, or made empty.
+    pub file: PathBuf,
+    /// So many bytes of each packet are kept, from its IP header on.
+    pub snap_length: u32,
+}
+
+impl Capture {
+    /// Enough for the headers of IP and TCP with all their options.
+    pub const HEADERS: u32 = 128;
+    /// Whole packets.
+    pub const WHOLE: u32 = 65_535;
+}
 
 /// A network at work. It stops when this is dropped.
 #[derive(Debug)]
 pub struct Emulator {
     hosts: Vec<Host>,
     pipes: usize,
+    flows: usize,
+    clock: Clock,
+    samples: Receiver<PipeSample>,
     workers: Vec<Running>,
 }
 
@@ -31,12 +74,16 @@ struct Running {
 }
 
 impl Emulator {
-    /// Starts the network between these hosts. The same seed makes the same random choices for the
-    /// same sequence of packets on each pipe.
+    /// Starts the network between these hosts.
     ///
     /// # Errors
-    /// If a host of the network is not among `hosts`, or a thread cannot be started.
-    pub fn start(network: &Network, hosts: &[Host], seed: u64) -> Result<Emulator, LabError> {
+    /// If a host of the network is not among `hosts`, routes go in circles, a file cannot be made, or
+    /// a thread cannot be started.
+    pub fn start(
+        network: &Network,
+        hosts: &[Host],
+        options: EmulatorOptions,
+    ) -> Result<Emulator, LabError> {
         let mut tuns: HashMap<Ipv4Addr, &Arc<Tun>> = HashMap::new();
         for host in hosts {
             tuns.insert(host.config().address, host.tun());
@@ -48,18 +95,33 @@ impl Emulator {
             })?;
             by_node.insert(node, Arc::clone(tun));
         }
-        let routes = Arc::new(network.routes());
+        let routes = Arc::new(network.routes()?);
+        let (_sampler, samples) = mpsc::sync_channel(SAMPLES);
         let clock = Clock::start();
         let mut workers = Vec::new();
         for part in network.parts(&routes) {
+            let seed = options.seed;
             let worker = Worker::new(network, &part, Arc::clone(&routes), &by_node, clock, seed);
             workers.push(start(worker, workers.len())?);
         }
         Ok(Emulator {
             hosts: hosts.to_vec(),
             pipes: network.pipes().len(),
+            flows: network.flows().len(),
+            clock,
+            samples,
             workers,
         })
+    }
+
+    /// CLOCK_MONOTONIC, in nanoseconds, at the network's time 0.
+    pub fn epoch_ns(&self) -> u64 {
+        self.clock.start_nanos()
+    }
+
+    /// Samples of the pipes as they are made: of each pipe in the order of time.
+    pub fn samples(&self) -> &Receiver<PipeSample> {
+        &self.samples
     }
 
     /// Stops the network; packets on their way are lost.
@@ -67,7 +129,10 @@ impl Emulator {
     /// # Errors
     /// If the devices' counters cannot be read.
     pub fn stop(self) -> Result<Statistics, LabError> {
-        let mut statistics = Statistics::default();
+        let mut statistics = Statistics {
+            flows: vec![FlowCounts::default(); self.flows],
+            ..Statistics::default()
+        };
         let mut pipes: Vec<Option<NamedPipe>> = vec![None; self.pipes];
         for Running { stop, thread } in self.workers {
             drop(stop);

@@ -7,7 +7,7 @@ use std::thread;
 
 use fairwind_path::pipe::PipeConfig;
 
-use crate::emulator::Emulator;
+use crate::emulator::{Emulator, EmulatorOptions};
 use crate::host::{Host, HostConfig, Offload};
 use crate::network::Network;
 use crate::process::{self, HeldBack, Program};
@@ -20,10 +20,6 @@ pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub const PEER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 /// In arguments this stands for the address of the other end.
 pub const PEER_PLACEHOLDER: &str = "{peer}";
-
-/// Connections may have buffers of up to so many bytes: a window of 16 MB fits twice over.
-const BUFFER_MAX: u32 = 64 << 20;
-const MTU: u16 = 1500;
 
 /// A command and its path.
 #[derive(Clone, Debug)]
@@ -70,11 +66,9 @@ pub fn run(config: &ExecConfig) -> Result<ExecOutcome, LabError> {
     let control = control.map(congestion_control::provide).transpose()?;
     let host = |address| {
         Host::create(HostConfig {
-            address,
-            mtu: MTU,
             offload: config.offload,
             congestion_control: control.as_ref().map(|control| control.name.clone()),
-            buffer_max: BUFFER_MAX,
+            ..HostConfig::new(address)
         })
     };
     let hosts = [host(HOST)?, host(PEER)?];
@@ -89,8 +83,12 @@ pub fn run(config: &ExecConfig) -> Result<ExecOutcome, LabError> {
     let server = server.map(|text| program(there, server_words(text), HOST));
     let servers: Vec<Program> = server.into_iter().collect();
 
+    let options = EmulatorOptions {
+        seed: config.seed,
+        ..EmulatorOptions::default()
+    };
     let _held_back = HeldBack::new()?;
-    let emulator = Emulator::start(&network, &hosts, config.seed)?;
+    let emulator = Emulator::start(&network, &hosts, options)?;
     let programs = thread::spawn(move || process::run(&command, &servers));
     let ended = match programs.join() {
         Ok(ended) => ended,

@@ -19,8 +19,11 @@ pub const INTERFACE: &str = "fw0";
 /// larger, and what is dropped for it is counted and told.
 const DEVICE_QUEUE: u16 = 30_000;
 
+/// A window of 16 MB fits twice over.
+const BUFFER_MAX: u64 = 64 << 20;
+
 /// What a host is to be.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostConfig {
     /// Its address.
     pub address: Ipv4Addr,
@@ -30,8 +33,32 @@ pub struct HostConfig {
     pub offload: Offload,
     /// The congestion control of its connections, by the kernel's name; none: the machine's default.
     pub congestion_control: Option<String>,
-    /// How far the kernel may grow the buffers of a connection by itself, in bytes.
-    pub buffer_max: u32,
+    /// `net.ipv4.tcp_rmem`: least, first and largest receive buffer of a connection, in bytes.
+    pub tcp_rmem: [u64; 3],
+    /// `net.ipv4.tcp_wmem`: the same of the send buffer.
+    pub tcp_wmem: [u64; 3],
+    /// Packets that a connection may send before the first acknowledgement; none: the kernel's 10.
+    pub initial_window: Option<u32>,
+    /// What else to set in the host's namespace: names as `sysctl` has them
+    /// (`net.ipv4.tcp_recovery`), and values.
+    pub sysctls: Vec<(String, String)>,
+}
+
+impl HostConfig {
+    /// A host with this address and everything else as on most machines: an MTU of 1500 bytes, buffers
+    /// of up to 64 MiB.
+    pub fn new(address: Ipv4Addr) -> HostConfig {
+        HostConfig {
+            address,
+            mtu: 1500,
+            offload: Offload::default(),
+            congestion_control: None,
+            tcp_rmem: [4096, 131_072, BUFFER_MAX],
+            tcp_wmem: [4096, 16_384, BUFFER_MAX],
+            initial_window: None,
+            sysctls: Vec::new(),
+        }
+    }
 }
 
 /// A host, as long as this or a program in it lives.
@@ -62,8 +89,11 @@ impl Host {
                     queue: DEVICE_QUEUE,
                 },
             )?;
-            let control = config.congestion_control.as_deref();
-            route::through(interfaces.index(INTERFACE)?, control)?;
+            route::through(
+                interfaces.index(INTERFACE)?,
+                config.congestion_control.as_deref(),
+                config.initial_window,
+            )?;
             Ok(tun)
         })?;
         Ok(Host {
@@ -102,6 +132,11 @@ impl Host {
         self.namespace.within(work)
     }
 
+    /// The number of its network namespace: what `/proc/PID/ns/net` of the programs in it shows.
+    pub fn namespace_inode(&self) -> u32 {
+        self.namespace.inode()
+    }
+
     pub(crate) fn namespace(&self) -> &Namespace {
         &self.namespace
     }
@@ -112,21 +147,31 @@ impl Host {
 }
 
 fn set_sysctls(config: &HostConfig) -> Result<(), LabError> {
-    let set = |name: &str, value: &str| {
-        fs::write(format!("/proc/sys/net/{name}"), value).map_err(|error| {
-            LabError::system(format!("setting net.{}", name.replace('/', ".")), error)
-        })
-    };
     // Neighbour discovery would put packets on the path that nobody sent. A kernel without IPv6 has
     // no such file and needs none.
-    let _ = set("ipv6/conf/all/disable_ipv6", "1");
-    let _ = set("ipv6/conf/default/disable_ipv6", "1");
+    let _ = set_sysctl("net.ipv6.conf.all.disable_ipv6", "1");
+    let _ = set_sysctl("net.ipv6.conf.default.disable_ipv6", "1");
     // A run must not remember the one before.
-    set("ipv4/tcp_no_metrics_save", "1")?;
-    set("ipv4/ping_group_range", "0 2147483647")?;
-    let max = config.buffer_max;
-    set("ipv4/tcp_rmem", &format!("4096 131072 {max}"))?;
-    set("ipv4/tcp_wmem", &format!("4096 16384 {max}"))
+    set_sysctl("net.ipv4.tcp_no_metrics_save", "1")?;
+    set_sysctl("net.ipv4.ping_group_range", "0 2147483647")?;
+    set_sysctl("net.ipv4.tcp_rmem", &words(config.tcp_rmem))?;
+    set_sysctl("net.ipv4.tcp_wmem", &words(config.tcp_wmem))?;
+    let set = |(name, value): &(String, String)| set_sysctl(name, value);
+    config.sysctls.iter().try_for_each(set)
+}
+
+/// Sets what `name` means in the network namespace of the calling thread.
+fn set_sysctl(name: &str, value: &str) -> Result<(), LabError> {
+    fs::write(sysctl_path(name), value)
+        .map_err(|error| LabError::system(format!("setting {name} to `{value}`"), error))
+}
+
+fn sysctl_path(name: &str) -> String {
+    format!("/proc/sys/{}", name.replace('.', "/"))
+}
+
+fn words(numbers: [u64; 3]) -> String {
+    numbers.map(|number| number.to_string()).join(" ")
 }
 
 /// The column `drop` of the transmitting side of the host's interface.

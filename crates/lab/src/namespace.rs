@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::thread;
 
 use nix::sched::{CloneFlags, setns, unshare};
@@ -12,6 +13,7 @@ use crate::LabError;
 #[derive(Debug)]
 pub struct Namespace {
     file: File,
+    inode: u32,
 }
 
 impl Namespace {
@@ -21,10 +23,16 @@ impl Namespace {
         on_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET)
                 .map_err(|error| LabError::system("making a network namespace", error))?;
-            let file = File::open("/proc/thread-self/ns/net")
-                .map_err(|error| LabError::system("opening the network namespace", error))?;
-            Ok(Namespace { file })
+            let failed = |error| LabError::system("opening the network namespace", error);
+            let file = File::open("/proc/thread-self/ns/net").map_err(failed)?;
+            let inode = file.metadata().map_err(failed)?.ino() as u32;
+            Ok(Namespace { file, inode })
         })
+    }
+
+    /// Its number, which the kernel keeps in 32 bits.
+    pub fn inode(&self) -> u32 {
+        self.inode
     }
 
     /// Does something in the namespace, on a thread of its own.

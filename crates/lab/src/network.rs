@@ -22,6 +22,9 @@ pub struct Network {
     /// The address of each host; routers have none.
     nodes: Vec<Option<Ipv4Addr>>,
     pipes: Vec<PipePlan>,
+    flows: Vec<FlowKey>,
+    /// Pipes to take instead of those that lead there the shortest way, by node and address.
+    detours: HashMap<(usize, Ipv4Addr), usize>,
 }
 
 /// One direction of a link, still on paper.
@@ -31,6 +34,10 @@ pub(crate) struct PipePlan {
     pub from: usize,
     pub to: usize,
     pub config: PipeConfig,
+    /// Of packets that no flow in `classes` takes.
+    pub default_class: u16,
+    /// By flow, and whether its acknowledgements.
+    pub classes: HashMap<(usize, bool), u16>,
 }
 
 /// For each node and address the pipe to take.
@@ -39,6 +46,36 @@ pub(crate) struct Routes {
     hosts: HashMap<Ipv4Addr, usize>,
     /// By node, then by host in the order of their addition.
     next: Vec<Vec<Option<usize>>>,
+}
+
+impl PipeId {
+    /// Its number in the order of addition, from 0.
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
+
+/// Packets that belong together: data goes `from` -> `to`, acknowledgements come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowKey {
+    /// The address of the host that sends the data.
+    pub from: Ipv4Addr,
+    /// The address of the host that receives it.
+    pub to: Ipv4Addr,
+    /// The port, TCP's or UDP's, of the socket at `to`; none: every packet between the two hosts that
+    /// no flow with a port takes.
+    pub port: Option<u16>,
+}
+
+/// A flow, in the order of addition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowId(pub(crate) usize);
+
+impl FlowId {
+    /// Its number in the order of addition, from 0.
+    pub fn index(self) -> usize {
+        self.0
+    }
 }
 
 impl Network {
@@ -82,8 +119,51 @@ impl Network {
             from: from.0,
             to: to.0,
             config,
+            default_class: 0,
+            classes: HashMap::new(),
         });
         Ok(PipeId(self.pipes.len() - 1))
+    }
+
+    /// Adds a flow, whose packets are counted and may have classes of their own. Of flows with the
+    /// same key the first takes the packets.
+    pub fn add_flow(&mut self, key: FlowKey) -> FlowId {
+        self.flows.push(key);
+        FlowId(self.flows.len() - 1)
+    }
+
+    /// Sets the scheduler's class, in a pipe, of a flow's data or of its acknowledgements: the packets
+    /// that come from `to`. Without it they are of the pipe's default class.
+    pub fn set_class(&mut self, pipe: PipeId, flow: FlowId, acknowledgements: bool, class: u16) {
+        let classes = &mut self.pipes[pipe.0].classes;
+        classes.insert((flow.0, acknowledgements), class);
+    }
+
+    /// Sets the scheduler's class, in a pipe, of all packets without a class of their own; 0 if never
+    /// set.
+    pub fn set_default_class(&mut self, pipe: PipeId, class: u16) {
+        self.pipes[pipe.0].default_class = class;
+    }
+
+    /// Lets packets for the host with this address leave `node` through `pipe`, whatever way is the
+    /// shortest.
+    ///
+    /// # Errors
+    /// If the pipe does not begin at the node, or no host has the address.
+    pub fn set_route(&mut self, node: NodeId, to: Ipv4Addr, pipe: PipeId) -> Result<(), LabError> {
+        let PipePlan { name, from, .. } = &self.pipes[pipe.0];
+        if *from != node.0 {
+            return Err(LabError::Network(format!(
+                "a route to {to} leads through the pipe {name}, which begins elsewhere"
+            )));
+        }
+        if !self.nodes.contains(&Some(to)) {
+            return Err(LabError::Network(format!(
+                "a route leads to {to}, which is no host's address"
+            )));
+        }
+        self.detours.insert((node.0, to), pipe.0);
+        Ok(())
     }
 
     fn add_node(&mut self, address: Option<Ipv4Addr>) -> NodeId {
@@ -95,27 +175,62 @@ impl Network {
         &self.pipes
     }
 
+    pub(crate) fn flows(&self) -> &[FlowKey] {
+        &self.flows
+    }
+
     /// The hosts' nodes and addresses, in the order of their addition.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = (usize, Ipv4Addr)> {
         let address = |(node, address): (usize, &Option<Ipv4Addr>)| Some((node, (*address)?));
         self.nodes.iter().enumerate().filter_map(address)
     }
 
-    pub(crate) fn routes(&self) -> Routes {
-        let toward: Vec<Vec<Option<usize>>> =
-            self.hosts().map(|(node, _)| self.toward(node)).collect();
+    /// The routes.
+    ///
+    /// # Errors
+    /// If one goes in a circle.
+    pub(crate) fn routes(&self) -> Result<Routes, LabError> {
+        let toward: Vec<Vec<Option<usize>>> = self
+            .hosts()
+            .map(|(node, address)| self.toward(node, address))
+            .collect();
+        for ((target, address), pipes) in self.hosts().zip(&toward) {
+            for start in 0..self.nodes.len() {
+                self.follow(pipes, start, target, address)?;
+            }
+        }
         let next = (0..self.nodes.len())
             .map(|node| toward.iter().map(|pipes| pipes[node]).collect())
             .collect();
         let hosts = self.hosts().enumerate();
-        Routes {
+        Ok(Routes {
             hosts: hosts.map(|(n, (_, address))| (address, n)).collect(),
             next,
-        }
+        })
     }
 
-    /// For each node the first pipe of the shortest route to `target`.
-    fn toward(&self, target: usize) -> Vec<Option<usize>> {
+    /// Follows a route to its end.
+    fn follow(
+        &self,
+        next: &[Option<usize>],
+        start: usize,
+        target: usize,
+        address: Ipv4Addr,
+    ) -> Result<(), LabError> {
+        let mut node = start;
+        for _ in 0..=self.nodes.len() {
+            match next[node] {
+                Some(pipe) if node != target => node = self.pipes[pipe].to,
+                _ => return Ok(()),
+            }
+        }
+        Err(LabError::Network(format!(
+            "routes to {address} go in a circle"
+        )))
+    }
+
+    /// For each node the first pipe of the shortest route to `target`, or the one set.
+    fn toward(&self, target: usize, address: Ipv4Addr) -> Vec<Option<usize>> {
         let mut next = vec![None; self.nodes.len()];
         let mut reached = VecDeque::from([target]);
         while let Some(node) = reached.pop_front() {
@@ -127,6 +242,10 @@ impl Network {
                 }
             }
         }
+        for (node, next) in next.iter_mut().enumerate() {
+            *next = self.detours.get(&(node, address)).copied().or(*next);
+        }
+        next[target] = None;
         next
     }
 
@@ -220,7 +339,7 @@ mod tests {
         let a = network.add_host(address(1)).unwrap();
         let b = network.add_host(address(2)).unwrap();
         link(&mut network, a, b);
-        assert_eq!(network.parts(&network.routes()), [[0], [1]]);
+        assert_eq!(network.parts(&network.routes().unwrap()), [[0], [1]]);
     }
 
     #[test]
@@ -233,7 +352,7 @@ mod tests {
         link(&mut network, r, s); // 2, 3
         link(&mut network, s, b); // 4, 5
         link(&mut network, r, b); // 6, 7
-        let routes = network.routes();
+        let routes = network.routes().unwrap();
         let to_b = routes.host(address(2)).unwrap();
         assert_eq!(routes.next(a.0, to_b), Some(0));
         assert_eq!(routes.next(r.0, to_b), Some(6));
@@ -249,9 +368,53 @@ mod tests {
         let hosts = [1, 2, 3].map(|n| network.add_host(address(n)).unwrap());
         link(&mut network, hosts[0], hosts[1]);
         link(&mut network, hosts[1], hosts[2]);
-        let routes = network.routes();
+        let routes = network.routes().unwrap();
         let to_last = routes.host(address(3)).unwrap();
         assert_eq!(routes.next(hosts[0].0, to_last), None);
+    }
+
+    #[test]
+    fn a_route_that_was_set_is_taken() {
+        let mut network = Network::new();
+        let a = network.add_host(address(1)).unwrap();
+        let b = network.add_host(address(2)).unwrap();
+        let [r, s] = [network.add_router(), network.add_router()];
+        link(&mut network, a, r); // 0, 1
+        link(&mut network, r, s); // 2, 3
+        link(&mut network, s, b); // 4, 5
+        link(&mut network, r, b); // 6, 7
+        network.set_route(r, address(2), PipeId(2)).unwrap();
+        let routes = network.routes().unwrap();
+        let to_b = routes.host(address(2)).unwrap();
+        assert_eq!(routes.next(r.0, to_b), Some(2));
+        assert_eq!(routes.next(s.0, to_b), Some(4));
+        assert_eq!(routes.next(b.0, routes.host(address(1)).unwrap()), Some(7));
+    }
+
+    #[test]
+    fn a_route_that_cannot_be_is_refused() {
+        let mut network = Network::new();
+        let a = network.add_host(address(1)).unwrap();
+        let b = network.add_host(address(2)).unwrap();
+        let [r, s] = [network.add_router(), network.add_router()];
+        link(&mut network, a, r); // 0, 1
+        link(&mut network, r, s); // 2, 3
+        link(&mut network, s, b); // 4, 5
+        let elsewhere = network.set_route(s, address(2), PipeId(2)).unwrap_err();
+        assert_eq!(
+            elsewhere.to_string(),
+            "a route to 10.0.0.2 leads through the pipe there, which begins elsewhere"
+        );
+        let nobody = network.set_route(r, address(3), PipeId(2)).unwrap_err();
+        assert_eq!(
+            nobody.to_string(),
+            "a route leads to 10.0.0.3, which is no host's address"
+        );
+        network.set_route(s, address(2), PipeId(3)).unwrap();
+        assert_eq!(
+            network.routes().unwrap_err().to_string(),
+            "routes to 10.0.0.2 go in a circle"
+        );
     }
 
     #[test]

@@ -14,11 +14,15 @@ use nix::errno::Errno;
 use crate::LabError;
 
 /// Sends everything through an interface of the calling thread's network namespace.
-pub fn through(index: u32, congestion_control: Option<&str>) -> Result<(), LabError> {
+pub fn through(
+    index: u32,
+    congestion_control: Option<&str>,
+    initial_window: Option<u32>,
+) -> Result<(), LabError> {
     let failed = |error: io::Error| LabError::system("setting the route of a host", error);
     let mut socket = open().map_err(failed)?;
     socket
-        .write_all(&request(index, congestion_control))
+        .write_all(&request(index, congestion_control, initial_window))
         .map_err(failed)?;
     let mut answer = [0; 256];
     let len = socket.read(&mut answer).map_err(failed)?;
@@ -38,8 +42,9 @@ fn open() -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(socket) })
 }
 
-/// `ip route add default dev INDEX [congctl NAME]`
-fn request(index: u32, congestion_control: Option<&str>) -> Vec<u8> {
+/// `ip route add default dev INDEX [congctl NAME] [initcwnd PACKETS]`
+fn request(index: u32, congestion_control: Option<&str>, initial_window: Option<u32>) -> Vec<u8> {
+    const METRIC_INITCWND: u16 = 11;
     const METRIC_CC_ALGO: u16 = 16;
     let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
     let mut message = vec![0; 4];
@@ -56,9 +61,15 @@ fn request(index: u32, congestion_control: Option<&str>) -> Vec<u8> {
     ]);
     message.extend([0; 4]);
     message.extend(attribute(libc::RTA_OIF, &index.to_ne_bytes()));
+    let mut metrics = Vec::new();
+    if let Some(packets) = initial_window {
+        metrics.extend(attribute(METRIC_INITCWND, &packets.to_ne_bytes()));
+    }
     if let Some(name) = congestion_control {
         let name: Vec<u8> = name.bytes().chain([0]).collect();
-        let metrics = attribute(METRIC_CC_ALGO, &name);
+        metrics.extend(attribute(METRIC_CC_ALGO, &name));
+    }
+    if !metrics.is_empty() {
         message.extend(attribute(libc::RTA_METRICS, &metrics));
     }
     let len = message.len() as u32;
@@ -88,12 +99,26 @@ mod tests {
 
     #[test]
     fn the_name_is_a_string_among_the_metrics() {
-        let with = request(2, Some("cubic"));
-        let without = request(2, None);
+        let with = request(2, Some("cubic"), None);
+        let without = request(2, None, None);
         // Metrics (4) of one metric (4), "cubic" and its end, filled up to 8.
         assert_eq!(with.len(), without.len() + 16);
         assert_eq!(with[0], with.len() as u8);
         assert_eq!(with[with.len() - 8..], *b"cubic\0\0\0");
+    }
+
+    #[test]
+    fn the_initial_window_is_a_number_among_the_metrics() {
+        let request = request(2, None, Some(3));
+        // Metrics (8 bytes long behind their head of 4): attribute 11 of 8 bytes.
+        let metrics = [
+            &12u16.to_ne_bytes()[..],
+            &libc::RTA_METRICS.to_ne_bytes(),
+            &8u16.to_ne_bytes(),
+            &11u16.to_ne_bytes(),
+            &3u32.to_ne_bytes(),
+        ];
+        assert!(request.ends_with(&metrics.concat()));
     }
 
     #[test]

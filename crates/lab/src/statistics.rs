@@ -1,6 +1,7 @@
 //! What the emulator did.
 
 use fairwind_path::pipe::PipeStatistics;
+use fairwind_path::units::Time;
 
 use crate::lateness::Lateness;
 
@@ -26,11 +27,41 @@ pub struct Mishaps {
     pub undelivered: u64,
 }
 
-/// What the emulator did in a run.
+/// A pipe at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PipeSample {
+    /// The pipe's number in the order of addition.
+    pub pipe: usize,
+    /// The moment, from the network's start.
+    pub time: Time,
+    /// Packets waiting or being sent.
+    pub queue_packets: u64,
+    /// Their IP bytes.
+    pub queue_bytes: u64,
+    /// Packets dropped or lost since the start.
+    pub drops: u64,
+    /// IP bytes that have left since the start.
+    pub bytes: u64,
+}
+
+/// A flow's packets of data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowCounts {
+    /// Sent: datagrams, and segments that carry something.
+    pub packets: u64,
+    /// Of them, those that a pipe dropped or lost.
+    pub lost: u64,
+}
+
+/// What the emulator did in a run. Pipes and flows are told of from the end of the warm-up on.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     /// All pipes in the order in which they were added.
     pub pipes: Vec<NamedPipe>,
+    /// All flows in the order in which they were added.
+    pub flows: Vec<FlowCounts>,
+    /// Samples of pipes that nobody took in time.
+    pub samples_lost: u64,
     /// How late packets were handed to the hosts that they were for. None is handed over early.
     pub lateness: Lateness,
     /// What should not have happened.

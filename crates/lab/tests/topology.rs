@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use fairwind_lab::LabError;
-use fairwind_lab::emulator::Emulator;
-use fairwind_lab::host::{Host, HostConfig, Offload};
+use fairwind_lab::emulator::{Emulator, EmulatorOptions};
+use fairwind_lab::host::{Host, HostConfig};
 use fairwind_lab::network::{Network, NodeId};
 use fairwind_path::delay::{Delay, DelayConfig};
 use fairwind_path::pipe::PipeConfig;
@@ -25,14 +25,7 @@ fn permitted() -> bool {
 }
 
 fn host(last: u8) -> Host {
-    Host::create(HostConfig {
-        address: Ipv4Addr::new(10, 0, 0, last),
-        mtu: 1500,
-        offload: Offload::Send,
-        congestion_control: None,
-        buffer_max: 4 << 20,
-    })
-    .unwrap()
+    Host::create(HostConfig::new(Ipv4Addr::new(10, 0, 0, last))).unwrap()
 }
 
 /// A socket in the host; it stays there wherever it is used from.
@@ -82,7 +75,7 @@ fn packets_find_their_host_over_routers_and_never_early() {
     link(&mut network, left, right, &bottleneck);
     link(&mut network, right, b, &delayed(2));
     link(&mut network, right, c, &delayed(0));
-    let emulator = Emulator::start(&network, &hosts, 1).unwrap();
+    let emulator = Emulator::start(&network, &hosts, EmulatorOptions::default()).unwrap();
 
     let sockets = hosts.each_ref().map(socket);
     let sent = Instant::now();
@@ -117,7 +110,7 @@ fn packets_for_nobody_are_counted() {
     let mut network = Network::new();
     let [a, b] = [0, 1].map(|n: usize| network.add_host(hosts[n].config().address).unwrap());
     link(&mut network, a, b, &PipeConfig::default());
-    let emulator = Emulator::start(&network, &hosts, 1).unwrap();
+    let emulator = Emulator::start(&network, &hosts, EmulatorOptions::default()).unwrap();
     let socket = socket(&hosts[0]);
     for _ in 0..7 {
         socket.send_to(b"lost", "192.0.2.1:9").unwrap();
