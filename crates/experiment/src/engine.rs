@@ -1,5 +1,7 @@
 //! What runs an experiment: the simulator, or the lab on the real kernel.
 
+use std::path::Path;
+
 use crate::experiment::Experiment;
 use crate::record::Recorder;
 use crate::result::RunResult;
@@ -7,20 +9,37 @@ use crate::result::RunResult;
 pub mod performance;
 pub mod sim;
 
+/// One run that an engine is to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// What is to be run.
+    pub experiment: &'a Experiment,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// The folder of the result, which is there; for files of the engine's own.
+    pub folder: &'a Path,
+}
+
 /// Runs an experiment once with one seed.
 pub trait Engine: Sync {
     /// Its word in results: `sim`, `lab`.
     fn name(&self) -> &'static str;
 
+    /// Whether a run takes its time on the clock. Such runs are done one after the other, and what
+    /// was measured before a failure is kept, since no other run would measure the same.
+    fn is_real_time(&self) -> bool {
+        false
+    }
+
     /// Runs the experiment and gives its totals. Samples go to `recorder` if it records. `progress`
     /// is told the share of the run that is done, 0 to 1, and stops the run by answering false.
     ///
     /// # Errors
-    /// If the run was stopped, or the engine cannot run this experiment here.
+    /// If the run was stopped, or the engine cannot run this experiment here. A run in real time that
+    /// has begun is no error but an incomplete result.
     fn run(
         &self,
-        experiment: &Experiment,
-        seed: u64,
+        run: Run<'_>,
         recorder: &mut dyn Recorder,
         progress: &dyn Fn(f64) -> bool,
     ) -> Result<RunResult, EngineError>;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::engine::{Engine, EngineError};
+use crate::engine::{self, Engine, EngineError};
 use crate::experiment::Experiment;
 use crate::record::NoRecorder;
 use crate::report::{self, ReportError};
@@ -29,7 +29,7 @@ pub struct ExecuteOptions {
     pub seeds: Option<Vec<u64>>,
     /// Whether time series are written if the file wants them.
     pub series: bool,
-    /// Runs at the same time; nothing: one a core.
+    /// Runs at the same time; nothing: one a core. Runs in real time are done one by one.
     pub jobs: Option<usize>,
 }
 
@@ -65,8 +65,10 @@ pub struct Completed {
     pub dir: PathBuf,
     /// One result a seed, in the order of the seeds.
     pub runs: Vec<RunResult>,
-    /// Over all runs, if there are several.
+    /// Over all runs, if there were to be several.
     pub summary: Option<Summary>,
+    /// Why not everything was run to its end; only of engines in real time.
+    pub incomplete: Option<String>,
     /// The report for people.
     pub report: PathBuf,
 }
@@ -131,6 +133,9 @@ pub enum ExecuteError {
 /// result. With one seed the folder holds the run itself, with several a sub-folder `seed-N` each
 /// and `summary.json`.
 ///
+/// An engine in real time runs one seed after the other. If that ends early, what was measured is
+/// the result, and says that it is incomplete.
+///
 /// # Errors
 /// See [`ExecuteError`]; whatever it is, the folder is as it was.
 pub fn execute(
@@ -155,14 +160,21 @@ pub fn execute(
         })?;
         run_once(experiment, engine, seed, &folder, options.series, progress)
     };
-    let runs = run_all(&seeds, options.jobs, progress, &run)?;
-    let summary = if runs.len() > 1 {
-        Summary::of(&runs)
+    let jobs = if engine.is_real_time() {
+        Some(1)
     } else {
-        None
+        options.jobs
     };
-    if let Some(summary) = &summary {
+    let (runs, ended) = run_all(&seeds, jobs, progress, &run);
+    let incomplete = incompleteness(&runs, ended, engine)?;
+    let mut summary = match seeds.as_slice() {
+        [_] => None,
+        _ => Summary::of(&runs),
+    };
+    if let Some(summary) = &mut summary {
+        summary.incomplete.clone_from(&incomplete);
         summary.write(dir)?;
+        remove_unfinished(dir, &seeds, &runs)?;
     }
     report::write(dir)?;
     let dir = destination.publish()?;
@@ -171,7 +183,45 @@ pub fn execute(
         dir,
         runs,
         summary,
+        incomplete,
     })
+}
+
+/// Why these runs are not all that were asked for, if so; an error if they are not to be kept.
+fn incompleteness(
+    runs: &[RunResult],
+    ended: Option<ExecuteError>,
+    engine: &dyn Engine,
+) -> Result<Option<String>, ExecuteError> {
+    match ended {
+        None => Ok(runs.iter().find_map(RunResult::incompleteness)),
+        Some(error) if runs.is_empty() || !engine.is_real_time() => Err(error),
+        Some(ExecuteError::Stopped) => {
+            let stopped = || format!("stopped after {}", crate::result::seeds_text(&done(runs)));
+            let reason = runs.iter().find_map(RunResult::incompleteness);
+            Ok(Some(reason.unwrap_or_else(stopped)))
+        }
+        Some(error) => Ok(Some(error.to_string())),
+    }
+}
+
+fn done(runs: &[RunResult]) -> Vec<u64> {
+    runs.iter().map(|run| run.seed).collect()
+}
+
+/// Removes the folders of seeds that gave no result.
+fn remove_unfinished(dir: &Path, seeds: &[u64], runs: &[RunResult]) -> Result<(), ExecuteError> {
+    let done = done(runs);
+    for seed in seeds.iter().filter(|seed| !done.contains(seed)) {
+        let path = dir.join(seed_folder(*seed));
+        match fs::remove_dir_all(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(ExecuteError::Io { path, source });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn seeds(experiment: &Experiment, options: &ExecuteOptions) -> Result<Vec<u64>, ExecuteError> {
@@ -203,6 +253,11 @@ fn run_once(
         EngineError::Stopped => ExecuteError::Stopped,
         source => ExecuteError::Engine { seed, source },
     };
+    let run = engine::Run {
+        experiment,
+        seed,
+        folder,
+    };
     let result = if series && experiment.file().record.series {
         let flows: Vec<String> = experiment.flows().into_iter().map(|f| f.name).collect();
         let links: Vec<String> = experiment
@@ -211,13 +266,13 @@ fn run_once(
             .map(|direction| direction.name(&experiment.file().link[direction.link()]))
             .collect();
         let mut recorder = ParquetRecorder::create(folder, &flows, &links)?;
-        let result = engine.run(experiment, seed, &mut recorder, progress);
+        let result = engine.run(run, &mut recorder, progress);
         // A run that the recorder stopped failed for the recorder's reason.
         recorder.finish()?;
         result.map_err(engine_error)?
     } else {
         engine
-            .run(experiment, seed, &mut NoRecorder, progress)
+            .run(run, &mut NoRecorder, progress)
             .map_err(engine_error)?
     };
     result.write(folder)?;
@@ -226,13 +281,14 @@ fn run_once(
 
 type RunOne<'a> = dyn Fn(u64, &dyn Fn(f64) -> bool) -> Result<RunResult, ExecuteError> + Sync + 'a;
 
-/// All seeds from one queue, by as many threads as there are jobs. The first error stops the rest.
+/// All seeds from one queue, by as many threads as there are jobs. The first error, or incomplete
+/// run, stops the rest. Gives the runs there are, and what ended the rest before its time.
 fn run_all(
     seeds: &[u64],
     jobs: Option<usize>,
     progress: &dyn Progress,
     run: &RunOne<'_>,
-) -> Result<Vec<RunResult>, ExecuteError> {
+) -> (Vec<RunResult>, Option<ExecuteError>) {
     let cores = || std::thread::available_parallelism().map_or(1, |n| n.get());
     let jobs = jobs.unwrap_or_else(cores).clamp(1, seeds.len());
     let next = AtomicUsize::new(0);
@@ -250,7 +306,7 @@ fn run_all(
                 !stop.load(Ordering::Relaxed)
             };
             let result = run(seed, &go_on);
-            if result.is_err() {
+            if result.as_ref().map_or(true, |run| run.incomplete.is_some()) {
                 stop.store(true, Ordering::Relaxed);
             }
             *results[index].lock().expect("no run panics with the lock") = Some(result);
@@ -263,16 +319,19 @@ fn run_all(
         work();
     });
     let mut runs = Vec::new();
-    let mut stopped = false;
+    let mut ended = None;
     for slot in results {
         match slot.into_inner().expect("no run panics with the lock") {
             Some(Ok(run)) => runs.push(run),
-            Some(Err(ExecuteError::Stopped)) | None => stopped = true,
-            Some(Err(error)) => return Err(error),
+            Some(Err(ExecuteError::Stopped)) | None => {
+                ended.get_or_insert(ExecuteError::Stopped);
+            }
+            // An error that stopped the others says more than that they were stopped.
+            Some(Err(error)) if matches!(ended, None | Some(ExecuteError::Stopped)) => {
+                ended = Some(error);
+            }
+            Some(Err(_)) => {}
         }
     }
-    if stopped {
-        return Err(ExecuteError::Stopped);
-    }
-    Ok(runs)
+    (runs, ended)
 }

@@ -69,9 +69,10 @@ pub struct RunResult {
     pub versions: BTreeMap<String, String>,
     /// What rates count, in words: IP bytes, Ethernet frames, ….
     pub accounting: String,
-    /// The TCP of the end systems: `linux` or `2005`.
+    /// The TCP of the end systems: `linux` or `2005` in the simulator, in the lab the kernel and how
+    /// it was set.
     pub stack: String,
-    /// Length of the run, seconds.
+    /// Length of the run, seconds; of an incomplete one, how far it came.
     #[serde(with = "round")]
     pub duration_s: f64,
     /// Time at the beginning that the totals leave out, seconds.
@@ -80,10 +81,19 @@ pub struct RunResult {
     /// Values of the experiment file replaced on the command line, `path=value`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
+    /// Why the run ended before its time; the totals then cover the time until it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
+    /// Reasons to doubt the numbers, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// In the order of the experiment file.
     pub flows: Vec<FlowResult>,
     /// In the order of the experiment file.
     pub links: Vec<LinkResult>,
+    /// How well the emulator kept time; only of the lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulator: Option<EmulatorResult>,
     /// What the run cost; differs from run to run.
     pub performance: Performance,
 }
@@ -132,6 +142,9 @@ pub struct FlowResult {
     /// Web objects delivered whole; nothing for other applications.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<u64>,
+    /// Names in the kernel of the controls that the flow had, in their order; only of the lab.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernel_controls: Vec<String>,
 }
 
 /// The totals of one direction of a link after the warm-up.
@@ -159,6 +172,42 @@ pub struct LinkResult {
     /// IP bytes that left.
     #[serde(default)]
     pub bytes: u64,
+}
+
+/// How well the lab's emulator kept time, and what it lost that no link lost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EmulatorResult {
+    /// Packets handed to the hosts that they were for.
+    pub packets: u64,
+    /// Half of them were handed over no later after their time than this, microseconds.
+    #[serde(with = "round")]
+    pub lateness_p50_us: f64,
+    /// The same for 99 % of them.
+    #[serde(with = "round")]
+    pub lateness_p99_us: f64,
+    /// The latest of all, microseconds.
+    #[serde(with = "round")]
+    pub lateness_max_us: f64,
+    /// Packets by lateness, the least first; lengths that no packet had are left out.
+    pub histogram: Vec<Late>,
+    /// Packets that a host's device dropped because the emulator did not read them in time.
+    pub device_drops: u64,
+    /// Packets dropped because more were in flight than the emulator has memory for.
+    pub no_memory: u64,
+    /// Packets for an address that no host has.
+    pub unroutable: u64,
+    /// Packets that the host that they were for did not take.
+    pub undelivered: u64,
+}
+
+/// Packets that were handed over late by more than the entry before says and at most `us`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Late {
+    /// Greatest lateness, microseconds.
+    #[serde(with = "round")]
+    pub us: f64,
+    /// How many.
+    pub packets: u64,
 }
 
 /// What the run cost. Never the same twice.
@@ -238,6 +287,12 @@ pub struct Summary {
     /// As in [`RunResult::overrides`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
+    /// Why not all seeds were run to their end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
+    /// The warnings of all runs, each with its seed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// In the order of the experiment file.
     pub flows: Vec<FlowSummary>,
     /// In the order of the experiment file.
@@ -271,6 +326,14 @@ pub struct LinkSummary {
     pub drops: Option<Statistic>,
 }
 
+impl RunResult {
+    /// Why the run ended before its time, with its seed.
+    pub fn incompleteness(&self) -> Option<String> {
+        let reason = self.incomplete.as_deref()?;
+        Some(format!("seed {}: {reason}", self.seed))
+    }
+}
+
 impl Summary {
     /// The summary of runs of one experiment; nothing if there are none. Flows and links are
     /// those of the first run, found in the others by name.
@@ -287,6 +350,14 @@ impl Summary {
             duration_s: first.duration_s,
             warmup_s: first.warmup_s,
             overrides: first.overrides.clone(),
+            incomplete: runs.iter().find_map(RunResult::incompleteness),
+            warnings: runs
+                .iter()
+                .flat_map(|run| {
+                    let of_seed = |warning: &String| format!("seed {}: {warning}", run.seed);
+                    run.warnings.iter().map(of_seed).collect::<Vec<_>>()
+                })
+                .collect(),
             flows: first
                 .flows
                 .iter()

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use fairwind_experiment::engine::Run;
 use fairwind_experiment::record::{FlowSample, LinkSample, Recorder};
 use fairwind_experiment::result::{
     FORMAT_VERSION, FlowResult, LinkResult, Performance, RunResult, Summary,
@@ -39,6 +40,9 @@ struct Pretender {
     runs: AtomicUsize,
     /// This seed cannot be run.
     unable: Option<u64>,
+    /// This seed's run ends before its time.
+    cut_short: Option<u64>,
+    real_time: bool,
     /// All runs meet here before they end.
     meeting: Option<Barrier>,
 }
@@ -48,10 +52,15 @@ impl Engine for Pretender {
         "pretender"
     }
 
+    fn is_real_time(&self) -> bool {
+        self.real_time
+    }
+
     fn run(
         &self,
-        experiment: &Experiment,
-        seed: u64,
+        Run {
+            experiment, seed, ..
+        }: Run<'_>,
         recorder: &mut dyn Recorder,
         progress: &dyn Fn(f64) -> bool,
     ) -> Result<RunResult, EngineError> {
@@ -99,6 +108,8 @@ impl Engine for Pretender {
             duration_s: 10.0,
             warmup_s: 0.0,
             overrides: Vec::new(),
+            incomplete: (self.cut_short == Some(seed)).then(|| "the cable came out".to_owned()),
+            warnings: Vec::new(),
             flows: vec![FlowResult {
                 name: "flow-1".to_owned(),
                 goodput_mbps: seed as f64,
@@ -108,6 +119,7 @@ impl Engine for Pretender {
                 name: "a-b".to_owned(),
                 ..LinkResult::default()
             }],
+            emulator: None,
             performance: Performance::default(),
         })
     }
@@ -411,6 +423,54 @@ fn a_seed_that_cannot_be_run_ends_all_and_is_named() {
         2,
         "the third is not begun"
     );
+    assert!(names(folder.path()).is_empty());
+}
+
+#[test]
+fn in_real_time_a_run_that_was_cut_short_is_kept_and_ends_all() {
+    let (folder, out) = place();
+    let engine = Pretender {
+        real_time: true,
+        cut_short: Some(2),
+        samples: 3,
+        ..Pretender::default()
+    };
+    let done = execute(&experiment(), &engine, &ExecuteOptions::new(&out), &()).unwrap();
+    let reason = Some("seed 2: the cable came out");
+    assert_eq!(done.incomplete.as_deref(), reason);
+    assert_eq!(done.summary.unwrap().incomplete.as_deref(), reason);
+    assert_eq!(Summary::read(&out).unwrap().seeds, [1, 2]);
+    let second = RunResult::read(&out.join("seed-2")).unwrap();
+    assert_eq!(second.incomplete.as_deref(), Some("the cable came out"));
+    assert!(out.join("seed-2/flows.parquet").is_file());
+    assert!(!out.join("seed-3").exists());
+    assert_eq!(names(folder.path()), ["result"]);
+}
+
+#[test]
+fn in_real_time_a_seed_that_cannot_be_run_leaves_those_before_it() {
+    let (_folder, out) = place();
+    let engine = Pretender {
+        real_time: true,
+        unable: Some(2),
+        ..Pretender::default()
+    };
+    let done = execute(&experiment(), &engine, &ExecuteOptions::new(&out), &()).unwrap();
+    let reason = "seed 2: no such thing here\n  help: try another engine";
+    assert_eq!(done.incomplete.as_deref(), Some(reason));
+    assert_eq!(Summary::read(&out).unwrap().seeds, [1]);
+    assert!(!out.join("seed-2").exists());
+}
+
+#[test]
+fn in_real_time_a_first_seed_that_cannot_be_run_leaves_nothing() {
+    let (folder, out) = place();
+    let engine = Pretender {
+        real_time: true,
+        unable: Some(1),
+        ..Pretender::default()
+    };
+    execute(&experiment(), &engine, &ExecuteOptions::new(&out), &()).unwrap_err();
     assert!(names(folder.path()).is_empty());
 }
 

@@ -184,6 +184,8 @@ mod tests {
             duration_s: 300.0,
             warmup_s: 10.0,
             overrides: Vec::new(),
+            incomplete: None,
+            warnings: Vec::new(),
             flows: vec![FlowResult {
                 name: "one".to_owned(),
                 congestion_control: Some("reno".to_owned()),
@@ -198,6 +200,7 @@ mod tests {
                 drops: 12,
                 ..LinkResult::default()
             }],
+            emulator: None,
             performance: Performance {
                 data_packets: 1000,
                 cpu_s: 0.5,

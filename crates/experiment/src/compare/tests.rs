@@ -15,6 +15,8 @@ fn run(seed: u64, flow: &str, goodput_mbps: f64) -> RunResult {
         duration_s: 10.0,
         warmup_s: 0.0,
         overrides: Vec::new(),
+        incomplete: None,
+        warnings: Vec::new(),
         flows: vec![FlowResult {
             name: flow.into(),
             congestion_control: Some("reno".into()),
@@ -29,6 +31,7 @@ fn run(seed: u64, flow: &str, goodput_mbps: f64) -> RunResult {
             utilization: Some(0.5),
             ..LinkResult::default()
         }],
+        emulator: None,
         performance: Performance::default(),
     }
 }

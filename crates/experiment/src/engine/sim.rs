@@ -9,7 +9,7 @@ use fairwind_sim::outcome::{
 use fairwind_sim::scenario::{Application, FlowConfig, Hop, Sampling, Scenario, Stack, TcpConfig};
 
 use super::performance::Stopwatch;
-use super::{Engine, EngineError};
+use super::{Engine, EngineError, Run};
 use crate::experiment::{Experiment, FlowCopy};
 use crate::file::flow;
 use crate::file::link::Rate;
@@ -30,8 +30,9 @@ impl Engine for Sim {
 
     fn run(
         &self,
-        experiment: &Experiment,
-        seed: u64,
+        Run {
+            experiment, seed, ..
+        }: Run<'_>,
         recorder: &mut dyn Recorder,
         progress: &dyn Fn(f64) -> bool,
     ) -> Result<RunResult, EngineError> {
@@ -69,6 +70,8 @@ impl Engine for Sim {
             duration_s: file.duration.as_secs_f64(),
             warmup_s: file.warmup.as_secs_f64(),
             overrides: experiment.overrides().to_vec(),
+            incomplete: None,
+            warnings: Vec::new(),
             flows: flows
                 .iter()
                 .zip(&outcome.flows)
@@ -78,6 +81,7 @@ impl Engine for Sim {
                 .iter()
                 .map(|direction| link_result(*direction, file, &outcome))
                 .collect(),
+            emulator: None,
             performance: stopwatch.performance(outcome.data_packets, outcome.events),
         })
     }
@@ -267,6 +271,7 @@ fn flow_result(copy: &FlowCopy<'_>, outcome: &FlowOutcome) -> FlowResult {
         packets_sent: outcome.packets_sent,
         packets_lost: outcome.packets_lost,
         objects: is_web.then_some(outcome.objects),
+        kernel_controls: Vec::new(),
     }
 }
 

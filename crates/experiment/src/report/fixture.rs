@@ -123,6 +123,8 @@ pub fn write_run(folder: &Path, flows: usize, seconds: u64, seed: u64) -> RunRes
         duration_s: seconds as f64,
         warmup_s: 0.0,
         overrides: Vec::new(),
+        incomplete: None,
+        warnings: Vec::new(),
         flows: states
             .iter()
             .zip(names)
@@ -145,6 +147,7 @@ pub fn write_run(folder: &Path, flows: usize, seconds: u64, seed: u64) -> RunRes
                     packets_sent: (state.delivered / PACKET) as u64,
                     packets_lost: state.reductions * 2,
                     objects: None,
+                    kernel_controls: Vec::new(),
                 }
             })
             .collect(),
@@ -167,6 +170,7 @@ pub fn write_run(folder: &Path, flows: usize, seconds: u64, seed: u64) -> RunRes
                 ..LinkResult::default()
             },
         ],
+        emulator: None,
         performance: Performance {
             data_packets: carried as u64,
             events: 2 * carried as u64,

@@ -12,6 +12,8 @@ fn run(seed: u64, goodput_mbps: f64) -> RunResult {
         duration_s: 10.0,
         warmup_s: 0.0,
         overrides: Vec::new(),
+        incomplete: None,
+        warnings: Vec::new(),
         flows: vec![FlowResult {
             name: "one".into(),
             congestion_control: Some("reno".into()),
@@ -28,6 +30,7 @@ fn run(seed: u64, goodput_mbps: f64) -> RunResult {
             packets_sent: 8_640,
             packets_lost: 3,
             objects: None,
+            kernel_controls: Vec::new(),
         }],
         links: vec![LinkResult {
             name: "bottleneck".into(),
@@ -39,6 +42,7 @@ fn run(seed: u64, goodput_mbps: f64) -> RunResult {
             packets: 8_640,
             bytes: 12_960_000,
         }],
+        emulator: None,
         performance: Performance {
             data_packets: 8_637,
             events: 20_000,
