@@ -224,13 +224,48 @@ impl Experiment {
             let what = describe_flow(flow);
             let _ = writeln!(out, "  {}: {way}, {what}", flow.name.value);
         }
-        for name in self.empty_classes() {
-            let _ = write!(
-                out,
-                "\nnote: a scheduler names `{name}`, but no flow and no host is called so\n"
-            );
+        for note in self.notes() {
+            let _ = write!(out, "\nnote: {note}\n");
         }
         out
+    }
+
+    /// What is right, but perhaps not what was meant, or not for both engines.
+    fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = self
+            .empty_classes()
+            .into_iter()
+            .map(|name| format!("a scheduler names `{name}`, but no flow and no host is called so"))
+            .collect();
+        let end = self.file.duration;
+        for copy in self.flows().iter().filter(|copy| copy.start >= end) {
+            notes.push(format!(
+                "flow `{}` starts at {}, but the run ends at {end}",
+                copy.name, copy.start
+            ));
+        }
+        for flow in &self.file.flow {
+            let name = &flow.name.value;
+            for switch in flow.switch.iter().filter(|switch| switch.at >= end) {
+                notes.push(format!(
+                    "flow `{name}` takes `{}` at {}, but the run ends at {end}",
+                    switch.congestion_control.value, switch.at
+                ));
+            }
+            if let Some(reason) = flow.only_in_lab() {
+                notes.push(format!("flow `{name}` runs in the lab alone: {reason}"));
+            }
+        }
+        for link in self.file.link.iter().filter(|link| link.capture) {
+            notes.push(format!(
+                "link `{}` is captured in the lab alone",
+                link.name.value
+            ));
+        }
+        if self.file.time_scale != 1.0 && !self.file.follows_traces() {
+            notes.push("`time_scale` changes nothing: no link follows a trace".to_owned());
+        }
+        notes
     }
 }
 
@@ -296,6 +331,10 @@ fn describe_flow(flow: &Flow) -> String {
         parts.push(bytes.to_string());
     }
     parts.push(format!("from {}", flow.start));
+    for switch in &flow.switch {
+        let control = &switch.congestion_control.value;
+        parts.push(format!("{control} from {}", switch.at));
+    }
     if flow.count > 1 {
         parts.push(format!("{} copies {} apart", flow.count, flow.every));
     }

@@ -65,6 +65,10 @@ pub struct ExperimentFile {
     /// Default: `[4096, 16384, 4194304]`.
     #[schemars(with = "Option<[u64; 3]>", extend("default" = [4096, 16_384, 4_194_304]))]
     pub tcp_wmem: [u64; 3],
+    /// How many times faster than recorded the traces of bandwidths, delays and losses run, 0.001
+    /// to 1000; their values stay as they are. Default: 1.
+    #[schemars(with = "Option<f64>", range(min = 0.001, max = 1000.0), extend("default" = 1))]
+    pub time_scale: f64,
     /// What is recorded over time.
     #[schemars(with = "Option<Record>")]
     pub record: Record,
@@ -74,6 +78,16 @@ pub struct ExperimentFile {
     /// Flows.
     #[schemars(length(min = 1))]
     pub flow: Vec<Flow>,
+}
+
+impl ExperimentFile {
+    /// Whether a bandwidth, delay or loss follows a recording.
+    pub fn follows_traces(&self) -> bool {
+        self.link
+            .iter()
+            .flat_map(|link| [&link.forward, &link.reverse])
+            .any(link::Direction::follows_traces)
+    }
 }
 
 /// Which time series are written.

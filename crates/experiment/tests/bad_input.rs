@@ -61,7 +61,7 @@ x.toml:1:1: unknown field `colour` in file
   1 | colour = \"red\"
     | ^^^^^^
   help: known here: title, duration, warmup, seeds, stack, accounting, mss, tcp_rmem, tcp_wmem, \
-record, link, flow"
+time_scale, record, link, flow"
     );
 }
 
@@ -358,12 +358,137 @@ x.toml:15:16: `reno` has no parameter `tau`
 }
 
 #[test]
-fn switching_is_not_known_yet() {
-    let message = broken(
-        "congestion_control = \"reno\"",
-        "switch = { at = \"5s\", congestion_control = \"reno\" }",
+fn switches_stand_in_the_order_of_their_times() {
+    let switch = |at: &str| format!("{{ at = \"{at}\", congestion_control = \"nocc\" }}");
+    assert_eq!(
+        broken(
+            "congestion_control = \"reno\"",
+            &format!("switch = [{}, {}]", switch("5s"), switch("5s")),
+        )
+        .lines()
+        .next(),
+        Some("x.toml:14:55: a switch at 5s after one at 5s")
     );
-    assert!(message.starts_with("x.toml:14:1: unknown field `switch` in flow"));
+    assert_eq!(
+        broken(
+            "congestion_control = \"reno\"",
+            "switch = [{ at = \"5s\" }]"
+        ),
+        "\
+x.toml:14:11: switch without `congestion_control`
+  14 | switch = [{ at = \"5s\" }]
+     |           ^^^^^^^^^^^^^
+  help: add congestion_control = \"nocc\""
+    );
+}
+
+#[test]
+fn a_control_to_switch_to_is_checked_as_the_first_one() {
+    let said = broken(
+        "congestion_control = \"reno\"",
+        "switch = [{ at = \"5s\", congestion_control = \"noc\", parameters = {} }]",
+    );
+    assert!(
+        said.contains("there is no congestion control `noc`")
+            && said.contains("did you mean `nocc`?"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_single_switch_needs_its_list() {
+    assert_eq!(
+        broken(
+            "congestion_control = \"reno\"",
+            "switch = { at = \"5s\", congestion_control = \"nocc\" }"
+        )
+        .lines()
+        .last(),
+        Some("  help: write a list: [{ at = \"60s\", congestion_control = \"nocc\" }]")
+    );
+}
+
+#[test]
+fn a_name_far_from_all_is_answered_with_all_and_the_way_to_name_any() {
+    assert_eq!(
+        broken("\"reno\"", "\"swiftest\"").lines().last(),
+        Some(
+            "  help: known here: cubic, nocc, reno, sfsack; of the kernel: bbr, bic, cdg, dctcp, \
+             highspeed, htcp, hybla, illinois, lp, nv, scalable, vegas, veno, westwood, yeah; \
+             another one of the kernel's is written \"kernel:NAME\""
+        )
+    );
+}
+
+#[test]
+fn a_name_too_long_for_the_kernel_is_refused() {
+    assert_eq!(
+        broken("\"reno\"", "\"kernel:bbr_but_much_better\""),
+        "\
+x.toml:14:22: \"bbr_but_much_better\" is no name of a congestion control in the kernel
+  14 | congestion_control = \"kernel:bbr_but_much_better\"
+     |                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  help: write 1 to 15 characters without space after kernel:"
+    );
+}
+
+#[test]
+fn a_control_of_the_kernel_takes_no_parameters() {
+    assert_eq!(
+        broken("\"reno\"", "\"bbr\"\nparameters = { gain = 2 }"),
+        "\
+x.toml:15:14: `parameters` with `bbr`
+  15 | parameters = { gain = 2 }
+     |              ^^^^^^^^^^^^
+  help: leave it out: only fairwind's own controls take parameters; `fairwind cc list` prints them"
+    );
+}
+
+#[test]
+fn a_command_must_be_one() {
+    assert_eq!(
+        broken(
+            "congestion_control = \"reno\"",
+            "application = { kind = \"command\", client = \" \" }"
+        ),
+        "\
+x.toml:14:44: \" \" is no command
+  14 | application = { kind = \"command\", client = \" \" }
+     |                                            ^^^
+  help: write what a shell would run, such as \"iperf3 -c {to}\""
+    );
+}
+
+#[test]
+fn what_a_connection_is_given_is_refused_for_programs() {
+    for field in [
+        "switch = [{ at = \"5s\", congestion_control = \"nocc\" }]",
+        "send_buffer = \"1MB\"",
+        "receive_buffer = \"1MB\"",
+        "mss = 536",
+        "pacing = true",
+    ] {
+        let command = "application = { kind = \"command\", client = \"iperf3 -c {to}\" }";
+        let said = broken(
+            "congestion_control = \"reno\"",
+            &format!("{field}\n{command}"),
+        );
+        let name = field.split(' ').next().unwrap();
+        let expected = format!("`{name}` with the application `command`");
+        assert!(said.contains(&expected), "{said}");
+    }
+}
+
+#[test]
+fn a_trace_does_not_stand_still() {
+    assert_eq!(
+        messages(GOOD, &["time_scale=0"]),
+        "\
+--set:1:12: 0 is out of range
+  1 | time_scale=0
+    |            ^
+  help: write a number from 0.001 to 1000"
+    );
 }
 
 #[test]
@@ -553,6 +678,7 @@ fn every_field_of_tcp_is_refused_for_datagrams() {
     for field in [
         "congestion_control = \"reno\"",
         "parameters = {}",
+        "switch = [{ at = \"5s\", congestion_control = \"nocc\" }]",
         "send_buffer = \"1MB\"",
         "stack = \"2005\"",
         "mss = 536",

@@ -161,7 +161,7 @@ fn a_class_is_found_by_flow_then_by_source_then_by_destination() {
             ("three", "server2", "client"),
         ],
     );
-    let scenario = sim::scenario(&e, 1, false);
+    let scenario = sim::scenario(&e, 1, false).unwrap();
     let z = 4;
     let class_of = |flow: usize| {
         let flow = &scenario.flows[flow];
@@ -195,7 +195,7 @@ fn whoever_is_not_named_has_the_last_class() {
         )],
         &[("one", "a", "b"), ("two", "a", "b")],
     );
-    let scenario = sim::scenario(&e, 1, false);
+    let scenario = sim::scenario(&e, 1, false).unwrap();
     assert_eq!(scenario.flows[0].forward[0].class, 1);
     assert_eq!(scenario.flows[1].forward[0].class, 0);
     assert_eq!(
@@ -218,7 +218,7 @@ fn a_link_becomes_two_pipes_in_the_order_of_the_file() {
         ],
         &[("one", "a", "c")],
     );
-    let pipes = sim::scenario(&e, 1, false).pipes;
+    let pipes = sim::scenario(&e, 1, false).unwrap().pipes;
     let capacities: Vec<Capacity> = pipes
         .iter()
         .map(|pipe: &PipeConfig| pipe.capacity)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fairwind_cc::native::Parameters;
 use fairwind_path::units::Time;
 use fairwind_sim::outcome::{
     CongestionState, FlowOutcome, Instruments, Observer, Outcome, PipeSample,
@@ -11,7 +12,7 @@ use fairwind_sim::scenario::{Application, FlowConfig, Hop, Sampling, Scenario, S
 use super::performance::Stopwatch;
 use super::{Engine, EngineError, Run};
 use crate::experiment::{Experiment, FlowCopy};
-use crate::file::flow;
+use crate::file::flow::{self, Control, Flow};
 use crate::file::link::Rate;
 use crate::file::{self, ExperimentFile};
 use crate::pipes;
@@ -37,7 +38,7 @@ impl Engine for Sim {
         progress: &dyn Fn(f64) -> bool,
     ) -> Result<RunResult, EngineError> {
         let stopwatch = Stopwatch::start();
-        let scenario = scenario(experiment, seed, recorder.records());
+        let scenario = scenario(experiment, seed, recorder.records())?;
         let links = experiment.reported_links();
         let mut link_of_pipe = vec![None; scenario.pipes.len()];
         for (index, direction) in links.iter().enumerate() {
@@ -88,11 +89,18 @@ impl Engine for Sim {
 }
 
 /// What the simulator is to run. Pipes stand in the order of [`DirectedLink::index`].
-pub fn scenario(experiment: &Experiment, seed: u64, records: bool) -> Scenario {
+///
+/// # Errors
+/// If a flow needs what only the lab has: a program, or a control of the kernel's.
+pub fn scenario(
+    experiment: &Experiment,
+    seed: u64,
+    records: bool,
+) -> Result<Scenario, EngineError> {
     let file = experiment.file();
     let directions = (0..file.link.len())
         .flat_map(|link| [DirectedLink::forward(link), DirectedLink::reverse(link)]);
-    Scenario {
+    Ok(Scenario {
         seed,
         duration: file.duration,
         warmup: file.warmup,
@@ -103,17 +111,34 @@ pub fn scenario(experiment: &Experiment, seed: u64, records: bool) -> Scenario {
             .flows()
             .iter()
             .map(|copy| flow_config(copy, experiment))
-            .collect(),
+            .collect::<Result<_, _>>()?,
         sampling: match (records, file.record.every_ack) {
             (false, _) => Sampling::Off,
             (true, false) => Sampling::Every(file.record.interval),
             (true, true) => Sampling::EveryAck(file.record.interval),
         },
+    })
+}
+
+/// The answer to a flow that only the lab can run.
+fn unable(flow: &Flow) -> EngineError {
+    let reason = flow.only_in_lab().unwrap_or_default();
+    EngineError::Unable {
+        message: format!("flow `{}` runs in the lab alone: {reason}", flow.name.value),
+        help: "run it on this machine's kernel: fairwind lab run FILE".to_owned(),
     }
 }
 
-fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> FlowConfig {
+fn own<'a>(flow: &'a Flow, control: &'a Control) -> Result<&'a Parameters, EngineError> {
+    match control {
+        Control::Own(parameters) => Ok(parameters),
+        Control::Kernel(_) => Err(unable(flow)),
+    }
+}
+
+fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> Result<FlowConfig, EngineError> {
     let (flow, file) = (copy.flow, experiment.file());
+    let parameters = own(flow, &flow.control)?;
     let route = &experiment.topology().routes()[copy.position];
     let hops = |directions: &[DirectedLink], acknowledgements| {
         let hop = |direction: &DirectedLink| Hop {
@@ -126,7 +151,7 @@ fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> FlowConfig {
         };
         directions.iter().map(hop).collect()
     };
-    FlowConfig {
+    Ok(FlowConfig {
         start: Time::ZERO + copy.start,
         application: match flow.application {
             flow::Application::Bulk => Application::Bulk { bytes: flow.bytes },
@@ -145,14 +170,15 @@ fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> FlowConfig {
                 Application::ConstantRate { rate, packet }
             }
             flow::Application::OnOff { on, off, random } => Application::OnOff { on, off, random },
+            flow::Application::Command { .. } => return Err(unable(flow)),
         },
         tcp: TcpConfig {
             stack: match flow.stack {
                 file::Stack::Linux => Stack::Linux,
                 file::Stack::Classic2005 => Stack::Classic2005,
             },
-            control: flow.parameters.control(),
-            parameters: flow.parameters.clone(),
+            control: parameters.control(),
+            parameters: parameters.clone(),
             mss: flow.mss,
             receive_buffer: flow.receive_buffer,
             send_buffer: flow.send_buffer,
@@ -162,7 +188,7 @@ fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> FlowConfig {
         },
         forward: hops(&route.forward, false),
         backward: hops(&route.backward, true),
-    }
+    })
 }
 
 /// Hands samples on to the recorder and progress to whoever watches.

@@ -1,6 +1,5 @@
 //! A flow: who sends to whom, what, from when on, and with which TCP.
 
-use fairwind_cc::native::Parameters;
 use fairwind_path::units::{Bandwidth, Bytes, Duration};
 use schemars::JsonSchema;
 use std::collections::BTreeMap;
@@ -9,8 +8,12 @@ use super::schema::{BandwidthText, BytesText, DurationText, ParameterValue};
 use super::stack::Stack;
 use crate::diagnostic::Located;
 
-pub(super) mod parameters;
+mod parameters;
+
+pub mod control;
 pub(super) mod read;
+
+pub use control::{Control, Switch};
 
 /// Traffic from one host to another, over TCP unless the application says otherwise.
 #[derive(Clone, Debug, JsonSchema)]
@@ -26,14 +29,21 @@ pub struct Flow {
     /// The host that receives it.
     #[schemars(with = "String")]
     pub to: Located<String>,
-    /// Congestion control of the sender; `fairwind cc list` prints them. Default: `cubic`, and
-    /// `reno` with the 2005 stack.
+    /// Congestion control of the sender; `fairwind cc list` prints them. One that only the kernel
+    /// may have, such as `bbr` or, for any name, `kernel:NAME`, runs in the lab alone. Default:
+    /// `cubic`, and `reno` with the 2005 stack.
     #[schemars(with = "Option<String>")]
     pub congestion_control: Located<String>,
     /// Parameters of the congestion control: a number in the parameter's own unit, or a quantity
     /// such as "50ms" for those that are times.
-    #[schemars(with = "Option<BTreeMap<String, ParameterValue>>")]
-    pub parameters: Parameters,
+    #[schemars(
+        rename = "parameters",
+        with = "Option<BTreeMap<String, ParameterValue>>"
+    )]
+    pub control: Control,
+    /// Other congestion controls from given times on, in the order of the times. Default: none.
+    #[schemars(with = "Option<Vec<Switch>>")]
+    pub switch: Vec<Switch>,
     /// What the sender has to send. Default: bulk, as much as the connection takes.
     #[schemars(with = "Option<Application>")]
     pub application: Application,
@@ -111,6 +121,16 @@ pub enum Application {
         #[schemars(with = "Option<bool>", extend("default" = true))]
         random: bool,
     },
+    /// Any program in the lab; the simulator has no programs. Everything that the programs of the
+    /// two hosts send to each other and no other flow claims is the flow's.
+    Command {
+        /// Command line at `from`, run by the shell; `{from}` and `{to}` stand for the hosts'
+        /// addresses. The flow is over when it ends.
+        client: String,
+        /// Command line at `to`, started before the client and ended after it. Default: none.
+        #[schemars(with = "Option<String>")]
+        server: Option<String>,
+    },
 }
 
 impl Application {
@@ -121,6 +141,7 @@ impl Application {
             Application::Web { .. } => "web",
             Application::Constant { .. } => "constant",
             Application::OnOff { .. } => "on-off",
+            Application::Command { .. } => "command",
         }
     }
 
@@ -131,6 +152,21 @@ impl Application {
 }
 
 impl Flow {
+    /// Why the simulator cannot run it, if so.
+    pub fn only_in_lab(&self) -> Option<String> {
+        if matches!(self.application, Application::Command { .. }) {
+            return Some("the simulator has no programs".to_owned());
+        }
+        let later = self.switch.iter().map(|switch| &switch.control);
+        let mut controls = std::iter::once(&self.control).chain(later);
+        controls.find_map(|control| match control {
+            Control::Own(_) => None,
+            Control::Kernel(name) => {
+                Some(format!("the simulator has no congestion control `{name}`"))
+            }
+        })
+    }
+
     /// Name and start of each copy.
     pub fn copies(&self) -> impl Iterator<Item = (String, Duration)> + '_ {
         (0..self.count).map(|copy| {

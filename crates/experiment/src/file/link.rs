@@ -31,6 +31,10 @@ pub struct Link {
     /// Where the direction from the second node to the first differs.
     #[schemars(with = "Option<Direction>")]
     pub reverse: Direction,
+    /// Whether the lab writes every packet that leaves the link to pcapng files, one a direction;
+    /// the simulator ignores it. Default: false.
+    #[schemars(with = "Option<bool>", extend("default" = false))]
+    pub capture: bool,
     /// Whether the file describes the reverse direction.
     #[schemars(skip)]
     pub reverse_written: bool,
@@ -107,6 +111,13 @@ pub enum Queue {
 }
 
 impl Direction {
+    /// Whether its bandwidth, delay or loss follows a recording.
+    pub fn follows_traces(&self) -> bool {
+        matches!(self.bandwidth, Rate::Trace(_))
+            || matches!(self.delay, Delay::Trace(_))
+            || matches!(self.loss, Loss::Trace(_))
+    }
+
     /// The queue that it has, whether or not the file names it.
     pub fn queue_or_default(&self) -> Queue {
         match (self.queue, &self.bandwidth) {

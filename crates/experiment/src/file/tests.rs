@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use fairwind_cc::native::Parameters;
 use fairwind_path::accounting::Accounting;
 use fairwind_path::units::{Bandwidth, Bytes, Duration};
 use proptest::prelude::*;
 
-use super::flow::Application;
+use super::flow::{Application, Control};
 use super::link::{
     Aqm, Delay, Distribution, Jitter, Loss, LossModel, Queue, Rate, Reorder, Scheduler,
 };
@@ -66,6 +67,7 @@ seeds = [7]
 stack = "2005"
 accounting = "ethernet"
 mss = 1460
+time_scale = 10
 tcp_rmem = [4096, 87380, 174760]
 tcp_wmem = [4096, 16384, 131072]
 
@@ -102,6 +104,7 @@ accounting = "ip"
 
 [[link]]
 between = ["b", "c"]
+capture = true
 aqm = { kind = "drop-tail" }
 scheduler = { kind = "fifo" }
 
@@ -121,6 +124,10 @@ every = "500ms"
 stack = "linux"
 mss = 536
 pacing = true
+switch = [
+    { at = "10s", congestion_control = "sfsack", parameters = { tau = "60ms" } },
+    { at = "20s", congestion_control = "bbr" },
+]
 
 [[flow]]
 name = "two"
@@ -137,6 +144,13 @@ application = { kind = "constant", rate = "1Mbit/s", packet = "200B" }
 from = "c"
 to = "a"
 application = { kind = "on-off", on = "2s", off = "1s", random = false }
+
+[[flow]]
+name = "iperf"
+from = "a"
+to = "b"
+congestion_control = "kernel:bbr3"
+application = { kind = "command", client = "iperf3 -c {to} -t 50", server = "iperf3 -s" }
 "#;
 
 fn parsed(text: &str, set: &[&str]) -> ExperimentFile {
@@ -144,6 +158,13 @@ fn parsed(text: &str, set: &[&str]) -> ExperimentFile {
     match read(text, "x.toml", Path::new(""), &set) {
         Ok((file, _)) => file,
         Err(diagnostic) => panic!("{diagnostic}"),
+    }
+}
+
+fn own(control: &Control) -> &Parameters {
+    match control {
+        Control::Own(parameters) => parameters,
+        Control::Kernel(name) => panic!("{name} is the kernel's"),
     }
 }
 
@@ -171,8 +192,8 @@ fn the_agreed_shape_is_read() {
     let one = &file.flow[0];
     assert_eq!(one.bytes, Some(Bytes(500_000_000)));
     assert_eq!(one.receive_buffer, Some(Bytes(1_000_000)));
-    assert_eq!(one.parameters.control().name(), "sfsack");
-    assert_eq!(one.parameters.get("tau"), Ok(50_000));
+    assert_eq!(own(&one.control).control().name(), "sfsack");
+    assert_eq!(own(&one.control).get("tau"), Ok(50_000));
     assert_eq!(
         file.flow[1].application,
         Application::Web {
@@ -295,6 +316,16 @@ fn every_field_means_what_it_says() {
             packet: 200,
         }
     );
+    assert_eq!(
+        file.flow[4].application,
+        Application::Command {
+            client: "iperf3 -c {to} -t 50".to_owned(),
+            server: Some("iperf3 -s".to_owned()),
+        }
+    );
+    assert_eq!(file.flow[4].control, Control::Kernel("bbr3".to_owned()));
+    assert_eq!(file.time_scale, 10.0);
+    assert_eq!((file.link[0].capture, file.link[1].capture), (false, true));
     assert_eq!(file.flow[1].mss, 1460);
     assert_eq!(file.flow[0].mss, 536);
 }
@@ -306,9 +337,7 @@ fn parameters_are_taken_in_the_units_that_people_write() {
             format!("flow.one.congestion_control={control}"),
             format!("flow.one.parameters={parameters}"),
         ];
-        parsed(SHAPE, &[&set[0], &set[1]]).flow[0]
-            .parameters
-            .clone()
+        own(&parsed(SHAPE, &[&set[0], &set[1]]).flow[0].control).clone()
     };
     assert_eq!(with("sfsack", "{ tau = 70000 }").get("tau"), Ok(70_000));
     assert_eq!(with("sfsack", "{ tau = \"0.07s\" }").get("tau"), Ok(70_000));
@@ -319,10 +348,32 @@ fn parameters_are_taken_in_the_units_that_people_write() {
     assert_eq!(cubic.get("beta"), Ok(512));
     assert_eq!(cubic.get("hystart"), Ok(0));
     assert_eq!(cubic.get("hystart_low_window"), Ok(20));
-    let one = parsed(SHAPE, &["flow.one.parameters.tau=60ms"]).flow[0]
-        .parameters
-        .clone();
-    assert_eq!(one.get("tau"), Ok(60_000));
+    let file = parsed(SHAPE, &["flow.one.parameters.tau=60ms"]);
+    assert_eq!(own(&file.flow[0].control).get("tau"), Ok(60_000));
+}
+
+#[test]
+fn a_switch_names_a_time_a_control_and_its_parameters() {
+    let [first, second] = &parsed(EVERYTHING, &[]).flow[0].switch[..] else {
+        panic!("two switches")
+    };
+    assert_eq!(first.at, Duration::from_secs(10));
+    assert_eq!(first.congestion_control.value, "sfsack");
+    assert_eq!(own(&first.control).get("tau"), Ok(60_000));
+    assert!(first.control.is_tuned());
+    assert_eq!(second.at, Duration::from_secs(20));
+    assert_eq!(second.control, Control::Kernel("bbr".to_owned()));
+}
+
+#[test]
+fn a_control_at_its_defaults_is_not_tuned() {
+    let file = parsed(SHAPE, &["flow.one.parameters={ tau = \"70ms\" }"]);
+    let default = own(&file.flow[0].control).control().default_parameters();
+    assert_eq!(
+        file.flow[0].control.is_tuned(),
+        own(&file.flow[0].control) != &default
+    );
+    assert!(!file.flow[1].control.is_tuned());
 }
 
 #[test]
@@ -444,6 +495,7 @@ fn schema_of<'a>(schema: &'a serde_json::Value, what: &str) -> &'a serde_json::V
         "reorder" => &definitions["Reorder"],
         "trace" => &definitions["TraceTable"],
         "flow" => &definitions["Flow"],
+        "switch" => &definitions["Switch"],
         other => panic!("no definition for {other}"),
     }
 }
@@ -452,7 +504,7 @@ fn schema_of<'a>(schema: &'a serde_json::Value, what: &str) -> &'a serde_json::V
 fn the_schema_tells_of_exactly_the_fields_that_are_read() {
     let schema: serde_json::Value = serde_json::from_str(&schema::json()).unwrap();
     let read = fields_read();
-    assert_eq!(read.len(), 19, "{:?}", read.keys());
+    assert_eq!(read.len(), 21, "{:?}", read.keys());
     for (what, fields) in read {
         let part = schema_of(&schema, &what);
         let told: Vec<&String> = part["properties"].as_object().unwrap().keys().collect();

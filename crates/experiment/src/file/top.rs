@@ -13,6 +13,9 @@ use super::value::{Node, Table, Value};
 use super::{ExperimentFile, Record};
 use crate::diagnostic::Span;
 
+/// Least and greatest `time_scale`: a day in a minute and a half, a second in a quarter of an hour.
+const TIME_SCALE_RANGE: (f64, f64) = (0.001, 1000.0);
+
 /// Reads the whole document; gives nothing only where too little is left to check further.
 pub fn experiment(
     table: &Table,
@@ -38,6 +41,8 @@ pub fn experiment(
         .map_or(1448, |mss| mss as u32);
     let tcp_rmem = fields.optional(findings, "tcp_rmem", three_sizes);
     let tcp_wmem = fields.optional(findings, "tcp_wmem", three_sizes);
+    let time_scale = decode::number(TIME_SCALE_RANGE.0, TIME_SCALE_RANGE.1);
+    let time_scale = fields.optional(findings, "time_scale", time_scale);
     let record = fields.optional(findings, "record", record);
     let links = tables(&mut fields, "link", findings);
     let flows = tables(&mut fields, "flow", findings);
@@ -72,6 +77,7 @@ pub fn experiment(
         mss,
         tcp_rmem: tcp_rmem.unwrap_or([4_096, 131_072, 6_291_456]),
         tcp_wmem: tcp_wmem.unwrap_or([4_096, 16_384, 4_194_304]),
+        time_scale: time_scale.unwrap_or(1.0),
         record: record.unwrap_or_default(),
         // With a link or flow missing, what the others say about each other cannot be judged.
         link: link.into_iter().collect::<Option<_>>()?,

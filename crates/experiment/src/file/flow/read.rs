@@ -1,10 +1,9 @@
 //! From a `[[flow]]` table to a [`Flow`].
 
-use fairwind_cc::native;
 use fairwind_path::units::{Bytes, Duration};
 
-use super::{Application, Flow, parameters};
-use crate::diagnostic::{Located, suggestion};
+use super::{Application, Flow, control};
+use crate::diagnostic::Located;
 use crate::file::decode::{self, Fields, Findings};
 use crate::file::stack::Stack;
 use crate::file::value::Node;
@@ -41,23 +40,12 @@ pub fn flow(
             span: node.span,
         }),
     };
-    let control = congestion_control.as_ref().and_then(|name| {
-        let found = native::find(&name.value);
-        if found.is_none() {
-            let known = native::all().iter().map(|control| control.name());
-            findings.add(
-                name.span,
-                format!("there is no congestion control `{}`", name.value),
-                suggestion(&name.value, known),
-            );
-        }
-        found
-    });
     let parameters_node = fields.node("parameters");
-    let parameters = control.and_then(|control| match parameters_node {
-        Some(node) => parameters::parameters(control, node, findings),
-        None => Some(control.default_parameters()),
-    });
+    let control = congestion_control
+        .as_ref()
+        .and_then(|name| control::control(name, parameters_node, findings));
+    let switch_node = fields.node("switch");
+    let switch = switch_node.and_then(|node| control::switches(node, findings));
 
     let bytes_node = fields.node("bytes");
     let bytes = bytes_node.and_then(|node| decode::bytes(node, findings));
@@ -83,24 +71,29 @@ pub fn flow(
             "leave it out, or leave the application out: only bulk sends so many bytes",
         );
     }
-    if !application.uses_tcp() {
-        let tcp_only = [
-            ("congestion_control", control_node),
-            ("parameters", parameters_node),
-            ("receive_buffer", receive_buffer_node),
-            ("send_buffer", send_buffer_node),
-            ("stack", stack_node),
-            ("mss", mss_node),
-            ("pacing", pacing_node),
-        ];
-        for (field, node) in tcp_only {
-            let Some(node) = node else { continue };
-            findings.add(
-                node.span,
-                format!("`{field}` with the application `{}`", application.kind()),
-                "leave it out: datagrams have no TCP",
-            );
+    let of_connections = [
+        ("switch", switch_node),
+        ("receive_buffer", receive_buffer_node),
+        ("send_buffer", send_buffer_node),
+        ("mss", mss_node),
+        ("pacing", pacing_node),
+    ];
+    let of_hosts = [
+        ("congestion_control", control_node),
+        ("parameters", parameters_node),
+        ("stack", stack_node),
+    ];
+    match application {
+        Application::Constant { .. } => {
+            let help = "leave it out: datagrams have no TCP";
+            let fields = of_hosts.iter().chain(&of_connections);
+            refuse(fields, &application, help, findings);
         }
+        Application::Command { .. } => {
+            let help = "leave it out: a program sets up its own connections";
+            refuse(&of_connections, &application, help, findings);
+        }
+        Application::Bulk | Application::Web { .. } | Application::OnOff { .. } => {}
     }
     let count = count.unwrap_or(1) as u32;
     let (from, to) = (from?, to?);
@@ -120,7 +113,8 @@ pub fn flow(
         from,
         to,
         congestion_control: congestion_control?,
-        parameters: parameters?,
+        control: control?,
+        switch: switch.unwrap_or_default(),
         application,
         bytes,
         start: start.unwrap_or(Duration::ZERO),
@@ -134,8 +128,28 @@ pub fn flow(
     })
 }
 
+/// Notes those of the fields that are there, but do not go with the application.
+fn refuse<'a>(
+    fields: impl IntoIterator<Item = &'a (&'static str, Option<&'a Node>)>,
+    application: &Application,
+    help: &str,
+    findings: &mut Findings,
+) {
+    for (field, node) in fields {
+        let Some(node) = node else { continue };
+        let message = format!("`{field}` with the application `{}`", application.kind());
+        findings.add(node.span, message, help);
+    }
+}
+
 fn application(node: &Node, findings: &mut Findings) -> Option<Application> {
-    const KINDS: &[(&str, u8)] = &[("bulk", 0), ("web", 1), ("constant", 2), ("on-off", 3)];
+    const KINDS: &[(&str, u8)] = &[
+        ("bulk", 0),
+        ("web", 1),
+        ("constant", 2),
+        ("on-off", 3),
+        ("command", 4),
+    ];
     let example = "{ kind = \"web\", sessions = 20 }";
     let table = decode::table(node, findings, example)?;
     let peek = &mut Fields::new("application", table, node.span);
@@ -174,7 +188,7 @@ fn application(node: &Node, findings: &mut Findings) -> Option<Application> {
                 packet: packet.unwrap_or(1_500),
             })
         }
-        _ => {
+        3 => {
             let mut fields = Fields::new("application of kind on-off", table, node.span);
             fields.node("kind");
             let on = fields.required(findings, "on", "\"2s\"", decode::positive_duration);
@@ -187,7 +201,33 @@ fn application(node: &Node, findings: &mut Findings) -> Option<Application> {
                 random: random.unwrap_or(true),
             })
         }
+        _ => {
+            let mut fields = Fields::new("application of kind command", table, node.span);
+            fields.node("kind");
+            let example = "\"iperf3 -c {to}\"";
+            let client = fields.required(findings, "client", example, command_line);
+            let server = fields.optional(findings, "server", command_line);
+            fields.finish(findings);
+            Some(Application::Command {
+                client: client?,
+                server,
+            })
+        }
     }
+}
+
+/// A command line for the shell.
+fn command_line(node: &Node, findings: &mut Findings) -> Option<String> {
+    let text = decode::text(node, findings)?;
+    if text.trim().is_empty() || text.contains('\0') {
+        findings.add(
+            node.span,
+            format!("{text:?} is no command"),
+            "write what a shell would run, such as \"iperf3 -c {to}\"",
+        );
+        return None;
+    }
+    Some(text)
 }
 
 /// IP bytes of a datagram: at least the headers, at most what an IP packet holds.

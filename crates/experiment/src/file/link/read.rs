@@ -41,6 +41,7 @@ pub fn link(
     let between = fields.required(findings, "between", "[\"a\", \"b\"]", between);
     let plain = Direction::plain(accounting);
     let forward = direction(&mut fields, &plain, folder, findings);
+    let capture = fields.optional(findings, "capture", decode::boolean);
     let reverse_node = fields.node("reverse");
     let reverse = match reverse_node {
         Some(node) => {
@@ -64,6 +65,7 @@ pub fn link(
         between,
         forward,
         reverse,
+        capture: capture.unwrap_or(false),
         reverse_written: reverse_node.is_some(),
     })
 }
