@@ -4,7 +4,7 @@
 //! A result of several seeds takes part with its means and 95 % intervals. As a table by
 //! `Display`, as JSON by `Serialize`.
 
-mod table;
+pub(crate) mod table;
 
 use std::path::Path;
 

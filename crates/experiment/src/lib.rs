@@ -2,8 +2,8 @@
 //! the folder that a run leaves behind, plots, reports and the comparison of any two results.
 //!
 //! The way through: [`Experiment::load`] reads a file and checks it whole, [`execute::execute`]
-//! runs it with an [`engine::Engine`] for every seed and leaves a folder, [`report::write`] and
-//! [`compare::compare`] read such folders.
+//! runs it with an [`engine::Engine`] for every seed and leaves a folder, [`report::write`],
+//! [`compare::compare`] and [`overlay::write`] read such folders.
 
 pub mod diagnostic;
 pub mod engine;
@@ -15,6 +15,7 @@ pub mod topology;
 pub mod units_text;
 
 pub mod compare;
+pub mod overlay;
 pub mod plot;
 pub mod record;
 pub mod report;

@@ -3,14 +3,17 @@
 //! Each file stands for itself: text is text in the reader's own fonts, nothing is loaded, colours
 //! are light or dark as the reader prefers, and light where that is not known.
 
-mod figure;
+pub(crate) mod figure;
+mod frame;
 pub mod palette;
+pub(crate) mod style;
 pub mod ticks;
 
 use crate::result::RunResult;
 use crate::series::curves::{Curves, FlowCurves};
 use crate::series::decimate::Point;
-use figure::{Figure, Line};
+use figure::{Across, Figure, Line, Panel};
+use style::Stroke;
 
 /// Slow-start thresholds of more flows than this are left out.
 const THRESHOLDS_AT_MOST: usize = 2;
@@ -51,10 +54,11 @@ fn empty<'a>(run: &'a RunResult, what: &'a str, unit: &'static str) -> Figure<'a
     Figure {
         title: &run.title,
         what,
-        unit,
-        duration_s: run.duration_s,
-        lines: Vec::new(),
-        marks: Vec::new(),
+        across: Across::time(run.duration_s),
+        panels: vec![Panel {
+            unit,
+            ..Panel::default()
+        }],
     }
 }
 
@@ -67,10 +71,10 @@ fn of_flows<'a>(
 ) -> Figure<'a> {
     let mut figure = empty(run, what, unit);
     for (colour, flow) in curves.flows.iter().enumerate() {
-        figure.lines.push(Line {
+        figure.panels[0].lines.push(Line {
             name: flow.name.clone(),
             colour: Some(colour),
-            dashed: false,
+            stroke: Stroke::SOLID,
             points: of(flow),
         });
     }
@@ -84,11 +88,11 @@ fn windows<'a>(run: &'a RunResult, curves: &'a Curves) -> Figure<'a> {
     }
     figure.what = "Congestion window and slow-start threshold (dashed)";
     for (colour, flow) in curves.flows.iter().enumerate() {
-        figure.lines.push(Line {
+        figure.panels[0].lines.push(Line {
             name: String::new(),
             // A threshold over its own window could not be seen in the same colour.
             colour: (curves.flows.len() > 1).then_some(colour),
-            dashed: true,
+            stroke: Stroke::THRESHOLD,
             points: &flow.ssthresh,
         });
     }
@@ -101,13 +105,14 @@ fn queues<'a>(run: &'a RunResult, curves: &'a Curves) -> Figure<'a> {
         if !curves.worth_drawing(link) {
             continue;
         }
-        figure.lines.push(Line {
+        figure.panels[0].lines.push(Line {
             name: link.name.clone(),
             colour: Some(colour),
-            dashed: false,
+            stroke: Stroke::SOLID,
             points: &link.queue,
         });
-        figure.marks.extend(link.drops.iter().map(|drops| drops.at));
+        let drops = link.drops.iter().map(|drops| drops.at);
+        figure.panels[0].marks.extend(drops);
     }
     figure
 }

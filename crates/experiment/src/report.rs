@@ -95,7 +95,7 @@ fn experiment_text(folder: &Path) -> Option<String> {
 }
 
 /// Writes a file under another name first, so that a reader never sees half of it.
-fn replace(path: &Path, text: &str) -> Result<PathBuf, ReportError> {
+pub(crate) fn replace(path: &Path, text: &str) -> Result<PathBuf, ReportError> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
@@ -108,7 +108,7 @@ fn replace(path: &Path, text: &str) -> Result<PathBuf, ReportError> {
 }
 
 /// The colours of curves as CSS variables `--c0`, `--c1`, …
-fn palette_css() -> String {
+pub(crate) fn palette_css() -> String {
     let variables = |colours: &[&str]| {
         colours
             .iter()
@@ -167,7 +167,7 @@ fn versions_text(versions: &std::collections::BTreeMap<String, String>) -> Strin
 }
 
 /// Spans that the page sets apart with dots.
-fn facts_html(facts: &[String]) -> String {
+pub(crate) fn facts_html(facts: &[String]) -> String {
     facts
         .iter()
         .map(|fact| format!("<span>{fact}</span>"))

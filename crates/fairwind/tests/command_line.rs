@@ -305,6 +305,28 @@ fn compare_sets_two_results_side_by_side() {
 }
 
 #[test]
+fn compare_lays_figures_of_two_results_over_each_other() {
+    let bench = Bench::new(SHORT);
+    bench.run(&["sim", "run", "short.toml", "--out", "a"]);
+    bench.run(&["sim", "run", "short.toml", "--out", "b", "--seed", "2"]);
+    let text = bench.run(&["compare", "a", "b", "--out", "both"]);
+    assert_eq!(code(&text), Some(0), "{}", err(&text));
+    assert!(
+        out(&text).ends_with("figures: both/compare.html\n"),
+        "{}",
+        out(&text)
+    );
+    for file in ["compare.html", "cwnd.svg", "queue_distribution.svg"] {
+        assert!(bench.path("both").join(file).is_file(), "{file}");
+    }
+    let json = bench.run(&["compare", "a", "b", "--out", "both", "--json"]);
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["distributions"][0]["quantity"], "throughput_mbps");
+    let over_a_result = bench.run(&["compare", "a", "b", "--out", "a"]);
+    assert_eq!(code(&over_a_result), Some(2));
+}
+
+#[test]
 fn comparing_what_is_no_result_is_wrong_input() {
     let bench = Bench::new(SHORT);
     let output = bench.run(&["compare", "nothing", "nowhere"]);

@@ -71,7 +71,9 @@ fn described(item: &Item) -> String {
     }
 }
 
-fn row(difference: &Difference) -> [String; 6] {
+/// The cells of a metric: its name, both values, their difference, that in percent, and whether
+/// the intervals overlap.
+pub(crate) fn row(difference: &Difference) -> [String; 6] {
     let digits = digits(difference.metric);
     [
         format!("  {}", difference.metric),

@@ -3,33 +3,73 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use fairwind_experiment::compare::compare;
+use fairwind_experiment::overlay::{self, OverlayError};
+use fairwind_experiment::report::ReportError;
+use fairwind_experiment::result::ResultError;
 
 use crate::failure::Failure;
 use crate::output;
 
 /// Compare two results: each flow, each link, and how far they are apart
+///
+/// With --out also figures with the curves of both on the same axes: throughput and its average,
+/// congestion window and slow-start threshold, round-trip time and timeout, queue and losses over
+/// time, and distributions, which do not depend on where a sawtooth begins. compare.html holds
+/// them all, with the tables, in one file; each is an SVG file besides.
 #[derive(Args)]
 #[command(after_help = "\
-Example:
-  fairwind compare monday.result tuesday.result --json")]
+Examples:
+  fairwind compare monday.result tuesday.result --json
+  fairwind compare sim.result lab.result --out sim-and-lab")]
 pub struct Compare {
     /// Result folder
     a: PathBuf,
     /// Result folder to set beside it
     b: PathBuf,
-    /// Print the comparison as JSON and nothing else
+    /// Write figures and compare.html to this folder, over an earlier comparison there
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print the comparison as JSON and nothing else; with --out also the distributions
     #[arg(long)]
     json: bool,
 }
 
 impl Compare {
     pub fn run(self) -> Result<(), Failure> {
-        let comparison =
-            fairwind_experiment::compare::compare(&self.a, &self.b).map_err(Failure::input)?;
-        match self.json {
-            true => output::json(&serde_json::to_value(&comparison).map_err(Failure::work)?)?,
-            false => output::line(&comparison.to_string())?,
+        let (comparison, distributions, page) = match &self.out {
+            None => {
+                let comparison = compare(&self.a, &self.b).map_err(Failure::input)?;
+                (comparison, None, None)
+            }
+            Some(out) => {
+                let written = overlay::write(&self.a, &self.b, out).map_err(failure)?;
+                let distributions = Some(written.distributions);
+                (written.comparison, distributions, Some(written.page))
+            }
+        };
+        if self.json {
+            let mut json = serde_json::to_value(&comparison).map_err(Failure::work)?;
+            if let Some(distributions) = distributions {
+                json["distributions"] =
+                    serde_json::to_value(distributions).map_err(Failure::work)?;
+            }
+            output::json(&json)?;
+            return Ok(());
         }
+        let mut text = comparison.to_string();
+        if let Some(page) = page {
+            text.push_str(&format!("\nfigures: {}\n", page.display()));
+        }
+        output::line(&text)?;
         Ok(())
+    }
+}
+
+/// What could not be read or is in the way is the user's input; a full disk is not.
+fn failure(error: OverlayError) -> Failure {
+    match error {
+        OverlayError::Report(ReportError::Result(ResultError::Io { .. })) => Failure::work(error),
+        error => Failure::input(error),
     }
 }

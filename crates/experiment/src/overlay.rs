@@ -1,0 +1,160 @@
+//! Two results laid over each other: the same figures as a run has, with the curves of both, and
+//! what they differ in, as `compare.html` with an SVG file for each figure.
+//!
+//! Two runs of a sawtooth need not be in step to be the same: where the one halves its window the
+//! other may be at its largest. So beside the curves over time there are distributions: for which
+//! share of the time a window, a queue, a round-trip time or a throughput was at most so large. They
+//! do not depend on the phase, and their greatest vertical distance is one number for "how far
+//! apart" (the statistic of Kolmogorov and Smirnov).
+
+mod distribution;
+mod figures;
+mod page;
+mod side;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::compare::{self, Comparison};
+use crate::report::{self, ReportError};
+use crate::result::{ResultError, round};
+use figures::Drawn;
+use side::Pair;
+
+/// The page with figures and tables.
+pub const PAGE_FILE: &str = "compare.html";
+
+/// What [`write`] has written.
+#[derive(Clone, Debug)]
+pub struct Overlay {
+    /// `compare.html`.
+    pub page: PathBuf,
+    /// The figures, as SVG files; none if one of the results has no time series.
+    pub figures: Vec<PathBuf>,
+    /// The differences of the totals.
+    pub comparison: Comparison,
+    /// The differences of the distributions: of flows, then of links.
+    pub distributions: Vec<Spread>,
+}
+
+/// How a quantity of a flow or link was distributed over the time of both results, after the
+/// warm-up, over all seeds of each.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// Name of the flow or link.
+    pub name: String,
+    /// `cwnd_kb`, `rtt_ms` (smoothed), `throughput_mbps` (of the intervals of the plots) or
+    /// `queue_pkts`.
+    pub quantity: &'static str,
+    /// In the first result.
+    pub a: Quantiles,
+    /// In the second result.
+    pub b: Quantiles,
+    /// Greatest difference of the two distribution functions, 0 (the same) to 1 (nothing in
+    /// common).
+    #[serde(with = "round")]
+    pub distance: f64,
+}
+
+/// Values that are not exceeded in so many percent of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Quantiles {
+    /// In 5 %.
+    #[serde(with = "round")]
+    pub p5: f64,
+    /// In 50 %.
+    #[serde(with = "round")]
+    pub median: f64,
+    /// In 95 %.
+    #[serde(with = "round")]
+    pub p95: f64,
+}
+
+/// Why two results could not be laid over each other.
+#[derive(Debug, thiserror::Error)]
+pub enum OverlayError {
+    /// A result could not be read, or a file not be written.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    /// The folder holds something else.
+    #[error("{} is in the way: {reason}\n  help: name a new folder", path.display())]
+    InTheWay {
+        /// The folder.
+        path: PathBuf,
+        /// What is there.
+        reason: &'static str,
+    },
+}
+
+impl From<ResultError> for OverlayError {
+    fn from(error: ResultError) -> OverlayError {
+        OverlayError::Report(error.into())
+    }
+}
+
+/// Writes the page and the figures of the results in the folders `a` and `b` into the folder `out`,
+/// over an earlier comparison if it holds one. Each result may be a run or several seeds. Curves
+/// over time are of the first seed that both have, or of the first of each; averages and
+/// distributions are of all seeds.
+///
+/// # Errors
+/// If a result cannot be read, or if `out` holds anything but a comparison.
+pub fn write(a: &Path, b: &Path, out: &Path) -> Result<Overlay, OverlayError> {
+    let comparison = compare::compare(a, b)?;
+    may_be_written(out)?;
+    let pair = Pair::read([a, b], &comparison)?;
+    let distributions = distribution::read(&pair).map_err(ReportError::from)?;
+    let figures = figures::all(&pair, &distributions);
+    let spreads: Vec<Spread> = distributions.iter().map(|d| d.spread()).collect();
+    fs::create_dir_all(out).map_err(|source| io_error(out, source))?;
+    let page = page::page(&pair, &comparison, &figures, &spreads);
+    Ok(Overlay {
+        figures: write_figures(&figures, out)?,
+        page: report::replace(&out.join(PAGE_FILE), &page)?,
+        comparison,
+        distributions: spreads,
+    })
+}
+
+/// Writes the figures; those of an earlier comparison that are not among them go.
+fn write_figures(figures: &[Drawn], out: &Path) -> Result<Vec<PathBuf>, OverlayError> {
+    for file in figures::FILES {
+        let path = out.join(file);
+        if !figures.iter().any(|figure| figure.file == file) && path.exists() {
+            fs::remove_file(&path).map_err(|source| io_error(&path, source))?;
+        }
+    }
+    figures
+        .iter()
+        .map(|figure| Ok(report::replace(&out.join(figure.file), &figure.svg)?))
+        .collect()
+}
+
+/// A new or empty folder may be, or one with an earlier comparison.
+fn may_be_written(out: &Path) -> Result<(), OverlayError> {
+    let in_the_way = |reason| OverlayError::InTheWay {
+        path: out.to_owned(),
+        reason,
+    };
+    match fs::read_dir(out) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            Err(in_the_way("it is a file"))
+        }
+        Err(source) => Err(io_error(out, source)),
+        Ok(mut entries) => match entries.next().is_none() || out.join(PAGE_FILE).is_file() {
+            true => Ok(()),
+            false => Err(in_the_way("it is a folder that holds no comparison")),
+        },
+    }
+}
+
+fn io_error(path: &Path, source: io::Error) -> OverlayError {
+    let path = path.to_owned();
+    ResultError::Io { path, source }.into()
+}

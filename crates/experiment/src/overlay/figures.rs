@@ -1,0 +1,418 @@
+//! The figures of two results laid over each other.
+//!
+//! The first result is drawn solid and blue, the second dashed and vermilion above it, each flow and
+//! link in a panel of its own.
+
+use super::distribution::{Distributions, Quantity};
+use super::side::{Pair, Run};
+use crate::plot::figure::{Across, Band, Figure, Line, Panel, Rug, Scale};
+use crate::plot::style::Stroke;
+use crate::series::curves::FlowCurves;
+use crate::series::decimate::{Decimator, Point};
+
+/// Files of figures.
+pub const FILES: [&str; 10] = [
+    "throughput.svg",
+    "average_throughput.svg",
+    "cwnd.svg",
+    "rtt.svg",
+    "rto.svg",
+    "queue.svg",
+    "throughput_distribution.svg",
+    "cwnd_distribution.svg",
+    "rtt_distribution.svg",
+    "queue_distribution.svg",
+];
+
+/// Flows or links with a panel of their own.
+const PANELS_AT_MOST: usize = 4;
+/// Columns of a curve over time: more cannot be told apart in two colours, and files stay small.
+const COLUMNS: usize = 300;
+/// Points of an average over several runs.
+const AVERAGES: usize = 200;
+const STROKES: [Stroke; 2] = [Stroke::SOLID, Stroke::DASHED];
+const STEPS: [Stroke; 2] = [Stroke::STEPS, Stroke::DASHED_STEPS];
+const THRESHOLDS: [Stroke; 2] = [Stroke::THRESHOLD, Stroke::DOTTED_THRESHOLD];
+
+/// A figure.
+pub struct Drawn {
+    /// Its file, one of [`FILES`].
+    pub file: &'static str,
+    /// The figure.
+    pub svg: String,
+}
+
+/// All figures, in the order of [`FILES`]; those that would be empty are left out.
+pub fn all(pair: &Pair, distributions: &[Distributions]) -> Vec<Drawn> {
+    if pair.without_series().is_some() {
+        return Vec::new();
+    }
+    let seeds = seeds_text(pair);
+    let over_time = [
+        flows(
+            pair,
+            "throughput.svg",
+            &format!("Throughput in intervals of {}{seeds}", interval_text(pair)),
+            "Mbit/s",
+            Scale::FromZero,
+            |flow| &flow.throughput,
+        ),
+        averages(pair),
+        windows(pair, &seeds),
+        flows(
+            pair,
+            "rtt.svg",
+            &format!("Smoothed round-trip time{seeds}"),
+            "ms",
+            Scale::Around,
+            |flow| &flow.rtt,
+        ),
+        flows(
+            pair,
+            "rto.svg",
+            &format!("Retransmission timeout{seeds}"),
+            "ms",
+            Scale::FromZero,
+            |flow| &flow.rto,
+        ),
+        queues(pair, &seeds),
+    ];
+    let distributed = [
+        Quantity::Throughput,
+        Quantity::Cwnd,
+        Quantity::Rtt,
+        Quantity::Queue,
+    ]
+    .map(|quantity| distribution(pair, quantity, distributions));
+    over_time.into_iter().chain(distributed).flatten().collect()
+}
+
+/// A panel of curves that it owns.
+struct Curves {
+    name: String,
+    lines: Vec<(Option<String>, usize, Stroke, Vec<Point>)>,
+    bands: Vec<Band>,
+    rugs: Vec<Rug>,
+}
+
+impl Curves {
+    fn new(name: &str) -> Curves {
+        Curves {
+            name: name.to_owned(),
+            lines: Vec::new(),
+            bands: Vec::new(),
+            rugs: Vec::new(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lines.iter().all(|(.., points)| points.is_empty())
+    }
+}
+
+/// The figure of these panels; nothing if all are empty.
+fn figure(
+    pair: &Pair,
+    file: &'static str,
+    heading: &str,
+    across: Across,
+    (unit, scale): (&'static str, Scale),
+    panels: &[Curves],
+) -> Option<Drawn> {
+    let drawn: Vec<&Curves> = panels.iter().filter(|panel| !panel.is_empty()).collect();
+    if drawn.is_empty() {
+        return None;
+    }
+    let mut heading = heading.to_owned();
+    if drawn.len() > PANELS_AT_MOST {
+        let of = format!("; the first {PANELS_AT_MOST} of {}", drawn.len());
+        heading.push_str(&of);
+    }
+    let panels = drawn.into_iter().take(PANELS_AT_MOST).map(|curves| Panel {
+        name: curves.name.clone(),
+        unit,
+        scale,
+        bands: curves.bands.clone(),
+        lines: curves
+            .lines
+            .iter()
+            .map(|(name, colour, stroke, points)| Line {
+                name: name.clone().unwrap_or_default(),
+                colour: Some(*colour),
+                stroke: *stroke,
+                points,
+            })
+            .collect(),
+        marks: Vec::new(),
+        rugs: curves.rugs.clone(),
+    });
+    let svg = Figure {
+        title: &pair.title,
+        what: &heading,
+        across,
+        panels: panels.collect(),
+    }
+    .svg();
+    Some(Drawn { file, svg })
+}
+
+/// A curve over time of every flow.
+fn flows(
+    pair: &Pair,
+    file: &'static str,
+    heading: &str,
+    unit: &'static str,
+    scale: Scale,
+    of: fn(&FlowCurves) -> &[Point],
+) -> Option<Drawn> {
+    let panels: Vec<Curves> = pair.flows.iter().map(|name| flow(pair, name, of)).collect();
+    let across = Across::time(pair.duration_s());
+    figure(pair, file, heading, across, (unit, scale), &panels)
+}
+
+fn flow(pair: &Pair, name: &str, of: fn(&FlowCurves) -> &[Point]) -> Curves {
+    let mut curves = Curves::new(name);
+    for (at, side) in pair.sides.iter().enumerate() {
+        let points = side.shown().flow(name).map_or(&[][..], of);
+        let points = thinned(points, pair.duration_s());
+        curves
+            .lines
+            .push((Some(side.label.clone()), at, STROKES[at], points));
+    }
+    curves
+}
+
+fn windows(pair: &Pair, seeds: &str) -> Option<Drawn> {
+    let panels: Vec<Curves> = pair
+        .flows
+        .iter()
+        .map(|name| {
+            let mut curves = flow(pair, name, |flow| &flow.cwnd);
+            for (at, side) in pair.sides.iter().enumerate() {
+                let points = side.shown().flow(name).map_or(&[][..], |f| &f.ssthresh);
+                let points = thinned(points, pair.duration_s());
+                curves.lines.push((None, at, THRESHOLDS[at], points));
+            }
+            curves
+        })
+        .collect();
+    figure(
+        pair,
+        "cwnd.svg",
+        &format!("Congestion window; thin, slow-start threshold: A dashed, B dotted{seeds}"),
+        Across::time(pair.duration_s()),
+        ("kB", Scale::FromZero),
+        &panels,
+    )
+}
+
+/// The average since the start: the mean over the runs, and where there are several, the area that
+/// they fill.
+fn averages(pair: &Pair) -> Option<Drawn> {
+    let panels: Vec<Curves> = pair
+        .flows
+        .iter()
+        .map(|name| {
+            let mut curves = Curves::new(name);
+            for (at, side) in pair.sides.iter().enumerate() {
+                let (mean, band) = over_runs(&side.runs, name, at, pair.duration_s());
+                curves.bands.extend(band);
+                curves
+                    .lines
+                    .push((Some(side.label.clone()), at, STROKES[at], mean));
+            }
+            curves
+        })
+        .collect();
+    let several = pair.sides.iter().any(|side| side.runs.len() > 1);
+    let heading = match several {
+        true => {
+            "Average throughput since the flow’s start; shaded, the least to the most of all seeds"
+        }
+        false => "Average throughput since the flow’s start",
+    };
+    figure(
+        pair,
+        "average_throughput.svg",
+        heading,
+        Across::time(pair.duration_s()),
+        ("Mbit/s", Scale::FromZero),
+        &panels,
+    )
+}
+
+/// Mean, least and most of the averages of the runs, at moments at which all have one.
+fn over_runs(
+    runs: &[Run],
+    name: &str,
+    colour: usize,
+    duration_s: f64,
+) -> (Vec<Point>, Option<Band>) {
+    let curves: Vec<&[Point]> = runs
+        .iter()
+        .filter_map(|run| run.flow(name))
+        .map(|flow| &*flow.average)
+        .collect();
+    if let [curve] = curves[..] {
+        return (thinned(curve, duration_s), None);
+    }
+    let mut mean = Vec::new();
+    let (mut low, mut high) = (Vec::new(), Vec::new());
+    for step in 1..=AVERAGES {
+        let time_s = duration_s * step as f64 / AVERAGES as f64;
+        let values: Vec<f64> = curves.iter().filter_map(|c| value_at(c, time_s)).collect();
+        if values.len() < curves.len() || values.is_empty() {
+            continue;
+        }
+        let at = |value| Point { time_s, value };
+        mean.push(at(values.iter().sum::<f64>() / values.len() as f64));
+        low.push(at(values.iter().copied().fold(f64::INFINITY, f64::min)));
+        high.push(at(values.iter().copied().fold(0.0, f64::max)));
+    }
+    (mean, Some(Band { colour, low, high }))
+}
+
+/// The value of a curve at a moment, straight between its points; nothing outside of them.
+fn value_at(curve: &[Point], time_s: f64) -> Option<f64> {
+    let after = curve.partition_point(|point| point.time_s < time_s);
+    let right = curve.get(after)?;
+    let Some(left) = after.checked_sub(1).map(|at| curve[at]) else {
+        return (right.time_s == time_s).then_some(right.value);
+    };
+    let share = (time_s - left.time_s) / (right.time_s - left.time_s);
+    Some(left.value + share * (right.value - left.value))
+}
+
+fn queues(pair: &Pair, seeds: &str) -> Option<Drawn> {
+    let worth = |name: &&String| {
+        let shown = pair.sides.iter().map(|side| side.shown());
+        shown.into_iter().any(|run| run.worth_drawing(name))
+    };
+    let panels: Vec<Curves> = pair
+        .links
+        .iter()
+        .filter(worth)
+        .map(|name| {
+            let mut curves = Curves::new(name);
+            for (at, side) in pair.sides.iter().enumerate() {
+                let Some(link) = side.shown().link(name) else {
+                    continue;
+                };
+                let points = thinned(&link.queue, pair.duration_s());
+                curves
+                    .lines
+                    .push((Some(side.label.clone()), at, STROKES[at], points));
+                curves.rugs.push(Rug {
+                    colour: at,
+                    times_s: link.drops.iter().map(|drops| drops.at.time_s).collect(),
+                });
+            }
+            curves
+        })
+        .collect();
+    figure(
+        pair,
+        "queue.svg",
+        &format!("Queue; strokes above, lost packets{seeds}"),
+        Across::time(pair.duration_s()),
+        ("packets", Scale::FromZero),
+        &panels,
+    )
+}
+
+/// The distribution functions of a quantity.
+fn distribution(pair: &Pair, quantity: Quantity, all: &[Distributions]) -> Option<Drawn> {
+    let (file, heading, label) = match quantity {
+        Quantity::Throughput => (
+            "throughput_distribution.svg",
+            format!("Throughput in intervals of {}", interval_text(pair)),
+            "Throughput (Mbit/s)",
+        ),
+        Quantity::Cwnd => (
+            "cwnd_distribution.svg",
+            "Congestion window".to_owned(),
+            "Congestion window (kB)",
+        ),
+        Quantity::Rtt => (
+            "rtt_distribution.svg",
+            "Smoothed round-trip time".to_owned(),
+            "Smoothed round-trip time (ms)",
+        ),
+        Quantity::Queue => (
+            "queue_distribution.svg",
+            "Queue".to_owned(),
+            "Queue (packets)",
+        ),
+    };
+    let shown: Vec<&Distributions> = all
+        .iter()
+        .filter(|of| of.quantity == quantity)
+        .filter(|of| quantity != Quantity::Queue || worth_distributing(pair, &of.name))
+        .collect();
+    let ends = shown
+        .iter()
+        .flat_map(|of| &of.sides)
+        .map(|side| side.ends());
+    let (least, most) = ends.fold((f64::INFINITY, 0.0_f64), |(least, most), (from, to)| {
+        (least.min(from), most.max(to))
+    });
+    let across = Across::values(label, least, most);
+    let panels: Vec<Curves> = shown
+        .iter()
+        .map(|of| {
+            let [a, b] = &of.sides;
+            let name = format!("{}: apart by at most {:.2}", of.name, a.distance(b));
+            let mut curves = Curves::new(&name);
+            for (at, side) in pair.sides.iter().enumerate() {
+                let points = of.sides[at].curve(across.from, across.to);
+                curves
+                    .lines
+                    .push((Some(side.label.clone()), at, STEPS[at], points));
+            }
+            curves
+        })
+        .collect();
+    figure(
+        pair,
+        file,
+        &format!("{heading}: share of the time in which it was at most so large"),
+        across,
+        ("share", Scale::Share),
+        &panels,
+    )
+}
+
+fn worth_distributing(pair: &Pair, link: &str) -> bool {
+    pair.sides
+        .iter()
+        .any(|side| side.shown().worth_drawing(link))
+}
+
+fn thinned(points: &[Point], duration_s: f64) -> Vec<Point> {
+    let mut curve = Decimator::new(duration_s, COLUMNS);
+    for point in points {
+        curve.push(point.time_s, point.value);
+    }
+    curve.finish()
+}
+
+fn interval_text(pair: &Pair) -> String {
+    let curves = pair.sides.iter().filter_map(|s| s.shown().curves.as_ref());
+    let seconds: Vec<f64> = curves.map(|curves| curves.interval_s).collect();
+    match seconds[..] {
+        [a, b] if a != b => format!("{a} s (A) and {b} s (B)"),
+        [a, ..] => format!("{a} s"),
+        [] => String::new(),
+    }
+}
+
+/// Which seeds are drawn over time, where there is a choice.
+fn seeds_text(pair: &Pair) -> String {
+    let [a, b] = &pair.sides;
+    let (first, second) = (a.shown().result.seed, b.shown().result.seed);
+    match a.runs.len() + b.runs.len() {
+        2 => String::new(),
+        _ if first == second => format!("; seed {first}"),
+        _ => format!("; seeds {first} and {second}"),
+    }
+}
