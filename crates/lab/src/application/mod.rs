@@ -1,19 +1,83 @@
 //! Applications: what the simulator's do, over real sockets in the hosts, and real programs.
+//!
+//! A few threads drive all sockets: some open connections and write to them, some accept them and
+//! take what arrives, so that the two ends of a flow can use two processors; one sends datagrams.
+//! A socket belongs to the network namespace that the thread that makes it is in at that moment, and
+//! stays there.
+//!
+//! | the simulator | here |
+//! |---|---|
+//! | `from` opens the connection; data leaves with the last packet of the handshake | so it is; data leaves as soon as the thread hears of the handshake |
+//! | an object or a transfer is complete when its last byte is delivered; then the connection is gone | the connection is, without a packet, when its last byte is acknowledged ([`socket::vanish`]) |
+//! | at the end of an on period nothing is sent any more | what the kernel holds is, up to about 48 kB (`TCP_NOTSENT_LOWAT`) |
+//! | datagrams leave when they are due | at once when they are late, and not at all when they are very late ([`datagrams`]) |
+//! | the window is at most `receive_buffer` | so it is (`TCP_WINDOW_CLAMP`, renewed with each read) |
+//! | at most `send_buffer` bytes are unacknowledged | so it is by the kernel's count, in which a packet has overhead |
 
-use fairwind_path::units::Duration;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::{fs, io};
+
+use nix::sys::prctl;
+
+use fairwind_path::units::{Duration, Time};
 
 use crate::LabError;
+use crate::host::Host;
 
+mod clock;
+mod datagrams;
+mod driver;
+mod epoll;
+mod meter;
 mod outcome;
 mod plan;
+mod preparation;
+mod receiver;
+mod sender;
+mod shared;
+mod slots;
+mod socket;
+mod tcp_info;
+mod timers;
 
 pub use outcome::{Failure, FlowOutcome};
 pub use plan::{Application, FlowPlan, SocketOptions, Switch};
 
+use clock::Clock;
+use datagrams::{Datagrams, SentDatagrams, Stream};
+use receiver::{Receiver, ReceiverReport};
+use sender::{FromReceiver, Release, Sender, SenderReport};
+use shared::{Mailbox, Shared};
+
+/// The number of a thread's mailbox among what it waits for.
+const BELL: u64 = u64::MAX;
+
 /// The applications of a run, at work. They stop when this is dropped.
 #[derive(Debug)]
 pub struct Applications {
-    flows: usize,
+    shared: Arc<Shared>,
+    plans: Vec<FlowPlan>,
+    pairs: Vec<Pair>,
+    datagrams: Option<JoinHandle<Vec<SentDatagrams>>>,
+}
+
+/// A sending and a receiving thread with the same flows.
+#[derive(Debug)]
+struct Pair {
+    sender: Option<JoinHandle<SenderReport>>,
+    receiver: Option<JoinHandle<ReceiverReport>>,
+    to_sender: Arc<Mailbox<FromReceiver>>,
+    to_receiver: Arc<Mailbox<Release>>,
+}
+
+/// The flows of a pair, each with its number among all.
+#[derive(Default)]
+struct Share {
+    /// And the number of its first connection.
+    sending: Vec<(usize, usize, FlowPlan)>,
+    receiving: Vec<(usize, FlowPlan, OwnedFd)>,
 }
 
 impl Applications {
@@ -28,24 +92,234 @@ impl Applications {
         warmup: Duration,
         duration: Duration,
     ) -> Result<Applications, LabError> {
-        let _ = (epoch_ns, warmup, duration);
-        Ok(Applications { flows: plans.len() })
+        preparation::prepare(&plans)?;
+        let clock = Clock::since(epoch_ns);
+        let (warmup, end) = (Time::ZERO + warmup, Time::ZERO + duration);
+        let shared = Arc::new(Shared::new(plans.len(), clock, warmup, end));
+        let mut applications = Applications {
+            shared: Arc::clone(&shared),
+            plans,
+            pairs: Vec::new(),
+            datagrams: None,
+        };
+        let mut shares = Vec::new();
+        shares.resize_with(pairs_for(&applications.plans), Share::default);
+        let mut streams = Vec::new();
+        let mut first = 0;
+        for (index, plan) in applications.plans.iter().enumerate() {
+            let number = index % shares.len();
+            match open(index, plan) {
+                Ok(Open::Nothing) => {}
+                Ok(Open::Listener(socket)) => {
+                    shares[number].sending.push((index, first, plan.clone()));
+                    shares[number].receiving.push((index, plan.clone(), socket));
+                }
+                Ok(Open::Datagrams(socket, stream)) => {
+                    shares[number].receiving.push((index, plan.clone(), socket));
+                    streams.push(stream);
+                }
+                Err(error) => shared.fail(index, error),
+            }
+            first += plan.application.connections();
+        }
+        for share in shares {
+            applications.start_pair(share)?;
+        }
+        if !streams.is_empty() {
+            let datagrams = Datagrams::new(shared, streams);
+            applications.datagrams = Some(spawn("fw-datagrams", move || datagrams.run())?);
+        }
+        Ok(applications)
+    }
+
+    fn start_pair(&mut self, share: Share) -> Result<(), LabError> {
+        let failed = |error| LabError::system("starting the applications", error);
+        let to_sender = Arc::new(Mailbox::new().map_err(failed)?);
+        let to_receiver = Arc::new(Mailbox::new().map_err(failed)?);
+        let shared = || Arc::clone(&self.shared);
+        let mailboxes = || (Arc::clone(&to_sender), Arc::clone(&to_receiver));
+        let (letters, releases) = mailboxes();
+        let receiver = Receiver::new(shared(), share.receiving, releases, letters);
+        let receiver = receiver.map_err(failed)?;
+        let (letters, releases) = mailboxes();
+        let sender = Sender::new(shared(), share.sending, letters, releases).map_err(failed)?;
+        self.pairs.push(Pair {
+            sender: None,
+            receiver: None,
+            to_sender,
+            to_receiver,
+        });
+        // In this order, so that what has been started is stopped if something fails.
+        if let Some(pair) = self.pairs.last_mut() {
+            pair.receiver = Some(spawn("fw-receiver", move || receiver.run())?);
+            pair.sender = Some(spawn("fw-sender", move || sender.run())?);
+        }
+        Ok(())
     }
 
     /// Payload delivered to the receiving application of a flow so far, bytes, warm-up included.
     pub fn received(&self, flow: usize) -> u64 {
-        let _ = flow;
-        0
+        self.shared.received(flow)
     }
 
     /// What has gone wrong so far, in the order in which it did.
     pub fn failures(&self) -> Vec<Failure> {
-        Vec::new()
+        self.shared.failures()
     }
 
     /// Stops everything that still goes on, and answers what each flow has done until the end of the
     /// run, or until now if that is earlier.
-    pub fn finish(self) -> Vec<FlowOutcome> {
-        vec![FlowOutcome::default(); self.flows]
+    pub fn finish(mut self) -> Vec<FlowOutcome> {
+        let now = self.shared.clock.now().min(self.shared.end);
+        self.shared.stop();
+        let mut outcomes = vec![FlowOutcome::default(); self.plans.len()];
+        let mut sockets = Vec::new();
+        for mut pair in std::mem::take(&mut self.pairs) {
+            let (sent, received) = pair.join();
+            for flow in sent.flows {
+                let outcome = &mut outcomes[flow.index];
+                outcome.retransmits = flow.counts.retransmits;
+                outcome.timeouts = flow.counts.timeouts;
+                outcome.packets_sent = flow.counts.packets;
+                outcome.rtt_min = flow.counts.rtt_min;
+                outcome.switched = flow.switched;
+            }
+            for flow in received.flows {
+                let start = Time::ZERO + self.plans[flow.index].start;
+                let outcome = &mut outcomes[flow.index];
+                let over = flow.complete_at.unwrap_or(now);
+                (outcome.bytes, outcome.bytes_per_second, outcome.active) = flow.meter.finish(over);
+                outcome.completion = flow.complete_at.map(|at| at - start);
+                outcome.objects = flow.objects;
+                outcome.datagrams_unread = flow.datagrams_unread;
+            }
+            sockets.extend(sent.sockets);
+            sockets.extend(received.sockets);
+        }
+        if let Some(datagrams) = self.datagrams.take() {
+            for flow in join(datagrams) {
+                outcomes[flow.index].packets_sent = flow.sent;
+                outcomes[flow.index].datagrams_skipped = flow.skipped;
+            }
+        }
+        sockets.into_iter().for_each(socket::vanish);
+        for failure in self.shared.failures().into_iter().rev() {
+            outcomes[failure.flow].failure = Some(failure.text);
+        }
+        outcomes
     }
+}
+
+impl Drop for Applications {
+    fn drop(&mut self) {
+        self.shared.stop();
+        for pair in &mut self.pairs {
+            pair.join();
+        }
+        if let Some(datagrams) = self.datagrams.take() {
+            join(datagrams);
+        }
+    }
+}
+
+impl Pair {
+    fn join(&mut self) -> (SenderReport, ReceiverReport) {
+        self.to_sender.ring();
+        self.to_receiver.ring();
+        (
+            self.sender.take().map(join).unwrap_or_default(),
+            self.receiver.take().map(join).unwrap_or_default(),
+        )
+    }
+}
+
+fn join<T>(thread: JoinHandle<T>) -> T {
+    match thread.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, LabError> {
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
+    thread.map_err(|error| LabError::system("starting the applications", error))
+}
+
+/// A pair of threads for two processors, and no more than there are flows.
+fn pairs_for(plans: &[FlowPlan]) -> usize {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    (processors / 2).clamp(1, plans.len().max(1))
+}
+
+/// What a flow has open from the beginning.
+enum Open {
+    Nothing,
+    Listener(OwnedFd),
+    Datagrams(OwnedFd, Stream),
+}
+
+fn open(index: usize, plan: &FlowPlan) -> Result<Open, String> {
+    preparation::check(plan)?;
+    let host = plan.to.config().address;
+    let refused = |socket::Refused { what, error }| {
+        LabError::Program(format!("{what} of host {host}: {error}"))
+    };
+    let opened = match plan.application {
+        Application::Command { .. } => return Ok(Open::Nothing),
+        Application::ConstantRate { rate, packet } => {
+            let to = std::net::SocketAddrV4::new(host, plan.port);
+            let receive = || socket::datagram_receiver(plan.port).map_err(refused);
+            let send = || socket::datagram_sender(to).map_err(refused);
+            let receiver = plan.to.within(receive).map_err(|error| error.to_string())?;
+            plan.from.within(send).map(|socket| {
+                let start = Time::ZERO + plan.start;
+                let stream = Stream {
+                    index,
+                    to,
+                    socket,
+                    start,
+                    rate,
+                    packet,
+                };
+                Open::Datagrams(receiver, stream)
+            })
+        }
+        _ => plan
+            .to
+            .within(|| socket::listen(plan.port, &plan.socket).map_err(refused))
+            .map(Open::Listener),
+    };
+    opened.map_err(|error| error.to_string())
+}
+
+/// Moves the calling thread from host to host.
+#[derive(Debug, Default)]
+struct Visitor {
+    inside: Option<u32>,
+}
+
+impl Visitor {
+    fn enter(&mut self, host: &Host) -> Result<(), LabError> {
+        let inode = host.namespace_inode();
+        if self.inside != Some(inode) {
+            host.namespace().enter()?;
+            self.inside = Some(inode);
+        }
+        Ok(())
+    }
+}
+
+/// Lets the kernel wake the calling thread when it asked for it, rather than up to 50 us later.
+fn wake_in_time() {
+    // It fails for no number.
+    let _ = prctl::set_timerslack(1);
+}
+
+/// True if TCP of the thread's network namespace puts time stamps into its segments.
+fn uses_timestamps() -> bool {
+    let text: io::Result<String> = fs::read_to_string("/proc/sys/net/ipv4/tcp_timestamps");
+    text.is_ok_and(|text| text.trim() != "0")
 }

@@ -103,3 +103,13 @@ pub struct Switch {
     /// To which, by the kernel's name.
     pub congestion_control: String,
 }
+
+impl Application {
+    /// How many connections it has at a time, or streams of datagrams.
+    pub(super) fn connections(&self) -> usize {
+        match self {
+            Application::Web { sessions, .. } => *sessions as usize,
+            _ => 1,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! CLOCK_MONOTONIC since the start of the run, as the emulator's time.
+
+use fairwind_path::units::Time;
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
+
+/// Copies show the same time.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    epoch_nanos: u64,
+}
+
+impl Clock {
+    /// A clock that showed zero at this time of CLOCK_MONOTONIC, and shows it before.
+    pub fn since(epoch_nanos: u64) -> Clock {
+        Clock { epoch_nanos }
+    }
+
+    #[inline]
+    pub fn now(self) -> Time {
+        // The clock exists on every Linux, and the call fails for nothing else.
+        let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or(TimeSpec::new(0, 0));
+        let now = now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64;
+        Time::from_nanos(now.saturating_sub(self.epoch_nanos))
+    }
+
+    /// A time of the run by CLOCK_MONOTONIC.
+    pub fn monotonic(self, time: Time) -> TimeSpec {
+        let nanos = self.epoch_nanos.saturating_add(time.as_nanos());
+        TimeSpec::new(
+            (nanos / 1_000_000_000) as i64,
+            (nanos % 1_000_000_000) as i64,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_the_run_count_from_its_epoch() {
+        let clock = Clock::since(7_500_000_000);
+        assert_eq!(
+            clock.monotonic(Time::from_millis(600)),
+            TimeSpec::new(8, 100_000_000)
+        );
+        assert_eq!(Clock::since(u64::MAX).now(), Time::ZERO);
+    }
+}

@@ -1,0 +1,172 @@
+//! The thread that sends datagrams at even intervals.
+//!
+//! Datagram number k of a flow is due k intervals after the flow's start, so that neither rounding
+//! nor lateness adds up. One that is late leaves at once. One that is later than [`LATEST`], and than
+//! an interval, does not leave any more and is counted: a machine that stood still does not make up
+//! for it with a burst.
+
+use std::net::SocketAddrV4;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
+
+use fairwind_path::units::{Bandwidth, Duration, Time};
+
+use super::shared::Shared;
+use super::timers::Timers;
+
+/// How late a datagram may leave.
+const LATEST: Duration = Duration::from_millis(10);
+/// The longest sleep, so that the thread hears when it is to stop.
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+/// Headers of IP and UDP, bytes.
+const HEADERS: u32 = 28;
+
+/// A flow's datagrams.
+#[derive(Debug)]
+pub struct Stream {
+    pub index: usize,
+    pub to: SocketAddrV4,
+    pub socket: OwnedFd,
+    pub start: Time,
+    pub rate: Bandwidth,
+    /// IP bytes.
+    pub packet: u32,
+}
+
+/// What one flow has sent after the warm-up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SentDatagrams {
+    pub index: usize,
+    pub sent: u64,
+    pub skipped: u64,
+}
+
+/// The thread's work.
+pub struct Datagrams {
+    shared: Arc<Shared>,
+    streams: Vec<Stream>,
+    /// Datagrams of each stream so far, sent or not.
+    numbers: Vec<u64>,
+    sent: Vec<SentDatagrams>,
+    timers: Timers<usize>,
+    zeros: Vec<u8>,
+}
+
+impl Stream {
+    /// When datagram `number` is due, counting from 0.
+    fn due(&self, number: u64) -> Time {
+        let bits = u128::from(number) * u128::from(self.packet) * 8;
+        let nanos = bits * 1_000_000_000 / u128::from(self.rate.as_bps()).max(1);
+        self.start + Duration::from_nanos(nanos.try_into().unwrap_or(u64::MAX))
+    }
+}
+
+impl Datagrams {
+    pub fn new(shared: Arc<Shared>, streams: Vec<Stream>) -> Datagrams {
+        let mut timers = Timers::new();
+        for (number, stream) in streams.iter().enumerate() {
+            timers.set(stream.start, number);
+        }
+        let largest = streams.iter().map(|stream| stream.packet).max();
+        let sent = |stream: &Stream| SentDatagrams {
+            index: stream.index,
+            ..SentDatagrams::default()
+        };
+        Datagrams {
+            shared,
+            numbers: vec![0; streams.len()],
+            sent: streams.iter().map(sent).collect(),
+            streams,
+            timers,
+            zeros: vec![0; largest.unwrap_or(0) as usize],
+        }
+    }
+
+    /// Works until the end of the run, or until it is asked to stop.
+    pub fn run(mut self) -> Vec<SentDatagrams> {
+        super::wake_in_time();
+        while !self.shared.is_stopped() {
+            let now = self.shared.clock.now();
+            let next = self.timers.next().unwrap_or(Time::MAX);
+            if now > self.shared.end || next > self.shared.end {
+                break;
+            }
+            while let Some(stream) = self.timers.take_due(now) {
+                self.send(now, stream);
+            }
+            let next = self.timers.next().unwrap_or(Time::MAX);
+            self.sleep_until(next.min(now + LONGEST_SLEEP));
+        }
+        self.sent
+    }
+
+    fn send(&mut self, now: Time, at: usize) {
+        let stream = &self.streams[at];
+        let (due, next) = (
+            stream.due(self.numbers[at]),
+            stream.due(self.numbers[at] + 1),
+        );
+        self.numbers[at] += 1;
+        self.timers.set(next, at);
+        let sent = self.is_in_time(now, due, next) && self.hand_over(at);
+        if due >= self.shared.warmup {
+            let counts = &mut self.sent[at];
+            counts.sent += u64::from(sent);
+            counts.skipped += u64::from(!sent);
+        }
+    }
+
+    fn is_in_time(&self, now: Time, due: Time, next: Time) -> bool {
+        now < next || now - due <= LATEST
+    }
+
+    /// Hands a datagram to the kernel; false if that does not take it.
+    fn hand_over(&self, at: usize) -> bool {
+        let stream = &self.streams[at];
+        let payload = stream.packet.saturating_sub(HEADERS) as usize;
+        match super::socket::send(&stream.socket, &self.zeros[..payload]) {
+            Ok(_) => true,
+            Err(Errno::EAGAIN | Errno::EINTR) => false,
+            Err(error) => {
+                let error = std::io::Error::from(error);
+                let text = format!("sending datagrams to {}: {error}", stream.to);
+                self.shared.fail(stream.index, text);
+                false
+            }
+        }
+    }
+
+    fn sleep_until(&self, time: Time) {
+        let time = self.shared.clock.monotonic(time);
+        // Woken early by a signal, it looks at the time and sleeps again.
+        let _ = clock_nanosleep(
+            ClockId::CLOCK_MONOTONIC,
+            ClockNanosleepFlags::TIMER_ABSTIME,
+            &time,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_keep_their_rate_in_the_long_run() {
+        let (socket, _other) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        let stream = Stream {
+            index: 0,
+            to: "10.0.0.2:9".parse().unwrap(),
+            socket: socket.into(),
+            start: Time::from_secs(1),
+            rate: Bandwidth::from_bps(7_000_000),
+            packet: 1000,
+        };
+        // 7000 datagrams of 8000 bits at 7 Mbit/s last 8 s.
+        assert_eq!(stream.due(0), Time::from_secs(1));
+        assert_eq!(stream.due(7000), Time::from_secs(9));
+    }
+}

@@ -1,0 +1,103 @@
+//! What hosts and this process must be ready for before the first connection.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::Ipv4Addr;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use super::plan::{Application, FlowPlan};
+use super::socket::BACKLOG;
+use crate::LabError;
+use crate::host::Host;
+
+/// Connections of one host for which the kernel's usual range of ports is enough, with room for
+/// those that come to an end.
+const USUAL_PORTS: usize = 20_000;
+/// Descriptors that the rest of the process needs at most.
+const OTHER_DESCRIPTORS: u64 = 4_096;
+
+/// A host's part in the flows.
+struct Part<'a> {
+    host: &'a Host,
+    /// Where flows come in.
+    ports: Vec<u16>,
+    /// Connections that it opens at the same time.
+    connections: usize,
+}
+
+/// Makes everything ready for these flows.
+pub fn prepare(plans: &[FlowPlan]) -> Result<(), LabError> {
+    let mut parts: BTreeMap<Ipv4Addr, Part> = BTreeMap::new();
+    for plan in plans {
+        let connections = plan.application.connections();
+        part(&mut parts, &plan.from).connections += connections;
+        let ports = &mut part(&mut parts, &plan.to).ports;
+        if plan.port != 0 {
+            ports.push(plan.port);
+        }
+    }
+    parts.values().try_for_each(prepare_host)?;
+    let connections: usize = plans
+        .iter()
+        .map(|plan| plan.application.connections())
+        .sum();
+    allow_descriptors(connections as u64)
+}
+
+fn part<'a, 'b>(parts: &'b mut BTreeMap<Ipv4Addr, Part<'a>>, host: &'a Host) -> &'b mut Part<'a> {
+    parts.entry(host.config().address).or_insert_with(|| Part {
+        host,
+        ports: Vec::new(),
+        connections: 0,
+    })
+}
+
+fn prepare_host(part: &Part) -> Result<(), LabError> {
+    part.host.within(|| {
+        // A crowd of web sessions may come at once.
+        set("core/somaxconn", &BACKLOG.to_string())?;
+        // No connection out takes the port of a flow that comes in.
+        let reserved: Vec<String> = part.ports.iter().map(u16::to_string).collect();
+        set("ipv4/ip_local_reserved_ports", &reserved.join(","))?;
+        if part.connections > USUAL_PORTS {
+            set("ipv4/ip_local_port_range", "1024 65535")?;
+        }
+        Ok(())
+    })
+}
+
+fn set(name: &str, value: &str) -> Result<(), LabError> {
+    fs::write(format!("/proc/sys/net/{name}"), value)
+        .map_err(|error| LabError::system(format!("setting net.{}", name.replace('/', ".")), error))
+}
+
+/// Allows this process the descriptors for so many connections: both ends of each, and as many that
+/// come to an end.
+fn allow_descriptors(connections: u64) -> Result<(), LabError> {
+    let failed = |error| LabError::system("reading the limit of open files", error);
+    let needed = 4 * connections + OTHER_DESCRIPTORS;
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed)?;
+    if soft >= needed {
+        return Ok(());
+    }
+    setrlimit(Resource::RLIMIT_NOFILE, needed, hard.max(needed)).map_err(|error| {
+        let action = format!(
+            "raising the limit of open files to {needed} for {connections} connections (it is \
+             {soft}; `ulimit -n` and fs.nr_open set it)"
+        );
+        LabError::system(action, error)
+    })
+}
+
+/// Says whether the host can send what the flow is to.
+pub fn check(plan: &FlowPlan) -> Result<(), String> {
+    let mtu = u32::from(plan.from.config().mtu);
+    match plan.application {
+        Application::ConstantRate { packet, .. } if !(28..=mtu).contains(&packet) => Err(format!(
+            "a datagram of {packet} bytes does not fit the host {}: 28 to {mtu}, its MTU",
+            plan.from.config().address
+        )),
+        _ => Ok(()),
+    }
+}

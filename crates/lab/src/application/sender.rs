@@ -1,0 +1,516 @@
+//! The thread that opens connections and writes to them.
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use nix::errno::Errno;
+
+use fairwind_path::units::{Duration, Time};
+
+use super::driver::{Driver, Step};
+use super::epoll::{Epoll, Event, Interest};
+use super::plan::{Application, FlowPlan};
+use super::shared::{Announced, Mailbox, Shared};
+use super::slots::Slots;
+use super::socket::{self, Refused};
+use super::tcp_info::Counts;
+use super::timers::Timers;
+use super::{BELL, Visitor};
+
+/// What is written at once, bytes.
+const WRITE: usize = 256 << 10;
+/// The same for senders that keep little ahead of what is sent.
+const WRITE_LITTLE: usize = 16 << 10;
+/// The first wait for the last acknowledgement of a connection that is complete, and the longest.
+const DRAIN_FIRST: Duration = Duration::from_millis(5);
+const DRAIN_LONGEST: Duration = Duration::from_millis(200);
+/// The least wait of a web session whose connection has failed.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// The longest wait for anything.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// What receivers tell senders.
+#[derive(Clone, Copy, Debug)]
+pub enum FromReceiver {
+    /// All bytes of the connection have arrived. `incoming` is the receiver's number for it.
+    Complete {
+        connection: u64,
+        incoming: u64,
+        at: Time,
+    },
+    /// The receiver's end of the connection is gone.
+    Released { connection: u64 },
+}
+
+/// What senders tell receivers: the end of the connection with this number of the receiver's can go,
+/// and then the sender's with this one.
+#[derive(Clone, Copy, Debug)]
+pub struct Release {
+    pub incoming: u64,
+    pub connection: u64,
+}
+
+/// What a sending thread leaves behind.
+#[derive(Debug, Default)]
+pub struct SenderReport {
+    pub flows: Vec<SentFlow>,
+    /// Connections that were open at the end.
+    pub sockets: Vec<OwnedFd>,
+}
+
+/// What one flow has sent.
+#[derive(Debug)]
+pub struct SentFlow {
+    pub index: usize,
+    pub counts: Counts,
+    pub switched: Vec<(Duration, String)>,
+}
+
+/// The thread's work.
+pub struct Sender {
+    shared: Arc<Shared>,
+    flows: Vec<Flow>,
+    sessions: Vec<Session>,
+    connections: Slots<Connection>,
+    timers: Timers<Due>,
+    epoll: Epoll,
+    visitor: Visitor,
+    letters: Arc<Mailbox<FromReceiver>>,
+    receiver: Arc<Mailbox<Release>>,
+    zeros: Vec<u8>,
+}
+
+struct Flow {
+    index: usize,
+    plan: FlowPlan,
+    timestamps: bool,
+    counts: Counts,
+    switched: Vec<(Duration, String)>,
+}
+
+/// A succession of connections; only web flows have more than one of each.
+struct Session {
+    flow: usize,
+    driver: Driver,
+    connection: Option<u64>,
+}
+
+struct Connection {
+    session: usize,
+    socket: OwnedFd,
+    state: State,
+    port: u16,
+    /// Bytes to write; none: without end.
+    left: Option<u64>,
+    /// The application has data.
+    writing: bool,
+    /// Counts at the end of the warm-up.
+    before: Counts,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Connecting,
+    Open,
+    /// Complete; waits for the last acknowledgement, then for the receiver to be gone.
+    Draining {
+        incoming: u64,
+        wait: Duration,
+    },
+}
+
+enum Due {
+    Application(usize),
+    Drain(u64),
+    Switch(usize, usize),
+    Warmup,
+    End,
+}
+
+impl Sender {
+    /// A sender for these flows, each with its number among all and that of its first connection.
+    pub fn new(
+        shared: Arc<Shared>,
+        plans: Vec<(usize, usize, FlowPlan)>,
+        letters: Arc<Mailbox<FromReceiver>>,
+        receiver: Arc<Mailbox<Release>>,
+    ) -> io::Result<Sender> {
+        let epoll = Epoll::new()?;
+        epoll.add(letters.bell(), BELL, Interest::Read)?;
+        let mut sender = Sender {
+            shared,
+            flows: Vec::new(),
+            sessions: Vec::new(),
+            connections: Slots::default(),
+            timers: Timers::new(),
+            epoll,
+            visitor: Visitor::default(),
+            letters,
+            receiver,
+            zeros: vec![0; WRITE],
+        };
+        // Before anything else of the same time.
+        if sender.shared.warmup > Time::ZERO {
+            sender.timers.set(sender.shared.warmup, Due::Warmup);
+        }
+        for (index, first, plan) in plans {
+            sender.add(index, first, plan);
+        }
+        sender.timers.set(sender.shared.end, Due::End);
+        Ok(sender)
+    }
+
+    fn add(&mut self, index: usize, first: usize, plan: FlowPlan) {
+        let start = Time::ZERO + plan.start;
+        for number in 0..plan.application.connections() {
+            let mut driver = Driver::new(&plan.application, plan.seed, first + number);
+            self.timers
+                .set(driver.first(start), Due::Application(self.sessions.len()));
+            self.sessions.push(Session {
+                flow: self.flows.len(),
+                driver,
+                connection: None,
+            });
+        }
+        for (number, switch) in plan.switches.iter().enumerate() {
+            let due = Due::Switch(self.flows.len(), number);
+            self.timers.set(Time::ZERO + switch.at, due);
+        }
+        self.flows.push(Flow {
+            index,
+            timestamps: plan
+                .from
+                .within(|| Ok(super::uses_timestamps()))
+                .unwrap_or(true),
+            plan,
+            counts: Counts::default(),
+            switched: Vec::new(),
+        });
+    }
+
+    /// Works until the end of the run, or until it is asked to stop.
+    pub fn run(mut self) -> SenderReport {
+        super::wake_in_time();
+        let mut events = Vec::new();
+        while !self.shared.is_stopped() {
+            let now = self.shared.clock.now();
+            let next = self.timers.next().unwrap_or(self.shared.end);
+            let wait = if next > now {
+                next - now
+            } else {
+                Duration::ZERO
+            };
+            if self
+                .epoll
+                .wait(wait.min(LONGEST_WAIT), &mut events)
+                .is_err()
+            {
+                break;
+            }
+            for &event in &events {
+                self.on_event(event);
+            }
+            for letter in self.letters.take() {
+                self.on_letter(letter);
+            }
+            let now = self.shared.clock.now();
+            while let Some(due) = self.timers.take_due(now) {
+                match due {
+                    Due::Application(session) => self.on_application(now, session),
+                    Due::Drain(connection) => self.on_drain(now, connection),
+                    Due::Switch(flow, number) => self.on_switch(now, flow, number),
+                    Due::Warmup => self.end_warmup(),
+                    Due::End => return self.report(),
+                }
+            }
+        }
+        self.report()
+    }
+
+    fn on_event(&mut self, event: Event) {
+        let Some(connection) = self.connections.get_mut(event.token) else {
+            return;
+        };
+        if let State::Draining { .. } = connection.state {
+            // What comes after the last byte is of no concern.
+            self.epoll.remove(&connection.socket);
+        } else if event.failed {
+            let error = socket::pending_error(&connection.socket)
+                .unwrap_or_else(|| io::ErrorKind::ConnectionAborted.into());
+            self.give_up(event.token, &error);
+        } else {
+            connection.state = State::Open;
+            self.write(event.token);
+        }
+    }
+
+    /// Writes what the kernel takes.
+    fn write(&mut self, number: u64) {
+        let Some(connection) = self.connections.get_mut(number) else {
+            return;
+        };
+        let flow = &self.flows[self.sessions[connection.session].flow];
+        let most = match flow.plan.application {
+            Application::OnOff { .. } => WRITE_LITTLE,
+            _ => WRITE,
+        };
+        let most = connection
+            .left
+            .map_or(most, |left| (most as u64).min(left) as usize);
+        if connection.writing && most > 0 {
+            match socket::send(&connection.socket, &self.zeros[..most]) {
+                Ok(sent) => {
+                    connection.left = connection.left.map(|left| left - sent as u64);
+                }
+                Err(Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS | Errno::ENOMEM) => {}
+                Err(error) => return self.give_up(number, &error.into()),
+            }
+        }
+        if !connection.writing || connection.left == Some(0) {
+            let _ = self
+                .epoll
+                .change(&connection.socket, number, Interest::Errors);
+        }
+    }
+
+    fn on_application(&mut self, now: Time, session: usize) {
+        let Some((step, again)) = self.sessions[session].driver.step(now) else {
+            return;
+        };
+        match step {
+            Step::Open(bytes) => {
+                if let Err(text) = self.open(session, bytes) {
+                    self.shared
+                        .fail(self.flows[self.sessions[session].flow].index, text);
+                    self.think(session, now);
+                }
+            }
+            Step::Resume => self.set_writing(session, true),
+            Step::Pause => self.set_writing(session, false),
+        }
+        if let Some(again) = again {
+            self.timers.set(again, Due::Application(session));
+        }
+    }
+
+    /// Opens a connection; says what went wrong.
+    fn open(&mut self, session: usize, bytes: Option<u64>) -> Result<(), String> {
+        let flow = &self.flows[self.sessions[session].flow];
+        let plan = &flow.plan;
+        let to = SocketAddrV4::new(plan.to.config().address, plan.port);
+        let from = plan.from.config().address;
+        let failed =
+            |error: io::Error| format!("opening a connection from {from} to {to}: {error}");
+        self.visitor
+            .enter(&plan.from)
+            .map_err(|error| error.to_string())?;
+        let socket = socket::stream().map_err(failed)?;
+        let refused = |Refused { what, error }| {
+            format!("{what}, for a connection from {from} to {to}: {error}")
+        };
+        socket::set_up_sender(&socket, &plan.socket, flow.timestamps).map_err(refused)?;
+        if let Application::OnOff { .. } = plan.application {
+            socket::keep_little_ahead(&socket).map_err(refused)?;
+        }
+        let index = flow.index;
+        let number = self.connections.insert(Connection {
+            session,
+            socket,
+            state: State::Connecting,
+            port: 0,
+            left: bytes,
+            writing: true,
+            before: Counts::default(),
+        });
+        let opened = self.begin(number, index, to, bytes);
+        match opened {
+            Ok(()) => self.sessions[session].connection = Some(number),
+            Err(_) => drop(self.connections.remove(number)),
+        }
+        opened.map_err(failed)
+    }
+
+    /// Announces a connection, and lets it begin.
+    fn begin(
+        &mut self,
+        number: u64,
+        flow: usize,
+        to: SocketAddrV4,
+        bytes: Option<u64>,
+    ) -> io::Result<()> {
+        let Some(connection) = self.connections.get_mut(number) else {
+            return Ok(());
+        };
+        let mut announced = self.shared.announced(flow);
+        socket::connect(&connection.socket, to)?;
+        connection.port = socket::local_port(&connection.socket)?;
+        let announcement = Announced {
+            connection: number,
+            bytes,
+        };
+        announced.insert(connection.port, announcement);
+        drop(announced);
+        self.epoll.add(&connection.socket, number, Interest::Write)
+    }
+
+    fn set_writing(&mut self, session: usize, writing: bool) {
+        let Some(number) = self.sessions[session].connection else {
+            return;
+        };
+        if let Some(connection) = self.connections.get_mut(number) {
+            connection.writing = writing;
+            let interest = if writing {
+                Interest::Write
+            } else {
+                Interest::Errors
+            };
+            // While it connects, only that it is connected matters.
+            if connection.state == State::Open || writing {
+                let _ = self.epoll.change(&connection.socket, number, interest);
+            }
+        }
+    }
+
+    /// A connection has failed.
+    fn give_up(&mut self, number: u64, error: &io::Error) {
+        let Some(connection) = self.connections.remove(number) else {
+            return;
+        };
+        let session = connection.session;
+        let flow = &mut self.flows[self.sessions[session].flow];
+        flow.counts
+            .add_since(socket::counts(&connection.socket), connection.before);
+        let (from, to) = (
+            flow.plan.from.config().address,
+            flow.plan.to.config().address,
+        );
+        let text = format!(
+            "the connection from {from} to {to}:{} failed: {error}",
+            flow.plan.port
+        );
+        self.shared.announced(flow.index).remove(&connection.port);
+        self.shared.fail(flow.index, text);
+        self.sessions[session].connection = None;
+        self.think(session, self.shared.clock.now());
+    }
+
+    /// A session whose connection has failed goes on, but not at once.
+    fn think(&mut self, session: usize, now: Time) {
+        if let Some(again) = self.sessions[session].driver.on_complete(now) {
+            self.timers
+                .set(again.max(now + AFTER_FAILURE), Due::Application(session));
+        }
+    }
+
+    fn on_letter(&mut self, letter: FromReceiver) {
+        match letter {
+            FromReceiver::Released { connection } => {
+                if let Some(connection) = self.connections.remove(connection) {
+                    socket::vanish(connection.socket);
+                }
+            }
+            FromReceiver::Complete {
+                connection,
+                incoming,
+                at,
+            } => self.on_complete(connection, incoming, at),
+        }
+    }
+
+    fn on_complete(&mut self, number: u64, incoming: u64, at: Time) {
+        let Some(connection) = self.connections.get_mut(number) else {
+            // It has failed meanwhile; nobody waits for the receiver's end.
+            let connection = number;
+            return self.receiver.leave(Release {
+                incoming,
+                connection,
+            });
+        };
+        let session = &mut self.sessions[connection.session];
+        let flow = &mut self.flows[session.flow];
+        flow.counts
+            .add_since(socket::counts(&connection.socket), connection.before);
+        connection.state = State::Draining {
+            incoming,
+            wait: DRAIN_FIRST,
+        };
+        self.epoll.remove(&connection.socket);
+        session.connection = None;
+        if let Some(again) = session.driver.on_complete(at) {
+            self.timers.set(again, Due::Application(connection.session));
+        }
+        self.on_drain(at, number);
+    }
+
+    /// Lets a connection go whose last byte has been acknowledged, and otherwise waits for that.
+    fn on_drain(&mut self, now: Time, number: u64) {
+        let Some(connection) = self.connections.get_mut(number) else {
+            return;
+        };
+        let State::Draining { incoming, wait } = connection.state else {
+            return;
+        };
+        if socket::is_drained(&connection.socket) {
+            return self.receiver.leave(Release {
+                incoming,
+                connection: number,
+            });
+        }
+        connection.state = State::Draining {
+            incoming,
+            wait: Duration::from_nanos(2 * wait.as_nanos()).min(DRAIN_LONGEST),
+        };
+        self.timers.set(now + wait, Due::Drain(number));
+    }
+
+    fn on_switch(&mut self, now: Time, flow: usize, number: usize) {
+        let of = &mut self.flows[flow];
+        let name = of.plan.switches[number].congestion_control.clone();
+        of.plan.socket.congestion_control = Some(name.clone());
+        let sessions = &self.sessions;
+        let concerned = self.connections.iter_mut().filter(|connection| {
+            sessions[connection.session].flow == flow
+                && matches!(connection.state, State::Connecting | State::Open)
+        });
+        for connection in concerned {
+            if let Err(error) = socket::set_congestion_control(&connection.socket, &name) {
+                let text = format!("switching to the congestion control `{name}`: {error}");
+                return self.shared.fail(of.index, text);
+            }
+        }
+        of.switched.push((now - Time::ZERO, name));
+    }
+
+    fn end_warmup(&mut self) {
+        for flow in &mut self.flows {
+            flow.counts.restart();
+        }
+        for connection in self.connections.iter_mut() {
+            connection.before = socket::counts(&connection.socket);
+        }
+    }
+
+    fn report(mut self) -> SenderReport {
+        let mut sockets = Vec::new();
+        for connection in self.connections.drain() {
+            let flow = &mut self.flows[self.sessions[connection.session].flow];
+            if matches!(connection.state, State::Connecting | State::Open) {
+                flow.counts
+                    .add_since(socket::counts(&connection.socket), connection.before);
+            }
+            self.epoll.remove(&connection.socket);
+            sockets.push(connection.socket);
+        }
+        let sent = |flow: Flow| SentFlow {
+            index: flow.index,
+            counts: flow.counts,
+            switched: flow.switched,
+        };
+        SenderReport {
+            flows: self.flows.into_iter().map(sent).collect(),
+            sockets,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What the threads of a run share.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use fairwind_path::units::Time;
+
+use super::clock::Clock;
+use super::outcome::Failure;
+
+/// Failures of one flow that are told apart; a web flow could have thousands.
+const FAILURES_OF_A_FLOW: usize = 16;
+
+/// The times of the run, what flows have received and what went wrong.
+#[derive(Debug)]
+pub struct Shared {
+    pub clock: Clock,
+    pub warmup: Time,
+    pub end: Time,
+    received: Vec<AtomicU64>,
+    failures: Mutex<Vec<Failure>>,
+    announced: Vec<Mutex<HashMap<u16, Announced>>>,
+    stopped: AtomicBool,
+}
+
+/// A connection that the sender has begun to open.
+#[derive(Clone, Copy, Debug)]
+pub struct Announced {
+    /// The sender's number for it.
+    pub connection: u64,
+    /// Bytes that complete it, if it will end.
+    pub bytes: Option<u64>,
+}
+
+impl Shared {
+    pub fn new(flows: usize, clock: Clock, warmup: Time, end: Time) -> Shared {
+        Shared {
+            clock,
+            warmup,
+            end,
+            received: (0..flows).map(|_| AtomicU64::new(0)).collect(),
+            failures: Mutex::default(),
+            announced: (0..flows).map(|_| Mutex::default()).collect(),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// The application of a flow has received so many bytes more.
+    #[inline]
+    pub fn add_received(&self, flow: usize, bytes: u64) {
+        self.received[flow].fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub fn received(&self, flow: usize) -> u64 {
+        self.received[flow].load(Ordering::Relaxed)
+    }
+
+    /// Something went wrong in a flow. What has been said of it is not said again.
+    pub fn fail(&self, flow: usize, text: impl Into<String>) {
+        let failure = Failure {
+            flow,
+            text: text.into(),
+        };
+        let mut failures = lock(&self.failures);
+        let of_flow = failures.iter().filter(|known| known.flow == flow).count();
+        if of_flow < FAILURES_OF_A_FLOW && !failures.contains(&failure) {
+            failures.push(failure);
+        }
+    }
+
+    pub fn failures(&self) -> Vec<Failure> {
+        lock(&self.failures).clone()
+    }
+
+    /// The connections of a flow that have been begun and not accepted, by the sender's port. Whoever
+    /// opens one holds this until it is in it, so that whoever accepts it finds it.
+    pub fn announced(&self, flow: usize) -> MutexGuard<'_, HashMap<u16, Announced>> {
+        lock(&self.announced[flow])
+    }
+
+    /// Asks all threads to stop.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+}
+
+/// What others have to say to a thread that waits with epoll.
+#[derive(Debug)]
+pub struct Mailbox<T> {
+    letters: Mutex<Vec<T>>,
+    bell: EventFd,
+}
+
+impl<T> Mailbox<T> {
+    pub fn new() -> io::Result<Mailbox<T>> {
+        let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
+        Ok(Mailbox {
+            letters: Mutex::default(),
+            bell: EventFd::from_value_and_flags(0, flags)?,
+        })
+    }
+
+    /// Readable when there is something.
+    pub fn bell(&self) -> &EventFd {
+        &self.bell
+    }
+
+    /// Puts something in; the thread finds it when it wakes next.
+    pub fn leave(&self, letter: T) {
+        lock(&self.letters).push(letter);
+    }
+
+    /// Wakes the thread.
+    pub fn ring(&self) {
+        // It can only fail when the count is full: then the thread is told already.
+        let _ = self.bell.write(1);
+    }
+
+    /// Takes out what is there.
+    pub fn take(&self) -> Vec<T> {
+        let _ = self.bell.read();
+        std::mem::take(&mut *lock(&self.letters))
+    }
+}
+
+/// A thread that panicked has left nothing half done behind these locks.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_once_and_not_without_end() {
+        let shared = Shared::new(2, Clock::since(0), Time::ZERO, Time::ZERO);
+        shared.fail(0, "reset");
+        shared.fail(0, "reset");
+        shared.fail(1, "reset");
+        assert_eq!(shared.failures().len(), 2);
+        for number in 0..100 {
+            shared.fail(0, number.to_string());
+        }
+        assert_eq!(shared.failures().len(), 1 + FAILURES_OF_A_FLOW);
+    }
+}

@@ -1,0 +1,360 @@
+//! Sockets of the applications: how they are made, what is set on them, how they end.
+//!
+//! Source: tcp(7), socket(7), udp(7); net/ipv4/tcp.c and net/core/sock.c of Linux 6.18.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use nix::errno::Errno;
+
+use super::plan::SocketOptions;
+use super::tcp_info::{Counts, TCP_INFO_LEN};
+
+/// What the time stamp option takes of each segment, bytes.
+const TIMESTAMP_OPTION: u32 = 12;
+/// The most connections that may wait to be accepted; the namespace must allow it.
+pub const BACKLOG: i32 = 65_535;
+/// Room for datagrams that have not been read, bytes as the kernel counts them: 10 ms at 1 Gbit/s in
+/// the smallest packets.
+const DATAGRAM_BUFFER: u64 = 32 << 20;
+/// The most that an on-off sender hands to the kernel ahead of its sending, bytes: what cannot be
+/// taken back at the end of an on period.
+const AHEAD_OF_SENDING: i32 = 32 << 10;
+
+/// An option that could not be set, with the error.
+#[derive(Debug)]
+pub struct Refused {
+    pub what: String,
+    pub error: io::Error,
+}
+
+fn refused(what: impl Into<String>) -> impl FnOnce(io::Error) -> Refused {
+    let what = what.into();
+    move |error| Refused { what, error }
+}
+
+/// A TCP socket in the calling thread's network namespace that does not block.
+pub fn stream() -> io::Result<OwnedFd> {
+    socket(libc::SOCK_STREAM | libc::SOCK_NONBLOCK)
+}
+
+fn socket(kind: i32) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes numbers only.
+    let fd = unsafe { libc::socket(libc::AF_INET, kind | libc::SOCK_CLOEXEC, 0) };
+    let fd = Errno::result(fd)?;
+    // SAFETY: the descriptor has just been opened and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets a sender's socket up, before it connects. `timestamps`: whether its host uses them.
+pub fn set_up_sender(
+    socket: &impl AsRawFd,
+    options: &SocketOptions,
+    timestamps: bool,
+) -> Result<(), Refused> {
+    set_integer(socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1).map_err(refused("TCP_NODELAY"))?;
+    if let Some(control) = &options.congestion_control {
+        set_congestion_control(socket, control)
+            .map_err(refused(format!("the congestion control `{control}`")))?;
+    }
+    if let Some(mss) = options.mss {
+        let mss = mss + if timestamps { TIMESTAMP_OPTION } else { 0 };
+        set_integer(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, integer(mss))
+            .map_err(refused(format!("an mss of {mss} bytes")))?;
+    }
+    if let Some(bytes) = options.send_buffer {
+        // The kernel doubles it.
+        let half = integer(bytes / 2);
+        set_integer(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, half)
+            .map_err(refused(format!("a send buffer of {bytes} bytes")))?;
+    }
+    if options.pacing {
+        // Any limit but "none" lets TCP pace itself where the interface does not.
+        let highest = u64::MAX - 1;
+        set(
+            socket,
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            &highest.to_ne_bytes(),
+        )
+        .map_err(refused("SO_MAX_PACING_RATE"))?;
+    }
+    Ok(())
+}
+
+/// Lets a sender write only a little more than is sent.
+pub fn keep_little_ahead(socket: &impl AsRawFd) -> Result<(), Refused> {
+    set_integer(
+        socket,
+        libc::IPPROTO_TCP,
+        libc::TCP_NOTSENT_LOWAT,
+        AHEAD_OF_SENDING,
+    )
+    .map_err(refused("TCP_NOTSENT_LOWAT"))
+}
+
+/// A TCP socket that listens on a port of the calling thread's host. What it accepts has its
+/// options.
+pub fn listen(port: u16, options: &SocketOptions) -> Result<OwnedFd, Refused> {
+    let listening = || format!("listening on TCP port {port}");
+    let socket = stream().map_err(refused(listening()))?;
+    if let Some(bytes) = options.receive_buffer {
+        set_integer(
+            &socket,
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUFFORCE,
+            integer(bytes),
+        )
+        .map_err(refused(format!("a receive buffer of {bytes} bytes")))?;
+        clamp_window(&socket, bytes).map_err(refused("TCP_WINDOW_CLAMP"))?;
+    }
+    bind(&socket, port).map_err(refused(listening()))?;
+    // SAFETY: the call takes numbers only.
+    let done = unsafe { libc::listen(socket.as_raw_fd(), BACKLOG) };
+    Errno::result(done).map_err(|error| refused(listening())(error.into()))?;
+    Ok(socket)
+}
+
+/// Holds the advertised window to so many bytes. The kernel forgets it when it learns how much of the
+/// buffer packets take up.
+pub fn clamp_window(socket: &impl AsRawFd, bytes: u64) -> io::Result<()> {
+    set_integer(
+        socket,
+        libc::IPPROTO_TCP,
+        libc::TCP_WINDOW_CLAMP,
+        integer(bytes),
+    )
+}
+
+/// A UDP socket on a port of the calling thread's host, to receive.
+pub fn datagram_receiver(port: u16) -> Result<OwnedFd, Refused> {
+    let opening = || format!("opening UDP port {port}");
+    let socket = socket(libc::SOCK_DGRAM | libc::SOCK_NONBLOCK).map_err(refused(opening()))?;
+    set_integer(
+        &socket,
+        libc::SOL_SOCKET,
+        libc::SO_RCVBUFFORCE,
+        integer(DATAGRAM_BUFFER),
+    )
+    .map_err(refused("SO_RCVBUFFORCE"))?;
+    bind(&socket, port).map_err(refused(opening()))?;
+    Ok(socket)
+}
+
+/// A UDP socket in the calling thread's namespace, to send to an address.
+pub fn datagram_sender(to: SocketAddrV4) -> Result<OwnedFd, Refused> {
+    let opening = || format!("opening a UDP socket for {to}");
+    let socket = socket(libc::SOCK_DGRAM | libc::SOCK_NONBLOCK).map_err(refused(opening()))?;
+    connect(&socket, to).map_err(refused(opening()))?;
+    Ok(socket)
+}
+
+fn bind(socket: &impl AsRawFd, port: u16) -> io::Result<()> {
+    let address = address(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port));
+    // SAFETY: the address is a structure of ours of the length given.
+    let done = unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of_val(&address) as libc::socklen_t,
+        )
+    };
+    Ok(Errno::result(done).map(drop)?)
+}
+
+/// Connects, or begins to: `EINPROGRESS` is no error.
+pub fn connect(socket: &impl AsRawFd, to: SocketAddrV4) -> io::Result<()> {
+    let address = address(to);
+    // SAFETY: the address is a structure of ours of the length given.
+    let done = unsafe {
+        libc::connect(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of_val(&address) as libc::socklen_t,
+        )
+    };
+    match Errno::result(done) {
+        Ok(_) | Err(Errno::EINPROGRESS) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn address(to: SocketAddrV4) -> libc::sockaddr_in {
+    libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: to.port().to_be(),
+        sin_addr: libc::in_addr {
+            s_addr: u32::from_ne_bytes(to.ip().octets()),
+        },
+        sin_zero: [0; 8],
+    }
+}
+
+/// The socket's own port.
+pub fn local_port(socket: &impl AsRawFd) -> io::Result<u16> {
+    let mut name = address(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+    let mut len = size_of_val(&name) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to a structure of ours.
+    let done =
+        unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut name).cast(), &raw mut len) };
+    Errno::result(done)?;
+    Ok(u16::from_be(name.sin_port))
+}
+
+/// The next connection that waits, and the port at its other end; nothing if there is none.
+pub fn accept(listener: &impl AsRawFd) -> io::Result<Option<(OwnedFd, u16)>> {
+    let mut name = address(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+    let mut len = size_of_val(&name) as libc::socklen_t;
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: the kernel writes at most `len` bytes to a structure of ours.
+    let fd = unsafe {
+        libc::accept4(
+            listener.as_raw_fd(),
+            (&raw mut name).cast(),
+            &raw mut len,
+            flags,
+        )
+    };
+    match Errno::result(fd) {
+        // SAFETY: the descriptor has just been opened and nobody else has it.
+        Ok(fd) => Ok(Some((
+            unsafe { OwnedFd::from_raw_fd(fd) },
+            u16::from_be(name.sin_port),
+        ))),
+        Err(Errno::EAGAIN | Errno::ECONNABORTED | Errno::EINTR) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes or sends as much as the kernel takes at once.
+pub fn send(socket: &impl AsRawFd, bytes: &[u8]) -> Result<usize, Errno> {
+    // SAFETY: the kernel reads from memory of ours of the length given.
+    let sent = unsafe {
+        libc::send(
+            socket.as_raw_fd(),
+            bytes.as_ptr().cast(),
+            bytes.len(),
+            libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+        )
+    };
+    Errno::result(sent).map(|sent| sent as usize)
+}
+
+/// Takes what has arrived, as much as would fit into `room`, and throws it away uncopied. Of a
+/// datagram it answers the whole length.
+pub fn discard(socket: &impl AsRawFd, room: &mut [u8]) -> Result<usize, Errno> {
+    // SAFETY: the kernel writes to memory of ours of the length given, if at all.
+    let got = unsafe {
+        libc::recv(
+            socket.as_raw_fd(),
+            room.as_mut_ptr().cast(),
+            room.len(),
+            libc::MSG_TRUNC | libc::MSG_DONTWAIT,
+        )
+    };
+    Errno::result(got).map(|got| got as usize)
+}
+
+/// Sets the congestion control by the kernel's name.
+pub fn set_congestion_control(socket: &impl AsRawFd, name: &str) -> io::Result<()> {
+    set(
+        socket,
+        libc::IPPROTO_TCP,
+        libc::TCP_CONGESTION,
+        name.as_bytes(),
+    )
+}
+
+/// What the kernel has counted on a connection; nothing if it does not tell.
+pub fn counts(socket: &impl AsRawFd) -> Counts {
+    let mut info = [0; TCP_INFO_LEN];
+    match get(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info) {
+        Ok(len) => Counts::parse(&info[..len]),
+        Err(_) => Counts::default(),
+    }
+}
+
+/// The error that has befallen a connection, if any.
+pub fn pending_error(socket: &impl AsRawFd) -> Option<io::Error> {
+    let mut error = [0; 4];
+    get(socket, libc::SOL_SOCKET, libc::SO_ERROR, &mut error).ok()?;
+    match i32::from_ne_bytes(error) {
+        0 => None,
+        error => Some(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Datagrams that found no room in the socket so far.
+pub fn drops(socket: &impl AsRawFd) -> u64 {
+    const SO_MEMINFO: i32 = 55;
+    const SK_MEMINFO_DROPS: usize = 8;
+    let mut info = [0; 9 * 4];
+    match get(socket, libc::SOL_SOCKET, SO_MEMINFO, &mut info) {
+        Ok(len) if len == info.len() => {
+            let at = 4 * SK_MEMINFO_DROPS;
+            let drops = [info[at], info[at + 1], info[at + 2], info[at + 3]];
+            u32::from_ne_bytes(drops).into()
+        }
+        _ => 0,
+    }
+}
+
+/// True if all that was written has been acknowledged.
+pub fn is_drained(socket: &impl AsRawFd) -> bool {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes an integer of ours. SIOCOUTQ is TIOCOUTQ.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    done != 0 || bytes == 0
+}
+
+/// Ends a connection without a packet, so that the path sees none that the simulator does not send,
+/// and without a time of waiting that would keep its port. Its other end has to end so, too.
+pub fn vanish(socket: OwnedFd) {
+    const TCP_REPAIR: i32 = 19;
+    // Without the right to it, the connection ends with a reset.
+    if set_integer(&socket, libc::IPPROTO_TCP, TCP_REPAIR, 1).is_err() {
+        // struct linger: on, for no time.
+        let bytes = [1i32.to_ne_bytes(), 0i32.to_ne_bytes()].concat();
+        let _ = set(&socket, libc::SOL_SOCKET, libc::SO_LINGER, &bytes);
+    }
+}
+
+fn integer(number: impl TryInto<i32>) -> i32 {
+    number.try_into().unwrap_or(i32::MAX)
+}
+
+fn set_integer(socket: &impl AsRawFd, level: i32, option: i32, value: i32) -> io::Result<()> {
+    set(socket, level, option, &value.to_ne_bytes())
+}
+
+fn set(socket: &impl AsRawFd, level: i32, option: i32, value: &[u8]) -> io::Result<()> {
+    // SAFETY: the kernel reads memory of ours of the length given.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            value.as_ptr().cast(),
+            value.len() as libc::socklen_t,
+        )
+    };
+    Ok(Errno::result(done).map(drop)?)
+}
+
+/// Reads an option; answers its length.
+pub fn get(socket: &impl AsRawFd, level: i32, option: i32, value: &mut [u8]) -> io::Result<usize> {
+    let mut len = value.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to memory of ours.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            value.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    Errno::result(done)?;
+    Ok(len as usize)
+}

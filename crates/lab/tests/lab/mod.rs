@@ -1,0 +1,125 @@
+//! Two hosts and a link for tests of applications.
+
+use std::net::Ipv4Addr;
+
+use fairwind_lab::application::{
+    Application, Applications, Failure, FlowOutcome, FlowPlan, SocketOptions,
+};
+use fairwind_lab::emulator::{Emulator, EmulatorOptions};
+use fairwind_lab::host::{Host, HostConfig};
+use fairwind_lab::network::Network;
+use fairwind_path::delay::{Delay, DelayConfig};
+use fairwind_path::pipe::PipeConfig;
+use fairwind_path::queue::Capacity;
+use fairwind_path::rate::Rate;
+use fairwind_path::units::{Bandwidth, Duration};
+
+pub const FROM: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub const TO: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+pub const PORT: u16 = 5001;
+
+/// False if the privileges are missing, which CI does not forgive.
+pub fn permitted() -> bool {
+    match fairwind_lab::privilege::check() {
+        Ok(()) => true,
+        Err(error) if std::env::var_os("CI").is_some() => panic!("{error}"),
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            false
+        }
+    }
+}
+
+/// One direction of a link with room for 1000 packets.
+pub fn link(mbps: u64, delay_ms: u64) -> PipeConfig {
+    PipeConfig {
+        bandwidth: Rate::Constant(Bandwidth::from_mbps(mbps)),
+        delay: DelayConfig {
+            base: Delay::Constant(Duration::from_millis(delay_ms)),
+            ..DelayConfig::default()
+        },
+        capacity: Capacity::Packets(1_000),
+        ..PipeConfig::default()
+    }
+}
+
+/// Two hosts joined by a link.
+pub struct Lab {
+    pub hosts: [Host; 2],
+    _emulator: Emulator,
+}
+
+impl Lab {
+    /// A lab whose link is the same in both directions.
+    pub fn start(pipe: PipeConfig) -> Lab {
+        let hosts = [FROM, TO].map(|address| Host::create(HostConfig::new(address)).unwrap());
+        let mut network = Network::new();
+        let [a, b] = [FROM, TO].map(|address| network.add_host(address).unwrap());
+        network.add_pipe("there", a, b, pipe.clone()).unwrap();
+        network.add_pipe("back", b, a, pipe).unwrap();
+        let emulator = Emulator::start(&network, &hosts, EmulatorOptions::default()).unwrap();
+        Lab {
+            hosts,
+            _emulator: emulator,
+        }
+    }
+
+    /// Starts applications at the emulator's present time: plans count from there.
+    pub fn applications(
+        &self,
+        plans: Vec<FlowPlan>,
+        warmup: Duration,
+        duration: Duration,
+    ) -> Applications {
+        Applications::start(plans, monotonic_ns(), warmup, duration).unwrap()
+    }
+
+    /// Runs flows to their end; answers what they did and what went wrong.
+    pub fn run(
+        &self,
+        plans: Vec<FlowPlan>,
+        warmup: Duration,
+        duration: Duration,
+    ) -> (Vec<FlowOutcome>, Vec<Failure>) {
+        let applications = self.applications(plans, warmup, duration);
+        sleep(duration + Duration::from_millis(50));
+        let failures = applications.failures();
+        let outcomes = applications.finish();
+        (outcomes, failures)
+    }
+
+    /// The same with a single flow.
+    pub fn run_one(&self, plan: FlowPlan, warmup: Duration, duration: Duration) -> FlowOutcome {
+        self.run(vec![plan], warmup, duration).0.remove(0)
+    }
+}
+
+/// A flow over the link, from the start of the run.
+pub fn plan(lab: &Lab, application: Application) -> FlowPlan {
+    let [from, to] = lab.hosts.clone();
+    FlowPlan {
+        name: "flow".to_owned(),
+        from,
+        to,
+        port: PORT,
+        start: Duration::ZERO,
+        application,
+        socket: SocketOptions::default(),
+        switches: Vec::new(),
+        seed: 1,
+    }
+}
+
+pub fn sleep(duration: Duration) {
+    std::thread::sleep(std::time::Duration::from_nanos(duration.as_nanos()));
+}
+
+fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer is to a timespec that is written.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
