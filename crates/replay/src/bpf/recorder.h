@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A congestion control that is the kernel's own in all but name: every hook calls the kernel's
+ * function and writes down what that function could read before it, and what it left behind.
+ *
+ * The hooks of one connection follow each other under the lock of its socket, so the order in the
+ * ring buffer is the order of the calls.
+ */
+#ifndef FAIRWIND_RECORDER_H
+#define FAIRWIND_RECORDER_H
+
+#include <fairwind/cc.h>
+
+/* src/call.rs has the same. */
+enum hook {
+	HOOK_INIT,
+	HOOK_PKTS_ACKED,
+	HOOK_CONG_AVOID,
+	HOOK_SSTHRESH,
+	HOOK_UNDO_CWND,
+	HOOK_SET_STATE,
+	HOOK_CWND_EVENT,
+};
+
+/* What the control decides. */
+struct window {
+	u32 cwnd;
+	u32 cwnd_cnt;
+	u32 ssthresh;
+};
+
+/* src/recorder.rs has the same. */
+struct call {
+	u64 connection; /* a number of its own for each that is open */
+	u64 mstamp_us;
+	u64 pacing_rate;
+	u32 jiffies; /* before the call */
+	u32 jiffies_after;
+	u32 hook;
+	u32 arguments[3];
+	u32 returned;
+	struct window before;
+	struct window after;
+	u32 cwnd_clamp;
+	u32 prior_cwnd;
+	u32 max_packets_out;
+	u32 is_cwnd_limited;
+	u32 snd_una;
+	u32 snd_nxt;
+	u32 lsndtime;
+	u32 pacing_status;
+	u32 gso_max_size;
+	u32 ca_state;
+	u32 high_seq;
+	u32 retrans_out;
+	u32 lost;
+};
+
+/* Types and flags of the kernel's uapi/linux/bpf.h. */
+#define BPF_MAP_TYPE_RINGBUF 27
+#define BPF_RB_NO_WAKEUP 1
+
+struct {
+	int (*type)[BPF_MAP_TYPE_RINGBUF];
+	int (*max_entries)[1 << 24];
+} calls __attribute__((section(".maps"), used));
+
+/* Calls for which there was no room. */
+struct recorder_counts {
+	u64 lost;
+};
+static volatile struct recorder_counts recorder_counts SEC(".bss.recorder");
+
+static long (*const bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
+
+extern u32 tcp_reno_undo_cwnd(struct sock *sk) __attribute__((section(".ksyms")));
+
+CC_INLINE struct window window_of(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return (struct window){
+		.cwnd = tp->snd_cwnd,
+		.cwnd_cnt = tp->snd_cwnd_cnt,
+		.ssthresh = tp->snd_ssthresh,
+	};
+}
+
+CC_INLINE struct call before_call(const struct sock *sk, enum hook hook)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return (struct call){
+		.connection = (u64)sk,
+		.mstamp_us = tp->tcp_mstamp,
+		.pacing_rate = sk->sk_pacing_rate,
+		.hook = hook,
+		.before = window_of(sk),
+		.cwnd_clamp = tp->snd_cwnd_clamp,
+		.prior_cwnd = tp->prior_cwnd,
+		.max_packets_out = tp->max_packets_out,
+		.is_cwnd_limited = cc_is_cwnd_limited(tp),
+		.snd_una = tp->snd_una,
+		.snd_nxt = tp->snd_nxt,
+		.lsndtime = tp->lsndtime,
+		.pacing_status = sk->sk_pacing_status,
+		.gso_max_size = sk->sk_gso_max_size,
+		.ca_state = cc_ca_state(sk),
+		.high_seq = tp->high_seq,
+		.retrans_out = tp->retrans_out,
+		.lost = tp->lost,
+		.jiffies = cc_jiffies(sk),
+	};
+}
+
+CC_INLINE void after_call(const struct sock *sk, struct call *call)
+{
+	call->jiffies_after = cc_jiffies(sk);
+	call->after = window_of(sk);
+	if (bpf_ringbuf_output(&calls, call, sizeof(*call), BPF_RB_NO_WAKEUP))
+		__sync_fetch_and_add(&recorder_counts.lost, 1);
+}
+
+#endif

@@ -1,0 +1,319 @@
+//! The paths over which connections are recorded, and what is sent over them.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use fairwind_lab::LabError;
+use fairwind_lab::emulator::{Emulator, EmulatorOptions};
+use fairwind_lab::host::{Host, HostConfig};
+use fairwind_lab::network::Network;
+use fairwind_path::codel::CoDelConfig;
+use fairwind_path::delay::{Delay, DelayConfig, Displacement, ReorderConfig};
+use fairwind_path::loss::LossConfig;
+use fairwind_path::pipe::{Aqm, PipeConfig};
+use fairwind_path::queue::Capacity;
+use fairwind_path::rate::Rate;
+use fairwind_path::red::RedConfig;
+use fairwind_path::trace::Steps;
+use fairwind_path::units::{self, Bandwidth, Time};
+
+const SENDER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const PORT: u16 = 5001;
+
+/// A path, and what is sent over it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedPath {
+    /// A few words.
+    pub name: &'static str,
+    /// From the sender to the receiver.
+    pub there: PipeConfig,
+    /// From the receiver to the sender.
+    pub back: PipeConfig,
+    /// What is sent.
+    pub load: Load,
+}
+
+/// What is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// As much as goes.
+    Bulk,
+    /// So many bytes at a time, with a pause after them.
+    Bursts {
+        /// Bytes at a time.
+        bytes: usize,
+        /// The pause.
+        pause: Duration,
+    },
+}
+
+/// All paths.
+pub fn all() -> Vec<RecordedPath> {
+    vec![
+        bulk("short queue", pipe(20, 10, 10)),
+        bulk("queue of the window", pipe(20, 20, 67)),
+        bulk("long queue", pipe(10, 10, 300)),
+        bulk("large window", pipe(100, 40, 700)),
+        bulk("short path", pipe(200, 1, 50)),
+        with_loss("random loss 0.1 %", LossConfig::Bernoulli(0.001)),
+        with_loss("random loss 1 %", LossConfig::Bernoulli(0.01)),
+        with_loss("loss in bursts", BURSTS),
+        with_aqm("RED", Aqm::Red(RedConfig::default())),
+        with_aqm("CoDel", Aqm::CoDel(CoDelConfig::default())),
+        changing_delay(),
+        bulk("reordering", reordering()),
+        with_loss("blackouts", blackouts()),
+        late_acks(),
+        bursts("bursts with pauses", 60_000, 50),
+        bursts("idle times", 300_000, 900),
+    ]
+}
+
+/// A path with losses by a full queue and at random, both within a few seconds.
+pub fn brief() -> RecordedPath {
+    with_loss("brief", LossConfig::Bernoulli(0.002))
+}
+
+/// Gilbert's: a burst of three packets every thousand.
+const BURSTS: LossConfig = LossConfig::GilbertElliott {
+    p: 0.001,
+    r: 0.33,
+    h: 0.0,
+    k: 1.0,
+};
+
+fn pipe(mbps: u64, delay_ms: u64, queue_packets: u32) -> PipeConfig {
+    PipeConfig {
+        bandwidth: Rate::Constant(Bandwidth::from_mbps(mbps)),
+        capacity: Capacity::Packets(queue_packets),
+        ..delayed(Delay::Constant(units::Duration::from_millis(delay_ms)))
+    }
+}
+
+fn delayed(base: Delay) -> PipeConfig {
+    PipeConfig {
+        delay: DelayConfig {
+            base,
+            ..DelayConfig::default()
+        },
+        ..PipeConfig::default()
+    }
+}
+
+/// Acknowledgements have the delay and nothing else.
+fn bulk(name: &'static str, there: PipeConfig) -> RecordedPath {
+    RecordedPath {
+        name,
+        back: delayed(there.delay.base.clone()),
+        there,
+        load: Load::Bulk,
+    }
+}
+
+fn with_loss(name: &'static str, loss: LossConfig) -> RecordedPath {
+    let there = PipeConfig {
+        loss,
+        ..pipe(10, 15, 30)
+    };
+    bulk(name, there)
+}
+
+fn with_aqm(name: &'static str, aqm: Aqm) -> RecordedPath {
+    let there = PipeConfig {
+        aqm,
+        ..pipe(10, 15, 100)
+    };
+    bulk(name, there)
+}
+
+fn bursts(name: &'static str, bytes: usize, pause_ms: u64) -> RecordedPath {
+    RecordedPath {
+        load: Load::Bursts {
+            bytes,
+            pause: Duration::from_millis(pause_ms),
+        },
+        ..bulk(name, pipe(20, 15, 60))
+    }
+}
+
+/// 10 ms, then 60 ms, then 25 ms one way, two seconds each.
+fn changing_delay() -> RecordedPath {
+    let delay = Delay::Steps(steps(
+        [(0, 10), (2000, 60), (4000, 25)],
+        6000,
+        units::Duration::from_millis,
+    ));
+    let there = PipeConfig {
+        delay: DelayConfig {
+            base: delay,
+            ..DelayConfig::default()
+        },
+        ..pipe(10, 10, 60)
+    };
+    bulk("changing delay", there)
+}
+
+/// One of 200 packets comes 20 ms late: losses that were none.
+fn reordering() -> PipeConfig {
+    PipeConfig {
+        reorder: Some(ReorderConfig {
+            probability: 0.005,
+            displacement: Displacement::Late(units::Duration::from_millis(20)),
+        }),
+        ..pipe(10, 15, 50)
+    }
+}
+
+/// Nothing passes for 700 ms every three seconds: timeouts.
+fn blackouts() -> LossConfig {
+    let lost = |percent| percent as f64 / 100.0;
+    LossConfig::Steps(steps([(0, 0), (1500, 100), (2200, 0)], 3000, lost))
+}
+
+/// Acknowledgements are half a second late for a moment every two seconds: timeouts without losses.
+fn late_acks() -> RecordedPath {
+    let delay = Delay::Steps(steps(
+        [(0, 15), (1500, 600), (1520, 15)],
+        2000,
+        units::Duration::from_millis,
+    ));
+    RecordedPath {
+        back: delayed(delay),
+        ..bulk("late acknowledgements", pipe(10, 15, 30))
+    }
+}
+
+/// Values from times in milliseconds on, over and over.
+fn steps<V: Copy>(
+    points: [(u64, u64); 3],
+    period_ms: u64,
+    value: impl Fn(u64) -> V,
+) -> Arc<Steps<V>> {
+    let points = points.map(|(ms, number)| (Time::from_nanos(ms * 1_000_000), value(number)));
+    let steps = Steps::new(points).expect("times ascend");
+    let period = units::Duration::from_millis(period_ms);
+    Arc::new(steps.repeated_every(period).expect("longer than the steps"))
+}
+
+impl RecordedPath {
+    /// Sends over the path for so long, through a connection with this control.
+    ///
+    /// # Errors
+    ///
+    /// If the lab cannot be set up or the connection fails.
+    pub fn run(&self, control: &str, time: Duration) -> Result<(), LabError> {
+        let hosts = [
+            Host::create(HostConfig::new(SENDER))?,
+            Host::create(HostConfig::new(RECEIVER))?,
+        ];
+        let mut network = Network::new();
+        let [sender, receiver] = [network.add_host(SENDER)?, network.add_host(RECEIVER)?];
+        network.add_pipe("there", sender, receiver, self.there.clone())?;
+        network.add_pipe("back", receiver, sender, self.back.clone())?;
+        let options = EmulatorOptions {
+            seed: 1,
+            ..EmulatorOptions::default()
+        };
+        let emulator = Emulator::start(&network, &hosts, options)?;
+        self.transfer(&hosts, control, time)
+            .map_err(|error| LabError::Program(format!("the recorded connection: {error}")))?;
+        emulator.stop()?;
+        Ok(())
+    }
+
+    fn transfer(
+        &self,
+        [sender, receiver]: &[Host; 2],
+        control: &str,
+        time: Duration,
+    ) -> io::Result<()> {
+        let lab = |error: LabError| io::Error::other(error.to_string());
+        let program = |error: io::Error| LabError::Program(error.to_string());
+        let listen = || TcpListener::bind((RECEIVER, PORT)).map_err(program);
+        let listener = receiver.within(listen).map_err(lab)?;
+        let sink = thread::spawn(move || sink(&listener));
+        let connect = || connect(control).map_err(program);
+        let stream = sender.within(connect).map_err(lab)?;
+        let stop = stream.try_clone()?;
+        let load = self.load;
+        let source = thread::spawn(move || source(stream, load));
+        thread::sleep(time);
+        // Whoever writes is woken and told; what is in the buffer is still sent, or the reset comes.
+        stop.shutdown(Shutdown::Both)?;
+        drop(stop);
+        source.join().expect("the source does not panic");
+        sink.join().expect("the sink does not panic")
+    }
+}
+
+/// Receives until there is nothing more, or too late.
+fn sink(listener: &TcpListener) -> io::Result<()> {
+    let mut stream = listener.accept()?.0;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut buffer = vec![0; 1 << 16];
+    while matches!(stream.read(&mut buffer), Ok(read) if read > 0) {}
+    Ok(())
+}
+
+/// Sends until the connection is shut down.
+fn source(mut stream: TcpStream, load: Load) {
+    let (bytes, pause) = match load {
+        Load::Bulk => (1 << 16, Duration::ZERO),
+        Load::Bursts { bytes, pause } => (bytes, pause),
+    };
+    let data = vec![0x5a; bytes];
+    while stream.write_all(&data).is_ok() {
+        thread::sleep(pause);
+    }
+}
+
+/// A connection that has the control from its first packet on.
+fn connect(control: &str) -> io::Result<TcpStream> {
+    // SAFETY: a new descriptor, owned by nobody else.
+    let socket = unsafe {
+        let descriptor = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        OwnedFd::from_raw_fd(descriptor)
+    };
+    // SAFETY: the option is a string with its length.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            control.as_ptr().cast(),
+            control.len() as libc::socklen_t,
+        )
+    })?;
+    let address = libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: PORT.to_be(),
+        sin_addr: libc::in_addr {
+            s_addr: u32::from(RECEIVER).to_be(),
+        },
+        sin_zero: [0; 8],
+    };
+    // SAFETY: the address is a sockaddr_in with its length.
+    check(unsafe {
+        libc::connect(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of_val(&address) as libc::socklen_t,
+        )
+    })?;
+    Ok(TcpStream::from(socket))
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

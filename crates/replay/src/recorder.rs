@@ -1,0 +1,250 @@
+//! Records what the kernel's own controls do on live connections.
+//!
+//! Needs what loading a control needs (`fairwind_cc::kernel`).
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::thread;
+use std::time::Duration;
+
+use fairwind_cc::kernel::{self, LoadError};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapType, Object, ObjectBuilder, OpenObject, RingBufferBuilder,
+};
+
+use crate::call::{Call, Hook, Window};
+
+/// The ring buffer holds some 100,000 calls; it is emptied this often.
+const FETCH: Duration = Duration::from_millis(20);
+
+/// The kernel's control to record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorder {
+    /// `tcp_cong.c`.
+    Reno,
+    /// `tcp_cubic.c`.
+    Cubic,
+}
+
+/// Why there is no recording.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The kernel cannot have the recorder.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The kernel refused the recorder.
+    #[error("the kernel refuses the recorder of its {control}: {error}")]
+    Refused {
+        /// The control.
+        control: &'static str,
+        /// The error.
+        error: libbpf_rs::Error,
+    },
+    /// The ring buffer was full.
+    #[error("{0} calls were not recorded: the machine was too slow to fetch them")]
+    CallsLost(u64),
+}
+
+impl Recorder {
+    /// All.
+    pub const ALL: [Recorder; 2] = [Recorder::Reno, Recorder::Cubic];
+
+    /// The control's name, in the kernel and in `cc/`.
+    pub fn control(self) -> &'static str {
+        match self {
+            Recorder::Reno => "reno",
+            Recorder::Cubic => "cubic",
+        }
+    }
+
+    /// Loads the recorder, does the work, which is given the name for `TCP_CONGESTION`, and returns
+    /// the calls of each connection that took it, in the order in which they did.
+    ///
+    /// # Errors
+    ///
+    /// If the recorder cannot be loaded, or calls were lost.
+    pub fn record<R: Send>(
+        self,
+        work: impl FnOnce(&str) -> R + Send,
+    ) -> Result<(R, Vec<Vec<Call>>), RecordError> {
+        kernel::check_requirements()?;
+        let refused = |error| RecordError::Refused {
+            control: self.control(),
+            error,
+        };
+        let name = format!("rec{}_{:x}", self.control(), std::process::id());
+        let (object, link) = self.load(&name).map_err(refused)?;
+        let mut connections = Connections::default();
+        let result = fetch(&object, &mut connections, || work(&name)).map_err(refused)?;
+        drop(link);
+        match lost(&object).map_err(refused)? {
+            0 => Ok((result, connections.calls)),
+            lost => Err(RecordError::CallsLost(lost)),
+        }
+    }
+
+    fn load(self, name: &str) -> libbpf_rs::Result<(Object, Link)> {
+        let object = match self {
+            Recorder::Reno => {
+                &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/reno.bpf.o"))).0[..]
+            }
+            Recorder::Cubic => {
+                &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/cubic.bpf.o"))).0[..]
+            }
+        };
+        let mut open = ObjectBuilder::default().name(name)?.open_memory(object)?;
+        set_name(&mut open, name);
+        let mut object = open.load()?;
+        let link = object
+            .maps_mut()
+            .find(|map| map.map_type() == MapType::StructOps)
+            .expect("CC_CONTROL makes the map")
+            .attach_struct_ops()?;
+        Ok((object, link))
+    }
+}
+
+/// libelf wants the object aligned.
+#[repr(C, align(8))]
+struct Aligned<T: ?Sized>(T);
+
+/// Names begin `struct tcp_congestion_ops`, in 16 bytes of which the last is zero.
+fn set_name(open: &mut OpenObject, name: &str) {
+    let mut operations = open
+        .maps_mut()
+        .find(|map| map.map_type() == MapType::StructOps)
+        .expect("CC_CONTROL makes the map");
+    let data = operations
+        .initial_value_mut()
+        .expect("struct_ops maps have an initial value");
+    data[..16].fill(0);
+    data[..name.len()].copy_from_slice(name.as_bytes());
+    assert_eq!(data[15], 0, "{name} is too long");
+}
+
+/// Does the work on another thread and takes the calls from the ring buffer meanwhile.
+fn fetch<R: Send>(
+    object: &Object,
+    connections: &mut Connections,
+    work: impl FnOnce() -> R + Send,
+) -> libbpf_rs::Result<R> {
+    let map = find(object, "calls");
+    let mut builder = RingBufferBuilder::new();
+    builder.add(&map, |bytes| {
+        connections.add(bytes);
+        0
+    })?;
+    let ring = builder.build()?;
+    thread::scope(|scope| {
+        let work = scope.spawn(work);
+        while !work.is_finished() {
+            thread::sleep(FETCH);
+            ring.consume()?;
+        }
+        ring.consume()?;
+        Ok(work
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+fn lost(object: &Object) -> libbpf_rs::Result<u64> {
+    let value = find(object, ".bss.recorder").lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?;
+    let value = value.and_then(|bytes| bytes[..8].try_into().ok());
+    Ok(u64::from_ne_bytes(value.expect("an array has its entry")))
+}
+
+fn find<'a>(object: &'a Object, name: &str) -> libbpf_rs::Map<'a> {
+    object
+        .maps()
+        .find(|map| map.name() == OsStr::new(name))
+        .expect("recorder.h makes the map")
+}
+
+/// Calls by connection.
+#[derive(Default)]
+struct Connections {
+    /// Where those of a connection that is open are in `calls`.
+    open: HashMap<u64, usize>,
+    calls: Vec<Vec<Call>>,
+}
+
+impl Connections {
+    fn add(&mut self, bytes: &[u8]) {
+        assert_eq!(bytes.len(), size_of::<Event>());
+        // SAFETY: an event consists of integers and has as many bytes.
+        let event: Event = unsafe { bytes.as_ptr().cast::<Event>().read_unaligned() };
+        let call = event.call();
+        if call.hook == Hook::Init {
+            self.open.insert(event.connection, self.calls.len());
+            self.calls.push(Vec::new());
+        }
+        // Calls of a connection whose first was not seen are none of a recording.
+        if let Some(&index) = self.open.get(&event.connection) {
+            self.calls[index].push(call);
+        }
+    }
+}
+
+/// `struct call` of `bpf/recorder.h`.
+#[repr(C)]
+struct Event {
+    connection: u64,
+    mstamp_us: u64,
+    pacing_rate: u64,
+    jiffies: u32,
+    jiffies_after: u32,
+    hook: u32,
+    arguments: [u32; 3],
+    returned: u32,
+    before: [u32; 3],
+    after: [u32; 3],
+    cwnd_clamp: u32,
+    prior_cwnd: u32,
+    max_packets_out: u32,
+    is_cwnd_limited: u32,
+    snd_una: u32,
+    snd_nxt: u32,
+    lsndtime: u32,
+    pacing_status: u32,
+    gso_max_size: u32,
+    ca_state: u32,
+    high_seq: u32,
+    retrans_out: u32,
+    lost: u32,
+}
+
+impl Event {
+    fn call(&self) -> Call {
+        let window = |[cwnd, cwnd_cnt, ssthresh]: [u32; 3]| Window {
+            cwnd,
+            cwnd_cnt,
+            ssthresh,
+        };
+        let before = window(self.before);
+        let in_slow_start = before.cwnd < before.ssthresh;
+        Call {
+            hook: Hook::from_numbers(self.hook, self.arguments, self.returned)
+                .expect("recorder.h has the same hooks"),
+            before,
+            after: window(self.after),
+            tcp_mstamp: self.mstamp_us,
+            jiffies: self.jiffies,
+            ticks: self.jiffies_after.wrapping_sub(self.jiffies),
+            sk_pacing_rate: if in_slow_start { self.pacing_rate } else { 0 },
+            sk_pacing_status: self.pacing_status,
+            sk_gso_max_size: self.gso_max_size,
+            icsk_ca_state: self.ca_state as u8,
+            is_cwnd_limited: self.is_cwnd_limited,
+            snd_cwnd_clamp: self.cwnd_clamp,
+            prior_cwnd: self.prior_cwnd,
+            max_packets_out: self.max_packets_out,
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+            high_seq: self.high_seq,
+            lsndtime: self.lsndtime,
+            retrans_out: self.retrans_out,
+            lost: self.lost,
+        }
+    }
+}

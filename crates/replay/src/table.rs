@@ -1,0 +1,248 @@
+//! Calls as rows of numbers that mostly are those of the row above: windows as differences from what
+//! the call before left, and what a hook does not have as it was.
+
+use fairwind_cc::native::AckSample;
+
+use crate::call::{Call, Hook, Window};
+
+pub(crate) const COLUMNS: usize = 30;
+pub(crate) type Row = [i64; COLUMNS];
+
+/// The hook's number and the columns of its arguments.
+#[derive(Clone, Copy, Default)]
+struct Arguments {
+    hook: i64,
+    /// Of `pkts_acked`.
+    pkts_acked: i64,
+    rtt_us: i64,
+    in_flight: i64,
+    /// Of `cong_avoid`: beyond `snd_una`.
+    ack: i64,
+    acked: i64,
+    /// The one number of the others.
+    value: i64,
+}
+
+pub(crate) fn from_calls(calls: &[Call]) -> Vec<Row> {
+    let mut left = Window::default();
+    let mut arguments = Arguments::default();
+    let row = |call: &Call| {
+        arguments = arguments.with(call);
+        let row = to_row(call, left, arguments);
+        left = call.after;
+        row
+    };
+    calls.iter().map(row).collect()
+}
+
+/// None if a number is out of its range.
+pub(crate) fn to_calls(rows: &[Row]) -> Option<Vec<Call>> {
+    let mut left = Window::default();
+    let call = |row: &Row| {
+        let call = from_row(row, left)?;
+        left = call.after;
+        Some(call)
+    };
+    rows.iter().map(call).collect()
+}
+
+impl Arguments {
+    fn with(self, call: &Call) -> Arguments {
+        let one = |hook, value| Arguments {
+            hook,
+            value,
+            ..self
+        };
+        match call.hook {
+            Hook::Init => one(0, self.value),
+            Hook::PktsAcked(sample) => Arguments {
+                hook: 1,
+                pkts_acked: sample.pkts_acked.into(),
+                rtt_us: sample.rtt_us.into(),
+                in_flight: sample.in_flight.into(),
+                ..self
+            },
+            Hook::CongAvoid { ack, acked } => Arguments {
+                hook: 2,
+                ack: beyond(ack, call.snd_una),
+                acked: acked.into(),
+                ..self
+            },
+            Hook::Ssthresh { returned } => one(3, returned.into()),
+            Hook::UndoCwnd { returned } => one(4, returned.into()),
+            Hook::SetState(state) => one(5, state.into()),
+            Hook::CwndEvent(event) => one(6, event.into()),
+        }
+    }
+}
+
+fn to_row(call: &Call, left: Window, arguments: Arguments) -> Row {
+    [
+        arguments.hook,
+        arguments.pkts_acked,
+        arguments.rtt_us,
+        arguments.in_flight,
+        arguments.ack,
+        arguments.acked,
+        arguments.value,
+        beyond(call.before.cwnd, left.cwnd),
+        beyond(call.before.cwnd_cnt, left.cwnd_cnt),
+        beyond(call.before.ssthresh, left.ssthresh),
+        beyond(call.after.cwnd, call.before.cwnd),
+        beyond(call.after.cwnd_cnt, call.before.cwnd_cnt),
+        beyond(call.after.ssthresh, call.before.ssthresh),
+        call.tcp_mstamp as i64,
+        call.jiffies.into(),
+        call.ticks.into(),
+        call.sk_pacing_rate as i64,
+        call.sk_pacing_status.into(),
+        call.sk_gso_max_size.into(),
+        call.icsk_ca_state.into(),
+        call.is_cwnd_limited.into(),
+        call.snd_cwnd_clamp.into(),
+        call.prior_cwnd.into(),
+        call.max_packets_out.into(),
+        call.snd_una.into(),
+        beyond(call.snd_nxt, call.snd_una),
+        beyond(call.high_seq, call.snd_una),
+        beyond(call.lsndtime, call.jiffies),
+        call.retrans_out.into(),
+        call.lost.into(),
+    ]
+}
+
+fn from_row(row: &Row, left: Window) -> Option<Call> {
+    let number = |column: usize| u32::try_from(row[column]).ok();
+    let above = |column: usize, base: u32| base.wrapping_add(row[column] as u32);
+    let before = Window {
+        cwnd: above(7, left.cwnd),
+        cwnd_cnt: above(8, left.cwnd_cnt),
+        ssthresh: above(9, left.ssthresh),
+    };
+    let after = Window {
+        cwnd: above(10, before.cwnd),
+        cwnd_cnt: above(11, before.cwnd_cnt),
+        ssthresh: above(12, before.ssthresh),
+    };
+    let (jiffies, snd_una) = (number(14)?, number(24)?);
+    Some(Call {
+        hook: to_hook(row, snd_una)?,
+        before,
+        after,
+        tcp_mstamp: row[13] as u64,
+        jiffies,
+        ticks: number(15)?,
+        sk_pacing_rate: row[16] as u64,
+        sk_pacing_status: number(17)?,
+        sk_gso_max_size: number(18)?,
+        icsk_ca_state: u8::try_from(row[19]).ok()?,
+        is_cwnd_limited: number(20)?,
+        snd_cwnd_clamp: number(21)?,
+        prior_cwnd: number(22)?,
+        max_packets_out: number(23)?,
+        snd_una,
+        snd_nxt: above(25, snd_una),
+        high_seq: above(26, snd_una),
+        lsndtime: above(27, jiffies),
+        retrans_out: number(28)?,
+        lost: number(29)?,
+    })
+}
+
+fn to_hook(row: &Row, snd_una: u32) -> Option<Hook> {
+    let number = |column: usize| u32::try_from(row[column]).ok();
+    Some(match row[0] {
+        0 => Hook::Init,
+        1 => Hook::PktsAcked(AckSample {
+            pkts_acked: number(1)?,
+            rtt_us: i32::try_from(row[2]).ok()?,
+            in_flight: number(3)?,
+        }),
+        2 => Hook::CongAvoid {
+            ack: snd_una.wrapping_add(row[4] as u32),
+            acked: number(5)?,
+        },
+        3 => Hook::Ssthresh {
+            returned: number(6)?,
+        },
+        4 => Hook::UndoCwnd {
+            returned: number(6)?,
+        },
+        5 => Hook::SetState(u8::try_from(row[6]).ok()?),
+        6 => Hook::CwndEvent(number(6)?),
+        _ => return None,
+    })
+}
+
+/// How far a 32-bit number, which may have wrapped, is beyond another.
+fn beyond(number: u32, base: u32) -> i64 {
+    i64::from(number.wrapping_sub(base) as i32)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A call of each hook, with numbers that are near a wrap or another.
+    pub(crate) fn calls() -> Vec<Call> {
+        let window = |cwnd, cwnd_cnt, ssthresh| Window {
+            cwnd,
+            cwnd_cnt,
+            ssthresh,
+        };
+        let sample = AckSample {
+            pkts_acked: 2,
+            rtt_us: -1,
+            in_flight: 2896,
+        };
+        let hooks = [
+            Hook::Init,
+            Hook::PktsAcked(sample),
+            Hook::CongAvoid {
+                ack: 1000,
+                acked: 2,
+            },
+            Hook::Ssthresh { returned: 7 },
+            Hook::SetState(4),
+            Hook::CwndEvent(3),
+            Hook::UndoCwnd { returned: 12 },
+        ];
+        let call = |(n, hook)| Call {
+            hook,
+            before: window(10, 0, 0x7fff_ffff),
+            after: window(10 + n, n / 2, 0x7fff_ffff - n),
+            tcp_mstamp: 1 << 40,
+            jiffies: (u32::MAX - 2).wrapping_add(n),
+            ticks: n / 6,
+            sk_pacing_rate: u64::MAX,
+            sk_pacing_status: 1,
+            sk_gso_max_size: 65_215,
+            icsk_ca_state: 4,
+            is_cwnd_limited: 1,
+            snd_cwnd_clamp: u32::MAX,
+            prior_cwnd: 12,
+            max_packets_out: 10,
+            snd_una: u32::MAX - 500,
+            snd_nxt: 9000,
+            high_seq: u32::MAX - 600,
+            lsndtime: u32::MAX - 3,
+            retrans_out: 3,
+            lost: 1,
+        };
+        (0..).zip(hooks).map(call).collect()
+    }
+
+    #[test]
+    fn calls_come_back() {
+        assert_eq!(to_calls(&from_calls(&calls())), Some(calls()));
+    }
+
+    #[test]
+    fn a_number_out_of_range_is_refused() {
+        for (column, number) in [(0, 7), (1, -1), (19, 256), (24, 1 << 32)] {
+            let mut rows = from_calls(&calls());
+            rows[1][column] = number;
+            assert_eq!(to_calls(&rows), None, "column {column}");
+        }
+    }
+}
