@@ -1,5 +1,7 @@
 //! The packets in flight: slots of one size, taken and given back without allocation.
 
+use crate::classifier::Tag;
+
 /// A slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PacketId(u32);
@@ -13,6 +15,7 @@ pub struct Arena {
     limit: usize,
     chunks: Vec<Box<[u8]>>,
     lengths: Vec<u32>,
+    tags: Vec<Tag>,
     free: Vec<PacketId>,
 }
 
@@ -24,6 +27,7 @@ impl Arena {
             limit: (limit_bytes / (slot * CHUNK)).max(1),
             chunks: Vec::new(),
             lengths: Vec::new(),
+            tags: Vec::new(),
             free: Vec::new(),
         }
     }
@@ -47,6 +51,7 @@ impl Arena {
         self.chunks
             .push(vec![0; self.slot * CHUNK].into_boxed_slice());
         self.lengths.resize(first + CHUNK, 0);
+        self.tags.resize(first + CHUNK, Tag::NONE);
         self.free
             .extend((first..first + CHUNK).rev().map(|n| PacketId(n as u32)));
     }
@@ -79,12 +84,25 @@ impl Arena {
         &self.chunks[id.0 as usize / CHUNK][at..at + len]
     }
 
+    /// Says what flow the packet belongs to.
+    #[inline]
+    pub fn set_tag(&mut self, id: PacketId, tag: Tag) {
+        self.tags[id.0 as usize] = tag;
+    }
+
+    /// The flow that the packet belongs to: what was said last of its slot.
+    #[inline]
+    pub fn tag(&self, id: PacketId) -> Tag {
+        self.tags[id.0 as usize]
+    }
+
     /// A second copy of a packet, or none if the limit is reached.
     pub fn copy(&mut self, id: PacketId) -> Option<PacketId> {
         let copy = self.take()?;
         let packet = self.packet(id).to_vec();
         self.slot(copy)[..packet.len()].copy_from_slice(&packet);
         self.set_len(copy, packet.len());
+        self.set_tag(copy, self.tag(id));
         Some(copy)
     }
 }

@@ -8,12 +8,14 @@ use nix::time::{ClockId, clock_gettime};
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start_nanos: u64,
+    wall_start_nanos: u64,
 }
 
 impl Clock {
     pub fn start() -> Clock {
         Clock {
-            start_nanos: monotonic_nanos(),
+            start_nanos: nanos(ClockId::CLOCK_MONOTONIC),
+            wall_start_nanos: nanos(ClockId::CLOCK_REALTIME),
         }
     }
 
@@ -22,15 +24,20 @@ impl Clock {
         self.start_nanos
     }
 
+    /// The time since 1970 at `time`, as the machine's clock had it at the start.
+    pub fn wall_nanos(self, time: Time) -> u64 {
+        self.wall_start_nanos + time.as_nanos()
+    }
+
     #[inline]
     pub fn now(self) -> Time {
-        Time::from_nanos(monotonic_nanos() - self.start_nanos)
+        Time::from_nanos(nanos(ClockId::CLOCK_MONOTONIC) - self.start_nanos)
     }
 }
 
 #[inline]
-fn monotonic_nanos() -> u64 {
-    // The clock exists on every Linux, and the call fails for nothing else.
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or(TimeSpec::new(0, 0));
+fn nanos(clock: ClockId) -> u64 {
+    // The clocks exist on every Linux, and the call fails for nothing else.
+    let now = clock_gettime(clock).unwrap_or(TimeSpec::new(0, 0));
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }

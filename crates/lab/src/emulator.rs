@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::io::{self, PipeWriter};
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
@@ -12,12 +11,15 @@ use std::thread::{self, JoinHandle};
 use fairwind_path::units::Duration;
 
 use crate::LabError;
+use crate::capture::{self, Writer};
 use crate::clock::Clock;
 use crate::host::Host;
-use crate::network::{Network, PipeId};
+use crate::network::Network;
 use crate::statistics::{FlowCounts, Mishaps, NamedPipe, PipeSample, Statistics};
 use crate::tun::Tun;
-use crate::worker::{Report, Worker};
+use crate::worker::{Common, Report, Worker};
+
+pub use crate::capture::{Capture, CaptureCounts};
 
 /// Samples that may wait to be taken; more are lost and counted.
 const SAMPLES: usize = 1 << 16;
@@ -36,25 +38,6 @@ pub struct EmulatorOptions {
     pub captures: Vec<Capture>,
 }
 
-/// A pipe whose packets are written to a pcapng file: those that reach its far end, with the time
-/// at which they do, and comments that tell of those lost before them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Capture {
-    /// The pipe.
-    pub pipe: PipeId,
-    /// The file; it is made, or made empty.
-    pub file: PathBuf,
-    /// So many bytes of each packet are kept, from its IP header on.
-    pub snap_length: u32,
-}
-
-impl Capture {
-    /// Enough for the headers of IP and TCP with all their options.
-    pub const HEADERS: u32 = 128;
-    /// Whole packets.
-    pub const WHOLE: u32 = 65_535;
-}
-
 /// A network at work. It stops when this is dropped.
 #[derive(Debug)]
 pub struct Emulator {
@@ -64,6 +47,8 @@ pub struct Emulator {
     clock: Clock,
     samples: Receiver<PipeSample>,
     workers: Vec<Running>,
+    /// With the number of their pipe.
+    captures: Vec<(usize, Writer)>,
 }
 
 #[derive(Debug)]
@@ -95,22 +80,43 @@ impl Emulator {
             })?;
             by_node.insert(node, Arc::clone(tun));
         }
-        let routes = Arc::new(network.routes()?);
-        let (_sampler, samples) = mpsc::sync_channel(SAMPLES);
+        let routes = network.routes()?;
+        let (to_samples, samples) = mpsc::sync_channel(SAMPLES);
         let clock = Clock::start();
-        let mut workers = Vec::new();
-        for part in network.parts(&routes) {
-            let seed = options.seed;
-            let worker = Worker::new(network, &part, Arc::clone(&routes), &by_node, clock, seed);
-            workers.push(start(worker, workers.len())?);
+        let mut captures = Vec::new();
+        let mut recorders = HashMap::new();
+        for capture in &options.captures {
+            let pipe = capture.pipe.index();
+            let (recorder, writer) = capture::start(capture, &network.pipes()[pipe].name, clock)?;
+            captures.push((pipe, writer));
+            if recorders.insert(pipe, recorder).is_some() {
+                let name = &network.pipes()[pipe].name;
+                return Err(LabError::Network(format!(
+                    "the pipe {name} is to be captured twice"
+                )));
+            }
         }
+        let common = Common {
+            network,
+            routes: Arc::new(routes),
+            tuns: by_node,
+            clock,
+            options: &options,
+            samples: to_samples,
+        };
+        let parts = network.parts(&common.routes);
+        let workers = parts.iter().enumerate().map(|(number, part)| {
+            let worker = Worker::new(&common, part, &mut recorders);
+            start(worker, number)
+        });
         Ok(Emulator {
             hosts: hosts.to_vec(),
             pipes: network.pipes().len(),
             flows: network.flows().len(),
             clock,
             samples,
-            workers,
+            workers: workers.collect::<Result<_, _>>()?,
+            captures,
         })
     }
 
@@ -133,6 +139,7 @@ impl Emulator {
             flows: vec![FlowCounts::default(); self.flows],
             ..Statistics::default()
         };
+        let mut captured = HashMap::new();
         let mut pipes: Vec<Option<NamedPipe>> = vec![None; self.pipes];
         for Running { stop, thread } in self.workers {
             drop(stop);
@@ -142,10 +149,22 @@ impl Emulator {
             };
             statistics.lateness.merge(&report.lateness);
             statistics.mishaps = statistics.mishaps.plus(report.mishaps);
+            statistics.samples_lost += report.samples_lost;
+            for (flow, counts) in statistics.flows.iter_mut().zip(report.flows) {
+                flow.packets += counts.packets;
+                flow.lost += counts.lost;
+            }
             for (index, pipe) in report.pipes {
                 pipes[index] = Some(pipe);
             }
+            captured.extend(report.captures);
         }
+        statistics.samples = self.samples.try_iter().collect();
+        statistics.captures = self
+            .captures
+            .into_iter()
+            .filter_map(|(pipe, writer)| Some(writer.finish(captured.remove(&pipe)?)))
+            .collect();
         statistics.pipes = pipes.into_iter().flatten().collect();
         for host in &self.hosts {
             let device_drops = host.device_drops()?;

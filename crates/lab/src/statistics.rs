@@ -3,6 +3,7 @@
 use fairwind_path::pipe::PipeStatistics;
 use fairwind_path::units::Time;
 
+use crate::capture::CaptureCounts;
 use crate::lateness::Lateness;
 
 /// A pipe of the network at the end of a run.
@@ -60,8 +61,12 @@ pub struct Statistics {
     pub pipes: Vec<NamedPipe>,
     /// All flows in the order in which they were added.
     pub flows: Vec<FlowCounts>,
-    /// Samples of pipes that nobody took in time.
+    /// The samples of pipes that had not yet been taken.
+    pub samples: Vec<PipeSample>,
+    /// Samples that are missing because too many waited to be taken.
     pub samples_lost: u64,
+    /// The captures in the order in which they were asked for.
+    pub captures: Vec<CaptureCounts>,
     /// How late packets were handed to the hosts that they were for. None is handed over early.
     pub lateness: Lateness,
     /// What should not have happened.
@@ -105,6 +110,13 @@ impl Statistics {
                 "{packets} packets were lost outside the network: {reason}"
             ));
         }
+        if self.samples_lost > 0 {
+            warnings.push(format!(
+                "{} samples of queues are missing: they were not taken in time",
+                self.samples_lost
+            ));
+        }
+        warnings.extend(self.captures.iter().filter_map(CaptureCounts::warning));
         warnings
     }
 }

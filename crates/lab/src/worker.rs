@@ -9,22 +9,25 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io::{self, IoSlice, PipeReader};
 use std::net::Ipv4Addr;
-use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 
-use fairwind_path::pipe::{Arrival, Pipe};
+use fairwind_path::pipe::Arrival;
 use fairwind_path::units::{Duration, Time};
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
 
 use crate::arena::{Arena, PacketId};
+use crate::capture::Recorder;
+use crate::classifier::{Classifier, Tag};
 use crate::clock::Clock;
-use crate::departures::Departures;
+use crate::emulator::EmulatorOptions;
 use crate::lateness::Lateness;
 use crate::merge::{self, Run};
+use crate::milestones::Milestones;
 use crate::network::{Network, Routes};
+use crate::pause::{Outlook, Pauses};
 use crate::segment::Segments;
-use crate::statistics::{Mishaps, NamedPipe};
+use crate::statistics::{FlowCounts, Mishaps, NamedPipe, PipeSample};
+use crate::transit::Transit;
 use crate::tun::{Offload, Tun};
 use crate::vnet::{self, Header};
 
@@ -36,25 +39,9 @@ const SLOT: usize = 2048 - vnet::LEN;
 const ARENA_BYTES: usize = 512 << 20;
 /// Packets read from one host before the others get their turn.
 const BATCH: usize = 32;
-/// Timers wake a sleeper late; so much time before a departure is spent awake. It is time that the
-/// hosts on this machine do not get.
-const AWAKE: Duration = Duration::from_micros(25);
-/// Where there is something to do all the time, a thread looks only so often, as a network card
-/// under load interrupts only so often: going to sleep and waking up costs more than a packet.
-const MODERATION: Duration = Duration::from_micros(20);
-
-/// Who works so long without a pause makes one of this length. It is the share that the kernel sees to
-/// it that others get; left to it, it is taken once a second, at one go.
-const BUSY: Duration = Duration::from_millis(4);
-const BREATH: Duration = Duration::from_micros(220);
-
 /// A part of a network.
 pub struct Worker {
     clock: Clock,
-    /// When it last had nothing to do.
-    paused: Time,
-    /// The departure that it waited for then.
-    awaited: Option<Time>,
     arena: Arena,
     large: Box<[u8]>,
     routes: Arc<Routes>,
@@ -65,9 +52,24 @@ pub struct Worker {
     local: Vec<usize>,
     /// When the transits have something to do; an entry that is not `armed` any more means nothing.
     agenda: BinaryHeap<Reverse<(Time, usize)>>,
+    milestones: Milestones,
     last_destination: (Ipv4Addr, usize),
+    classifier: Option<Classifier>,
+    flows: Vec<FlowCounts>,
     lateness: Lateness,
     mishaps: Mishaps,
+}
+
+/// What the parts of a network have in common.
+pub struct Common<'a> {
+    pub network: &'a Network,
+    pub routes: Arc<Routes>,
+    /// The devices of the hosts, by node.
+    pub tuns: HashMap<usize, Arc<Tun>>,
+    pub clock: Clock,
+    pub options: &'a EmulatorOptions,
+    /// Takes the samples of pipes.
+    pub samples: SyncSender<PipeSample>,
 }
 
 /// What a part of the network did.
@@ -75,6 +77,11 @@ pub struct Worker {
 pub struct Report {
     /// With their index in the network.
     pub pipes: Vec<(usize, NamedPipe)>,
+    /// Of all flows, what this part saw of them.
+    pub flows: Vec<FlowCounts>,
+    /// By the number of the pipe: packets in its file, and those missed.
+    pub captures: Vec<(usize, (u64, u64))>,
+    pub samples_lost: u64,
     pub lateness: Lateness,
     pub mishaps: Mishaps,
 }
@@ -94,35 +101,14 @@ struct Output {
     merges: bool,
 }
 
-/// A pipe and the packets behind its transmitter.
-struct Transit {
-    index: usize,
-    name: String,
-    pipe: Pipe<PacketId>,
-    departures: Departures,
-    to: usize,
-    armed: Option<Time>,
-}
-
-impl Transit {
-    fn next(&self) -> Option<Time> {
-        let pair = (self.departures.next(), self.pipe.next_departure());
-        match pair {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
-    }
-}
-
 impl Worker {
     pub fn new(
-        network: &Network,
+        common: &Common<'_>,
         part: &[usize],
-        routes: Arc<Routes>,
-        tuns: &HashMap<usize, Arc<Tun>>,
-        clock: Clock,
-        seed: u64,
+        recorders: &mut HashMap<usize, Recorder>,
     ) -> Worker {
+        let Common { network, tuns, .. } = common;
+        let flows = network.flows();
         let mut local = vec![usize::MAX; network.pipes().len()];
         let mut transits = Vec::new();
         let mut inputs: Vec<Input> = Vec::new();
@@ -131,15 +117,10 @@ impl Worker {
         for &index in part {
             let plan = &network.pipes()[index];
             local[index] = transits.len();
-            let pipe = Pipe::new(&plan.config, stream(seed, index));
-            transits.push(Transit {
-                index,
-                name: plan.name.clone(),
-                departures: Departures::new(pipe.keeps_order()),
-                pipe,
-                to: plan.to,
-                armed: None,
-            });
+            let seed = stream(common.options.seed, index);
+            let mut transit = Transit::new(index, plan, flows.len(), seed);
+            transit.recorder = recorders.remove(&index);
+            transits.push(transit);
             if let Some(tun) = tuns.get(&plan.from)
                 && inputs.iter().all(|input| input.node != plan.from)
             {
@@ -157,19 +138,25 @@ impl Worker {
                 outputs.insert(plan.to, output);
             }
         }
+        let EmulatorOptions {
+            warmup,
+            sample_interval,
+            ..
+        } = *common.options;
         Worker {
-            clock,
-            paused: Time::ZERO,
-            awaited: None,
+            clock: common.clock,
             arena: Arena::new(vnet::LEN + SLOT, ARENA_BYTES),
             large: vec![0; LARGEST].into_boxed_slice(),
-            routes,
+            routes: Arc::clone(&common.routes),
             inputs,
             outputs,
             transits,
             local,
             agenda: BinaryHeap::new(),
+            milestones: Milestones::new(warmup, sample_interval, common.samples.clone()),
             last_destination: (Ipv4Addr::UNSPECIFIED, usize::MAX),
+            classifier: Classifier::new(flows),
+            flows: vec![FlowCounts::default(); flows.len()],
             lateness: Lateness::default(),
             mishaps: Mishaps::default(),
         }
@@ -177,64 +164,21 @@ impl Worker {
 
     /// Works until the other end of `stopped` is closed.
     pub fn run(mut self, stopped: PipeReader) -> Report {
-        // Without it the kernel may let timers of this thread wait 50 us for others.
-        let _ = nix::sys::prctl::set_timerslack(1);
-        ahead_of_hosts();
-        let mut woken = self.clock.now();
+        let inputs = self.inputs.iter().map(|input| Arc::clone(&input.tun));
+        let mut pauses = Pauses::begin(self.clock, stopped, inputs.collect());
         loop {
-            let read = self.read_all();
+            let busy = self.read_all();
             let now = self.clock.now();
             self.advance(now);
-            let stop = match read {
-                _ if now - woken > BUSY => self.wait(&stopped, 0, Some(BREATH)),
-                true => continue,
-                false => self.pause(&stopped),
+            let outlook = Outlook {
+                busy,
+                departure: self.agenda.peek().map(|&Reverse((time, _))| time),
+                milestone: self.milestones.next(),
             };
-            if stop {
+            if pauses.pause(now, outlook) {
                 return self.report();
             }
-            woken = self.clock.now();
         }
-    }
-
-    /// Lets time pass, or not, until there is something to do. True if the work is to end.
-    fn pause(&mut self, stopped: &PipeReader) -> bool {
-        let now = self.clock.now();
-        let next = self.agenda.peek().map(|&Reverse((time, _))| time);
-        let rest = next.map(|time| time - now);
-        let same = next.is_some() && next == self.awaited;
-        self.awaited = next;
-        if same && rest < Some(AWAKE) {
-            return false;
-        }
-        let often = !same && now - self.paused < MODERATION * 2;
-        self.paused = now;
-        if often {
-            return self.wait(stopped, 0, Some(MODERATION));
-        }
-        // Who sleeps long wakes late: the last part of the time is slept by itself.
-        let asleep = rest.map(|rest| rest - rest / 5);
-        self.wait(stopped, self.inputs.len(), asleep)
-    }
-
-    /// Sleeps until one of the first `inputs` hosts has sent something or the time is over. True if
-    /// the work is to end.
-    fn wait(&self, stopped: &PipeReader, inputs: usize, time: Option<Duration>) -> bool {
-        let mut fds = Vec::with_capacity(1 + inputs);
-        fds.push(PollFd::new(stopped.as_fd(), PollFlags::POLLIN));
-        for input in &self.inputs[..inputs] {
-            fds.push(PollFd::new(input.tun.as_fd(), PollFlags::POLLIN));
-        }
-        let time = time.map(|time| {
-            let nanos = time.as_nanos();
-            TimeSpec::new(
-                (nanos / 1_000_000_000) as i64,
-                (nanos % 1_000_000_000) as i64,
-            )
-        });
-        // A signal only wakes early, which the caller takes for a wake-up like any other.
-        let _ = ppoll(&mut fds, time, None);
-        fds[0].any() == Some(true)
     }
 
     /// Reads what hosts have sent, not too much at once. True if there was anything.
@@ -253,7 +197,7 @@ impl Worker {
 
     /// Reads one packet. False if there is none.
     fn read(&mut self, input: usize) -> bool {
-        let Input { node, ref tun } = self.inputs[input];
+        let Input { node, ref tun, .. } = self.inputs[input];
         let Some(id) = self.arena.take() else {
             // The host must not wait for memory: what it sends now is lost.
             let read = tun.read(&mut self.large, &mut []);
@@ -314,9 +258,26 @@ impl Worker {
         self.large = large;
     }
 
-    /// Sends a packet on from `node` to where it is to go.
+    /// Sends a packet of a host at `node`.
     #[inline]
     fn send(&mut self, node: usize, id: PacketId, now: Time) {
+        if let Some(classifier) = &mut self.classifier {
+            let packet = &self.arena.packet(id)[vnet::LEN..];
+            let tag = match packet[0] >> 4 {
+                4 => classifier.classify(packet),
+                _ => Tag::NONE,
+            };
+            self.arena.set_tag(id, tag);
+            if let Some(flow) = tag.carries_data_of() {
+                self.flows[flow].packets += 1;
+            }
+        }
+        self.send_on(node, id, now);
+    }
+
+    /// Sends a packet on from `node` to where it is to go.
+    #[inline]
+    fn send_on(&mut self, node: usize, id: PacketId, now: Time) {
         let host = self.destination(id);
         let next = host.and_then(|host| self.routes.next(node, host));
         match next {
@@ -344,12 +305,14 @@ impl Worker {
 
     fn enter(&mut self, transit: usize, id: PacketId, now: Time) {
         let size = (self.arena.packet(id).len() - vnet::LEN) as u32;
-        let outcome = self.transits[transit].pipe.arrive(now, size, 0, id);
-        self.settle(transit, id, outcome);
+        let class = self.transits[transit].class(self.arena.tag(id));
+        let outcome = self.transits[transit].pipe.arrive(now, size, class, id);
+        self.settle(transit, id, now, outcome);
         self.arm(transit);
     }
 
-    fn settle(&mut self, transit: usize, id: PacketId, outcome: Arrival) {
+    /// Sees to it that what a pipe has decided at `now` happens.
+    fn settle(&mut self, transit: usize, id: PacketId, now: Time, outcome: Arrival) {
         let departures = &mut self.transits[transit].departures;
         match outcome {
             Arrival::Leaves(time) if time < Time::MAX => departures.push(time, id),
@@ -361,7 +324,16 @@ impl Worker {
                 }
             }
             Arrival::Held => {}
-            Arrival::Leaves(_) | Arrival::Duplicated(..) | Arrival::Lost(_) => self.arena.put(id),
+            Arrival::Leaves(_) | Arrival::Duplicated(..) => self.arena.put(id),
+            Arrival::Lost(cause) => {
+                if let Some(recorder) = &mut self.transits[transit].recorder {
+                    recorder.lost(now, &self.arena.packet(id)[vnet::LEN..], cause);
+                }
+                if let Some(flow) = self.arena.tag(id).carries_data_of() {
+                    self.flows[flow].lost += 1;
+                }
+                self.arena.put(id);
+            }
         }
     }
 
@@ -383,6 +355,7 @@ impl Worker {
         while let Some(&Reverse((time, transit))) = self.agenda.peek()
             && time <= now
         {
+            self.pass_milestones(time);
             self.agenda.pop();
             if self.transits[transit].armed == Some(time) {
                 self.transits[transit].armed = None;
@@ -390,12 +363,37 @@ impl Worker {
                 self.arm(transit);
             }
         }
+        self.pass_milestones(now);
+    }
+
+    /// Does what is to be done at the milestones before `time`.
+    #[inline]
+    fn pass_milestones(&mut self, time: Time) {
+        while self.milestones.next() < time {
+            self.pass_milestone();
+        }
+    }
+
+    #[cold]
+    fn pass_milestone(&mut self) {
+        let milestone = self.milestones.take();
+        if milestone.warmup_ends {
+            self.flows.fill(FlowCounts::default());
+            for transit in &mut self.transits {
+                transit.pipe.reset_statistics(milestone.time);
+            }
+        }
+        if milestone.sample {
+            for transit in &mut self.transits {
+                self.milestones.give(transit.sample(milestone.time));
+            }
+        }
     }
 
     /// Lets a pipe do what it has to do at `time`.
     fn work(&mut self, transit: usize, time: Time) {
         while let Some(departure) = self.transits[transit].pipe.depart(time) {
-            self.settle(transit, departure.packet, departure.outcome);
+            self.settle(transit, departure.packet, departure.time, departure.outcome);
         }
         if self.transits[transit].departures.next() == Some(time)
             && let Some((time, id)) = self.transits[transit].departures.pop()
@@ -406,10 +404,13 @@ impl Worker {
 
     /// A packet is at the far end of a pipe.
     fn reach(&mut self, transit: usize, id: PacketId, time: Time) {
+        if let Some(recorder) = &mut self.transits[transit].recorder {
+            recorder.reached(time, &self.arena.packet(id)[vnet::LEN..]);
+        }
         let node = self.transits[transit].to;
         let host = self.destination(id);
         let Some(output) = self.outputs.get(&node).filter(|o| Some(o.host) == host) else {
-            return self.send(node, id, time);
+            return self.send_on(node, id, time);
         };
         let now = self.clock.now();
         debug_assert!(now >= time);
@@ -467,29 +468,28 @@ impl Worker {
     fn report(mut self) -> Report {
         let now = self.clock.now();
         self.advance(now);
-        let pipes = self.transits.iter_mut().map(|transit| {
-            let statistics = transit.pipe.statistics(now);
-            let name = std::mem::take(&mut transit.name);
-            (transit.index, NamedPipe { name, statistics })
-        });
+        let mut captures = Vec::new();
+        let mut pipes = Vec::new();
+        for transit in self.transits {
+            let Transit {
+                index,
+                name,
+                mut pipe,
+                recorder,
+                ..
+            } = transit;
+            let statistics = pipe.statistics(now);
+            pipes.push((index, NamedPipe { name, statistics }));
+            captures.extend(recorder.map(|recorder| (index, recorder.finish(now))));
+        }
         Report {
-            pipes: pipes.collect(),
+            pipes,
+            flows: self.flows,
+            captures,
+            samples_lost: self.milestones.lost(),
             lateness: self.lateness,
             mishaps: self.mishaps,
         }
-    }
-}
-
-/// Lets the calling thread run before the hosts' programs and everybody else's: a network does not
-/// wait for them. What it leaves of the processors is theirs, and the kernel sees to it that it is
-/// never nothing.
-fn ahead_of_hosts() {
-    let lowest = libc::sched_param { sched_priority: 1 };
-    // SAFETY: 0 is the calling thread, and the parameters outlive the call.
-    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &lowest) } != 0 {
-        // Without the privilege packets are merely later.
-        // SAFETY: the call takes numbers only.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
     }
 }
 

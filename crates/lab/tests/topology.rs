@@ -1,57 +1,17 @@
 //! Networks of more than one link, on the running kernel. Needs root, as `exec.rs` does.
 
-use std::net::{Ipv4Addr, UdpSocket};
+mod hosts;
+
 use std::time::{Duration, Instant};
 
-use fairwind_lab::LabError;
 use fairwind_lab::emulator::{Emulator, EmulatorOptions};
-use fairwind_lab::host::{Host, HostConfig};
-use fairwind_lab::network::{Network, NodeId};
-use fairwind_path::delay::{Delay, DelayConfig};
+use fairwind_lab::network::Network;
 use fairwind_path::pipe::PipeConfig;
 use fairwind_path::rate::Rate;
 use fairwind_path::scheduler::SchedulerConfig;
-use fairwind_path::units::{self, Bandwidth};
+use fairwind_path::units::{self, Bandwidth, Time};
 
-fn permitted() -> bool {
-    match fairwind_lab::privilege::check() {
-        Ok(()) => true,
-        Err(error) if std::env::var_os("CI").is_some() => panic!("{error}"),
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            false
-        }
-    }
-}
-
-fn host(last: u8) -> Host {
-    Host::create(HostConfig::new(Ipv4Addr::new(10, 0, 0, last))).unwrap()
-}
-
-/// A socket in the host; it stays there wherever it is used from.
-fn socket(host: &Host) -> UdpSocket {
-    let bind = || UdpSocket::bind("0.0.0.0:5001").map_err(|e| LabError::Program(e.to_string()));
-    let socket = host.within(bind).unwrap();
-    socket
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
-    socket
-}
-
-fn delayed(ms: u64) -> PipeConfig {
-    PipeConfig {
-        delay: DelayConfig {
-            base: Delay::Constant(units::Duration::from_millis(ms)),
-            ..DelayConfig::default()
-        },
-        ..PipeConfig::default()
-    }
-}
-
-fn link(network: &mut Network, a: NodeId, b: NodeId, config: &PipeConfig) {
-    network.add_pipe("there", a, b, config.clone()).unwrap();
-    network.add_pipe("back", b, a, config.clone()).unwrap();
-}
+use hosts::{address, delayed, host, link, permitted, socket};
 
 #[test]
 fn packets_find_their_host_over_routers_and_never_early() {
@@ -80,7 +40,7 @@ fn packets_find_their_host_over_routers_and_never_early() {
     let sockets = hosts.each_ref().map(socket);
     let sent = Instant::now();
     for number in 0..40u8 {
-        let to = Ipv4Addr::new(10, 0, 0, 2 + number % 2);
+        let to = address(2 + number % 2);
         sockets[0].send_to(&[number; 972], (to, 5001)).unwrap();
     }
     for number in 0..40u8 {
@@ -89,7 +49,7 @@ fn packets_find_their_host_over_routers_and_never_early() {
             .recv_from(&mut datagram)
             .unwrap();
         assert_eq!((len, datagram[0]), (972, number));
-        assert_eq!(from.ip(), Ipv4Addr::new(10, 0, 0, 1));
+        assert_eq!(from.ip(), address(1));
         let last_link_ms = if number % 2 == 0 { 2 } else { 0 };
         let least = 1 + (u64::from(number) + 1) + 5 + last_link_ms;
         assert!(sent.elapsed() >= Duration::from_millis(least), "{number}");
@@ -120,4 +80,85 @@ fn packets_for_nobody_are_counted() {
     socket.send_to(b"found", "10.0.0.2:5001").unwrap();
     receiver.recv(&mut [0; 8]).unwrap();
     assert_eq!(emulator.stop().unwrap().mishaps.unroutable, 7);
+}
+
+#[test]
+fn packets_take_the_route_that_was_set() {
+    if !permitted() {
+        return;
+    }
+    let hosts = [1, 2].map(host);
+    let mut network = Network::new();
+    let [a, b] = [1, 2].map(|last| network.add_host(address(last)).unwrap());
+    let [left, right] = [network.add_router(), network.add_router()];
+    link(&mut network, a, left, &PipeConfig::default());
+    link(&mut network, left, b, &PipeConfig::default());
+    let [there, _] = link(&mut network, left, right, &delayed(20));
+    link(&mut network, right, b, &PipeConfig::default());
+    network.set_route(left, address(2), there).unwrap();
+    let emulator = Emulator::start(&network, &hosts, EmulatorOptions::default()).unwrap();
+    let sockets = hosts.each_ref().map(socket);
+    let sent = Instant::now();
+    sockets[0].send_to(b"there", (address(2), 5001)).unwrap();
+    sockets[1].recv(&mut [0; 8]).unwrap();
+    assert!(sent.elapsed() >= Duration::from_millis(20));
+    sockets[1].send_to(b"back", (address(1), 5001)).unwrap();
+    sockets[0].recv(&mut [0; 8]).unwrap();
+    let packets = emulator.stop().unwrap().pipes;
+    let packets: Vec<u64> = packets.iter().map(|p| p.statistics.packets).collect();
+    assert_eq!(packets, [1, 1, 0, 1, 1, 0, 1, 0]);
+}
+
+#[test]
+fn samples_are_of_exact_times_and_totals_start_behind_the_warm_up() {
+    if !permitted() {
+        return;
+    }
+    let hosts = [1, 2].map(host);
+    let mut network = Network::new();
+    let [a, b] = [1, 2].map(|last| network.add_host(address(last)).unwrap());
+    // 1000 bytes take 10 ms.
+    let slow = PipeConfig {
+        bandwidth: Rate::Constant(Bandwidth::from_bps(800_000)),
+        ..hosts::narrow(1)
+    };
+    let [there, back] = link(&mut network, a, b, &slow);
+    let options = EmulatorOptions {
+        sample_interval: Some(units::Duration::from_millis(20)),
+        warmup: units::Duration::from_millis(500),
+        ..EmulatorOptions::default()
+    };
+    let emulator = Emulator::start(&network, &hosts, options).unwrap();
+    let [from, to] = hosts.each_ref().map(socket);
+    for _ in 0..100 {
+        from.send_to(&[0; 972], (address(2), 5001)).unwrap();
+    }
+    for _ in 0..100 {
+        to.recv(&mut [0; 1000]).unwrap();
+    }
+    // The sample behind the last packet.
+    std::thread::sleep(Duration::from_millis(40));
+    let early = emulator.samples().recv().unwrap();
+    assert_eq!(early.time, Time::ZERO);
+    let statistics = emulator.stop().unwrap();
+    let of = |pipe: usize| statistics.samples.iter().filter(move |s| s.pipe == pipe);
+    let mut bytes_before = 0;
+    for (number, sample) in (1u64..).zip(of(there.index())) {
+        let number = number - u64::from(early.pipe != there.index());
+        assert_eq!(sample.time, Time::from_millis(20 * number));
+        assert_eq!(sample.queue_bytes, 1000 * sample.queue_packets);
+        // While there is a queue, 2 packets leave between two samples, give or take the one at the
+        // beginning and the end.
+        let left = sample.bytes - bytes_before;
+        if sample.queue_packets > 0 && bytes_before > 0 {
+            assert_eq!(left, 2000, "{number}");
+        }
+        bytes_before = sample.bytes;
+    }
+    assert_eq!(bytes_before, 100_000);
+    assert!(of(back.index()).all(|sample| sample.bytes == 0));
+    assert_eq!(statistics.samples_lost, 0);
+    // A second was needed for all; half of it, and what the start took, is warm-up.
+    let counted = statistics.pipes[there.index()].statistics.packets;
+    assert!((50..100).contains(&counted), "{counted}");
 }

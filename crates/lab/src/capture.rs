@@ -1,0 +1,288 @@
+//! Packets of a pipe in a file, written by a thread of its own. The emulator never waits for it: what
+//! it cannot take in time is missing in the file, and counted.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread::{self, JoinHandle};
+
+use fairwind_path::pipe::LossCause;
+use fairwind_path::units::{Duration, Time};
+
+use crate::LabError;
+use crate::clock::Clock;
+use crate::network::PipeId;
+use crate::pcapng;
+
+/// A pipe whose packets are written to a pcapng file: those that reach its far end, with the time
+/// at which they do. What was lost before a packet is told in its comments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// The pipe.
+    pub pipe: PipeId,
+    /// The file; it is made, or made empty.
+    pub file: PathBuf,
+    /// So many bytes of each packet are kept, from its IP header on.
+    pub snap_length: u32,
+}
+
+impl Capture {
+    /// Enough for the headers of IP and TCP with all their options.
+    pub const HEADERS: u32 = 128;
+    /// Whole packets.
+    pub const WHOLE: u32 = 65_535;
+}
+
+/// How a capture went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaptureCounts {
+    /// The file.
+    pub file: PathBuf,
+    /// Packets in it.
+    pub packets: u64,
+    /// Packets that should be in it and are not, because they could not be written fast enough or not
+    /// at all.
+    pub missed: u64,
+    /// Why the file could not be written to its end, if it could not.
+    pub failure: Option<String>,
+}
+
+impl CaptureCounts {
+    /// A sentence, if the file lacks anything.
+    pub fn warning(&self) -> Option<String> {
+        let file = self.file.display();
+        let missed = self.missed;
+        match &self.failure {
+            Some(failure) => Some(format!(
+                "the capture {file} is incomplete, {missed} packets are missing: {failure}"
+            )),
+            None if missed > 0 => Some(format!(
+                "{missed} packets are missing in the capture {file}: it could not be written fast enough"
+            )),
+            None => None,
+        }
+    }
+}
+
+/// A buffer is written when it is so full or so old.
+const FULL: usize = 256 << 10;
+const OLD: Duration = Duration::from_millis(200);
+/// Buffers of a capture that wait to be written; half a second of a gigabit per second.
+const BUFFERS: usize = 256;
+/// Lost packets that are described with the next that is not.
+const DESCRIBED: usize = 100;
+
+/// The emulator's side of a capture.
+#[derive(Debug)]
+pub struct Recorder {
+    clock: Clock,
+    snap_length: usize,
+    buffer: Vec<u8>,
+    /// Packets in the buffer, and the time of the first.
+    in_buffer: u64,
+    since: Time,
+    full: SyncSender<Vec<u8>>,
+    empty: Receiver<Vec<u8>>,
+    /// Lost since the last packet, and descriptions of the first of them.
+    dropped: u64,
+    described: Vec<String>,
+    packets: u64,
+    missed: u64,
+    lost: u64,
+}
+
+/// The thread's side of a capture.
+#[derive(Debug)]
+pub struct Writer {
+    file: PathBuf,
+    thread: JoinHandle<Option<String>>,
+}
+
+/// Makes the file of a capture; the pipe has this name.
+pub fn start(capture: &Capture, name: &str, clock: Clock) -> Result<(Recorder, Writer), LabError> {
+    let path = capture.file.display();
+    let failed = |error| LabError::system(format!("making the capture file {path}"), error);
+    let file = File::create(&capture.file).map_err(failed)?;
+    let mut buffer = Vec::with_capacity(FULL + FULL / 4);
+    let application = concat!("fairwind ", env!("CARGO_PKG_VERSION"));
+    pcapng::header(&mut buffer, application, name, capture.snap_length);
+    let (full, to_write) = mpsc::sync_channel(BUFFERS);
+    let (written, empty) = mpsc::channel();
+    let thread = thread::Builder::new()
+        .name("fw-capture".into())
+        .spawn(move || write(file, &to_write, &written))
+        .map_err(|error| LabError::system("starting the writer of a capture", error))?;
+    let recorder = Recorder {
+        clock,
+        snap_length: capture.snap_length as usize,
+        buffer,
+        in_buffer: 0,
+        since: Time::ZERO,
+        full,
+        empty,
+        dropped: 0,
+        described: Vec::new(),
+        packets: 0,
+        missed: 0,
+        lost: 0,
+    };
+    let writer = Writer {
+        file: capture.file.clone(),
+        thread,
+    };
+    Ok((recorder, writer))
+}
+
+fn write(
+    mut file: File,
+    to_write: &Receiver<Vec<u8>>,
+    written: &mpsc::Sender<Vec<u8>>,
+) -> Option<String> {
+    for mut buffer in to_write {
+        if let Err(error) = file.write_all(&buffer) {
+            return Some(error.to_string());
+        }
+        buffer.clear();
+        // Nobody takes the last ones back.
+        let _ = written.send(buffer);
+    }
+    None
+}
+
+impl Recorder {
+    /// A packet is at the far end.
+    pub fn reached(&mut self, time: Time, packet: &[u8]) {
+        if self.in_buffer == 0 {
+            self.since = time;
+        }
+        let kept = packet.len().min(self.snap_length);
+        let entry = pcapng::Packet {
+            time_ns: self.clock.wall_nanos(time),
+            bytes: &packet[..kept],
+            len: packet.len() as u32,
+            dropped: self.dropped,
+            comments: &self.described,
+        };
+        pcapng::packet(&mut self.buffer, &entry);
+        self.in_buffer += 1;
+        self.dropped = 0;
+        self.described.clear();
+        if self.buffer.len() >= FULL || time - self.since > OLD {
+            self.hand_over();
+        }
+    }
+
+    /// A packet is lost.
+    pub fn lost(&mut self, time: Time, packet: &[u8], cause: LossCause) {
+        self.lost += 1;
+        self.dropped += 1;
+        if self.described.len() < DESCRIBED {
+            let description = describe(self.clock.wall_nanos(time), packet, cause);
+            self.described.push(description);
+        }
+    }
+
+    /// Writes what is left and the end of the file. Answers the packets in it and those missed.
+    pub fn finish(mut self, time: Time) -> (u64, u64) {
+        let received = self.packets + self.in_buffer + self.missed + self.lost;
+        let counts = (received, self.lost);
+        let now = self.clock.wall_nanos(time);
+        pcapng::statistics(&mut self.buffer, now, counts, &self.described);
+        // Nothing is to be late any more, so this may wait.
+        match self.full.send(self.buffer) {
+            Ok(()) => (self.packets + self.in_buffer, self.missed),
+            Err(_) => (self.packets, self.missed + self.in_buffer),
+        }
+    }
+
+    fn hand_over(&mut self) {
+        let next = self.empty.try_recv();
+        let next = next.unwrap_or_else(|_| Vec::with_capacity(FULL + FULL / 4));
+        let buffer = std::mem::replace(&mut self.buffer, next);
+        match self.full.try_send(buffer) {
+            Ok(()) => self.packets += self.in_buffer,
+            Err(_) => self.missed += self.in_buffer,
+        }
+        self.in_buffer = 0;
+    }
+}
+
+impl Writer {
+    /// Waits until everything is written that its recorder, which has finished, has counted.
+    pub fn finish(self, (packets, missed): (u64, u64)) -> CaptureCounts {
+        let failure = match self.thread.join() {
+            Ok(failure) => failure,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        CaptureCounts {
+            file: self.file,
+            packets,
+            missed,
+            failure,
+        }
+    }
+}
+
+/// `lost at 1700000000.123456789: queue full: 10.0.0.1:4711 > 10.0.0.2:80, seq 17, 1500 bytes`
+fn describe(wall_ns: u64, packet: &[u8], cause: LossCause) -> String {
+    let cause = match cause {
+        LossCause::QueueFull => "queue full",
+        LossCause::Red => "RED",
+        LossCause::CoDel => "CoDel",
+        LossCause::Random => "random",
+    };
+    let (seconds, nanos) = (wall_ns / 1_000_000_000, wall_ns % 1_000_000_000);
+    let bytes = packet.len();
+    let from = address(packet, 12, 0);
+    let to = address(packet, 16, 2);
+    let seq = sequence(packet).map_or(String::new(), |seq| format!("seq {seq}, "));
+    format!("lost at {seconds}.{nanos:09}: {cause}: {from} > {to}, {seq}{bytes} bytes")
+}
+
+/// Where the ports begin, of TCP and UDP.
+fn ports_at(packet: &[u8]) -> Option<usize> {
+    let head = usize::from(packet.first()? & 15) * 4;
+    (matches!(packet.get(9)?, 6 | 17) && packet.len() >= head + 8).then_some(head)
+}
+
+fn address(packet: &[u8], at: usize, port_at: usize) -> String {
+    let Some(&[a, b, c, d]) = packet.get(at..at + 4) else {
+        return "?".to_owned();
+    };
+    let port = ports_at(packet).map(|head| {
+        let high = packet[head + port_at];
+        u16::from_be_bytes([high, packet[head + port_at + 1]])
+    });
+    match port {
+        Some(port) => format!("{a}.{b}.{c}.{d}:{port}"),
+        None => format!("{a}.{b}.{c}.{d}"),
+    }
+}
+
+fn sequence(packet: &[u8]) -> Option<u32> {
+    let head = ports_at(packet).filter(|_| packet[9] == 6)?;
+    let bytes = packet.get(head + 4..head + 8)?;
+    Some(u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_packet_is_described_by_what_tells_it_apart() {
+        let mut packet = vec![0x45, 0, 0, 44, 0, 0, 0, 0, 64, 6, 0, 0];
+        packet.extend([10, 0, 0, 1, 10, 0, 0, 2, 0x12, 0x67, 0, 80, 0, 0, 1, 0]);
+        packet.resize(44, 0);
+        let text = describe(1_700_000_000_000_000_005, &packet, LossCause::QueueFull);
+        assert_eq!(
+            text,
+            "lost at 1700000000.000000005: queue full: 10.0.0.1:4711 > 10.0.0.2:80, seq 256, 44 bytes"
+        );
+        packet[9] = 1;
+        assert!(
+            describe(0, &packet, LossCause::Red).ends_with("RED: 10.0.0.1 > 10.0.0.2, 44 bytes")
+        );
+    }
+}

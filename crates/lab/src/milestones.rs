@@ -1,0 +1,135 @@
+//! What a part of the network does at times known before: the end of the warm-up, samples.
+
+use std::sync::mpsc::{SyncSender, TrySendError};
+
+use fairwind_path::units::{Duration, Time};
+
+use crate::statistics::PipeSample;
+
+/// The times, and who takes the samples.
+pub struct Milestones {
+    next: Time,
+    warmup: Option<Time>,
+    sampling: Option<Sampling>,
+    lost: u64,
+}
+
+struct Sampling {
+    interval: Duration,
+    next: Time,
+    to: SyncSender<PipeSample>,
+}
+
+/// What is to be done at a milestone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Milestone {
+    pub time: Time,
+    pub warmup_ends: bool,
+    pub sample: bool,
+}
+
+impl Milestones {
+    /// The end of the warm-up, if there is one, and samples to a channel from time 0 on.
+    pub fn new(
+        warmup: Duration,
+        interval: Option<Duration>,
+        to: SyncSender<PipeSample>,
+    ) -> Milestones {
+        let interval = interval.map(|interval| interval.max(Duration::from_nanos(1)));
+        let sampling = interval.map(|interval| Sampling {
+            interval,
+            next: Time::ZERO,
+            to,
+        });
+        let mut milestones = Milestones {
+            next: Time::MAX,
+            warmup: (warmup > Duration::ZERO).then(|| Time::ZERO + warmup),
+            sampling,
+            lost: 0,
+        };
+        milestones.look_ahead();
+        milestones
+    }
+
+    /// When the next one is; [`Time::MAX`] if there is none.
+    #[inline]
+    pub fn next(&self) -> Time {
+        self.next
+    }
+
+    /// Takes the next one.
+    pub fn take(&mut self) -> Milestone {
+        let time = self.next;
+        let warmup_ends = self.warmup.take_if(|&mut end| end == time).is_some();
+        let sampling = self.sampling.as_mut().filter(|s| s.next == time);
+        let sample = sampling.map(|s| s.next += s.interval).is_some();
+        self.look_ahead();
+        Milestone {
+            time,
+            warmup_ends,
+            sample,
+        }
+    }
+
+    /// Gives a sample away, if there is room for it; waits for nobody.
+    pub fn give(&mut self, sample: PipeSample) {
+        let Some(sampling) = &self.sampling else {
+            return;
+        };
+        if let Err(TrySendError::Full(_)) = sampling.to.try_send(sample) {
+            self.lost += 1;
+        }
+    }
+
+    /// Samples for which there was no room.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    fn look_ahead(&mut self) {
+        let sample = self.sampling.as_ref().map_or(Time::MAX, |s| s.next);
+        self.next = sample.min(self.warmup.unwrap_or(Time::MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn the_warm_up_ends_before_the_sample_of_the_same_time() {
+        let ms = Duration::from_millis;
+        let (to, _samples) = mpsc::sync_channel(1);
+        let mut milestones = Milestones::new(ms(20), Some(ms(10)), to);
+        let taken = [(); 4].map(|()| milestones.take());
+        let times = taken.map(|m| (m.time.as_millis(), m.warmup_ends, m.sample));
+        assert_eq!(
+            times,
+            [
+                (0, false, true),
+                (10, false, true),
+                (20, true, true),
+                (30, false, true)
+            ]
+        );
+    }
+
+    #[test]
+    fn samples_without_room_are_counted() {
+        let (to, samples) = mpsc::sync_channel(1);
+        let mut milestones = Milestones::new(Duration::ZERO, Some(Duration::from_secs(1)), to);
+        let sample = PipeSample {
+            pipe: 3,
+            time: Time::ZERO,
+            queue_packets: 0,
+            queue_bytes: 0,
+            drops: 0,
+            bytes: 0,
+        };
+        milestones.give(sample);
+        milestones.give(sample);
+        assert_eq!(milestones.lost(), 1);
+        assert_eq!(samples.recv(), Ok(sample));
+    }
+}

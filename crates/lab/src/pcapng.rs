@@ -1,0 +1,175 @@
+//! Blocks of a pcapng file with one interface, in this machine's byte order.
+//!
+//! Source: draft-ietf-opsawg-pcapng, sections 3.5 and 4.
+
+/// Packets begin with their IP header.
+const LINKTYPE_RAW: u16 = 101;
+
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const INTERFACE_STATISTICS: u32 = 5;
+const ENHANCED_PACKET: u32 = 6;
+
+const OPT_END: u16 = 0;
+const OPT_COMMENT: u16 = 1;
+const SHB_USERAPPL: u16 = 4;
+const IF_NAME: u16 = 2;
+const IF_TSRESOL: u16 = 9;
+const EPB_DROPCOUNT: u16 = 4;
+const ISB_IFRECV: u16 = 4;
+const ISB_IFDROP: u16 = 5;
+
+/// A packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    /// Since 1970, in nanoseconds.
+    pub time_ns: u64,
+    /// From its IP header on, not more than the interface's snap length.
+    pub bytes: &'a [u8],
+    /// Length of the whole packet.
+    pub len: u32,
+    /// Packets lost since the one before.
+    pub dropped: u64,
+    /// What is to be said about it.
+    pub comments: &'a [String],
+}
+
+/// The beginning of a file: packets of one interface with nanosecond time stamps, cut to so many bytes.
+pub fn header(out: &mut Vec<u8>, application: &str, interface: &str, snap_length: u32) {
+    block(out, SECTION_HEADER, |out| {
+        let (major, minor) = (1u16, 0u16);
+        let unknown_length = u64::MAX;
+        out.extend(0x1a2b_3c4d_u32.to_ne_bytes());
+        out.extend(major.to_ne_bytes());
+        out.extend(minor.to_ne_bytes());
+        out.extend(unknown_length.to_ne_bytes());
+        option(out, SHB_USERAPPL, application.as_bytes());
+        option(out, OPT_END, &[]);
+    });
+    block(out, INTERFACE_DESCRIPTION, |out| {
+        out.extend(LINKTYPE_RAW.to_ne_bytes());
+        out.extend([0; 2]);
+        out.extend(snap_length.to_ne_bytes());
+        let nanoseconds = 9;
+        option(out, IF_NAME, interface.as_bytes());
+        option(out, IF_TSRESOL, &[nanoseconds]);
+        option(out, OPT_END, &[]);
+    });
+}
+
+/// A packet of the interface.
+pub fn packet(out: &mut Vec<u8>, packet: &Packet<'_>) {
+    block(out, ENHANCED_PACKET, |out| {
+        let interface = 0u32;
+        out.extend(interface.to_ne_bytes());
+        time(out, packet.time_ns);
+        out.extend((packet.bytes.len() as u32).to_ne_bytes());
+        out.extend(packet.len.to_ne_bytes());
+        out.extend(packet.bytes);
+        fill_up(out);
+        if packet.dropped > 0 {
+            option(out, EPB_DROPCOUNT, &packet.dropped.to_ne_bytes());
+            comments(out, packet.comments);
+            option(out, OPT_END, &[]);
+        }
+    });
+}
+
+/// The end of a file: packets received by the interface since the start, and those of them lost.
+pub fn statistics(out: &mut Vec<u8>, time_ns: u64, counts: (u64, u64), said: &[String]) {
+    block(out, INTERFACE_STATISTICS, |out| {
+        let interface = 0u32;
+        out.extend(interface.to_ne_bytes());
+        time(out, time_ns);
+        let (received, dropped) = counts;
+        option(out, ISB_IFRECV, &received.to_ne_bytes());
+        option(out, ISB_IFDROP, &dropped.to_ne_bytes());
+        comments(out, said);
+        option(out, OPT_END, &[]);
+    });
+}
+
+fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend(kind.to_ne_bytes());
+    out.extend([0; 4]);
+    body(out);
+    let len = (out.len() + 4 - start) as u32;
+    out[start + 4..start + 8].copy_from_slice(&len.to_ne_bytes());
+    out.extend(len.to_ne_bytes());
+}
+
+fn time(out: &mut Vec<u8>, ns: u64) {
+    out.extend(((ns >> 32) as u32).to_ne_bytes());
+    out.extend((ns as u32).to_ne_bytes());
+}
+
+fn comments(out: &mut Vec<u8>, comments: &[String]) {
+    for comment in comments {
+        option(out, OPT_COMMENT, comment.as_bytes());
+    }
+}
+
+fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
+    let value = &value[..value.len().min(usize::from(u16::MAX))];
+    out.extend(code.to_ne_bytes());
+    out.extend((value.len() as u16).to_ne_bytes());
+    out.extend(value);
+    fill_up(out);
+}
+
+/// Everything in a file is a multiple of four bytes long.
+fn fill_up(out: &mut Vec<u8>) {
+    out.resize(out.len().next_multiple_of(4), 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_filled_up_and_its_length_stands_at_both_ends() {
+        let mut out = Vec::new();
+        let five = Packet {
+            time_ns: 0x1_0000_0002,
+            bytes: &[1, 2, 3, 4, 5],
+            len: 1500,
+            dropped: 0,
+            comments: &[],
+        };
+        packet(&mut out, &five);
+        let words: Vec<u32> = out
+            .chunks_exact(4)
+            .map(|word| u32::from_ne_bytes(word.try_into().unwrap()))
+            .collect();
+        let [kind, len, interface, high, low, captured, original] = words[..7] else {
+            panic!()
+        };
+        assert_eq!((kind, len, interface), (6, 40, 0));
+        assert_eq!((high, low), (1, 2));
+        assert_eq!((captured, original), (5, 1500));
+        assert_eq!(out[28..36], [1, 2, 3, 4, 5, 0, 0, 0]);
+        assert_eq!(words[9..], [40]);
+    }
+
+    #[test]
+    fn what_was_lost_before_a_packet_is_an_option_of_it() {
+        let mut out = Vec::new();
+        let next = Packet {
+            time_ns: 0,
+            bytes: &[],
+            len: 0,
+            dropped: 2,
+            comments: &["ab".to_owned()],
+        };
+        packet(&mut out, &next);
+        let mut options = Vec::from(4u16.to_ne_bytes());
+        options.extend(8u16.to_ne_bytes());
+        options.extend(2u64.to_ne_bytes());
+        options.extend(1u16.to_ne_bytes());
+        options.extend(2u16.to_ne_bytes());
+        options.extend(b"ab\0\0");
+        options.extend([0; 4]);
+        assert_eq!(out[28..out.len() - 4], options[..]);
+    }
+}

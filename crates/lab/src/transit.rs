@@ -1,0 +1,84 @@
+//! A pipe and the packets behind its transmitter.
+
+use fairwind_path::pipe::Pipe;
+use fairwind_path::units::Time;
+
+use crate::arena::PacketId;
+use crate::capture::Recorder;
+use crate::classifier::Tag;
+use crate::departures::Departures;
+use crate::network::PipePlan;
+use crate::statistics::PipeSample;
+
+pub struct Transit {
+    /// Its number in the network.
+    pub index: usize,
+    pub name: String,
+    pub pipe: Pipe<PacketId>,
+    pub departures: Departures,
+    /// The node at its far end.
+    pub to: usize,
+    /// When it is on the agenda.
+    pub armed: Option<Time>,
+    pub recorder: Option<Recorder>,
+    default_class: u16,
+    /// By the number of a tag.
+    classes: Option<Box<[u16]>>,
+}
+
+impl Transit {
+    /// The pipe of this number in a network of so many flows.
+    pub fn new(index: usize, plan: &PipePlan, flows: usize, seed: u64) -> Transit {
+        let pipe = Pipe::new(&plan.config, seed);
+        let classes = (!plan.classes.is_empty()).then(|| {
+            let mut classes = vec![plan.default_class; 2 * flows];
+            for (&(flow, acknowledges), &class) in &plan.classes {
+                classes[2 * flow + usize::from(acknowledges)] = class;
+            }
+            classes.into_boxed_slice()
+        });
+        Transit {
+            index,
+            name: plan.name.clone(),
+            departures: Departures::new(pipe.keeps_order()),
+            pipe,
+            to: plan.to,
+            armed: None,
+            recorder: None,
+            default_class: plan.default_class,
+            classes,
+        }
+    }
+
+    /// The scheduler's class of a packet.
+    #[inline]
+    pub fn class(&self, tag: Tag) -> u16 {
+        match (&self.classes, tag.index()) {
+            (Some(classes), Some(index)) => classes[index],
+            _ => self.default_class,
+        }
+    }
+
+    /// When it has something to do.
+    #[inline]
+    pub fn next(&self) -> Option<Time> {
+        let pair = (self.departures.next(), self.pipe.next_departure());
+        match pair {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Its state at `time`, up to which everything has been done.
+    pub fn sample(&mut self, time: Time) -> PipeSample {
+        let queue = self.pipe.queue(time);
+        PipeSample {
+            pipe: self.index,
+            time,
+            queue_packets: queue.packets,
+            queue_bytes: queue.bytes,
+            drops: self.pipe.drops() + self.pipe.random_losses(),
+            bytes: self.pipe.bytes_out(time),
+        }
+    }
+}
