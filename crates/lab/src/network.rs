@@ -250,15 +250,17 @@ impl Network {
     }
 
     /// Divides the pipes into parts that no packet crosses: each can be emulated on its own. All
-    /// that a host sends into is in one part.
+    /// that a host sends into is in one part. Pipes that no packet takes are in the first.
     pub(crate) fn parts(&self, routes: &Routes) -> Vec<Vec<usize>> {
         let mut parts = Parts::new(self.pipes.len());
+        let mut used = vec![false; self.pipes.len()];
         for (source, _) in self.hosts() {
             let mut first = None;
             for target in 0..routes.hosts.len() {
                 let mut node = source;
                 let mut before = first;
                 while let Some(pipe) = routes.next[node][target] {
+                    used[pipe] = true;
                     if let Some(before) = before {
                         parts.join(before, pipe);
                     }
@@ -267,6 +269,9 @@ impl Network {
                     node = self.pipes[pipe].to;
                 }
             }
+        }
+        for pipe in (0..used.len()).filter(|&pipe| !used[pipe]) {
+            parts.join(0, pipe);
         }
         parts.members()
     }
@@ -282,6 +287,11 @@ impl Routes {
     #[inline]
     pub fn next(&self, node: usize, host: usize) -> Option<usize> {
         self.next[node][host]
+    }
+
+    /// True if packets from a host at `node` take the pipe.
+    pub fn enter(&self, node: usize, pipe: usize) -> bool {
+        self.next[node].contains(&Some(pipe))
     }
 }
 
@@ -340,6 +350,21 @@ mod tests {
         let b = network.add_host(address(2)).unwrap();
         link(&mut network, a, b);
         assert_eq!(network.parts(&network.routes().unwrap()), [[0], [1]]);
+    }
+
+    #[test]
+    fn a_host_sends_into_one_part_and_unused_pipes_are_in_the_first() {
+        let mut network = Network::new();
+        let a = network.add_host(address(1)).unwrap();
+        let b = network.add_host(address(2)).unwrap();
+        let r = network.add_router();
+        link(&mut network, a, b); // 0, 1
+        link(&mut network, a, r); // 2, 3
+        link(&mut network, r, b); // 4, 5
+        let routes = network.routes().unwrap();
+        assert_eq!(network.parts(&routes), [vec![0, 2, 3, 4, 5], vec![1]]);
+        assert!(routes.enter(a.0, 0));
+        assert!(!routes.enter(a.0, 2));
     }
 
     #[test]

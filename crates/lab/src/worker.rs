@@ -122,6 +122,7 @@ impl Worker {
             transit.recorder = recorders.remove(&index);
             transits.push(transit);
             if let Some(tun) = tuns.get(&plan.from)
+                && common.routes.enter(plan.from, index)
                 && inputs.iter().all(|input| input.node != plan.from)
             {
                 inputs.push(Input {
