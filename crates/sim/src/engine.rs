@@ -59,6 +59,8 @@ pub struct Engine<'a> {
     end: Time,
     measuring_from: Time,
     housekeeping: Source,
+    /// When flows take other controls: times and flows, the next one last.
+    switches: Vec<(Time, usize)>,
     next_sample: Time,
     next_progress: Time,
     progress_step: Duration,
@@ -110,6 +112,7 @@ impl<'a> Engine<'a> {
             end: Time::ZERO + scenario.duration,
             measuring_from,
             housekeeping,
+            switches: switches(&scenario.flows),
             next_sample: match scenario.sampling {
                 Sampling::Off => NEVER,
                 Sampling::Every(_) | Sampling::EveryAck(_) => Time::ZERO,
@@ -284,7 +287,7 @@ impl<'a> Engine<'a> {
         match step {
             Step::Open(bytes) => {
                 connection.generation = connection.generation.wrapping_add(1);
-                let mut sender = Sender::new(&config.tcp, index as u32, connection.generation);
+                let mut sender = Sender::new(now, &config.tcp, index as u32, connection.generation);
                 sender.write(now, bytes, &mut self.out);
                 sender.open(now, &mut self.out);
                 connection.ends = Some((sender, Receiver::new(&config.tcp)));
@@ -342,10 +345,13 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Ends the warm-up, samples, reports progress. False stops the run.
+    /// Ends the warm-up, switches controls, samples, reports progress. False stops the run.
     fn keep_house(&mut self, now: Time, observer: &mut dyn Observer) -> bool {
         if now == self.measuring_from && now > Time::ZERO {
             self.end_warmup(now);
+        }
+        while let Some((_, flow)) = self.switches.pop_if(|(at, _)| *at <= now) {
+            self.switch_control(now, flow);
         }
         if now >= self.next_sample {
             self.sample(now, observer);
@@ -359,12 +365,29 @@ impl<'a> Engine<'a> {
         if now < self.measuring_from {
             next = next.min(self.measuring_from);
         }
+        if let Some((at, _)) = self.switches.last() {
+            next = next.min(*at);
+        }
         let over = now == self.end;
         if !over {
             self.network.agenda.arm(self.housekeeping, next);
         }
         self.network.set_barrier(next);
         go_on
+    }
+
+    /// The connections that a flow has take the control that is now in force; later ones begin
+    /// with it.
+    fn switch_control(&mut self, now: Time, flow: usize) {
+        let parameters = self.scenario.flows[flow].tcp.parameters_at(now);
+        for connection in &mut self.connections {
+            if connection.flow as usize != flow {
+                continue;
+            }
+            if let Some((sender, _)) = &mut connection.ends {
+                sender.switch_control(now, parameters);
+            }
+        }
     }
 
     fn end_warmup(&mut self, now: Time) {
@@ -481,6 +504,17 @@ impl Totals {
             .map(Duration::from_micros);
         outcome
     }
+}
+
+/// Times at which flows take other controls, and the flows, the earliest last.
+fn switches(flows: &[FlowConfig]) -> Vec<(Time, usize)> {
+    let of_flow = |(index, flow): (usize, &FlowConfig)| {
+        let times = flow.tcp.switches.iter().map(move |s| (s.at, index));
+        times.collect::<Vec<_>>()
+    };
+    let mut all: Vec<_> = flows.iter().enumerate().flat_map(of_flow).collect();
+    all.sort_unstable_by(|one, other| other.cmp(one));
+    all
 }
 
 fn connections_of(flow: &FlowConfig) -> u32 {

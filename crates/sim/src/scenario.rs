@@ -1,6 +1,6 @@
 //! What is simulated: pipes, flows over routes of pipes, and what is recorded.
 
-use fairwind_cc::native::{Control, Parameters};
+use fairwind_cc::native::Parameters;
 use fairwind_path::pipe::PipeConfig;
 use fairwind_path::units::{Bandwidth, Bytes, Duration, Time};
 
@@ -98,10 +98,10 @@ pub enum Application {
 pub struct TcpConfig {
     /// Which days' TCP.
     pub stack: Stack,
-    /// The congestion control.
-    pub control: &'static Control,
-    /// Its parameters.
+    /// The parameters of the congestion control, which know their control.
     pub parameters: Parameters,
+    /// Controls that take its place later, in the order of their times.
+    pub switches: Vec<Switch>,
     /// Payload of a full segment, bytes; 1448 leaves 52 bytes of headers in a 1500-byte packet.
     pub mss: u32,
     /// Receive buffer, bytes as `SO_RCVBUF` doubles them, or nothing: autotuned (`Stack::Linux`),
@@ -115,6 +115,25 @@ pub struct TcpConfig {
     pub tcp_wmem: [u64; 3],
     /// Pace by `sk_pacing_rate` even if the control does not ask for it, as the `fq` qdisc does.
     pub pacing: bool,
+}
+
+impl TcpConfig {
+    /// The parameters of the control that a connection begins with at `now`.
+    pub fn parameters_at(&self, now: Time) -> &Parameters {
+        let earlier = self.switches.iter().take_while(|switch| switch.at <= now);
+        earlier
+            .last()
+            .map_or(&self.parameters, |switch| &switch.parameters)
+    }
+}
+
+/// Another congestion control from a time on.
+#[derive(Clone, Debug)]
+pub struct Switch {
+    /// When, from the start of the run.
+    pub at: Time,
+    /// The control's parameters, which know their control.
+    pub parameters: Parameters,
 }
 
 /// Which days' TCP an endpoint behaves as.

@@ -8,7 +8,9 @@ use fairwind_path::rate::Rate;
 use fairwind_path::units::{Bandwidth, Bytes, Duration, Time};
 use fairwind_sim::outcome::{Instruments, Observer, Outcome, PipeSample};
 use fairwind_sim::run;
-use fairwind_sim::scenario::{Application, FlowConfig, Hop, Sampling, Scenario, Stack, TcpConfig};
+use fairwind_sim::scenario::{
+    Application, FlowConfig, Hop, Sampling, Scenario, Stack, Switch, TcpConfig,
+};
 
 const BOTTLENECK: u32 = 0;
 const RETURN: u32 = 1;
@@ -42,8 +44,8 @@ fn dumbbell(applications: &[Application], seconds: u64) -> Scenario {
             application: application.clone(),
             tcp: TcpConfig {
                 stack: Stack::Linux,
-                control,
                 parameters: control.default_parameters(),
+                switches: Vec::new(),
                 mss: 1448,
                 receive_buffer: None,
                 send_buffer: None,
@@ -239,4 +241,58 @@ fn seeds_differ_only_where_there_is_chance() {
     };
     assert_eq!(run(&lossy, &mut ()), run(&lossy, &mut ()));
     assert_ne!(run(&lossy, &mut ()), run(&other, &mut ()));
+}
+
+/// Reno until 5 s, then nocc, which the receiver's window alone limits.
+fn switching(application: Application) -> Scenario {
+    let mut scenario = dumbbell(&[application], 10);
+    scenario.flows[0].tcp.receive_buffer = Some(Bytes(20_000));
+    scenario.flows[0].tcp.switches = vec![Switch {
+        at: Time::from_secs(5),
+        parameters: find("nocc").expect("cc/nocc.c").default_parameters(),
+    }];
+    scenario.sampling = Sampling::Every(Duration::from_secs(1));
+    scenario
+}
+
+/// The greatest congestion window of the samples before and after 5 s, packets.
+#[derive(Default)]
+struct Windows([u64; 2]);
+
+impl Observer for Windows {
+    fn flow(&mut self, _: usize, _: usize, now: Time, instruments: &Instruments) {
+        let window = &mut self.0[usize::from(now >= Time::from_secs(5))];
+        *window = (*window).max(instruments.cwnd_bytes / 1448);
+    }
+}
+
+#[test]
+fn a_flow_takes_another_control_at_its_time() {
+    let mut windows = Windows::default();
+    run(&switching(GREEDY), &mut windows);
+    assert!(windows.0[0] < 100, "{:?}", windows.0);
+    assert_eq!(windows.0[1], 100_000);
+}
+
+#[test]
+fn connections_that_open_later_begin_with_the_control_then_in_force() {
+    let web = Application::Web {
+        sessions: 3,
+        object_mean: Bytes(100_000),
+        object_shape: 1.5,
+        think_mean: Duration::from_millis(10),
+    };
+    let mut windows = Windows::default();
+    run(&switching(web), &mut windows);
+    assert!(windows.0[0] < 100, "{:?}", windows.0);
+    assert_eq!(windows.0[1], 100_000);
+}
+
+#[test]
+fn a_switch_before_the_start_is_the_control_from_the_start() {
+    let mut scenario = switching(GREEDY);
+    scenario.flows[0].start = Time::from_secs(6);
+    let mut windows = Windows::default();
+    run(&scenario, &mut windows);
+    assert_eq!(windows.0, [0, 100_000]);
 }

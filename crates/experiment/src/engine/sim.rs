@@ -7,7 +7,9 @@ use fairwind_path::units::Time;
 use fairwind_sim::outcome::{
     CongestionState, FlowOutcome, Instruments, Observer, Outcome, PipeSample,
 };
-use fairwind_sim::scenario::{Application, FlowConfig, Hop, Sampling, Scenario, Stack, TcpConfig};
+use fairwind_sim::scenario::{
+    Application, FlowConfig, Hop, Sampling, Scenario, Stack, Switch, TcpConfig,
+};
 
 use super::performance::Stopwatch;
 use super::{Engine, EngineError, Run};
@@ -136,9 +138,18 @@ fn own<'a>(flow: &'a Flow, control: &'a Control) -> Result<&'a Parameters, Engin
     }
 }
 
+fn switches(flow: &Flow) -> Result<Vec<Switch>, EngineError> {
+    let switch = |switch: &flow::Switch| {
+        Ok(Switch {
+            at: Time::ZERO + switch.at,
+            parameters: own(flow, &switch.control)?.clone(),
+        })
+    };
+    flow.switch.iter().map(switch).collect()
+}
+
 fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> Result<FlowConfig, EngineError> {
     let (flow, file) = (copy.flow, experiment.file());
-    let parameters = own(flow, &flow.control)?;
     let route = &experiment.topology().routes()[copy.position];
     let hops = |directions: &[DirectedLink], acknowledgements| {
         let hop = |direction: &DirectedLink| Hop {
@@ -177,8 +188,8 @@ fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> Result<FlowConfi
                 file::Stack::Linux => Stack::Linux,
                 file::Stack::Classic2005 => Stack::Classic2005,
             },
-            control: parameters.control(),
-            parameters: parameters.clone(),
+            parameters: own(flow, &flow.control)?.clone(),
+            switches: switches(flow)?,
             mss: flow.mss,
             receive_buffer: flow.receive_buffer,
             send_buffer: flow.send_buffer,

@@ -7,9 +7,8 @@
 //!
 //! Not here: FIN, ECN, urgent data, window probes (the application reads at once), path MTU
 //! discovery, TCP small queues (the path takes each packet at once, as a TUN device does), TSO
-//! (every segment is a packet), `tcp_syn_linear_timeouts` (Linux 6.5: the first SYNs are repeated
-//! each second; here the time doubles from the first on), PAWS (nothing is old enough), and of
-//! Linux 2.4 the retransmission of segments not known to be lost when nothing new may be sent.
+//! (every segment is a packet), PAWS (nothing is old enough), and of Linux 2.4 the retransmission of
+//! segments not known to be lost when nothing new may be sent.
 
 use fairwind_path::units::Time;
 

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use fairwind_cc::native::{Control, TcpSock};
+use fairwind_cc::native::{Control, Parameters, TcpSock};
 use fairwind_path::units::{Duration, Time};
 
 use super::cwnd_validation::CLASSIC_INITIAL_CWND;
@@ -20,6 +20,8 @@ use crate::scenario::{Stack, TcpConfig};
 pub const DUPLICATE_THRESHOLD: u32 = 3;
 /// Initial timeout of the papers' days (RFC 2988, section 2.1).
 const CLASSIC_RTO_INITIAL: Duration = Duration::from_secs(3);
+/// `tcp_syn_linear_timeouts`: so often the time to the next SYN does not grow.
+const SYN_LINEAR_TIMEOUTS: u8 = 4;
 /// More payload than any run moves.
 const UNLIMITED: u64 = u64::MAX / 4;
 
@@ -109,8 +111,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender that has not opened its connection.
-    pub fn new(config: &TcpConfig, connection: u32, generation: u16) -> Self {
+    /// A sender that opens its connection at `now`.
+    pub fn new(now: Time, config: &TcpConfig, connection: u32, generation: u16) -> Self {
         let linux = config.stack == Stack::Linux;
         let mut tp = TcpSock {
             mss_cache: config.mss,
@@ -119,10 +121,12 @@ impl Sender {
         if !linux {
             tp.snd_cwnd = CLASSIC_INITIAL_CWND;
         }
-        config.control.init(&mut tp, &config.parameters);
+        let parameters = config.parameters_at(now);
+        let control = parameters.control();
+        control.init(&mut tp, parameters);
         Sender {
             tp,
-            control: config.control,
+            control,
             linux,
             connection,
             generation,
@@ -226,6 +230,20 @@ impl Sender {
         self.write_seq = self.snd_nxt;
     }
 
+    /// The connection takes another congestion control, or other parameters of the one it has
+    /// (`tcp_set_congestion_control`). Window and threshold stay as they are until the new control
+    /// changes them; nothing is sent before the next acknowledgement or timer.
+    pub fn switch_control(&mut self, now: Time, parameters: &Parameters) {
+        if self.control == parameters.control() && self.tp.parameters == *parameters.values() {
+            return;
+        }
+        self.refresh(now);
+        self.control.release(&mut self.tp);
+        self.control = parameters.control();
+        self.prior_ssthresh = 0;
+        self.control.init(&mut self.tp, parameters);
+    }
+
     /// An acknowledgement, or a SYN-ACK, arrives.
     #[inline]
     pub fn receive(
@@ -314,9 +332,11 @@ impl Sender {
     }
 
     fn retry_syn(&mut self, out: &mut Vec<Packet>) {
-        self.syn_retries += 1;
+        self.syn_retries = self.syn_retries.saturating_add(1);
         self.statistics.timeouts += 1;
-        self.rtt.back_off();
+        if !self.linux || self.syn_retries > SYN_LINEAR_TIMEOUTS {
+            self.rtt.back_off();
+        }
         out.push(self.syn());
         self.timer = Timer::Retransmit;
         self.timer_due = self.now + self.rtt.rto;

@@ -21,6 +21,7 @@ mod sack;
 mod scoreboard;
 mod script;
 mod slow_start;
+mod switch;
 mod tlp;
 mod undo;
 mod window;

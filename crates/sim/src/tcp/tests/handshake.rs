@@ -3,15 +3,28 @@
 use super::script::*;
 
 #[test]
-fn a_syn_is_repeated_after_1_2_and_4_seconds() {
-    // RFC 6298, sections 2.1 and 5.5: one second, doubled each time.
+fn a_syn_is_repeated_every_second_five_times_before_the_time_doubles() {
+    // Documentation/networking/ip-sysctl.rst, tcp_syn_linear_timeouts = 4: "we would expect SYN
+    // RTOs to be: 1, 1, 1, 1, 1, 2, 4, ...".
     let mut s = Sending::new(&reno());
     s.open().sends_syn();
     s.at(ms(999)).sends_nothing();
-    s.at(ms(1000)).sends_syn();
-    s.at(ms(3000)).sends_syn();
+    for second in 1..=5 {
+        s.at(ms(1000 * second)).sends_syn();
+    }
     s.at(ms(7000)).sends_syn();
-    s.due(ms(15_000));
+    s.at(ms(11_000)).sends_syn();
+    s.due(ms(19_000));
+}
+
+#[test]
+fn in_2005_a_syn_was_repeated_after_3_and_6_seconds() {
+    // RFC 2988, sections 2.1 and 5.5: three seconds, doubled each time.
+    let mut s = Sending::new(&classic());
+    s.open().sends_syn();
+    s.at(ms(3000)).sends_syn();
+    s.at(ms(9000)).sends_syn();
+    s.due(ms(21_000));
 }
 
 #[test]
@@ -50,8 +63,8 @@ fn two_lost_syns_leave_a_window_of_one() {
     s.open().sends_syn();
     s.write_without_end();
     s.at(ms(1000)).sends_syn();
-    s.at(ms(3000)).sends_syn();
-    s.at(ms(3100)).syn_ack(ms(3000)).sends([0]);
+    s.at(ms(2000)).sends_syn();
+    s.at(ms(2100)).syn_ack(ms(2000)).sends([0]);
     s.cwnd(1);
 }
 

@@ -28,8 +28,8 @@ pub fn tcp(control: &str, stack: Stack) -> TcpConfig {
     let control = find(control).expect("a control of cc/");
     TcpConfig {
         stack,
-        control,
         parameters: control.default_parameters(),
+        switches: Vec::new(),
         mss: MSS as u32,
         receive_buffer: None,
         send_buffer: None,

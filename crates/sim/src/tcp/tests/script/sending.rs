@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use fairwind_cc::native::find;
 use fairwind_path::units::{Duration, Time};
 
 use super::{MSS, blank, ms, reno};
@@ -30,7 +31,7 @@ impl Sending {
     /// Not yet open.
     pub fn new(config: &TcpConfig) -> Self {
         Sending {
-            sender: Sender::new(config, 0, 0),
+            sender: Sender::new(Time::ZERO, config, 0, 0),
             now: Time::ZERO,
             window: 1 << 30,
             una: 0,
@@ -82,6 +83,13 @@ impl Sending {
 
     pub fn write_without_end(&mut self) -> &mut Self {
         self.step(|sender, now, out| sender.write(now, None, out))
+    }
+
+    /// Its application asks for another control, at its defaults.
+    pub fn switch_control(&mut self, name: &str) -> &mut Self {
+        let parameters = find(name).expect("a control of cc/").default_parameters();
+        self.sender.switch_control(self.now, &parameters);
+        self
     }
 
     /// Time passes; timers that are due by then expire.
