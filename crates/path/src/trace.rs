@@ -100,6 +100,33 @@ impl<V: Copy> Steps<V> {
         Ok(self)
     }
 
+    /// The same values, but each comes and goes so many times sooner; above 0, below 1 later. Of
+    /// several values that come to the same nanosecond the last counts.
+    pub fn faster(&self, times: f64) -> Steps<V> {
+        let mut starts: Vec<u64> = Vec::with_capacity(self.starts.len());
+        let mut values = Vec::with_capacity(self.values.len());
+        for (&start, &value) in self.starts.iter().zip(&self.values) {
+            let start = sooner(start, times);
+            match (starts.last(), values.last_mut()) {
+                (Some(&last), Some(last_value)) if last == start => *last_value = value,
+                _ => {
+                    starts.push(start);
+                    values.push(value);
+                }
+            }
+        }
+        let after_last = starts[starts.len() - 1] + 1;
+        let period = match self.period {
+            0 => 0,
+            period => sooner(period, times).max(after_last),
+        };
+        Steps {
+            starts,
+            values,
+            period,
+        }
+    }
+
     /// The value at a time since the start of the trace.
     pub fn at(&self, time: Time) -> V {
         let mut nanos = time.as_nanos();
@@ -142,6 +169,11 @@ impl<V: Copy> Steps<V> {
     pub fn period(&self) -> Option<Duration> {
         (self.period > 0).then_some(Duration::from_nanos(self.period))
     }
+}
+
+/// Nanoseconds that have become so many times fewer.
+fn sooner(nanos: u64, times: f64) -> u64 {
+    (nanos as f64 / times).round() as u64
 }
 
 /// Where in the steps time has come to; goes forward in amortised constant time.
@@ -231,6 +263,30 @@ impl Opportunities {
         })
     }
 
+    /// The same bandwidth, but its changes come so many times sooner; above 0, below 1 later. Of
+    /// every `times` packets one remains, the first, at its moment.
+    pub fn faster(&self, times: f64) -> Opportunities {
+        let mut list: Vec<(u64, u64)> = Vec::new();
+        let remaining = |packets: u64| (packets as f64 / times).ceil() as u64;
+        let mut before = 0;
+        for &(at, bytes) in &self.list {
+            let after = before + bytes / OPPORTUNITY_BYTES;
+            let bytes = (remaining(after) - remaining(before)) * OPPORTUNITY_BYTES;
+            let at = sooner(at, times);
+            before = after;
+            match list.last_mut() {
+                _ if bytes == 0 => {}
+                Some(last) if last.0 == at => last.1 += bytes,
+                _ => list.push((at, bytes)),
+            }
+        }
+        Opportunities {
+            list,
+            period: sooner(self.period, times).max(1),
+            bytes: remaining(before) * OPPORTUNITY_BYTES,
+        }
+    }
+
     /// The time after which the trace repeats.
     pub fn period(&self) -> Duration {
         Duration::from_nanos(self.period)
@@ -293,6 +349,52 @@ mod tests {
     fn of_two_values_at_the_same_time_the_second_counts() {
         let steps = Steps::new([(Time::ZERO, 1), (Time::ZERO, 2)]).unwrap();
         assert_eq!(steps.values(), [2]);
+    }
+
+    #[test]
+    fn faster_steps_have_the_same_values_sooner() {
+        let steps = steps().repeated().faster(10.0);
+        assert_eq!(steps.period(), Some(Duration::from_millis(500)));
+        let at = |millis| steps.at(Time::from_millis(millis));
+        assert_eq!(
+            [0, 99, 100, 299, 300, 499, 500].map(at),
+            [1, 1, 2, 2, 3, 3, 1]
+        );
+        let slower = steps.faster(0.1);
+        assert_eq!(slower.at(Time::from_millis(999)), 1);
+        assert_eq!(slower.at(Time::from_millis(1000)), 2);
+    }
+
+    #[test]
+    fn of_steps_that_become_one_the_last_counts() {
+        let nanos = Time::from_nanos;
+        let steps = Steps::new([(nanos(0), 1), (nanos(1), 2), (nanos(1000), 3)]).unwrap();
+        assert_eq!(steps.repeated().faster(1000.0).values(), [2, 3]);
+    }
+
+    #[test]
+    fn faster_opportunities_keep_the_bandwidth() {
+        // Three packets each ten milliseconds, for a second.
+        let each = |n: u64| (Time::from_millis(10 * n), 3);
+        let trace = Opportunities::new((1..=100).map(each)).unwrap();
+        for (times, period) in [(10.0, 100), (3.0, 333), (0.5, 2000)] {
+            let scaled = trace.faster(times);
+            assert_eq!(scaled.period().as_nanos() / 1_000_000, period);
+            let change = scaled.mean_bps() / trace.mean_bps();
+            assert!((0.999..1.001).contains(&change), "{times}: {change}");
+        }
+        // The first, eleventh, 21st, ... packet: after 10, 40, 70 ms, a tenth of it.
+        let first: Vec<_> = trace.faster(10.0).list[..3].to_vec();
+        assert_eq!(
+            first,
+            [(1_000_000, 1500), (4_000_000, 1500), (7_000_000, 1500)]
+        );
+    }
+
+    #[test]
+    fn one_opportunity_always_remains() {
+        let trace = Opportunities::new([(Time::from_millis(5), 1)]).unwrap();
+        assert_eq!(trace.faster(1000.0).list, [(5_000, 1500)]);
     }
 
     #[test]

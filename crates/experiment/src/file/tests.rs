@@ -5,13 +5,14 @@ use std::path::Path;
 
 use fairwind_cc::native::Parameters;
 use fairwind_path::accounting::Accounting;
-use fairwind_path::units::{Bandwidth, Bytes, Duration};
+use fairwind_path::units::{Bandwidth, Bytes, Duration, Time};
 use proptest::prelude::*;
 
 use super::flow::{Application, Control};
 use super::link::{
     Aqm, Delay, Distribution, Jitter, Loss, LossModel, Queue, Rate, Reorder, Scheduler,
 };
+use super::trace::RateTrace;
 use super::{ExperimentFile, Record, Stack, decode, read, read_noting, schema};
 use crate::diagnostic::Sources;
 use crate::units_text::Amount;
@@ -447,6 +448,25 @@ fn a_name_with_dots_stands_in_quotes() {
     let text = SHAPE.replace("name   = \"one\"", "name   = \"v1.0\"");
     let file = parsed(&text, &["flow.\"v1.0\".bytes=3MB"]);
     assert_eq!(file.flow[0].bytes, Some(Bytes(3_000_000)));
+}
+
+#[test]
+fn time_scale_makes_recordings_faster_and_leaves_their_values() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("rate.csv"), "0,1\n10,5\n").unwrap();
+    let text = SHAPE.replace("\"15Mbit/s\" ", "{ trace = \"rate.csv\" } ");
+    let rate_at = |set: &[String], millis| {
+        let (file, _) = read(&text, "x.toml", folder.path(), set).unwrap();
+        match &file.link[1].forward.bandwidth {
+            Rate::Trace(RateTrace::Steps(trace)) => {
+                trace.values.at(Time::from_millis(millis)).as_bps() / 1_000_000
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!([rate_at(&[], 9_999), rate_at(&[], 10_000)], [1, 5]);
+    let faster = ["time_scale=4".to_owned()];
+    assert_eq!([rate_at(&faster, 2_499), rate_at(&faster, 2_500)], [1, 5]);
 }
 
 /// The field names of every table that was read, by what messages call the table.

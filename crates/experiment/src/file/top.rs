@@ -9,6 +9,7 @@ use super::decode::{self, Fields, Findings};
 use super::flow::read::{MSS_RANGE, flow};
 use super::link::read::{ACCOUNTING, link};
 use super::stack::Stack;
+use super::trace::Recordings;
 use super::value::{Node, Table, Value};
 use super::{ExperimentFile, Record};
 use crate::diagnostic::Span;
@@ -57,7 +58,9 @@ pub fn experiment(
             "write a warm-up shorter than the duration",
         );
     }
-    let read_link = |node: &Node| link(node, accounting, folder, findings);
+    let time_scale = time_scale.unwrap_or(1.0);
+    let recordings = Recordings { folder, time_scale };
+    let read_link = |node: &Node| link(node, accounting, recordings, findings);
     let link: Vec<_> = links.iter().map(read_link).collect();
     let flow: Vec<_> = flows
         .iter()
@@ -77,7 +80,7 @@ pub fn experiment(
         mss,
         tcp_rmem: tcp_rmem.unwrap_or([4_096, 131_072, 6_291_456]),
         tcp_wmem: tcp_wmem.unwrap_or([4_096, 16_384, 4_194_304]),
-        time_scale: time_scale.unwrap_or(1.0),
+        time_scale,
         record: record.unwrap_or_default(),
         // With a link or flow missing, what the others say about each other cannot be judged.
         link: link.into_iter().collect::<Option<_>>()?,

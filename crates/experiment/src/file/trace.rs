@@ -41,6 +41,15 @@ impl RateTrace {
     }
 }
 
+/// Where recordings are looked for and how fast they run.
+#[derive(Clone, Copy, Debug)]
+pub struct Recordings<'a> {
+    /// The experiment file's folder.
+    pub folder: &'a Path,
+    /// How many times faster than recorded.
+    pub time_scale: f64,
+}
+
 /// The fields of a `{ trace = … }` table, and the text of the file.
 struct Source {
     file: Located<String>,
@@ -55,16 +64,16 @@ struct Source {
 pub fn rate(
     node: &Node,
     table: &Table,
-    folder: &Path,
+    recordings: Recordings<'_>,
     findings: &mut Findings,
 ) -> Option<RateTrace> {
-    let source = source(node, table, folder, findings)?;
+    let source = source(node, table, recordings.folder, findings)?;
     if holds_opportunities(&source.text) {
-        let parsed = parse_opportunities(&source.text);
+        let parsed = parse_opportunities(&source.text).map(|o| o.faster(recordings.time_scale));
         return recording(source, parsed, findings).map(RateTrace::Opportunities);
     }
     let (file, shown) = (source.file.clone(), source.shown.clone());
-    let steps: Recording<Steps<Bandwidth>> = steps_of(source, "mbps", findings)?;
+    let steps: Recording<Steps<Bandwidth>> = steps_of(source, "mbps", recordings, findings)?;
     if steps.values.values().iter().all(|rate| rate.as_bps() == 0) {
         findings.add(
             file.span,
@@ -80,22 +89,24 @@ pub fn rate(
 pub fn steps<V: Traced>(
     node: &Node,
     table: &Table,
-    folder: &Path,
+    recordings: Recordings<'_>,
     unit: &str,
     findings: &mut Findings,
 ) -> Option<Recording<Steps<V>>> {
-    let source = source(node, table, folder, findings)?;
-    steps_of(source, unit, findings)
+    let source = source(node, table, recordings.folder, findings)?;
+    steps_of(source, unit, recordings, findings)
 }
 
 fn steps_of<V: Traced>(
     source: Source,
     unit: &str,
+    recordings: Recordings<'_>,
     findings: &mut Findings,
 ) -> Option<Recording<Steps<V>>> {
     let repeat = source.repeat;
     let parsed = parse_steps::<V>(&source.text, unit);
     let parsed = parsed.map(|steps| if repeat { steps.repeated() } else { steps });
+    let parsed = parsed.map(|steps| steps.faster(recordings.time_scale));
     recording(source, parsed, findings)
 }
 

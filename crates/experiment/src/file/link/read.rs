@@ -1,7 +1,5 @@
 //! From a `[[link]]` table to a [`Link`].
 
-use std::path::Path;
-
 use fairwind_path::accounting::Accounting;
 use fairwind_path::units::{Bytes, Duration};
 
@@ -11,7 +9,7 @@ use super::{
 };
 use crate::diagnostic::Located;
 use crate::file::decode::{self, Fields, Findings};
-use crate::file::trace;
+use crate::file::trace::{self, Recordings};
 use crate::file::value::{Node, Value};
 
 /// `accounting` and its words.
@@ -27,11 +25,11 @@ const DISTRIBUTION: &[(&str, Distribution)] = &[
     ("pareto", Distribution::Pareto),
 ];
 
-/// Reads a link. `accounting` is the file's, `folder` where traces are looked for.
+/// Reads a link. `accounting` is the file's, `recordings` says where traces are looked for.
 pub fn link(
     node: &Node,
     accounting: Accounting,
-    folder: &Path,
+    recordings: Recordings<'_>,
     findings: &mut Findings,
 ) -> Option<Link> {
     let example = "[[link]] with between = [\"a\", \"b\"]";
@@ -40,7 +38,7 @@ pub fn link(
     let name = fields.optional(findings, "name", decode::name);
     let between = fields.required(findings, "between", "[\"a\", \"b\"]", between);
     let plain = Direction::plain(accounting);
-    let forward = direction(&mut fields, &plain, folder, findings);
+    let forward = direction(&mut fields, &plain, recordings, findings);
     let capture = fields.optional(findings, "capture", decode::boolean);
     let reverse_node = fields.node("reverse");
     let reverse = match reverse_node {
@@ -48,7 +46,7 @@ pub fn link(
             let example = "{ bandwidth = \"384kbit/s\" }";
             let table = decode::table(node, findings, example)?;
             let mut fields = Fields::new("reverse", table, node.span);
-            let reverse = direction(&mut fields, &forward, folder, findings);
+            let reverse = direction(&mut fields, &forward, recordings, findings);
             fields.finish(findings);
             reverse
         }
@@ -115,15 +113,15 @@ impl Direction {
 fn direction(
     fields: &mut Fields<'_>,
     base: &Direction,
-    folder: &Path,
+    recordings: Recordings<'_>,
     findings: &mut Findings,
 ) -> Direction {
     Direction {
         bandwidth: fields
-            .optional(findings, "bandwidth", |node, f| rate(node, folder, f))
+            .optional(findings, "bandwidth", |node, f| rate(node, recordings, f))
             .unwrap_or_else(|| base.bandwidth.clone()),
         delay: fields
-            .optional(findings, "delay", |node, f| delay(node, folder, f))
+            .optional(findings, "delay", |node, f| delay(node, recordings, f))
             .unwrap_or_else(|| base.delay.clone()),
         jitter: fields
             .optional(findings, "jitter", jitter)
@@ -136,7 +134,7 @@ fn direction(
             .optional(findings, "scheduler", scheduler)
             .unwrap_or_else(|| base.scheduler.clone()),
         loss: fields
-            .optional(findings, "loss", |node, f| loss(node, folder, f))
+            .optional(findings, "loss", |node, f| loss(node, recordings, f))
             .unwrap_or_else(|| base.loss.clone()),
         duplicate: fields
             .optional(findings, "duplicate", decode::probability)
@@ -154,9 +152,9 @@ fn is_text(node: &Node, word: &str) -> bool {
     matches!(&node.value, Value::String(text) if text == word)
 }
 
-fn rate(node: &Node, folder: &Path, findings: &mut Findings) -> Option<Rate> {
+fn rate(node: &Node, recordings: Recordings<'_>, findings: &mut Findings) -> Option<Rate> {
     if let Value::Table(table) = &node.value {
-        return trace::rate(node, table, folder, findings).map(Rate::Trace);
+        return trace::rate(node, table, recordings, findings).map(Rate::Trace);
     }
     if is_text(node, "unlimited") {
         return Some(Rate::Unlimited);
@@ -164,9 +162,9 @@ fn rate(node: &Node, folder: &Path, findings: &mut Findings) -> Option<Rate> {
     decode::bandwidth(node, findings).map(Rate::Constant)
 }
 
-fn delay(node: &Node, folder: &Path, findings: &mut Findings) -> Option<Delay> {
+fn delay(node: &Node, recordings: Recordings<'_>, findings: &mut Findings) -> Option<Delay> {
     if let Value::Table(table) = &node.value {
-        return trace::steps(node, table, folder, "ms", findings).map(Delay::Trace);
+        return trace::steps(node, table, recordings, "ms", findings).map(Delay::Trace);
     }
     decode::duration(node, findings).map(Delay::Constant)
 }
@@ -314,7 +312,7 @@ fn scheduler(node: &Node, findings: &mut Findings) -> Option<Scheduler> {
     }
 }
 
-fn loss(node: &Node, folder: &Path, findings: &mut Findings) -> Option<Loss> {
+fn loss(node: &Node, recordings: Recordings<'_>, findings: &mut Findings) -> Option<Loss> {
     const KINDS: &[(&str, ())] = &[("gilbert-elliott", ())];
     let Value::Table(table) = &node.value else {
         let probability = decode::probability(node, findings)?;
@@ -325,7 +323,7 @@ fn loss(node: &Node, folder: &Path, findings: &mut Findings) -> Option<Loss> {
         });
     };
     if table.get("trace").is_some() {
-        return trace::steps(node, table, folder, "probability", findings).map(Loss::Trace);
+        return trace::steps(node, table, recordings, "probability", findings).map(Loss::Trace);
     }
     let mut fields = Fields::new("loss of kind gilbert-elliott", table, node.span);
     fields.required(
