@@ -139,6 +139,7 @@ struct Contents {
     title: String,
     engine: String,
     seeds: Vec<u64>,
+    overrides: Vec<String>,
     accounting: String,
     stack: String,
     duration_s: f64,
@@ -181,6 +182,7 @@ impl From<RunResult> for Contents {
             title: run.title,
             engine: run.engine,
             seeds: vec![run.seed],
+            overrides: run.overrides,
             accounting: run.accounting,
             stack: run.stack,
             duration_s: run.duration_s,
@@ -197,6 +199,7 @@ impl From<Summary> for Contents {
             title: summary.title,
             engine: summary.engine,
             seeds: summary.seeds,
+            overrides: summary.overrides,
             accounting: summary.accounting,
             stack: summary.stack,
             duration_s: summary.duration_s,
@@ -291,6 +294,23 @@ fn item(a: &Entry, b: &Entry) -> Item {
 
 fn caveats(a: &Contents, b: &Contents) -> Vec<String> {
     let mut caveats = Vec::new();
+    if a.title != b.title {
+        caveats.push(format!(
+            "these are different experiments: \"{}\" and \"{}\"",
+            a.title, b.title
+        ));
+    }
+    if a.overrides != b.overrides {
+        let text = |overrides: &[String]| match overrides {
+            [] => "nothing".to_owned(),
+            some => some.join(", "),
+        };
+        caveats.push(format!(
+            "values were set over the files. A: {}. B: {}",
+            text(&a.overrides),
+            text(&b.overrides)
+        ));
+    }
     if a.accounting != b.accounting {
         caveats.push(format!(
             "rates are counted differently. A: {} B: {}",

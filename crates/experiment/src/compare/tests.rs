@@ -165,6 +165,8 @@ fn results_that_count_differently_carry_a_caveat() {
     let comparison = compared(|a, b| {
         run(1, "one", 8.0).write(a).unwrap();
         let mut second = run(1, "one", 8.0);
+        second.title = "two links".into();
+        second.overrides = vec!["duration=20s".into()];
         second.accounting = "Rates count frames.".into();
         second.stack = "2005".into();
         second.duration_s = 20.0;
@@ -174,6 +176,8 @@ fn results_that_count_differently_carry_a_caveat() {
     assert_eq!(
         comparison.caveats,
         [
+            "these are different experiments: \"one link\" and \"two links\"",
+            "values were set over the files. A: nothing. B: duration=20s",
             "rates are counted differently. A: Rates count IP bytes. B: Rates count frames.",
             "the TCP stacks differ: linux and 2005",
             "the runs last 10 s and 20 s",
