@@ -121,6 +121,17 @@ pub fn write(a: &Path, b: &Path, out: &Path) -> Result<Overlay, OverlayError> {
     })
 }
 
+/// How the quantities of two results were distributed, as [`write`] finds it.
+///
+/// # Errors
+/// If a result cannot be read.
+pub fn spreads(a: &Path, b: &Path) -> Result<Vec<Spread>, OverlayError> {
+    let comparison = compare::compare(a, b)?;
+    let pair = Pair::read([a, b], &comparison)?;
+    let distributions = distribution::read(&pair).map_err(ReportError::from)?;
+    Ok(distributions.iter().map(|d| d.spread()).collect())
+}
+
 /// Writes the figures; those of an earlier comparison that are not among them go.
 fn write_figures(figures: &[Drawn], out: &Path) -> Result<Vec<PathBuf>, OverlayError> {
     for file in figures::FILES {
