@@ -2,12 +2,18 @@
 
 use std::path::Path;
 
+use fairwind_lab::LabError;
+use fairwind_trace::kernel::TraceError;
+
 use crate::experiment::Experiment;
 use crate::record::Recorder;
 use crate::result::RunResult;
 
+pub mod lab;
 pub mod performance;
 pub mod sim;
+
+mod totals;
 
 /// One run that an engine is to do.
 #[derive(Clone, Copy, Debug)]
@@ -59,4 +65,10 @@ pub enum EngineError {
         /// What would help.
         help: String,
     },
+    /// The lab cannot do it on this machine.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// The instruments of the running kernel cannot be read.
+    #[error("{0}\n  help: `fairwind sim run` needs neither this nor privileges")]
+    Trace(#[from] TraceError),
 }

@@ -140,3 +140,11 @@ pub fn class(direction: &Direction, flow: &Flow, acknowledgements: bool) -> u16 
         .find_map(|wanted| names.iter().position(|name| name.value == wanted.value))
         .map_or(others_class(names.len()), others_class)
 }
+
+/// The class of packets that belong to no flow of the file: the last one.
+pub fn default_class(direction: &Direction) -> u16 {
+    match direction.scheduler {
+        Scheduler::Fifo => 0,
+        _ => others_class(direction.scheduler.names().len()),
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use fairwind_experiment::Diagnostic;
@@ -17,6 +18,16 @@ pub enum Failure {
     Work(String),
     /// SIGINT, SIGTERM or SIGHUP: exit code 130.
     Interrupted,
+    /// A run in real time ended before its time; what was measured is kept: exit code 1, or 130 after
+    /// a signal.
+    Incomplete {
+        /// Why.
+        reason: String,
+        /// Where the result is.
+        dir: PathBuf,
+        /// Whether a signal asked for it.
+        interrupted: bool,
+    },
     /// The reader of standard output has gone; nobody is left to be told.
     NobodyListens,
 }
@@ -50,6 +61,18 @@ impl Failure {
             Self::Interrupted => {
                 eprintln!("interrupted: no result was kept");
                 ExitCode::from(130)
+            }
+            Self::Incomplete {
+                reason,
+                dir,
+                interrupted,
+            } => {
+                let kept = format!("what was measured is in {}", dir.display());
+                match interrupted {
+                    true => eprintln!("interrupted: {kept}, marked incomplete"),
+                    false => eprintln!("error: {reason}\n  {kept}, marked incomplete"),
+                }
+                ExitCode::from(if *interrupted { 130 } else { 1 })
             }
             Self::NobodyListens => ExitCode::SUCCESS,
         }

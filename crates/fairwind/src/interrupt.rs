@@ -1,4 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP ask a run to stop; it then takes away what it has written.
+//! SIGINT, SIGTERM and SIGHUP ask a run to stop. A simulation then takes away what it has written;
+//! the lab keeps what it has measured.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,6 +1,6 @@
-//! What `sim run` says when it is done: a line about the run, a table of flows, one of links.
+//! What `sim run` and `lab run` say when they are done: a line about the run, a table of flows, one of links.
 
-use fairwind_experiment::result::{Performance, RunResult, Statistic, Summary};
+use fairwind_experiment::result::{EmulatorResult, Performance, RunResult, Statistic, Summary};
 
 use crate::table::Table;
 
@@ -30,7 +30,7 @@ pub fn of_run(run: &RunResult) -> String {
         ]);
     }
     format!(
-        "{}\n{}, stack {}, seed {}, {} s{}\n\n{}\n{}\n{}\n",
+        "{}\n{}, stack {}, seed {}, {} s{}\n\n{}\n{}\n{}{}\n{}",
         run.title,
         run.engine,
         run.stack,
@@ -39,7 +39,9 @@ pub fn of_run(run: &RunResult) -> String {
         warmup(run.warmup_s),
         flows.render(),
         links.render(),
+        lateness(run.emulator.as_ref()),
         cost(&run.performance),
+        doubts(&run.incomplete, &run.warnings),
     )
 }
 
@@ -69,7 +71,7 @@ pub fn of_runs(summary: &Summary, runs: &[RunResult]) -> String {
         ]);
     }
     format!(
-        "{}\n{}, stack {}, {} seeds, {} s{}; mean ± half the 95 % interval\n\n{}\n{}\n{}\n",
+        "{}\n{}, stack {}, {} seeds, {} s{}; mean ± half the 95 % interval\n\n{}\n{}\n{}\n{}",
         summary.title,
         summary.engine,
         summary.stack,
@@ -79,6 +81,7 @@ pub fn of_runs(summary: &Summary, runs: &[RunResult]) -> String {
         flows.render(),
         links.render(),
         cost(&total(runs)),
+        doubts(&summary.incomplete, &summary.warnings),
     )
 }
 
@@ -158,6 +161,26 @@ fn total(runs: &[RunResult]) -> Performance {
             machine: None,
         }
     })
+}
+
+/// How well the lab kept time.
+fn lateness(emulator: Option<&EmulatorResult>) -> String {
+    emulator.map_or_else(String::new, |emulator| {
+        format!(
+            "{} packets emulated, late by {:.0} us (median), {:.0} us (99 %), {:.0} us (most)\n",
+            emulator.packets,
+            emulator.lateness_p50_us,
+            emulator.lateness_p99_us,
+            emulator.lateness_max_us
+        )
+    })
+}
+
+/// Why not to trust the numbers.
+fn doubts(incomplete: &Option<String>, warnings: &[String]) -> String {
+    let incomplete = incomplete.iter().map(|r| format!("incomplete: {r}\n"));
+    let warnings = warnings.iter().map(|w| format!("warning: {w}\n"));
+    incomplete.chain(warnings).collect()
 }
 
 fn cost(performance: &Performance) -> String {

@@ -4,29 +4,40 @@ use std::time::Instant;
 
 use crate::result::{Machine, Performance};
 
-/// Runs from its making on, in the thread that makes it.
+/// Runs from its making on.
 #[derive(Debug)]
 pub struct Stopwatch {
     wall: Instant,
+    clock: libc::clockid_t,
     cpu_s: f64,
 }
 
 impl Stopwatch {
-    /// Starts now.
-    pub fn start() -> Stopwatch {
+    /// Starts now, for a run that is all in the calling thread.
+    pub fn of_thread() -> Stopwatch {
+        Stopwatch::start(libc::CLOCK_THREAD_CPUTIME_ID)
+    }
+
+    /// Starts now, for a run that is all that the process does.
+    pub fn of_process() -> Stopwatch {
+        Stopwatch::start(libc::CLOCK_PROCESS_CPUTIME_ID)
+    }
+
+    fn start(clock: libc::clockid_t) -> Stopwatch {
         Stopwatch {
             wall: Instant::now(),
-            cpu_s: thread_cpu_seconds(),
+            clock,
+            cpu_s: cpu_seconds(clock),
         }
     }
 
-    /// The cost since the start. Processor time is that of this thread, so runs in parallel do not
-    /// count for each other; memory is the peak of the whole process.
+    /// The cost since the start. Of a run in a thread, processor time is that of the thread, so that
+    /// runs in parallel do not count for each other; memory is the peak of the whole process.
     pub fn performance(&self, data_packets: u64, events: u64) -> Performance {
         Performance {
             data_packets,
             events,
-            cpu_s: thread_cpu_seconds() - self.cpu_s,
+            cpu_s: cpu_seconds(self.clock) - self.cpu_s,
             wall_s: self.wall.elapsed().as_secs_f64(),
             peak_rss_mb: peak_rss_mb(),
             machine: Some(Machine::here()),
@@ -34,14 +45,14 @@ impl Stopwatch {
     }
 }
 
-/// Processor time of the calling thread, seconds.
-fn thread_cpu_seconds() -> f64 {
+/// Processor time by this clock, seconds.
+fn cpu_seconds(clock: libc::clockid_t) -> f64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: the pointer is to a timespec of ours, which the call fills.
-    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) } != 0;
+    let failed = unsafe { libc::clock_gettime(clock, &mut time) } != 0;
     if failed {
         return 0.0;
     }

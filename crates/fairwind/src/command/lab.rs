@@ -1,4 +1,6 @@
-//! `fairwind lab exec`: a command behind an emulated path.
+//! `fairwind lab`: a command behind an emulated path, or an experiment on the running kernel.
+
+mod run;
 
 use std::ffi::OsString;
 use std::fs;
@@ -23,12 +25,14 @@ use crate::failure::Failure;
 #[derive(Subcommand)]
 pub enum Command {
     Exec(Exec),
+    Run(run::Run),
 }
 
 impl Command {
     pub fn run(self) -> Result<(), Failure> {
         match self {
             Self::Exec(exec) => exec.run(),
+            Self::Run(run) => run.run(),
         }
     }
 }
@@ -94,6 +98,16 @@ enum Offloads {
     Both,
 }
 
+impl From<Offloads> for Offload {
+    fn from(offloads: Offloads) -> Offload {
+        match offloads {
+            Offloads::None => Offload::None,
+            Offloads::Send => Offload::Send,
+            Offloads::Both => Offload::Both,
+        }
+    }
+}
+
 impl Exec {
     fn run(self) -> Result<(), Failure> {
         let path = self.path();
@@ -101,11 +115,7 @@ impl Exec {
             there: path.clone(),
             back: path,
             congestion_control: self.congestion_control,
-            offload: match self.offload {
-                Offloads::None => Offload::None,
-                Offloads::Send => Offload::Send,
-                Offloads::Both => Offload::Both,
-            },
+            offload: self.offload.into(),
             seed: self.seed,
             server: self.server,
             command: self.command,

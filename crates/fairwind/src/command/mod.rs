@@ -4,6 +4,7 @@ mod cc;
 mod check;
 mod compare;
 mod completions;
+mod execution;
 mod lab;
 mod man;
 mod report;

@@ -1,15 +1,10 @@
 //! `fairwind sim run`: an experiment in virtual time.
 
-use std::path::{Path, PathBuf};
-
 use clap::{Args, Subcommand};
 use fairwind_experiment::engine::sim::Sim;
-use fairwind_experiment::result::RunResult;
-use fairwind_experiment::{Completed, ExecuteError, ExecuteOptions, Experiment, execute};
 
+use super::execution::Execution;
 use crate::failure::Failure;
-use crate::progress::Bar;
-use crate::{interrupt, output, summary};
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -38,26 +33,8 @@ Examples:
   fairwind sim run experiment.toml --set link.bottleneck.bandwidth=20Mbit/s --set duration=60s
   fairwind sim run experiment.toml --json --no-series | jq '.flows[].goodput_mbps'")]
 pub struct Run {
-    /// Experiment file (TOML)
-    file: PathBuf,
-    /// Run this seed instead of the file's; repeat it for several
-    #[arg(long, value_name = "N")]
-    seed: Vec<u64>,
-    /// Result folder [default: the file's name with .result, in the current directory]
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Change a value of the file; links and flows go by their names
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
-    /// Print result.json, or summary.json for several seeds, and nothing else
-    #[arg(long)]
-    json: bool,
-    /// Replace the result that the folder holds
-    #[arg(long)]
-    force: bool,
-    /// Write no time series, only totals
-    #[arg(long)]
-    no_series: bool,
+    #[command(flatten)]
+    execution: Execution,
     /// Seeds to run at the same time [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -65,70 +42,6 @@ pub struct Run {
 
 impl Run {
     fn run(self) -> Result<(), Failure> {
-        let experiment = Experiment::load(&self.file, &self.set)?;
-        interrupt::catch()?;
-        let options = ExecuteOptions {
-            out: self.out.unwrap_or_else(|| default_out(&self.file)),
-            force: self.force,
-            series: !self.no_series,
-            jobs: self.jobs.map(usize::from),
-            seeds: (!self.seed.is_empty()).then_some(self.seed),
-        };
-        let runs = match &options.seeds {
-            Some(seeds) => seeds.len(),
-            None => experiment.seeds().len(),
-        };
-        let bar = Bar::new(runs);
-        let done = execute(&experiment, &Sim, &options, &bar);
-        bar.clear();
-        let completed = done.map_err(failure)?;
-        match self.json {
-            true => output::line(&json(&completed))?,
-            false => output::line(&text(&completed))?,
-        }
-        Ok(())
-    }
-}
-
-fn default_out(file: &Path) -> PathBuf {
-    let mut name = file.file_stem().unwrap_or_default().to_owned();
-    name.push(".result");
-    PathBuf::from(name)
-}
-
-fn failure(error: ExecuteError) -> Failure {
-    match error {
-        ExecuteError::Stopped => Failure::Interrupted,
-        ExecuteError::Exists { .. }
-        | ExecuteError::InTheWay { .. }
-        | ExecuteError::NoSeed
-        | ExecuteError::SeedTwice { .. } => Failure::input(error),
-        other => Failure::work(other),
-    }
-}
-
-fn json(completed: &Completed) -> String {
-    match (&completed.summary, &completed.runs[..]) {
-        (Some(summary), _) => summary.to_json(),
-        (None, runs) => runs.iter().map(RunResult::to_json).collect(),
-    }
-}
-
-fn text(completed: &Completed) -> String {
-    let tables = match &completed.summary {
-        Some(summary) => summary::of_runs(summary, &completed.runs),
-        None => completed.runs.iter().map(summary::of_run).collect(),
-    };
-    format!("{tables}report: {}\n", completed.report.display())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_result_goes_beside_the_caller_under_the_files_name() {
-        let out = default_out(Path::new("experiments/web/figure-4.17-4.19.toml"));
-        assert_eq!(out, Path::new("figure-4.17-4.19.result"));
+        self.execution.run(&Sim, self.jobs.map(usize::from))
     }
 }

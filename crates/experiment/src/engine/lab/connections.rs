@@ -1,0 +1,445 @@
+//! The connections of a run as the tracer shows them: whose they are, and what their samples say.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use fairwind_trace::event::{Event, Identity, Sample};
+
+use super::instruments::{Instruments, payload_received};
+use crate::record::{FlowSample, Recorder};
+
+/// Thresholds beyond this many packets, but for the infinite one, are of no real connection.
+const SSTHRESH_MOST: u32 = 1_000_000;
+/// `TCP_INFINITE_SSTHRESH`.
+const SSTHRESH_INFINITE: u32 = 0x7fff_ffff;
+
+/// A flow, so that its connections can be told: namespaces by inode, addresses.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends {
+    /// The host that sends.
+    pub from: (u32, Ipv4Addr),
+    /// The host that receives.
+    pub to: (u32, Ipv4Addr),
+    /// The port at the receiver; nothing: all connections between the two that no other flow has,
+    /// and data both ways.
+    pub port: Option<u16>,
+}
+
+/// When samples become rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// `CLOCK_MONOTONIC` at the start of the run, nanoseconds.
+    pub epoch_ns: u64,
+    /// Totals begin here, from the start of the run.
+    pub warmup_ns: u64,
+    /// The run ends here.
+    pub duration_ns: u64,
+    /// Between two rows of a connection; nothing: every sample is one.
+    pub interval_ns: Option<u64>,
+}
+
+/// What the samples of a flow's connections add up to after the warm-up.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlowGauge {
+    /// Names of the senders' controls in the kernel, in the order in which they were first seen.
+    pub controls: Vec<String>,
+    /// Smallest round-trip time of all the run, microseconds.
+    pub rtt_min_us: Option<u32>,
+    /// Round-trip times, each as often as packets were delivered since the one before.
+    rtt_sum_us: f64,
+    rtt_packets: f64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// A slow-start threshold that cannot be.
+    pub impossible_ssthresh: Option<u32>,
+    connections: u32,
+    last_row_ns: u64,
+}
+
+impl FlowGauge {
+    /// Mean of the round-trip times, microseconds.
+    pub fn rtt_mean_us(&self) -> Option<f64> {
+        (self.rtt_packets > 0.0).then(|| self.rtt_sum_us / self.rtt_packets)
+    }
+}
+
+/// Both ends of all connections that are under way.
+#[derive(Debug)]
+pub struct Connections {
+    ends: Directory,
+    times: Times,
+    instruments: Instruments,
+    gauges: Vec<FlowGauge>,
+    sockets: HashMap<u64, Socket>,
+    /// Payload received by now, by the sender's local and remote address, and the receive buffer.
+    received: HashMap<(SocketAddr, SocketAddr), (u64, u64)>,
+    rows: Vec<Row>,
+}
+
+/// A traced socket of a flow.
+#[derive(Clone, Copy, Debug)]
+struct Socket {
+    flow: usize,
+    role: Role,
+    local: SocketAddr,
+    remote: SocketAddr,
+    opened_ns: u64,
+    /// Number among the flow's connections, once it has a row.
+    number: Option<u32>,
+    next_row_ns: u64,
+    delivered: u32,
+    retransmits: u32,
+    timeouts: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Sender,
+    Receiver,
+    /// Of a program: it sends if it does.
+    Either,
+}
+
+/// A sample that waits for what the other end has received by then.
+#[derive(Debug)]
+struct Row {
+    flow: usize,
+    /// The sender's local and remote address.
+    way: (SocketAddr, SocketAddr),
+    sample: FlowSample,
+    closes: bool,
+}
+
+impl Connections {
+    /// No connections yet, of these flows.
+    pub fn new(flows: &[Ends], times: Times) -> Connections {
+        Connections {
+            ends: Directory::new(flows),
+            times,
+            instruments: Instruments::new(),
+            gauges: vec![FlowGauge::default(); flows.len()],
+            sockets: HashMap::new(),
+            received: HashMap::new(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// What the flows' samples add up to.
+    pub fn into_gauges(self) -> Vec<FlowGauge> {
+        self.gauges
+    }
+
+    /// Takes what the tracer tells.
+    pub fn take(&mut self, event: &Event) {
+        match event {
+            Event::Open(identity) | Event::Identity(identity) => self.identify(identity),
+            Event::Control(control) => self.note_control(control.head.id, control.name()),
+            Event::Sample(sample) => self.sample(sample, false),
+            Event::Close(sample) => self.sample(sample, true),
+        }
+    }
+
+    /// Writes the rows that wait. To be called when all that belongs to one moment has been taken.
+    pub fn write(&mut self, recorder: &mut dyn Recorder) {
+        for row in self.rows.drain(..) {
+            let Row {
+                flow,
+                way,
+                mut sample,
+                closes,
+            } = row;
+            let other = match closes {
+                true => self.received.remove(&way),
+                false => self.received.get(&way).copied(),
+            };
+            // Without a sample of the receiver, what it has acknowledged is what it has received.
+            let (bytes, buffer) = other.unwrap_or((0, 0));
+            sample.bytes_received = bytes.max(sample.hc_thru_octets_acked);
+            sample.cur_receive_buffer = buffer;
+            let gauge = &mut self.gauges[flow];
+            sample.time_ns = sample.time_ns.max(gauge.last_row_ns);
+            gauge.last_row_ns = sample.time_ns;
+            recorder.flow(flow, &sample);
+        }
+    }
+
+    fn identify(&mut self, identity: &Identity) {
+        let (local, remote) = (identity.local(), identity.remote());
+        if let Some(socket) = self.sockets.get_mut(&identity.head.id) {
+            (socket.local, socket.remote) = (local, remote);
+            return;
+        }
+        let Some((flow, role)) = self.ends.find(identity.netns, local, remote) else {
+            return;
+        };
+        let socket = Socket {
+            flow,
+            role,
+            local,
+            remote,
+            opened_ns: identity.head.time_ns,
+            number: None,
+            next_row_ns: 0,
+            delivered: 0,
+            retransmits: 0,
+            timeouts: 0,
+        };
+        self.sockets.insert(identity.head.id, socket);
+    }
+
+    fn note_control(&mut self, id: u64, name: String) {
+        let Some(socket) = self.sockets.get(&id) else {
+            return;
+        };
+        let controls = &mut self.gauges[socket.flow].controls;
+        if socket.role != Role::Receiver && !controls.contains(&name) {
+            controls.push(name);
+        }
+    }
+
+    fn sample(&mut self, sample: &Sample, closes: bool) {
+        let Some(mut socket) = self.sockets.get(&sample.head.id).copied() else {
+            return;
+        };
+        if socket.role != Role::Sender {
+            let (way, now) = ((socket.remote, socket.local), payload_received(sample));
+            let (bytes, buffer) = self.received.entry(way).or_default();
+            *bytes = now.max(*bytes);
+            *buffer = sample.sk_rcvbuf.into();
+        }
+        let sends = match socket.role {
+            Role::Sender => true,
+            Role::Receiver => false,
+            Role::Either => sample.bytes_sent > 0,
+        };
+        if sends {
+            self.sample_sender(&mut socket, sample, closes);
+        }
+        match closes {
+            true => self.sockets.remove(&sample.head.id),
+            false => self.sockets.insert(sample.head.id, socket),
+        };
+    }
+
+    fn sample_sender(&mut self, socket: &mut Socket, sample: &Sample, closes: bool) {
+        let Times {
+            epoch_ns,
+            warmup_ns,
+            duration_ns,
+            interval_ns,
+        } = self.times;
+        let now_ns = sample.head.time_ns.saturating_sub(epoch_ns);
+        let gauge = &mut self.gauges[socket.flow];
+        gauge.add(socket, sample, now_ns >= warmup_ns);
+        if now_ns < socket.next_row_ns && !closes {
+            return;
+        }
+        if let Some(interval_ns) = interval_ns {
+            socket.next_row_ns = (now_ns / interval_ns + 1) * interval_ns;
+        }
+        let number = *socket.number.get_or_insert_with(|| {
+            gauge.connections += 1;
+            gauge.connections - 1
+        });
+        self.rows.push(Row {
+            flow: socket.flow,
+            way: (socket.local, socket.remote),
+            sample: FlowSample {
+                time_ns: now_ns.min(duration_ns),
+                connection: number,
+                ..self.instruments.flow_sample(sample, socket.opened_ns)
+            },
+            closes,
+        });
+    }
+}
+
+impl FlowGauge {
+    fn add(&mut self, socket: &mut Socket, sample: &Sample, counts: bool) {
+        let ssthresh = sample.snd_ssthresh;
+        if ssthresh > SSTHRESH_MOST && ssthresh != SSTHRESH_INFINITE {
+            self.impossible_ssthresh = Some(ssthresh);
+        }
+        if sample.min_rtt_us > 0 && sample.min_rtt_us < u32::MAX {
+            let least = self.rtt_min_us.unwrap_or(u32::MAX);
+            self.rtt_min_us = Some(least.min(sample.min_rtt_us));
+        }
+        let since = |now: u32, before: &mut u32| {
+            let more = now.wrapping_sub(*before);
+            *before = now;
+            u64::from(more)
+        };
+        let delivered = since(sample.delivered, &mut socket.delivered);
+        let retransmits = since(sample.total_retrans, &mut socket.retransmits);
+        let timeouts = since(sample.total_rto, &mut socket.timeouts);
+        if !counts {
+            return;
+        }
+        self.retransmits += retransmits;
+        // Before Linux 6.7 they are not counted.
+        if sample.total_rto != u32::MAX {
+            self.timeouts += timeouts;
+        }
+        if sample.sample_rtt_us > 0 {
+            self.rtt_sum_us += f64::from(sample.sample_rtt_us) * delivered as f64;
+            self.rtt_packets += delivered as f64;
+        }
+    }
+}
+
+/// Finds the flow of a socket.
+#[derive(Debug)]
+struct Directory {
+    /// By namespace, remote address, and the port of the flow.
+    senders: HashMap<(u32, IpAddr, u16), usize>,
+    receivers: HashMap<(u32, IpAddr, u16), usize>,
+    /// By namespace and remote address.
+    either: HashMap<(u32, IpAddr), usize>,
+}
+
+impl Directory {
+    fn new(flows: &[Ends]) -> Directory {
+        let mut directory = Directory {
+            senders: HashMap::new(),
+            receivers: HashMap::new(),
+            either: HashMap::new(),
+        };
+        for (flow, Ends { from, to, port }) in flows.iter().enumerate() {
+            let Some(port) = *port else {
+                // Of several flows with programs between two hosts, the first has them all.
+                directory
+                    .either
+                    .entry((from.0, to.1.into()))
+                    .or_insert(flow);
+                directory
+                    .either
+                    .entry((to.0, from.1.into()))
+                    .or_insert(flow);
+                continue;
+            };
+            directory.senders.insert((from.0, to.1.into(), port), flow);
+            directory
+                .receivers
+                .insert((to.0, from.1.into(), port), flow);
+        }
+        directory
+    }
+
+    fn find(&self, netns: u32, local: SocketAddr, remote: SocketAddr) -> Option<(usize, Role)> {
+        let sender = self.senders.get(&(netns, remote.ip(), remote.port()));
+        let receiver = self.receivers.get(&(netns, remote.ip(), local.port()));
+        let either = self.either.get(&(netns, remote.ip()));
+        sender
+            .map(|flow| (*flow, Role::Sender))
+            .or_else(|| receiver.map(|flow| (*flow, Role::Receiver)))
+            .or_else(|| either.map(|flow| (*flow, Role::Either)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+    const B: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+
+    fn socket(address: Ipv4Addr, port: u16) -> SocketAddr {
+        SocketAddr::new(address.into(), port)
+    }
+
+    #[test]
+    fn connections_are_told_by_namespace_and_port() {
+        let ends = |port| Ends {
+            from: (1, A),
+            to: (2, B),
+            port,
+        };
+        let directory = Directory::new(&[ends(Some(10_001)), ends(None), ends(Some(10_002))]);
+        let find = |netns, local, remote| directory.find(netns, local, remote);
+        let (here, there) = (socket(A, 40_000), socket(B, 10_002));
+        assert_eq!(find(1, here, there), Some((2, Role::Sender)));
+        assert_eq!(find(2, there, here), Some((2, Role::Receiver)));
+        assert_eq!(find(1, here, socket(B, 80)), Some((1, Role::Either)));
+        // Another lab has the same addresses.
+        assert_eq!(find(3, here, there), None);
+    }
+
+    #[test]
+    fn round_trip_times_weigh_as_much_as_packets_were_delivered() {
+        let mut gauge = FlowGauge::default();
+        let mut sender = Socket {
+            flow: 0,
+            role: Role::Sender,
+            local: socket(A, 40_000),
+            remote: socket(B, 10_001),
+            opened_ns: 0,
+            number: None,
+            next_row_ns: 0,
+            delivered: 0,
+            retransmits: 0,
+            timeouts: 0,
+        };
+        let mut add = |delivered, sample_rtt_us, counts| {
+            let sample = Sample {
+                delivered,
+                sample_rtt_us,
+                min_rtt_us: sample_rtt_us,
+                total_retrans: delivered / 10,
+                ..Sample::default()
+            };
+            gauge.add(&mut sender, &sample, counts);
+        };
+        add(100, 5_000, false);
+        add(110, 10_000, true);
+        add(140, 20_000, true);
+        // (10 x 10 ms + 30 x 20 ms) / 40.
+        assert_eq!(gauge.rtt_mean_us(), Some(17_500.0));
+        assert_eq!(gauge.rtt_min_us, Some(5_000));
+        assert_eq!(gauge.retransmits, 4);
+    }
+
+    #[test]
+    fn a_threshold_that_cannot_be_is_noticed() {
+        let threshold = |snd_ssthresh| {
+            let mut connections = Connections::new(
+                &[Ends {
+                    from: (1, A),
+                    to: (2, B),
+                    port: Some(10_001),
+                }],
+                Times {
+                    epoch_ns: 0,
+                    warmup_ns: 0,
+                    duration_ns: 1,
+                    interval_ns: None,
+                },
+            );
+            connections.sockets.insert(
+                0,
+                Socket {
+                    flow: 0,
+                    role: Role::Sender,
+                    local: socket(A, 40_000),
+                    remote: socket(B, 10_001),
+                    opened_ns: 0,
+                    number: None,
+                    next_row_ns: 0,
+                    delivered: 0,
+                    retransmits: 0,
+                    timeouts: 0,
+                },
+            );
+            let sample = Sample {
+                snd_ssthresh,
+                ..Sample::default()
+            };
+            connections.take(&Event::Sample(sample));
+            connections.into_gauges()[0].impossible_ssthresh
+        };
+        assert_eq!(threshold(0x7fff_ffff), None);
+        assert_eq!(threshold(100), None);
+        assert_eq!(threshold(0x8110_4110), Some(0x8110_4110));
+    }
+}

@@ -1,0 +1,336 @@
+//! What the lab is to build: hosts with their addresses, the network between them, and the ports of
+//! the flows.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use fairwind_lab::emulator::Capture;
+use fairwind_lab::host::{HostConfig, Offload};
+use fairwind_lab::network::{FlowId, FlowKey, Network, NodeId, PipeId};
+
+use super::stack;
+use crate::engine::EngineError;
+use crate::experiment::{Experiment, FlowCopy};
+use crate::file::{self, Stack, flow};
+use crate::pipes;
+use crate::topology::DirectedLink;
+
+/// Bytes of a packet beside the payload of a full segment: IP, TCP, time stamps.
+const HEADERS: u32 = 52;
+/// What most networks carry, and hosts here unless a flow has larger packets.
+const USUAL_MTU: u32 = 1500;
+/// What a host's interface can carry.
+const LARGEST_MTU: u32 = 65_521;
+/// Below the ports from which hosts connect, and above those of most programs.
+const PORTS: std::ops::RangeInclusive<u16> = 10_001..=32_767;
+/// Hosts that have an address in 10.77.0.0/16.
+const MOST_HOSTS: usize = 65_534;
+
+/// The folder of captures in a result.
+pub const CAPTURES_FOLDER: &str = "captures";
+/// The folder of what programs wrote in a result.
+pub const PROGRAMS_FOLDER: &str = "programs";
+
+/// A run on paper.
+#[derive(Debug)]
+pub struct Plan {
+    /// The hosts, in the order in which links name them.
+    pub hosts: Vec<PlannedHost>,
+    /// The flows, copies included, as in [`Experiment::flows`].
+    pub flows: Vec<PlannedFlow>,
+}
+
+/// A node at which flows begin or end.
+#[derive(Debug)]
+pub struct PlannedHost {
+    /// Its name in the experiment.
+    pub name: String,
+    /// Its address in the lab.
+    pub address: Ipv4Addr,
+    /// Its largest packet.
+    mtu: u32,
+    /// Whose TCP it is to have.
+    pub stack: Stack,
+    /// Position in the topology.
+    node: usize,
+}
+
+/// What the network has so far, by position in the topology and by [`DirectedLink::index`].
+#[derive(Clone, Copy)]
+struct Built<'a> {
+    nodes: &'a [NodeId],
+    pipes: &'a [PipeId],
+}
+
+/// Where a flow's packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedFlow {
+    /// Position of the sender among the hosts.
+    pub from: usize,
+    /// Position of the receiver.
+    pub to: usize,
+    /// The port at the receiver; nothing where programs choose it.
+    pub port: Option<u16>,
+}
+
+impl Plan {
+    /// The plan of an experiment.
+    ///
+    /// # Errors
+    /// If the lab cannot have such hosts.
+    pub fn of(experiment: &Experiment) -> Result<Plan, EngineError> {
+        let mut hosts = hosts(experiment)?;
+        let at = |name: &str| {
+            let position = hosts.iter().position(|host| host.name == name);
+            position.expect("the file's flows end at nodes")
+        };
+        let mut next_port: HashMap<usize, u32> = HashMap::new();
+        let mut flows = Vec::new();
+        for copy in experiment.flows() {
+            let (from, to) = (at(&copy.flow.from.value), at(&copy.flow.to.value));
+            let port = match copy.flow.application {
+                flow::Application::Command { .. } => None,
+                _ => Some(port(next_port.entry(to).or_default(), &copy)?),
+            };
+            flows.push(PlannedFlow { from, to, port });
+        }
+        for (planned, copy) in flows.iter().zip(experiment.flows()) {
+            let packet = largest_packet(copy.flow);
+            if packet > LARGEST_MTU {
+                return Err(EngineError::Unable {
+                    message: format!(
+                        "flow `{}` has packets of {packet} bytes; the lab's interfaces carry up to \
+                         {LARGEST_MTU}",
+                        copy.name
+                    ),
+                    help: "choose a smaller mss or packet".to_owned(),
+                });
+            }
+            for host in [planned.from, planned.to] {
+                hosts[host].mtu = hosts[host].mtu.max(packet);
+            }
+        }
+        Ok(Plan { hosts, flows })
+    }
+
+    /// How this host is to be set up.
+    pub fn host_config(
+        &self,
+        host: &PlannedHost,
+        experiment: &Experiment,
+        offload: Offload,
+        congestion_control: Option<String>,
+    ) -> HostConfig {
+        let file = experiment.file();
+        HostConfig {
+            mtu: u16::try_from(host.mtu).unwrap_or(u16::MAX),
+            offload,
+            congestion_control,
+            tcp_rmem: stack::tcp_rmem(host.stack, file.tcp_rmem),
+            tcp_wmem: file.tcp_wmem,
+            initial_window: stack::initial_window(host.stack),
+            sysctls: stack::sysctls(host.stack),
+            ..HostConfig::new(host.address)
+        }
+    }
+
+    /// The network between the hosts, and its pipes in the order of [`DirectedLink::index`]. Its flows
+    /// stand in the order of the plan's.
+    ///
+    /// # Errors
+    /// If the emulator refuses it.
+    pub fn network(&self, experiment: &Experiment) -> Result<(Network, Vec<PipeId>), EngineError> {
+        let file = experiment.file();
+        let mut network = Network::new();
+        let nodes = self.add_nodes(&mut network, experiment)?;
+        let mut pipe_ids = Vec::new();
+        for (index, link) in file.link.iter().enumerate() {
+            for direction in [DirectedLink::forward(index), DirectedLink::reverse(index)] {
+                let (from, to) = experiment.topology().ends(direction);
+                let end = |name: &str| nodes[experiment.topology().node(name).expect("an end")];
+                let pipe = network.add_pipe(
+                    direction.name(link),
+                    end(from),
+                    end(to),
+                    pipes::pipe(direction.of(link)),
+                )?;
+                network.set_default_class(pipe, pipes::default_class(direction.of(link)));
+                pipe_ids.push(pipe);
+            }
+        }
+        for (planned, copy) in self.flows.iter().zip(experiment.flows()) {
+            let flow = network.add_flow(FlowKey {
+                from: self.hosts[planned.from].address,
+                to: self.hosts[planned.to].address,
+                port: planned.port,
+            });
+            let built = Built {
+                nodes: &nodes,
+                pipes: &pipe_ids,
+            };
+            self.lead(&mut network, built, experiment, *planned, &copy, flow)?;
+        }
+        Ok((network, pipe_ids))
+    }
+
+    fn add_nodes(
+        &self,
+        network: &mut Network,
+        experiment: &Experiment,
+    ) -> Result<Vec<NodeId>, EngineError> {
+        (0..experiment.topology().nodes().len())
+            .map(|node| match self.hosts.iter().find(|h| h.node == node) {
+                Some(host) => Ok(network.add_host(host.address)?),
+                None => Ok(network.add_router()),
+            })
+            .collect()
+    }
+
+    /// Sets the routes of a flow and the classes of its packets.
+    fn lead(
+        &self,
+        network: &mut Network,
+        built: Built<'_>,
+        experiment: &Experiment,
+        planned: PlannedFlow,
+        copy: &FlowCopy<'_>,
+        flow: FlowId,
+    ) -> Result<(), EngineError> {
+        let file = experiment.file();
+        let topology = experiment.topology();
+        let route = &topology.routes()[copy.position];
+        let ways = [
+            (&route.forward, planned.to, false),
+            (&route.backward, planned.from, true),
+        ];
+        for (way, target, acknowledgements) in ways {
+            for direction in way {
+                let pipe = built.pipes[direction.index()];
+                let (start, _) = topology.ends(*direction);
+                let node = built.nodes[topology.node(start).expect("links end at nodes")];
+                network.set_route(node, self.hosts[target].address, pipe)?;
+                let settings = direction.of(&file.link[direction.link()]);
+                let class = pipes::class(settings, copy.flow, acknowledgements);
+                network.set_class(pipe, flow, acknowledgements, class);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is to be captured, into the folder of the result.
+pub fn captures(experiment: &Experiment, pipes: &[PipeId], folder: &Path) -> Vec<Capture> {
+    let file = experiment.file();
+    let captured = file
+        .link
+        .iter()
+        .enumerate()
+        .filter(|(_, link)| link.capture);
+    captured
+        .flat_map(|(index, link)| {
+            [DirectedLink::forward(index), DirectedLink::reverse(index)].map(|direction| {
+                let name = format!("{}.pcapng", file_name(&direction.name(link)));
+                Capture {
+                    pipe: pipes[direction.index()],
+                    file: folder.join(CAPTURES_FOLDER).join(name),
+                    snap_length: Capture::HEADERS,
+                }
+            })
+        })
+        .collect()
+}
+
+/// `name` as it may stand for a file: what a folder's name cannot hold, or a shell would ask to
+/// quote, is an underscore.
+pub fn file_name(name: &str) -> String {
+    let allowed = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let name: String = name
+        .chars()
+        .map(|c| if allowed(c) { c } else { '_' })
+        .collect();
+    match name.strip_prefix('.') {
+        Some(rest) => format!("_{rest}"),
+        None => name,
+    }
+}
+
+/// The nodes at which flows begin or end.
+fn hosts(experiment: &Experiment) -> Result<Vec<PlannedHost>, EngineError> {
+    let mut hosts: Vec<PlannedHost> = Vec::new();
+    for (node, name) in experiment.topology().nodes().iter().enumerate() {
+        let of_host: Vec<&file::Flow> = experiment
+            .file()
+            .flow
+            .iter()
+            .filter(|flow| flow.from.value == *name || flow.to.value == *name)
+            .collect();
+        let Some(stack) = stack_of(name, &of_host)? else {
+            continue;
+        };
+        if hosts.len() == MOST_HOSTS {
+            return Err(EngineError::Unable {
+                message: format!("more than {MOST_HOSTS} hosts"),
+                help: "the lab's hosts have addresses in 10.77.0.0/16: use fewer".to_owned(),
+            });
+        }
+        hosts.push(PlannedHost {
+            name: name.clone(),
+            address: address(hosts.len()),
+            mtu: USUAL_MTU,
+            stack,
+            node,
+        });
+    }
+    Ok(hosts)
+}
+
+/// The stack of the host's flows, which all have the same; nothing if no flow has any.
+fn stack_of(name: &str, flows: &[&file::Flow]) -> Result<Option<Stack>, EngineError> {
+    let Some(first) = flows.first() else {
+        return Ok(None);
+    };
+    let over_tcp: Vec<&&file::Flow> = flows
+        .iter()
+        .filter(|flow| flow.application.uses_tcp())
+        .collect();
+    let stack = over_tcp.first().map_or(first.stack, |flow| flow.stack);
+    match over_tcp.iter().find(|flow| flow.stack != stack) {
+        None => Ok(Some(stack)),
+        Some(other) => Err(EngineError::Unable {
+            message: format!(
+                "host `{name}` has flows of both stacks, `{}` and `{}`; in the lab the stack is \
+                 the host's",
+                over_tcp[0].name.value, other.name.value
+            ),
+            help: "give these flows hosts of their own, or the same stack".to_owned(),
+        }),
+    }
+}
+
+/// 10.77.0.1, 10.77.0.2, …
+fn address(host: usize) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 77, 0, 1)) + host as u32)
+}
+
+/// The next free port of a host that so many flows have ports at.
+fn port(taken: &mut u32, copy: &FlowCopy<'_>) -> Result<u16, EngineError> {
+    let port = PORTS.clone().nth(*taken as usize);
+    *taken += 1;
+    port.ok_or_else(|| EngineError::Unable {
+        message: format!(
+            "more than {} flows to host `{}`",
+            PORTS.len(),
+            copy.flow.to.value
+        ),
+        help: "every flow has a port of its own there: spread them over several hosts".to_owned(),
+    })
+}
+
+/// The largest packet of a flow, IP bytes.
+fn largest_packet(flow: &file::Flow) -> u32 {
+    match flow.application {
+        flow::Application::Constant { packet, .. } => packet,
+        _ => flow.mss + HEADERS,
+    }
+}

@@ -1,0 +1,449 @@
+//! One run: everything is built, goes on until its time is over or something fails, and is taken
+//! down.
+
+use std::path::Path;
+use std::time;
+
+use fairwind_lab::application::{self, Applications, FlowPlan, SocketOptions};
+use fairwind_lab::emulator::{Emulator, EmulatorOptions};
+use fairwind_lab::host::Host;
+use fairwind_lab::{LabError, privilege};
+use fairwind_path::units::Duration;
+use fairwind_trace::filter::Filter;
+use fairwind_trace::kernel::{self, Options};
+use fairwind_trace::session::Session;
+
+use super::Lab;
+use super::connections::{Connections, Ends, Times};
+use super::controls::Controls;
+use super::plan::{self, CAPTURES_FOLDER, PROGRAMS_FOLDER, Plan};
+use super::totals::{self, Measured};
+use crate::engine::performance::Stopwatch;
+use crate::engine::{EngineError, Run};
+use crate::experiment::{Experiment, FlowCopy};
+use crate::file::flow;
+use crate::record::{FlowSample, LinkSample, Recorder};
+use crate::result::RunResult;
+
+/// The addresses of the hosts.
+const ADDRESSES: &str = "10.77.0.0/16";
+/// Totals are gathered at least this often, for as many connections as this costs nothing.
+const GAUGE_INTERVAL: Duration = Duration::from_millis(10);
+const GAUGED_CONNECTIONS: u64 = 256;
+/// A step of the tracer takes at most this long.
+const STEP: time::Duration = time::Duration::from_millis(25);
+
+/// Runs the experiment.
+///
+/// # Errors
+/// If it cannot begin. Once it has begun, what goes wrong makes the result incomplete.
+pub fn run(
+    lab: &Lab,
+    run: Run<'_>,
+    recorder: &mut dyn Recorder,
+    progress: &dyn Fn(f64) -> bool,
+) -> Result<RunResult, EngineError> {
+    let stopwatch = Stopwatch::of_process();
+    privilege::check()?;
+    kernel::check_requirements()?;
+    let plan = Plan::of(run.experiment)?;
+    let mut controls = Controls::new(lab.own_controls)?;
+    let names = control_names(run.experiment, &mut controls)?;
+    let hosts = create_hosts(lab, &plan, run.experiment, &names)?;
+    let running = Running::start(&run, &plan, &hosts, &names, recorder.records())?;
+    let measured = running.watch(&run, recorder, progress)?;
+    let mut result = totals::result(&run, &plan, &measured);
+    let packets = totals::data_packets(&measured.statistics);
+    result.performance = stopwatch.performance(packets, measured.statistics.lateness.count());
+    Ok(result)
+}
+
+/// The kernel's names of the controls of one flow of the file: at first, and after each switch.
+struct ControlNames {
+    first: String,
+    switched: Vec<String>,
+}
+
+/// For each flow of the file.
+fn control_names(
+    experiment: &Experiment,
+    controls: &mut Controls,
+) -> Result<Vec<ControlNames>, EngineError> {
+    let of_flow = |flow: &flow::Flow| {
+        let switches = flow.switch.iter();
+        Ok(ControlNames {
+            first: match flow.application.uses_tcp() {
+                true => controls.provide(&flow.control)?,
+                false => String::new(),
+            },
+            switched: switches
+                .map(|switch| controls.provide(&switch.control))
+                .collect::<Result<_, _>>()?,
+        })
+    };
+    experiment.file().flow.iter().map(of_flow).collect()
+}
+
+fn create_hosts(
+    lab: &Lab,
+    plan: &Plan,
+    experiment: &Experiment,
+    names: &[ControlNames],
+) -> Result<Vec<Host>, EngineError> {
+    let hosts = plan.hosts.iter().map(|host| {
+        // Programs choose no control: they get that of the first flow with programs in this host.
+        let flows = experiment.file().flow.iter().zip(names);
+        let of_programs = flows.filter(|(flow, _)| {
+            matches!(flow.application, flow::Application::Command { .. })
+                && (flow.from.value == host.name || flow.to.value == host.name)
+        });
+        let control = of_programs.map(|(_, names)| names.first.clone()).next();
+        let config = plan.host_config(host, experiment, lab.offload, control);
+        Ok(Host::create(config)?)
+    });
+    hosts.collect()
+}
+
+/// A run that goes on.
+struct Running {
+    session: Session,
+    emulator: Emulator,
+    applications: Applications,
+    connections: Connections,
+    duration: Duration,
+    interval: Duration,
+}
+
+impl Running {
+    fn start(
+        run: &Run<'_>,
+        plan: &Plan,
+        hosts: &[Host],
+        names: &[ControlNames],
+        records: bool,
+    ) -> Result<Running, EngineError> {
+        let experiment = run.experiment;
+        let file = experiment.file();
+        let (network, pipes) = plan.network(experiment)?;
+        let captures = plan::captures(experiment, &pipes, run.folder);
+        if !captures.is_empty() {
+            make_folder(&run.folder.join(CAPTURES_FOLDER))?;
+        }
+        let plans = flow_plans(run, plan, hosts, names);
+        let session = start_session(experiment, records)?;
+        let emulator = Emulator::start(
+            &network,
+            hosts,
+            EmulatorOptions {
+                seed: run.seed,
+                sample_interval: records.then_some(file.record.interval),
+                warmup: file.warmup,
+                captures,
+            },
+        )?;
+        let times = Times {
+            epoch_ns: emulator.epoch_ns(),
+            warmup_ns: file.warmup.as_nanos(),
+            duration_ns: file.duration.as_nanos(),
+            interval_ns: (!file.record.every_ack).then(|| file.record.interval.as_nanos()),
+        };
+        let applications =
+            Applications::start(plans, emulator.epoch_ns(), file.warmup, file.duration)?;
+        Ok(Running {
+            session,
+            emulator,
+            applications,
+            connections: Connections::new(&ends(plan, hosts), times),
+            duration: file.duration,
+            interval: file.record.interval,
+        })
+    }
+
+    /// Watches until the time is over, or something fails, and takes everything down.
+    fn watch(
+        mut self,
+        run: &Run<'_>,
+        recorder: &mut dyn Recorder,
+        progress: &dyn Fn(f64) -> bool,
+    ) -> Result<Measured, EngineError> {
+        let copies = run.experiment.flows();
+        let links = LinkNumbers::of(run.experiment);
+        let mut datagrams = DatagramRows::new(&copies, self.interval);
+        let incomplete = loop {
+            let now = self.now();
+            let left = self.duration.max(now) - now;
+            let share = now.as_secs_f64() / self.duration.as_secs_f64();
+            if recorder.failed() {
+                return Err(EngineError::Stopped);
+            }
+            if !progress(share.min(1.0)) {
+                break Some("stopped".to_owned());
+            }
+            if let Some(failure) = self.applications.failures().first() {
+                break Some(failed_flow(&copies[failure.flow], &failure.text));
+            }
+            if left == Duration::ZERO {
+                break None;
+            }
+            let left = time::Duration::from_nanos(left.as_nanos());
+            if left < STEP {
+                std::thread::sleep(left);
+            } else if let Err(error) = self.step(recorder) {
+                break Some(error);
+            }
+            links.write(&self.emulator, recorder);
+            datagrams.write(now, &self.applications, recorder);
+        };
+        let duration = self.now().min(self.duration);
+        self.take_down(duration, incomplete, recorder, &links)
+    }
+
+    /// Lets the tracer do what is due, and writes what it tells.
+    fn step(&mut self, recorder: &mut dyn Recorder) -> Result<(), String> {
+        let connections = &mut self.connections;
+        let step = self.session.step(|event| connections.take(event));
+        self.connections.write(recorder);
+        step.map_err(|error| error.to_string())
+    }
+
+    fn take_down(
+        self,
+        duration: Duration,
+        mut incomplete: Option<String>,
+        recorder: &mut dyn Recorder,
+        links: &LinkNumbers,
+    ) -> Result<Measured, EngineError> {
+        let mut connections = self.connections;
+        let last = self.session.finish(|event| connections.take(event));
+        connections.write(recorder);
+        links.write(&self.emulator, recorder);
+        let statistics = self.emulator.stop()?;
+        let outcomes = self.applications.finish();
+        let unseen = match last {
+            Ok((unseen, _)) => Some(unseen),
+            Err(error) => {
+                incomplete.get_or_insert(error.to_string());
+                None
+            }
+        };
+        let length = duration.as_secs_f64();
+        Ok(Measured {
+            outcomes,
+            gauges: connections.into_gauges(),
+            statistics,
+            unseen,
+            incomplete: incomplete.map(|reason| format!("after {length:.3} s: {reason}")),
+            duration,
+        })
+    }
+
+    /// Since the start of the run.
+    fn now(&self) -> Duration {
+        Duration::from_nanos(monotonic_ns().saturating_sub(self.emulator.epoch_ns()))
+    }
+}
+
+/// Every connection between hosts of labs; this run's are told by their namespaces.
+fn start_session(experiment: &Experiment, records: bool) -> Result<Session, EngineError> {
+    let record = experiment.file().record;
+    let options = Options {
+        filter: Filter {
+            hosts: vec![ADDRESSES.parse().expect("a network")],
+            ..Filter::default()
+        },
+        every_ack: record.every_ack && records,
+        ..Options::default()
+    };
+    let interval = match records && record.every_ack {
+        true => None,
+        false => Some(gauge_interval(experiment)),
+    };
+    Ok(Session::start(&options, interval)?)
+}
+
+/// A whole part of the recording interval.
+fn gauge_interval(experiment: &Experiment) -> time::Duration {
+    let interval = experiment.file().record.interval;
+    let connections: u64 = experiment
+        .flows()
+        .iter()
+        .map(|copy| match copy.flow.application {
+            flow::Application::Web { sessions, .. } => sessions.into(),
+            _ => 1,
+        })
+        .sum();
+    let parts = match connections <= GAUGED_CONNECTIONS {
+        true => interval.as_nanos().div_ceil(GAUGE_INTERVAL.as_nanos()),
+        false => 1,
+    };
+    time::Duration::from_nanos(interval.as_nanos() / parts.max(1))
+}
+
+fn flow_plans(run: &Run<'_>, plan: &Plan, hosts: &[Host], names: &[ControlNames]) -> Vec<FlowPlan> {
+    let copies = run.experiment.flows();
+    let plans = plan.flows.iter().zip(&copies).map(|(planned, copy)| {
+        let (flow, names) = (copy.flow, &names[copy.position]);
+        let switches = flow.switch.iter().zip(&names.switched);
+        FlowPlan {
+            name: copy.name.clone(),
+            from: hosts[planned.from].clone(),
+            to: hosts[planned.to].clone(),
+            port: planned.port.unwrap_or(0),
+            start: copy.start,
+            application: application(copy, run.folder),
+            socket: SocketOptions {
+                congestion_control: (!names.first.is_empty()).then(|| names.first.clone()),
+                mss: Some(flow.mss),
+                send_buffer: flow.send_buffer.map(|bytes| bytes.0),
+                receive_buffer: flow.receive_buffer.map(|bytes| bytes.0),
+                pacing: flow.pacing,
+            },
+            switches: switches
+                .map(|(switch, name)| application::Switch {
+                    at: switch.at,
+                    congestion_control: name.clone(),
+                })
+                .collect(),
+            seed: run.seed,
+        }
+    });
+    plans.collect()
+}
+
+fn application(copy: &FlowCopy<'_>, folder: &Path) -> application::Application {
+    use application::Application;
+    match &copy.flow.application {
+        flow::Application::Bulk => Application::Bulk {
+            bytes: copy.flow.bytes,
+        },
+        &flow::Application::Web {
+            sessions,
+            object_mean,
+            object_shape,
+            think_mean,
+        } => Application::Web {
+            sessions,
+            object_mean,
+            object_shape,
+            think_mean,
+        },
+        &flow::Application::Constant { rate, packet } => Application::ConstantRate { rate, packet },
+        &flow::Application::OnOff { on, off, random } => Application::OnOff { on, off, random },
+        flow::Application::Command { client, server } => Application::Command {
+            client: client.into(),
+            server: server.as_ref().map(Into::into),
+            output: folder
+                .join(PROGRAMS_FOLDER)
+                .join(plan::file_name(&copy.name)),
+        },
+    }
+}
+
+fn ends(plan: &Plan, hosts: &[Host]) -> Vec<Ends> {
+    let end = |host: usize| (hosts[host].namespace_inode(), plan.hosts[host].address);
+    let flows = plan.flows.iter().map(|flow| Ends {
+        from: end(flow.from),
+        to: end(flow.to),
+        port: flow.port,
+    });
+    flows.collect()
+}
+
+fn failed_flow(copy: &FlowCopy<'_>, text: &str) -> String {
+    format!("flow {}: {text}", copy.name)
+}
+
+fn make_folder(folder: &Path) -> Result<(), EngineError> {
+    std::fs::create_dir_all(folder).map_err(|source| {
+        EngineError::Lab(LabError::System {
+            action: format!("making {}", folder.display()),
+            source,
+        })
+    })
+}
+
+/// Where the pipes' samples go.
+struct LinkNumbers {
+    /// Position in the result's links, for pipes that are reported.
+    of_pipe: Vec<Option<usize>>,
+}
+
+impl LinkNumbers {
+    fn of(experiment: &Experiment) -> LinkNumbers {
+        let mut of_pipe = vec![None; 2 * experiment.file().link.len()];
+        for (index, direction) in experiment.reported_links().iter().enumerate() {
+            of_pipe[direction.index()] = Some(index);
+        }
+        LinkNumbers { of_pipe }
+    }
+
+    /// Writes the samples that wait.
+    fn write(&self, emulator: &Emulator, recorder: &mut dyn Recorder) {
+        for sample in emulator.samples().try_iter() {
+            let Some(link) = self.of_pipe[sample.pipe] else {
+                continue;
+            };
+            recorder.link(
+                link,
+                &LinkSample {
+                    time_ns: sample.time.as_nanos(),
+                    queue_packets: sample.queue_packets,
+                    queue_bytes: sample.queue_bytes,
+                    drops: sample.drops,
+                    bytes: sample.bytes,
+                },
+            );
+        }
+    }
+}
+
+/// Rows of flows that have no connection to trace.
+struct DatagramRows {
+    /// Index of the flow, and its start.
+    flows: Vec<(usize, Duration)>,
+    interval: Duration,
+    next: Duration,
+}
+
+impl DatagramRows {
+    fn new(copies: &[FlowCopy<'_>], interval: Duration) -> DatagramRows {
+        let flows = copies.iter().enumerate();
+        let datagrams = flows.filter(|(_, copy)| !copy.flow.application.uses_tcp());
+        DatagramRows {
+            flows: datagrams.map(|(flow, copy)| (flow, copy.start)).collect(),
+            interval,
+            next: Duration::ZERO,
+        }
+    }
+
+    /// Writes what has been received by `now`, if a row is due.
+    fn write(&mut self, now: Duration, applications: &Applications, recorder: &mut dyn Recorder) {
+        if now < self.next {
+            return;
+        }
+        let passed = now.as_nanos() / self.interval.as_nanos().max(1);
+        self.next = Duration::from_nanos((passed + 1) * self.interval.as_nanos());
+        for &(flow, _) in self.flows.iter().filter(|(_, start)| *start <= now) {
+            recorder.flow(
+                flow,
+                &FlowSample {
+                    time_ns: now.as_nanos(),
+                    bytes_received: applications.received(flow),
+                    ..FlowSample::default()
+                },
+            );
+        }
+    }
+}
+
+/// `CLOCK_MONOTONIC`, nanoseconds.
+fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer is to a timespec of ours, which the call fills.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    assert_eq!(failed, 0, "Linux has a monotonic clock");
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

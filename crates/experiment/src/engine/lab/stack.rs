@@ -1,0 +1,85 @@
+//! Which days' TCP the hosts are set to speak.
+//!
+//! The kernel can be set to come near Linux 2.4, but not to be it: see [`CLASSIC_2005`] for what is
+//! set, and `docs/lab.md` for what cannot be had.
+
+use crate::file::Stack;
+
+/// What makes a host of today behave as Linux 2.4 did, by sysctl.
+const CLASSIC_2005: &[(&str, &str)] = &[
+    // Losses told by three duplicate acknowledgements, not by time. Without effect since Linux 6.17,
+    // which finds them by RACK always; without reordering that comes to the same.
+    ("net.ipv4.tcp_recovery", "0"),
+    // No tail loss probes.
+    ("net.ipv4.tcp_early_retrans", "0"),
+    // No F-RTO.
+    ("net.ipv4.tcp_frto", "0"),
+    // Receive buffers stay as they are.
+    ("net.ipv4.tcp_moderate_rcvbuf", "0"),
+    // An acknowledgement for every segment out of order.
+    ("net.ipv4.tcp_comp_sack_nr", "0"),
+    ("net.ipv4.tcp_autocorking", "0"),
+    ("net.ipv4.tcp_ecn", "0"),
+];
+
+/// `tcp_rmem[2]` of Linux 2.4 was 174,760 bytes, three quarters of it window. The kernel of today
+/// begins with one half.
+const RECEIVE_BUFFER_2005: u64 = 2 * 131_070;
+
+/// Sysctls of a host.
+pub fn sysctls(stack: Stack) -> Vec<(String, String)> {
+    match stack {
+        Stack::Linux => Vec::new(),
+        Stack::Classic2005 => CLASSIC_2005
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect(),
+    }
+}
+
+/// `tcp_rmem` of a host, in an experiment with these.
+pub fn tcp_rmem(stack: Stack, [least, default, most]: [u64; 3]) -> [u64; 3] {
+    match stack {
+        Stack::Linux => [least, default, most],
+        Stack::Classic2005 => [least, RECEIVE_BUFFER_2005, RECEIVE_BUFFER_2005.max(most)],
+    }
+}
+
+/// Packets before the first acknowledgement, where it is not the kernel's own number.
+pub fn initial_window(stack: Stack) -> Option<u32> {
+    match stack {
+        Stack::Linux => None,
+        Stack::Classic2005 => Some(2),
+    }
+}
+
+/// What ran, for results: the kernel, and the hosts that are set as of other days.
+pub fn describe<'a>(release: &str, hosts: impl Iterator<Item = (&'a str, Stack)>) -> String {
+    let (classic, modern): (Vec<_>, Vec<_>) =
+        hosts.partition(|(_, stack)| *stack == Stack::Classic2005);
+    let kernel = format!("Linux {release}");
+    if classic.is_empty() {
+        return kernel;
+    }
+    if modern.is_empty() {
+        return format!("{kernel}, set as 2005");
+    }
+    let names: Vec<&str> = classic.iter().map(|(name, _)| *name).collect();
+    format!("{kernel}, {} set as 2005", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stack_that_ran_is_told_with_the_hosts_it_was_set_on() {
+        let told = |stacks: [Stack; 2]| describe("6.18.0", ["a", "b"].into_iter().zip(stacks));
+        assert_eq!(told([Stack::Linux; 2]), "Linux 6.18.0");
+        assert_eq!(told([Stack::Classic2005; 2]), "Linux 6.18.0, set as 2005");
+        assert_eq!(
+            told([Stack::Classic2005, Stack::Linux]),
+            "Linux 6.18.0, a set as 2005"
+        );
+    }
+}

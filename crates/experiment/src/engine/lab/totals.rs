@@ -1,0 +1,192 @@
+//! What the lab measured as a result.
+
+use std::collections::BTreeMap;
+
+use fairwind_lab::application;
+use fairwind_lab::statistics::{FlowCounts, Statistics};
+use fairwind_path::units::Duration;
+use fairwind_sim::outcome::FlowOutcome;
+use fairwind_trace::kernel::Counts;
+
+use super::connections::FlowGauge;
+use super::plan::Plan;
+use super::stack;
+use crate::engine::{Run, totals};
+use crate::experiment::FlowCopy;
+use crate::file::flow::Application;
+use crate::result::{
+    EmulatorResult, FORMAT_VERSION, FlowResult, Late, Machine, Performance, RunResult,
+};
+
+/// All that was measured.
+pub struct Measured {
+    /// By the applications, for each flow.
+    pub outcomes: Vec<application::FlowOutcome>,
+    /// By the tracer, for each flow.
+    pub gauges: Vec<FlowGauge>,
+    /// By the emulator.
+    pub statistics: Statistics,
+    /// What the tracer did not see; nothing if it failed.
+    pub unseen: Option<Counts>,
+    /// Why the run ended before its time.
+    pub incomplete: Option<String>,
+    /// How far it came.
+    pub duration: Duration,
+}
+
+/// The result of a run, but for its cost.
+pub fn result(run: &Run<'_>, plan: &Plan, measured: &Measured) -> RunResult {
+    let experiment = run.experiment;
+    let file = experiment.file();
+    let copies = experiment.flows();
+    let flows = copies.iter().enumerate().map(|(index, copy)| {
+        flow_result(
+            copy,
+            &measured.outcomes[index],
+            measured.statistics.flows[index],
+            &measured.gauges[index],
+        )
+    });
+    let links = experiment.reported_links();
+    let links = links.iter().map(|direction| {
+        let statistics = &measured.statistics.pipes[direction.index()].statistics;
+        totals::link_result(*direction, file, statistics)
+    });
+    let release = kernel_release();
+    let hosts = plan.hosts.iter();
+    RunResult {
+        format_version: FORMAT_VERSION,
+        title: experiment.title().to_owned(),
+        engine: "lab".to_owned(),
+        seed: run.seed,
+        accounting: experiment.accounting(),
+        stack: stack::describe(&release, hosts.map(|host| (host.name.as_str(), host.stack))),
+        versions: BTreeMap::from([
+            ("fairwind".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+            ("kernel".to_owned(), release),
+        ]),
+        duration_s: measured.duration.as_secs_f64(),
+        warmup_s: file.warmup.as_secs_f64(),
+        overrides: experiment.overrides().to_vec(),
+        incomplete: measured.incomplete.clone(),
+        warnings: warnings(&copies, measured),
+        flows: flows.collect(),
+        links: links.collect(),
+        emulator: Some(emulator_result(&measured.statistics)),
+        performance: Performance::default(),
+    }
+}
+
+/// Data packets that reached a receiver.
+pub fn data_packets(statistics: &Statistics) -> u64 {
+    let arrived = |flow: &FlowCounts| flow.packets.saturating_sub(flow.lost);
+    statistics.flows.iter().map(arrived).sum()
+}
+
+fn flow_result(
+    copy: &FlowCopy<'_>,
+    outcome: &application::FlowOutcome,
+    counts: FlowCounts,
+    gauge: &FlowGauge,
+) -> FlowResult {
+    let programs = matches!(copy.flow.application, Application::Command { .. });
+    let micros = |us: u32| Duration::from_micros(us.into());
+    let outcome = FlowOutcome {
+        bytes: outcome.bytes,
+        bytes_per_second: outcome.bytes_per_second.clone(),
+        active: outcome.active,
+        completion: outcome.completion,
+        // The sockets of programs are seen by the tracer alone.
+        retransmits: match programs {
+            true => gauge.retransmits,
+            false => outcome.retransmits,
+        },
+        timeouts: match programs {
+            true => gauge.timeouts,
+            false => outcome.timeouts,
+        },
+        rtt_min: outcome.rtt_min.or(gauge.rtt_min_us.map(micros)),
+        rtt_mean: gauge
+            .rtt_mean_us()
+            .map(|us| Duration::from_nanos((us * 1e3) as u64)),
+        packets_sent: counts.packets,
+        packets_lost: counts.lost,
+        objects: outcome.objects,
+    };
+    FlowResult {
+        kernel_controls: gauge.controls.clone(),
+        ..totals::flow_result(copy, &outcome)
+    }
+}
+
+fn emulator_result(statistics: &Statistics) -> EmulatorResult {
+    let lateness = statistics.lateness.summary();
+    let mishaps = statistics.mishaps;
+    EmulatorResult {
+        packets: lateness.packets,
+        lateness_p50_us: lateness.lateness_p50_us,
+        lateness_p99_us: lateness.lateness_p99_us,
+        lateness_max_us: lateness.lateness_max_us,
+        histogram: statistics
+            .lateness
+            .buckets()
+            .map(|(late, packets)| Late {
+                us: late.as_nanos() as f64 / 1e3,
+                packets,
+            })
+            .collect(),
+        device_drops: mishaps.device_drops,
+        no_memory: mishaps.no_memory,
+        unroutable: mishaps.unroutable,
+        undelivered: mishaps.undelivered,
+    }
+}
+
+fn warnings(copies: &[FlowCopy<'_>], measured: &Measured) -> Vec<String> {
+    let mut warnings = measured.statistics.warnings();
+    if let Some(unseen) = &measured.unseen {
+        let lost: u64 = unseen.lost.iter().sum::<u64>() + unseen.missed_runs;
+        if lost > 0 {
+            warnings.push(format!("{lost} samples of connections were lost"));
+        }
+        if unseen.unwatched > 0 {
+            warnings.push(format!(
+                "{} connections were not traced: the kernel had no memory for it",
+                unseen.unwatched
+            ));
+        }
+    }
+    if measured.statistics.samples_lost > 0 {
+        warnings.push(format!(
+            "{} samples of links were lost",
+            measured.statistics.samples_lost
+        ));
+    }
+    for ((copy, outcome), gauge) in copies.iter().zip(&measured.outcomes).zip(&measured.gauges) {
+        let name = &copy.name;
+        if let Some(ssthresh) = gauge.impossible_ssthresh {
+            warnings.push(format!(
+                "flow {name} had an impossible slow-start threshold of {ssthresh} packets"
+            ));
+        }
+        if outcome.datagrams_skipped > 0 {
+            warnings.push(format!(
+                "flow {name} left out {} datagrams that this machine was too late to send",
+                outcome.datagrams_skipped
+            ));
+        }
+        if outcome.datagrams_unread > 0 {
+            warnings.push(format!(
+                "flow {name} lost {} datagrams that this machine was too late to read",
+                outcome.datagrams_unread
+            ));
+        }
+    }
+    warnings
+}
+
+/// As `uname -r`.
+fn kernel_release() -> String {
+    let system = Machine::here().system;
+    system.split(' ').nth(1).unwrap_or_default().to_owned()
+}

@@ -1,0 +1,48 @@
+//! `fairwind lab run`: an experiment on the running kernel.
+
+use clap::Args;
+use fairwind_experiment::engine::lab::Lab;
+
+use super::Offloads;
+use crate::command::execution::Execution;
+use crate::failure::Failure;
+
+/// Run an experiment file on this machine's kernel and write a result folder
+#[derive(Args)]
+#[command(after_help = "\
+The same files as for `sim run`, in real time, on the TCP of the running kernel: hosts are network
+namespaces, links are emulated, and the result has the same form. Seeds run one after the other. A run
+that fails or is interrupted leaves what it measured until then, marked incomplete.
+
+A congestion control named as one of the kernel's is the kernel's; one with parameters, or that the
+kernel has not, is that of `fairwind cc list`, loaded for the run and gone afterwards.
+
+Needs root. When the run ends, or this process in any way, nothing is left of the hosts and their
+programs.
+
+Examples:
+  fairwind lab run experiment.toml
+  fairwind lab run experiment.toml --seed 7 --out seven.result --own-controls
+  fairwind lab run experiment.toml --offload none
+  fairwind sim run experiment.toml --out sim && fairwind lab run experiment.toml --out lab &&
+      fairwind compare sim lab")]
+pub struct Run {
+    #[command(flatten)]
+    execution: Execution,
+    /// What the hosts leave to their network devices
+    #[arg(long, value_enum, default_value_t = Offloads::Send)]
+    offload: Offloads,
+    /// Run the controls of `fairwind cc list` even where the kernel has one of the same name
+    #[arg(long)]
+    own_controls: bool,
+}
+
+impl Run {
+    pub fn run(self) -> Result<(), Failure> {
+        let lab = Lab {
+            offload: self.offload.into(),
+            own_controls: self.own_controls,
+        };
+        self.execution.run(&lab, None)
+    }
+}
