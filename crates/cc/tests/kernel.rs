@@ -73,7 +73,7 @@ fn a_name_is_loaded_once() {
     let _first = kernel::load("reno").unwrap();
     assert!(matches!(
         kernel::load("reno"),
-        Err(LoadError::AlreadyLoaded { name }) if name == "fw_reno"
+        Err(LoadError::AlreadyLoaded { name, .. }) if name == "fw_reno"
     ));
 }
 

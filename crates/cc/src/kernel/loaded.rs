@@ -1,14 +1,9 @@
-//! Loading a control, changing its parameters, taking it out.
+//! Controls that are in the kernel as long as this process wants them.
 
-use std::cell::RefCell;
-use std::ffi::OsStr;
+use libbpf_rs::{Link, MapCore, MapFlags};
 
-use libbpf_rs::{
-    ErrorKind, Link, MapCore, MapFlags, MapType, Object, ObjectBuilder, OpenObject, PrintLevel,
-    set_print,
-};
-
-use super::{LoadError, available, kernel_name, object, requirements};
+use super::load::{Verified, verify};
+use super::{LoadError, available, holder, kernel_name, object, requirements};
 use crate::native::{self, ParameterError, Parameters};
 
 /// A control in the kernel; it leaves when this is dropped. Connections that have it keep it until
@@ -16,9 +11,8 @@ use crate::native::{self, ParameterError, Parameters};
 #[derive(Debug)]
 pub struct Loaded {
     name: String,
-    hz: u32,
     parameters: Parameters,
-    object: Object,
+    object: Verified,
     _link: Link,
 }
 
@@ -51,8 +45,7 @@ pub fn load_with(parameters: &Parameters) -> Result<Loaded, LoadError> {
 ///
 /// What is missing or wrong; see [`LoadError`].
 pub fn load_as(parameters: &Parameters, name: &str) -> Result<Loaded, LoadError> {
-    let object = object::find(parameters.control().name()).expect("every control has its object");
-    load_object(parameters, name, object)
+    load_object(parameters, name, object::of(parameters.control()))
 }
 
 /// Loads the eBPF object of the control that the parameters belong to, under this name.
@@ -62,37 +55,26 @@ pub(crate) fn load_object(
     bytes: &[u8],
 ) -> Result<Loaded, LoadError> {
     requirements::check()?;
-    let name = name.to_owned();
-    if !object::is_name(&name) {
-        return Err(LoadError::BadName { name });
-    }
-    if available().is_ok_and(|names| names.contains(&name)) {
-        return Err(LoadError::AlreadyLoaded { name });
-    }
-    collect_messages();
-    let refused = |error: libbpf_rs::Error| explain(&name, &error);
-
-    let hz = fairwind_kernel::hz();
-    let mut open = ObjectBuilder::default()
-        .name(&name)
-        .and_then(|builder| builder.open_memory(bytes))
-        .map_err(refused)?;
-    set_initial(&mut open, &object::settings(hz, parameters)).map_err(refused)?;
-    set_name(&mut open, &name);
-    let mut object = open.load().map_err(refused)?;
-    let link = object
-        .maps_mut()
-        .find(|map| map.map_type() == MapType::StructOps)
-        .expect("CC_CONTROL makes the map")
-        .attach_struct_ops()
-        .map_err(refused)?;
+    free(name)?;
+    let mut object = verify(parameters, name, bytes)?;
+    let link = object.register()?;
     Ok(Loaded {
-        name,
-        hz,
+        name: name.to_owned(),
         parameters: parameters.clone(),
         object,
         _link: link,
     })
+}
+
+/// Whether the kernel has no control of this name.
+pub(super) fn free(name: &str) -> Result<(), LoadError> {
+    if available().is_ok_and(|names| names.iter().any(|taken| taken == name)) {
+        return Err(LoadError::AlreadyLoaded {
+            name: name.to_owned(),
+            holder: holder::of(name),
+        });
+    }
+    Ok(())
 }
 
 impl Loaded {
@@ -114,18 +96,19 @@ impl Loaded {
     pub fn set(&mut self, name: &str, value: i64) -> Result<(), SetError> {
         let mut parameters = self.parameters.clone();
         parameters.set(name, value)?;
-        self.object
-            .maps()
-            .find(|map| is_settings(map.name()))
-            .expect("ebpf.h makes the map")
-            .update(
-                &0u32.to_ne_bytes(),
-                &object::settings(self.hz, &parameters),
-                MapFlags::ANY,
-            )?;
+        write_settings(&*self.object.settings(), &parameters)?;
         self.parameters = parameters;
         Ok(())
     }
+}
+
+/// Writes parameters into a control's settings in the kernel.
+pub(super) fn write_settings(
+    settings: &impl MapCore,
+    parameters: &Parameters,
+) -> libbpf_rs::Result<()> {
+    let bytes = object::settings(fairwind_kernel::hz(), parameters);
+    settings.update(&0u32.to_ne_bytes(), &bytes, MapFlags::ANY)
 }
 
 /// A parameter that was not set.
@@ -137,56 +120,4 @@ pub enum SetError {
     /// The kernel does not take it.
     #[error("the kernel does not take the parameter: {0}")]
     Kernel(#[from] libbpf_rs::Error),
-}
-
-fn set_initial(open: &mut OpenObject, bytes: &[u8]) -> libbpf_rs::Result<()> {
-    open.maps_mut()
-        .find(|map| is_settings(map.name()))
-        .expect("ebpf.h makes the map")
-        .set_initial_value(bytes)
-}
-
-/// Writes the name into the `struct tcp_congestion_ops` of the object.
-fn set_name(open: &mut OpenObject, name: &str) {
-    let mut operations = open
-        .maps_mut()
-        .find(|map| map.map_type() == MapType::StructOps)
-        .expect("CC_CONTROL makes the map");
-    let data = operations
-        .initial_value_mut()
-        .expect("struct_ops maps have an initial value");
-    object::write_name(data, name);
-}
-
-fn is_settings(name: &OsStr) -> bool {
-    name == OsStr::new(object::SETTINGS_MAP)
-}
-
-fn explain(name: &str, error: &libbpf_rs::Error) -> LoadError {
-    match error.kind() {
-        ErrorKind::PermissionDenied => LoadError::NotPermitted {
-            missing: vec!["CAP_NET_ADMIN", "CAP_PERFMON", "CAP_BPF"],
-        },
-        ErrorKind::AlreadyExists => LoadError::AlreadyLoaded {
-            name: name.to_owned(),
-        },
-        _ => LoadError::Refused {
-            name: name.to_owned(),
-            reason: error.to_string(),
-            log: MESSAGES.take(),
-        },
-    }
-}
-
-thread_local! {
-    /// What libbpf has said on this thread since the load began.
-    static MESSAGES: RefCell<String> = const { RefCell::new(String::new()) };
-}
-
-/// Keeps libbpf's messages for the error instead of writing them to the terminal.
-fn collect_messages() {
-    MESSAGES.take();
-    set_print(Some((PrintLevel::Warn, |_, message| {
-        MESSAGES.with_borrow_mut(|messages| messages.push_str(&message));
-    })));
 }

@@ -3,18 +3,24 @@
 //! [`load`] registers a control under the name `fw_<name>`. From then on any connection of any
 //! program can take it with `setsockopt(TCP_CONGESTION)`, in every network namespace, until the
 //! [`Loaded`] is dropped; connections that have it keep it until they close. [`load_as`] registers a
-//! copy under another name.
+//! copy under another name. A control that [`Pins`] has loaded stays until it is unloaded.
 //!
 //! Needed: Linux 6.4 with BTF, and root or the capabilities `CAP_BPF`, `CAP_PERFMON` and
 //! `CAP_NET_ADMIN`. What is missing is said by the [`LoadError`].
 
+mod holder;
+mod load;
 mod loaded;
 mod object;
+mod pins;
 mod requirements;
 
+pub use holder::Holder;
 #[cfg(test)]
 pub(crate) use loaded::load_object;
 pub use loaded::{Loaded, SetError, load, load_as, load_with};
+pub use object::find as object;
+pub use pins::{About, Found, PinError, Pinned, Pins};
 pub use requirements::check as check_requirements;
 
 use std::{fs, io};
@@ -52,10 +58,12 @@ pub enum LoadError {
         name: String,
     },
     /// The name is taken.
-    #[error("`{name}` is already in the kernel: unload it first")]
+    #[error("`{name}` is already in the kernel: {holder}")]
     AlreadyLoaded {
         /// The name in the kernel.
         name: String,
+        /// Who has it.
+        holder: Holder,
     },
     /// The kernel refused the object.
     #[error("the kernel refuses `{name}`: {reason}\n{log}")]
@@ -67,6 +75,15 @@ pub enum LoadError {
         /// What libbpf and the verifier said.
         log: String,
     },
+}
+
+impl LoadError {
+    /// The kernel refused, whatever this process is said to be permitted.
+    fn not_permitted() -> LoadError {
+        LoadError::NotPermitted {
+            missing: vec!["CAP_NET_ADMIN", "CAP_PERFMON", "CAP_BPF"],
+        }
+    }
 }
 
 /// Names of the controls that the kernel has, its own and those loaded.

@@ -1,6 +1,6 @@
 //! The embedded eBPF objects, and the settings inside them.
 
-use crate::native::{PARAMETERS_MAX, Parameters};
+use crate::native::{Control, PARAMETERS_MAX, Parameters};
 
 include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 
@@ -8,12 +8,17 @@ include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 #[repr(C, align(8))]
 struct Aligned<T: ?Sized>(T);
 
-/// The eBPF object of a control.
-pub(super) fn find(name: &str) -> Option<&'static [u8]> {
+/// The eBPF object of a control, as the compiler made it.
+pub fn find(name: &str) -> Option<&'static [u8]> {
     OBJECTS
         .into_iter()
         .find(|(object, _)| *object == name)
         .map(|(_, object)| &object.0)
+}
+
+/// The eBPF object of a control.
+pub(super) fn of(control: &Control) -> &'static [u8] {
+    find(control.name()).expect("every control has its object")
 }
 
 /// The map that holds `struct cc_settings` of `cc/include/fairwind/ebpf.h`.
@@ -27,6 +32,36 @@ pub(super) fn settings(hz: u32, parameters: &Parameters) -> Vec<u8> {
         bytes.extend(value.to_ne_bytes());
     }
     bytes
+}
+
+/// The parameters in a `struct cc_settings`; `None` if it is of another length.
+pub(super) fn parameter_values(settings: &[u8]) -> Option<[u32; PARAMETERS_MAX]> {
+    let (words, rest) = settings.as_chunks::<4>();
+    if words.len() != 1 + PARAMETERS_MAX || !rest.is_empty() {
+        return None;
+    }
+    let mut values = [0; PARAMETERS_MAX];
+    for (value, word) in values.iter_mut().zip(&words[1..]) {
+        *value = u32::from_ne_bytes(*word);
+    }
+    Some(values)
+}
+
+/// References to a `struct_ops` map, from its value: the first word.
+pub(super) fn references(value: &[u8]) -> u32 {
+    let word = value.first_chunk().copied().unwrap_or_default();
+    u32::from_ne_bytes(word)
+}
+
+/// Whether the value of a `struct_ops` map is of the control of this name. The kernel's `struct
+/// tcp_congestion_ops` has the name somewhere in it; all else are numbers.
+pub(super) fn has_name(value: &[u8], name: &str) -> bool {
+    let mut field = [0; NAME_BYTES];
+    let Some(start) = field.get_mut(..name.len()) else {
+        return false;
+    };
+    start.copy_from_slice(name.as_bytes());
+    value.windows(NAME_BYTES).any(|window| window == field)
 }
 
 /// Bytes of `name` in `struct tcp_congestion_ops`, its first member; the last is zero.
@@ -44,4 +79,28 @@ pub(super) fn write_name(operations: &mut [u8], name: &str) {
     let (field, _) = operations.split_at_mut(NAME_BYTES);
     field.fill(0);
     field[..name.len()].copy_from_slice(name.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::native;
+
+    #[test]
+    fn parameters_read_back_from_settings() {
+        let mut parameters = native::find("cubic").unwrap().default_parameters();
+        parameters.set("beta", 800).unwrap();
+        let bytes = settings(250, &parameters);
+        assert_eq!(parameter_values(&bytes), Some(*parameters.values()));
+        assert_eq!(parameter_values(&bytes[4..]), None);
+    }
+
+    #[test]
+    fn a_name_is_found_whole() {
+        let mut value = [7; 64];
+        value[20..36].copy_from_slice(b"fw_reno\0\0\0\0\0\0\0\0\0");
+        assert!(has_name(&value, "fw_reno"));
+        assert!(!has_name(&value, "fw_ren"));
+        assert!(!has_name(&value, "fw_reno_and_more_of_it"));
+    }
 }

@@ -80,6 +80,14 @@ impl Parameters {
         Parameters { control, values }
     }
 
+    /// These values, in the order of [`Control::parameters`].
+    pub(crate) fn with_values(
+        control: &'static Control,
+        values: [u32; PARAMETERS_MAX],
+    ) -> Parameters {
+        Parameters { control, values }
+    }
+
     /// The control they belong to.
     pub fn control(&self) -> &'static Control {
         self.control

@@ -1,0 +1,95 @@
+//! Who has a control's name in the kernel.
+
+use std::path::Path;
+use std::{fmt, fs};
+
+use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use super::object;
+
+/// What keeps a control in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// The kernel itself has a control of this name.
+    Kernel,
+    /// A process, until it ends.
+    Process {
+        /// Its number.
+        id: u32,
+        /// Its name.
+        command: String,
+    },
+    /// Something without a process: a pin.
+    Pin,
+    /// This process may not know.
+    Hidden,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kernel => f.write_str("it is the kernel's own"),
+            Self::Process { id, command } => {
+                write!(
+                    f,
+                    "process {id} ({command}) holds it, and it goes when that ends"
+                )
+            }
+            Self::Pin => f.write_str(
+                "a pin holds it, under another folder than this: look below /sys/fs/bpf, and \
+                 remove the pin of its link",
+            ),
+            Self::Hidden => f.write_str("only root sees who holds it"),
+        }
+    }
+}
+
+/// Who holds the control of this name.
+pub(super) fn of(name: &str) -> Holder {
+    let Some(operations) = operations(name) else {
+        return match fairwind_kernel::Capabilities::of_this_process() {
+            // Going through all links takes this one capability.
+            Ok(own) if own.missing(&[fairwind_kernel::SYS_ADMIN]).is_empty() => Holder::Kernel,
+            _ => Holder::Hidden,
+        };
+    };
+    processes(operations).unwrap_or(Holder::Pin)
+}
+
+/// Number of the eBPF map that is registered under this name.
+fn operations(name: &str) -> Option<u32> {
+    LinkInfoIter::default()
+        .filter_map(|link| match link.info {
+            LinkTypeInfo::StructOps(info) => Some(info.map_id),
+            _ => None,
+        })
+        .find(|id| {
+            MapHandle::from_map_id(*id)
+                .and_then(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY))
+                .is_ok_and(|value| value.is_some_and(|value| object::has_name(&value, name)))
+        })
+}
+
+/// A process that has the map, or a link to it, open.
+fn processes(map: u32) -> Option<Holder> {
+    let own = std::process::id();
+    let ids = fs::read_dir("/proc").ok()?.flatten();
+    ids.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .find(|id| *id != own && has_open(*id, map))
+        .or_else(|| has_open(own, map).then_some(own))
+        .map(|id| Holder::Process {
+            id,
+            command: fs::read_to_string(format!("/proc/{id}/comm"))
+                .map(|name| name.trim_end().to_owned())
+                .unwrap_or_default(),
+        })
+}
+
+fn has_open(process: u32, map: u32) -> bool {
+    let line = format!("map_id:\t{map}");
+    let files = fs::read_dir(Path::new("/proc").join(process.to_string()).join("fdinfo"));
+    files.into_iter().flatten().flatten().any(|file| {
+        fs::read_to_string(file.path()).is_ok_and(|text| text.lines().any(|l| l == line))
+    })
+}

@@ -1,0 +1,162 @@
+//! A control that is pinned: what it is, who uses it, its parameters.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::query::LinkTypeInfo;
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle};
+
+use super::{ABOUT, About, LINK, OPERATIONS, PinError, SETTINGS, folder, replace};
+use crate::kernel::load::collect_messages;
+use crate::kernel::loaded::write_settings;
+use crate::kernel::object;
+use crate::native::{Control, Parameters};
+
+/// A control in the kernel that outlives its loader.
+#[derive(Debug)]
+pub struct Pinned {
+    name: String,
+    folder: PathBuf,
+    about: Option<About>,
+    link: Link,
+    operations: MapHandle,
+    settings: MapHandle,
+}
+
+impl Pinned {
+    /// What is pinned in this folder; `None` if nothing is, or only remains. The folder's root is
+    /// locked.
+    pub(super) fn open(folder: &Path, name: &str) -> Result<Option<Pinned>, PinError> {
+        collect_messages();
+        let path = folder.join(LINK);
+        let link = match Link::open(&path) {
+            Ok(link) => link,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(PinError::kernel(&path, &error)),
+        };
+        let Some(registered) = map_of(&link) else {
+            return Ok(None);
+        };
+        let open = |file: &str| -> Result<Option<MapHandle>, PinError> {
+            let path = folder.join(file);
+            match MapHandle::from_pinned_path(&path) {
+                Ok(map) => Ok(Some(map)),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(PinError::kernel(&path, &error)),
+            }
+        };
+        replace::settle(folder, registered)?;
+        let (Some(operations), Some(settings)) = (open(OPERATIONS)?, open(SETTINGS)?) else {
+            return Ok(None);
+        };
+        Ok(Some(Pinned {
+            name: name.to_owned(),
+            folder: folder.to_owned(),
+            about: about(folder)?,
+            link,
+            operations,
+            settings,
+        }))
+    }
+
+    /// Its name in the kernel, for `TCP_CONGESTION`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The folder of its pins.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Which control and build it is, if it says.
+    pub fn about(&self) -> Option<&About> {
+        self.about.as_ref()
+    }
+
+    /// Whether it is, byte for byte, what this fairwind would load.
+    pub fn is_this_build(&self) -> bool {
+        self.about.as_ref().is_some_and(About::is_this_build)
+    }
+
+    /// How many hold it now: connections, in all network namespaces, and network namespaces whose
+    /// default it is.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not say.
+    pub fn users(&self) -> Result<u32, PinError> {
+        let value = self
+            .operations
+            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|error| PinError::kernel(&self.folder.join(OPERATIONS), &error))?
+            .unwrap_or_default();
+        // The link counts too.
+        Ok(object::references(&value).saturating_sub(1))
+    }
+
+    /// Its parameters as they are in the kernel now.
+    ///
+    /// # Errors
+    ///
+    /// If it is of a build with other parameters, or the kernel does not say.
+    pub fn parameters(&self) -> Result<Parameters, PinError> {
+        let value = self
+            .settings
+            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|error| PinError::kernel(&self.folder.join(SETTINGS), &error))?
+            .unwrap_or_default();
+        let other_build = || PinError::OtherBuild {
+            name: self.name.clone(),
+            about: self.about.clone(),
+        };
+        let values = object::parameter_values(&value).ok_or_else(other_build)?;
+        let control = self.known_control().ok_or_else(other_build)?;
+        Ok(Parameters::with_values(control, values))
+    }
+
+    /// Sets parameters, each in its own unit, for all connections that have the control, at once:
+    /// all of them, or none if one is wrong. Answers what they are then.
+    ///
+    /// # Errors
+    ///
+    /// If the control has no such parameter, a value is out of its range, it is of a build with
+    /// other parameters, or the kernel refuses.
+    pub fn set(&self, changes: &[(&str, i64)]) -> Result<Parameters, PinError> {
+        let root = self.folder.parent().unwrap_or(&self.folder);
+        let _lock = folder::lock(root)?;
+        let mut parameters = self.parameters()?;
+        for (name, value) in changes {
+            parameters.set(name, *value)?;
+        }
+        write_settings(&self.settings, &parameters)
+            .map_err(|error| PinError::kernel(&self.folder.join(SETTINGS), &error))?;
+        Ok(parameters)
+    }
+
+    pub(super) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    fn known_control(&self) -> Option<&'static Control> {
+        self.about.as_ref().and_then(About::known_control)
+    }
+}
+
+/// The number of the map that the link has registered; `None` if it has been detached.
+fn map_of(link: &Link) -> Option<u32> {
+    match link.info().ok()?.info {
+        LinkTypeInfo::StructOps(info) => Some(info.map_id).filter(|id| *id != 0),
+        _ => None,
+    }
+}
+
+fn about(folder: &Path) -> Result<Option<About>, PinError> {
+    let path = folder.join(ABOUT);
+    match fs::read_link(&path) {
+        Ok(words) => Ok(words.to_str().and_then(About::parse)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(PinError::at(&path, error)),
+    }
+}
