@@ -104,13 +104,15 @@ enum {
  *	ssthresh, undo_cwnd and one of cong_avoid and cong_control must be there.
  *
  * CC_STATE_FITS(type)
- *	refuses to compile when the control's state does not fit in CC_PRIV_SIZE.
+ *	refuses to compile when the control's state does not fit in CC_PRIV_SIZE, and describes it
+ *	to the tracer, which shows the fields of struct <name>.
  *
  * Clocks: cc_jiffies(sk) in units of 1/cc_hz(sk) s, cc_now_ns(sk), tp->tcp_mstamp (us, at the
  * latest packet received or sent).
  */
-#define CC_STATE_FITS(type) \
-	_Static_assert(sizeof(type) <= CC_PRIV_SIZE, "the state does not fit in icsk_ca_priv")
+#define CC_STATE_FITS(type)                                                                     \
+	_Static_assert(sizeof(type) <= CC_PRIV_SIZE, "the state does not fit in icsk_ca_priv"); \
+	CC_DESCRIBE(type)
 
 /* Slow start: the window is below the threshold. */
 static inline bool tcp_in_slow_start(const struct tcp_sock *tp)

@@ -200,6 +200,10 @@ CC_INLINE void *inet_csk_ca(const struct sock *sk)
 	return (void *)inet_csk(sk)->icsk_ca_priv;
 }
 
+/* A section that nobody loads, whose type says in BTF what the state looks like. */
+#define CC_DESCRIBE(type) \
+	static const type cc_state_layout __attribute__((section(".state"), used)) = { 0 }
+
 CC_INLINE u8 cc_ca_state(const struct sock *sk)
 {
 	return CC_BIT_FIELD(inet_csk(sk), icsk_ca_state);

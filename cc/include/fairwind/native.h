@@ -154,6 +154,8 @@ static inline void *inet_csk_ca(const struct sock *sk)
 	return inet_csk(sk)->icsk_ca_priv;
 }
 
+#define CC_DESCRIBE(type) _Static_assert(1, "the compiler's own layout is the description")
+
 static inline u8 cc_ca_state(const struct sock *sk)
 {
 	return inet_csk(sk)->icsk_ca_state;

@@ -14,10 +14,10 @@ use crate::diagnostic::{Diagnostic, Sources};
 use crate::topology::Topology;
 
 mod check;
-mod decode;
+pub mod decode;
 mod overrides;
 mod top;
-mod value;
+pub mod value;
 
 pub mod flow;
 pub mod link;

@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use fairwind_trace::file::Columns;
 use fairwind_trace::filter::Filter;
 use fairwind_trace::kernel::{Options, check_requirements};
-use fairwind_trace::record::Recorder;
+use fairwind_trace::record::{Limits, Recorder};
 use fairwind_trace::session::Session;
 
 /// Messages there and back in a turn; each message brings an ACK.
@@ -87,7 +88,8 @@ fn traced(pair: &mut (TcpStream, TcpStream)) -> (f64, f64, f64) {
         let reader = thread::Builder::new().name("reader".to_owned());
         let run = move || {
             let folder = tempfile::tempdir().unwrap();
-            let mut recorder = Recorder::create(folder.path()).unwrap();
+            let mut recorder =
+                Recorder::create(folder.path(), Columns::default(), Limits::default()).unwrap();
             let mut session = Session::start(&options, None).unwrap();
             ready.send(()).unwrap();
             let began = thread_time_ns();
@@ -99,7 +101,7 @@ fn traced(pair: &mut (TcpStream, TcpStream)) -> (f64, f64, f64) {
             let (counts, manner) = session
                 .finish(|event| recorder.event(event).unwrap())
                 .unwrap();
-            let index = recorder.finish(&counts, &manner).unwrap();
+            let (index, _) = recorder.finish(&counts, &manner).unwrap();
             let time = thread_time_ns() - began;
             assert_eq!(index.lost, 0);
             let samples: u64 = index.connections.iter().map(|c| c.samples).sum();

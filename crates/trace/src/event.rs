@@ -3,19 +3,27 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Something that the programs in the kernel tell of a connection.
-#[derive(Clone, Debug)]
-pub enum Event {
+///
+/// Samples stay where they are in the ring buffer: of what a trace costs, each copy is a good part.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'ring> {
     /// A connection that matches: new, or there when the trace began.
-    Open(Identity),
+    Open(&'ring Identity),
     /// The connection's port is known now.
-    Identity(Identity),
+    Identity(&'ring Identity),
     /// The connection's congestion control has this name from now on.
-    Control(Control),
-    /// The instruments at one moment.
-    Sample(Sample),
-    /// The instruments at the end of the connection; nothing follows.
-    Close(Sample),
+    Control(&'ring Control),
+    /// The instruments at one moment, and the state of the congestion control if it was asked for.
+    Sample(&'ring Sample, Option<&'ring State>),
+    /// The same at the end of the connection; nothing follows.
+    Close(&'ring Sample, Option<&'ring State>),
 }
+
+/// Bytes of state that a congestion control has for each connection (`icsk_ca_priv`).
+pub const STATE_BYTES: usize = 104;
+
+/// The state of a congestion control, as its program lays it out.
+pub type State = [u8; STATE_BYTES];
 
 /// What every event begins with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -187,36 +195,42 @@ const _: () = assert!(size_of::<Identity>() == 96, "as in event.h");
 const _: () = assert!(size_of::<Control>() == 40, "as in event.h");
 const _: () = assert!(size_of::<Sample>() == 256, "as in event.h");
 
-impl Event {
+impl<'ring> Event<'ring> {
     /// The event in a record of the ring buffer; nothing, if it is none.
-    pub fn parse(bytes: &[u8]) -> Option<Event> {
+    pub fn parse(bytes: &'ring [u8]) -> Option<Event<'ring>> {
         let kind = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?);
         match kind {
-            OPEN => read(bytes).map(Event::Open),
-            IDENTITY => read(bytes).map(Event::Identity),
-            CONTROL => read(bytes).map(Event::Control),
-            SAMPLE => read(bytes).map(Event::Sample),
-            CLOSE => read(bytes).map(Event::Close),
+            OPEN => view(bytes).map(Event::Open),
+            IDENTITY => view(bytes).map(Event::Identity),
+            CONTROL => view(bytes).map(Event::Control),
+            SAMPLE => view(bytes).map(|sample| Event::Sample(sample, state(bytes))),
+            CLOSE => view(bytes).map(|sample| Event::Close(sample, state(bytes))),
             _ => None,
         }
     }
 
     /// Connection and time.
-    pub fn head(&self) -> &Head {
+    pub fn head(&self) -> &'ring Head {
         match self {
             Event::Open(identity) | Event::Identity(identity) => &identity.head,
             Event::Control(control) => &control.head,
-            Event::Sample(sample) | Event::Close(sample) => &sample.head,
+            Event::Sample(sample, _) | Event::Close(sample, _) => &sample.head,
         }
     }
 }
 
-fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
-    if bytes.len() < size_of::<T>() {
+/// The state behind a sample.
+fn state(bytes: &[u8]) -> Option<&State> {
+    bytes.get(size_of::<Sample>()..)?.first_chunk()
+}
+
+fn view<T: Plain>(bytes: &[u8]) -> Option<&T> {
+    let start = bytes.as_ptr().cast::<T>();
+    if bytes.len() < size_of::<T>() || !start.is_aligned() {
         return None;
     }
-    // SAFETY: there are enough bytes, and any make a value.
-    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+    // SAFETY: there are enough bytes at an address that fits, and any make a value.
+    Some(unsafe { &*start })
 }
 
 fn address(octets: [u8; 16]) -> IpAddr {
@@ -235,10 +249,22 @@ mod tests {
     #[test]
     fn a_record_of_another_kind_or_length_is_no_event() {
         assert!(Event::parse(&[]).is_none());
-        assert!(Event::parse(&9u32.to_ne_bytes()).is_none());
-        let mut short = [0; 255];
-        short[..4].copy_from_slice(&SAMPLE.to_ne_bytes());
-        assert!(Event::parse(&short).is_none());
+        assert!(Event::parse(&9u64.to_ne_bytes()).is_none());
+        let mut words = [0u64; 45];
+        words[0] = u64::from(SAMPLE);
+        // SAFETY: the bytes of the words.
+        let bytes = unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), 360) };
+        assert!(Event::parse(&bytes[..255]).is_none());
+        assert!(matches!(
+            Event::parse(&bytes[..256]),
+            Some(Event::Sample(_, None))
+        ));
+        assert!(matches!(
+            Event::parse(bytes),
+            Some(Event::Sample(_, Some(_)))
+        ));
+        // A record begins at a multiple of eight bytes.
+        assert!(Event::parse(&bytes[1..]).is_none());
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! One file a connection: Parquet, with a column for the time, one for each instrument and one for
 //! the name of the congestion control. What the connection is stands in the file's metadata.
 
+mod columns;
+mod encode;
 mod reader;
 mod writer;
 
 use std::path::{Path, PathBuf};
 
+pub use columns::Columns;
+pub(crate) use columns::{Block, Group, Source};
 pub use reader::{connection, write_csv};
-pub(crate) use writer::{Clock, Columns, ConnectionFile, Row};
+pub(crate) use writer::ConnectionFile;
 
 /// First column: seconds since the trace began.
 pub const TIME: &str = "time_s";

@@ -1,10 +1,7 @@
 //! Which connections are traced.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::str::FromStr;
-
-/// Alternatives of each kind at most, as in `bpf/event.h`.
-pub const FILTER_MAX: usize = 16;
 
 /// Connections are traced that match one alternative of every kind that has any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,16 +15,8 @@ pub struct Filter {
     pub programs: Vec<String>,
     /// The socket is in one of these network namespaces, by inode.
     pub namespaces: Vec<u32>,
-    /// The socket is in one of these control groups (version 2), by inode; not in those below.
+    /// The socket is in one of these control groups (version 2) or below one, by inode.
     pub cgroups: Vec<u64>,
-}
-
-/// A filter that has too many alternatives.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{given} {kind} to choose from; {FILTER_MAX} are possible")]
-pub struct FilterError {
-    kind: &'static str,
-    given: usize,
 }
 
 /// Addresses with a common beginning.
@@ -78,51 +67,21 @@ fn parse(text: &str) -> Option<Network> {
     })
 }
 
-impl Filter {
-    /// `struct settings` of `bpf/event.h`.
-    pub(crate) fn settings(&self, ring_bytes: u32) -> Result<Vec<u8>, FilterError> {
-        let lengths = [
-            length("hosts", self.hosts.len())?,
-            length("ports", self.ports.len())?,
-            length("programs", self.programs.len())?,
-            length("namespaces", self.namespaces.len())?,
-            length("control groups", self.cgroups.len())?,
-        ];
-        let mut bytes = Vec::new();
-        for word in [ring_bytes].into_iter().chain(lengths) {
-            bytes.extend(word.to_ne_bytes());
-        }
-        for i in 0..FILTER_MAX {
-            bytes.extend(self.cgroups.get(i).unwrap_or(&0).to_ne_bytes());
-        }
-        for i in 0..FILTER_MAX {
-            let (address, mask) = self.hosts.get(i).map_or((0, 0), |n| (n.address, n.mask));
-            bytes.extend(Ipv6Addr::from(address).octets());
-            bytes.extend(Ipv6Addr::from(mask).octets());
-        }
-        for i in 0..FILTER_MAX {
-            let port = self.ports.get(i).copied().unwrap_or(0);
-            bytes.extend(u32::from(port).to_ne_bytes());
-        }
-        for i in 0..FILTER_MAX {
-            bytes.extend(self.namespaces.get(i).unwrap_or(&0).to_ne_bytes());
-        }
-        for i in 0..FILTER_MAX {
-            let mut name = [0; 16];
-            let program = self.programs.get(i).map_or(&b""[..], |p| p.as_bytes());
-            let known = program.len().min(15);
-            name[..known].copy_from_slice(&program[..known]);
-            bytes.extend(name);
-        }
-        Ok(bytes)
+impl Network {
+    /// `struct network` of `bpf/event.h`.
+    pub(crate) fn key(self) -> Vec<u8> {
+        let mut key = self.mask.count_ones().to_ne_bytes().to_vec();
+        key.extend(self.address.to_be_bytes());
+        key
     }
 }
 
-fn length(kind: &'static str, given: usize) -> Result<u32, FilterError> {
-    if given > FILTER_MAX {
-        return Err(FilterError { kind, given });
-    }
-    Ok(given as u32)
+/// A program's name as the kernel has it: at most 15 bytes, then zeros.
+pub(crate) fn program_key(name: &str) -> Vec<u8> {
+    let mut key = vec![0; 16];
+    let known = name.len().min(15);
+    key[..known].copy_from_slice(&name.as_bytes()[..known]);
+    key
 }
 
 #[cfg(test)]
@@ -152,14 +111,12 @@ mod tests {
     }
 
     #[test]
-    fn more_alternatives_than_the_kernel_looks_at_are_refused() {
-        let filter = Filter {
-            ports: vec![1; 17],
-            ..Filter::default()
-        };
-        assert_eq!(
-            filter.settings(1 << 20).unwrap_err().to_string(),
-            "17 ports to choose from; 16 are possible"
-        );
+    fn keys_are_laid_out_as_the_kernel_compares_them() {
+        let network: Network = "10.1.0.0/16".parse().unwrap();
+        let mut expected = 112u32.to_ne_bytes().to_vec();
+        expected.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 1, 0, 0]);
+        assert_eq!(network.key(), expected);
+        assert_eq!(program_key("curl"), b"curl\0\0\0\0\0\0\0\0\0\0\0\0");
+        assert_eq!(program_key("a-very-long-name"), b"a-very-long-nam\0");
     }
 }

@@ -47,7 +47,7 @@ impl Live {
     }
 
     /// Keeps what the event says.
-    pub fn event(&mut self, event: &Event) {
+    pub fn event(&mut self, event: &Event<'_>) {
         let id = event.head().id;
         match event {
             Event::Open(identity) | Event::Identity(identity) => {
@@ -62,14 +62,14 @@ impl Live {
                     shown.control = control.name();
                 }
             }
-            Event::Sample(sample) => {
+            Event::Sample(sample, _) => {
                 if let Some(shown) = self.connections.get_mut(&id) {
-                    shown.latest = Some(*sample);
+                    shown.latest = Some(**sample);
                 }
             }
-            Event::Close(sample) => {
+            Event::Close(sample, _) => {
                 if let Some(shown) = self.connections.get_mut(&id) {
-                    shown.latest = Some(*sample);
+                    shown.latest = Some(**sample);
                     shown.ended = 1;
                 }
             }
@@ -211,7 +211,7 @@ mod tests {
     fn connection(live: &mut Live, id: u64) {
         let mut identity = Identity::default();
         identity.head.id = id;
-        live.event(&Event::Open(identity));
+        live.event(&Event::Open(&identity));
     }
 
     fn sample(id: u64, bytes_acked: u64) -> Sample {
@@ -234,11 +234,11 @@ mod tests {
         let mut live = Live::new();
         for id in [1, 2] {
             connection(&mut live, id);
-            live.event(&Event::Sample(sample(id, 0)));
+            live.event(&Event::Sample(&sample(id, 0), None));
         }
         live.picture(1.0, 0, 24, 200);
-        live.event(&Event::Sample(sample(1, 125_000)));
-        live.event(&Event::Sample(sample(2, 250_000)));
+        live.event(&Event::Sample(&sample(1, 125_000), None));
+        live.event(&Event::Sample(&sample(2, 250_000), None));
         let picture = live.picture(1.0, 3, 24, 200);
         let lines: Vec<&str> = picture.lines().collect();
         assert_eq!(lines[0], "2 connections, 3 samples lost");
@@ -251,7 +251,7 @@ mod tests {
     fn an_ended_connection_leaves_after_some_pictures() {
         let mut live = Live::new();
         connection(&mut live, 1);
-        live.event(&Event::Close(sample(1, 0)));
+        live.event(&Event::Close(&sample(1, 0), None));
         assert!(live.picture(1.0, 0, 24, 200).contains("ended"));
         for _ in 0..5 {
             live.picture(1.0, 0, 24, 200);

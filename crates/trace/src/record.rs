@@ -1,135 +1,72 @@
 //! Events into files: one a connection, from its first packet to its last, and `trace.json`, which
 //! lists them and says what was not seen.
 
+mod index;
+mod recording;
+mod store;
+
 use std::collections::HashMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::path::Path;
 
 use fairwind_kernel::hz;
-use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, Identity, Sample};
-use crate::file::{Clock, Columns, ConnectionFile, FileError, Row};
+use crate::event::{Event, Identity, Sample, State};
+use crate::file::{Columns, FileError};
 use crate::kernel::Counts;
+use recording::{Recording, Tools};
+use store::Store;
 
-/// The list of connections in the folder of a trace.
-pub const INDEX_FILE: &str = "trace.json";
+pub use index::{Connection, INDEX_FILE, Index, Manner};
+pub use store::{Limits, WhenFull};
 
-/// Rows of a connection that wait in memory at most.
-const ROWS_OF_ONE: usize = 1 << 14;
-/// Rows of all connections that wait in memory at most, some 70 MB.
+/// Rows of all connections that wait in memory at most, some 50 MB.
 const ROWS_OF_ALL: usize = 1 << 18;
 
-/// What is known of a traced connection.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Connection {
-    /// File in the folder of the trace.
-    pub file: String,
-    /// Our end, address and port.
-    pub local: String,
-    /// The other end.
-    pub remote: String,
-    /// Whether the other end opened it; not known of those that were there before the trace.
-    pub incoming: Option<bool>,
-    /// Inode of the network namespace.
-    pub netns: u32,
-    /// Inode of the control group.
-    pub cgroup: u64,
-    /// The program that opened it or listens for it, at most 15 bytes of its name.
-    pub program: Option<String>,
-    /// The process.
-    pub pid: Option<u32>,
-    /// Its congestion controls, in the order in which it had them first.
-    pub congestion_controls: Vec<String>,
-    /// Seconds from the beginning of the trace to the first sample.
-    pub first_s: f64,
-    /// Seconds from the beginning of the trace to the last sample.
-    pub last_s: f64,
-    /// Whether it was there before the trace.
-    pub began_before: bool,
-    /// Whether it ended during the trace.
-    pub ended: bool,
-    /// Rows of the file.
-    pub samples: u64,
-    /// Events of the connection that found no room in the ring buffer.
-    pub lost: u64,
-}
-
-/// What `trace.json` holds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Index {
-    /// 1.
-    pub format_version: u32,
-    /// Seconds since 1970 at the beginning of the trace.
-    pub began_unix_s: f64,
-    /// Length of the trace, seconds.
-    pub duration_s: f64,
-    /// Seconds between samples; nothing without an interval.
-    pub interval_s: Option<f64>,
-    /// Whether every ACK gave a sample.
-    pub every_ack: bool,
-    /// Events that found no room in the ring buffer.
-    pub lost: u64,
-    /// The same by CPU.
-    pub lost_by_cpu: Vec<u64>,
-    /// Connections that match, but for which the kernel had no memory.
-    pub unwatched: u64,
-    /// Runs of the tracer's programs that the kernel left out.
-    pub missed_runs: u64,
-    /// Intervals that passed without a sample, since the tracer got no processor.
-    pub late_intervals: u64,
-    /// The connections, in the order in which they were first seen.
-    pub connections: Vec<Connection>,
-}
-
-/// Length and manner of a trace, for its index.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Manner {
-    /// Length of the trace, seconds.
-    pub duration_s: f64,
-    /// Seconds between samples; nothing without an interval.
-    pub interval_s: Option<f64>,
-    /// Whether every ACK gave a sample.
-    pub every_ack: bool,
-    /// Intervals that passed without a sample.
-    pub late_intervals: u64,
-}
-
 /// Writes the files of a trace.
+///
+/// A file that cannot be written does not end the others: its connection bears the error.
 pub struct Recorder {
     began_unix_s: f64,
     tools: Tools,
     waiting: usize,
-    open: HashMap<u64, Recording>,
-    closed: Vec<(usize, Connection)>,
+    open: HashMap<u64, Recording, BuildHasherDefault<CookieHasher>>,
     seen: usize,
+    unrecorded: u64,
+    /// Of connections that have ended.
+    unwritten: u64,
 }
 
-/// What rows are written with.
-struct Tools {
-    folder: PathBuf,
-    began_ns: u64,
-    hz: u32,
-    columns: Columns,
-}
+/// Cookies are numbers in their order: all differ, and nobody chooses them.
+#[derive(Default)]
+struct CookieHasher(u64);
 
-struct Recording {
-    number: usize,
-    connection: Connection,
-    opened_ns: Option<u64>,
-    rows: Vec<Row>,
-    file: Option<ConnectionFile>,
-    control: u16,
-    named: bool,
+impl Hasher for CookieHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, cookie: u64) {
+        // 2^64 divided by the golden ratio: neighbours end up far from each other.
+        self.0 = (self.0 ^ cookie).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
 }
 
 impl Recorder {
-    /// Writes into this folder, which must be new or empty; times count from now.
+    /// Writes into this folder, which must be new or empty, files with these columns; times count
+    /// from now.
     ///
     /// # Errors
     ///
     /// If the folder holds something or cannot be made.
-    pub fn create(folder: &Path) -> Result<Recorder, FileError> {
+    pub fn create(folder: &Path, columns: Columns, limits: Limits) -> Result<Recorder, FileError> {
         fs::create_dir_all(folder).map_err(|error| FileError::new(folder, error))?;
         let mut entries = fs::read_dir(folder).map_err(|error| FileError::new(folder, error))?;
         if entries.next().is_some() {
@@ -139,15 +76,16 @@ impl Recorder {
         Ok(Recorder {
             began_unix_s: now_ns(libc::CLOCK_REALTIME) as f64 / 1e9,
             tools: Tools {
-                folder: folder.to_owned(),
                 began_ns: now_ns(libc::CLOCK_MONOTONIC),
                 hz: hz(),
-                columns: Columns::default(),
+                columns,
+                store: Store::new(folder, limits),
             },
             waiting: 0,
-            open: HashMap::new(),
-            closed: Vec::new(),
+            open: HashMap::default(),
             seen: 0,
+            unrecorded: 0,
+            unwritten: 0,
         })
     }
 
@@ -155,8 +93,9 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// If a file cannot be written.
-    pub fn event(&mut self, event: &Event) -> Result<(), FileError> {
+    /// If a file cannot be written. Of its connection no more is kept, and the error stands in the
+    /// index; the others go on.
+    pub fn event(&mut self, event: &Event<'_>) -> Result<(), FileError> {
         match event {
             Event::Open(identity) => self.opened(identity),
             Event::Identity(identity) => {
@@ -166,12 +105,12 @@ impl Recorder {
             }
             Event::Control(control) => {
                 if let Some(recording) = self.open.get_mut(&control.head.id) {
-                    recording.name_control(control.name());
+                    recording.name_control(control.name(), &self.tools.columns.states);
                 }
             }
-            Event::Sample(sample) => self.sample(sample)?,
-            Event::Close(sample) => {
-                self.sample(sample)?;
+            Event::Sample(sample, state) => self.sample(sample, *state)?,
+            Event::Close(sample, state) => {
+                self.sample(sample, *state)?;
                 if let Some(mut recording) = self.open.remove(&sample.head.id) {
                     recording.connection.ended = true;
                     self.finish_one(recording)?;
@@ -186,70 +125,47 @@ impl Recorder {
             recording.identify(identity);
             return;
         }
-        let time_s = self.seconds(identity.head.time_ns);
-        let mut recording = Recording {
-            number: self.seen,
-            connection: Connection {
-                first_s: time_s,
-                last_s: time_s,
-                began_before: identity.is_adopted(),
-                ..Connection::default()
-            },
-            opened_ns: (!identity.is_adopted()).then_some(identity.head.time_ns),
-            rows: Vec::new(),
-            file: None,
-            control: u16::MAX,
-            named: false,
-        };
-        recording.identify(identity);
-        recording.connection.incoming = (!identity.is_adopted()).then(|| identity.is_incoming());
+        if !self.tools.store.has_room_for_file(self.open.len()) {
+            self.unrecorded += 1;
+            return;
+        }
+        let since = identity.head.time_ns as i64 - self.tools.began_ns as i64;
+        let recording = Recording::new(self.seen, identity, since as f64 / 1e9);
         self.seen += 1;
         self.open.insert(identity.head.id, recording);
     }
 
-    fn sample(&mut self, sample: &Sample) -> Result<(), FileError> {
-        let time_s = self.seconds(sample.head.time_ns);
+    fn sample(&mut self, sample: &Sample, state: Option<&State>) -> Result<(), FileError> {
         // Of one whose beginning was lost, or one that has ended: a sample asked for just then.
         let Some(recording) = self.open.get_mut(&sample.head.id) else {
             return Ok(());
         };
-        let connection = &mut recording.connection;
-        if connection.samples == 0 {
-            connection.first_s = time_s;
+        let change = recording.sample(sample, state, &mut self.tools);
+        match &change {
+            Ok(change) => self.waiting = self.waiting.saturating_add_signed(*change),
+            Err(_) => self.waiting = self.open.values().map(Recording::waiting).sum(),
         }
-        connection.last_s = time_s;
-        connection.samples += 1;
-        connection.lost = connection.lost.max(u64::from(sample.head.lost));
-        let control = recording.control;
-        let sample = *sample;
-        recording.rows.push(Row { sample, control });
-        self.waiting += 1;
-        if recording.rows.len() >= ROWS_OF_ONE {
-            self.waiting -= recording.rows.len();
-            recording.write(&mut self.tools)?;
-        } else if self.waiting >= ROWS_OF_ALL {
+        if self.waiting >= ROWS_OF_ALL {
             self.write_all()?;
         }
-        Ok(())
+        change.map(|_| ())
     }
 
+    /// Writes the rows that wait; all are tried.
     fn write_all(&mut self) -> Result<(), FileError> {
-        for recording in self.open.values_mut() {
-            recording.write(&mut self.tools)?;
-        }
         self.waiting = 0;
-        Ok(())
+        let mut written = Ok(());
+        for recording in self.open.values_mut() {
+            written = written.and(recording.write(&mut self.tools));
+        }
+        written
     }
 
-    fn finish_one(&mut self, mut recording: Recording) -> Result<(), FileError> {
-        self.waiting -= recording.rows.len();
-        recording.write(&mut self.tools)?;
-        if let Some(file) = recording.file.take() {
-            let text = serde_json::to_string(&recording.connection).expect("plain values");
-            file.finish(text)?;
-        }
-        self.closed.push((recording.number, recording.connection));
-        Ok(())
+    fn finish_one(&mut self, recording: Recording) -> Result<(), FileError> {
+        self.waiting = self.waiting.saturating_sub(recording.waiting());
+        let (unwritten, ended) = recording.finish(&mut self.tools);
+        self.unwritten += unwritten;
+        ended
     }
 
     /// Connections that are open.
@@ -262,18 +178,50 @@ impl Recorder {
         self.seen
     }
 
-    /// Ends all files and writes the index.
+    /// Samples and connections that found no room until now.
+    pub fn left_out(&self) -> (u64, u64) {
+        let open = self.open.values().map(|r| r.connection.unwritten);
+        (self.unwritten + open.sum::<u64>(), self.unrecorded)
+    }
+
+    /// Connections whose files were removed to make room.
+    pub fn removed(&self) -> u64 {
+        self.tools.store.removed
+    }
+
+    /// Writes the index as it is now, for whoever looks while the trace goes on, or if it never
+    /// ends.
     ///
     /// # Errors
     ///
-    /// If a file cannot be written.
-    pub fn finish(mut self, counts: &Counts, manner: &Manner) -> Result<Index, FileError> {
+    /// If it cannot be written.
+    pub fn checkpoint(&self, counts: &Counts, manner: &Manner) -> Result<(), FileError> {
+        self.write_index(&self.index(counts, manner, false))
+    }
+
+    /// Ends all files and writes the index, which it gives with the files that could not be ended.
+    ///
+    /// # Errors
+    ///
+    /// If the index cannot be written.
+    pub fn finish(
+        mut self,
+        counts: &Counts,
+        manner: &Manner,
+    ) -> Result<(Index, Vec<FileError>), FileError> {
+        let mut failed = Vec::new();
         for (_, recording) in std::mem::take(&mut self.open) {
-            self.finish_one(recording)?;
+            failed.extend(self.finish_one(recording).err());
         }
-        self.closed.sort_by_key(|(number, _)| *number);
-        let index = Index {
+        let index = self.index(counts, manner, true);
+        self.write_index(&index)?;
+        Ok((index, failed))
+    }
+
+    fn index(&self, counts: &Counts, manner: &Manner, complete: bool) -> Index {
+        Index {
             format_version: 1,
+            complete,
             began_unix_s: self.began_unix_s,
             duration_s: manner.duration_s,
             interval_s: manner.interval_s,
@@ -283,68 +231,21 @@ impl Recorder {
             unwatched: counts.unwatched,
             missed_runs: counts.missed_runs,
             late_intervals: manner.late_intervals,
-            connections: self.closed.into_iter().map(|(_, c)| c).collect(),
-        };
-        let path = self.tools.folder.join(INDEX_FILE);
-        let text = serde_json::to_string_pretty(&index).expect("plain values");
-        fs::write(&path, text + "\n").map_err(|error| FileError::new(&path, error))?;
-        Ok(index)
-    }
-
-    fn seconds(&self, time_ns: u64) -> f64 {
-        (time_ns as i64 - self.tools.began_ns as i64) as f64 / 1e9
-    }
-}
-
-impl Recording {
-    fn identify(&mut self, identity: &Identity) {
-        let connection = &mut self.connection;
-        connection.local = identity.local().to_string();
-        connection.remote = identity.remote().to_string();
-        connection.netns = identity.netns;
-        connection.cgroup = identity.cgroup;
-        connection.program = Some(identity.program()).filter(|program| !program.is_empty());
-        connection.pid = Some(identity.pid).filter(|pid| *pid != 0);
-        connection.lost = connection.lost.max(u64::from(identity.head.lost));
-    }
-
-    fn name_control(&mut self, name: String) {
-        let names = &mut self.connection.congestion_controls;
-        let number = names.iter().position(|other| *other == name);
-        let number = number.unwrap_or_else(|| {
-            names.push(name);
-            names.len() - 1
-        });
-        self.control = u16::try_from(number).unwrap_or(u16::MAX);
-    }
-
-    /// Writes the rows that wait; the file is named by the ends of the connection as they are then.
-    fn write(&mut self, tools: &mut Tools) -> Result<(), FileError> {
-        if !self.named {
-            let ends = format!("{}_{}", self.connection.local, self.connection.remote);
-            let ends: String = ends.chars().filter(|c| !matches!(c, '[' | ']')).collect();
-            let ends = ends.replace(':', "-");
-            self.connection.file = format!("{:05}_{ends}.parquet", self.number + 1);
-            self.named = true;
+            unwritten: self.left_out().0,
+            unrecorded: self.unrecorded,
+            removed: self.tools.store.removed,
+            connections: self.tools.store.connections(),
         }
-        let file = match &mut self.file {
-            Some(file) => file,
-            None => {
-                let path = tools.folder.join(&self.connection.file);
-                self.file.insert(ConnectionFile::create(&path)?)
-            }
-        };
-        if !self.rows.is_empty() {
-            let clock = Clock {
-                began_ns: tools.began_ns,
-                hz: tools.hz,
-                opened_ns: self.opened_ns,
-            };
-            let controls = &self.connection.congestion_controls;
-            file.write(&self.rows, controls, &clock, &mut tools.columns)?;
-            self.rows.clear();
-        }
-        Ok(())
+    }
+
+    /// The index has its name when it is whole.
+    fn write_index(&self, index: &Index) -> Result<(), FileError> {
+        let path = self.tools.store.folder.join(INDEX_FILE);
+        let unfinished = path.with_extension("json.part");
+        let text = serde_json::to_string_pretty(index).expect("plain values");
+        fs::write(&unfinished, text + "\n")
+            .and_then(|()| fs::rename(&unfinished, &path))
+            .map_err(|error| FileError::new(&path, error))
     }
 }
 

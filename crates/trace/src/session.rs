@@ -54,7 +54,7 @@ impl Session {
     /// # Errors
     ///
     /// If the kernel does not answer.
-    pub fn step(&mut self, mut each: impl FnMut(&Event)) -> Result<(), TraceError> {
+    pub fn step(&mut self, mut each: impl FnMut(&Event<'_>)) -> Result<(), TraceError> {
         let mut wait = FETCH;
         if let Some(interval) = self.interval {
             wait = wait.min(self.next.saturating_duration_since(Instant::now()));
@@ -85,18 +85,25 @@ impl Session {
     /// # Errors
     ///
     /// If the kernel does not answer.
-    pub fn finish(mut self, mut each: impl FnMut(&Event)) -> Result<(Counts, Manner), TraceError> {
-        let duration_s = self.began.elapsed().as_secs_f64();
+    pub fn finish(
+        mut self,
+        mut each: impl FnMut(&Event<'_>),
+    ) -> Result<(Counts, Manner), TraceError> {
+        let manner = self.manner();
         self.tracer.sample()?;
         let end = Instant::now() + Duration::from_secs(1);
         while self.fetch(&mut each)? > 0 && Instant::now() < end {}
-        let manner = Manner {
-            duration_s,
+        Ok((self.tracer.counts()?, manner))
+    }
+
+    /// Length and manner until now.
+    pub fn manner(&self) -> Manner {
+        Manner {
+            duration_s: self.began.elapsed().as_secs_f64(),
             interval_s: self.interval.map(|interval| interval.as_secs_f64()),
             every_ack: self.every_ack,
             late_intervals: self.late_intervals,
-        };
-        Ok((self.tracer.counts()?, manner))
+        }
     }
 
     /// What the trace has not seen until now.
@@ -113,14 +120,14 @@ impl Session {
         self.began.elapsed()
     }
 
-    fn fetch(&mut self, each: &mut impl FnMut(&Event)) -> Result<usize, TraceError> {
+    fn fetch(&mut self, each: &mut impl FnMut(&Event<'_>)) -> Result<usize, TraceError> {
         let closing = &mut self.closing;
         self.tracer.take(|event| {
             match &event {
-                Event::Sample(sample) if is_closing(sample.state) => {
+                Event::Sample(sample, _) if is_closing(sample.state) => {
                     closing.insert(sample.head.id);
                 }
-                Event::Sample(sample) | Event::Close(sample) if !closing.is_empty() => {
+                Event::Sample(sample, _) | Event::Close(sample, _) if !closing.is_empty() => {
                     closing.remove(&sample.head.id);
                 }
                 _ => {}

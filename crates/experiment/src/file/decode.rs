@@ -12,6 +12,7 @@ use crate::units_text::{self, Amount, UnitError};
 /// What was found on the way.
 #[derive(Debug)]
 pub struct Findings {
+    /// In the order in which they were found.
     pub list: Vec<Finding>,
     /// The texts that spans point into; a recording with an error is added.
     pub sources: Sources,
@@ -20,6 +21,7 @@ pub struct Findings {
 }
 
 impl Findings {
+    /// None yet.
     pub fn new(sources: Sources) -> Findings {
         Findings {
             list: Vec::new(),
@@ -28,6 +30,7 @@ impl Findings {
         }
     }
 
+    /// Notes what is wrong there and what would be right.
     pub fn add(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
         self.list.push(Finding {
             span,
@@ -60,6 +63,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    /// Those of this table, which messages call so.
     pub fn new(what: &'static str, table: &'a Table, span: Span) -> Self {
         Fields {
             what,

@@ -7,7 +7,9 @@ use crate::diagnostic::{Finding, Located, Span};
 /// A value and its place.
 #[derive(Clone, Debug)]
 pub struct Node {
+    /// Where it stands.
     pub span: Span,
+    /// What it is.
     pub value: Value,
     /// The text as it was typed, for values from the command line, where nobody quotes.
     pub typed: Option<String>,
@@ -16,22 +18,31 @@ pub struct Node {
 /// A TOML value.
 #[derive(Clone, Debug)]
 pub enum Value {
+    /// A text in quotes.
     String(String),
+    /// A whole number.
     Integer(i64),
+    /// A number with a point.
     Float(f64),
+    /// `true` or `false`.
     Boolean(bool),
+    /// A date or a time of day, as written.
     Datetime(String),
+    /// A list.
     Array(Vec<Node>),
+    /// Keys and values.
     Table(Table),
 }
 
 /// Keys and values in the order of the text.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
+    /// The keys, each with its value.
     pub entries: Vec<(Located<String>, Node)>,
 }
 
 impl Table {
+    /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entries
             .iter()
@@ -39,6 +50,7 @@ impl Table {
             .map(|(_, node)| node)
     }
 
+    /// The value of a key, to be changed.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
         self.entries
             .iter_mut()

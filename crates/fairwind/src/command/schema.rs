@@ -1,22 +1,37 @@
-//! `fairwind schema`: the experiment file's JSON Schema.
+//! `fairwind schema`: the JSON Schemas of the files that people write.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::failure::Failure;
 use crate::output;
 
-/// Print the JSON Schema of the experiment file
+/// Print the JSON Schema of the experiment file, or of the trace daemon's
 #[derive(Args)]
 #[command(after_help = "\
-Editors check and complete experiment files with it.
+Editors check and complete such files with it.
 
 Example:
   fairwind schema > experiment.schema.json")]
-pub struct Schema {}
+pub struct Schema {
+    /// Of which file
+    #[arg(value_enum, default_value_t = Of::Experiment)]
+    of: Of,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Of {
+    Experiment,
+    TraceDaemon,
+}
 
 impl Schema {
     pub fn run(self) -> Result<(), Failure> {
-        output::line(&fairwind_experiment::file::schema::json())?;
+        match self.of {
+            Of::Experiment => output::line(&fairwind_experiment::file::schema::json())?,
+            Of::TraceDaemon => {
+                output::line(include_str!("../../../../docs/trace-daemon.schema.json"))?
+            }
+        }
         Ok(())
     }
 }

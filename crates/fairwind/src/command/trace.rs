@@ -1,7 +1,13 @@
 //! `fairwind trace`: the instruments of the kernel's own TCP connections.
 
+mod columns;
+mod config;
+mod daemon;
+mod screen;
+mod show;
+
 use std::fs::{self, File};
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,23 +15,22 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use fairwind_experiment::units_text::{self, UnitError};
 use fairwind_trace::event::Event;
-use fairwind_trace::file::{self, FileError};
+use fairwind_trace::file::FileError;
 use fairwind_trace::filter::{Filter, Network};
-use fairwind_trace::kernel::{Counts, Options, TraceError, check_requirements};
-use fairwind_trace::live::Live;
-use fairwind_trace::record::{Index, Recorder};
+use fairwind_trace::instrument::Instrument;
+use fairwind_trace::kernel::{Counts, Options, TraceError};
+use fairwind_trace::plan::{Plan, PlanError};
+use fairwind_trace::record::{Index, Limits};
 use fairwind_trace::session::{MIN_INTERVAL, Session};
 use serde_json::json;
-use terminal_size::{Height, Width, terminal_size};
 
 use crate::failure::Failure;
 use crate::table::Table;
 use crate::{interrupt, output};
+use screen::Screen;
 
-/// Time between two pictures of `--live`.
-const PICTURE: Duration = Duration::from_millis(500);
-/// Lines and columns of a picture where there is no terminal.
-const PAGE: (usize, usize) = (50, 200);
+/// Time between samples where nothing is said of it.
+const DEFAULT_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Trace TCP connections of this machine's kernel
 ///
@@ -46,11 +51,18 @@ Examples:
   fairwind trace --host 10.0.0.0/8 --every-ack --duration 60s --out ack.trace
   fairwind trace --program curl --interval 1ms --out curl.trace
   fairwind trace --live
-  fairwind trace show iperf.trace/00001_10.0.0.1-40112_10.0.0.2-5201.parquet --csv"
+  fairwind trace iperf.trace/00001_10.0.0.1-40112_10.0.0.2-5201.parquet --csv
+  fairwind trace daemon /etc/fairwind/trace.toml"
 )]
 pub struct Trace {
     #[command(subcommand)]
     action: Option<Action>,
+    /// Show this file of a trace, instead of tracing
+    #[arg(conflicts_with_all = TRACING)]
+    file: Option<PathBuf>,
+    /// With a file: print all its samples as CSV
+    #[arg(long, requires = "file")]
+    csv: bool,
     /// Connections with this port at either end; repeat it for several
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Vec<u16>,
@@ -63,7 +75,7 @@ pub struct Trace {
     /// Connections in this network namespace, an inode or a file such as /proc/1/ns/net
     #[arg(long, value_name = "INODE|FILE", value_parser = namespace)]
     netns: Vec<u32>,
-    /// Connections of this control group (version 2), a folder
+    /// Connections of this control group (version 2) and those below, a folder
     #[arg(long, value_name = "FOLDER", value_parser = cgroup)]
     cgroup: Vec<u64>,
     /// Time between samples, 1ms at least [default: 10ms, or none with --every-ack]
@@ -72,11 +84,17 @@ pub struct Trace {
     /// Sample whenever an acknowledgement comes
     #[arg(long)]
     every_ack: bool,
+    /// Only these instruments, by their names; docs/instruments.md has them [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = columns::variable)]
+    variables: Vec<&'static Instrument>,
+    /// Keep the state of connections whose control is one of cc/, too
+    #[arg(long)]
+    control_state: bool,
     /// How long to trace [default: until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
     /// Folder for the files, new or empty
-    #[arg(long, value_name = "DIR", required_unless_present = "live")]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["live", "file"])]
     out: Option<PathBuf>,
     /// Show the connections while they are traced
     #[arg(long)]
@@ -89,112 +107,128 @@ pub struct Trace {
     json: bool,
 }
 
+/// Options that have no meaning with a file.
+const TRACING: [&str; 14] = [
+    "port",
+    "host",
+    "program",
+    "netns",
+    "cgroup",
+    "interval",
+    "every_ack",
+    "variables",
+    "control_state",
+    "duration",
+    "out",
+    "live",
+    "buffer",
+    "json",
+];
+
 #[derive(Subcommand)]
 enum Action {
-    Show(Show),
-}
-
-/// Show the file of a traced connection
-#[derive(Args)]
-struct Show {
-    /// A Parquet file of a trace
-    file: PathBuf,
-    /// Print all samples as CSV, not what connection it is
-    #[arg(long)]
-    csv: bool,
+    Daemon(daemon::Daemon),
+    Show(show::Show),
 }
 
 impl Trace {
     pub fn run(self) -> Result<(), Failure> {
-        match self.action {
-            Some(Action::Show(show)) => show.run(),
-            None => self.trace(),
+        match (&self.action, &self.file) {
+            (Some(Action::Daemon(daemon)), _) => daemon.run(),
+            (Some(Action::Show(show)), _) => show.run(),
+            (None, Some(file)) => show::show(file, self.csv),
+            (None, None) => self.trace(),
         }
     }
 
     fn trace(self) -> Result<(), Failure> {
         interrupt::catch()?;
-        // Before a folder is made in vain.
-        check_requirements().map_err(failure)?;
-        let mut recorder = match &self.out {
-            Some(out) => Some(Recorder::create(out).map_err(Failure::input)?),
-            None => None,
-        };
-        let mut screen = self.live.then(Screen::new);
-        let interval = match self.every_ack {
-            true => self.interval,
-            false => Some(self.interval.unwrap_or(Duration::from_millis(10))),
-        };
-        let options = Options {
+        let screen = self.live.then(Screen::new);
+        match self.out.clone() {
+            Some(folder) => self.into_folder(folder, screen),
+            None => self.onto_screen(screen.expect("one of both is asked for")),
+        }
+    }
+
+    fn goes_on(&self, session: &Session) -> bool {
+        !interrupt::asked() && self.duration.is_none_or(|end| session.elapsed() < end)
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        self.interval
+            .or((!self.every_ack).then_some(DEFAULT_INTERVAL))
+    }
+
+    fn options(&self) -> Options {
+        Options {
             filter: Filter {
-                hosts: self.host,
-                ports: self.port,
-                programs: self.program,
-                namespaces: self.netns,
-                cgroups: self.cgroup,
+                hosts: self.host.clone(),
+                ports: self.port.clone(),
+                programs: self.program.clone(),
+                namespaces: self.netns.clone(),
+                cgroups: self.cgroup.clone(),
             },
             every_ack: self.every_ack,
+            control_state: self.control_state,
             ring_bytes: self.buffer,
-        };
-        let mut session = Session::start(&options, interval).map_err(failure)?;
-        let mut wrong: Option<FileError> = None;
-        let mut each = |event: &Event, screen: &mut Option<Screen>| {
-            if let Some(recorder) = &mut recorder
-                && wrong.is_none()
-            {
-                wrong = recorder.event(event).err();
-            }
-            if let Some(screen) = screen {
-                screen.live.event(event);
-            }
-            wrong.is_none()
-        };
-        let mut writes = true;
-        let mut ended = Ok(());
-        while ended.is_ok()
-            && writes
-            && !interrupt::asked()
-            && self.duration.is_none_or(|end| session.elapsed() < end)
-        {
-            ended = session
-                .step(|event| writes &= each(event, &mut screen))
-                .map_err(failure);
-            if let (Some(screen), Ok(())) = (&mut screen, &ended) {
-                ended = screen.draw(&session);
-            }
         }
-        let (counts, manner) = session
-            .finish(|event| {
-                each(event, &mut screen);
-            })
-            .map_err(failure)?;
+    }
+
+    fn onto_screen(self, mut screen: Screen) -> Result<(), Failure> {
+        let session = Session::start(&self.options(), self.interval());
+        let mut session = session.map_err(trace_failure)?;
+        while self.goes_on(&session) {
+            session
+                .step(|event| screen.event(event))
+                .map_err(trace_failure)?;
+            screen.draw(&session)?;
+        }
+        let counts = session.counts().map_err(trace_failure)?;
         drop(screen);
-        if let Some(error) = wrong {
-            return Err(Failure::work(error));
-        }
-        let Some(recorder) = recorder else {
-            ended?;
-            return Ok(output::line(&unseen(&counts, 0))?);
+        Ok(output::line(&not_seen(&counts))?)
+    }
+
+    fn into_folder(self, folder: PathBuf, mut screen: Option<Screen>) -> Result<(), Failure> {
+        let plan = Plan {
+            options: self.options(),
+            interval: self.interval(),
+            folder,
+            columns: columns::columns(&self.variables, self.control_state)?,
+            limits: Limits::default(),
         };
-        let index = recorder.finish(&counts, &manner).map_err(Failure::work)?;
-        ended?;
+        let mut running = plan.start().map_err(plan_failure)?;
+        let mut failed = Vec::new();
+        let mut ended = Ok(());
+        while ended.is_ok() && failed.is_empty() && self.goes_on(running.session()) {
+            let each = |event: &Event<'_>| screen.iter_mut().for_each(|s| s.event(event));
+            ended = running.step(each).map_err(trace_failure);
+            failed = running.failures();
+            if let (Some(screen), Ok(())) = (&mut screen, &ended) {
+                ended = screen.draw(running.session());
+            }
+        }
+        let counts = running.session().counts().map_err(trace_failure)?;
+        let (index, more) = running.finish(|_| {}).map_err(plan_failure)?;
+        drop(screen);
+        failed.extend(more);
         match self.json {
             true => output::json(&json!(index))?,
             false => output::line(&text(&index, &counts))?,
         }
-        Ok(())
+        ended?;
+        whole(&index, failed)
     }
 }
 
-impl Show {
-    fn run(self) -> Result<(), Failure> {
-        if !self.csv {
-            let connection = file::connection(&self.file).map_err(Failure::input)?;
-            return Ok(output::json(&json!(connection))?);
-        }
-        let mut out = BufWriter::new(io::stdout().lock());
-        file::write_csv(&self.file, &mut out).map_err(Failure::input)??;
-        Ok(out.flush()?)
+/// Fails if something could not be written.
+fn whole(index: &Index, failed: Vec<FileError>) -> Result<(), Failure> {
+    match failed.into_iter().next() {
+        Some(error) => Err(Failure::work(error)),
+        None if index.unwritten > 0 => Err(Failure::work(format!(
+            "the disk is full: {} samples were not written",
+            index.unwritten
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -222,18 +256,39 @@ fn text(index: &Index, counts: &Counts) -> String {
             connection.file.clone(),
         ]);
     }
-    format!("{}{}", table.render(), unseen(counts, index.late_intervals))
+    format!("{}{}", table.render(), unseen(counts, index))
 }
 
-/// What the trace did not see, in words.
-fn unseen(counts: &Counts, late_intervals: u64) -> String {
+/// What the trace does not have, in words.
+fn unseen(counts: &Counts, index: &Index) -> String {
+    let mut text = not_seen(counts);
+    if index.late_intervals > 0 {
+        text += &format!(
+            "late: {} intervals without a sample\n",
+            index.late_intervals
+        );
+    }
+    if index.unwritten > 0 {
+        text += &format!("unwritten: {} samples, for want of room\n", index.unwritten);
+    }
+    if index.unrecorded > 0 {
+        text += &format!(
+            "unrecorded: {} connections, for want of files\n",
+            index.unrecorded
+        );
+    }
+    if index.removed > 0 {
+        text += &format!("removed: {} of the oldest files\n", index.removed);
+    }
+    text
+}
+
+/// What the kernel's side did not see, in words.
+fn not_seen(counts: &Counts) -> String {
     let lost: u64 = counts.lost.iter().sum();
     let mut text = format!("lost: {lost} samples\n");
     if lost > 0 {
         text += "  the buffer was full; --buffer makes it larger\n";
-    }
-    if late_intervals > 0 {
-        text += &format!("late: {late_intervals} intervals without a sample\n");
     }
     if counts.missed_runs > 0 {
         text += &format!(
@@ -250,65 +305,15 @@ fn unseen(counts: &Counts, late_intervals: u64) -> String {
     text
 }
 
-/// The terminal while it shows connections; dropped, it is as before.
-struct Screen {
-    live: Live,
-    is_terminal: bool,
-    drawn: Duration,
+fn trace_failure(error: TraceError) -> Failure {
+    Failure::work(error)
 }
 
-impl Screen {
-    fn new() -> Screen {
-        let is_terminal = io::stdout().is_terminal();
-        if is_terminal {
-            // Another screen, no cursor. A terminal that has gone is noticed at the next picture.
-            let _ = io::stdout().write_all(b"\x1b[?1049h\x1b[?25l");
-        }
-        Screen {
-            live: Live::new(),
-            is_terminal,
-            drawn: Duration::ZERO,
-        }
-    }
-
-    fn draw(&mut self, session: &Session) -> Result<(), Failure> {
-        let since = session.elapsed().saturating_sub(self.drawn);
-        if since < PICTURE {
-            return Ok(());
-        }
-        self.drawn = session.elapsed();
-        let lost = session.counts().map_err(failure)?.lost.iter().sum();
-        let (lines, columns) = match terminal_size() {
-            Some((Width(columns), Height(lines))) if self.is_terminal => {
-                (usize::from(lines).saturating_sub(1), usize::from(columns))
-            }
-            _ => PAGE,
-        };
-        let picture = self.live.picture(since.as_secs_f64(), lost, lines, columns);
-        if self.is_terminal {
-            // Home; each line to its end and the rest of the screen are cleared as it is drawn.
-            let picture = picture.replace('\n', "\x1b[K\r\n");
-            output::line(&format!("\x1b[H{picture}\x1b[J"))?;
-        } else {
-            output::line(&format!("{picture}\n"))?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        if self.is_terminal {
-            let _ = io::stdout().write_all(b"\x1b[?25h\x1b[?1049l");
-            let _ = io::stdout().flush();
-        }
-    }
-}
-
-fn failure(error: TraceError) -> Failure {
+/// A folder that cannot be used is the user's mistake.
+fn plan_failure(error: PlanError) -> Failure {
     match error {
-        TraceError::Filter(error) => Failure::input(error),
-        other => Failure::work(other),
+        PlanError::Trace(error) => trace_failure(error),
+        PlanError::File(error) => Failure::input(error),
     }
 }
 

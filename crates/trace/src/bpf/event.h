@@ -106,31 +106,42 @@ _Static_assert(sizeof(struct identity) == 96, "as in event.rs");
 _Static_assert(sizeof(struct control) == 40, "as in event.rs");
 _Static_assert(sizeof(struct sample) == 256, "as in event.rs");
 
-/* Alternatives of each kind; a list of none lets all pass. */
-enum { FILTER_MAX = 16 };
+/* Bytes of state that a congestion control has for each connection. */
+enum { STATE_BYTES = 104 };
 
-struct network {
-	u32 address[4];
-	u32 mask[4];
+/* A sample with the state of the connection's congestion control behind it. */
+struct sample_and_state {
+	struct sample sample;
+	u64 state[STATE_BYTES / 8];
 };
 
+/* Key of the map of networks, as the kernel's tries want it. */
+struct network {
+	u32 length; /* bits that count */
+	u32 address[4]; /* network order; IPv4 in IPv6's form */
+};
+
+/* Alternatives stand in maps, one a kind; a kind without any lets all pass. */
 struct settings {
 	u32 ring_bytes;
-	u32 networks_len;
-	u32 ports_len;
-	u32 programs_len;
-	u32 namespaces_len;
-	u32 cgroups_len;
-	u64 cgroups[FILTER_MAX];
-	struct network networks[FILTER_MAX];
-	u32 ports[FILTER_MAX];
-	u32 namespaces[FILTER_MAX];
-	char programs[FILTER_MAX][16];
+	u32 cpus;
+	u8 has_networks;
+	u8 has_ports;
+	u8 has_programs;
+	u8 has_namespaces;
+	u8 has_cgroups;
+	u8 with_state; /* samples are struct sample_and_state */
+	u8 unused[2];
 };
+
+_Static_assert(sizeof(struct sample_and_state) == 360, "as in event.rs");
+_Static_assert(sizeof(struct network) == 20, "as in filter.rs");
+_Static_assert(sizeof(struct settings) == 16, "as in tracer.rs");
 
 struct counts {
 	u64 lost; /* events that found no room in the ring */
 	u64 unwatched; /* connections that match, but for which no memory was found */
+	u64 credit; /* samples that surely find room, without another look at the ring */
 };
 
 #endif

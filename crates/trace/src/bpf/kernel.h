@@ -71,7 +71,15 @@ struct kernfs_node {
 	u64 id;
 };
 
+struct cgroup;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
 struct cgroup {
+	struct cgroup_subsys_state self;
 	struct kernfs_node *kn;
 };
 
@@ -102,6 +110,7 @@ struct inet_connection_sock {
 	const struct tcp_congestion_ops *icsk_ca_ops;
 	u8 icsk_ca_state : 5;
 	u8 icsk_retransmits;
+	u64 icsk_ca_priv[104 / 8];
 };
 
 struct minmax_sample {
@@ -208,7 +217,9 @@ struct file;
 #define UINT(name, value) int(*name)[value]
 #define TYPE(name, value) typeof(value) *name
 enum {
+	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LPM_TRIE = 11,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };

@@ -12,7 +12,8 @@
 
 char trace_license[] SEC("license") = "Dual BSD/GPL";
 
-const volatile struct settings settings SEC(".rodata.settings") = { .ring_bytes = 1 << 20 };
+const volatile struct settings settings SEC(".rodata.settings") = { .ring_bytes = 1 << 20,
+								    .cpus = 1 };
 
 /* What is noted in the socket of a connection that matches. */
 struct connection {
@@ -53,12 +54,33 @@ struct {
 	UINT(max_entries, 1 << 20);
 } ring SEC(".maps");
 
+/* The filter: what is in a map passes. The reader fills them before anything is attached. */
+#define FILTER(name, kind, flags, key_type) \
+	struct {                            \
+		UINT(type, kind);           \
+		UINT(map_flags, flags);     \
+		UINT(max_entries, 1);       \
+		TYPE(key, key_type);        \
+		TYPE(value, u8);            \
+	} name SEC(".maps")
+struct program {
+	char name[16];
+};
+FILTER(networks, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, struct network);
+FILTER(ports, BPF_MAP_TYPE_HASH, 0, u32);
+FILTER(programs, BPF_MAP_TYPE_HASH, 0, struct program);
+FILTER(namespaces, BPF_MAP_TYPE_HASH, 0, u32);
+FILTER(cgroups, BPF_MAP_TYPE_HASH, 0, u64);
+
 struct {
 	UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	UINT(max_entries, 1);
 	TYPE(key, u32);
 	TYPE(value, struct counts);
 } counts SEC(".maps");
+
+/* Samples without a look at the ring at most. */
+enum { CREDIT_MAX = 64 };
 
 INLINE struct counts *count(void)
 {
@@ -77,11 +99,28 @@ INLINE void lose(struct connection *connection)
 		__sync_fetch_and_add(&c->lost, 1);
 }
 
-/* Samples leave an eighth of the ring to beginnings and ends of connections. */
+/*
+ * Samples leave an eighth of the ring to beginnings and ends of connections. A look at the ring
+ * costs as much as a reservation, so each CPU looks for several samples at once: all CPUs together
+ * for no more than an eighth of the room there is.
+ */
 INLINE int is_full(void)
 {
-	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) >
-	       settings.ring_bytes - settings.ring_bytes / 8;
+	u32 limit = settings.ring_bytes - settings.ring_bytes / 8;
+	struct counts *c = count();
+	u64 used, credit;
+
+	if (c && c->credit) {
+		c->credit--;
+		return 0;
+	}
+	used = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
+	if (used > limit)
+		return 1;
+	credit = (limit - used) / (8 * sizeof(struct sample_and_state) * settings.cpus);
+	if (c)
+		c->credit = credit < CREDIT_MAX ? credit : CREDIT_MAX;
+	return 0;
 }
 
 /* The reader comes by itself: waking it costs more than the sample. */
@@ -131,73 +170,73 @@ INLINE u64 cgroup(struct sock *sk)
 	return sk->sk_cgrp_data.cgroup->kn->id;
 }
 
-INLINE int is_in(const volatile struct network *network, const u32 *address)
+INLINE int in_a_network(const u32 *address)
 {
-	u32 difference = 0;
+	struct network key = { .length = 128 };
 
 	for (int i = 0; i < 4; i++)
-		difference |= (address[i] & network->mask[i]) ^ network->address[i];
-	return !difference;
+		key.address[i] = address[i];
+	return !!bpf_map_lookup_elem(&networks, &key);
 }
 
 INLINE int network_matches(struct sock *sk)
 {
 	u32 local[4], remote[4];
 
-	if (!settings.networks_len)
+	if (!settings.has_networks)
 		return 1;
 	addresses(sk, local, remote);
-	for (u32 i = 0; i < FILTER_MAX && i < settings.networks_len; i++) {
-		if (is_in(&settings.networks[i], local) || is_in(&settings.networks[i], remote))
-			return 1;
-	}
-	return 0;
+	return in_a_network(local) || in_a_network(remote);
 }
 
 INLINE int port_matches(struct sock *sk)
 {
 	u32 local = sk->__sk_common.skc_num, remote = remote_port(sk);
 
-	for (u32 i = 0; i < FILTER_MAX && i < settings.ports_len; i++) {
-		if (settings.ports[i] == local || settings.ports[i] == remote)
-			return 1;
-	}
-	return !settings.ports_len;
+	return !settings.has_ports || bpf_map_lookup_elem(&ports, &local) ||
+	       bpf_map_lookup_elem(&ports, &remote);
 }
 
 INLINE int namespace_matches(struct sock *sk)
 {
-	for (u32 i = 0; i < FILTER_MAX && i < settings.namespaces_len; i++) {
-		if (settings.namespaces[i] == netns(sk))
-			return 1;
-	}
-	return !settings.namespaces_len;
+	u32 inode = netns(sk);
+
+	return !settings.has_namespaces || bpf_map_lookup_elem(&namespaces, &inode);
 }
 
+/* Levels of control groups that are looked at. */
+enum { CGROUP_DEPTH = 32 };
+
+/* The socket's control group or one above it. */
 INLINE int cgroup_matches(struct sock *sk)
 {
-	for (u32 i = 0; i < FILTER_MAX && i < settings.cgroups_len; i++) {
-		if (settings.cgroups[i] == cgroup(sk))
+	struct cgroup *cgroup;
+
+	if (!settings.has_cgroups)
+		return 1;
+	cgroup = sk->sk_cgrp_data.cgroup;
+	for (int i = 0; i < CGROUP_DEPTH && cgroup; i++) {
+		struct cgroup_subsys_state *parent;
+		u64 inode = cgroup->kn->id;
+
+		if (bpf_map_lookup_elem(&cgroups, &inode))
 			return 1;
+		parent = cgroup->self.parent;
+		cgroup = parent ? parent->cgroup : 0;
 	}
-	return !settings.cgroups_len;
+	return 0;
 }
 
 INLINE int program_matches(const struct owner *owner)
 {
-	if (!settings.programs_len)
+	struct program program;
+
+	if (!settings.has_programs)
 		return 1;
 	if (!owner)
 		return 0;
-	for (u32 i = 0; i < FILTER_MAX && i < settings.programs_len; i++) {
-		int differs = 0;
-
-		for (int j = 0; j < 16; j++)
-			differs |= settings.programs[i][j] ^ owner->program[j];
-		if (!differs)
-			return 1;
-	}
-	return 0;
+	__builtin_memcpy(program.name, owner->program, sizeof(program.name));
+	return !!bpf_map_lookup_elem(&programs, &program);
 }
 
 INLINE int matches(struct sock *sk, const struct owner *owner)
@@ -327,6 +366,13 @@ INLINE void instruments(struct sample *sample, struct connection *connection, st
 	sample->bytes_retrans = tp->bytes_retrans;
 }
 
+INLINE void control_state(struct sample_and_state *sample, struct tcp_sock *tp)
+{
+	struct inet_connection_sock *icsk = (struct inet_connection_sock *)tp;
+
+	bpf_probe_read_kernel(sample->state, STATE_BYTES, icsk->icsk_ca_priv);
+}
+
 INLINE void take(struct connection *connection, struct tcp_sock *tp, u32 kind, u8 state)
 {
 	struct sample *sample = 0;
@@ -336,7 +382,10 @@ INLINE void take(struct connection *connection, struct tcp_sock *tp, u32 kind, u
 		identify((struct sock *)tp, connection, bpf_sk_storage_get(&owners, tp, 0, 0));
 	if (connection->announced && (kind == EVENT_CLOSE || !is_full())) {
 		name_control(connection, tp);
-		sample = bpf_ringbuf_reserve(&ring, sizeof(*sample), 0);
+		if (settings.with_state)
+			sample = bpf_ringbuf_reserve(&ring, sizeof(struct sample_and_state), 0);
+		else
+			sample = bpf_ringbuf_reserve(&ring, sizeof(*sample), 0);
 	}
 	if (!sample) {
 		lose(connection);
@@ -345,6 +394,8 @@ INLINE void take(struct connection *connection, struct tcp_sock *tp, u32 kind, u
 	head(&sample->event, connection, kind);
 	sample->state = state;
 	instruments(sample, connection, tp);
+	if (settings.with_state)
+		control_state((struct sample_and_state *)sample, tp);
 	submit(sample);
 }
 

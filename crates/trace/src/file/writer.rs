@@ -1,28 +1,23 @@
-//! Samples of a connection into its file, which has its name only when it is whole.
+//! A connection's file, which has its name only when it is whole.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parquet::basic::Type as PhysicalType;
-use parquet::basic::{Compression, ConvertedType, Encoding, LogicalType, Repetition};
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::basic::{ConvertedType, Encoding, LogicalType, Repetition};
+use parquet::column::page::{CompressedPage, Page, PageWriter};
+use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::{ColumnPath, Type, TypePtr};
+use parquet::file::metadata::{ColumnChunkMetaData, KeyValue};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
+use parquet::schema::types::{ColumnDescPtr, Type, TypePtr};
 
+use super::columns::{Columns, Group, Integers};
+use super::encode::Runs;
 use super::{CONNECTION_KEY, CONTROL, FileError, TIME, UNITS_KEY};
-use crate::event::Sample;
-use crate::instrument::{INSTRUMENTS, Instrument, Moment};
-
-/// A sample with the congestion control by its number in the connection's list.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Row {
-    pub sample: Sample,
-    pub control: u16,
-}
 
 /// A file that is being written.
 pub(crate) struct ConnectionFile {
@@ -31,24 +26,15 @@ pub(crate) struct ConnectionFile {
     writer: SerializedFileWriter<File>,
 }
 
-/// What rows are turned into columns with.
-pub(crate) struct Clock {
-    /// `CLOCK_MONOTONIC` at the beginning of the trace, nanoseconds.
-    pub began_ns: u64,
-    /// Jiffies a second.
-    pub hz: u32,
-    /// When the connection was opened; nothing, if before the trace.
-    pub opened_ns: Option<u64>,
-}
-
 impl ConnectionFile {
-    pub(crate) fn create(path: &Path) -> Result<ConnectionFile, FileError> {
+    pub(crate) fn create(path: &Path, columns: &Columns) -> Result<ConnectionFile, FileError> {
         let mut unfinished = path.to_owned().into_os_string();
         unfinished.push(".part");
         let unfinished = PathBuf::from(unfinished);
         let file = File::create(&unfinished).map_err(|error| FileError::new(&unfinished, error))?;
-        let writer = schema()
-            .and_then(|schema| SerializedFileWriter::new(file, schema, Arc::new(properties())))
+        let properties = Arc::new(properties(columns));
+        let writer = schema(columns)
+            .and_then(|schema| SerializedFileWriter::new(file, schema, properties))
             .map_err(|error| FileError::new(path, error))?;
         Ok(ConnectionFile {
             path: path.to_owned(),
@@ -57,120 +43,158 @@ impl ConnectionFile {
         })
     }
 
-    /// Writes the rows as a group, with `columns` as a workplace.
-    pub(crate) fn write(
-        &mut self,
-        rows: &[Row],
-        controls: &[String],
-        clock: &Clock,
-        columns: &mut Columns,
-    ) -> Result<(), FileError> {
-        self.write_group(rows, controls, clock, columns)
+    /// Writes a group of rows, whose controls have these names.
+    pub(crate) fn write(&mut self, group: Group, controls: &[String]) -> Result<(), FileError> {
+        self.write_group(group, controls)
             .map_err(|error| FileError::new(&self.path, error))
     }
 
-    fn write_group(
-        &mut self,
-        rows: &[Row],
-        controls: &[String],
-        clock: &Clock,
-        columns: &mut Columns,
-    ) -> Result<(), ParquetError> {
+    fn write_group(&mut self, mut group: Group, controls: &[String]) -> Result<(), ParquetError> {
+        let rows = group.rows as u32;
+        let columns: Vec<ColumnDescPtr> = self.writer.schema_descr().columns().to_vec();
         let end = || ParquetError::General("fewer columns than the schema has".into());
-        let mut group = self.writer.next_row_group()?;
+        let mut columns = columns.into_iter();
+        let mut out = self.writer.next_row_group()?;
 
-        let times: Vec<f64> = rows
-            .iter()
-            .map(|row| (row.sample.head.time_ns as i64 - clock.began_ns as i64) as f64 / 1e9)
-            .collect();
-        let mut column = group.next_column()?.ok_or_else(end)?;
-        column
-            .typed::<DoubleType>()
-            .write_batch(&times, None, None)?;
-        column.close()?;
-
-        columns.fill(rows, clock);
-        for (instrument, values) in INSTRUMENTS.iter().zip(&columns.0) {
-            let levels = instrument.optional.then_some(&values.levels[..]);
-            let mut column = group.next_column()?.ok_or_else(end)?;
-            column
-                .typed::<Int64Type>()
-                .write_batch(&values.values, levels, None)?;
-            column.close()?;
+        let times = data_page(group.times, rows, Encoding::PLAIN);
+        let time = columns.next().ok_or_else(end)?;
+        let (bytes, close) = chunk(time, None, times)?;
+        out.append_column(&bytes, close)?;
+        for integers in &mut group.integers {
+            let column = columns.next().ok_or_else(end)?;
+            let (bytes, close) = chunk(column, None, integer_page(integers, rows))?;
+            out.append_column(&bytes, close)?;
         }
-
-        let names: Vec<ByteArray> = controls.iter().map(|n| ByteArray::from(&n[..])).collect();
-        let named: Vec<ByteArray> = rows
-            .iter()
-            .filter_map(|row| names.get(usize::from(row.control)).cloned())
-            .collect();
-        let levels: Vec<i16> = rows
-            .iter()
-            .map(|row| i16::from(usize::from(row.control) < names.len()))
-            .collect();
-        let mut column = group.next_column()?.ok_or_else(end)?;
-        column
-            .typed::<ByteArrayType>()
-            .write_batch(&named, Some(&levels), None)?;
-        column.close()?;
-        group.close()?;
+        let column = columns.next().ok_or_else(end)?;
+        let names = (!controls.is_empty()).then(|| names_page(controls));
+        let page = controls_page(group.controls, controls.len(), rows);
+        let (bytes, close) = chunk(column, names, page)?;
+        out.append_column(&bytes, close)?;
+        out.close()?;
         Ok(())
     }
 
+    /// Bytes written until now.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.writer.bytes_written() as u64
+    }
+
     /// Writes what the connection was and the footer, and gives the file its name.
-    pub(crate) fn finish(mut self, connection: String) -> Result<(), FileError> {
+    pub(crate) fn finish(mut self, connection: String) -> Result<u64, FileError> {
         let key = CONNECTION_KEY.to_owned();
         self.writer
             .append_key_value_metadata(KeyValue::new(key, connection));
         self.writer
             .finish()
             .map_err(|error| FileError::new(&self.unfinished, error))?;
-        fs::rename(&self.unfinished, &self.path).map_err(|error| FileError::new(&self.path, error))
+        fs::rename(&self.unfinished, &self.path)
+            .map_err(|error| FileError::new(&self.path, error))?;
+        Ok(self.bytes())
     }
 }
 
-/// The instruments of some rows; used again and again, since to get the memory anew costs more than
-/// to fill it.
-#[derive(Default)]
-pub(crate) struct Columns(Vec<Values>);
-
-/// Values, and for optional columns a level a row, 1 where there is a value.
-#[derive(Default)]
-struct Values {
-    values: Vec<i64>,
-    levels: Vec<i16>,
+fn integer_page(integers: &mut Integers, rows: u32) -> Page {
+    let mut content = Vec::with_capacity(integers.deltas.len() + 64);
+    if let Some(levels) = &mut integers.levels {
+        put_levels(levels, &mut content);
+    }
+    integers.deltas.finish(&mut content);
+    data_page(content, rows, Encoding::DELTA_BINARY_PACKED)
 }
 
-/// Rows that the processor's nearest cache holds.
-const BLOCK: usize = 64;
+/// Levels stand before the values, with their length.
+fn put_levels(levels: &mut Runs, content: &mut Vec<u8>) {
+    let levels = levels.finish();
+    content.extend((levels.len() as u32).to_le_bytes());
+    content.extend(levels);
+}
 
-impl Columns {
-    fn fill(&mut self, rows: &[Row], clock: &Clock) {
-        self.0.resize_with(INSTRUMENTS.len(), Values::default);
-        for column in &mut self.0 {
-            column.values.clear();
-            column.levels.clear();
-        }
-        // A row is large: column after column over all rows would fetch each row for each column.
-        for block in rows.chunks(BLOCK) {
-            for (instrument, column) in INSTRUMENTS.iter().zip(&mut self.0) {
-                for row in block {
-                    let value = instrument.value(&Moment {
-                        sample: &row.sample,
-                        hz: clock.hz,
-                        opened_ns: clock.opened_ns,
-                    });
-                    column.values.extend(value);
-                    if instrument.optional {
-                        column.levels.push(i16::from(value.is_some()));
-                    }
-                }
-            }
-        }
+/// The names of controls, each after its length.
+fn names_page(controls: &[String]) -> Page {
+    let mut content = Vec::new();
+    for name in controls {
+        content.extend((name.len() as u32).to_le_bytes());
+        content.extend(name.as_bytes());
+    }
+    Page::DictionaryPage {
+        buf: content.into(),
+        num_values: controls.len() as u32,
+        encoding: Encoding::PLAIN,
+        is_sorted: false,
     }
 }
 
-fn schema() -> Result<TypePtr, ParquetError> {
+/// Numbers of names; those beyond the names are missing values.
+fn controls_page(controls: Runs, names: usize, rows: u32) -> Page {
+    let mut levels = Runs::default();
+    let mut numbers = Runs::wide();
+    for (control, times) in controls.runs() {
+        let is_named = usize::from(control) < names;
+        levels.push(u16::from(is_named), times);
+        if is_named {
+            numbers.push(control, times);
+        }
+    }
+    let mut content = Vec::new();
+    put_levels(&mut levels, &mut content);
+    // Bits of a number.
+    content.push(16);
+    content.extend(numbers.finish());
+    data_page(content, rows, Encoding::RLE_DICTIONARY)
+}
+
+fn data_page(content: Vec<u8>, rows: u32, encoding: Encoding) -> Page {
+    Page::DataPage {
+        buf: content.into(),
+        num_values: rows,
+        encoding,
+        def_level_encoding: Encoding::RLE,
+        rep_level_encoding: Encoding::RLE,
+        statistics: None,
+    }
+}
+
+/// A column of a group: its pages and what the footer says of them.
+fn chunk(
+    column: ColumnDescPtr,
+    dictionary: Option<Page>,
+    data: Page,
+) -> Result<(Bytes, ColumnCloseResult), ParquetError> {
+    let rows = data.num_values();
+    let encodings = match dictionary {
+        Some(_) => vec![Encoding::PLAIN, Encoding::RLE, data.encoding()],
+        None => vec![Encoding::RLE, data.encoding()],
+    };
+    let mut sink = TrackedWrite::new(Vec::with_capacity(data.buffer().len() + 64));
+    let mut pages = SerializedPageWriter::new(&mut sink);
+    let mut put = |page: Page| {
+        let size = page.buffer().len();
+        pages.write_page(CompressedPage::new(page, size))
+    };
+    let dictionary = dictionary.map(&mut put).transpose()?;
+    let start = dictionary.as_ref().map_or(0, |spec| spec.bytes_written);
+    put(data)?;
+    let bytes: Bytes = sink.into_inner()?.into();
+    let metadata = ColumnChunkMetaData::builder(column)
+        .set_encodings(encodings)
+        .set_num_values(i64::from(rows))
+        .set_total_compressed_size(bytes.len() as i64)
+        .set_total_uncompressed_size(bytes.len() as i64)
+        .set_data_page_offset(start as i64)
+        .set_dictionary_page_offset(dictionary.map(|spec| spec.offset as i64))
+        .build()?;
+    let close = ColumnCloseResult {
+        bytes_written: bytes.len() as u64,
+        rows_written: u64::from(rows),
+        metadata,
+        bloom_filter: None,
+        column_index: None,
+        offset_index: None,
+    };
+    Ok((bytes, close))
+}
+
+fn schema(columns: &Columns) -> Result<TypePtr, ParquetError> {
     let time = Type::primitive_type_builder(TIME, PhysicalType::DOUBLE)
         .with_repetition(Repetition::REQUIRED)
         .build()?;
@@ -180,8 +204,11 @@ fn schema() -> Result<TypePtr, ParquetError> {
         .with_logical_type(Some(LogicalType::String))
         .build()?;
     let mut fields = vec![Arc::new(time)];
-    for instrument in &INSTRUMENTS {
-        fields.push(Arc::new(column(instrument)?));
+    for instrument in &columns.instruments {
+        fields.push(Arc::new(integer(instrument.name, instrument.optional)?));
+    }
+    for field in columns.states.iter().flat_map(|state| &state.fields) {
+        fields.push(Arc::new(integer(&field.column, true)?));
     }
     fields.push(Arc::new(control));
     let schema = Type::group_type_builder("schema")
@@ -190,39 +217,31 @@ fn schema() -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(schema))
 }
 
-fn column(instrument: &Instrument) -> Result<Type, ParquetError> {
-    let repetition = match instrument.optional {
+fn integer(name: &str, optional: bool) -> Result<Type, ParquetError> {
+    let repetition = match optional {
         true => Repetition::OPTIONAL,
         false => Repetition::REQUIRED,
     };
-    Type::primitive_type_builder(instrument.name, PhysicalType::INT64)
+    Type::primitive_type_builder(name, PhysicalType::INT64)
         .with_repetition(repetition)
         .build()
 }
 
-/// As the series of experiments: Snappy, integers as differences.
-fn properties() -> WriterProperties {
-    let units: serde_json::Map<String, serde_json::Value> = INSTRUMENTS
+fn properties(columns: &Columns) -> WriterProperties {
+    let units: serde_json::Map<String, serde_json::Value> = columns
+        .instruments
         .iter()
         .map(|instrument| (instrument.name.to_owned(), instrument.unit.into()))
         .chain([(TIME.to_owned(), "s".into())])
         .collect();
-    let mut properties = WriterProperties::builder()
+    WriterProperties::builder()
         .set_created_by(concat!("fairwind ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_compression(Compression::SNAPPY)
         .set_dictionary_enabled(false)
-        .set_column_dictionary_enabled(ColumnPath::from(CONTROL), true)
         .set_offset_index_disabled(true)
-        .set_statistics_enabled(parquet::file::properties::EnabledStatistics::None)
+        .set_statistics_enabled(EnabledStatistics::None)
         .set_key_value_metadata(Some(vec![KeyValue::new(
             UNITS_KEY.to_owned(),
             serde_json::Value::Object(units).to_string(),
-        )]));
-    for instrument in &INSTRUMENTS {
-        properties = properties.set_column_encoding(
-            ColumnPath::from(instrument.name),
-            Encoding::DELTA_BINARY_PACKED,
-        );
-    }
-    properties.build()
+        )]))
+        .build()
 }

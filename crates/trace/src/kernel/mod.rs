@@ -10,8 +10,6 @@ mod tracer;
 pub use requirements::check as check_requirements;
 pub use tracer::{Counts, Options, Tracer};
 
-use crate::filter::FilterError;
-
 /// Why connections cannot be traced, and what would help.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
@@ -32,9 +30,6 @@ pub enum TraceError {
         /// Capabilities that would permit it.
         missing: Vec<&'static str>,
     },
-    /// The filter is too long.
-    #[error(transparent)]
-    Filter(#[from] FilterError),
     /// The kernel refused the programs.
     #[error("the kernel refuses the tracer: {reason}\n{log}")]
     Refused {

@@ -1,6 +1,6 @@
 //! Attaching the programs, asking for samples, taking what comes out of the ring buffer.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::mem;
@@ -8,13 +8,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::rc::Rc;
 
 use libbpf_rs::{
-    Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, RingBuffer,
+    Iter, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, RingBuffer,
     RingBufferBuilder, libbpf_sys, set_print,
 };
 
 use super::{TraceError, check_requirements};
 use crate::event::Event;
-use crate::filter::Filter;
+use crate::filter::{Filter, program_key};
 
 /// libelf wants the object aligned.
 #[repr(C, align(8))]
@@ -29,10 +29,8 @@ const TICK: &str = "tick";
 const TICK_CLOSING: &str = "tick_closing";
 const ADOPT: &str = "adopt";
 
-/// Events that are taken at once: so many stay in the processor's cache.
-const AT_ONCE: usize = 256;
-/// Times that this many are taken at most, so that a flood does not keep the reader for ever.
-const TIMES: usize = 256;
+/// Events that are taken at once at most, so that a flood does not keep the reader for ever.
+const AT_ONCE: usize = 1 << 16;
 
 /// What is traced, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,8 +39,10 @@ pub struct Options {
     pub filter: Filter,
     /// Whether every ACK that arrives gives a sample.
     pub every_ack: bool,
+    /// Whether samples carry the state of the connection's congestion control.
+    pub control_state: bool,
     /// Size of the ring buffer, bytes; rounded up to a power of two of at least a page. A sample
-    /// takes 264 of them.
+    /// takes 264 of them, and 104 more with the state of the control.
     pub ring_bytes: u32,
 }
 
@@ -52,6 +52,7 @@ impl Default for Options {
         Options {
             filter: Filter::default(),
             every_ack: false,
+            control_state: false,
             ring_bytes: 16 << 20,
         }
     }
@@ -73,7 +74,7 @@ pub struct Counts {
 #[derive(Debug)]
 pub struct Tracer {
     ring: RingBuffer<'static>,
-    events: Rc<RefCell<Vec<Event>>>,
+    reader: Rc<Reader>,
     tick: Link,
     tick_closing: Link,
     _attached: Vec<Link>,
@@ -90,10 +91,8 @@ impl Tracer {
     pub fn attach(options: &Options) -> Result<Tracer, TraceError> {
         check_requirements()?;
         collect_messages();
-        let object = load(options).map_err(|error| match error {
-            LoadError::Filter(error) => TraceError::Filter(error),
-            LoadError::Kernel(error) => refused(&error),
-        })?;
+        let object = load(options).map_err(|error| refused(&error))?;
+        choose(&object, &options.filter).map_err(|error| refused(&error))?;
         let mut attached = Vec::new();
         for name in PROGRAMS {
             attached.push(program(&object, name, |program| program.attach())?);
@@ -109,14 +108,14 @@ impl Tracer {
         };
         let tick = iterate(TICK)?;
         let tick_closing = iterate(TICK_CLOSING)?;
-        let events = Rc::new(RefCell::new(Vec::new()));
+        let reader = Rc::new(Reader::default());
         let ring = {
-            let events = Rc::clone(&events);
+            let reader = Rc::clone(&reader);
             let map = map(&object, "ring");
             let mut builder = RingBufferBuilder::new();
             builder
                 .add(&map, move |bytes| {
-                    events.borrow_mut().extend(Event::parse(bytes));
+                    reader.read(bytes);
                     0
                 })
                 .map_err(|error| refused(&error))?;
@@ -126,7 +125,7 @@ impl Tracer {
         run(&adopt)?;
         Ok(Tracer {
             ring,
-            events,
+            reader,
             tick,
             tick_closing,
             _attached: attached,
@@ -158,24 +157,12 @@ impl Tracer {
     /// # Errors
     ///
     /// If the ring buffer cannot be read.
-    pub fn take(&self, mut each: impl FnMut(Event)) -> Result<usize, TraceError> {
-        let mut count = 0;
-        for _ in 0..TIMES {
-            let taken = self.ring.consume_raw_n(AT_ONCE);
-            if taken < 0 {
-                let error = libbpf_rs::Error::from_raw_os_error(-taken);
-                return Err(TraceError::Failed(error));
-            }
-            let mut events = self.events.take();
-            count += events.len();
-            events.drain(..).for_each(&mut each);
-            // The memory is used again.
-            self.events.replace(events);
-            if (taken as usize) < AT_ONCE {
-                break;
-            }
-        }
-        Ok(count)
+    pub fn take(&self, mut each: impl FnMut(Event<'_>)) -> Result<usize, TraceError> {
+        let taken = self
+            .reader
+            .lend(&mut each, || self.ring.consume_raw_n(AT_ONCE));
+        usize::try_from(taken)
+            .map_err(|_| TraceError::Failed(libbpf_rs::Error::from_raw_os_error(-taken)))
     }
 
     /// What the trace has not seen until now.
@@ -204,37 +191,106 @@ impl Tracer {
     }
 }
 
-enum LoadError {
-    Filter(crate::filter::FilterError),
-    Kernel(libbpf_rs::Error),
-}
+type Each<'call> = dyn FnMut(Event<'_>) + 'call;
 
-impl From<libbpf_rs::Error> for LoadError {
-    fn from(error: libbpf_rs::Error) -> LoadError {
-        LoadError::Kernel(error)
+/// Where events go: to whoever takes them at the moment. The ring buffer wants to know for ever.
+#[derive(Default)]
+struct Reader(Cell<Option<*mut Each<'static>>>);
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Reader")
     }
 }
 
-fn load(options: &Options) -> Result<Object, LoadError> {
+impl Reader {
+    /// Events go to `each` while `run` runs.
+    fn lend<T>(&self, each: &mut Each<'_>, run: impl FnOnce() -> T) -> T {
+        struct Back<'reader>(&'reader Reader);
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                self.0.0.set(None);
+            }
+        }
+        let each: *mut Each<'_> = each;
+        // SAFETY: only the lifetime changes, and `Back` takes the pointer away before it ends.
+        let each = unsafe { mem::transmute::<*mut Each<'_>, *mut Each<'static>>(each) };
+        self.0.set(Some(each));
+        let _back = Back(self);
+        run()
+    }
+
+    fn read(&self, bytes: &[u8]) {
+        // Taken out meanwhile: who takes events cannot take events.
+        if let (Some(each), Some(event)) = (self.0.take(), Event::parse(bytes)) {
+            // SAFETY: set by `lend`, which has it borrowed for itself alone and still runs.
+            unsafe { (*each)(event) };
+            self.0.set(Some(each));
+        }
+    }
+}
+
+fn load(options: &Options) -> libbpf_rs::Result<Object> {
     let ring_bytes = options.ring_bytes.clamp(4096, 1 << 30).next_power_of_two();
-    let settings = options
-        .filter
-        .settings(ring_bytes)
-        .map_err(LoadError::Filter)?;
+    let filter = &options.filter;
     let mut open = ObjectBuilder::default()
         .name("fairwind_trace")?
         .open_memory(&OBJECT.0)?;
     for mut map in open.maps_mut() {
-        if map.name() == OsStr::new(".rodata.settings") {
-            map.set_initial_value(&settings)?;
-        } else if map.name() == OsStr::new("ring") {
-            map.set_max_entries(ring_bytes)?;
+        let name = map.name().to_string_lossy().into_owned();
+        match name.as_str() {
+            ".rodata.settings" => map.set_initial_value(&settings(options, ring_bytes)?)?,
+            "ring" => map.set_max_entries(ring_bytes)?,
+            name => {
+                if let Some((_, keys)) = filter_keys(filter).iter().find(|(map, _)| *map == name) {
+                    map.set_max_entries((keys.len() as u32).max(1))?;
+                }
+            }
         }
     }
     if !options.every_ack {
         leave_out(&mut open, EVERY_ACK);
     }
-    Ok(open.load()?)
+    open.load()
+}
+
+/// `struct settings` of `bpf/event.h`.
+fn settings(options: &Options, ring_bytes: u32) -> libbpf_rs::Result<Vec<u8>> {
+    let cpus = libbpf_rs::num_possible_cpus()? as u32;
+    let mut bytes = ring_bytes.to_ne_bytes().to_vec();
+    bytes.extend(cpus.to_ne_bytes());
+    let chooses = |(_, keys): &(&str, Vec<Vec<u8>>)| u8::from(!keys.is_empty());
+    bytes.extend(filter_keys(&options.filter).iter().map(chooses));
+    bytes.extend([u8::from(options.control_state), 0, 0]);
+    Ok(bytes)
+}
+
+/// The maps of the filter with the keys that pass, in the order of `struct settings`.
+fn filter_keys(filter: &Filter) -> [(&'static str, Vec<Vec<u8>>); 5] {
+    let hosts = filter.hosts.iter().map(|network| network.key());
+    let ports = filter.ports.iter();
+    let ports = ports.map(|port| u32::from(*port).to_ne_bytes().to_vec());
+    let programs = filter.programs.iter().map(|name| program_key(name));
+    let namespaces = filter.namespaces.iter();
+    let namespaces = namespaces.map(|inode| inode.to_ne_bytes().to_vec());
+    let cgroups = filter.cgroups.iter();
+    let cgroups = cgroups.map(|inode| inode.to_ne_bytes().to_vec());
+    [
+        ("networks", hosts.collect()),
+        ("ports", ports.collect()),
+        ("programs", programs.collect()),
+        ("namespaces", namespaces.collect()),
+        ("cgroups", cgroups.collect()),
+    ]
+}
+
+fn choose(object: &Object, filter: &Filter) -> libbpf_rs::Result<()> {
+    for (name, keys) in filter_keys(filter) {
+        for key in keys {
+            map(object, name).update(&key, &[1], MapFlags::ANY)?;
+        }
+    }
+    Ok(())
 }
 
 fn leave_out(open: &mut OpenObject, name: &str) {
@@ -257,7 +313,7 @@ fn program(
     attach(&program).map_err(|error| refused(&error))
 }
 
-fn map<'object>(object: &'object Object, name: &str) -> libbpf_rs::Map<'object> {
+fn map<'object>(object: &'object Object, name: &str) -> Map<'object> {
     object
         .maps()
         .find(|map| map.name() == OsStr::new(name))

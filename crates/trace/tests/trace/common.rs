@@ -5,10 +5,44 @@ use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fairwind_trace::event::{Control, Event, Head, Identity, Sample};
 use fairwind_trace::kernel::check_requirements;
+
+/// An event that stays.
+#[derive(Clone, Debug)]
+pub enum Seen {
+    Open(Identity),
+    Identity(Identity),
+    Control(Control),
+    Sample(Sample),
+    Close(Sample),
+}
+
+impl From<Event<'_>> for Seen {
+    fn from(event: Event<'_>) -> Seen {
+        match event {
+            Event::Open(identity) => Seen::Open(*identity),
+            Event::Identity(identity) => Seen::Identity(*identity),
+            Event::Control(control) => Seen::Control(*control),
+            Event::Sample(sample, _) => Seen::Sample(*sample),
+            Event::Close(sample, _) => Seen::Close(*sample),
+        }
+    }
+}
+
+impl Seen {
+    pub fn head(&self) -> &Head {
+        match self {
+            Seen::Open(identity) | Seen::Identity(identity) => &identity.head,
+            Seen::Control(control) => &control.head,
+            Seen::Sample(sample) | Seen::Close(sample) => &sample.head,
+        }
+    }
+}
 
 /// Whether the test can run. Without privileges it says so, except where the variable CI is set:
 /// there it fails.
@@ -147,4 +181,89 @@ pub fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "not in 10 s: {what}");
         thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// A control group within another, for a test; both are removed with this.
+pub struct ControlGroups {
+    root: PathBuf,
+    outer: PathBuf,
+    /// Where this process was.
+    before: PathBuf,
+}
+
+impl ControlGroups {
+    /// Nothing, with a word, where there is no version 2 that can be written.
+    pub fn create() -> Option<ControlGroups> {
+        let Some(root) = mount_of_version_2() else {
+            eprintln!("skipped: no control groups of version 2 are mounted");
+            return None;
+        };
+        let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let own = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        let outer = root.join(format!("fairwind-test-{}", std::process::id()));
+        if let Err(error) = fs::create_dir_all(outer.join("inner")) {
+            eprintln!("skipped: {}: {error}", outer.display());
+            return None;
+        }
+        let before = root.join(own);
+        Some(ControlGroups {
+            root,
+            outer,
+            before,
+        })
+    }
+
+    /// Runs while this process is in the inner group.
+    pub fn within_the_inner<T>(&self, run: impl FnOnce() -> T) -> T {
+        let process = std::process::id().to_string();
+        fs::write(self.outer.join("inner/cgroup.procs"), &process).unwrap();
+        let value = run();
+        fs::write(self.before.join("cgroup.procs"), &process).unwrap();
+        value
+    }
+
+    pub fn inner(&self) -> u64 {
+        fs::metadata(self.outer.join("inner")).unwrap().ino()
+    }
+
+    pub fn outer(&self) -> u64 {
+        fs::metadata(&self.outer).unwrap().ino()
+    }
+
+    pub fn root(&self) -> u64 {
+        fs::metadata(&self.root).unwrap().ino()
+    }
+}
+
+/// Where the hierarchy of version 2 is, by `/proc/self/mounts`.
+fn mount_of_version_2() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let mut mounts = mounts.lines().map(|line| line.split(' '));
+    let mount = mounts.find_map(|mut words| {
+        let place = words.nth(1)?;
+        (words.next()? == "cgroup2").then_some(place)
+    });
+    mount.map(PathBuf::from)
+}
+
+impl Drop for ControlGroups {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(self.outer.join("inner"));
+        let _ = fs::remove_dir(&self.outer);
+    }
+}
+
+/// Sets the congestion control of a socket.
+pub fn set_control(stream: &TcpStream, name: &str) {
+    // SAFETY: the option is a string with its length.
+    let failed = unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_ptr().cast(),
+            name.len() as libc::socklen_t,
+        )
+    };
+    assert_eq!(failed, 0, "{}", io::Error::last_os_error());
 }

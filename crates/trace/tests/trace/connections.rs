@@ -5,15 +5,16 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
+use crate::common::Seen as Event;
 use crate::common::{
-    TcpInfo, connection, cookie, in_own_network, netns, privileged, program, wait_until,
-    wait_until_idle,
+    TcpInfo, connection, cookie, in_own_network, netns, privileged, program, set_control,
+    wait_until, wait_until_idle,
 };
 use fairwind_kernel::hz;
-use fairwind_trace::event::{Event, Sample};
+use fairwind_trace::event::Sample;
 use fairwind_trace::filter::Filter;
 use fairwind_trace::instrument::{Moment, find};
-use fairwind_trace::kernel::{Counts, Options, TraceError, Tracer};
+use fairwind_trace::kernel::{Counts, Options, Tracer};
 
 /// Traces the network of this thread only.
 fn here() -> Options {
@@ -33,7 +34,7 @@ fn attach(options: &Options) -> Tracer {
 
 fn take(tracer: &Tracer) -> Vec<Event> {
     let mut events = Vec::new();
-    tracer.take(|event| events.push(event)).unwrap();
+    tracer.take(|event| events.push(event.into())).unwrap();
     events
 }
 
@@ -476,27 +477,45 @@ fn timeouts_and_a_change_of_the_congestion_control_are_seen() {
     });
 }
 
-fn set_control(stream: &TcpStream, name: &str) {
-    // SAFETY: the option is a string with its length.
-    let failed = unsafe {
-        libc::setsockopt(
-            std::os::fd::AsRawFd::as_raw_fd(stream),
-            libc::IPPROTO_TCP,
-            libc::TCP_CONGESTION,
-            name.as_ptr().cast(),
-            name.len() as libc::socklen_t,
-        )
-    };
-    assert_eq!(failed, 0, "{}", std::io::Error::last_os_error());
-}
-
 #[test]
-fn too_many_alternatives_are_refused() {
+fn a_filter_may_have_many_alternatives() {
     if !privileged() {
         return;
     }
-    let mut options = Options::default();
-    options.filter.ports = (1..=17).collect();
-    let error = Tracer::attach(&options).unwrap_err();
-    assert!(matches!(error, TraceError::Filter(_)), "{error}");
+    in_own_network(|| {
+        let pair = connection("127.0.0.1:0");
+        let port = pair.1.local_addr().unwrap().port();
+        let mut options = here();
+        options.filter.ports = (1..3000).chain([port]).collect();
+        options.filter.hosts = (0..200)
+            .map(|n| format!("127.0.{n}.0/24").parse().unwrap())
+            .collect();
+        let ids = sorted(vec![cookie(&pair.0), cookie(&pair.1)]);
+        assert_eq!(opened(&take(&attach(&options))), ids);
+    });
+}
+
+#[test]
+fn a_control_group_stands_for_all_below_it() {
+    if !privileged() {
+        return;
+    }
+    let Some(groups) = crate::common::ControlGroups::create() else {
+        return;
+    };
+    in_own_network(move || {
+        let pair = groups.within_the_inner(|| connection("127.0.0.1:0"));
+        let other = connection("127.0.0.1:0");
+        let ids = |pair: &(TcpStream, TcpStream)| vec![cookie(&pair.0), cookie(&pair.1)];
+        let inside = sorted(ids(&pair));
+        let all = sorted([ids(&pair), ids(&other)].concat());
+        let found = |cgroup| {
+            let mut options = here();
+            options.filter.cgroups = vec![cgroup];
+            opened(&take(&attach(&options)))
+        };
+        assert_eq!(found(groups.inner()), inside);
+        assert_eq!(found(groups.outer()), inside);
+        assert_eq!(found(groups.root()), all);
+    });
 }

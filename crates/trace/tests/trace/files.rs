@@ -7,13 +7,17 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{connection, in_own_network, netns, privileged, program};
-use fairwind_trace::file::{self, CONTROL, TIME, write_csv};
+use crate::common::{connection, in_own_network, netns, privileged, program, set_control};
+use fairwind_cc::{kernel, native};
+use fairwind_trace::control_state::ControlState;
+use fairwind_trace::file::{self, CONTROL, Columns, TIME, write_csv};
 use fairwind_trace::filter::Filter;
-use fairwind_trace::instrument::INSTRUMENTS;
+use fairwind_trace::instrument::{INSTRUMENTS, find};
 use fairwind_trace::kernel::Options;
-use fairwind_trace::record::{INDEX_FILE, Index, Recorder};
+use fairwind_trace::plan::Plan;
+use fairwind_trace::record::{INDEX_FILE, Index, Limits, Recorder, WhenFull};
 use fairwind_trace::session::Session;
+use tempfile::TempDir;
 
 fn here(every_ack: bool) -> Options {
     Options {
@@ -24,6 +28,10 @@ fn here(every_ack: bool) -> Options {
         every_ack,
         ..Options::default()
     }
+}
+
+fn recorder(folder: &Path) -> Recorder {
+    Recorder::create(folder, Columns::default(), Limits::default()).unwrap()
 }
 
 /// Runs the session for some steps and records what comes.
@@ -56,7 +64,7 @@ fn each_connection_has_its_file_from_beginning_to_end() {
     }
     in_own_network(|| {
         let folder = tempfile::tempdir().unwrap();
-        let mut recorder = Recorder::create(folder.path()).unwrap();
+        let mut recorder = recorder(folder.path());
         let mut session = Session::start(&here(true), None).unwrap();
         for bytes in [1000, 3_000_000] {
             let (mut stream, mut peer) = connection("127.0.0.1:0");
@@ -74,7 +82,7 @@ fn each_connection_has_its_file_from_beginning_to_end() {
         let (counts, manner) = session
             .finish(|event| recorder.event(event).unwrap())
             .unwrap();
-        let index = recorder.finish(&counts, &manner).unwrap();
+        let (index, _) = recorder.finish(&counts, &manner).unwrap();
 
         let text = fs::read_to_string(folder.path().join(INDEX_FILE)).unwrap();
         assert_eq!(serde_json::from_str::<Index>(&text).unwrap(), index);
@@ -125,7 +133,7 @@ fn an_interval_gives_a_sample_each_time_or_is_counted_as_late() {
     }
     in_own_network(|| {
         let folder = tempfile::tempdir().unwrap();
-        let mut recorder = Recorder::create(folder.path()).unwrap();
+        let mut recorder = recorder(folder.path());
         let _pair = connection("127.0.0.1:0");
         let interval = Duration::from_millis(1);
         let mut session = Session::start(&here(false), Some(interval)).unwrap();
@@ -133,7 +141,7 @@ fn an_interval_gives_a_sample_each_time_or_is_counted_as_late() {
         let (counts, manner) = session
             .finish(|event| recorder.event(event).unwrap())
             .unwrap();
-        let index = recorder.finish(&counts, &manner).unwrap();
+        let (index, _) = recorder.finish(&counts, &manner).unwrap();
         assert_eq!(index.connections.len(), 2);
         assert_eq!(index.interval_s, Some(0.001));
         for connection in &index.connections {
@@ -162,7 +170,10 @@ fn record_for(session: &mut Session, recorder: &mut Recorder, time: Duration) {
 fn a_folder_that_holds_something_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("mine"), "").unwrap();
-    let error = Recorder::create(folder.path()).err().unwrap().to_string();
+    let error = Recorder::create(folder.path(), Columns::default(), Limits::default())
+        .err()
+        .unwrap()
+        .to_string();
     assert!(
         error.ends_with("the folder is not empty; name a new one"),
         "{error}"
@@ -176,4 +187,163 @@ fn another_file_is_no_trace() {
     fs::write(&path, "no trace").unwrap();
     let error = write_csv(&path, &mut Vec::new()).err().unwrap().to_string();
     assert!(error.contains("text: not a trace: "), "{error}");
+}
+
+/// A control that only this test has, and the connections that take it.
+fn with_control(name: &str, control: &str) -> kernel::Loaded {
+    let parameters = native::find(control).unwrap().default_parameters();
+    kernel::load_as(&parameters, name).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn the_state_of_our_own_controls_has_columns() {
+    if !privileged() {
+        return;
+    }
+    in_own_network(|| {
+        let _loaded = with_control("fw_sfsack_trc", "sfsack");
+        let states = ["cubic", "sfsack"].map(|control| {
+            let object = kernel::object(control).unwrap();
+            ControlState::of_object(control, object).unwrap()
+        });
+        let columns = Columns {
+            instruments: vec![find("CurCwnd").unwrap()],
+            states: states.into(),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = here(true);
+        options.control_state = true;
+        let mut recorder = Recorder::create(folder.path(), columns, Limits::default()).unwrap();
+        let mut session = Session::start(&options, None).unwrap();
+        let (mut stream, mut peer) = connection("127.0.0.1:0");
+        set_control(&stream, "fw_sfsack_trc");
+        let writer = thread::spawn(move || {
+            stream.write_all(&vec![1; 300_000]).unwrap();
+            set_control(&stream, "reno");
+            stream.write_all(&vec![1; 300_000]).unwrap();
+        });
+        peer.read_to_end(&mut Vec::new()).unwrap();
+        writer.join().unwrap();
+        drop(peer);
+        record(&mut session, &mut recorder, |r| {
+            r.seen() == 2 && r.open() == 0
+        });
+        let (counts, manner) = session
+            .finish(|event| recorder.event(event).unwrap())
+            .unwrap();
+        let (index, _) = recorder.finish(&counts, &manner).unwrap();
+        let sender = &index.connections[0];
+        assert_eq!(sender.congestion_controls[1..], ["fw_sfsack_trc", "reno"]);
+        let (names, rows) = csv(&folder.path().join(&sender.file));
+        assert_eq!(names[..3], ["time_s", "CurCwnd", "cubic_cnt"]);
+        let column = |name: &str| names.iter().position(|n| n == name).unwrap();
+        let (control, window) = (column(CONTROL), column("sfsack_window"));
+        let of = |name: &'static str| rows.iter().filter(move |row| row[control] == name).cloned();
+        let own: Vec<_> = of("fw_sfsack_trc").collect();
+        assert!(!own.is_empty());
+        // init notes the initial window of ten packets, and no packet is lost.
+        assert!(own.iter().all(|row| row[window] == "10"), "{:?}", own[0]);
+        assert!(own.iter().all(|row| row[column("sfsack_dropped")] == "0"));
+        assert!(rows.iter().all(|row| row[column("cubic_w_max")].is_empty()));
+        assert!(of("reno").count() > 0);
+        assert!(of("reno").all(|row| row[window].is_empty()));
+    });
+}
+
+/// Some connections that end one after the other, traced within limits.
+fn traced_within(limits: Limits, connections: usize) -> (TempDir, Index) {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = Plan {
+        options: here(false),
+        interval: Some(Duration::from_millis(10)),
+        folder: folder.path().join("trace"),
+        columns: Columns::default(),
+        limits,
+    };
+    let mut running = plan.start().unwrap_or_else(|error| panic!("{error}"));
+    for _ in 0..connections {
+        drop(connection("127.0.0.1:0"));
+        running.step(|_| {}).unwrap();
+    }
+    let (index, failed) = running.finish(|_| {}).unwrap();
+    assert!(failed.is_empty(), "{failed:?}");
+    (folder, index)
+}
+
+fn files(folder: &TempDir) -> usize {
+    let entries = fs::read_dir(folder.path().join("trace")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(".parquet")).count()
+}
+
+#[test]
+fn the_oldest_files_make_room_for_new_ones() {
+    if !privileged() {
+        return;
+    }
+    in_own_network(|| {
+        let limits = Limits {
+            connections: Some(4),
+            when_full: WhenFull::RemoveOldest,
+            ..Limits::default()
+        };
+        let (folder, index) = traced_within(limits, 6);
+        // Two ends each.
+        assert_eq!((index.connections.len(), files(&folder)), (4, 4));
+        assert_eq!((index.removed, index.unrecorded), (8, 0));
+        assert!(index.connections[0].file.starts_with("00009_"));
+    });
+}
+
+#[test]
+fn what_finds_no_room_is_left_out_and_counted() {
+    if !privileged() {
+        return;
+    }
+    in_own_network(|| {
+        let few = Limits {
+            connections: Some(3),
+            ..Limits::default()
+        };
+        let (folder, index) = traced_within(few, 4);
+        assert_eq!((index.connections.len(), files(&folder)), (3, 3));
+        assert_eq!((index.removed, index.unrecorded), (0, 5));
+
+        // As on a disk that has less free than shall stay free.
+        let full = Limits {
+            free_bytes: u64::MAX / 2,
+            ..Limits::default()
+        };
+        let (folder, index) = traced_within(full, 1);
+        assert_eq!(files(&folder), 2);
+        assert!(index.unwritten >= 4, "{}", index.unwritten);
+        for connection in &index.connections {
+            assert_eq!(connection.samples, 0);
+            let path = folder.path().join("trace").join(&connection.file);
+            assert_eq!(csv(&path).1.len(), 0);
+        }
+    });
+}
+
+#[test]
+fn a_trace_in_the_background_sees_what_happens_until_its_end() {
+    if !privileged() {
+        return;
+    }
+    in_own_network(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = Plan {
+            options: here(true),
+            folder: folder.path().to_owned(),
+            ..Plan::default()
+        };
+        let background = plan.clone().in_background();
+        let background = background.unwrap_or_else(|error| panic!("{error}"));
+        let _pair = connection("127.0.0.1:0");
+        let (index, _) = background.finish().unwrap();
+        assert!(index.complete && index.every_ack);
+        assert_eq!(index.connections.len(), 2);
+        let again = plan.in_background().err().unwrap().to_string();
+        assert!(again.ends_with("the folder is not empty; name a new one"));
+    });
 }

@@ -132,12 +132,12 @@ impl Connections {
     }
 
     /// Takes what the tracer tells.
-    pub fn take(&mut self, event: &Event) {
+    pub fn take(&mut self, event: &Event<'_>) {
         match event {
             Event::Open(identity) | Event::Identity(identity) => self.identify(identity),
             Event::Control(control) => self.note_control(control.head.id, control.name()),
-            Event::Sample(sample) => self.sample(sample, false),
-            Event::Close(sample) => self.sample(sample, true),
+            Event::Sample(sample, _) => self.sample(sample, false),
+            Event::Close(sample, _) => self.sample(sample, true),
         }
     }
 
@@ -435,7 +435,7 @@ mod tests {
                 snd_ssthresh,
                 ..Sample::default()
             };
-            connections.take(&Event::Sample(sample));
+            connections.take(&Event::Sample(&sample, None));
             connections.into_gauges()[0].impossible_ssthresh
         };
         assert_eq!(threshold(0x7fff_ffff), None);

@@ -1,0 +1,335 @@
+//! The file of the trace daemon.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fairwind_experiment::Diagnostic;
+use fairwind_experiment::diagnostic::{Sources, Span};
+use fairwind_experiment::file::decode::{self, Fields, Findings};
+use fairwind_experiment::file::value::{self, Node, Table, Value};
+use fairwind_trace::filter::{Filter, Network};
+use fairwind_trace::instrument::Instrument;
+use fairwind_trace::kernel::Options;
+use fairwind_trace::plan::Plan;
+use fairwind_trace::record::{Limits, WhenFull};
+use fairwind_trace::session::MIN_INTERVAL;
+
+use super::columns::{columns, variable};
+use super::{DEFAULT_INTERVAL, cgroup, namespace};
+use crate::failure::Failure;
+
+/// What the file says.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Folder for the folders of the runs.
+    pub out: PathBuf,
+    interval: Option<Duration>,
+    options: Options,
+    variables: Vec<&'static Instrument>,
+    limits: Limits,
+}
+
+impl Config {
+    /// All but the folder.
+    pub fn plan(&self) -> Result<Plan, Failure> {
+        Ok(Plan {
+            options: self.options.clone(),
+            interval: self.interval,
+            folder: PathBuf::new(),
+            columns: columns(&self.variables, self.options.control_state)?,
+            limits: self.limits,
+        })
+    }
+}
+
+/// Reads the file.
+pub fn load(file: &Path) -> Result<Config, Failure> {
+    let text = fs::read_to_string(file)
+        .map_err(|error| Failure::input(format!("{}: {error}", file.display())))?;
+    Ok(read(&file.display().to_string(), &text)?)
+}
+
+fn read(name: &str, text: &str) -> Result<Config, Diagnostic> {
+    let mut findings = Findings::new(Sources::new(name, text));
+    let table = match value::parse_document(text) {
+        Ok(table) => table,
+        Err(finding) => return Err(Diagnostic::new(&findings.sources, &[finding])),
+    };
+    let config = top(&table, &mut findings);
+    match config {
+        Some(config) if findings.list.is_empty() => Ok(config),
+        _ => Err(Diagnostic::new(&findings.sources, &findings.list)),
+    }
+}
+
+fn top(table: &Table, findings: &mut Findings) -> Option<Config> {
+    let mut fields = Fields::new("the trace", table, Span::default());
+    let out = fields.required(findings, "out", "\"/var/lib/fairwind\"", decode::text);
+    let every_ack = fields.optional(findings, "every_ack", decode::boolean);
+    let every_ack = every_ack.unwrap_or(false);
+    let interval = fields.optional(findings, "interval", interval);
+    let variables = fields.optional(findings, "variables", |node, findings| {
+        list(node, findings, "[\"CurCwnd\", \"SmoothedRTT\"]", instrument)
+    });
+    let control_state = fields.optional(findings, "control_state", decode::boolean);
+    let ring_bytes = fields.optional(findings, "buffer", buffer);
+    let filter = fields.optional(findings, "match", filter);
+    let limits = fields.optional(findings, "limits", limits);
+    fields.finish(findings);
+    let default = Options::default();
+    Some(Config {
+        out: PathBuf::from(out?),
+        interval: interval.or((!every_ack).then_some(DEFAULT_INTERVAL)),
+        options: Options {
+            filter: filter.unwrap_or_default(),
+            every_ack,
+            control_state: control_state.unwrap_or(false),
+            ring_bytes: ring_bytes.unwrap_or(default.ring_bytes),
+        },
+        variables: variables.unwrap_or_default(),
+        limits: limits.unwrap_or_default(),
+    })
+}
+
+fn filter(node: &Node, findings: &mut Findings) -> Option<Filter> {
+    let table = decode::table(node, findings, "[match]")?;
+    let mut fields = Fields::new("match", table, node.span);
+    let hosts = fields.optional(findings, "hosts", |node, findings| {
+        list(node, findings, "[\"10.0.0.0/8\"]", network)
+    });
+    let ports = fields.optional(findings, "ports", |node, findings| {
+        list(node, findings, "[20, 21]", |node, findings| {
+            let port = decode::whole(1, 65_535)(node, findings)?;
+            u16::try_from(port).ok()
+        })
+    });
+    let programs = fields.optional(findings, "programs", |node, findings| {
+        list(node, findings, "[\"proftpd\"]", decode::text)
+    });
+    let namespaces = fields.optional(findings, "namespaces", |node, findings| {
+        list(node, findings, "[\"/proc/1/ns/net\"]", inode(namespace))
+    });
+    let cgroups = fields.optional(findings, "cgroups", |node, findings| {
+        list(
+            node,
+            findings,
+            "[\"/sys/fs/cgroup/ftp.slice\"]",
+            inode(cgroup),
+        )
+    });
+    fields.finish(findings);
+    Some(Filter {
+        hosts: hosts.unwrap_or_default(),
+        ports: ports.unwrap_or_default(),
+        programs: programs.unwrap_or_default(),
+        namespaces: namespaces.unwrap_or_default(),
+        cgroups: cgroups.unwrap_or_default(),
+    })
+}
+
+fn limits(node: &Node, findings: &mut Findings) -> Option<Limits> {
+    let table = decode::table(node, findings, "[limits]")?;
+    let mut fields = Fields::new("limits", table, node.span);
+    let total_bytes = fields.optional(findings, "total", decode::bytes);
+    let files = fields.optional(findings, "connections", decode::whole(1, 10_000_000));
+    let free_bytes = fields.optional(findings, "free", decode::bytes);
+    let when_full = fields.optional(
+        findings,
+        "when_full",
+        decode::choice(&[
+            ("leave-out", WhenFull::LeaveOut),
+            ("remove-oldest", WhenFull::RemoveOldest),
+        ]),
+    );
+    fields.finish(findings);
+    let default = Limits::default();
+    Some(Limits {
+        total_bytes: total_bytes.map(|bytes| bytes.0),
+        connections: files.map(|files| files as usize),
+        free_bytes: free_bytes.map_or(default.free_bytes, |bytes| bytes.0),
+        when_full: when_full.unwrap_or(default.when_full),
+    })
+}
+
+/// Every value of a list that is right.
+fn list<T>(
+    node: &Node,
+    findings: &mut Findings,
+    example: &str,
+    read: impl Fn(&Node, &mut Findings) -> Option<T>,
+) -> Option<Vec<T>> {
+    let nodes = decode::list(node, findings, example)?;
+    Some(
+        nodes
+            .iter()
+            .filter_map(|node| read(node, findings))
+            .collect(),
+    )
+}
+
+fn interval(node: &Node, findings: &mut Findings) -> Option<Duration> {
+    let interval = decode::duration(node, findings)?;
+    let interval = Duration::from_nanos(interval.as_nanos());
+    if interval < MIN_INTERVAL {
+        findings.add(
+            node.span,
+            "the shortest interval is 1ms",
+            "write \"1ms\", or every_ack = true for more",
+        );
+        return None;
+    }
+    Some(interval)
+}
+
+fn buffer(node: &Node, findings: &mut Findings) -> Option<u32> {
+    let bytes = decode::bytes(node, findings)?.0;
+    if !(4096..=1 << 30).contains(&bytes) {
+        let message = format!("{bytes} bytes are out of range");
+        findings.add(node.span, message, "write a size from \"4KiB\" to \"1GiB\"");
+        return None;
+    }
+    u32::try_from(bytes).ok()
+}
+
+fn instrument(node: &Node, findings: &mut Findings) -> Option<&'static Instrument> {
+    let name = decode::text(node, findings)?;
+    let found = variable(&name);
+    if let Err(error) = &found {
+        let (message, help) = error.split_once("; ").unwrap_or((error, ""));
+        findings.add(node.span, message, help);
+    }
+    found.ok()
+}
+
+fn network(node: &Node, findings: &mut Findings) -> Option<Network> {
+    let text = decode::text(node, findings)?;
+    let found = text.parse();
+    if found.is_err() {
+        findings.add(
+            node.span,
+            format!("\"{text}\" is neither an address nor a network"),
+            "write \"10.0.0.1\", \"10.0.0.0/8\", \"2001:db8::1\" or \"2001:db8::/32\"",
+        );
+    }
+    found.ok()
+}
+
+/// A number as it is, or the inode of a file.
+fn inode<T: TryFrom<i64>>(
+    read: fn(&str) -> Result<T, String>,
+) -> impl Fn(&Node, &mut Findings) -> Option<T> {
+    move |node, findings| {
+        if let Value::Integer(inode) = node.value
+            && let Ok(inode) = T::try_from(inode)
+        {
+            return Some(inode);
+        }
+        let text = decode::text(node, findings)?;
+        let found = read(&text);
+        if let Err(error) = &found {
+            findings.add(node.span, error, "write a file that is there, or an inode");
+        }
+        found.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(text: &str) -> String {
+        read("trace.toml", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_folder_is_enough() {
+        let config = read("trace.toml", "out = \"traces\"").unwrap();
+        assert_eq!(config.out, PathBuf::from("traces"));
+        assert_eq!(config.interval, Some(Duration::from_millis(10)));
+        assert_eq!(config.options, Options::default());
+        assert_eq!(config.limits, Limits::default());
+        assert_eq!(config.plan().unwrap().columns.instruments.len(), 54);
+    }
+
+    #[test]
+    fn the_example_of_the_document_says_what_it_says() {
+        let document = include_str!("../../../../../docs/instruments.md");
+        let example = document.split("```toml\n").nth(1).unwrap();
+        let example = example.split("```").next().unwrap();
+        let config = read("trace.toml", example).unwrap();
+        assert_eq!(config.interval, Some(Duration::from_millis(100)));
+        assert!(!config.options.every_ack && config.options.control_state);
+        let filter = &config.options.filter;
+        assert_eq!(filter.hosts, ["192.168.1.0/24".parse().unwrap()]);
+        assert_eq!(filter.ports, [20, 21]);
+        assert_eq!(filter.programs, ["proftpd"]);
+        assert_eq!(config.limits.total_bytes, Some(20_000_000_000));
+        assert_eq!(config.limits.connections, Some(100_000));
+        assert_eq!(config.limits.when_full, WhenFull::RemoveOldest);
+        let columns = config.plan().unwrap().columns;
+        let names: Vec<&str> = columns.instruments.iter().map(|i| i.name).collect();
+        assert_eq!(names[..3], ["CurCwnd", "CurSsthresh", "SmoothedRTT"]);
+        let states: Vec<&str> = columns.states.iter().map(|s| &s.control[..]).collect();
+        assert_eq!(states, ["cubic", "sfsack"]);
+    }
+
+    #[test]
+    fn every_ack_needs_no_interval_and_may_have_one() {
+        let config = read("t", "out = \"t\"\nevery_ack = true").unwrap();
+        assert_eq!(config.interval, None);
+        let config = read("t", "out = \"t\"\nevery_ack = true\ninterval = \"1s\"").unwrap();
+        assert_eq!(config.interval, Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_shown_with_its_line_and_what_would_be_right() {
+        assert_eq!(
+            wrong("out = \"t\"\nvariables = [\"CurCwnd\", \"SmoothRTT\"]\n"),
+            "trace.toml:2:25: `SmoothRTT` is no instrument\n  \
+             2 | variables = [\"CurCwnd\", \"SmoothRTT\"]\n    \
+               |                         ^^^^^^^^^^^\n  \
+             help: did you mean `SmoothedRTT`?"
+        );
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_said_at_once() {
+        let text = "interval = \"10us\"\nbuffer = \"2GiB\"\n[match]\nhosts = [\"ten\"]\nport = [1]\n\
+                    ports = [0]\nnamespaces = [\"/nowhere\"]\n[limits]\nwhen_full = \"stop\"\n";
+        let text = wrong(text);
+        for part in [
+            "the trace without `out`",
+            "the shortest interval is 1ms",
+            "out of range",
+            "\"ten\" is neither an address nor a network",
+            "unknown field `port` in match",
+            "did you mean `ports`?",
+            "0 is out of range",
+            "/nowhere: No such file or directory",
+            "\"stop\" is not known here",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_schema_has_the_fields_of_the_reader() {
+        let schema = include_str!("../../../../../docs/trace-daemon.schema.json");
+        let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+        let mut findings = Findings::new(Sources::new("t", ""));
+        let table = value::parse_document("out = \"t\"\n[match]\n[limits]").unwrap();
+        top(&table, &mut findings);
+        let properties = &schema["properties"];
+        for (what, described) in [
+            ("the trace", properties),
+            ("match", &properties["match"]["properties"]),
+            ("limits", &properties["limits"]["properties"]),
+        ] {
+            let mut fields = findings.asked[what].clone();
+            fields.sort_unstable();
+            let described: Vec<&String> = described.as_object().unwrap().keys().collect();
+            assert_eq!(described, fields, "{what}");
+        }
+    }
+}

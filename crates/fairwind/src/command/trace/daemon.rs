@@ -1,0 +1,207 @@
+//! `fairwind trace daemon`: traces as a file says, until it is told to stop.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use fairwind_trace::file::FileError;
+use fairwind_trace::plan::Running;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use super::config::{self, Config};
+use super::{plan_failure, trace_failure, unseen};
+use crate::failure::Failure;
+use crate::output;
+
+/// Trace as a file says, until SIGTERM
+///
+/// Follows every connection that matches from its first packet to its last and writes one file a
+/// connection, each run into a folder of its own with its time as name. SIGTERM or Ctrl-C end it:
+/// all files are whole then. SIGHUP reads the file again and goes on with what it says, in a new
+/// folder; if it is wrong, that is said and all stays as it was.
+#[derive(Args)]
+#[command(after_help = "\
+Example of a file:
+  out = \"/var/lib/fairwind\"
+  interval = \"10ms\"
+  variables = [\"CurCwnd\", \"CurSsthresh\", \"SmoothedRTT\", \"CurRTO\", \"HCThruOctetsAcked\"]
+  [match]
+  hosts = [\"192.168.1.0/24\"]
+  ports = [20, 21]
+
+`fairwind schema trace-daemon` describes every field for editors.")]
+pub struct Daemon {
+    /// The file
+    file: PathBuf,
+    /// Only say whether the file is right
+    #[arg(long)]
+    check: bool,
+}
+
+/// What signals have asked for.
+struct Signals {
+    stop: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn catch() -> Result<Signals, Failure> {
+        let signals = Signals {
+            stop: Arc::default(),
+            reload: Arc::default(),
+        };
+        for signal in [SIGTERM, SIGINT] {
+            flag::register(signal, Arc::clone(&signals.stop)).map_err(Failure::work)?;
+        }
+        flag::register(SIGHUP, Arc::clone(&signals.reload)).map_err(Failure::work)?;
+        Ok(signals)
+    }
+
+    fn stop(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn reload(&self) -> bool {
+        self.reload.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl Daemon {
+    pub fn run(&self) -> Result<(), Failure> {
+        let mut config = config::load(&self.file)?;
+        if self.check {
+            return Ok(output::line(&format!("{}: right", self.file.display()))?);
+        }
+        let signals = Signals::catch()?;
+        while let Some(next) = trace(&config, &self.file, &signals)? {
+            config = next;
+        }
+        Ok(())
+    }
+}
+
+/// One run; what to go on with, if it is to go on.
+fn trace(config: &Config, file: &Path, signals: &Signals) -> Result<Option<Config>, Failure> {
+    let mut plan = config.plan()?;
+    plan.folder = free_name(&config.out);
+    let mut running = plan.start().map_err(plan_failure)?;
+    // A line for whoever waits until connections are seen.
+    output::line(&format!("tracing into {}", plan.folder.display()))?;
+    let mut told = Told::default();
+    let mut next = None;
+    let mut ended = Ok(());
+    while ended.is_ok() && next.is_none() && !signals.stop() {
+        ended = running.step(|_| {});
+        told.tell(&mut running);
+        if signals.reload() {
+            match config::load(file) {
+                Ok(config) => next = Some(config),
+                Err(error) => {
+                    // Its own exit code would end the run.
+                    let _ = error.report();
+                    eprintln!("{} stays as it was", file.display());
+                }
+            }
+        }
+    }
+    let counts = running.session().counts().map_err(trace_failure)?;
+    let outcome = match ended {
+        Ok(()) => running.finish(|_| {}),
+        Err(error) => running.abandon(error.into()),
+    };
+    let (index, failed) = outcome.map_err(plan_failure)?;
+    told.failures(&failed);
+    let connections = index.connections.len();
+    output::line(&format!(
+        "{}: {connections} connections",
+        plan.folder.display()
+    ))?;
+    output::line(&unseen(&counts, &index))?;
+    Ok(next)
+}
+
+/// What has been said of what does not find room, so that each is said once.
+#[derive(Default)]
+struct Told {
+    unwritten: bool,
+    unrecorded: bool,
+    removed: bool,
+}
+
+impl Told {
+    fn tell(&mut self, running: &mut Running) {
+        self.failures(&running.failures());
+        let (unwritten, unrecorded) = running.recorder().left_out();
+        if unwritten > 0 && !self.unwritten {
+            self.unwritten = true;
+            eprintln!("warning: no room for more samples: they are counted and left out");
+        }
+        if unrecorded > 0 && !self.unrecorded {
+            self.unrecorded = true;
+            eprintln!("warning: no more files: new connections are counted and left out");
+        }
+        if running.recorder().removed() > 0 && !self.removed {
+            self.removed = true;
+            eprintln!("the oldest files are removed to make room");
+        }
+    }
+
+    fn failures(&self, failed: &[FileError]) {
+        for error in failed {
+            eprintln!("error: {error}; the other connections go on");
+        }
+    }
+}
+
+/// A folder for a run that begins now.
+fn free_name(out: &Path) -> PathBuf {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let name = time_name(since.unwrap_or_default().as_secs());
+    let mut folder = out.join(&name);
+    let mut number = 1;
+    while folder.exists() {
+        number += 1;
+        folder = out.join(format!("{name}-{number}"));
+    }
+    folder
+}
+
+/// A moment of UTC as a name: 2005-08-31T09-30-00Z.
+fn time_name(unix_s: u64) -> String {
+    let (days, second) = (unix_s / 86_400, unix_s % 86_400);
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}-{minute:02}-{second:02}Z")
+}
+
+/// Year, month and day of the proleptic Gregorian calendar, so many days after 1970-01-01.
+fn date(days: u64) -> (u64, u64, u64) {
+    // Years from March to February, so that the day that comes every four years is the last.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, later) = match month < 10 {
+        true => (month + 3, 0),
+        false => (month - 9, 1),
+    };
+    (era * 400 + year + later, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_named_by_its_beginning() {
+        assert_eq!(time_name(0), "1970-01-01T00-00-00Z");
+        // The last second of the leap day of 2000.
+        assert_eq!(time_name(951_868_799), "2000-02-29T23-59-59Z");
+        assert_eq!(time_name(1_125_480_600), "2005-08-31T09-30-00Z");
+    }
+}

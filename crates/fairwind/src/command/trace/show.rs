@@ -1,0 +1,38 @@
+//! `fairwind trace FILE`: a file of a trace.
+
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use fairwind_trace::file;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::output;
+
+/// Show the file of a traced connection
+#[derive(Args)]
+pub struct Show {
+    /// A Parquet file of a trace
+    file: PathBuf,
+    /// Print all samples as CSV, not what connection it is
+    #[arg(long)]
+    csv: bool,
+}
+
+impl Show {
+    pub fn run(&self) -> Result<(), Failure> {
+        show(&self.file, self.csv)
+    }
+}
+
+/// What connection it is, or all its samples.
+pub fn show(path: &Path, csv: bool) -> Result<(), Failure> {
+    if !csv {
+        let connection = file::connection(path).map_err(Failure::input)?;
+        return Ok(output::json(&json!(connection))?);
+    }
+    let mut out = BufWriter::new(io::stdout().lock());
+    file::write_csv(path, &mut out).map_err(Failure::input)??;
+    Ok(out.flush()?)
+}

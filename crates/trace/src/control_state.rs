@@ -1,0 +1,182 @@
+//! The state that a congestion control keeps for each connection, as columns: the fields of the
+//! structure that bears the control's name, as the BTF of its eBPF object describes it.
+
+use libbpf_rs::btf::types::{Array, Int, IntEncoding, MemberAttr, Struct};
+use libbpf_rs::btf::{Btf, BtfType};
+
+use crate::event::{STATE_BYTES, State};
+
+/// The fields of a control's state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlState {
+    /// The control, without the prefix that it has in the kernel.
+    pub control: String,
+    /// In the order of the structure.
+    pub fields: Vec<StateField>,
+}
+
+/// An integer of a control's state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateField {
+    /// Its column: the control and the field, as `cubic_w_max`.
+    pub column: String,
+    offset: usize,
+    size: usize,
+    is_signed: bool,
+}
+
+/// An eBPF object that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("the eBPF object of `{control}` cannot be read: {source}")]
+pub struct StateError {
+    control: String,
+    source: libbpf_rs::Error,
+}
+
+impl ControlState {
+    /// What the object of a control says of its state; without fields, if it has no state.
+    ///
+    /// Fields are integers and arrays of them, also inside other structures; pointers, unions and
+    /// bit fields are left out.
+    ///
+    /// # Errors
+    ///
+    /// If it is no eBPF object.
+    pub fn of_object(control: &str, object: &[u8]) -> Result<ControlState, StateError> {
+        let wrong = |source| StateError {
+            control: control.to_owned(),
+            source,
+        };
+        let mut fields = Vec::new();
+        let btf = Btf::from_raw(control, object).map_err(wrong)?;
+        if let Some(btf) = &btf
+            && let Some(state) = btf.type_by_name::<Struct<'_>>(control)
+        {
+            structure(btf, &state, control, 0, &mut fields);
+        }
+        Ok(ControlState {
+            control: control.to_owned(),
+            fields,
+        })
+    }
+
+    /// Whether the kernel's name is the control's: `fw_cubic`, or `fw_cubic_` and more for a copy
+    /// that one run has for itself.
+    pub fn is_of(&self, kernel_name: &str) -> bool {
+        let rest = kernel_name.strip_prefix("fw_");
+        let rest = rest.and_then(|name| name.strip_prefix(&self.control[..]));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    }
+}
+
+impl StateField {
+    /// The value; one beyond the columns' range is the nearest in it.
+    pub fn value(&self, state: &State) -> i64 {
+        let mut bytes = [0; 8];
+        bytes[..self.size].copy_from_slice(&state[self.offset..self.offset + self.size]);
+        let value = u64::from_ne_bytes(bytes);
+        let unused = u64::BITS - 8 * self.size as u32;
+        match self.is_signed {
+            true => ((value << unused) as i64) >> unused,
+            false => i64::try_from(value).unwrap_or(i64::MAX),
+        }
+    }
+}
+
+fn structure(
+    btf: &Btf<'_>,
+    state: &Struct<'_>,
+    prefix: &str,
+    start: usize,
+    fields: &mut Vec<StateField>,
+) {
+    for member in state.iter() {
+        let (Some(name), MemberAttr::Normal { offset }) = (member.name, member.attr) else {
+            continue;
+        };
+        let Some(ty) = btf.type_by_id::<BtfType<'_>>(member.ty) else {
+            continue;
+        };
+        let column = format!("{prefix}_{}", name.to_string_lossy());
+        field(btf, ty, &column, start + offset as usize / 8, fields);
+    }
+}
+
+fn field(
+    btf: &Btf<'_>,
+    ty: BtfType<'_>,
+    column: &str,
+    offset: usize,
+    fields: &mut Vec<StateField>,
+) {
+    let ty = ty.skip_mods_and_typedefs();
+    if let Ok(inner) = Struct::try_from(ty) {
+        structure(btf, &inner, column, offset, fields);
+    } else if let Ok(array) = Array::try_from(ty) {
+        let first = fields.len();
+        field(
+            btf,
+            array.contained_type(),
+            &format!("{column}_0"),
+            offset,
+            fields,
+        );
+        // Arrays of one integer each; what they hold has been found once.
+        if let [integer] = &fields[first..] {
+            let integer = integer.clone();
+            for index in 1..array.capacity() {
+                let offset = offset + index * integer.size;
+                let column = format!("{column}_{index}");
+                fields.push(StateField {
+                    column,
+                    offset,
+                    ..integer.clone()
+                });
+            }
+        }
+    } else if let Ok(integer) = Int::try_from(ty) {
+        let size = usize::from(integer.bits) / 8;
+        if matches!(size, 1 | 2 | 4 | 8) && offset + size <= STATE_BYTES {
+            fields.push(StateField {
+                column: column.to_owned(),
+                offset,
+                size,
+                is_signed: matches!(integer.encoding, IntEncoding::Signed),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_its_bytes() {
+        let field = |offset, size, is_signed| StateField {
+            column: String::new(),
+            offset,
+            size,
+            is_signed,
+        };
+        let mut state = [0; STATE_BYTES];
+        state[8..12].copy_from_slice(&(-2i32).to_ne_bytes());
+        assert_eq!(field(8, 4, true).value(&state), -2);
+        assert_eq!(field(8, 4, false).value(&state), 0xffff_fffe);
+        state[96..].fill(0xff);
+        assert_eq!(field(96, 8, false).value(&state), i64::MAX);
+        assert_eq!(field(96, 8, true).value(&state), -1);
+    }
+
+    #[test]
+    fn a_control_is_known_by_its_name_and_those_of_its_copies() {
+        let state = ControlState {
+            control: "reno".into(),
+            fields: Vec::new(),
+        };
+        assert!(state.is_of("fw_reno"));
+        assert!(state.is_of("fw_reno_1a2b"));
+        assert!(!state.is_of("reno"));
+        assert!(!state.is_of("fw_renown"));
+    }
+}

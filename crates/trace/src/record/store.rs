@@ -1,0 +1,149 @@
+//! How much room the files of a trace may take, and what gives way when there is none.
+
+use std::collections::VecDeque;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::{fs, io, mem};
+
+use super::index::Connection;
+
+/// Limits of a trace's folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of all files at most; they may go over by what ends the files that are open.
+    pub total_bytes: Option<u64>,
+    /// Files at most.
+    pub connections: Option<usize>,
+    /// Bytes of the disk that stay free.
+    pub free_bytes: u64,
+    /// What happens at a limit.
+    pub when_full: WhenFull,
+}
+
+impl Default for Limits {
+    /// As much as the disk has but 64 MiB; new samples are left out then.
+    fn default() -> Limits {
+        Limits {
+            total_bytes: None,
+            connections: None,
+            free_bytes: 64 << 20,
+            when_full: WhenFull::LeaveOut,
+        }
+    }
+}
+
+/// What happens when a limit is reached. Either is counted and said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// New samples and connections are left out.
+    LeaveOut,
+    /// The files of the connections that ended first are removed; only without any are new samples
+    /// left out.
+    RemoveOldest,
+}
+
+/// The finished files of a trace and the room that all take.
+#[derive(Debug)]
+pub(super) struct Store {
+    pub folder: PathBuf,
+    limits: Limits,
+    /// Bytes of all files, also of those being written.
+    bytes: u64,
+    finished: VecDeque<Finished>,
+    pub removed: u64,
+}
+
+#[derive(Debug)]
+struct Finished {
+    number: usize,
+    bytes: u64,
+    connection: Connection,
+}
+
+impl Store {
+    pub fn new(folder: &Path, limits: Limits) -> Store {
+        Store {
+            folder: folder.to_owned(),
+            limits,
+            bytes: 0,
+            finished: VecDeque::new(),
+            removed: 0,
+        }
+    }
+
+    /// Whether so many more bytes have room; old files may be removed for it.
+    pub fn has_room(&mut self, bytes: u64) -> bool {
+        loop {
+            let limit = self.limits.total_bytes.unwrap_or(u64::MAX);
+            let within = self.bytes.saturating_add(bytes) <= limit;
+            // A disk that does not tell is tried.
+            let free = free_bytes(&self.folder).unwrap_or(u64::MAX);
+            if within && free >= self.limits.free_bytes.saturating_add(bytes) {
+                return true;
+            }
+            if !self.remove_oldest() {
+                return false;
+            }
+        }
+    }
+
+    /// Whether there may be one more file beside so many that are open.
+    pub fn has_room_for_file(&mut self, open: usize) -> bool {
+        let Some(limit) = self.limits.connections else {
+            return true;
+        };
+        while open + self.finished.len() >= limit {
+            if !self.remove_oldest() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn remove_oldest(&mut self) -> bool {
+        if self.limits.when_full == WhenFull::LeaveOut {
+            return false;
+        }
+        let Some(oldest) = self.finished.pop_front() else {
+            return false;
+        };
+        // One that somebody else has removed or taken away makes room as well.
+        let _ = fs::remove_file(self.folder.join(&oldest.connection.file));
+        self.bytes = self.bytes.saturating_sub(oldest.bytes);
+        self.removed += 1;
+        true
+    }
+
+    pub fn grew(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+
+    pub fn finished(&mut self, number: usize, connection: Connection, bytes: u64) {
+        self.finished.push_back(Finished {
+            number,
+            bytes,
+            connection,
+        });
+    }
+
+    /// The connections, in the order in which they were first seen.
+    pub fn connections(&self) -> Vec<Connection> {
+        let mut order: Vec<&Finished> = self.finished.iter().collect();
+        order.sort_by_key(|finished| finished.number);
+        order.into_iter().map(|f| f.connection.clone()).collect()
+    }
+}
+
+/// Bytes of the disk that are free for this process.
+fn free_bytes(folder: &Path) -> io::Result<u64> {
+    let path = CString::new(folder.as_os_str().as_bytes()).map_err(io::Error::other)?;
+    // SAFETY: an all-zero statvfs is valid, and the call writes into it.
+    unsafe {
+        let mut disk: libc::statvfs = mem::zeroed();
+        if libc::statvfs(path.as_ptr(), &mut disk) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(disk.f_bavail as u64 * disk.f_frsize as u64)
+    }
+}
