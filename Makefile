@@ -5,15 +5,17 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 OUT ?= out
 FAIRWIND := cargo run --release --quiet --package fairwind --bin fairwind --
+WEB100 := cargo run --release --package fairwind --example web100_dummynet -- experiments/web100-dummynet $(OUT)/web100-dummynet
 DEMO := experiments/web100-dummynet/figure-4.17-4.19.toml
 
-.PHONY: help demo test bench experiments
+.PHONY: help demo test bench experiments experiments-lab
 
 help:
 	@echo "make demo         SF-SACK against SACK: build, run, table and report"
 	@echo "make test         everything that has to hold: formats, lints, all tests"
 	@echo "make bench        speed and memory of the simulator (some minutes)"
 	@echo "make experiments  every figure and table of the thesis, and the tables of its page in docs/"
+	@echo "make experiments-lab  the same in the simulator and on the running kernel (root, 40 minutes)"
 	@echo
 	@echo "OUT=DIR           where demo and experiments write (default: out)"
 
@@ -37,4 +39,10 @@ bench:
 
 experiments:
 	@scripts/setup build
-	cargo run --release --package fairwind --example web100_dummynet -- experiments/web100-dummynet $(OUT)/web100-dummynet
+	$(WEB100)
+
+# Results of the lab that are there are kept, so it may be interrupted; PAGE=FILE puts tables and
+# figures into the page, ARGS is for the program (ARGS=--help).
+experiments-lab:
+	@scripts/setup build
+	$(WEB100) --engine both $(if $(PAGE),--page $(PAGE)) $(ARGS)

@@ -3,8 +3,11 @@
 //! The first result is drawn solid and blue, the second dashed and vermilion above it, each flow and
 //! link in a panel of its own.
 
+mod average;
+mod distributed;
+
 use super::distribution::{Distributions, Quantity};
-use super::side::{Pair, Run};
+use super::side::Pair;
 use crate::plot::figure::{Across, Band, Figure, Line, Panel, Rug, Scale};
 use crate::plot::style::Stroke;
 use crate::series::curves::FlowCurves;
@@ -28,10 +31,7 @@ pub const FILES: [&str; 10] = [
 const PANELS_AT_MOST: usize = 4;
 /// Columns of a curve over time: more cannot be told apart in two colours, and files stay small.
 const COLUMNS: usize = 300;
-/// Points of an average over several runs.
-const AVERAGES: usize = 200;
 const STROKES: [Stroke; 2] = [Stroke::SOLID, Stroke::DASHED];
-const STEPS: [Stroke; 2] = [Stroke::STEPS, Stroke::DASHED_STEPS];
 const THRESHOLDS: [Stroke; 2] = [Stroke::THRESHOLD, Stroke::DOTTED_THRESHOLD];
 
 /// A figure.
@@ -57,7 +57,7 @@ pub fn all(pair: &Pair, distributions: &[Distributions]) -> Vec<Drawn> {
             Scale::FromZero,
             |flow| &flow.throughput,
         ),
-        averages(pair),
+        average::figure_of(pair),
         windows(pair, &seeds),
         flows(
             pair,
@@ -83,7 +83,7 @@ pub fn all(pair: &Pair, distributions: &[Distributions]) -> Vec<Drawn> {
         Quantity::Rtt,
         Quantity::Queue,
     ]
-    .map(|quantity| distribution(pair, quantity, distributions));
+    .map(|quantity| distributed::figure_of(pair, quantity, distributions));
     over_time.into_iter().chain(distributed).flatten().collect()
 }
 
@@ -206,83 +206,6 @@ fn windows(pair: &Pair, seeds: &str) -> Option<Drawn> {
     )
 }
 
-/// The average since the start: the mean over the runs, and where there are several, the area that
-/// they fill.
-fn averages(pair: &Pair) -> Option<Drawn> {
-    let panels: Vec<Curves> = pair
-        .flows
-        .iter()
-        .map(|name| {
-            let mut curves = Curves::new(name);
-            for (at, side) in pair.sides.iter().enumerate() {
-                let (mean, band) = over_runs(&side.runs, name, at, pair.duration_s());
-                curves.bands.extend(band);
-                curves
-                    .lines
-                    .push((Some(side.label.clone()), at, STROKES[at], mean));
-            }
-            curves
-        })
-        .collect();
-    let several = pair.sides.iter().any(|side| side.runs.len() > 1);
-    let heading = match several {
-        true => {
-            "Average throughput since the flow’s start; shaded, the least to the most of all seeds"
-        }
-        false => "Average throughput since the flow’s start",
-    };
-    figure(
-        pair,
-        "average_throughput.svg",
-        heading,
-        Across::time(pair.duration_s()),
-        ("Mbit/s", Scale::FromZero),
-        &panels,
-    )
-}
-
-/// Mean, least and most of the averages of the runs, at moments at which all have one.
-fn over_runs(
-    runs: &[Run],
-    name: &str,
-    colour: usize,
-    duration_s: f64,
-) -> (Vec<Point>, Option<Band>) {
-    let curves: Vec<&[Point]> = runs
-        .iter()
-        .filter_map(|run| run.flow(name))
-        .map(|flow| &*flow.average)
-        .collect();
-    if let [curve] = curves[..] {
-        return (thinned(curve, duration_s), None);
-    }
-    let mut mean = Vec::new();
-    let (mut low, mut high) = (Vec::new(), Vec::new());
-    for step in 1..=AVERAGES {
-        let time_s = duration_s * step as f64 / AVERAGES as f64;
-        let values: Vec<f64> = curves.iter().filter_map(|c| value_at(c, time_s)).collect();
-        if values.len() < curves.len() || values.is_empty() {
-            continue;
-        }
-        let at = |value| Point { time_s, value };
-        mean.push(at(values.iter().sum::<f64>() / values.len() as f64));
-        low.push(at(values.iter().copied().fold(f64::INFINITY, f64::min)));
-        high.push(at(values.iter().copied().fold(0.0, f64::max)));
-    }
-    (mean, Some(Band { colour, low, high }))
-}
-
-/// The value of a curve at a moment, straight between its points; nothing outside of them.
-fn value_at(curve: &[Point], time_s: f64) -> Option<f64> {
-    let after = curve.partition_point(|point| point.time_s < time_s);
-    let right = curve.get(after)?;
-    let Some(left) = after.checked_sub(1).map(|at| curve[at]) else {
-        return (right.time_s == time_s).then_some(right.value);
-    };
-    let share = (time_s - left.time_s) / (right.time_s - left.time_s);
-    Some(left.value + share * (right.value - left.value))
-}
-
 fn queues(pair: &Pair, seeds: &str) -> Option<Drawn> {
     let worth = |name: &&String| {
         let shown = pair.sides.iter().map(|side| side.shown());
@@ -318,74 +241,6 @@ fn queues(pair: &Pair, seeds: &str) -> Option<Drawn> {
         ("packets", Scale::FromZero),
         &panels,
     )
-}
-
-/// The distribution functions of a quantity.
-fn distribution(pair: &Pair, quantity: Quantity, all: &[Distributions]) -> Option<Drawn> {
-    let (file, heading, label) = match quantity {
-        Quantity::Throughput => (
-            "throughput_distribution.svg",
-            format!("Throughput in intervals of {}", interval_text(pair)),
-            "Throughput (Mbit/s)",
-        ),
-        Quantity::Cwnd => (
-            "cwnd_distribution.svg",
-            "Congestion window".to_owned(),
-            "Congestion window (kB)",
-        ),
-        Quantity::Rtt => (
-            "rtt_distribution.svg",
-            "Smoothed round-trip time".to_owned(),
-            "Smoothed round-trip time (ms)",
-        ),
-        Quantity::Queue => (
-            "queue_distribution.svg",
-            "Queue".to_owned(),
-            "Queue (packets)",
-        ),
-    };
-    let shown: Vec<&Distributions> = all
-        .iter()
-        .filter(|of| of.quantity == quantity)
-        .filter(|of| quantity != Quantity::Queue || worth_distributing(pair, &of.name))
-        .collect();
-    let ends = shown
-        .iter()
-        .flat_map(|of| &of.sides)
-        .map(|side| side.ends());
-    let (least, most) = ends.fold((f64::INFINITY, 0.0_f64), |(least, most), (from, to)| {
-        (least.min(from), most.max(to))
-    });
-    let across = Across::values(label, least, most);
-    let panels: Vec<Curves> = shown
-        .iter()
-        .map(|of| {
-            let [a, b] = &of.sides;
-            let name = format!("{}: apart by at most {:.2}", of.name, a.distance(b));
-            let mut curves = Curves::new(&name);
-            for (at, side) in pair.sides.iter().enumerate() {
-                let points = of.sides[at].curve(across.from, across.to);
-                curves
-                    .lines
-                    .push((Some(side.label.clone()), at, STEPS[at], points));
-            }
-            curves
-        })
-        .collect();
-    figure(
-        pair,
-        file,
-        &format!("{heading}: share of the time in which it was at most so large"),
-        across,
-        ("share", Scale::Share),
-        &panels,
-    )
-}
-
-fn worth_distributing(pair: &Pair, link: &str) -> bool {
-    pair.sides
-        .iter()
-        .any(|side| side.shown().worth_drawing(link))
 }
 
 fn thinned(points: &[Point], duration_s: f64) -> Vec<Point> {

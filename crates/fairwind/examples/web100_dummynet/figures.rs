@@ -1,0 +1,276 @@
+//! The figures of both engines over each other, and how far they are apart.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use fairwind_experiment::overlay::{self, Overlay, Spread};
+use fairwind_experiment::result::{Stored, seed_folder};
+
+use crate::Error;
+use crate::bench::{Bench, EXPERIMENTS, Engine, Variant};
+use crate::page::Section;
+
+/// Beside the page.
+pub const FOLDER: &str = "figures/web100-dummynet";
+/// A figure of the page may be so large, bytes.
+const SIZE_AT_MOST: u64 = 150_000;
+
+/// What the page shows: part of the page, caption, experiment, figure, its name there.
+const SHOWN: [(&str, &str, &str, &str, &str); 13] = [
+    (
+        "figures of table 4.1",
+        "Figure 4.17: throughput of SACK against SF-SACK",
+        "figure-4.17-4.19",
+        "throughput.svg",
+        "figure-4.17.svg",
+    ),
+    (
+        "figures of table 4.1",
+        "Figure 4.19: its average",
+        "figure-4.17-4.19",
+        "average_throughput.svg",
+        "figure-4.19.svg",
+    ),
+    (
+        "figures of table 4.1",
+        "How the congestion windows of SACK and SF-SACK are distributed",
+        "figure-4.17-4.19",
+        "cwnd_distribution.svg",
+        "figure-4.17-cwnd-distribution.svg",
+    ),
+    (
+        "figures of figure 4.9",
+        "Figure 4.9: throughput of the overseas transfer",
+        "figure-4.9-4.12",
+        "throughput.svg",
+        "figure-4.9.svg",
+    ),
+    (
+        "figures of figure 4.9",
+        "Figure 4.10: its average",
+        "figure-4.9-4.12",
+        "average_throughput.svg",
+        "figure-4.10.svg",
+    ),
+    (
+        "figures of figure 4.9",
+        "Figure 4.11: congestion window and slow-start threshold",
+        "figure-4.9-4.12",
+        "cwnd.svg",
+        "figure-4.11.svg",
+    ),
+    (
+        "figures of figure 4.9",
+        "Figure 4.12: smoothed round-trip time",
+        "figure-4.9-4.12",
+        "rtt.svg",
+        "figure-4.12-rtt.svg",
+    ),
+    (
+        "figures of figure 4.9",
+        "Figure 4.12: retransmission timeout",
+        "figure-4.9-4.12",
+        "rto.svg",
+        "figure-4.12-rto.svg",
+    ),
+    (
+        "figures of figure 4.21",
+        "Figure 4.21: average throughput with a drop-tail queue",
+        "figure-4.21",
+        "average_throughput.svg",
+        "figure-4.21.svg",
+    ),
+    (
+        "figures of figure 4.21",
+        "Figure 4.22: average throughput with RED",
+        "figure-4.22",
+        "average_throughput.svg",
+        "figure-4.22.svg",
+    ),
+    (
+        "figures of figure 4.21",
+        "The lab's queue with drop-tail (A) and with RED (B)",
+        RED_IN_THE_LAB,
+        "queue_distribution.svg",
+        "figure-4.21-4.22-queue-distribution.svg",
+    ),
+    (
+        "figures of figure 4.23",
+        "Figure 4.23: throughput over queues weighted 2 to 1",
+        "figure-4.23-4.24",
+        "throughput.svg",
+        "figure-4.23.svg",
+    ),
+    (
+        "figures of figure 4.23",
+        "Figure 4.24: its average",
+        "figure-4.23-4.24",
+        "average_throughput.svg",
+        "figure-4.24.svg",
+    ),
+];
+
+/// Drop-tail against RED, in one engine.
+const RED_IN_THE_LAB: &str = "drop-tail-and-RED-in-the-lab";
+const RED_IN_THE_SIMULATOR: &str = "drop-tail-and-RED-in-the-simulator";
+
+/// Two results over each other.
+pub struct Laid {
+    /// The experiment, with its variant.
+    name: String,
+    /// Simulator and lab, or two results of one of them.
+    overlay: Overlay,
+    /// The simulator with the TCP of today, and lab.
+    today: Option<Overlay>,
+    /// Each seed of the simulator against all of them.
+    by_chance: Vec<Vec<Spread>>,
+}
+
+/// Lays the results of both engines over each other, and drop-tail over RED in each.
+pub fn lay(bench: &Bench) -> Result<Vec<Laid>, Error> {
+    let mut laid = Vec::new();
+    for (file, variant) in EXPERIMENTS {
+        if !bench.wants(file) {
+            continue;
+        }
+        let folder = |engine| bench.folder(engine, file, variant);
+        let [sim, today, lab] = [Engine::Sim, Engine::SimToday, Engine::Lab].map(folder);
+        let name = name_of(&sim);
+        laid.push(Laid {
+            overlay: written(bench, "both", [&sim, &lab], &name)?,
+            today: Some(written(bench, "both-today", [&today, &lab], &name)?),
+            by_chance: by_chance(&sim)?,
+            name,
+        });
+    }
+    for (name, engine) in [
+        (RED_IN_THE_SIMULATOR, Engine::Sim),
+        (RED_IN_THE_LAB, Engine::Lab),
+    ] {
+        let files = ["figure-4.21", "figure-4.22"];
+        if files.iter().any(|file| !bench.wants(file)) {
+            continue;
+        }
+        let [a, b] = files.map(|file| bench.folder(engine, file, Variant::AsSaid));
+        laid.push(Laid {
+            overlay: written(bench, "both", [&a, &b], name)?,
+            today: None,
+            by_chance: Vec::new(),
+            name: name.to_owned(),
+        });
+    }
+    Ok(laid)
+}
+
+fn written(bench: &Bench, below: &str, [a, b]: [&Path; 2], name: &str) -> Result<Overlay, Error> {
+    let overlay = overlay::write(a, b, &bench.results.join(below).join(name))?;
+    eprintln!("{}", overlay.page.display());
+    Ok(overlay)
+}
+
+fn name_of(folder: &Path) -> String {
+    let name = folder.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// How far the distributions of the lab are from those of the simulator, and a single run of the
+/// simulator from all its runs.
+pub fn distances(laid: &[Laid]) -> Section {
+    let mut markdown = String::from(DISTANCES);
+    for laid in laid {
+        let Some(today) = &laid.today else { continue };
+        let mut names: Vec<&str> = Vec::new();
+        for spread in &laid.overlay.distributions {
+            let matters = spread.quantity != "queue_pkts" || spread.name == "bottleneck";
+            if matters && !names.contains(&&*spread.name) {
+                names.push(&spread.name);
+            }
+        }
+        for (at, name) in names.into_iter().enumerate() {
+            let experiment = match at {
+                0 => laid.name.trim_start_matches("figure-"),
+                _ => "",
+            };
+            let cells = ["throughput_mbps", "cwnd_kb", "rtt_ms", "queue_pkts"].map(|quantity| {
+                let of = |spreads| distance(spreads, name, quantity);
+                let chance = laid.by_chance.iter().filter_map(|spreads| of(spreads));
+                let all = [
+                    of(&laid.overlay.distributions),
+                    of(&today.distributions),
+                    chance.reduce(f64::max),
+                ];
+                let texts = all.into_iter().flatten().map(|d| format!("{d:.2}"));
+                texts.collect::<Vec<_>>().join(", ")
+            });
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                markdown,
+                "| {experiment} | {name} | {} |",
+                cells.join(" | ")
+            );
+        }
+    }
+    markdown.push('\n');
+    Section {
+        name: "distances",
+        markdown,
+    }
+}
+
+/// What stands above the table of distances.
+const DISTANCES: &str = "\
+## How far the lab is from the simulator
+
+Where a saw's tooth begins is chance, so curves over time need not coincide. The distributions of
+throughput, window, round-trip time and queue do not depend on it. In each cell: the greatest distance
+of the lab's distribution function from the simulator's, from that of the simulator with the TCP of
+Linux 6, and, for scale, of a single run of the simulator from all its runs (the largest over the
+seeds; where the file has one seed, there is none). 0 is the same, 1 is nothing in common.
+
+| experiment | | throughput | cwnd | RTT | queue |
+|---|---|---|---|---|---|
+";
+
+fn distance(spreads: &[Spread], name: &str, quantity: &str) -> Option<f64> {
+    let mut spreads = spreads.iter();
+    let found = spreads.find(|spread| spread.name == name && spread.quantity == quantity);
+    found.map(|spread| spread.distance)
+}
+
+/// Each seed of a result against all of them; nothing for a single seed.
+fn by_chance(folder: &Path) -> Result<Vec<Vec<Spread>>, Error> {
+    let Stored::Summary(summary) = Stored::read(folder)? else {
+        return Ok(Vec::new());
+    };
+    let seeds = summary.seeds.iter();
+    seeds
+        .map(|&seed| Ok(overlay::spreads(&folder.join(seed_folder(seed)), folder)?))
+        .collect()
+}
+
+/// Copies the figures of the page beside it and answers the parts of the page that show them.
+pub fn publish(laid: &[Laid], folder: &Path) -> Result<Vec<Section>, Error> {
+    fs::create_dir_all(folder)?;
+    let mut sections: Vec<Section> = Vec::new();
+    for (part, caption, experiment, figure, name) in SHOWN {
+        let mut all = laid.iter();
+        let of = all.find(|laid| laid.name == experiment);
+        let figures = of.map_or(&[][..], |laid| &laid.overlay.figures);
+        let path = figures.iter().find(|path| path.ends_with(figure));
+        let path = path.ok_or_else(|| format!("{experiment} has no {figure}"))?;
+        let size = fs::copy(path, folder.join(name))?;
+        if size > SIZE_AT_MOST {
+            return Err(format!("{}: {size} bytes are too many", path.display()).into());
+        }
+        let image = format!("![{caption}]({FOLDER}/{name})\n\n");
+        match sections.iter_mut().find(|section| section.name == part) {
+            Some(section) => section.markdown.push_str(&image),
+            None => sections.push(Section {
+                name: part,
+                markdown: image,
+            }),
+        }
+    }
+    Ok(sections)
+}
