@@ -27,8 +27,12 @@ pub struct ReceiveWindow {
     scale: u32,
     /// The right edge that has been advertised; it never moves back.
     edge: u64,
+    /// What the latest acknowledgement advertised.
+    advertised: u64,
     rtt_us_shifted: u32,
     last_ts_ecr: u32,
+    /// Since when the present window's worth has been arriving, and the sequence number that ends it.
+    window_start: Option<(Time, u64)>,
     measured_bytes: u64,
     measure_seq: u64,
     /// Nothing before the first segment.
@@ -70,8 +74,10 @@ impl ReceiveWindow {
             ssthresh: clamp.min(UNSCALED_MAX),
             scale,
             edge: clamp.min(UNSCALED_MAX),
+            advertised: clamp.min(UNSCALED_MAX),
             rtt_us_shifted: 0,
             last_ts_ecr: 0,
+            window_start: None,
             measured_bytes: clamp.min(10 * u64::from(config.mss)),
             measure_seq: 0,
             measure_start: None,
@@ -99,19 +105,44 @@ impl ReceiveWindow {
         self.rtt_us_shifted
     }
 
-    /// Takes the round-trip time from a timestamp echo (`tcp_rcv_rtt_measure_ts`).
+    /// Takes the round-trip time from a timestamp echo (`tcp_rcv_rtt_measure_ts`). The clock of
+    /// milliseconds may not have moved; that says nothing.
     #[inline]
     pub fn measure_rtt(&mut self, now: Time, ts_ecr: u32, full_sized: bool) {
         if ts_ecr == self.last_ts_ecr || !full_sized {
             return;
         }
         self.last_ts_ecr = ts_ecr;
-        let sample_us = 1000 * milliseconds(now).wrapping_sub(ts_ecr).max(1);
-        self.rtt_us_shifted = if self.rtt_us_shifted == 0 {
-            sample_us << 3
-        } else {
-            self.rtt_us_shifted - (self.rtt_us_shifted >> 3) + sample_us
-        };
+        let sample_us = 1000 * milliseconds(now).wrapping_sub(ts_ecr);
+        if sample_us == 0 {
+            return;
+        }
+        let smoothed = self.rtt_us_shifted - (self.rtt_us_shifted >> 3) + sample_us;
+        if !self.seek_minimal_rtt(sample_us) {
+            self.rtt_us_shifted = smoothed;
+        }
+    }
+
+    /// A window's worth takes a round trip or more to arrive (`tcp_rcv_rtt_measure`).
+    #[inline]
+    fn measure_window(&mut self, now: Time, rcv_nxt: u64) {
+        if let Some((start, end)) = self.window_start {
+            if rcv_nxt < end {
+                return;
+            }
+            self.seek_minimal_rtt(((now - start).as_micros() as u32).max(1));
+        }
+        self.window_start = Some((now, rcv_nxt + self.advertised));
+    }
+
+    /// Takes a sample at once if there is no lesser one (`tcp_rcv_rtt_update`).
+    fn seek_minimal_rtt(&mut self, sample_us: u32) -> bool {
+        let sample = sample_us.saturating_mul(8);
+        let lesser = self.rtt_us_shifted == 0 || sample < self.rtt_us_shifted;
+        if lesser {
+            self.rtt_us_shifted = sample;
+        }
+        lesser
     }
 
     /// Grows the window towards what the buffer has room for, as data arrives in whatever order.
@@ -127,35 +158,40 @@ impl ReceiveWindow {
 
     /// Grows the buffer, once a round trip, as data arrives in order (`tcp_rcv_space_adjust`).
     #[inline]
-    pub fn on_in_order(&mut self, now: Time, rcv_nxt: u64, mss: u32) {
+    pub fn on_in_order(&mut self, now: Time, rcv_nxt: u64, held_span: u64) {
+        self.measure_window(now, rcv_nxt);
         let start = *self.measure_start.get_or_insert(now);
         let rtt_us = u64::from(self.rtt_us_shifted >> 3);
         if rtt_us == 0 || (now - start).as_micros() < rtt_us {
             return;
         }
-        self.adjust_buffer(rcv_nxt, mss);
+        let copied = rcv_nxt - self.measure_seq;
+        if copied > self.measured_bytes {
+            self.grow_buffer(copied, held_span);
+        }
         self.measure_seq = rcv_nxt;
         self.measure_start = Some(now);
     }
 
-    fn adjust_buffer(&mut self, rcv_nxt: u64, mss: u32) {
-        let copied = rcv_nxt - self.measure_seq;
-        if copied <= self.measured_bytes {
+    /// Makes room for what has arrived beyond a gap, `held_span` bytes from the gap to the end.
+    pub fn on_out_of_order(&mut self, held_span: u64) {
+        self.grow_buffer(self.measured_bytes, held_span);
+    }
+
+    /// `copied` bytes have arrived in a round trip (`tcp_rcvbuf_grow`).
+    fn grow_buffer(&mut self, copied: u64, held_span: u64) {
+        let before = std::mem::replace(&mut self.measured_bytes, copied);
+        if !self.autotuned {
             return;
         }
-        if self.autotuned {
-            // Twice what arrived in a round trip covers a lost packet's repair; the rate of growth
-            // on top keeps ahead of slow start.
-            let mut window = 2 * copied + 16 * u64::from(mss);
-            let growth = window * (copied - self.measured_bytes) / self.measured_bytes;
-            window += 2 * growth;
-            let buffer = (2 * window).min(self.buffer_max);
-            if buffer > self.buffer {
-                self.buffer = buffer;
-                self.clamp = buffer / 2;
-            }
+        // The measurement is a round trip late; the rate of growth on top keeps ahead of slow start.
+        let mut window = 2 * copied;
+        window += 2 * (window * (copied - before) / before) + held_span;
+        let buffer = (2 * window).min(self.buffer_max);
+        if buffer > self.buffer {
+            self.buffer = buffer;
+            self.clamp = buffer / 2;
         }
-        self.measured_bytes = copied;
     }
 
     /// The window of an acknowledgement up to `rcv_nxt`, bytes, in steps of the window scale;
@@ -167,6 +203,7 @@ impl ReceiveWindow {
         let step = (1u64 << self.scale) - 1;
         let window = (free.max(current) + step) & !step;
         self.edge = rcv_nxt + window;
+        self.advertised = window;
         window.min(u64::from(u32::MAX)) as u32
     }
 }

@@ -144,7 +144,14 @@ impl Receiver {
         self.policy
             .on_data(now, self.window.offered(), self.largest);
         self.grow_window();
-        self.window.on_in_order(now, self.rcv_nxt, self.mss);
+        let held_span = self.held_span();
+        self.window.on_in_order(now, self.rcv_nxt, held_span);
+    }
+
+    /// From the end of what is in order to the end of all, bytes.
+    fn held_span(&self) -> u64 {
+        let last = self.out_of_order.last();
+        last.map_or(0, |&(_, end)| end - self.rcv_nxt)
     }
 
     #[inline]
@@ -195,6 +202,7 @@ impl Receiver {
         }
         // RFC 2883, section 4.2: the block behind a duplicate is the one that holds it.
         let merged = self.insert(packet.seq, packet.end());
+        self.window.on_out_of_order(self.held_span());
         // What is held back must not lose its place among the blocks (`tcp_sack_new_ofo_skb`).
         let crowded = self.place_of(&merged) >= BLOCKS_EXPECTED && self.policy.is_compressing();
         self.remember(merged);

@@ -88,9 +88,9 @@ fn the_right_edge_does_not_move_back_while_a_gap_is_open() {
 
 #[test]
 fn the_buffer_grows_by_what_arrives_in_a_round_trip() {
-    // tcp_rcv_space_adjust: 41 segments = 59,368 bytes in the first round trip, against the 10
-    // expected (14,480). 2 * 59,368 + 16 * 1,448 = 141,904; growth 141,904 * 44,888 / 14,480 =
-    // 439,902; 141,904 + 2 * 439,902 = 1,021,708 bytes of window, twice that of buffer.
+    // tcp_rcvbuf_grow: 41 segments = 59,368 bytes in the first round trip, against the 10 expected
+    // (14,480). 2 * 59,368 = 118,736; growth 118,736 * 44,888 / 14,480 = 368,081; 118,736 + 2 *
+    // 368,081 = 854,898 bytes of window, twice that of buffer.
     let mut r = Receiving::established(&reno());
     assert_eq!(r.receiver.buffer_bytes(), 131_072);
     for segment in 0..40 {
@@ -101,7 +101,20 @@ fn the_buffer_grows_by_what_arrives_in_a_round_trip() {
     }
     assert_eq!(r.receiver.buffer_bytes(), 131_072);
     r.at(ms(200)).data(40).answers_nothing();
-    assert_eq!(r.receiver.buffer_bytes(), 2_043_416);
+    assert_eq!(r.receiver.buffer_bytes(), 1_709_796);
+}
+
+#[test]
+fn what_waits_behind_a_gap_has_room_of_its_own() {
+    // tcp_data_queue_ofo: twice the 14,480 bytes of a round trip, and 40 segments from the gap to
+    // the end: 28,960 + 57,920 = 86,880 bytes of window, twice that of buffer.
+    let mut r = Receiving::established(&reno());
+    r.at(ms(100)).data(0).acks(1);
+    for segment in 2..41 {
+        r.at(ms(101)).data(segment);
+        r.answer();
+    }
+    assert_eq!(r.receiver.buffer_bytes(), 2 * 86_880);
 }
 
 #[test]
