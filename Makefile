@@ -8,7 +8,7 @@ FAIRWIND := cargo run --release --quiet --package fairwind --bin fairwind --
 WEB100 := cargo run --release --package fairwind --example web100_dummynet -- experiments/web100-dummynet $(OUT)/web100-dummynet
 DEMO := experiments/web100-dummynet/figure-4.17-4.19.toml
 
-.PHONY: help demo test bench experiments experiments-lab
+.PHONY: help demo test bench experiments experiments-lab validation
 
 help:
 	@echo "make demo         SF-SACK against SACK: build, run, table and report"
@@ -16,6 +16,7 @@ help:
 	@echo "make bench        speed and memory of the simulator (some minutes)"
 	@echo "make experiments  every figure and table of the thesis, and the tables of its page in docs/"
 	@echo "make experiments-lab  the same in the simulator and on the running kernel (root, 40 minutes)"
+	@echo "make validation   the simulator against the running kernel: the table of docs/validation.md (root, 15 minutes)"
 	@echo
 	@echo "OUT=DIR           where demo and experiments write (default: out)"
 
@@ -46,3 +47,9 @@ experiments:
 experiments-lab:
 	@scripts/setup build
 	$(WEB100) --engine both $(if $(PAGE),--page $(PAGE)) $(ARGS)
+
+# Results that are there are used again; ARGS is for the program (ARGS="--only sim").
+validation:
+	@scripts/setup build
+	cargo build --release --package fairwind --bin fairwind
+	cargo run --release --package fairwind --example validation -- experiments/validation $(OUT)/validation $(ARGS)

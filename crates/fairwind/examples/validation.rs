@@ -1,0 +1,326 @@
+//! Holds the simulator to the kernel: runs every experiment of a folder in both engines and prints
+//! the table of `docs/validation.md`.
+//!
+//! ```text
+//! cargo run --release -p fairwind --example validation -- experiments/validation out/validation
+//! ```
+//!
+//! Results that are there already, of the same experiment file, are used again. The lab needs root
+//! and an otherwise idle machine.
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::{Parser, ValueEnum};
+use fairwind_experiment::result::{RunResult, Stored};
+
+/// Run the validation cells in both engines and print the table
+#[derive(Parser)]
+struct Arguments {
+    /// Folder of the experiment files
+    experiments: PathBuf,
+    /// Folder of the results: CELL/sim and CELL/lab
+    out: PathBuf,
+    /// Run this engine only; the table shows what there is
+    #[arg(long)]
+    only: Option<Engine>,
+    /// Take only cells whose name contains this text
+    #[arg(long, value_name = "TEXT")]
+    cell: Option<String>,
+    /// Run again what has a result already
+    #[arg(long)]
+    force: bool,
+    /// The program [default: the one built beside this one]
+    #[arg(long, value_name = "FILE")]
+    fairwind: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Engine {
+    Sim,
+    Lab,
+}
+
+impl Engine {
+    fn word(self) -> &'static str {
+        match self {
+            Engine::Sim => "sim",
+            Engine::Lab => "lab",
+        }
+    }
+}
+
+/// How far a cell's goodput may be off, and its mean queue; shares of the lab's.
+const GOODPUT_TOLERANCE: f64 = 0.03;
+const QUEUE_TOLERANCE: f64 = 0.10;
+
+/// What is compared, as means over the seeds.
+struct Totals {
+    /// Of all flows together, Mbit/s.
+    goodput_mbps: f64,
+    /// Mean queue of the bottleneck, packets.
+    queue_pkts: f64,
+    retransmits: f64,
+    /// Packets that the bottleneck's queue dropped.
+    drops: f64,
+    /// Of the emulator, the worst of the seeds.
+    lateness_p99_us: Option<f64>,
+    /// Why a run is incomplete or doubtful.
+    complaints: Vec<String>,
+}
+
+/// One of the values that are compared.
+type Metric = fn(&Totals) -> f64;
+
+/// A cell with what there is of it.
+struct Cell {
+    name: String,
+    sim: Option<Totals>,
+    lab: Option<Totals>,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments = Arguments::parse();
+    let program = match &arguments.fairwind {
+        Some(program) => program.clone(),
+        None => beside_this_one()?,
+    };
+    let mut cells = Vec::new();
+    for file in experiment_files(&arguments)? {
+        let name = file
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        for engine in [Engine::Sim, Engine::Lab] {
+            if arguments.only.is_none_or(|only| only == engine) {
+                run(
+                    &program,
+                    engine,
+                    &file,
+                    &arguments.out.join(&name),
+                    arguments.force,
+                )?;
+            }
+        }
+        let totals = |engine: Engine| totals(&arguments.out.join(&name).join(engine.word()));
+        cells.push(Cell {
+            sim: totals(Engine::Sim)?,
+            lab: totals(Engine::Lab)?,
+            name,
+        });
+    }
+    print_table(&cells);
+    print_verdict(&cells);
+    Ok(())
+}
+
+/// `target/release/fairwind` for `target/release/examples/validation`.
+fn beside_this_one() -> Result<PathBuf, Box<dyn Error>> {
+    let this = std::env::current_exe()?;
+    let folder = this.parent().and_then(Path::parent);
+    let program = folder
+        .ok_or("no folder above this program")?
+        .join("fairwind");
+    if program.is_file() {
+        return Ok(program);
+    }
+    let shown = program.display();
+    Err(format!("no {shown}: build it with cargo build --release -p fairwind").into())
+}
+
+fn experiment_files(arguments: &Arguments) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&arguments.experiments)? {
+        let file = entry?.path();
+        let name = file.to_string_lossy().into_owned();
+        let wanted = arguments
+            .cell
+            .as_ref()
+            .is_none_or(|cell| name.contains(cell));
+        if wanted
+            && file
+                .extension()
+                .is_some_and(|extension| extension == "toml")
+        {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Runs a cell unless its result is there.
+fn run(
+    program: &Path,
+    engine: Engine,
+    file: &Path,
+    cell: &Path,
+    force: bool,
+) -> Result<(), Box<dyn Error>> {
+    let out = cell.join(engine.word());
+    let before = fs::read(out.join("experiment.toml")).ok();
+    if !force && before == Some(fs::read(file)?) && Stored::read(&out).is_ok() {
+        return Ok(());
+    }
+    fs::create_dir_all(cell)?;
+    eprintln!("{} {}", engine.word(), file.display());
+    let status = Command::new(program)
+        .args([engine.word(), "run"])
+        .arg(file)
+        .arg("--out")
+        .arg(&out)
+        .args(["--force", "--json"])
+        .stdout(std::process::Stdio::null())
+        .status()?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("{} run {}: {status}", engine.word(), file.display()).into()),
+    }
+}
+
+/// The runs of a result folder, or nothing if there is none.
+fn runs(folder: &Path) -> Result<Vec<RunResult>, Box<dyn Error>> {
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let summary = match Stored::read(folder)? {
+        Stored::Run(run) => return Ok(vec![run]),
+        Stored::Summary(summary) => summary,
+    };
+    let mut runs = Vec::new();
+    for seed in summary.seeds {
+        if let Stored::Run(run) = Stored::read(&folder.join(format!("seed-{seed}")))? {
+            runs.push(run);
+        }
+    }
+    Ok(runs)
+}
+
+fn totals(folder: &Path) -> Result<Option<Totals>, Box<dyn Error>> {
+    let runs = runs(folder)?;
+    if runs.is_empty() {
+        return Ok(None);
+    }
+    let mean =
+        |of: &dyn Fn(&RunResult) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
+    let lateness = runs.iter().filter_map(|run| run.emulator.as_ref());
+    let lateness = lateness.map(|emulator| emulator.lateness_p99_us);
+    let incomplete = runs.iter().filter_map(|run| run.incomplete.clone());
+    let warnings = runs.iter().flat_map(|run| run.warnings.clone());
+    Ok(Some(Totals {
+        goodput_mbps: mean(&|run| run.flows.iter().map(|flow| flow.goodput_mbps).sum()),
+        queue_pkts: mean(&|run| run.links[0].queue_mean_pkts),
+        retransmits: mean(&|run| run.flows.iter().map(|flow| flow.retransmits as f64).sum()),
+        drops: mean(&|run| run.links[0].drops as f64),
+        lateness_p99_us: lateness.reduce(f64::max),
+        complaints: incomplete.chain(warnings).collect(),
+    }))
+}
+
+/// By how much the simulator's value is above the lab's, as a share of the lab's.
+fn relative(cell: &Cell, of: Metric) -> Option<f64> {
+    let (sim, lab) = (of(cell.sim.as_ref()?), of(cell.lab.as_ref()?));
+    (lab != 0.0).then(|| (sim - lab) / lab)
+}
+
+fn goodput(totals: &Totals) -> f64 {
+    totals.goodput_mbps
+}
+
+fn queue(totals: &Totals) -> f64 {
+    totals.queue_pkts
+}
+
+fn print_table(cells: &[Cell]) {
+    println!(
+        "| cell | goodput, Mbit/s: sim | lab | sim - lab | mean queue, packets: sim | lab \
+         | sim - lab | retransmits: sim | lab | drops: sim | lab | lateness p99, us |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
+    for cell in cells {
+        let value = |totals: &Option<Totals>, of: Metric, digits: usize| {
+            let text = totals
+                .as_ref()
+                .map(|totals| format!("{:.digits$}", of(totals)));
+            text.unwrap_or_default()
+        };
+        let percent = |of| {
+            let text = relative(cell, of).map(|share| format!("{:+.1} %", 100.0 * share));
+            text.unwrap_or_default()
+        };
+        let pair = |of, digits| {
+            format!(
+                "{} | {}",
+                value(&cell.sim, of, digits),
+                value(&cell.lab, of, digits)
+            )
+        };
+        let lateness = cell.lab.as_ref().and_then(|lab| lab.lateness_p99_us);
+        println!(
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            cell.name,
+            pair(goodput, 2),
+            percent(goodput),
+            pair(queue, 1),
+            percent(queue),
+            pair(|totals| totals.retransmits, 0),
+            pair(|totals| totals.drops, 0),
+            lateness.map_or(String::new(), |us| format!("{us:.0}"))
+        );
+    }
+}
+
+/// Medians, cells out of tolerance, and runs that do not count.
+fn print_verdict(cells: &[Cell]) {
+    println!();
+    let both = cells
+        .iter()
+        .filter(|cell| cell.sim.is_some() && cell.lab.is_some());
+    println!("{} cells in both engines.", both.count());
+    let metrics: [(&str, Metric, f64); 2] = [
+        ("goodput", goodput, GOODPUT_TOLERANCE),
+        ("mean queue", queue, QUEUE_TOLERANCE),
+    ];
+    for (name, of, tolerance) in metrics {
+        let off = |cell: &Cell| relative(cell, of).map(f64::abs);
+        let Some(median) = median(cells.iter().filter_map(off).collect()) else {
+            continue;
+        };
+        let is_out = |cell: &&Cell| off(cell).is_some_and(|share| share > tolerance);
+        let out: Vec<&str> = cells
+            .iter()
+            .filter(is_out)
+            .map(|cell| cell.name.as_str())
+            .collect();
+        println!(
+            "Median difference of the {name}: {:.1} %. More than {:.0} %: {}.",
+            100.0 * median,
+            100.0 * tolerance,
+            if out.is_empty() {
+                "none".to_owned()
+            } else {
+                out.join(", ")
+            }
+        );
+    }
+    for cell in cells {
+        for totals in [&cell.sim, &cell.lab].into_iter().flatten() {
+            for complaint in &totals.complaints {
+                println!("{}: {complaint}", cell.name);
+            }
+        }
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}
