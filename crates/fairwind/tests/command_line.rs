@@ -352,7 +352,7 @@ fn the_controls_are_listed_with_their_parameters() {
     let output = bench.run(&["cc", "list", "--json"]);
     let controls: Value = serde_json::from_slice(&output.stdout).unwrap();
     let named = |name: &str| {
-        let controls = controls.as_array().unwrap();
+        let controls = controls["controls"].as_array().unwrap();
         controls.iter().find(|c| c["name"] == name).unwrap().clone()
     };
     for name in ["reno", "cubic", "nocc"] {

@@ -1,91 +1,77 @@
-//! `fairwind cc`: the congestion controls of `cc/`.
+//! `fairwind cc`: the congestion controls of `cc/`, and those in the running kernel.
 
-use clap::{Args, Subcommand};
-use fairwind_cc::native::{self, Control};
+mod list;
+mod load;
+mod place;
+mod set;
+mod show;
+mod unload;
+mod value;
+
+use clap::Subcommand;
 use serde_json::{Value, json};
 
+use fairwind_cc::native::{Parameter, Parameters};
+
 use crate::failure::Failure;
-use crate::output;
-use crate::table::Table;
 
 #[derive(Subcommand)]
 pub enum Command {
-    List(List),
+    List(list::List),
+    Load(load::Load),
+    Unload(unload::Unload),
+    Show(show::Show),
+    Set(set::Set),
 }
 
 impl Command {
     pub fn run(self) -> Result<(), Failure> {
         match self {
-            Self::List(list) => list.run(),
+            Self::List(command) => command.run(),
+            Self::Load(command) => command.run(),
+            Self::Unload(command) => command.run(),
+            Self::Show(command) => command.run(),
+            Self::Set(command) => command.run(),
         }
     }
 }
 
-/// List the congestion controls and their parameters
-#[derive(Args)]
-#[command(after_help = "\
-Experiment files name a control as congestion_control = \"sfsack\" and set its parameters as
-parameters = { tau = \"50ms\" }.
-
-Example:
-  fairwind cc list --json | jq -r '.[].name'")]
-pub struct List {
-    /// Print the list as JSON and nothing else
-    #[arg(long)]
-    json: bool,
-}
-
-impl List {
-    fn run(self) -> Result<(), Failure> {
-        match self.json {
-            true => output::json(&native::all().iter().map(|c| control_json(c)).collect())?,
-            false => output::line(&text())?,
-        }
-        Ok(())
+/// A parameter, with its value in the kernel if it has one there.
+fn parameter_json(parameter: &Parameter, now: Option<&Parameters>) -> Value {
+    let mut object = json!({
+        "name": parameter.name(), "unit": parameter.unit(),
+        "default": parameter.default_value(),
+        "min": parameter.min(), "max": parameter.max(),
+        "description": parameter.description(),
+    });
+    if let Some(value) = now.and_then(|now| now.get(parameter.name()).ok()) {
+        object["value"] = json!(value);
     }
+    object
 }
 
-fn text() -> String {
-    let mut controls = Table::new().words("control").words("description");
-    let mut parameters = Table::new()
-        .words("parameter")
-        .words("of")
-        .words("unit")
-        .numbers("default")
-        .numbers("least")
-        .numbers("greatest")
-        .words("description");
-    for control in native::all() {
-        controls.row([control.name().to_owned(), control.description().to_owned()]);
-        for p in control.parameters() {
-            parameters.row([
-                p.name().to_owned(),
-                control.name().to_owned(),
-                p.unit().to_owned(),
-                p.default_value().to_string(),
-                p.min().to_string(),
-                p.max().to_string(),
-                p.description().to_owned(),
-            ]);
+/// `3 users`, and who they are.
+fn users(number: u32) -> String {
+    format!(
+        "{number} {} (connections, and network namespaces whose default it is)",
+        if number == 1 { "user" } else { "users" }
+    )
+}
+
+/// Does it for each, whatever becomes of the others, and fails at the end if one failed.
+fn for_each<T>(
+    all: impl IntoIterator<Item = T>,
+    mut act: impl FnMut(T) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut failures = Vec::new();
+    for one in all {
+        match act(one) {
+            Err(Failure::Work(what)) => failures.push(what),
+            outcome => outcome?,
         }
     }
-    format!("{}\n{}", controls.render(), parameters.render())
-}
-
-fn control_json(control: &Control) -> Value {
-    let parameters: Vec<Value> = control
-        .parameters()
-        .iter()
-        .map(|p| {
-            json!({
-                "name": p.name(), "unit": p.unit(), "default": p.default_value(),
-                "min": p.min(), "max": p.max(), "description": p.description(),
-            })
-        })
-        .collect();
-    json!({
-        "name": control.name(),
-        "description": control.description(),
-        "parameters": parameters,
-    })
+    match failures.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Work(failures.join("\nerror: "))),
+    }
 }

@@ -47,7 +47,7 @@ enum Command {
     Trace(trace::Trace),
     Compare(compare::Compare),
     Report(report::Report),
-    /// Show the congestion controls
+    /// Show the congestion controls, load them into the kernel, change them there
     #[command(subcommand)]
     Cc(cc::Command),
     Check(check::Check),

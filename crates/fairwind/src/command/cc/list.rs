@@ -1,0 +1,151 @@
+//! `fairwind cc list`.
+
+use clap::Args;
+use fairwind_cc::kernel::{self, LoadError, PinError, Pinned};
+use fairwind_cc::native::{self, Control};
+use serde_json::{Value, json};
+
+use super::parameter_json;
+use super::place::Place;
+use super::show::pinned_json;
+use crate::failure::Failure;
+use crate::output;
+use crate::table::Table;
+
+/// List the congestion controls, their parameters, and what is in the kernel
+#[derive(Args)]
+#[command(after_help = "\
+Experiment files name a control as congestion_control = \"sfsack\" and set its parameters as
+parameters = { tau = \"50ms\" }. Only root sees who uses a loaded control.
+
+Example:
+  fairwind cc list --json | jq -r '.controls[].name'")]
+pub struct List {
+    /// Print the list as JSON and nothing else
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// What is in the kernel.
+struct Kernel {
+    /// All names that connections can take.
+    available: Vec<String>,
+    /// Those that fairwind has pinned; none if this process may not look.
+    pinned: Vec<Pinned>,
+}
+
+impl List {
+    pub fn run(self) -> Result<(), Failure> {
+        let kernel = Kernel {
+            // Simulations need no kernel that tells.
+            available: kernel::available().unwrap_or_default(),
+            pinned: match self.place.pins().all() {
+                Err(PinError::Load(LoadError::NotPermitted { .. })) => Vec::new(),
+                all => all.map_err(Failure::work)?,
+            },
+        };
+        match self.json {
+            true => output::json(&self.json(&kernel).map_err(Failure::work)?)?,
+            false => output::line(&self.text(&kernel).map_err(Failure::work)?)?,
+        }
+        Ok(())
+    }
+
+    fn text(&self, kernel: &Kernel) -> Result<String, PinError> {
+        let mut controls = Table::new()
+            .words("control")
+            .words("in the kernel")
+            .numbers("users")
+            .words("description");
+        let mut parameters = Table::new()
+            .words("parameter")
+            .words("of")
+            .words("unit")
+            .numbers("default")
+            .numbers("least")
+            .numbers("greatest")
+            .words("description");
+        for control in native::all() {
+            let (name, users) = self.state(kernel, control)?;
+            controls.row([
+                control.name().to_owned(),
+                name,
+                users,
+                control.description().to_owned(),
+            ]);
+            for p in control.parameters() {
+                parameters.row([
+                    p.name().to_owned(),
+                    control.name().to_owned(),
+                    p.unit().to_owned(),
+                    p.default_value().to_string(),
+                    p.min().to_string(),
+                    p.max().to_string(),
+                    p.description().to_owned(),
+                ]);
+            }
+        }
+        Ok(format!(
+            "{}\n{}\nalso in the kernel: {}",
+            controls.render(),
+            parameters.render(),
+            self.others(kernel).join(", ")
+        ))
+    }
+
+    /// The name in the kernel and the number of users, as cells.
+    fn state(&self, kernel: &Kernel, control: &Control) -> Result<(String, String), PinError> {
+        let name = self.place.kernel_name(control.name());
+        let none = || "-".to_owned();
+        if let Some(pinned) = kernel.pinned(&name) {
+            let other = match pinned.is_this_build() {
+                true => "",
+                false => " (another build)",
+            };
+            return Ok((format!("{name}{other}"), pinned.users()?.to_string()));
+        }
+        match kernel.available.contains(&name) {
+            true => Ok((format!("{name} (not pinned here)"), none())),
+            false => Ok((none(), none())),
+        }
+    }
+
+    fn json(&self, kernel: &Kernel) -> Result<Value, PinError> {
+        let controls = native::all().iter().map(|control| {
+            let name = self.place.kernel_name(control.name());
+            let loaded = match kernel.pinned(&name) {
+                Some(pinned) => pinned_json(pinned)?,
+                None if kernel.available.contains(&name) => json!({ "name": name }),
+                None => Value::Null,
+            };
+            let parameters = control.parameters().iter();
+            let parameters: Vec<Value> = parameters.map(|p| parameter_json(p, None)).collect();
+            Ok(json!({
+                "name": control.name(),
+                "description": control.description(),
+                "parameters": parameters,
+                "loaded": loaded,
+            }))
+        });
+        Ok(json!({
+            "controls": controls.collect::<Result<Vec<_>, PinError>>()?,
+            "others": self.others(kernel),
+        }))
+    }
+
+    /// Names in the kernel that are none of the controls of the list.
+    fn others<'a>(&self, kernel: &'a Kernel) -> Vec<&'a str> {
+        let all = native::all().iter();
+        let ours: Vec<String> = all.map(|c| self.place.kernel_name(c.name())).collect();
+        let names = kernel.available.iter().filter(|name| !ours.contains(name));
+        names.map(String::as_str).collect()
+    }
+}
+
+impl Kernel {
+    fn pinned(&self, name: &str) -> Option<&Pinned> {
+        self.pinned.iter().find(|pinned| pinned.name() == name)
+    }
+}

@@ -1,0 +1,111 @@
+//! `fairwind cc load`.
+
+use clap::Args;
+use fairwind_cc::kernel::{Found, PinError};
+use fairwind_cc::native::{self, Control};
+
+use super::place::Place;
+use super::{for_each, users, value};
+use crate::failure::Failure;
+use crate::output;
+
+/// What it takes to say before it is loaded.
+const NOCC: &str = "nocc";
+
+/// Load controls into the running kernel, to stay there
+///
+/// They stay until `fairwind cc unload` or a restart. Programs with CAP_NET_ADMIN can take them by
+/// setsockopt(TCP_CONGESTION) at once; docs/congestion-controls.md tells how others do.
+///
+/// Needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  fairwind cc load sfsack                      It is fw_sfsack in the kernel
+  fairwind cc load sfsack --set tau=50ms
+  fairwind cc load --all
+  fairwind cc load sfsack --replace            The version of this fairwind, for new connections")]
+pub struct Load {
+    /// Names of controls
+    #[arg(value_name = "NAME", required_unless_present = "all")]
+    names: Vec<String>,
+    /// All controls, nocc only with --allow-nocc
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
+    /// Set a parameter of the one control that is loaded
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = value::assignment)]
+    #[arg(conflicts_with = "all")]
+    set: Vec<(String, String)>,
+    /// Replace those that are loaded; connections keep the one before until they close
+    #[arg(long)]
+    replace: bool,
+    /// Load nocc, which switches congestion control off
+    #[arg(long)]
+    allow_nocc: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Load {
+    pub fn run(self) -> Result<(), Failure> {
+        let controls = self.controls()?;
+        if !self.set.is_empty() && controls.len() != 1 {
+            return Err(Failure::input("--set goes with one control at a time"));
+        }
+        for_each(controls, |control| self.load(control))
+    }
+
+    fn controls(&self) -> Result<Vec<&'static Control>, Failure> {
+        if self.all {
+            let is_allowed = |control: &&&Control| self.allow_nocc || control.name() != NOCC;
+            if !self.allow_nocc {
+                eprintln!("nocc is left out: it switches congestion control off (--allow-nocc)");
+            }
+            return Ok(native::all().iter().filter(is_allowed).copied().collect());
+        }
+        let controls = self.names.iter().map(|name| self.place.control(name));
+        let controls: Vec<_> = controls.collect::<Result<_, _>>()?;
+        match controls.iter().any(|control| control.name() == NOCC) {
+            true if !self.allow_nocc => Err(Failure::input(
+                "nocc switches congestion control off: on a path that is not all yours it is an \
+                 attack on everybody else there. In the lab (`fairwind lab`) it needs no \
+                 permission; for this machine's own connections say --allow-nocc",
+            )),
+            _ => Ok(controls),
+        }
+    }
+
+    fn load(&self, control: &'static Control) -> Result<(), Failure> {
+        let name = self.place.kernel_name(control.name());
+        let mut parameters = control.default_parameters();
+        for (parameter, text) in &self.set {
+            let value = value::number(control, parameter, text)?;
+            parameters.set(parameter, value).map_err(Failure::input)?;
+        }
+        let pins = self.place.pins();
+        let outcome = match self.replace {
+            true => pins.replace(&parameters, &name),
+            false => pins.load(&parameters, &name),
+        };
+        let said = match outcome {
+            Ok(Found::Nothing) => "loaded".to_owned(),
+            Ok(Found::Remains) => "loaded; what an interrupted load had left is cleared".to_owned(),
+            Ok(Found::Control { users: 0 }) => "replaced".to_owned(),
+            Ok(Found::Control { users: number }) => {
+                format!("replaced; {} keep the one before", users(number))
+            }
+            Err(PinError::AlreadyPinned {
+                about: Some(about), ..
+            }) if self.all && about.is_this_build() => "is loaded already".to_owned(),
+            Err(error) => return Err(self.place.failure(control.name(), &error)),
+        };
+        output::line(&format!("{name}: {said}"))?;
+        if control.name() == NOCC {
+            eprintln!(
+                "warning: connections with {name} ignore congestion: only on paths that are all \
+                 yours"
+            );
+        }
+        Ok(())
+    }
+}

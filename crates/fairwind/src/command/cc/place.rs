@@ -1,0 +1,59 @@
+//! Where controls are in the kernel: under which names, kept by which pins.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fairwind_cc::kernel::{PinError, Pins};
+use fairwind_cc::native::{self, Control};
+
+use crate::failure::Failure;
+
+#[derive(Args)]
+pub struct Place {
+    /// What the names in the kernel begin with
+    #[arg(long, value_name = "PREFIX", default_value = "fw_")]
+    prefix: String,
+    /// Folder of the pins, in a BPF file system
+    #[arg(long, value_name = "DIR", default_value = "/sys/fs/bpf/fairwind")]
+    pins: PathBuf,
+}
+
+impl Place {
+    pub fn pins(&self) -> Pins {
+        Pins::at(&self.pins)
+    }
+
+    /// The name in the kernel of a control, which may be given as either.
+    pub fn kernel_name(&self, name: &str) -> String {
+        format!("{}{}", self.prefix, self.control_name(name))
+    }
+
+    /// The control that is in the kernel under this name.
+    pub fn control_name<'a>(&self, name: &'a str) -> &'a str {
+        name.strip_prefix(&self.prefix).unwrap_or(name)
+    }
+
+    /// The control of this name.
+    pub fn control(&self, name: &str) -> Result<&'static Control, Failure> {
+        let name = self.control_name(name);
+        native::find(name).ok_or_else(|| {
+            let known: Vec<_> = native::all().iter().map(|control| control.name()).collect();
+            Failure::input(format!(
+                "there is no control `{name}`; there are {}",
+                known.join(", ")
+            ))
+        })
+    }
+
+    /// The failure, with the command that helps.
+    pub fn failure(&self, name: &str, error: &PinError) -> Failure {
+        let name = self.control_name(name);
+        match error {
+            PinError::Parameter(_) => Failure::input(error),
+            PinError::AlreadyPinned { .. } | PinError::OtherBuild { .. } => {
+                Failure::work(format!("{error} (fairwind cc load {name} --replace)"))
+            }
+            _ => Failure::work(error),
+        }
+    }
+}

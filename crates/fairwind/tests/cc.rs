@@ -1,0 +1,221 @@
+//! `fairwind cc` against the running kernel, under names and in a BPF file system of its own.
+//!
+//! Needs root. Without it the tests say so and pass, except where the variable CI is set: there
+//! they fail. What is loaded goes with the file system, however a test ends.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+use std::{io, process, ptr, thread};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+#[test]
+fn controls_are_loaded_shown_set_and_unloaded() {
+    with_bench("a", |bench| {
+        bench.done(&["load", "sfsack", "--set", "tau=50ms"]);
+        let shown = bench.json(&["show", "sfsack"]);
+        assert_eq!(shown["parameters"][0]["value"], 50_000);
+        assert_eq!(shown["parameters"][0]["default"], 100_000);
+        assert_eq!(shown["loaded"]["this_build"], true);
+        assert_eq!(shown["loaded"]["users"], 0);
+
+        assert_eq!(
+            bench.done(&["set", "sfsack", "tau=20ms"]),
+            "tau = 20000 us\n"
+        );
+        let name = bench.kernel_name("sfsack");
+        let listed = bench.json(&["list"]);
+        let sfsack = named(&listed, "sfsack");
+        assert_eq!(sfsack["loaded"]["name"], name.as_str());
+        assert_eq!(named(&listed, "reno")["loaded"], Value::Null);
+        let others = listed["others"].as_array().unwrap();
+        assert!(others.iter().any(|other| other == "reno"), "{listed}");
+
+        // By the name in the kernel as well.
+        let said = bench.done(&["unload", &name]);
+        assert_eq!(said, format!("{name}: unloaded\n"));
+        assert_eq!(bench.json(&["show", "sfsack"])["loaded"], Value::Null);
+    });
+}
+
+#[test]
+fn all_are_loaded_in_less_than_a_second() {
+    with_bench("b", |bench| {
+        let begun = Instant::now();
+        bench.done(&["load", "--all"]);
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(1), "{took:?}");
+
+        let listed = bench.json(&["list"]);
+        for name in ["cubic", "reno", "sfsack"] {
+            assert_eq!(named(&listed, name)["loaded"]["users"], 0);
+        }
+        assert_eq!(named(&listed, "nocc")["loaded"], Value::Null);
+        // Again is no failure: there is nothing left to do.
+        assert!(bench.done(&["load", "--all"]).contains("is loaded already"));
+        bench.done(&["unload", "--all"]);
+        assert_eq!(named(&bench.json(&["list"]), "reno")["loaded"], Value::Null);
+    });
+}
+
+#[test]
+fn what_cannot_be_done_is_told_with_what_would_help() {
+    with_bench("c", |bench| {
+        let (code, said) = bench.refused(&["load", "nocc"]);
+        assert_eq!(code, Some(2));
+        assert!(
+            said.contains("attack") && said.contains("--allow-nocc"),
+            "{said}"
+        );
+
+        bench.done(&["load", "reno", "sfsack"]);
+        let (code, said) = bench.refused(&["load", "reno"]);
+        assert_eq!(code, Some(1));
+        assert!(said.contains("fairwind cc load reno --replace"), "{said}");
+        bench.done(&["load", "reno", "--replace"]);
+
+        let (code, said) = bench.refused(&["set", "sfsack", "tau=1us"]);
+        assert_eq!(code, Some(2));
+        assert!(said.contains("1000 to 10000000 us"), "{said}");
+        let (code, said) = bench.refused(&["set", "sfsack", "tau=soon"]);
+        assert_eq!(code, Some(2));
+        assert!(said.contains("a time such as 50ms"), "{said}");
+        let (code, said) = bench.refused(&["set", "cubic", "beta=0.7"]);
+        assert_eq!(code, Some(1));
+        assert!(said.contains("is not loaded"), "{said}");
+        let (code, said) = bench.refused(&["load", "westwood"]);
+        assert_eq!(code, Some(2));
+        assert!(said.contains("cubic, nocc, reno, sfsack"), "{said}");
+
+        // One that fails does not keep the others from being done.
+        let (code, said) = bench.refused(&["unload", "cubic", "reno"]);
+        assert_eq!(code, Some(1));
+        assert!(said.contains("is not loaded"), "{said}");
+        assert_eq!(named(&bench.json(&["list"]), "reno")["loaded"], Value::Null);
+    });
+}
+
+#[test]
+fn without_privileges_it_says_which_are_missing() {
+    with_bench("d", |bench| {
+        let mut command = bench.command(&["load", "reno"]);
+        let output = command.uid(65534).gid(65534).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(
+            said.contains("CAP_BPF") && said.contains("CAP_NET_ADMIN"),
+            "{said}"
+        );
+        // What is there to load is told to everybody.
+        let mut command = bench.command(&["list", "--json"]);
+        let output = command.uid(65534).gid(65534).output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+    });
+}
+
+fn named(listed: &Value, name: &str) -> Value {
+    let controls = listed["controls"].as_array().unwrap();
+    controls.iter().find(|c| c["name"] == name).unwrap().clone()
+}
+
+/// The command, with names and pins of the test's own.
+struct Bench {
+    prefix: String,
+    folder: TempDir,
+    command: PathBuf,
+}
+
+impl Bench {
+    fn kernel_name(&self, control: &str) -> String {
+        format!("{}{control}", self.prefix)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.command);
+        command.arg("cc").args(arguments);
+        command.arg("--prefix").arg(&self.prefix);
+        command
+            .arg("--pins")
+            .arg(self.folder.path().join("fairwind"));
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn done(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.done(&[arguments, &["--json"]].concat())).unwrap()
+    }
+
+    fn refused(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let output = self.run(arguments);
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    }
+}
+
+/// Runs on a thread that sees a BPF file system of its own, as do the commands it starts.
+fn with_bench(test: &'static str, run: impl FnOnce(&Bench) + Send + 'static) {
+    if !privileged() {
+        return;
+    }
+    let outcome = thread::spawn(move || {
+        let bench = Bench {
+            prefix: format!("ft{test}{:x}_", process::id() % 0x1000),
+            folder: tempfile::tempdir().unwrap(),
+            command: PathBuf::from(env!("CARGO_BIN_EXE_fairwind")),
+        };
+        mount_bpf(&bench);
+        run(&bench);
+    })
+    .join();
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// The file system goes with the thread: nobody else has its name space.
+fn mount_bpf(bench: &Bench) {
+    let folder = bench.folder.path().to_str().unwrap();
+    let path = std::ffi::CString::new(folder).unwrap();
+    let private = libc::MS_REC | libc::MS_PRIVATE;
+    // SAFETY: changes the name space of this thread only; the strings live through the calls.
+    unsafe {
+        check(libc::unshare(libc::CLONE_NEWNS));
+        let (root, bpf, none) = (c"/".as_ptr(), c"bpf".as_ptr(), ptr::null());
+        check(libc::mount(none, root, none, private, ptr::null()));
+        check(libc::mount(bpf, path.as_ptr(), bpf, 0, ptr::null()));
+    }
+}
+
+fn check(outcome: libc::c_int) {
+    assert_eq!(outcome, 0, "{}", io::Error::last_os_error());
+}
+
+fn privileged() -> bool {
+    // SAFETY: a call without arguments.
+    let root = unsafe { libc::geteuid() } == 0;
+    let btf = fs::exists("/sys/kernel/btf/vmlinux").unwrap_or(false);
+    match std::env::var_os("CI") {
+        Some(_) if !(root && btf) => panic!("CI must load eBPF: root {root}, BTF {btf}"),
+        None if !(root && btf) => {
+            eprintln!("skipped: root ({root}) and BTF ({btf}) are needed");
+            false
+        }
+        _ => true,
+    }
+}
