@@ -1,8 +1,7 @@
 //! One command behind one path: two hosts, a pipe in each direction, and the emulator between.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::net::Ipv4Addr;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::thread;
 
 use fairwind_path::pipe::PipeConfig;
@@ -10,7 +9,8 @@ use fairwind_path::pipe::PipeConfig;
 use crate::emulator::{Emulator, EmulatorOptions};
 use crate::host::{Host, HostConfig, Offload};
 use crate::network::Network;
-use crate::process::{self, HeldBack, Program};
+use crate::process::{self, HeldBack};
+use crate::program::{Program, shell, with_placeholder};
 use crate::statistics::Statistics;
 use crate::{LabError, congestion_control, privilege};
 
@@ -80,7 +80,7 @@ pub fn run(config: &ExecConfig) -> Result<ExecOutcome, LabError> {
     let [here, there] = hosts.clone();
     let command = program(here, command_words(&config.command), PEER);
     let server = config.server.as_deref();
-    let server = server.map(|text| program(there, server_words(text), HOST));
+    let server = server.map(|text| program(there, shell(text), HOST));
     let servers: Vec<Program> = server.into_iter().collect();
 
     let options = EmulatorOptions {
@@ -108,55 +108,21 @@ fn command_words(command: &[OsString]) -> Vec<OsString> {
     }
 }
 
-fn server_words(text: &OsStr) -> Vec<OsString> {
-    vec!["/bin/sh".into(), "-c".into(), text.to_owned()]
-}
-
 fn program(host: Host, words: Vec<OsString>, peer: Ipv4Addr) -> Program {
     let environment = [
         ("FAIRWIND_HOST", host.config().address),
         ("FAIRWIND_PEER", peer),
     ];
-    let words = words.iter().map(|word| with_peer(word, peer));
+    let peer = peer.to_string();
+    let words = words
+        .iter()
+        .map(|word| with_placeholder(word, PEER_PLACEHOLDER, &peer));
     Program {
         host,
         words: words.collect(),
         environment: environment
             .map(|(name, address)| (name.into(), address.to_string().into()))
             .into(),
-    }
-}
-
-/// The word with the peer's address in the places that are meant for it.
-fn with_peer(word: &OsStr, peer: Ipv4Addr) -> OsString {
-    let (placeholder, peer) = (PEER_PLACEHOLDER.as_bytes(), peer.to_string());
-    let mut rest = word.as_bytes();
-    let mut out = Vec::with_capacity(rest.len());
-    while let Some(&byte) = rest.first() {
-        if let Some(behind) = rest.strip_prefix(placeholder) {
-            out.extend(peer.as_bytes());
-            rest = behind;
-        } else {
-            out.push(byte);
-            rest = &rest[1..];
-        }
-    }
-    OsString::from_vec(out)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_peers_address_goes_where_its_place_is() {
-        let with = |word: &str| with_peer(OsStr::new(word), PEER);
-        assert_eq!(with("{peer}"), "10.77.0.2");
-        assert_eq!(
-            with("http://{peer}:80/{peer}"),
-            "http://10.77.0.2:80/10.77.0.2"
-        );
-        assert_eq!(with("{pee}"), "{pee}");
-        assert_eq!(with(""), "");
+        output: None,
     }
 }

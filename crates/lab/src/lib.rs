@@ -33,6 +33,7 @@ mod namespace;
 mod pause;
 mod pcapng;
 mod process;
+mod program;
 mod route;
 mod segment;
 mod transit;

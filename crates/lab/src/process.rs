@@ -1,43 +1,63 @@
 //! Programs in hosts, in a PID namespace of their own.
 //!
-//! Its first process is ours: it starts the programs, passes signals on to the command, reaps what is
-//! orphaned, and ends with the command; then the kernel kills whatever is left in the namespace. It
-//! is itself killed when the thread that started it ends, however that comes about.
+//! Its first process is ours: it starts the programs, reaps what is orphaned, and ends with the
+//! command; then the kernel kills whatever is left in the namespace. It is itself killed when the
+//! thread that started it ends, however that comes about.
 
-use std::ffi::OsString;
-use std::fs;
-use std::io::{self, PipeReader, Read, Write};
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::Command;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sched::{CloneFlags, setns, unshare};
+use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, fork};
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::{ForkResult, Pid, fork, setsid};
 
 use crate::LabError;
-use crate::host::Host;
+use crate::program::Program;
 
 /// How long a server may take until it listens.
 const LISTENS_WITHIN: Duration = Duration::from_secs(5);
-/// How long a server may take to end when the command has ended.
+/// How long programs may take to end when they are asked to.
 const ENDS_WITHIN: Duration = Duration::from_millis(500);
+/// How long their first process may take beyond that.
+const ENDS_SURELY_WITHIN: Duration = Duration::from_secs(1);
 
-/// A program in a host.
+/// Programs that belong together: a command, and servers that run before and beside it.
 #[derive(Clone, Debug)]
-pub struct Program {
-    pub host: Host,
-    /// The program and its arguments; not empty.
-    pub words: Vec<OsString>,
-    pub environment: Vec<(OsString, OsString)>,
+pub struct Programs {
+    pub command: Program,
+    pub servers: Vec<Program>,
+    /// When they start; none: at once, and signals to this process go to the command.
+    pub schedule: Option<Schedule>,
+}
+
+/// Times of CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    pub servers: TimeSpec,
+    /// If the servers listen by then; otherwise as soon as they do.
+    pub command: TimeSpec,
+}
+
+/// What is heard of programs while they run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// The first process of their namespace, as this process sees it.
+    FirstProcess(i32),
+    /// The command has ended with this exit code; 128 and the signal's number if a signal ended it.
+    CommandEnded(u8),
+    /// One of the servers failed while the command ran.
+    ServerEnded(String),
+    /// They could not be run.
+    Failed(String),
 }
 
 /// Signals that are passed on to the command.
@@ -80,20 +100,62 @@ fn passed_on() -> SigSet {
 ///
 /// The calling thread is not fit to start threads afterwards: use one of its own.
 pub fn run(command: &Program, servers: &[Program]) -> Result<u8, LabError> {
+    let programs = Programs {
+        command: command.clone(),
+        servers: servers.to_vec(),
+        schedule: None,
+    };
     let signals = SignalFd::with_flags(&passed_on(), SfdFlags::SFD_CLOEXEC)
         .map_err(|error| LabError::system("waiting for signals", error))?;
+    let mut outcome = None;
+    let status = supervise(
+        &programs,
+        signals.as_fd(),
+        |child| pass_on(&signals, child),
+        |news| match news {
+            News::CommandEnded(code) => outcome = Some(Ok(code)),
+            News::Failed(text) => outcome = Some(Err(LabError::Program(text))),
+            News::FirstProcess(_) | News::ServerEnded(_) => {}
+        },
+    )?;
+    outcome.unwrap_or_else(|| Ok(exit_code(status)))
+}
+
+/// Runs programs by their schedule until the command ends, or until `stop` becomes readable. Nothing
+/// of them is left when this returns.
+///
+/// The calling thread is not fit to start threads afterwards: use one of its own.
+pub fn run_scheduled(
+    programs: &Programs,
+    stop: BorrowedFd,
+    hear: impl FnMut(News),
+) -> Result<(), LabError> {
+    let ask_to_end = |child| {
+        let _ = kill(child, Signal::SIGTERM);
+    };
+    supervise(programs, stop, ask_to_end, hear).map(drop)
+}
+
+/// Makes the namespace and its first process, and waits for its end. `on_event` is called when
+/// `event` is readable; of scheduled programs once, and then they have to end.
+fn supervise(
+    programs: &Programs,
+    event: BorrowedFd,
+    on_event: impl FnMut(Pid),
+    mut hear: impl FnMut(News),
+) -> Result<WaitStatus, LabError> {
     let pipe = || io::pipe().map_err(|error| LabError::system("making a pipe", error));
     let (alive, keep_alive) = pipe()?;
-    let (mut failure, report) = pipe()?;
+    let (reports, report) = pipe()?;
     unshare(CloneFlags::CLONE_NEWPID)
         .map_err(|error| LabError::system("making a PID namespace", error))?;
     // SAFETY: the child does not return into code that knows of other threads; the C library makes
     // its allocator usable behind a fork.
     match unsafe { fork() }.map_err(|error| LabError::system("starting a process", error))? {
         ForkResult::Child => {
-            drop((keep_alive, failure));
-            let code = first_process(command, servers, &alive).unwrap_or_else(|error| {
-                let _ = (&report).write_all(error.to_string().as_bytes());
+            drop((keep_alive, reports));
+            let code = first_process(programs, &alive, &report).unwrap_or_else(|error| {
+                say(&report, &News::Failed(error.to_string()));
                 1
             });
             // SAFETY: ends the process without running what its parent registered to run at exit.
@@ -101,38 +163,155 @@ pub fn run(command: &Program, servers: &[Program]) -> Result<u8, LabError> {
         }
         ForkResult::Parent { child } => {
             drop((alive, report));
-            let status = supervise(child, &signals);
+            hear(News::FirstProcess(child.as_raw()));
+            let ended = match programs.schedule {
+                None => attend(child, reports, event, on_event, hear),
+                Some(_) => attend_and_end(child, reports, event, on_event, hear),
+            };
             drop(keep_alive);
-            let status = status.map_err(|error| LabError::system("waiting for programs", error))?;
-            let mut text = String::new();
-            let _ = failure.read_to_string(&mut text);
-            match text.is_empty() {
-                true => Ok(exit_code(status)),
-                false => Err(LabError::Program(text)),
-            }
+            ended.map_err(|error| LabError::system("waiting for programs", error))
         }
     }
 }
 
-/// Passes signals on until the first process of the namespace has ended.
-fn supervise(child: Pid, signals: &SignalFd) -> nix::Result<WaitStatus> {
+/// Hears the first process and sees to events until it has ended.
+fn attend(
+    child: Pid,
+    reports: PipeReader,
+    event: BorrowedFd,
+    mut on_event: impl FnMut(Pid),
+    mut hear: impl FnMut(News),
+) -> nix::Result<WaitStatus> {
     let ended = pidfd(child)?;
+    let mut ear = Ear::new(reports);
     loop {
-        let mut fds = [
-            PollFd::new(ended.as_fd(), PollFlags::POLLIN),
-            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
-        ];
-        match poll(&mut fds, PollTimeout::NONE) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error),
+        let [has_ended, reported, happened] =
+            readable([ended.as_fd(), ear.pipe.as_fd(), event], None)?;
+        if happened {
+            on_event(child);
         }
-        if fds[1].any() == Some(true) {
-            pass_on(signals, child);
+        if reported {
+            ear.listen(&mut hear);
         }
-        if fds[0].any() == Some(true) {
+        if has_ended {
+            ear.listen_to_the_end(&mut hear);
             return waitpid(child, None);
         }
     }
+}
+
+/// The same, but after the first event the process has only a little time left.
+fn attend_and_end(
+    child: Pid,
+    reports: PipeReader,
+    event: BorrowedFd,
+    mut on_event: impl FnMut(Pid),
+    mut hear: impl FnMut(News),
+) -> nix::Result<WaitStatus> {
+    let ended = pidfd(child)?;
+    let mut ear = Ear::new(reports);
+    loop {
+        let [has_ended, reported, happened] =
+            readable([ended.as_fd(), ear.pipe.as_fd(), event], None)?;
+        if reported {
+            ear.listen(&mut hear);
+        }
+        if happened && !has_ended {
+            on_event(child);
+            let [in_time] = readable([ended.as_fd()], Some(ENDS_WITHIN + ENDS_SURELY_WITHIN))?;
+            if !in_time {
+                let _ = kill(child, Signal::SIGKILL);
+            }
+        }
+        if has_ended || happened {
+            let status = waitpid(child, None);
+            ear.listen_to_the_end(&mut hear);
+            return status;
+        }
+    }
+}
+
+/// Waits until one of the descriptors is readable or closed; says which are. None: without end.
+fn readable<const N: usize>(
+    fds: [BorrowedFd; N],
+    longest: Option<Duration>,
+) -> nix::Result<[bool; N]> {
+    let mut fds = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+    let timeout = longest.map_or(PollTimeout::NONE, |longest| {
+        PollTimeout::try_from(longest).unwrap_or(PollTimeout::MAX)
+    });
+    match poll(&mut fds, timeout) {
+        Ok(_) => Ok(fds.map(|fd| fd.any() == Some(true))),
+        Err(Errno::EINTR) => Ok([false; N]),
+        Err(error) => Err(error),
+    }
+}
+
+/// What the first process says, line by line.
+struct Ear {
+    pipe: PipeReader,
+    heard: Vec<u8>,
+    ended: bool,
+}
+
+impl Ear {
+    fn new(pipe: PipeReader) -> Ear {
+        Ear {
+            pipe,
+            heard: Vec::new(),
+            ended: false,
+        }
+    }
+
+    /// Hears what there is, or waits for it.
+    fn listen(&mut self, hear: &mut impl FnMut(News)) {
+        let mut buffer = [0; 4096];
+        let len = self.pipe.read(&mut buffer).unwrap_or(0);
+        self.ended = len == 0;
+        self.heard.extend(&buffer[..len]);
+        while let Some(end) = self.heard.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = self.heard.drain(..=end).collect();
+            if let Some(news) = News::parse(&String::from_utf8_lossy(&line)) {
+                hear(news);
+            }
+        }
+    }
+
+    fn listen_to_the_end(&mut self, hear: &mut impl FnMut(News)) {
+        while !self.ended {
+            self.listen(hear);
+        }
+    }
+}
+
+impl News {
+    /// One line.
+    fn line(&self) -> String {
+        let (kind, text) = match self {
+            News::FirstProcess(pid) => ('P', pid.to_string()),
+            News::CommandEnded(code) => ('C', code.to_string()),
+            News::ServerEnded(text) => ('S', text.clone()),
+            News::Failed(text) => ('F', text.clone()),
+        };
+        format!("{kind}{}\n", text.replace('\n', " "))
+    }
+
+    fn parse(line: &str) -> Option<News> {
+        let line = line.trim_end_matches('\n');
+        let text = line.get(1..)?;
+        match line.get(..1)? {
+            "P" => text.parse().ok().map(News::FirstProcess),
+            "C" => text.parse().ok().map(News::CommandEnded),
+            "S" => Some(News::ServerEnded(text.to_owned())),
+            "F" => Some(News::Failed(text.to_owned())),
+            _ => None,
+        }
+    }
+}
+
+fn say(mut report: &PipeWriter, news: &News) {
+    // If nobody listens any more, there is nobody to tell.
+    let _ = report.write_all(news.line().as_bytes());
 }
 
 /// Passes one signal on, unless the terminal has sent it to the whole group already.
@@ -162,14 +341,17 @@ fn exit_code(status: WaitStatus) -> u8 {
 
 /// What the first process of the namespace does; answers its exit code.
 fn first_process(
-    command: &Program,
-    servers: &[Program],
+    programs: &Programs,
     alive: &PipeReader,
+    report: &PipeWriter,
 ) -> Result<u8, LabError> {
     set_pdeathsig(Signal::SIGKILL)
         .map_err(|error| LabError::system("asking to be killed with the emulator", error))?;
-    if has_ended(alive) {
+    if readable([alive.as_fd()], Some(Duration::ZERO)).is_ok_and(|[ended]| ended) {
         return Ok(1);
+    }
+    if programs.schedule.is_some() {
+        detach(programs, &[alive.as_raw_fd(), report.as_raw_fd()]);
     }
     let mut mask = passed_on();
     mask.add(Signal::SIGCHLD);
@@ -177,30 +359,39 @@ fn first_process(
     mask.thread_set_mask().map_err(failed)?;
     let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC).map_err(failed)?;
     own_proc()?;
-    let mut running = Vec::new();
-    for server in servers {
-        let pid = start(server)?;
-        await_listening(server, pid)?;
-        running.push(pid);
-    }
-    let command = start(command)?;
-    let code = loop {
-        if let Some(code) = reap(command, &mut running) {
-            break code;
-        }
-        let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-        if poll(&mut fds, PollTimeout::NONE).is_ok() {
-            pass_on(&signals, command);
-        }
+    let mut keeper = Keeper {
+        signals,
+        servers: Vec::new(),
+        asked_to_end: false,
     };
-    end(&mut running);
-    Ok(code)
+    let code = match programs.schedule {
+        None => keeper.attend_command(programs).map(Some)?,
+        Some(schedule) => keeper.follow(programs, schedule, report)?,
+    };
+    if let Some(code) = code {
+        say(report, &News::CommandEnded(code));
+    }
+    keeper.end(programs);
+    Ok(code.unwrap_or(0))
 }
 
-/// True if the process with the other end of the pipe is gone.
-fn has_ended(alive: &PipeReader) -> bool {
-    let mut fds = [PollFd::new(alive.as_fd(), PollFlags::POLLIN)];
-    poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+/// Takes the programs out of the terminal's reach, and lets go of everything that they do not need:
+/// a socket that this process closes must be closed.
+fn detach(programs: &Programs, needed: &[RawFd]) {
+    let _ = setsid();
+    let all = std::iter::once(&programs.command).chain(&programs.servers);
+    let mut keep: Vec<RawFd> = all.flat_map(Program::descriptors).collect();
+    keep.extend([0, 1, 2]);
+    keep.extend(needed);
+    keep.sort_unstable();
+    let mut first = 0;
+    for fd in keep.into_iter().chain([RawFd::MAX]) {
+        if fd > first {
+            // SAFETY: what is closed belongs to structures of the parent that this process never uses.
+            unsafe { libc::syscall(libc::SYS_close_range, first, fd - 1, 0) };
+        }
+        first = fd.saturating_add(1);
+    }
 }
 
 /// Shows the programs their own processes in /proc, and nobody else.
@@ -214,94 +405,196 @@ fn own_proc() -> Result<(), LabError> {
     mount(Some("proc"), "/proc", Some("proc"), flags, nothing).map_err(failed)
 }
 
-/// Starts a program in its host.
-fn start(program: &Program) -> Result<Pid, LabError> {
-    let name = program.words[0].to_string_lossy().into_owned();
-    let namespace = program.host.namespace().as_fd().try_clone_to_owned();
-    let namespace =
-        namespace.map_err(|error| LabError::system(format!("starting {name}"), error))?;
-    let mut command = Command::new(&program.words[0]);
-    command
-        .args(&program.words[1..])
-        .envs(program.environment.iter().map(|(k, v)| (k, v)));
-    // SAFETY: between fork and exec only system calls are made.
-    unsafe {
-        command.pre_exec(move || Ok(setns(&namespace, CloneFlags::CLONE_NEWNET)?));
-    }
-    let child = command.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => LabError::Program(format!("{name}: no such program")),
-        _ => LabError::Program(format!("{name} does not start: {error}")),
-    })?;
-    Ok(Pid::from_raw(child.id() as i32))
+/// What the first process does for the programs.
+struct Keeper {
+    signals: SignalFd,
+    /// Those that run, by the number in `Programs::servers`.
+    servers: Vec<(usize, Pid)>,
+    asked_to_end: bool,
 }
 
-/// Reaps what has ended. The exit code of the command, if it is among them.
-fn reap(command: Pid, running: &mut Vec<Pid>) -> Option<u8> {
-    while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-        let pid = status.pid()?;
-        if pid == command {
-            return Some(exit_code(status));
+impl Keeper {
+    /// Runs servers and command at once; signals go to the command. Answers its exit code.
+    fn attend_command(&mut self, programs: &Programs) -> Result<u8, LabError> {
+        self.start_servers(programs)?;
+        let command = programs.command.start()?;
+        loop {
+            for (pid, status) in reap() {
+                if pid == command {
+                    return Ok(exit_code(status));
+                }
+                self.servers.retain(|&(_, server)| server != pid);
+            }
+            self.wait(None);
+            while readable([self.signals.as_fd()], Some(Duration::ZERO)) == Ok([true]) {
+                pass_on(&self.signals, command);
+            }
         }
-        running.retain(|&server| server != pid);
     }
-    None
-}
 
-/// Waits until a socket in the server's host listens.
-fn await_listening(server: &Program, pid: Pid) -> Result<(), LabError> {
-    let text = || server.words.last().map(|word| word.to_string_lossy());
-    let started = Instant::now();
-    while started.elapsed() < LISTENS_WITHIN {
-        if server.host.within(|| Ok(anything_listens()))? {
+    /// Runs servers and command by their schedule until the command ends or this process is asked to
+    /// end. Answers the command's exit code if it ended.
+    fn follow(
+        &mut self,
+        programs: &Programs,
+        schedule: Schedule,
+        report: &PipeWriter,
+    ) -> Result<Option<u8>, LabError> {
+        self.sleep_until(schedule.servers);
+        if !self.asked_to_end {
+            self.start_servers(programs)?;
+        }
+        self.sleep_until(schedule.command);
+        if self.asked_to_end {
+            return Ok(None);
+        }
+        let command = programs.command.start()?;
+        loop {
+            for (pid, status) in reap() {
+                if pid == command {
+                    return Ok(Some(exit_code(status)));
+                }
+                self.on_server_end(programs, pid, status, report);
+            }
+            if self.asked_to_end {
+                return Ok(None);
+            }
+            self.wait(None);
+            self.read_signals();
+        }
+    }
+
+    /// Starts one server after the other, each when the one before listens.
+    fn start_servers(&mut self, programs: &Programs) -> Result<(), LabError> {
+        for (number, server) in programs.servers.iter().enumerate() {
+            let pid = server.start()?;
+            self.servers.push((number, pid));
+            self.await_listening(server, pid)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the server listens.
+    fn await_listening(&mut self, server: &Program, pid: Pid) -> Result<(), LabError> {
+        let started = Instant::now();
+        while started.elapsed() < LISTENS_WITHIN && !self.asked_to_end {
+            if server.listens()? {
+                return Ok(());
+            }
+            let ended = waitpid(pid, Some(WaitPidFlag::WNOHANG));
+            if let Ok(status @ (WaitStatus::Exited(..) | WaitStatus::Signaled(..))) = ended
+                && exit_code(status) != 0
+            {
+                return Err(LabError::Program(format!(
+                    "the server `{}` ended with exit code {} before it listened",
+                    server.text(),
+                    exit_code(status)
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if self.asked_to_end {
             return Ok(());
         }
-        let ended = waitpid(pid, Some(WaitPidFlag::WNOHANG));
-        if let Ok(status @ (WaitStatus::Exited(..) | WaitStatus::Signaled(..))) = ended
-            && exit_code(status) != 0
-        {
-            return Err(LabError::Program(format!(
-                "the server `{}` ended with exit code {} before it listened",
-                text().unwrap_or_default(),
-                exit_code(status)
-            )));
+        Err(LabError::Program(format!(
+            "the server `{}` does not listen on any port after {} s",
+            server.text(),
+            LISTENS_WITHIN.as_secs()
+        )))
+    }
+
+    /// A server or an orphan has ended while the command runs.
+    fn on_server_end(
+        &mut self,
+        programs: &Programs,
+        pid: Pid,
+        status: WaitStatus,
+        report: &PipeWriter,
+    ) {
+        let Some(at) = self.servers.iter().position(|&(_, server)| server == pid) else {
+            return;
+        };
+        let (number, _) = self.servers.remove(at);
+        if exit_code(status) != 0 {
+            let text = programs.servers[number].text();
+            let code = exit_code(status);
+            say(
+                report,
+                &News::ServerEnded(format!(
+                    "the server `{text}` ended with exit code {code} before the client"
+                )),
+            );
         }
-        std::thread::sleep(Duration::from_millis(5));
     }
-    Err(LabError::Program(format!(
-        "the server `{}` does not listen on any port after {} s",
-        text().unwrap_or_default(),
-        LISTENS_WITHIN.as_secs()
-    )))
+
+    /// Sleeps until a time of CLOCK_MONOTONIC, or until it is asked to end.
+    fn sleep_until(&mut self, time: TimeSpec) {
+        while !self.asked_to_end {
+            let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or(time);
+            if now >= time {
+                return;
+            }
+            let left = Duration::from(time - now);
+            // Poll counts milliseconds: the last of them is slept.
+            match left.as_millis() {
+                0 => std::thread::sleep(left),
+                _ => self.wait(Some(left)),
+            }
+            self.read_signals();
+        }
+    }
+
+    /// Waits for a signal.
+    fn wait(&self, longest: Option<Duration>) {
+        let _ = readable([self.signals.as_fd()], longest);
+    }
+
+    /// Takes the signals that have come: all but that of a child's end ask to end.
+    fn read_signals(&mut self) {
+        while readable([self.signals.as_fd()], Some(Duration::ZERO)) == Ok([true]) {
+            if let Ok(Some(info)) = self.signals.read_signal() {
+                self.asked_to_end |= info.ssi_signo != Signal::SIGCHLD as u32;
+            }
+        }
+    }
+
+    /// Asks what still runs to end and gives it some time: of a schedule everything, otherwise the
+    /// servers.
+    fn end(&mut self, programs: &Programs) {
+        match programs.schedule {
+            // All of this namespace but the first process.
+            Some(_) => drop(kill(Pid::from_raw(-1), Signal::SIGTERM)),
+            None => {
+                for &(_, server) in &self.servers {
+                    let _ = kill(server, Signal::SIGTERM);
+                }
+            }
+        }
+        let asked = Instant::now();
+        while asked.elapsed() < ENDS_WITHIN {
+            for (pid, _) in reap() {
+                self.servers.retain(|&(_, server)| server != pid);
+            }
+            let all_ended = match programs.schedule {
+                Some(_) => waitpid(None, Some(WaitPidFlag::WNOHANG)) == Err(Errno::ECHILD),
+                None => self.servers.is_empty(),
+            };
+            if all_ended {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
 }
 
-/// True if the thread's network namespace has a listening TCP or a bound UDP socket.
-fn anything_listens() -> bool {
-    let table = |name: &str| {
-        fs::read_to_string(Path::new("/proc/thread-self/net").join(name)).unwrap_or_default()
-    };
-    let listens = |table: &str| table.lines().any(|line| state(line) == Some("0A"));
-    let bound = |table: &str| table.lines().any(|line| state(line) == Some("07"));
-    listens(&table("tcp"))
-        || listens(&table("tcp6"))
-        || bound(&table("udp"))
-        || bound(&table("udp6"))
-}
-
-/// The column `st` of a line in /proc/net/tcp or udp.
-fn state(line: &str) -> Option<&str> {
-    line.split_whitespace().nth(3)
-}
-
-/// Asks the servers to end and gives them some time.
-fn end(running: &mut Vec<Pid>) {
-    for &server in running.iter() {
-        let _ = kill(server, Signal::SIGTERM);
+/// Reaps what has ended.
+fn reap() -> Vec<(Pid, WaitStatus)> {
+    let mut ended = Vec::new();
+    while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+        let Some(pid) = status.pid() else { break };
+        ended.push((pid, status));
     }
-    let asked = Instant::now();
-    while !running.is_empty() && asked.elapsed() < ENDS_WITHIN {
-        std::thread::sleep(Duration::from_millis(2));
-        reap(Pid::from_raw(0), running);
-    }
+    ended
 }
 
 #[cfg(test)]
@@ -309,17 +602,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listening_socket_has_state_0a() {
-        let line = "   0: 0100007F:1451 00000000:0000 0A 00000000:00000000 00:00000000 00000000";
-        assert_eq!(state(line), Some("0A"));
-        assert_eq!(state(""), None);
-    }
-
-    #[test]
     fn exit_codes_are_those_of_a_shell() {
         let pid = Pid::from_raw(1);
         assert_eq!(exit_code(WaitStatus::Exited(pid, 3)), 3);
         let killed = WaitStatus::Signaled(pid, Signal::SIGKILL, false);
         assert_eq!(exit_code(killed), 137);
+    }
+
+    #[test]
+    fn news_are_lines() {
+        let news = News::ServerEnded("two\nlines".to_owned());
+        assert_eq!(news.line(), "Stwo lines\n");
+        assert_eq!(News::parse("C7\n"), Some(News::CommandEnded(7)));
+        assert_eq!(News::parse("\n"), None);
+    }
+
+    #[test]
+    fn what_has_ended_is_heard_to_the_end() {
+        let (pipe, writer) = io::pipe().unwrap();
+        say(&writer, &News::Failed("no".to_owned()));
+        say(&writer, &News::CommandEnded(3));
+        drop(writer);
+        let mut heard = Vec::new();
+        Ear::new(pipe).listen_to_the_end(&mut |news| heard.push(news));
+        let expected = [News::Failed("no".to_owned()), News::CommandEnded(3)];
+        assert_eq!(heard, expected);
     }
 }

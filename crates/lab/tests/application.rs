@@ -2,10 +2,15 @@
 
 mod lab;
 
-use fairwind_lab::application::Application;
-use fairwind_path::units::{Bytes, Duration};
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
 
-use lab::{Lab, link, permitted, plan};
+use fairwind_lab::application::{Application, FlowOutcome, FlowPlan, SocketOptions, Switch};
+use fairwind_path::units::{Bandwidth, Bytes, Duration};
+
+use lab::{Lab, link, permitted, plan, sleep};
 
 /// What is left of a packet of 1500 bytes behind the headers of IP and TCP with time stamps.
 const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
@@ -52,4 +57,388 @@ fn a_bulk_flow_fills_the_link_after_the_warmup() {
     assert!((0.9..1.001).contains(&share), "{share}");
     let most = (3.1 * 100e6 / 8.0 / 1500.0) as u64;
     assert!(outcome.packets_sent < most, "{}", outcome.packets_sent);
+}
+
+#[test]
+fn web_objects_are_counted_and_draw_what_the_seed_says() {
+    if !permitted() {
+        return;
+    }
+    let lab = Lab::start(link(100, 1));
+    let web = Application::Web {
+        sessions: 20,
+        object_mean: Bytes(12_000),
+        object_shape: 1.2,
+        think_mean: Duration::from_millis(100),
+    };
+    let outcome = lab.run_one(plan(&lab, web), Duration::ZERO, Duration::from_secs(3));
+    assert_eq!(outcome.failure, None);
+    // Twenty sessions, each with an object after 100 ms of thinking and some 5 to 10 ms on the way.
+    assert!((420..620).contains(&outcome.objects), "{}", outcome.objects);
+    let mean = outcome.bytes / outcome.objects;
+    assert!((4_000..40_000).contains(&mean), "{mean}");
+    assert!(outcome.packets_sent * 1448 >= outcome.bytes);
+}
+
+#[test]
+fn datagrams_have_the_rate_and_the_size_asked_for() {
+    if !permitted() {
+        return;
+    }
+    let lab = Lab::start(link(100, 5));
+    let constant = Application::ConstantRate {
+        rate: Bandwidth::from_mbps(8),
+        packet: 1000,
+    };
+    let (warmup, end) = (Duration::from_secs(1), Duration::from_secs(3));
+    let outcome = lab.run_one(plan(&lab, constant), warmup, end);
+    assert_eq!(outcome.failure, None);
+    // 8 Mbit/s are 1000 packets a second: those due at 1.000 s, 1.001 s, ... 3.000 s.
+    let due = outcome.packets_sent + outcome.datagrams_skipped;
+    assert!((2000..=2001).contains(&due), "{due}");
+    let lost = 972 * (outcome.datagrams_skipped + outcome.datagrams_unread);
+    let bytes = outcome.bytes + lost;
+    // What was sent in the 5 ms before the end is on its way, what was before the warm-up has come.
+    assert!((972 * 1980..=972 * 2020).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn an_on_off_flow_sends_and_pauses_in_turns() {
+    if !permitted() {
+        return;
+    }
+    let lab = Lab::start(link(20, 5));
+    let on_off = Application::OnOff {
+        on: Duration::from_secs(1),
+        off: Duration::from_secs(1),
+        random: false,
+    };
+    let outcome = lab.run_one(plan(&lab, on_off), Duration::ZERO, Duration::from_secs(4));
+    assert_eq!(outcome.failure, None);
+    let [on, off, again, off_again] = outcome.bytes_per_second[..] else {
+        panic!("{:?}", outcome.bytes_per_second);
+    };
+    let full = (20e6 / 8.0 * PAYLOAD_SHARE) as u64;
+    // A queue of 1000 packets holds 0.6 s; it empties at the beginning of an off period.
+    assert!(on > full / 2, "{on} of {full}");
+    assert!(off < full * 7 / 10, "{off} of {full}");
+    assert!(again > full / 2, "{again} of {full}");
+    assert!(off_again < full * 7 / 10, "{off_again} of {full}");
+}
+
+#[test]
+fn a_switch_changes_the_control_of_a_connection_that_lives() {
+    if !permitted() {
+        return;
+    }
+    let lab = Lab::start(link(20, 5));
+    let flow = FlowPlan {
+        socket: SocketOptions {
+            congestion_control: Some("cubic".to_owned()),
+            ..SocketOptions::default()
+        },
+        switches: vec![Switch {
+            at: Duration::from_secs(1),
+            congestion_control: "reno".to_owned(),
+        }],
+        port: 5907,
+        ..plan(&lab, Application::Bulk { bytes: None })
+    };
+    let applications = lab.applications(vec![flow], Duration::ZERO, Duration::from_secs(2));
+    sleep(Duration::from_millis(500));
+    assert_eq!(lab::controls_of_connections_to(5907), ["cubic"]);
+    sleep(Duration::from_secs(1));
+    assert_eq!(lab::controls_of_connections_to(5907), ["reno"]);
+    let outcome = applications.finish().remove(0);
+    assert_eq!(outcome.failure, None);
+    let [(at, name)] = &outcome.switched[..] else {
+        panic!("{:?}", outcome.switched);
+    };
+    assert_eq!(name, "reno");
+    assert!(
+        *at >= Duration::from_secs(1) && *at < Duration::from_millis(1500),
+        "{at:?}"
+    );
+}
+
+#[test]
+fn buffers_and_segments_are_those_asked_for() {
+    if !permitted() {
+        return;
+    }
+    let lab = Lab::start(link(1000, 25));
+    let flow = |port, socket| FlowPlan {
+        port,
+        socket,
+        ..plan(&lab, Application::Bulk { bytes: None })
+    };
+    let by_receiver = SocketOptions {
+        receive_buffer: Some(100_000),
+        ..SocketOptions::default()
+    };
+    let by_sender = SocketOptions {
+        send_buffer: Some(100_000),
+        mss: Some(1000),
+        ..SocketOptions::default()
+    };
+    let plans = vec![flow(5001, by_receiver), flow(5002, by_sender)];
+    let (outcomes, failures) = lab.run(plans, Duration::from_secs(1), Duration::from_secs(3));
+    assert_eq!(failures, []);
+    // 100,000 bytes a round trip of 50 ms are 2 MB/s; the windows are never exceeded.
+    let rate = |outcome: &FlowOutcome| outcome.bytes as f64 / outcome.active.as_secs_f64();
+    let [by_receiver, by_sender] = [rate(&outcomes[0]), rate(&outcomes[1])];
+    assert!((1.8e6..2.02e6).contains(&by_receiver), "{by_receiver}");
+    assert!((1.4e6..2.7e6).contains(&by_sender), "{by_sender}");
+    eprintln!("receiver {by_receiver:.0}, sender {by_sender:.0} bytes a second");
+    let sent = outcomes[1].packets_sent * 1000;
+    assert!(sent.abs_diff(outcomes[1].bytes) < 150_000, "{sent}");
+}
+
+#[test]
+fn two_thousand_web_sessions_go_on_at_the_same_time() {
+    if !permitted() {
+        return;
+    }
+    let lab = Lab::start(link(1000, 5));
+    let web = Application::Web {
+        sessions: 2_000,
+        object_mean: Bytes(10_000),
+        object_shape: 2.5,
+        think_mean: Duration::from_secs(2),
+    };
+    let outcome = lab.run_one(plan(&lab, web), Duration::ZERO, Duration::from_secs(5));
+    assert_eq!(outcome.failure, None);
+    // Without any waiting there would be 5000.
+    assert!(
+        (3_500..5_300).contains(&outcome.objects),
+        "{}",
+        outcome.objects
+    );
+}
+
+#[test]
+fn a_flow_fills_a_gigabit() {
+    if !permitted() {
+        return;
+    }
+    let lab = Lab::start(link(1000, 1));
+    let bulk = Application::Bulk { bytes: None };
+    let before = lab::processor_time();
+    let outcome = lab.run_one(
+        plan(&lab, bulk),
+        Duration::from_secs(1),
+        Duration::from_secs(3),
+    );
+    let used = lab::processor_time() - before;
+    assert_eq!(outcome.failure, None);
+    let share = outcome.bytes as f64 * 8.0 / 2.0 / 1e9 / PAYLOAD_SHARE;
+    eprintln!("share {share:.3}, {used:.2} s of processor in 3 s");
+    assert!((0.5..1.001).contains(&share), "{share}");
+}
+
+#[test]
+fn a_port_in_use_and_a_control_that_is_not_there_are_named() {
+    if !permitted() {
+        return;
+    }
+    let lab = Lab::start(link(100, 1));
+    let bulk = || plan(&lab, Application::Bulk { bytes: None });
+    let unknown = FlowPlan {
+        port: 5002,
+        socket: SocketOptions {
+            congestion_control: Some("renoo".to_owned()),
+            ..SocketOptions::default()
+        },
+        ..bulk()
+    };
+    let plans = vec![bulk(), bulk(), unknown];
+    let (outcomes, failures) = lab.run(plans, Duration::ZERO, Duration::from_millis(300));
+    assert!(outcomes[0].bytes > 0);
+    assert_eq!(outcomes[0].failure, None);
+    let texts: Vec<(usize, &str)> = failures.iter().map(|f| (f.flow, &*f.text)).collect();
+    assert_eq!(
+        texts,
+        [
+            (
+                1,
+                "listening on TCP port 5001 of host 10.0.0.2: Address already in use (os error 98)"
+            ),
+            (
+                2,
+                "the congestion control `renoo`, for a connection from 10.0.0.1 to 10.0.0.2:5002: \
+                 No such file or directory (os error 2)"
+            ),
+        ]
+    );
+    assert_eq!(outcomes[1].failure.as_deref(), Some(texts[0].1));
+}
+
+fn command(client: impl Into<OsString>, server: Option<&str>, output: &Path) -> Application {
+    Application::Command {
+        client: client.into(),
+        server: server.map(OsString::from),
+        output: output.to_owned(),
+    }
+}
+
+#[test]
+fn programs_run_and_their_output_and_bytes_are_kept() {
+    if !permitted() {
+        return;
+    }
+    let lab = Lab::start(link(50, 5));
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("flow");
+    let client = lab::role::command("source {to} 3000000");
+    let flow = FlowPlan {
+        port: 0,
+        start: Duration::from_millis(300),
+        ..plan(
+            &lab,
+            command(client, Some(&lab::role::command("sink")), &output),
+        )
+    };
+    // A flow of ours between the same hosts is not taken for the programs'.
+    let bulk = plan(
+        &lab,
+        Application::Bulk {
+            bytes: Some(Bytes(500_000)),
+        },
+    );
+    let plans = vec![flow, bulk];
+    let (outcomes, failures) = lab.run(plans, Duration::ZERO, Duration::from_secs(3));
+    assert_eq!(failures, []);
+    let read = |name: &str| fs::read_to_string(output.join(name)).unwrap();
+    assert!(read("server.out").contains("received 3000000 bytes"));
+    assert!(read("client.out").contains("sent 3000000 bytes"));
+    assert_eq!(read("client.err"), "");
+    assert_eq!(read("server.err"), "");
+    let outcome = &outcomes[0];
+    // And the byte that comes back.
+    assert!(
+        (3_000_001..=3_000_003).contains(&outcome.bytes),
+        "{}",
+        outcome.bytes
+    );
+    assert!(outcome.packets_sent >= 2072, "{}", outcome.packets_sent);
+    assert!(outcome.rtt_min.unwrap() >= Duration::from_millis(10));
+    let completion = outcome.completion.unwrap();
+    assert!(completion > Duration::from_millis(500), "{completion:?}");
+    assert!(completion < Duration::from_millis(2700), "{completion:?}");
+    assert_eq!(outcome.active, completion);
+    assert_eq!(outcomes[1].bytes, 500_000);
+}
+
+#[test]
+fn a_switch_reaches_the_sockets_of_programs() {
+    if !permitted() {
+        return;
+    }
+    let lab = Lab::start(link(10, 5));
+    let folder = tempfile::tempdir().unwrap();
+    let client = lab::role::command("watched_source {to} 100000000");
+    let server = lab::role::command("sink");
+    let flow = FlowPlan {
+        port: 0,
+        switches: vec![Switch {
+            at: Duration::from_secs(1),
+            congestion_control: "reno".to_owned(),
+        }],
+        ..plan(&lab, command(client, Some(&server), folder.path()))
+    };
+    let applications = lab.applications(vec![flow], Duration::ZERO, Duration::from_secs(2));
+    sleep(Duration::from_millis(1800));
+    let outcome = applications.finish().remove(0);
+    let out = fs::read_to_string(folder.path().join("client.out")).unwrap();
+    let controls = out.lines().filter(|line| line.contains("control "));
+    let controls: Vec<&str> = controls
+        .filter_map(|line| line.split(' ').next_back())
+        .collect();
+    assert_eq!(controls.first(), Some(&"cubic"), "{out}");
+    assert_eq!(controls.last(), Some(&"reno"), "{out}");
+    assert_eq!(outcome.failure, None);
+    assert!(outcome.bytes > 500_000, "{}", outcome.bytes);
+    assert_eq!(outcome.completion, None);
+    let [(at, name)] = &outcome.switched[..] else {
+        panic!("{:?}", outcome.switched);
+    };
+    assert_eq!(name, "reno");
+    assert!(
+        *at >= Duration::from_secs(1) && *at < Duration::from_millis(1700),
+        "{at:?}"
+    );
+}
+
+#[test]
+fn programs_that_fail_are_named() {
+    if !permitted() {
+        return;
+    }
+    let lab = Lab::start(link(50, 1));
+    let folder = tempfile::tempdir().unwrap();
+    let output = |name: &str| folder.path().join(name);
+    let flow = |client: &str, server: Option<&str>, name: &str| FlowPlan {
+        port: 0,
+        ..plan(&lab, command(client, server, &output(name)))
+    };
+    let serves = lab::role::command("sink");
+    let plans = vec![
+        flow("exit 3", None, "code"),
+        flow("fairwind-no-such-program", None, "missing"),
+        flow("true", Some("echo port in use >&2; exit 1"), "early"),
+        flow(
+            "sleep 1",
+            Some(&format!("( sleep 0.5; kill $$ ) & {serves}")),
+            "late",
+        ),
+        flow("echo done", None, "fine"),
+    ];
+    let (outcomes, failures) = lab.run(plans, Duration::ZERO, Duration::from_secs(2));
+    let text = |flow: usize| {
+        let failure = failures.iter().find(|failure| failure.flow == flow);
+        failure
+            .map(|failure| failure.text.clone())
+            .unwrap_or_default()
+    };
+    assert_eq!(text(0), "the client `exit 3` ended with exit code 3");
+    let missing =
+        "the client `fairwind-no-such-program` ended with exit code 127 (no such program): ";
+    assert!(text(1).starts_with(missing), "{}", text(1));
+    assert!(text(1).ends_with("not found"), "{}", text(1));
+    assert_eq!(
+        text(2),
+        "the server `echo port in use >&2; exit 1` ended with exit code 1 before it listened: port \
+         in use"
+    );
+    assert!(text(3).starts_with("the server `"), "{}", text(3));
+    assert!(
+        text(3).contains("` ended with exit code 143 before the client"),
+        "{}",
+        text(3)
+    );
+    assert_eq!(text(4), "");
+    assert!(outcomes[4].completion.is_some());
+    assert_eq!(outcomes[0].completion, None);
+}
+
+#[test]
+fn programs_that_do_not_want_to_end_are_gone_when_the_run_is() {
+    if !permitted() {
+        return;
+    }
+    let lab = Lab::start(link(50, 1));
+    let folder = tempfile::tempdir().unwrap();
+    let mark = format!("85{}.5", std::process::id());
+    let client = format!("trap '' TERM; sleep {mark} & while true; do sleep {mark}; done");
+    let flow = FlowPlan {
+        port: 0,
+        ..plan(&lab, command(client, None, folder.path()))
+    };
+    let applications = lab.applications(vec![flow], Duration::ZERO, Duration::from_millis(500));
+    assert!(lab::eventually(|| lab::processes_with(&mark) == 2));
+    let asked = Instant::now();
+    let outcome = applications.finish().remove(0);
+    assert!(asked.elapsed().as_secs_f64() < 3.0, "{:?}", asked.elapsed());
+    assert_eq!(outcome.failure, None);
+    assert_eq!(lab::processes_with(&mark), 0);
 }

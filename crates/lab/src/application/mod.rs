@@ -28,25 +28,30 @@ use crate::host::Host;
 
 mod clock;
 mod datagrams;
+mod diag;
 mod driver;
 mod epoll;
 mod meter;
 mod outcome;
 mod plan;
 mod preparation;
+mod programs;
 mod receiver;
 mod sender;
 mod shared;
 mod slots;
 mod socket;
+mod takeover;
 mod tcp_info;
 mod timers;
+mod watch;
 
 pub use outcome::{Failure, FlowOutcome};
 pub use plan::{Application, FlowPlan, SocketOptions, Switch};
 
 use clock::Clock;
 use datagrams::{Datagrams, SentDatagrams, Stream};
+use programs::RunningPrograms;
 use receiver::{Receiver, ReceiverReport};
 use sender::{FromReceiver, Release, Sender, SenderReport};
 use shared::{Mailbox, Shared};
@@ -59,6 +64,7 @@ const BELL: u64 = u64::MAX;
 pub struct Applications {
     shared: Arc<Shared>,
     plans: Vec<FlowPlan>,
+    programs: RunningPrograms,
     pairs: Vec<Pair>,
     datagrams: Option<JoinHandle<Vec<SentDatagrams>>>,
 }
@@ -97,6 +103,7 @@ impl Applications {
         let (warmup, end) = (Time::ZERO + warmup, Time::ZERO + duration);
         let shared = Arc::new(Shared::new(plans.len(), clock, warmup, end));
         let mut applications = Applications {
+            programs: RunningPrograms::start(&shared, &plans)?,
             shared: Arc::clone(&shared),
             plans,
             pairs: Vec::new(),
@@ -203,10 +210,27 @@ impl Applications {
             }
         }
         sockets.into_iter().for_each(socket::vanish);
+        self.finish_programs(now, &mut outcomes);
         for failure in self.shared.failures().into_iter().rev() {
             outcomes[failure.flow].failure = Some(failure.text);
         }
         outcomes
+    }
+
+    fn finish_programs(&mut self, now: Time, outcomes: &mut [FlowOutcome]) {
+        for (flow, watched) in self.programs.flows.clone().iter().zip(self.programs.stop()) {
+            let outcome = &mut outcomes[watched.index];
+            let over = flow.complete_at().unwrap_or(now);
+            (outcome.bytes, outcome.bytes_per_second, outcome.active) = watched.meter.finish(over);
+            outcome.completion = flow
+                .complete_at()
+                .map(|at| at - (Time::ZERO + flow.plan.start));
+            outcome.retransmits = watched.counts.retransmits;
+            outcome.timeouts = watched.counts.timeouts;
+            outcome.packets_sent = watched.counts.packets;
+            outcome.rtt_min = watched.counts.rtt_min;
+            outcome.switched = watched.switched;
+        }
     }
 }
 
@@ -219,6 +243,7 @@ impl Drop for Applications {
         if let Some(datagrams) = self.datagrams.take() {
             join(datagrams);
         }
+        self.programs.stop();
     }
 }
 

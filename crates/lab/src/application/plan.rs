@@ -88,8 +88,8 @@ pub struct SocketOptions {
     /// Most payload that is written and not yet acknowledged, bytes: the kernel's `sk_sndbuf`; none:
     /// autotuned.
     pub send_buffer: Option<u64>,
-    /// Largest window, bytes: as `SO_RCVBUF`, of which the kernel makes an `sk_rcvbuf` twice as large;
-    /// none: autotuned.
+    /// Largest window, bytes: what `SO_RCVBUF` with this value gives on packets that take twice their
+    /// payload; none: autotuned.
     pub receive_buffer: Option<u64>,
     /// Paced by `sk_pacing_rate` even if the control does not ask for it.
     pub pacing: bool,

@@ -19,10 +19,12 @@ use super::tcp_info::Counts;
 use super::timers::Timers;
 use super::{BELL, Visitor};
 
-/// What is written at once, bytes.
+/// What is written at once, and to one connection before others have their turn, bytes.
 const WRITE: usize = 256 << 10;
 /// The same for senders that keep little ahead of what is sent.
 const WRITE_LITTLE: usize = 16 << 10;
+/// How many times as large as what is written at once a send buffer is at least.
+const PARTS_OF_BUFFER: u64 = 16;
 /// The first wait for the last acknowledgement of a connection that is complete, and the longest.
 const DRAIN_FIRST: Duration = Duration::from_millis(5);
 const DRAIN_LONGEST: Duration = Duration::from_millis(200);
@@ -86,6 +88,8 @@ struct Flow {
     index: usize,
     plan: FlowPlan,
     timestamps: bool,
+    /// The most that is written at once, bytes.
+    write: usize,
     counts: Counts,
     switched: Vec<(Duration, String)>,
 }
@@ -184,6 +188,7 @@ impl Sender {
                 .from
                 .within(|| Ok(super::uses_timestamps()))
                 .unwrap_or(true),
+            write: write_at_once(&plan),
             plan,
             counts: Counts::default(),
             switched: Vec::new(),
@@ -252,19 +257,22 @@ impl Sender {
             return;
         };
         let flow = &self.flows[self.sessions[connection.session].flow];
-        let most = match flow.plan.application {
-            Application::OnOff { .. } => WRITE_LITTLE,
-            _ => WRITE,
-        };
-        let most = connection
-            .left
-            .map_or(most, |left| (most as u64).min(left) as usize);
-        if connection.writing && most > 0 {
-            match socket::send(&connection.socket, &self.zeros[..most]) {
+        let mut room = WRITE;
+        while connection.writing && room > 0 {
+            let left = connection.left.unwrap_or(u64::MAX);
+            let now = left.min(flow.write.min(room) as u64) as usize;
+            let bytes = &self.zeros[..now];
+            let sent = match left - now as u64 {
+                _ if now == 0 => break,
+                0 => socket::send(&connection.socket, bytes),
+                _ => socket::send_with_more_to_come(&connection.socket, bytes),
+            };
+            match sent {
                 Ok(sent) => {
                     connection.left = connection.left.map(|left| left - sent as u64);
+                    room -= sent.min(room);
                 }
-                Err(Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS | Errno::ENOMEM) => {}
+                Err(Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS | Errno::ENOMEM) => break,
                 Err(error) => return self.give_up(number, &error.into()),
             }
         }
@@ -513,4 +521,17 @@ impl Sender {
             sockets,
         }
     }
+}
+
+/// The most that a flow writes at once, bytes: the kernel takes what it is given whole, if there is
+/// any room in the send buffer.
+fn write_at_once(plan: &FlowPlan) -> usize {
+    let most = match plan.application {
+        Application::OnOff { .. } => WRITE_LITTLE,
+        _ => WRITE,
+    };
+    let of_buffer = |bytes: u64| (bytes / PARTS_OF_BUFFER).max(1) as usize;
+    plan.socket
+        .send_buffer
+        .map_or(most, |bytes| most.min(of_buffer(bytes)))
 }

@@ -18,6 +18,10 @@ pub const BACKLOG: i32 = 65_535;
 /// Room for datagrams that have not been read, bytes as the kernel counts them: 10 ms at 1 Gbit/s in
 /// the smallest packets.
 const DATAGRAM_BUFFER: u64 = 32 << 20;
+/// How much larger than the window the receive buffer is: a packet from a TUN device takes up to
+/// three times its payload of it, a small one more. Twice, as `SO_RCVBUF` doubles, would halve the
+/// window.
+const ROOM_FOR_WINDOW: u64 = 8;
 /// The most that an on-off sender hands to the kernel ahead of its sending, bytes: what cannot be
 /// taken back at the end of an on period.
 const AHEAD_OF_SENDING: i32 = 32 << 10;
@@ -100,13 +104,10 @@ pub fn listen(port: u16, options: &SocketOptions) -> Result<OwnedFd, Refused> {
     let listening = || format!("listening on TCP port {port}");
     let socket = stream().map_err(refused(listening()))?;
     if let Some(bytes) = options.receive_buffer {
-        set_integer(
-            &socket,
-            libc::SOL_SOCKET,
-            libc::SO_RCVBUFFORCE,
-            integer(bytes),
-        )
-        .map_err(refused(format!("a receive buffer of {bytes} bytes")))?;
+        // The kernel doubles it.
+        let room = integer(bytes.saturating_mul(ROOM_FOR_WINDOW / 2));
+        set_integer(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, room)
+            .map_err(refused(format!("a receive buffer of {bytes} bytes")))?;
         clamp_window(&socket, bytes).map_err(refused("TCP_WINDOW_CLAMP"))?;
     }
     bind(&socket, port).map_err(refused(listening()))?;
@@ -229,13 +230,22 @@ pub fn accept(listener: &impl AsRawFd) -> io::Result<Option<(OwnedFd, u16)>> {
 
 /// Writes or sends as much as the kernel takes at once.
 pub fn send(socket: &impl AsRawFd, bytes: &[u8]) -> Result<usize, Errno> {
+    send_with(socket, bytes, 0)
+}
+
+/// The same where more follows: a segment that is not full waits for it.
+pub fn send_with_more_to_come(socket: &impl AsRawFd, bytes: &[u8]) -> Result<usize, Errno> {
+    send_with(socket, bytes, libc::MSG_MORE)
+}
+
+fn send_with(socket: &impl AsRawFd, bytes: &[u8], flags: i32) -> Result<usize, Errno> {
     // SAFETY: the kernel reads from memory of ours of the length given.
     let sent = unsafe {
         libc::send(
             socket.as_raw_fd(),
             bytes.as_ptr().cast(),
             bytes.len(),
-            libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+            flags | libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
         )
     };
     Errno::result(sent).map(|sent| sent as usize)
@@ -264,6 +274,36 @@ pub fn set_congestion_control(socket: &impl AsRawFd, name: &str) -> io::Result<(
         libc::TCP_CONGESTION,
         name.as_bytes(),
     )
+}
+
+/// The congestion control by the kernel's name.
+pub fn congestion_control(socket: &impl AsRawFd) -> io::Result<String> {
+    let mut name = [0; 16];
+    let len = get(socket, libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name)?;
+    let name: Vec<u8> = name[..len]
+        .iter()
+        .copied()
+        .take_while(|&byte| byte != 0)
+        .collect();
+    Ok(String::from_utf8_lossy(&name).into_owned())
+}
+
+/// The address of the other end, if the socket has one and it is of IPv4.
+pub fn peer(socket: &impl AsRawFd) -> Option<Ipv4Addr> {
+    let mut name = [0u8; 28];
+    let mut len = name.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to memory of ours.
+    let done =
+        unsafe { libc::getpeername(socket.as_raw_fd(), name.as_mut_ptr().cast(), &raw mut len) };
+    Errno::result(done).ok()?;
+    let octets = |at: usize| <[u8; 4]>::try_from(&name[at..at + 4]).ok();
+    // struct sockaddr_in: family, port, address; sockaddr_in6: family, port, flow, address, whose
+    // last four bytes are that of IPv4.
+    match i32::from(u16::from_ne_bytes([name[0], name[1]])) {
+        libc::AF_INET => octets(4).map(Ipv4Addr::from),
+        libc::AF_INET6 if name[18..20] == [0xff, 0xff] => octets(20).map(Ipv4Addr::from),
+        _ => None,
+    }
 }
 
 /// What the kernel has counted on a connection; nothing if it does not tell.
@@ -324,7 +364,8 @@ fn integer(number: impl TryInto<i32>) -> i32 {
     number.try_into().unwrap_or(i32::MAX)
 }
 
-fn set_integer(socket: &impl AsRawFd, level: i32, option: i32, value: i32) -> io::Result<()> {
+/// Sets an option that is an integer.
+pub fn set_integer(socket: &impl AsRawFd, level: i32, option: i32, value: i32) -> io::Result<()> {
     set(socket, level, option, &value.to_ne_bytes())
 }
 

@@ -1,5 +1,7 @@
 //! Two hosts and a link for tests of applications.
 
+pub mod role;
+
 use std::net::Ipv4Addr;
 
 use fairwind_lab::application::{
@@ -52,7 +54,11 @@ pub struct Lab {
 impl Lab {
     /// A lab whose link is the same in both directions.
     pub fn start(pipe: PipeConfig) -> Lab {
-        let hosts = [FROM, TO].map(|address| Host::create(HostConfig::new(address)).unwrap());
+        let host = |address| HostConfig {
+            congestion_control: Some("cubic".to_owned()),
+            ..HostConfig::new(address)
+        };
+        let hosts = [FROM, TO].map(|address| Host::create(host(address)).unwrap());
         let mut network = Network::new();
         let [a, b] = [FROM, TO].map(|address| network.add_host(address).unwrap());
         network.add_pipe("there", a, b, pipe.clone()).unwrap();
@@ -122,4 +128,75 @@ fn monotonic_ns() -> u64 {
     // SAFETY: the pointer is to a timespec that is written.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Processor time of this process so far, seconds.
+pub fn processor_time() -> f64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer is to a timespec that is written.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// The congestion controls of this process' connections to a port of [`TO`].
+pub fn controls_of_connections_to(port: u16) -> Vec<String> {
+    let fds = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let fds = fds.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    fds.filter(|&fd| is_connected_to(fd, port))
+        .map(control_of)
+        .collect()
+}
+
+fn is_connected_to(fd: i32, port: u16) -> bool {
+    // SAFETY: the structure consists of integers.
+    let mut name: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+    let mut len = size_of_val(&name) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to a structure of ours.
+    let done = unsafe { libc::getpeername(fd, (&raw mut name).cast(), &raw mut len) };
+    let to = u32::from_ne_bytes(TO.octets());
+    done == 0 && name.sin_addr.s_addr == to && u16::from_be(name.sin_port) == port
+}
+
+/// The congestion control of a connection.
+pub fn control_of(fd: i32) -> String {
+    let mut name = [0u8; 16];
+    let mut len = name.len() as libc::socklen_t;
+    // SAFETY: name and length are written within their bounds.
+    let done = unsafe {
+        libc::getsockopt(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    assert_eq!(done, 0);
+    let end = name.iter().position(|&byte| byte == 0).unwrap_or(16);
+    String::from_utf8_lossy(&name[..end]).into_owned()
+}
+
+/// Processes whose arguments include the word.
+pub fn processes_with(word: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines
+        .filter(|line| {
+            line.starts_with(b"sleep\0") && line.ends_with(format!("{word}\0").as_bytes())
+        })
+        .count()
+}
+
+pub fn eventually(what: impl Fn() -> bool) -> bool {
+    let started = std::time::Instant::now();
+    while started.elapsed().as_secs() < 20 {
+        if what() {
+            return true;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    false
 }

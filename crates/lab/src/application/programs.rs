@@ -1,0 +1,242 @@
+//! Real programs: a thread for each flow's, which runs them, and one that watches their connections.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use fairwind_path::units::{Duration, Time};
+
+use super::plan::{Application, FlowPlan};
+use super::shared::{Shared, lock};
+use super::watch::{Watch, WatchedFlow};
+use super::{join, spawn};
+use crate::LabError;
+use crate::process::{self, News, Programs, Schedule};
+use crate::program::{Output, Program, shell, with_placeholder};
+
+/// How long before the flow's start its server is started.
+const SERVER_LEAD: Duration = Duration::from_secs(1);
+/// How long the first process of a flow's programs may take to come into being.
+const BEGINS_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// A flow whose programs run, or will, or did.
+#[derive(Debug)]
+pub struct CommandFlow {
+    pub index: usize,
+    pub plan: FlowPlan,
+    /// The first process of their PID namespace; 0 if there is none.
+    first_process: AtomicI32,
+    /// When the client ended in success.
+    complete_at: Mutex<Option<Time>>,
+}
+
+/// The programs of all flows, at work.
+#[derive(Debug)]
+pub struct RunningPrograms {
+    pub flows: Vec<Arc<CommandFlow>>,
+    stop: Arc<EventFd>,
+    threads: Vec<JoinHandle<()>>,
+    watch: Option<JoinHandle<Vec<WatchedFlow>>>,
+}
+
+impl CommandFlow {
+    /// The first process of the programs' PID namespace, if it is there.
+    pub fn first_process(&self) -> Option<i32> {
+        let pid = self.first_process.load(Ordering::Relaxed);
+        (pid != 0).then_some(pid)
+    }
+
+    pub fn complete_at(&self) -> Option<Time> {
+        *lock(&self.complete_at)
+    }
+}
+
+impl RunningPrograms {
+    /// Starts what runs the programs of the flows that have some. All processes that take a copy of
+    /// this one are there when this returns, so that none is made while packets are under way.
+    pub fn start(shared: &Arc<Shared>, plans: &[FlowPlan]) -> Result<RunningPrograms, LabError> {
+        let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
+        let stop = EventFd::from_value_and_flags(0, flags)
+            .map_err(|error| LabError::system("starting the programs", error))?;
+        let mut running = RunningPrograms {
+            flows: Vec::new(),
+            stop: Arc::new(stop),
+            threads: Vec::new(),
+            watch: None,
+        };
+        for (index, plan) in plans.iter().enumerate() {
+            if let Application::Command { .. } = plan.application {
+                running.flows.push(Arc::new(CommandFlow {
+                    index,
+                    plan: plan.clone(),
+                    first_process: AtomicI32::new(0),
+                    complete_at: Mutex::default(),
+                }));
+            }
+        }
+        if running.flows.is_empty() {
+            return Ok(running);
+        }
+        let (begun, begins) = mpsc::channel();
+        for flow in &running.flows {
+            let (flow, shared) = (Arc::clone(flow), Arc::clone(shared));
+            let (stop, begun) = (Arc::clone(&running.stop), begun.clone());
+            let run = move || run(&flow, &shared, &stop, begun);
+            running.threads.push(spawn("fw-programs", run)?);
+        }
+        drop(begun);
+        for _ in &running.flows {
+            // One that failed has said why.
+            let _ = begins.recv_timeout(BEGINS_WITHIN);
+        }
+        let watch = Watch::new(Arc::clone(shared), running.flows.clone(), plans)?;
+        running.watch = Some(spawn("fw-watch", move || watch.run())?);
+        Ok(running)
+    }
+
+    /// Ends all programs; what the watch has seen.
+    pub fn stop(&mut self) -> Vec<WatchedFlow> {
+        let watched = self.watch.take().map(join).unwrap_or_default();
+        // It can only fail when the count is full: then they are told already.
+        let _ = self.stop.write(1);
+        self.threads.drain(..).for_each(join);
+        watched
+    }
+}
+
+/// Runs a flow's programs.
+fn run(flow: &CommandFlow, shared: &Shared, stop: &EventFd, begun: mpsc::Sender<()>) {
+    let Application::Command {
+        client,
+        server,
+        output,
+    } = &flow.plan.application
+    else {
+        return;
+    };
+    let result = programs(flow, shared, client, server.as_deref(), output).and_then(|programs| {
+        let hear = |news| on_news(flow, shared, output, news, &begun);
+        process::run_scheduled(&programs, stop.as_fd(), hear)
+    });
+    flow.first_process.store(0, Ordering::Relaxed);
+    if let Err(error) = result {
+        shared.fail(flow.index, error.to_string());
+    }
+}
+
+fn on_news(
+    flow: &CommandFlow,
+    shared: &Shared,
+    output: &Path,
+    news: News,
+    begun: &mpsc::Sender<()>,
+) {
+    let fail = |text: String, file: &str| {
+        shared.fail(flow.index, with_last_line(text, &output.join(file)));
+    };
+    match news {
+        News::FirstProcess(pid) => {
+            flow.first_process.store(pid, Ordering::Relaxed);
+            // Whoever started this thread waits no longer.
+            let _ = begun.send(());
+        }
+        News::CommandEnded(0) => {
+            let now = shared.clock.now();
+            *lock(&flow.complete_at) = (now <= shared.end).then_some(now);
+        }
+        News::CommandEnded(code) => {
+            let Application::Command { client, .. } = &flow.plan.application else {
+                return;
+            };
+            let what = if code == 127 {
+                " (no such program)"
+            } else {
+                ""
+            };
+            let client = client.to_string_lossy();
+            let text = format!("the client `{client}` ended with exit code {code}{what}");
+            fail(text, "client.err");
+        }
+        News::ServerEnded(text) | News::Failed(text) => fail(text, "server.err"),
+    }
+}
+
+/// The text with the last line that the file has, if any.
+fn with_last_line(text: String, file: &Path) -> String {
+    let said = fs::read(file).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    match said.lines().rev().find(|line| !line.trim().is_empty()) {
+        Some(line) => format!("{text}: {}", line.trim()),
+        None => text,
+    }
+}
+
+fn programs(
+    flow: &CommandFlow,
+    shared: &Shared,
+    client: &std::ffi::OsStr,
+    server: Option<&std::ffi::OsStr>,
+    output: &Path,
+) -> Result<Programs, LabError> {
+    let plan = &flow.plan;
+    let [from, to] = [&plan.from, &plan.to].map(|host| host.config().address.to_string());
+    let program = |host: &crate::host::Host, line, name: &str| -> Result<Program, LabError> {
+        let line = with_placeholder(line, "{to}", &to);
+        let line = with_placeholder(&line, "{from}", &from);
+        Ok(Program {
+            host: host.clone(),
+            words: shell(line),
+            environment: Vec::new(),
+            output: Some(Output {
+                standard: file(output, name, "out")?,
+                errors: file(output, name, "err")?,
+            }),
+        })
+    };
+    let server = server
+        .map(|line| program(&plan.to, line, "server"))
+        .transpose()?;
+    let start = plan.start;
+    let lead = if start > SERVER_LEAD {
+        start.as_nanos() - SERVER_LEAD.as_nanos()
+    } else {
+        0
+    };
+    Ok(Programs {
+        command: program(&plan.from, client, "client")?,
+        servers: server.into_iter().collect(),
+        schedule: Some(Schedule {
+            servers: shared.clock.monotonic(Time::from_nanos(lead)),
+            command: shared.clock.monotonic(Time::ZERO + start),
+        }),
+    })
+}
+
+fn file(folder: &Path, name: &str, extension: &str) -> Result<Arc<File>, LabError> {
+    let path = folder.join(format!("{name}.{extension}"));
+    let failed = |error: io::Error| LabError::system(format!("making {}", path.display()), error);
+    fs::create_dir_all(folder).map_err(failed)?;
+    File::create(&path).map(Arc::new).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_that_says_something_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("client.err");
+        fs::write(&path, "warning: x\nsh: 1: iperf4: not found \n\n").unwrap();
+        let text = with_last_line("it ended".to_owned(), &path);
+        assert_eq!(text, "it ended: sh: 1: iperf4: not found");
+        let text = with_last_line("it ended".to_owned(), &folder.path().join("none"));
+        assert_eq!(text, "it ended");
+    }
+}

@@ -1,0 +1,276 @@
+//! Watches the connections of programs: what they deliver and how, and their congestion control.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use fairwind_path::units::{Duration, Time};
+
+use super::diag::{Connection, Diag};
+use super::meter::Meter;
+use super::plan::FlowPlan;
+use super::programs::CommandFlow;
+use super::shared::Shared;
+use super::takeover;
+use super::tcp_info::Counts;
+use crate::LabError;
+use crate::host::Host;
+
+/// Time between two looks; whole seconds, where the meters' bounds lie, are among their times.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// How long a thread that is to stop may sleep.
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+
+/// What the programs of one flow have done.
+#[derive(Debug)]
+pub struct WatchedFlow {
+    pub index: usize,
+    pub meter: Meter,
+    pub counts: Counts,
+    pub switched: Vec<(Duration, String)>,
+}
+
+/// The thread's work.
+pub struct Watch {
+    shared: Arc<Shared>,
+    hosts: Vec<WatchedHost>,
+    flows: Vec<Flow>,
+    /// Ports of flows that are no programs', by the host where they come in.
+    taken: HashSet<(Ipv4Addr, u16)>,
+}
+
+struct WatchedHost {
+    address: Ipv4Addr,
+    diag: Diag,
+    /// Connections by their cookies: the number of their flow, if any, and their counts so far.
+    known: HashMap<u64, (Option<usize>, Counts)>,
+}
+
+struct Flow {
+    command: Arc<CommandFlow>,
+    watched: WatchedFlow,
+    /// Switches that have been made.
+    switches: usize,
+}
+
+impl Watch {
+    /// Watches the programs of `flows` among all `plans`.
+    pub fn new(
+        shared: Arc<Shared>,
+        flows: Vec<Arc<CommandFlow>>,
+        plans: &[FlowPlan],
+    ) -> Result<Watch, LabError> {
+        let mut hosts: Vec<WatchedHost> = Vec::new();
+        for host in flows
+            .iter()
+            .flat_map(|flow| [&flow.plan.from, &flow.plan.to])
+        {
+            if hosts
+                .iter()
+                .all(|known| known.address != host.config().address)
+            {
+                hosts.push(WatchedHost::new(host)?);
+            }
+        }
+        let own = |plan: &FlowPlan| !matches!(plan.application, super::Application::Command { .. });
+        let taken = plans.iter().filter(|plan| own(plan));
+        let taken = taken
+            .map(|plan| (plan.to.config().address, plan.port))
+            .collect();
+        let flow = |command: Arc<CommandFlow>| Flow {
+            watched: WatchedFlow {
+                index: command.index,
+                meter: Meter::new(
+                    (Time::ZERO + command.plan.start).max(shared.warmup),
+                    shared.end,
+                ),
+                counts: Counts::default(),
+                switched: Vec::new(),
+            },
+            command,
+            switches: 0,
+        };
+        let flows = flows.into_iter().map(flow).collect();
+        Ok(Watch {
+            shared,
+            hosts,
+            flows,
+            taken,
+        })
+    }
+
+    /// Works until the end of the run, or until it is asked to stop.
+    pub fn run(mut self) -> Vec<WatchedFlow> {
+        let mut next = Time::ZERO;
+        let mut warm = self.shared.warmup == Time::ZERO;
+        while next <= self.shared.end {
+            self.sleep_until(next);
+            if self.shared.is_stopped() {
+                break;
+            }
+            self.look(next);
+            self.switch();
+            if !warm && next >= self.shared.warmup {
+                warm = true;
+                self.flows
+                    .iter_mut()
+                    .for_each(|flow| flow.watched.counts.restart());
+            }
+            // One that took long is made up for by none.
+            let now = self.shared.clock.now();
+            while next <= now {
+                next += INTERVAL;
+            }
+            if next > self.shared.end && now < self.shared.end {
+                next = self.shared.end;
+            }
+        }
+        self.flows.into_iter().map(|flow| flow.watched).collect()
+    }
+
+    fn sleep_until(&self, time: Time) {
+        loop {
+            let now = self.shared.clock.now();
+            if now >= time || self.shared.is_stopped() {
+                return;
+            }
+            let sleep = (time - now).min(LONGEST_SLEEP);
+            std::thread::sleep(std::time::Duration::from_nanos(sleep.as_nanos()));
+        }
+    }
+
+    /// Adds what has happened up to `time`.
+    fn look(&mut self, time: Time) {
+        // What is seen now has happened before.
+        let before = Time::from_nanos(time.as_nanos().saturating_sub(1));
+        for at in 0..self.hosts.len() {
+            let connections = match self.hosts[at].diag.connections() {
+                Ok(connections) => connections,
+                Err(error) => {
+                    self.fail(at, &error);
+                    continue;
+                }
+            };
+            for connection in connections {
+                self.add(at, &connection, before);
+            }
+        }
+    }
+
+    fn fail(&self, at: usize, error: &io::Error) {
+        let address = self.hosts[at].address;
+        for flow in &self.flows {
+            let ends = ends(&flow.command.plan);
+            if ends.contains(&address) {
+                let text = format!("reading the connections of host {address}: {error}");
+                self.shared.fail(flow.watched.index, text);
+            }
+        }
+    }
+
+    fn add(&mut self, at: usize, connection: &Connection, time: Time) {
+        let known = self.hosts[at].known.get(&connection.cookie).copied();
+        let (flow, before) = known.unwrap_or_else(|| {
+            (
+                self.flow_of(self.hosts[at].address, connection),
+                Counts::default(),
+            )
+        });
+        let entry = (flow, connection.counts);
+        self.hosts[at].known.insert(connection.cookie, entry);
+        let Some(flow) = flow.map(|flow| &mut self.flows[flow]) else {
+            return;
+        };
+        let bytes = connection
+            .counts
+            .bytes_received
+            .saturating_sub(before.bytes_received);
+        flow.watched.meter.add(time, bytes);
+        flow.watched.counts.add_since(connection.counts, before);
+        self.shared.add_received(flow.watched.index, bytes);
+    }
+
+    /// Whose connection it is that a host has.
+    fn flow_of(&self, local: Ipv4Addr, connection: &Connection) -> Option<usize> {
+        let here = (local, connection.local_port);
+        let there = (connection.remote, connection.remote_port);
+        let of_no_program = self.taken.contains(&here) || self.taken.contains(&there);
+        if of_no_program || connection.remote_port == 0 {
+            return None;
+        }
+        let fits = |flow: &&Flow| {
+            let plan = &flow.command.plan;
+            let to = plan.to.config().address;
+            let ends = ends(plan);
+            let port = if to == local { here.1 } else { there.1 };
+            ends.contains(&local)
+                && ends.contains(&connection.remote)
+                && (plan.port == 0 || plan.port == port)
+        };
+        let number = |flow: &Flow| {
+            self.flows
+                .iter()
+                .position(|f| f.watched.index == flow.watched.index)
+        };
+        let candidates: Vec<&Flow> = self.flows.iter().filter(fits).collect();
+        if let [flow] = candidates[..] {
+            return number(flow);
+        }
+        let holds = |flow: &&&Flow| {
+            let first = flow.command.first_process();
+            first.is_some_and(|first| takeover::holds(first, connection.inode))
+        };
+        let holder = candidates.iter().find(holds).or(candidates.first());
+        holder.and_then(|flow| number(flow))
+    }
+
+    /// Makes the switches whose time has come, and sees that connections made since have the control.
+    fn switch(&mut self) {
+        let now = self.shared.clock.now();
+        for flow in &mut self.flows {
+            let plan = &flow.command.plan;
+            let due = plan
+                .switches
+                .iter()
+                .take_while(|s| Time::ZERO + s.at <= now);
+            let due = due.count();
+            let Some(switch) = due.checked_sub(1).map(|last| &plan.switches[last]) else {
+                continue;
+            };
+            let Some(first) = flow.command.first_process() else {
+                continue;
+            };
+            let name = &switch.congestion_control;
+            let changed = takeover::set_congestion_control(first, ends(plan), name);
+            match changed {
+                Err(error) => self.shared.fail(
+                    flow.watched.index,
+                    format!("switching to the congestion control `{name}`: {error}"),
+                ),
+                Ok(_) if due > flow.switches => {
+                    flow.watched.switched.push((now - Time::ZERO, name.clone()));
+                }
+                Ok(_) => {}
+            }
+            flow.switches = due;
+        }
+    }
+}
+
+impl WatchedHost {
+    fn new(host: &Host) -> Result<WatchedHost, LabError> {
+        let open = || {
+            Diag::open().map_err(|error| LabError::system("asking for a host's connections", error))
+        };
+        Ok(WatchedHost {
+            address: host.config().address,
+            diag: host.within(open)?,
+            known: HashMap::new(),
+        })
+    }
+}
+
+fn ends(plan: &FlowPlan) -> [Ipv4Addr; 2] {
+    [plan.from.config().address, plan.to.config().address]
+}
