@@ -4,8 +4,9 @@
 //! Two runs of a sawtooth need not be in step to be the same: where the one halves its window the
 //! other may be at its largest. So beside the curves over time there are distributions: for which
 //! share of the time a window, a queue, a round-trip time or a throughput was at most so large. They
-//! do not depend on the phase, and their greatest vertical distance is one number for "how far
-//! apart" (the statistic of Kolmogorov and Smirnov).
+//! do not depend on the phase. Two numbers say how far they are apart: the area between them (the
+//! distance of Wasserstein) and their greatest vertical distance (the statistic of Kolmogorov and
+//! Smirnov).
 
 mod distribution;
 mod figures;
@@ -59,6 +60,13 @@ pub struct Spread {
     /// common).
     #[serde(with = "round")]
     pub distance: f64,
+    /// Area between them: by how much the values of the one would have to be moved on average to
+    /// become those of the other, in the quantity's unit.
+    #[serde(with = "round")]
+    pub area: f64,
+    /// `area` over the mean in the first result; nothing if that is 0.
+    #[serde(with = "round::option")]
+    pub relative: Option<f64>,
 }
 
 /// Values that are not exceeded in so many percent of the time.

@@ -59,6 +59,8 @@ impl Distributions {
             a: a.quantiles(),
             b: b.quantiles(),
             distance: a.distance(b),
+            area: a.area(b),
+            relative: (a.mean() > 0.0).then(|| a.area(b) / a.mean()),
         }
     }
 }
@@ -121,6 +123,29 @@ impl Distribution {
         values
             .map(|value| (self.share(value) - other.share(value)).abs())
             .fold(0.0, f64::max)
+    }
+
+    /// Area between the two functions: by how much the values of the one would have to be moved on
+    /// average to become those of the other (the distance of Wasserstein), in the unit of the values.
+    pub fn area(&self, other: &Distribution) -> f64 {
+        let values = self.steps.iter().chain(&other.steps).map(|&(v, _)| v);
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        let between = values
+            .windows(2)
+            .map(|pair| (pair[1] - pair[0]) * (self.share(pair[0]) - other.share(pair[0])).abs());
+        between.sum()
+    }
+
+    /// The mean over the time.
+    pub fn mean(&self) -> f64 {
+        let mut before = 0.0;
+        let parts = self.steps.iter().map(|&(value, share)| {
+            let part = value * (share - before);
+            before = share;
+            part
+        });
+        parts.sum()
     }
 
     /// The least and the greatest value.
@@ -330,6 +355,18 @@ mod tests {
         assert_eq!(even.distance(&even), 0.0);
         assert_eq!(even.distance(&of(&[(2.0, 1.0)])), 0.5);
         assert_eq!(even.distance(&of(&[(9.0, 1.0)])), 1.0);
+    }
+
+    #[test]
+    fn the_area_is_how_far_values_have_to_be_moved() {
+        let even = of(&[(1.0, 1.0), (2.0, 1.0), (3.0, 1.0), (4.0, 1.0)]);
+        assert_eq!(even.mean(), 2.5);
+        assert_eq!(even.area(&even), 0.0);
+        // 1, 2, 3, 4 to 2, 2, 2, 2: by 1, 0, 1, 2.
+        assert_eq!(even.area(&of(&[(2.0, 1.0)])), 1.0);
+        // To 3, 4, 5, 6: by 2 each.
+        let higher = of(&[(3.0, 1.0), (4.0, 1.0), (5.0, 1.0), (6.0, 1.0)]);
+        assert_eq!(higher.area(&even), 2.0);
     }
 
     #[test]

@@ -90,7 +90,8 @@ fn distributions(spreads: &[Spread]) -> String {
         Heading::text("Quantity"),
         Heading::number("A median", "5 % … 95 %"),
         Heading::number("B median", "5 % … 95 %"),
-        Heading::number("Apart by at most", "0 to 1"),
+        Heading::number("Apart on average", "% of A’s mean"),
+        Heading::number("Apart at most", "0 to 1"),
     ]);
     let cell = |of: Quantiles| {
         format!(
@@ -106,6 +107,7 @@ fn distributions(spreads: &[Spread]) -> String {
             spread.quantity.to_owned(),
             cell(spread.a),
             cell(spread.b),
+            number(spread.relative.map(|share| 100.0 * share), 1),
             number(Some(spread.distance), 2),
         ]);
     }
@@ -113,8 +115,10 @@ fn distributions(spreads: &[Spread]) -> String {
         "<section>\n<h2>Distributions</h2>\n\
          <p class=\"note\">Where a window or a queue swings to and fro, two runs need not be in step \
          to be alike. What share of the time they spend at which values does not depend on that. \
-         Apart by at most: the greatest vertical distance of the two distribution functions drawn \
-         below; 0 for the same, 1 for nothing in common.</p>\n{}</section>\n",
+         Apart on average: by how much the values of A would have to be moved to have the distribution \
+         of B, the area between the two curves drawn below. Apart at most: their greatest vertical \
+         distance, 0 for the same and 1 for nothing in common; large also where both spend most of the \
+         time at values that hardly differ.</p>\n{}</section>\n",
         table.html(ROWS_AT_MOST)
     )
 }

@@ -16,98 +16,166 @@ pub const FOLDER: &str = "figures/web100-dummynet";
 /// A figure of the page may be so large, bytes.
 const SIZE_AT_MOST: u64 = 150_000;
 
-/// What the page shows: part of the page, caption, experiment, figure, its name there.
-const SHOWN: [(&str, &str, &str, &str, &str); 13] = [
-    (
+/// A figure of the page.
+struct Shown {
+    /// The part of the page.
+    part: &'static str,
+    /// What it shows.
+    caption: &'static str,
+    /// The experiment, or [`RED_IN_THE_LAB`].
+    experiment: &'static str,
+    /// Which of the simulator's curves it has.
+    which: Which,
+    /// The figure, and its name beside the page.
+    figure: &'static str,
+    name: &'static str,
+}
+
+/// The TCP of the simulator in a figure.
+#[derive(Clone, Copy)]
+enum Which {
+    /// That of the file; also where both curves are the lab's.
+    Of2005,
+    /// That of Linux 6, as the lab's.
+    Today,
+}
+
+const fn shown(
+    part: &'static str,
+    caption: &'static str,
+    experiment: &'static str,
+    which: Which,
+    [figure, name]: [&'static str; 2],
+) -> Shown {
+    Shown {
+        part,
+        caption,
+        experiment,
+        which,
+        figure,
+        name,
+    }
+}
+
+/// What the page shows.
+const SHOWN: [Shown; 16] = [
+    shown(
         "figures of table 4.1",
         "Figure 4.17: throughput of SACK against SF-SACK",
         "figure-4.17-4.19",
-        "throughput.svg",
-        "figure-4.17.svg",
+        Which::Today,
+        ["throughput.svg", "figure-4.17.svg"],
     ),
-    (
+    shown(
         "figures of table 4.1",
         "Figure 4.19: its average",
         "figure-4.17-4.19",
-        "average_throughput.svg",
-        "figure-4.19.svg",
+        Which::Today,
+        ["average_throughput.svg", "figure-4.19.svg"],
     ),
-    (
+    shown(
         "figures of table 4.1",
         "How the congestion windows of SACK and SF-SACK are distributed",
         "figure-4.17-4.19",
-        "cwnd_distribution.svg",
-        "figure-4.17-cwnd-distribution.svg",
+        Which::Today,
+        ["cwnd_distribution.svg", "figure-4.17-cwnd-distribution.svg"],
     ),
-    (
+    shown(
         "figures of figure 4.9",
         "Figure 4.9: throughput of the overseas transfer",
         "figure-4.9-4.12",
-        "throughput.svg",
-        "figure-4.9.svg",
+        Which::Today,
+        ["throughput.svg", "figure-4.9.svg"],
     ),
-    (
+    shown(
         "figures of figure 4.9",
         "Figure 4.10: its average",
         "figure-4.9-4.12",
-        "average_throughput.svg",
-        "figure-4.10.svg",
+        Which::Today,
+        ["average_throughput.svg", "figure-4.10.svg"],
     ),
-    (
+    shown(
         "figures of figure 4.9",
         "Figure 4.11: congestion window and slow-start threshold",
         "figure-4.9-4.12",
-        "cwnd.svg",
-        "figure-4.11.svg",
+        Which::Today,
+        ["cwnd.svg", "figure-4.11.svg"],
     ),
-    (
+    shown(
+        "figures of figure 4.9",
+        "Figure 4.11 with the TCP of 2005 in the simulator, whose window grows half as fast",
+        "figure-4.9-4.12",
+        Which::Of2005,
+        ["cwnd.svg", "figure-4.11-2005.svg"],
+    ),
+    shown(
         "figures of figure 4.9",
         "Figure 4.12: smoothed round-trip time",
         "figure-4.9-4.12",
-        "rtt.svg",
-        "figure-4.12-rtt.svg",
+        Which::Today,
+        ["rtt.svg", "figure-4.12-rtt.svg"],
     ),
-    (
+    shown(
         "figures of figure 4.9",
         "Figure 4.12: retransmission timeout",
         "figure-4.9-4.12",
-        "rto.svg",
-        "figure-4.12-rto.svg",
+        Which::Today,
+        ["rto.svg", "figure-4.12-rto.svg"],
     ),
-    (
+    shown(
         "figures of figure 4.21",
         "Figure 4.21: average throughput with a drop-tail queue",
         "figure-4.21",
-        "average_throughput.svg",
-        "figure-4.21.svg",
+        Which::Today,
+        ["average_throughput.svg", "figure-4.21.svg"],
     ),
-    (
+    shown(
         "figures of figure 4.21",
         "Figure 4.22: average throughput with RED",
         "figure-4.22",
-        "average_throughput.svg",
-        "figure-4.22.svg",
+        Which::Today,
+        ["average_throughput.svg", "figure-4.22.svg"],
     ),
-    (
+    shown(
         "figures of figure 4.21",
-        "The lab's queue with drop-tail (A) and with RED (B)",
-        RED_IN_THE_LAB,
-        "queue_distribution.svg",
-        "figure-4.21-4.22-queue-distribution.svg",
+        "The queues of Figure 4.21",
+        "figure-4.21",
+        Which::Today,
+        [
+            "queue_distribution.svg",
+            "figure-4.21-queue-distribution.svg",
+        ],
     ),
-    (
+    shown(
+        "figures of figure 4.21",
+        "The queues of Figure 4.22",
+        "figure-4.22",
+        Which::Today,
+        [
+            "queue_distribution.svg",
+            "figure-4.22-queue-distribution.svg",
+        ],
+    ),
+    shown(
+        "figures of figure 4.21",
+        "The lab alone, drop-tail (A) and RED (B): queues",
+        RED_IN_THE_LAB,
+        Which::Of2005,
+        ["queue_distribution.svg", "figure-4.21-4.22-lab.svg"],
+    ),
+    shown(
         "figures of figure 4.23",
         "Figure 4.23: throughput over queues weighted 2 to 1",
         "figure-4.23-4.24",
-        "throughput.svg",
-        "figure-4.23.svg",
+        Which::Today,
+        ["throughput.svg", "figure-4.23.svg"],
     ),
-    (
+    shown(
         "figures of figure 4.23",
         "Figure 4.24: its average",
         "figure-4.23-4.24",
-        "average_throughput.svg",
-        "figure-4.24.svg",
+        Which::Today,
+        ["average_throughput.svg", "figure-4.24.svg"],
     ),
 ];
 
@@ -200,7 +268,10 @@ pub fn distances(laid: &[Laid]) -> Section {
                     of(&today.distributions),
                     chance.reduce(f64::max),
                 ];
-                let texts = all.into_iter().flatten().map(|d| format!("{d:.2}"));
+                let texts = all
+                    .into_iter()
+                    .flatten()
+                    .map(|d| format!("{:.1}", 100.0 * d));
                 texts.collect::<Vec<_>>().join(", ")
             });
             // Writing to a string cannot fail.
@@ -223,19 +294,19 @@ const DISTANCES: &str = "\
 ## How far the lab is from the simulator
 
 Where a saw's tooth begins is chance, so curves over time need not coincide. The distributions of
-throughput, window, round-trip time and queue do not depend on it. In each cell: the greatest distance
-of the lab's distribution function from the simulator's, from that of the simulator with the TCP of
-Linux 6, and, for scale, of a single run of the simulator from all its runs (the largest over the
-seeds; where the file has one seed, there is none). 0 is the same, 1 is nothing in common.
+throughput, window, round-trip time and queue do not depend on it. Each cell says by how many percent of
+their mean the values of the simulator would have to be moved, on average, to have the lab's
+distribution: with the TCP of 2005, with that of Linux 6, and, for scale, the most that a single run of
+the simulator is from all its runs (not where the file has one seed).
 
-| experiment | | throughput | cwnd | RTT | queue |
+| experiment | | throughput, % | cwnd, % | RTT, % | queue, % |
 |---|---|---|---|---|---|
 ";
 
 fn distance(spreads: &[Spread], name: &str, quantity: &str) -> Option<f64> {
     let mut spreads = spreads.iter();
     let found = spreads.find(|spread| spread.name == name && spread.quantity == quantity);
-    found.map(|spread| spread.distance)
+    found.and_then(|spread| spread.relative)
 }
 
 /// Each seed of a result against all of them; nothing for a single seed.
@@ -253,21 +324,28 @@ fn by_chance(folder: &Path) -> Result<Vec<Vec<Spread>>, Error> {
 pub fn publish(laid: &[Laid], folder: &Path) -> Result<Vec<Section>, Error> {
     fs::create_dir_all(folder)?;
     let mut sections: Vec<Section> = Vec::new();
-    for (part, caption, experiment, figure, name) in SHOWN {
+    for shown in &SHOWN {
         let mut all = laid.iter();
-        let of = all.find(|laid| laid.name == experiment);
-        let figures = of.map_or(&[][..], |laid| &laid.overlay.figures);
-        let path = figures.iter().find(|path| path.ends_with(figure));
-        let path = path.ok_or_else(|| format!("{experiment} has no {figure}"))?;
-        let size = fs::copy(path, folder.join(name))?;
+        let of = all.find(|laid| laid.name == shown.experiment);
+        let overlay = of.and_then(|laid| match shown.which {
+            Which::Of2005 => Some(&laid.overlay),
+            Which::Today => laid.today.as_ref(),
+        });
+        let figures = overlay.map_or(&[][..], |overlay| &overlay.figures);
+        let path = figures.iter().find(|path| path.ends_with(shown.figure));
+        let path = path.ok_or_else(|| format!("{} has no {}", shown.experiment, shown.figure))?;
+        let size = fs::copy(path, folder.join(shown.name))?;
         if size > SIZE_AT_MOST {
             return Err(format!("{}: {size} bytes are too many", path.display()).into());
         }
-        let image = format!("![{caption}]({FOLDER}/{name})\n\n");
-        match sections.iter_mut().find(|section| section.name == part) {
+        let image = format!("![{}]({FOLDER}/{})\n*{0}*\n\n", shown.caption, shown.name);
+        match sections
+            .iter_mut()
+            .find(|section| section.name == shown.part)
+        {
             Some(section) => section.markdown.push_str(&image),
             None => sections.push(Section {
-                name: part,
+                name: shown.part,
                 markdown: image,
             }),
         }

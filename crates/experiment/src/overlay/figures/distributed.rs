@@ -1,7 +1,7 @@
 //! The distribution functions of a quantity.
 
 use super::{Curves, Drawn, figure, interval_text};
-use crate::overlay::distribution::{Distributions, Quantity};
+use crate::overlay::distribution::{Distribution, Distributions, Quantity};
 use crate::overlay::side::Pair;
 use crate::plot::figure::{Across, Scale};
 use crate::plot::style::Stroke;
@@ -49,8 +49,7 @@ pub fn figure_of(pair: &Pair, quantity: Quantity, all: &[Distributions]) -> Opti
         .iter()
         .map(|of| {
             let [a, b] = &of.sides;
-            let name = format!("{}: apart by at most {:.2}", of.name, a.distance(b));
-            let mut curves = Curves::new(&name);
+            let mut curves = Curves::new(&title(&of.name, a, b));
             for (at, side) in pair.sides.iter().enumerate() {
                 let points = of.sides[at].curve(across.from, across.to);
                 curves
@@ -74,4 +73,15 @@ fn worth_distributing(pair: &Pair, link: &str) -> bool {
     pair.sides
         .iter()
         .any(|side| side.shown().worth_drawing(link))
+}
+
+/// The name, and how far the two are apart.
+fn title(name: &str, a: &Distribution, b: &Distribution) -> String {
+    match a.mean() {
+        mean if mean > 0.0 => format!(
+            "{name}: on average {:.1} % of A’s mean apart",
+            100.0 * a.area(b) / mean
+        ),
+        _ => name.to_owned(),
+    }
 }
