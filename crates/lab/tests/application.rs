@@ -5,6 +5,7 @@ mod lab;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use fairwind_lab::application::{Application, FlowOutcome, FlowPlan, SocketOptions, Switch};
@@ -441,4 +442,22 @@ fn programs_that_do_not_want_to_end_are_gone_when_the_run_is() {
     assert!(asked.elapsed().as_secs_f64() < 3.0, "{:?}", asked.elapsed());
     assert_eq!(outcome.failure, None);
     assert_eq!(lab::processes_with(&mark), 0);
+}
+
+#[test]
+fn programs_do_not_outlive_a_lab_that_is_killed() {
+    if !permitted() {
+        return;
+    }
+    let mark = format!("84{}.5", std::process::id());
+    let mut lab = Command::new("/bin/sh")
+        .args(["-c", &lab::role::command(&format!("lab {mark}"))])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    assert!(lab::eventually(|| lab::processes_with(&mark) == 2));
+    lab.kill().unwrap();
+    lab.wait().unwrap();
+    assert!(lab::eventually(|| lab::processes_with(&mark) == 0));
 }

@@ -5,6 +5,11 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use fairwind_lab::application::{Application, FlowPlan};
+use fairwind_path::units;
+
+use super::{Lab, link, plan};
+
 const ROLE: &str = "FAIRWIND_TEST_ROLE";
 const PORT: u16 = 7000;
 
@@ -26,6 +31,7 @@ fn plays_its_role() {
         ["source", to, bytes] => source(to, bytes.parse().unwrap()),
         ["watched_source", to, bytes] => watched_source(to, bytes.parse().unwrap()),
         ["sink"] => sink(),
+        ["lab", mark] => lab(mark),
         _ => panic!("no such role: {role}"),
     }
 }
@@ -67,4 +73,20 @@ fn sink() {
     }
     println!("received {bytes} bytes");
     socket.write_all(&[0]).unwrap();
+}
+
+/// A lab whose flow's programs sleep, until somebody kills it.
+fn lab(mark: &str) {
+    let lab = Lab::start(link(50, 1));
+    let folder = tempfile::tempdir().unwrap();
+    let sleepers = Application::Command {
+        client: format!("sleep {mark} & sleep {mark}").into(),
+        server: None,
+        output: folder.path().to_owned(),
+    };
+    let flow = FlowPlan {
+        port: 0,
+        ..plan(&lab, sleepers)
+    };
+    lab.run_one(flow, units::Duration::ZERO, units::Duration::from_secs(60));
 }
