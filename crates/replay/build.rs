@@ -10,16 +10,16 @@ fn main() {
     println!("cargo::rerun-if-changed=../../cc/include");
     println!("cargo::rerun-if-env-changed=CLANG");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    for control in ["reno", "cubic"] {
-        let source = format!("src/bpf/{control}.bpf.c");
-        compile(&source, out.join(format!("{control}.bpf.o")));
+    for program in ["reno", "cubic", "tap"] {
+        let source = format!("src/bpf/{program}.bpf.c");
+        compile(&source, out.join(format!("{program}.bpf.o")));
     }
 }
 
 fn compile(source: &str, object: PathBuf) {
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let status = Command::new(&clang)
-        .args(["-target", "bpf", "-O2", "-g", "-std=gnu11"])
+        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-std=gnu11"])
         .args(["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"])
         .args(["-I", "../../cc/include", "-c", source, "-o"])
         .arg(object)

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fairwind_lab::LabError;
 use fairwind_lab::emulator::{Emulator, EmulatorOptions};
-use fairwind_lab::host::{Host, HostConfig};
+use fairwind_lab::host::{Host, HostConfig, Offload};
 use fairwind_lab::network::Network;
 use fairwind_path::codel::CoDelConfig;
 use fairwind_path::delay::{Delay, DelayConfig, Displacement, ReorderConfig};
@@ -23,7 +23,8 @@ use fairwind_path::units::{self, Bandwidth, Time};
 
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-const PORT: u16 = 5001;
+/// `bpf/tap.bpf.c` has the same, and no other program should use it.
+const PORT: u16 = 47_021;
 
 /// A path, and what is sent over it.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +37,8 @@ pub struct RecordedPath {
     pub back: PipeConfig,
     /// What is sent.
     pub load: Load,
+    /// Whether the sender may hand over several segments at once, as it usually does.
+    pub bursts: bool,
 }
 
 /// What is sent.
@@ -72,6 +75,32 @@ pub fn all() -> Vec<RecordedPath> {
         bursts("bursts with pauses", 60_000, 50),
         bursts("idle times", 300_000, 900),
     ]
+}
+
+/// Paths so slow that the kernel sends one segment at a time, as the simulator does.
+pub fn slow() -> Vec<RecordedPath> {
+    let with = |name, loss| {
+        let there = PipeConfig {
+            loss,
+            ..pipe(4, 25, 60)
+        };
+        bulk(name, there)
+    };
+    let reordering = PipeConfig {
+        reorder: reordering().reorder,
+        ..pipe(4, 25, 60)
+    };
+    let mut paths = vec![
+        bulk("slow full queue", pipe(4, 25, 25)),
+        with("slow random loss", LossConfig::Bernoulli(0.01)),
+        with("slow loss in bursts", BURSTS),
+        with("slow blackouts", blackouts()),
+        bulk("slow reordering", reordering),
+    ];
+    for path in &mut paths {
+        path.bursts = false;
+    }
+    paths
 }
 
 /// A path with losses by a full queue and at random, both within a few seconds.
@@ -112,6 +141,7 @@ fn bulk(name: &'static str, there: PipeConfig) -> RecordedPath {
         back: delayed(there.delay.base.clone()),
         there,
         load: Load::Bulk,
+        bursts: true,
     }
 }
 
@@ -207,10 +237,7 @@ impl RecordedPath {
     ///
     /// If the lab cannot be set up or the connection fails.
     pub fn run(&self, control: &str, time: Duration) -> Result<(), LabError> {
-        let hosts = [
-            Host::create(HostConfig::new(SENDER))?,
-            Host::create(HostConfig::new(RECEIVER))?,
-        ];
+        let hosts = [self.host(SENDER)?, self.host(RECEIVER)?];
         let mut network = Network::new();
         let [sender, receiver] = [network.add_host(SENDER)?, network.add_host(RECEIVER)?];
         network.add_pipe("there", sender, receiver, self.there.clone())?;
@@ -224,6 +251,19 @@ impl RecordedPath {
             .map_err(|error| LabError::Program(format!("the recorded connection: {error}")))?;
         emulator.stop()?;
         Ok(())
+    }
+
+    fn host(&self, address: Ipv4Addr) -> Result<Host, LabError> {
+        let usual = HostConfig::new(address);
+        if self.bursts {
+            return Host::create(usual);
+        }
+        Host::create(HostConfig {
+            offload: Offload::None,
+            tcp_wmem: [4096, 8 << 20, 64 << 20],
+            sysctls: vec![("net.ipv4.tcp_min_tso_segs".into(), "1".into())],
+            ..usual
+        })
     }
 
     fn transfer(
@@ -243,7 +283,8 @@ impl RecordedPath {
         let load = self.load;
         let source = thread::spawn(move || source(stream, load));
         thread::sleep(time);
-        // Whoever writes is woken and told; what is in the buffer is still sent, or the reset comes.
+        // Whoever writes is woken and told; what is in the buffer is not sent any more.
+        forget_unsent(&stop)?;
         stop.shutdown(Shutdown::Both)?;
         drop(stop);
         source.join().expect("the source does not panic");
@@ -309,6 +350,24 @@ fn connect(control: &str) -> io::Result<TcpStream> {
         )
     })?;
     Ok(TcpStream::from(socket))
+}
+
+/// The connection ends with a reset when its last descriptor is closed.
+fn forget_unsent(stream: &TcpStream) -> io::Result<()> {
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    // SAFETY: the option is a linger with its length.
+    check(unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            (&raw const linger).cast(),
+            size_of_val(&linger) as libc::socklen_t,
+        )
+    })
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {

@@ -106,7 +106,7 @@ impl Recorder {
 
 /// libelf wants the object aligned.
 #[repr(C, align(8))]
-struct Aligned<T: ?Sized>(T);
+pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
 
 /// Names begin `struct tcp_congestion_ops`, in 16 bytes of which the last is zero.
 fn set_name(open: &mut OpenObject, name: &str) {

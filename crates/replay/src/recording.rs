@@ -110,7 +110,7 @@ impl Recording {
     }
 }
 
-fn line<'a>(bytes: &mut &'a [u8]) -> Result<&'a str, RecordingError> {
+pub(crate) fn line<'a>(bytes: &mut &'a [u8]) -> Result<&'a str, RecordingError> {
     let end = bytes.iter().position(|&byte| byte == b'\n');
     let end = end.ok_or(RecordingError::Malformed("its head is cut off"))?;
     let (line, behind) = bytes.split_at(end);
@@ -118,7 +118,7 @@ fn line<'a>(bytes: &mut &'a [u8]) -> Result<&'a str, RecordingError> {
     str::from_utf8(line).map_err(|_| RecordingError::Malformed("its head is not UTF-8"))
 }
 
-fn value(bytes: &mut &[u8], key: &str) -> Result<String, RecordingError> {
+pub(crate) fn value(bytes: &mut &[u8], key: &str) -> Result<String, RecordingError> {
     let value = line(bytes)?.strip_prefix(key);
     let value = value.ok_or(RecordingError::Malformed("its head has other lines"))?;
     Ok(value.to_owned())

@@ -15,7 +15,10 @@ use fairwind_replay::replay::{Agreement, replay};
 fn files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings");
     let entries = fs::read_dir(folder).unwrap();
-    entries.map(|entry| entry.unwrap().path()).collect()
+    entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|file| file.extension().is_some_and(|extension| extension == "fwr"))
+        .collect()
 }
 
 fn recordings() -> impl Iterator<Item = Recording> {

@@ -1,0 +1,62 @@
+//! Records what the kernel's sender receives over the slow paths, each for so many seconds, gives it
+//! to the simulator's sender and prints the second table of `docs/replay.md`. With a folder the first
+//! ACKs of each connection with reno are kept there.
+//!
+//! ```text
+//! cargo run --release -p fairwind-replay --example tap -- SECONDS [--keep ACKS FOLDER]
+//! ```
+
+use std::env;
+use std::error::Error;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use fairwind_cc::native;
+use fairwind_replay::{core, path, tap};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let done = match &arguments[..] {
+        [seconds] => run(seconds, None),
+        [seconds, option, acks, folder] if option == "--keep" => {
+            run(seconds, Some((acks, Path::new(folder))))
+        }
+        _ => {
+            eprintln!("usage: tap SECONDS [--keep ACKS FOLDER]");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(seconds: &str, keep: Option<(&String, &Path)>) -> Result<(), Box<dyn Error>> {
+    let time = Duration::try_from_secs_f64(seconds.parse()?)?;
+    println!("| path | control | ACKs | alike in everything | cwnd equal |");
+    println!("|---|---|---|---|---|");
+    for path in path::slow() {
+        for control in ["reno", "cubic"] {
+            let mut exchange = tap::record(&path, control, time)?;
+            let parameters = native::find(control).ok_or("no such control")?;
+            let agreement = core::replay(&exchange, &parameters.default_parameters());
+            println!(
+                "| {} | {control} | {} | {} | {} |",
+                path.name, agreement.acks, agreement.alike, agreement.cwnd
+            );
+            if let Some(difference) = agreement.first_difference {
+                eprintln!("{difference:?}");
+            }
+            if let (Some((acks, folder)), "reno") = (keep, control) {
+                exchange.acks.truncate(acks.parse()?);
+                exchange.write(&folder.join(format!("{}.fwx", path.name.replace(' ', "-"))))?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the sender of a connection receives, and how it stands just before: every ACK with its time
+ * and header, the congestion state and its counters. Also its SYN, its first data, and when the
+ * connection is established.
+ */
+#include <fairwind/cc.h>
+
+/* src/tap.rs has the same port, kinds and event. */
+#define PORT 47021
+
+enum kind {
+	KIND_SENT,
+	KIND_ESTABLISHED,
+	KIND_RECEIVED,
+};
+
+struct standing {
+	u32 cwnd;
+	u32 ssthresh;
+	u32 ca_state;
+	u32 packets_out;
+	u32 sacked_out;
+	u32 lost_out;
+	u32 retrans_out;
+	u32 snd_nxt;
+};
+
+struct event {
+	u64 ns;
+	u32 kind;
+	u32 payload; /* of what was sent, bytes */
+	u32 snd_wnd;
+	struct standing standing;
+	u8 header[60]; /* TCP, with room for all options */
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct sock_common {
+	u16 skc_dport;
+};
+
+struct sock___common {
+	struct sock_common __sk_common;
+};
+
+struct sk_buff {
+	struct sock *sk;
+	unsigned char *head;
+	unsigned char *data;
+	u16 transport_header;
+	u16 network_header;
+	unsigned int len;
+};
+
+#pragma clang attribute pop
+
+struct {
+	int (*type)[27]; /* BPF_MAP_TYPE_RINGBUF */
+	int (*max_entries)[1 << 22];
+} events __attribute__((section(".maps"), used));
+
+struct tap_counts {
+	u64 lost;
+};
+static volatile struct tap_counts tap_counts SEC(".bss.tap");
+
+char tap_license[] SEC("license") = "Dual BSD/GPL";
+
+static long (*const bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
+static long (*const bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
+static struct tcp_sock *(*const bpf_skc_to_tcp_sock)(const void *sk) = (void *)137;
+
+CC_INLINE bool is_sender(const struct sock *sk)
+{
+	const struct sock___common *common = (const void *)sk;
+
+	return common->__sk_common.skc_dport == __builtin_bswap16(PORT);
+}
+
+CC_INLINE void stand(struct event *event, const struct sock *sk)
+{
+	const struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+
+	if (!tp)
+		return;
+	event->snd_wnd = tp->snd_wnd;
+	event->standing = (struct standing){
+		.cwnd = tp->snd_cwnd,
+		.ssthresh = tp->snd_ssthresh,
+		.ca_state = cc_ca_state((const struct sock *)tp),
+		.packets_out = tp->packets_out,
+		.sacked_out = tp->sacked_out,
+		.lost_out = tp->lost_out,
+		.retrans_out = tp->retrans_out,
+		.snd_nxt = tp->snd_nxt,
+	};
+}
+
+CC_INLINE void put(struct event *event)
+{
+	/* BPF_RB_NO_WAKEUP: the reader looks by itself. */
+	if (bpf_ringbuf_output(&events, event, sizeof(*event), 1))
+		__sync_fetch_and_add(&tap_counts.lost, 1);
+}
+
+SEC("tp_btf/tcp_probe") int received(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	struct sk_buff *skb = (void *)ctx[1];
+	struct event event = { .ns = bpf_ktime_get_ns(), .kind = KIND_RECEIVED };
+
+	if (!is_sender(sk))
+		return 0;
+	stand(&event, sk);
+	bpf_probe_read_kernel(event.header, sizeof(event.header), skb->data);
+	put(&event);
+	return 0;
+}
+
+SEC("tp_btf/net_dev_queue") int sent(u64 *ctx)
+{
+	struct sk_buff *skb = (void *)ctx[0];
+	struct event event = { .ns = bpf_ktime_get_ns(), .kind = KIND_SENT };
+	u32 headers;
+
+	if (!skb->sk)
+		return 0;
+	bpf_probe_read_kernel(event.header, sizeof(event.header),
+			      skb->head + skb->transport_header);
+	if ((event.header[2] << 8 | event.header[3]) != PORT)
+		return 0;
+	headers = skb->transport_header - skb->network_header + (event.header[12] >> 4) * 4;
+	event.payload = skb->len - headers;
+	put(&event);
+	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state") int set_state(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	struct event event = { .ns = bpf_ktime_get_ns(), .kind = KIND_ESTABLISHED };
+
+	/* TCP_ESTABLISHED */
+	if (!is_sender(sk) || ctx[2] != 1)
+		return 0;
+	stand(&event, sk);
+	put(&event);
+	return 0;
+}

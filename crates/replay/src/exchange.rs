@@ -1,0 +1,255 @@
+//! A recorded exchange: what the sender of a connection received, and how the kernel's TCP stood just
+//! before; its file.
+//!
+//! A file is compressed with gzip. Inside: the line `fairwind exchange 1`; the lines `control`,
+//! `path`, `kernel`, `opened_us`, `established_us`, `written_us` and `window`, each a word and its
+//! value; an empty line; a table with a row for each ACK (see `column.rs` for its bytes, `to_row` for
+//! its columns).
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use fairwind_sim::packet::MAX_SACK_BLOCKS;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+
+use crate::column;
+use crate::recording::{RecordingError, line, value};
+
+const FIRST_LINE: &str = "fairwind exchange 1";
+
+/// All that a sender received. Sequence numbers are byte offsets from the first byte of payload,
+/// times are microseconds from the start of the millisecond in which the SYN left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// The kernel's control: `reno` or `cubic`.
+    pub control: String,
+    /// What the connection went through, by the name that [`crate::path`] gives it.
+    pub path: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// When the SYN left.
+    pub opened_us: u64,
+    /// When its answer had come.
+    pub established_us: u64,
+    /// When the application first wrote; from then on it never ran out of data.
+    pub written_us: u64,
+    /// The window in the answer to the SYN, bytes.
+    pub window: u32,
+    /// Every ACK, in its order.
+    pub acks: Vec<Ack>,
+}
+
+/// An ACK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ack {
+    /// When TCP received it.
+    pub time_us: u64,
+    /// The next byte expected.
+    pub ack: u32,
+    /// Bytes.
+    pub window: u32,
+    /// The peer's time stamp, milliseconds.
+    pub ts_val: u32,
+    /// The time stamp that is echoed, milliseconds since the times here begin.
+    pub ts_ecr: u32,
+    /// First and one past the last byte of each block; both 0: none.
+    pub blocks: [(u32, u32); MAX_SACK_BLOCKS],
+    /// Before it.
+    pub before: Standing,
+}
+
+/// How a sender stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// `snd_cwnd`, packets.
+    pub cwnd: u32,
+    /// `snd_ssthresh`, packets.
+    pub ssthresh: u32,
+    /// `icsk_ca_state`.
+    pub ca_state: u32,
+    /// Packets sent and not acknowledged cumulatively.
+    pub packets_out: u32,
+    /// Packets acknowledged selectively.
+    pub sacked_out: u32,
+    /// Packets taken for lost.
+    pub lost_out: u32,
+    /// Packets sent again and not acknowledged.
+    pub retrans_out: u32,
+    /// The next byte to send.
+    pub snd_nxt: u32,
+}
+
+impl Exchange {
+    /// Writes a file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn write(&self, file: &Path) -> Result<(), RecordingError> {
+        let mut bytes = format!(
+            "{FIRST_LINE}\ncontrol {}\npath {}\nkernel {}\nopened_us {}\nestablished_us {}\n\
+             written_us {}\nwindow {}\n\n",
+            self.control,
+            self.path,
+            self.kernel,
+            self.opened_us,
+            self.established_us,
+            self.written_us,
+            self.window
+        )
+        .into_bytes();
+        let rows: Vec<Row> = self.acks.iter().map(to_row).collect();
+        column::put_table(&mut bytes, &rows);
+        let mut encoder = GzEncoder::new(File::create(file)?, Compression::best());
+        encoder.write_all(&bytes)?;
+        encoder.finish()?;
+        Ok(())
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read or is no exchange.
+    pub fn read(file: &Path) -> Result<Exchange, RecordingError> {
+        let mut bytes = Vec::new();
+        GzDecoder::new(File::open(file)?).read_to_end(&mut bytes)?;
+        Exchange::parse(&bytes)
+    }
+
+    fn parse(mut rest: &[u8]) -> Result<Exchange, RecordingError> {
+        if line(&mut rest)? != FIRST_LINE {
+            return Err(RecordingError::Malformed("it begins otherwise"));
+        }
+        let mut exchange = Exchange {
+            control: value(&mut rest, "control ")?,
+            path: value(&mut rest, "path ")?,
+            kernel: value(&mut rest, "kernel ")?,
+            opened_us: number(&mut rest, "opened_us ")?,
+            established_us: number(&mut rest, "established_us ")?,
+            written_us: number(&mut rest, "written_us ")?,
+            window: number(&mut rest, "window ")?,
+            acks: Vec::new(),
+        };
+        if !line(&mut rest)?.is_empty() {
+            return Err(RecordingError::Malformed("no empty line before the table"));
+        }
+        let rows = column::take_table(&mut rest);
+        let rows = rows.ok_or(RecordingError::Malformed("the table is cut off"))?;
+        let acks: Option<_> = rows.iter().map(from_row).collect();
+        exchange.acks = acks.ok_or(RecordingError::Malformed(
+            "an ACK has a number out of range",
+        ))?;
+        Ok(exchange)
+    }
+}
+
+fn number<T: std::str::FromStr>(rest: &mut &[u8], key: &str) -> Result<T, RecordingError> {
+    let number = value(rest, key)?.parse().ok();
+    number.ok_or(RecordingError::Malformed("its head has a bad number"))
+}
+
+type Row = [i64; 19];
+
+/// Sequence numbers but the ACK's own are relative to it.
+fn to_row(ack: &Ack) -> Row {
+    let from_ack = |seq: u32| i64::from(seq) - i64::from(ack.ack);
+    let [a, b, c] = ack.blocks.map(|(start, end)| match (start, end) {
+        (0, 0) => (0, 0),
+        _ => (from_ack(start), i64::from(end) - i64::from(start)),
+    });
+    let before = &ack.before;
+    [
+        ack.time_us as i64,
+        ack.ack.into(),
+        ack.window.into(),
+        ack.ts_val.into(),
+        ack.ts_ecr.into(),
+        a.0,
+        a.1,
+        b.0,
+        b.1,
+        c.0,
+        c.1,
+        before.cwnd.into(),
+        before.ssthresh.into(),
+        before.ca_state.into(),
+        before.packets_out.into(),
+        before.sacked_out.into(),
+        before.lost_out.into(),
+        before.retrans_out.into(),
+        from_ack(before.snd_nxt),
+    ]
+}
+
+fn from_row(row: &Row) -> Option<Ack> {
+    let number = |column: usize| u32::try_from(row[column]).ok();
+    let from_ack = |offset: i64| u32::try_from(row[1].checked_add(offset)?).ok();
+    let block = |column: usize| match (row[column], row[column + 1]) {
+        (0, 0) => Some((0, 0)),
+        (offset, len) => Some((from_ack(offset)?, from_ack(offset.checked_add(len)?)?)),
+    };
+    Some(Ack {
+        time_us: u64::try_from(row[0]).ok()?,
+        ack: number(1)?,
+        window: number(2)?,
+        ts_val: number(3)?,
+        ts_ecr: number(4)?,
+        blocks: [block(5)?, block(7)?, block(9)?],
+        before: Standing {
+            cwnd: number(11)?,
+            ssthresh: number(12)?,
+            ca_state: number(13)?,
+            packets_out: number(14)?,
+            sacked_out: number(15)?,
+            lost_out: number(16)?,
+            retrans_out: number(17)?,
+            snd_nxt: from_ack(row[18])?,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_gives_back_what_was_written() {
+        let ack = Ack {
+            time_us: 70_000,
+            ack: 1448,
+            window: 65_536,
+            ts_val: 4_000_000_000,
+            ts_ecr: 10,
+            blocks: [(0, 1448), (4344, 5792), (0, 0)],
+            before: Standing {
+                cwnd: 10,
+                ssthresh: 0x7fff_ffff,
+                ca_state: 1,
+                packets_out: 10,
+                sacked_out: 1,
+                lost_out: 0,
+                retrans_out: 0,
+                snd_nxt: 14_480,
+            },
+        };
+        let exchange = Exchange {
+            control: "reno".into(),
+            path: "random loss".into(),
+            kernel: "6.18.44".into(),
+            opened_us: 300,
+            established_us: 50_300,
+            written_us: 50_400,
+            window: 65_160,
+            acks: vec![ack, Ack { ack: 0, ..ack }],
+        };
+        let file = std::env::temp_dir().join(format!("fairwind-exchange-{}", std::process::id()));
+        exchange.write(&file).unwrap();
+        let read = Exchange::read(&file);
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(read.unwrap(), exchange);
+    }
+}

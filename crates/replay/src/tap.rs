@@ -1,0 +1,277 @@
+//! Records exchanges: taps the kernel's sender of the connection over a path.
+//!
+//! Needs what loading a control needs (`fairwind_cc::kernel`).
+
+use std::ffi::OsStr;
+use std::thread;
+use std::time::Duration;
+
+use fairwind_cc::kernel::{self, LoadError};
+use fairwind_lab::LabError;
+use fairwind_sim::packet::MAX_SACK_BLOCKS;
+use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder, RingBufferBuilder};
+
+use crate::exchange::{Ack, Exchange, Standing};
+use crate::path::RecordedPath;
+use crate::recorder::Aligned;
+
+static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/tap.bpf.o")));
+/// The ring buffer holds some 30,000 events; it is emptied this often.
+const FETCH: Duration = Duration::from_millis(20);
+
+/// Why there is no exchange.
+#[derive(Debug, thiserror::Error)]
+pub enum TapError {
+    /// The kernel cannot have eBPF programs.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The kernel refused the tap.
+    #[error("the kernel refuses the tap: {0}")]
+    Refused(#[from] libbpf_rs::Error),
+    /// The connection failed.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// The ring buffer was full.
+    #[error("{0} events were not recorded: the machine was too slow to fetch them")]
+    EventsLost(u64),
+    /// There is no whole exchange in what was recorded.
+    #[error("no connection was recorded from its SYN to an acknowledgement")]
+    NoConnection,
+}
+
+/// Records what the sender over this path receives, with the kernel's control of this name.
+///
+/// # Errors
+///
+/// If the tap cannot be loaded, the connection fails, or events were lost.
+pub fn record(path: &RecordedPath, control: &str, time: Duration) -> Result<Exchange, TapError> {
+    kernel::check_requirements()?;
+    let object = ObjectBuilder::default().open_memory(&OBJECT.0)?.load()?;
+    let _links: Vec<Link> = object
+        .progs_mut()
+        .map(|program| program.attach())
+        .collect::<Result<_, _>>()?;
+    let mut events = Vec::new();
+    fetch(&object, &mut events, || path.run(control, time))??;
+    let lost = lost(&object)?;
+    if lost > 0 {
+        return Err(TapError::EventsLost(lost));
+    }
+    let exchange = assemble(&events).ok_or(TapError::NoConnection)?;
+    Ok(Exchange {
+        control: control.to_owned(),
+        path: path.name.to_owned(),
+        kernel: fairwind_kernel::release(),
+        ..exchange
+    })
+}
+
+/// Does the work on another thread and takes the events from the ring buffer meanwhile.
+fn fetch<R: Send>(
+    object: &Object,
+    events: &mut Vec<Event>,
+    work: impl FnOnce() -> R + Send,
+) -> libbpf_rs::Result<R> {
+    let map = find(object, "events");
+    let mut builder = RingBufferBuilder::new();
+    builder.add(&map, |bytes| {
+        assert_eq!(bytes.len(), size_of::<Event>());
+        // SAFETY: an event consists of integers and has as many bytes.
+        events.push(unsafe { bytes.as_ptr().cast::<Event>().read_unaligned() });
+        0
+    })?;
+    let ring = builder.build()?;
+    thread::scope(|scope| {
+        let work = scope.spawn(work);
+        while !work.is_finished() {
+            thread::sleep(FETCH);
+            ring.consume()?;
+        }
+        ring.consume()?;
+        Ok(work
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+fn lost(object: &Object) -> libbpf_rs::Result<u64> {
+    let value = find(object, ".bss.tap").lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?;
+    let value = value.and_then(|bytes| bytes[..8].try_into().ok());
+    Ok(u64::from_ne_bytes(value.expect("an array has its entry")))
+}
+
+fn find<'a>(object: &'a Object, name: &str) -> Map<'a> {
+    object
+        .maps()
+        .find(|map| map.name() == OsStr::new(name))
+        .expect("tap.bpf.c makes the map")
+}
+
+const SENT: u32 = 0;
+const ESTABLISHED: u32 = 1;
+const RECEIVED: u32 = 2;
+/// Of a TCP header.
+const SYN: u8 = 2;
+
+/// `struct event` of `bpf/tap.bpf.c`.
+#[repr(C)]
+struct Event {
+    ns: u64,
+    kind: u32,
+    payload: u32,
+    snd_wnd: u32,
+    standing: [u32; 8],
+    header: [u8; 60],
+}
+
+impl Event {
+    fn is_syn(&self) -> bool {
+        self.kind == SENT && self.header[13] & SYN != 0
+    }
+
+    fn word(&self, at: usize) -> u32 {
+        let bytes = self.header[at..at + 4].try_into();
+        u32::from_be_bytes(bytes.expect("four bytes"))
+    }
+
+    fn seq(&self) -> u32 {
+        self.word(4)
+    }
+
+    fn ack(&self) -> u32 {
+        self.word(8)
+    }
+
+    fn window(&self) -> u32 {
+        u16::from_be_bytes([self.header[14], self.header[15]]).into()
+    }
+
+    /// The option of this kind: its bytes behind kind and length.
+    fn option(&self, kind: u8) -> Option<&[u8]> {
+        let end = usize::from(self.header[12] >> 4) * 4;
+        let mut rest = self.header.get(20..end)?;
+        loop {
+            match *rest {
+                [1, ..] => rest = &rest[1..],
+                [found, len, ..] if found != 0 => {
+                    let len = usize::from(len);
+                    let value = rest.get(2..len)?;
+                    if found == kind {
+                        return Some(value);
+                    }
+                    rest = &rest[len..];
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// `TSval` and `TSecr`, milliseconds.
+    fn time_stamps(&self) -> Option<(u32, u32)> {
+        let (val, ecr) = self.option(8)?.split_first_chunk::<4>()?;
+        Some((
+            u32::from_be_bytes(*val),
+            u32::from_be_bytes(*ecr.first_chunk()?),
+        ))
+    }
+
+    fn blocks(&self, isn: u32) -> [(u32, u32); MAX_SACK_BLOCKS] {
+        let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
+        let option = self.option(5).unwrap_or_default();
+        for (block, bytes) in blocks.iter_mut().zip(option.chunks_exact(8)) {
+            let seq = |at: usize| {
+                let bytes = bytes[at..at + 4].try_into().expect("four bytes");
+                u32::from_be_bytes(bytes).wrapping_sub(isn)
+            };
+            *block = (seq(0), seq(4));
+        }
+        blocks
+    }
+}
+
+/// What the exchange is made of, without its names.
+fn assemble(events: &[Event]) -> Option<Exchange> {
+    let syn = events.iter().find(|event| event.is_syn())?;
+    let isn = syn.seq().wrapping_add(1);
+    let base_ms = syn.ns / 1_000_000;
+    let time_us = |event: &Event| event.ns / 1000 - base_ms * 1000;
+    let established = events.iter().find(|event| event.kind == ESTABLISHED)?;
+    let written = events
+        .iter()
+        .find(|event| event.kind == SENT && event.payload > 0)?;
+    let stamp_offset = stamp_offset(events)?.wrapping_add(base_ms as u32);
+    let received: Vec<&Event> = events
+        .iter()
+        .filter(|event| event.kind == RECEIVED)
+        .collect();
+    let shift = window_shift(&received)?;
+    let ack = |event: &&Event| {
+        let (ts_val, ts_ecr) = event.time_stamps()?;
+        Some(Ack {
+            time_us: time_us(event),
+            ack: event.ack().wrapping_sub(isn),
+            window: event.window() << shift,
+            ts_val,
+            ts_ecr: ts_ecr.wrapping_sub(stamp_offset),
+            blocks: event.blocks(isn),
+            before: standing(event, isn),
+        })
+    };
+    Some(Exchange {
+        control: String::new(),
+        path: String::new(),
+        kernel: String::new(),
+        opened_us: time_us(syn),
+        established_us: time_us(established),
+        written_us: time_us(written),
+        window: established.snd_wnd,
+        acks: received.iter().map(ack).collect::<Option<_>>()?,
+    })
+}
+
+fn standing(event: &Event, isn: u32) -> Standing {
+    let [
+        cwnd,
+        ssthresh,
+        ca_state,
+        packets_out,
+        sacked_out,
+        lost_out,
+        retrans_out,
+        snd_nxt,
+    ] = event.standing;
+    Standing {
+        cwnd,
+        ssthresh,
+        ca_state,
+        packets_out,
+        sacked_out,
+        lost_out,
+        retrans_out,
+        snd_nxt: snd_nxt.wrapping_sub(isn),
+    }
+}
+
+/// What the sender's time stamps are ahead of the clock's milliseconds: a random number of the
+/// connection. A packet may be stamped before it leaves, never after.
+fn stamp_offset(events: &[Event]) -> Option<u32> {
+    let sent = events.iter().filter(|event| event.kind == SENT);
+    let offset = |event: &Event| {
+        let (stamp, _) = event.time_stamps()?;
+        Some(stamp.wrapping_sub((event.ns / 1_000_000) as u32))
+    };
+    sent.filter_map(offset)
+        .reduce(|most, offset| match offset.wrapping_sub(most) as i32 {
+            1.. => offset,
+            _ => most,
+        })
+}
+
+/// By how many bits the receiver has scaled its window: from the first ACK and what TCP then holds.
+fn window_shift(received: &[&Event]) -> Option<u32> {
+    let scaled = |pair: &[&Event]| {
+        let (window, held) = (pair[0].window(), pair[1].snd_wnd);
+        (window > 0 && held % window == 0).then(|| (held / window).trailing_zeros())
+    };
+    received.windows(2).find_map(scaled)
+}
