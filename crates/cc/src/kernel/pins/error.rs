@@ -24,7 +24,7 @@ pub enum PinError {
         /// The name in the kernel.
         name: String,
         /// Which build it is.
-        about: Option<About>,
+        about: Option<Box<About>>,
     },
     /// It is not in the kernel, or not by a pin of this folder.
     #[error("`{name}` is not loaded")]
@@ -41,7 +41,7 @@ pub enum PinError {
         /// The name in the kernel.
         name: String,
         /// Which build it is.
-        about: Option<About>,
+        about: Option<Box<About>>,
     },
     /// Its pins are gone, yet it stays.
     #[error("the pins of `{name}` are removed, but it stays in the kernel: {holder}")]
@@ -92,7 +92,7 @@ impl PinError {
     }
 }
 
-fn build(about: &Option<About>) -> String {
+fn build(about: &Option<Box<About>>) -> String {
     match about {
         Some(about) if about.is_this_build() => String::new(),
         Some(about) => format!(" (from another build, fairwind {})", about.version),

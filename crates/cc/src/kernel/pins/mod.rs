@@ -93,7 +93,7 @@ impl Pins {
         if let Some(pinned) = Pinned::open(&folder, name)? {
             return Err(PinError::AlreadyPinned {
                 name: name.to_owned(),
-                about: pinned.about().cloned(),
+                about: pinned.about().cloned().map(Box::new),
             });
         }
         let remains = folder::clear(&folder)?;

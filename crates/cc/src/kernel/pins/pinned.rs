@@ -109,7 +109,7 @@ impl Pinned {
             .unwrap_or_default();
         let other_build = || PinError::OtherBuild {
             name: self.name.clone(),
-            about: self.about.clone(),
+            about: self.about.clone().map(Box::new),
         };
         let values = object::parameter_values(&value).ok_or_else(other_build)?;
         let control = self.known_control().ok_or_else(other_build)?;
