@@ -134,6 +134,18 @@ fn swatch(number: usize) -> String {
     format!("<span class=\"swatch\" style=\"background:var(--c{colour})\"></span>")
 }
 
+/// Why the numbers are not all there, or not to be trusted.
+fn doubts_html(incomplete: &Option<String>, warnings: &[String]) -> String {
+    let incomplete = incomplete
+        .iter()
+        .map(|reason| format!("Incomplete: {reason}"));
+    let warnings = warnings.iter().map(|warning| format!("Warning: {warning}"));
+    incomplete
+        .chain(warnings)
+        .map(|doubt| format!("<p class=\"doubt\">{}</p>\n", escape(&doubt)))
+        .collect()
+}
+
 /// The experiment file and what was changed on the command line.
 fn experiment_html(text: Option<&str>, overrides: &[String]) -> String {
     let mut html = String::new();

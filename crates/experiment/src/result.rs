@@ -34,6 +34,11 @@ pub const REPORT_FILE: &str = "report.html";
 /// The folder of the SVG plots.
 pub const PLOTS_FOLDER: &str = "plots";
 
+/// The folder of the lab's captures, in the folder of a run.
+pub const CAPTURES_FOLDER: &str = "captures";
+/// The folder of what the lab's programs wrote, in the folder of a run.
+pub const PROGRAMS_FOLDER: &str = "programs";
+
 /// Name of the sub-folder that holds the run with this seed.
 pub fn seed_folder(seed: u64) -> String {
     format!("seed-{seed}")
@@ -127,7 +132,7 @@ pub struct FlowResult {
     /// Mean of the round-trip times measured, milliseconds.
     #[serde(with = "round::option")]
     pub rtt_mean_ms: Option<f64>,
-    /// What the flow carries: `bulk`, `web`, `constant` or `on-off`.
+    /// What the flow carries: `bulk`, `web`, `constant`, `on-off` or `command`.
     #[serde(default)]
     pub application: String,
     /// When the flow starts, seconds.

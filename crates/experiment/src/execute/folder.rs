@@ -10,7 +10,8 @@ use tempfile::TempDir;
 
 use super::ExecuteError;
 use crate::result::{
-    EXPERIMENT_FILE, FLOWS_FILE, LINKS_FILE, PLOTS_FOLDER, REPORT_FILE, RESULT_FILE, SUMMARY_FILE,
+    CAPTURES_FOLDER, EXPERIMENT_FILE, FLOWS_FILE, LINKS_FILE, PLOTS_FOLDER, PROGRAMS_FOLDER,
+    REPORT_FILE, RESULT_FILE, SUMMARY_FILE,
 };
 
 /// Where a result will be, and the folder beside it in which it comes into being.
@@ -185,7 +186,7 @@ fn may_be_replaced(out: &Path, force: bool) -> Result<(), ExecuteError> {
 }
 
 fn is_ours(name: &str) -> bool {
-    const FILES: [&str; 7] = [
+    const FILES: [&str; 9] = [
         RESULT_FILE,
         SUMMARY_FILE,
         EXPERIMENT_FILE,
@@ -193,6 +194,8 @@ fn is_ours(name: &str) -> bool {
         LINKS_FILE,
         REPORT_FILE,
         PLOTS_FOLDER,
+        CAPTURES_FOLDER,
+        PROGRAMS_FOLDER,
     ];
     let is_seed = |name: &str| {
         name.strip_prefix("seed-")

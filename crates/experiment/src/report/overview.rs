@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::html::{Heading, Table, escape, fill, number};
-use super::{experiment_html, facts_html, palette_css, swatch, versions_text};
+use super::{doubts_html, experiment_html, facts_html, palette_css, swatch, versions_text};
 use crate::plot::ticks::Ticks;
 use crate::result::{REPORT_FILE, RunResult, Statistic, Summary, seed_folder, seeds_text};
 
@@ -27,6 +27,10 @@ pub fn page(summary: &Summary, runs: &[RunResult], experiment: Option<&str>) -> 
             ("palette", &palette_css()),
             ("style", include_str!("style.css")),
             ("facts", &facts_html(&facts)),
+            (
+                "doubts",
+                &doubts_html(&summary.incomplete, &summary.warnings),
+            ),
             ("whiskers", &whiskers(summary, runs)),
             ("flows", &flows(summary)),
             ("links", &links(summary)),

@@ -1,8 +1,10 @@
 //! The report of one run.
 
 use super::html::{Heading, Table, escape, fill, number};
-use super::{data, experiment_html, facts_html, library, palette_css, swatch, versions_text};
-use crate::result::{FlowResult, LinkResult, RunResult};
+use super::{
+    data, doubts_html, experiment_html, facts_html, library, palette_css, swatch, versions_text,
+};
+use crate::result::{EmulatorResult, FlowResult, LinkResult, RunResult};
 use crate::series::curves::{CURVES_AT_MOST, Curves};
 
 /// Rows of a table; beyond, nobody reads on.
@@ -19,6 +21,7 @@ pub fn page(run: &RunResult, curves: Option<&Curves>, experiment: Option<&str>) 
             ("palette", &palette_css()),
             ("style", include_str!("style.css")),
             ("facts", &facts(run)),
+            ("doubts", &doubts_html(&run.incomplete, &run.warnings)),
             ("figures", &figures(run)),
             ("flows", &flows(&run.flows, curves.is_some())),
             ("links", &links(&run.links)),
@@ -258,7 +261,22 @@ fn cost(run: &RunResult) -> String {
         ));
     }
     text.push('.');
+    if let Some(emulator) = &run.emulator {
+        text.push_str(&lateness(emulator));
+    }
     text
+}
+
+/// How well the lab kept time.
+fn lateness(emulator: &EmulatorResult) -> String {
+    let us = |value| number(Some(value), 0);
+    format!(
+        " {} packets emulated, late by {} µs (median), {} µs (99 %), {} µs (most).",
+        number(Some(emulator.packets as f64), 0),
+        us(emulator.lateness_p50_us),
+        us(emulator.lateness_p99_us),
+        us(emulator.lateness_max_us)
+    )
 }
 
 #[cfg(test)]

@@ -140,3 +140,21 @@ fn a_folder_without_a_result_has_no_report() {
         "{error}"
     );
 }
+
+#[test]
+fn reasons_to_doubt_the_numbers_stand_above_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = fixture::write_run(folder.path(), 1, 5, 1);
+    run.incomplete = Some("after 2 s: the server <b> ended".into());
+    run.warnings = vec!["the emulator fell behind".into()];
+    run.emulator = Some(crate::result::EmulatorResult {
+        packets: 1234,
+        lateness_p99_us: 48.6,
+        ..Default::default()
+    });
+    run.write(folder.path()).unwrap();
+    let page = report(folder.path());
+    assert!(page.contains("Incomplete: after 2 s: the server &lt;b&gt; ended"));
+    assert!(page.contains("Warning: the emulator fell behind"));
+    assert!(page.contains("1234 packets emulated, late by 0 µs (median), 49 µs (99 %)"));
+}

@@ -14,6 +14,7 @@ use crate::engine::EngineError;
 use crate::experiment::{Experiment, FlowCopy};
 use crate::file::{self, Stack, flow};
 use crate::pipes;
+use crate::result::CAPTURES_FOLDER;
 use crate::topology::DirectedLink;
 
 /// Bytes of a packet beside the payload of a full segment: IP, TCP, time stamps.
@@ -26,11 +27,6 @@ const LARGEST_MTU: u32 = 65_521;
 const PORTS: std::ops::RangeInclusive<u16> = 10_001..=32_767;
 /// Hosts that have an address in 10.77.0.0/16.
 const MOST_HOSTS: usize = 65_534;
-
-/// The folder of captures in a result.
-pub const CAPTURES_FOLDER: &str = "captures";
-/// The folder of what programs wrote in a result.
-pub const PROGRAMS_FOLDER: &str = "programs";
 
 /// A run on paper.
 #[derive(Debug)]

@@ -16,14 +16,14 @@ use fairwind_trace::session::Session;
 use super::Lab;
 use super::connections::{Connections, Ends, Times};
 use super::controls::Controls;
-use super::plan::{self, CAPTURES_FOLDER, PROGRAMS_FOLDER, Plan};
+use super::plan::{self, Plan};
 use super::totals::{self, Measured};
 use crate::engine::performance::Stopwatch;
 use crate::engine::{EngineError, Run};
 use crate::experiment::{Experiment, FlowCopy};
 use crate::file::flow;
 use crate::record::{FlowSample, LinkSample, Recorder};
-use crate::result::RunResult;
+use crate::result::{CAPTURES_FOLDER, PROGRAMS_FOLDER, RunResult};
 
 /// The addresses of the hosts.
 const ADDRESSES: &str = "10.77.0.0/16";
