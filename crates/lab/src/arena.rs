@@ -3,7 +3,7 @@
 use crate::classifier::Tag;
 
 /// A slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PacketId(u32);
 
 /// Slots are made so many at a time.

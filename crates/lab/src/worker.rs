@@ -7,24 +7,25 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::io::{self, IoSlice, PipeReader};
+use std::io::PipeReader;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use fairwind_path::pipe::Arrival;
-use fairwind_path::units::{Duration, Time};
+use fairwind_path::units::Time;
 
 use crate::arena::{Arena, PacketId};
 use crate::capture::Recorder;
 use crate::classifier::{Classifier, Tag};
 use crate::clock::Clock;
+use crate::delivery::Delivery;
 use crate::emulator::EmulatorOptions;
 use crate::lateness::Lateness;
-use crate::merge::{self, Run};
 use crate::milestones::Milestones;
 use crate::network::{Network, Routes};
 use crate::pause::{Outlook, Pauses};
+use crate::ring::{self, Ring};
 use crate::segment::Segments;
 use crate::statistics::{FlowCounts, Mishaps, NamedPipe, PipeSample};
 use crate::transit::Transit;
@@ -34,11 +35,9 @@ use crate::vnet::{self, Header};
 /// The largest packet that a device hands over.
 const LARGEST: usize = vnet::LEN + 65_536;
 /// Packets of up to so many IP bytes fit a slot.
-const SLOT: usize = 2048 - vnet::LEN;
+pub const SLOT: usize = 2048 - vnet::LEN;
 /// Memory for packets in flight; a gigabit per second for four seconds.
 const ARENA_BYTES: usize = 512 << 20;
-/// Packets read from one host before the others get their turn.
-const BATCH: usize = 32;
 /// A part of a network.
 pub struct Worker {
     clock: Clock,
@@ -46,7 +45,10 @@ pub struct Worker {
     large: Box<[u8]>,
     routes: Arc<Routes>,
     inputs: Vec<Input>,
-    outputs: HashMap<usize, Output>,
+    delivery: Delivery,
+    /// Where many packets can be read and written at once: of the inputs' devices, then the outputs'.
+    ring: Option<Ring>,
+    outputs: Vec<Arc<Tun>>,
     transits: Vec<Transit>,
     /// By the pipe's index in the network.
     local: Vec<usize>,
@@ -56,7 +58,6 @@ pub struct Worker {
     last_destination: (Ipv4Addr, usize),
     classifier: Option<Classifier>,
     flows: Vec<FlowCounts>,
-    lateness: Lateness,
     mishaps: Mishaps,
 }
 
@@ -90,15 +91,8 @@ pub struct Report {
 struct Input {
     node: usize,
     tun: Arc<Tun>,
-}
-
-/// A host that receives from this part.
-struct Output {
-    tun: Arc<Tun>,
-    /// Its number in the routes.
-    host: usize,
-    /// Takes segments that follow each other as one packet.
-    merges: bool,
+    /// Packets to be asked for at the next look, as many as there may be.
+    expected: usize,
 }
 
 impl Worker {
@@ -112,7 +106,7 @@ impl Worker {
         let mut local = vec![usize::MAX; network.pipes().len()];
         let mut transits = Vec::new();
         let mut inputs: Vec<Input> = Vec::new();
-        let mut outputs = HashMap::new();
+        let mut outputs: Vec<(usize, usize, Arc<Tun>)> = Vec::new();
         let number = |node| network.hosts().position(|(host, _)| host == node);
         for &index in part {
             let plan = &network.pipes()[index];
@@ -128,16 +122,16 @@ impl Worker {
                 inputs.push(Input {
                     node: plan.from,
                     tun: Arc::clone(tun),
+                    expected: 1,
                 });
             }
             if let (Some(tun), Some(host)) = (tuns.get(&plan.to), number(plan.to)) {
-                let output = Output {
-                    tun: Arc::clone(tun),
-                    host,
-                    merges: tun.offload() == Offload::Both,
-                };
-                outputs.insert(plan.to, output);
+                outputs.push((plan.to, host, Arc::clone(tun)));
             }
+        }
+        let mut delivery = Delivery::new(common.clock);
+        for (place, (node, host, tun)) in outputs.iter().enumerate() {
+            delivery.add(*node, *host, inputs.len() + place, tun);
         }
         let EmulatorOptions {
             warmup,
@@ -150,7 +144,9 @@ impl Worker {
             large: vec![0; LARGEST].into_boxed_slice(),
             routes: Arc::clone(&common.routes),
             inputs,
-            outputs,
+            delivery,
+            ring: None,
+            outputs: outputs.into_iter().map(|(_, _, tun)| tun).collect(),
             transits,
             local,
             agenda: BinaryHeap::new(),
@@ -158,7 +154,6 @@ impl Worker {
             last_destination: (Ipv4Addr::UNSPECIFIED, usize::MAX),
             classifier: Classifier::new(flows),
             flows: vec![FlowCounts::default(); flows.len()],
-            lateness: Lateness::default(),
             mishaps: Mishaps::default(),
         }
     }
@@ -167,6 +162,8 @@ impl Worker {
     pub fn run(mut self, stopped: PipeReader) -> Report {
         let inputs = self.inputs.iter().map(|input| Arc::clone(&input.tun));
         let mut pauses = Pauses::begin(self.clock, stopped, inputs.collect());
+        let inputs = self.inputs.iter().map(|input| &input.tun);
+        self.ring = Ring::new(inputs.chain(&self.outputs));
         loop {
             let busy = self.read_all();
             let now = self.clock.now();
@@ -186,14 +183,56 @@ impl Worker {
     fn read_all(&mut self) -> bool {
         let mut any = false;
         for input in 0..self.inputs.len() {
-            for _ in 0..BATCH {
-                if !self.read(input) {
-                    break;
-                }
-                any = true;
-            }
+            // With an offload, one packet is as much as many are without.
+            let together = self.ring.is_some() && self.inputs[input].tun.offload() == Offload::None;
+            any |= match together {
+                true => self.read_together(input),
+                false => self.read_each(input),
+            };
         }
         any
+    }
+
+    fn read_each(&mut self, input: usize) -> bool {
+        let mut read = 0;
+        while read < ring::MOST && self.read(input) {
+            read += 1;
+        }
+        read > 0
+    }
+
+    /// Reads as many packets as are expected: twice as many as there were, if there may be more.
+    fn read_together(&mut self, input: usize) -> bool {
+        let Input { node, expected, .. } = self.inputs[input];
+        let mut slots = [PacketId::default(); ring::MOST];
+        let mut asked = 0;
+        while asked < expected
+            && let Some(id) = self.arena.take()
+        {
+            slots[asked] = id;
+            asked += 1;
+        }
+        let slots = &slots[..asked];
+        let Some(ring) = self.ring.as_mut().filter(|_| asked > 0) else {
+            return self.read(input);
+        };
+        let lengths = ring.read(input, &mut self.arena, slots);
+        let now = self.clock.now();
+        self.advance(now);
+        let mut read = 0;
+        for (&id, &len) in slots.iter().zip(&lengths) {
+            if len > 0 {
+                read += 1;
+                self.receive(node, id, len as usize, now);
+            } else {
+                self.arena.put(id);
+            }
+        }
+        self.inputs[input].expected = match read == asked {
+            true => (2 * read).min(ring::MOST),
+            false => read + 1,
+        };
+        read > 0
     }
 
     /// Reads one packet. False if there is none.
@@ -207,31 +246,36 @@ impl Worker {
         };
         let slot = self.arena.slot(id);
         let room = slot.len();
-        let len = match tun.read(slot, &mut self.large[room..]) {
-            Ok(Some(len)) if len > vnet::LEN + 20 => len,
-            Ok(None) | Err(_) => {
-                self.arena.put(id);
-                return false;
-            }
-            Ok(Some(_)) => {
-                self.mishaps.unroutable += 1;
-                self.arena.put(id);
-                return true;
-            }
+        let Ok(Some(len)) = tun.read(slot, &mut self.large[room..]) else {
+            self.arena.put(id);
+            return false;
         };
         let now = self.clock.now();
         self.advance(now);
-        let header = Header::read(self.arena.slot(id));
+        self.receive(node, id, len, now);
+        true
+    }
+
+    /// Takes what has been read at `node`: a packet, or, with what did not fit its slot, what is to
+    /// be cut into packets.
+    #[inline]
+    fn receive(&mut self, node: usize, id: PacketId, len: usize, now: Time) {
+        let slot = self.arena.slot(id);
+        let room = slot.len();
+        if len <= vnet::LEN + 20 {
+            self.mishaps.unroutable += 1;
+            self.arena.put(id);
+            return;
+        }
+        let header = Header::read(slot);
         if !header.is_segmented() && len <= room {
             self.arena.set_len(id, len);
-            self.send(node, id, now);
-            return true;
+            return self.send(node, id, now);
         }
         let first = len.min(room);
-        self.large[..first].copy_from_slice(&self.arena.slot(id)[..first]);
+        self.large[..first].copy_from_slice(&slot[..first]);
         self.arena.put(id);
         self.send_segments(node, header, len, now);
-        true
     }
 
     /// Sends what the device was to cut into segments.
@@ -365,6 +409,7 @@ impl Worker {
             }
         }
         self.pass_milestones(now);
+        self.delivery.flush(&mut self.arena, self.ring.as_mut());
     }
 
     /// Does what is to be done at the milestones before `time`.
@@ -410,60 +455,12 @@ impl Worker {
         }
         let node = self.transits[transit].to;
         let host = self.destination(id);
-        let Some(output) = self.outputs.get(&node).filter(|o| Some(o.host) == host) else {
+        if !self.delivery.ends_at(node, host) {
             return self.send_on(node, id, time);
-        };
-        let now = self.clock.now();
-        debug_assert!(now >= time);
-        let tun = Arc::clone(&output.tun);
-        if output.merges && self.merge(&tun, transit, id, time, now) {
-            return;
         }
-        self.hand_over(&[id], now - time, tun.write(self.arena.packet(id)));
-    }
-
-    /// Hands over the packet and those that follow it and are due, as one. False if none does.
-    fn merge(&mut self, tun: &Tun, transit: usize, first: PacketId, time: Time, now: Time) -> bool {
-        let Some(mut run) = Run::new(self.arena.packet(first)) else {
-            return false;
-        };
         let departures = &mut self.transits[transit].departures;
-        let mut ids = [first; merge::MOST];
-        let mut count = 1;
-        while count < merge::MOST
-            && let Some((due, next)) = departures.peek()
-            && due <= now
-            && run.extend(self.arena.packet(first), self.arena.packet(next))
-        {
-            departures.pop();
-            ids[count] = next;
-            count += 1;
-        }
-        if count == 1 {
-            return false;
-        }
-        run.make_head(self.arena.slot(first));
-        let packet = |n: usize| IoSlice::new(&self.arena.packet(ids[n])[run.payload()..]);
-        let mut parts = [IoSlice::new(&[]); merge::MOST];
-        parts[0] = IoSlice::new(self.arena.packet(first));
-        for (n, part) in parts.iter_mut().enumerate().take(count).skip(1) {
-            *part = packet(n);
-        }
-        let written = tun.write_parts(&parts[..count]);
-        // The first has waited longest; the others are told to be as late.
-        self.hand_over(&ids[..count], now - time, written);
-        true
-    }
-
-    /// Counts what was handed over, or not, and gives its memory back.
-    fn hand_over(&mut self, ids: &[PacketId], late: Duration, written: io::Result<()>) {
-        for &id in ids {
-            match written {
-                Ok(()) => self.lateness.add(late),
-                Err(_) => self.mishaps.undelivered += 1,
-            }
-            self.arena.put(id);
-        }
+        let with = (&mut self.arena, self.ring.as_mut());
+        self.delivery.take(node, (id, time), departures, with);
     }
 
     fn report(mut self) -> Report {
@@ -488,8 +485,11 @@ impl Worker {
             flows: self.flows,
             captures,
             samples_lost: self.milestones.lost(),
-            lateness: self.lateness,
-            mishaps: self.mishaps,
+            lateness: self.delivery.lateness,
+            mishaps: Mishaps {
+                undelivered: self.delivery.undelivered,
+                ..self.mishaps
+            },
         }
     }
 }

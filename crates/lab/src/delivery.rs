@@ -1,0 +1,183 @@
+//! Hands packets over to the hosts that they are for, and counts how late.
+
+use std::collections::HashMap;
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use fairwind_path::units::{Duration, Time};
+
+use crate::arena::{Arena, PacketId};
+use crate::clock::Clock;
+use crate::departures::Departures;
+use crate::lateness::Lateness;
+use crate::merge::{self, Run};
+use crate::ring::{self, Ring};
+use crate::tun::{Offload, Tun};
+
+/// What leads out of a part of the network.
+pub struct Delivery {
+    clock: Clock,
+    /// By node.
+    outputs: HashMap<usize, Output>,
+    /// Packets that are at their hosts' devices, in order.
+    due: Vec<Due>,
+    pub lateness: Lateness,
+    /// Packets that hosts did not take.
+    pub undelivered: u64,
+}
+
+/// A host that receives from this part.
+struct Output {
+    tun: Arc<Tun>,
+    /// Its number in the routes.
+    host: usize,
+    /// Of its device in the ring.
+    device: usize,
+    /// Takes segments that follow each other as one packet.
+    merges: bool,
+}
+
+struct Due {
+    node: usize,
+    id: PacketId,
+    time: Time,
+}
+
+impl Delivery {
+    pub fn new(clock: Clock) -> Delivery {
+        Delivery {
+            clock,
+            outputs: HashMap::new(),
+            due: Vec::with_capacity(ring::MOST),
+            lateness: Lateness::default(),
+            undelivered: 0,
+        }
+    }
+
+    /// Adds the host of this number in the routes at a node; `device` is its place in the ring.
+    pub fn add(&mut self, node: usize, host: usize, device: usize, tun: &Arc<Tun>) {
+        let output = Output {
+            tun: Arc::clone(tun),
+            host,
+            device,
+            merges: tun.offload() == Offload::Both,
+        };
+        self.outputs.insert(node, output);
+    }
+
+    /// True if packets for this host end at this node.
+    #[inline]
+    pub fn ends_at(&self, node: usize, host: Option<usize>) -> bool {
+        let output = self.outputs.get(&node);
+        output.is_some_and(|output| Some(output.host) == host)
+    }
+
+    /// A packet has reached its host's node at `time`. Those that follow it, among `departures`, may
+    /// go with it.
+    #[inline]
+    pub fn take(
+        &mut self,
+        node: usize,
+        (id, time): (PacketId, Time),
+        departures: &mut Departures,
+        (arena, ring): (&mut Arena, Option<&mut Ring>),
+    ) {
+        if self.outputs[&node].merges && self.merge(node, (id, time), departures, arena) {
+            return;
+        }
+        self.due.push(Due { node, id, time });
+        if self.due.len() == ring::MOST {
+            self.flush(arena, ring);
+        }
+    }
+
+    /// Hands over what is due.
+    #[inline]
+    pub fn flush(&mut self, arena: &mut Arena, ring: Option<&mut Ring>) {
+        match ring {
+            _ if self.due.is_empty() => {}
+            Some(ring) => self.write_together(arena, ring),
+            None => self.write_each(arena),
+        }
+    }
+
+    fn write_together(&mut self, arena: &mut Arena, ring: &mut Ring) {
+        let start = self.clock.now();
+        let packets = self.due.iter();
+        let packets = packets.map(|due| (self.outputs[&due.node].device, due.id));
+        let results = ring.write(arena, packets);
+        // One after the other, and each takes as long as the others, more or less.
+        let each = match self.due.len() {
+            1 => Duration::ZERO,
+            several => (self.clock.now() - start) / several as u64,
+        };
+        let mut now = start;
+        for (due, result) in self.due.drain(..).zip(results) {
+            debug_assert!(start >= due.time);
+            match result >= 0 {
+                true => self.lateness.add(now - due.time),
+                false => self.undelivered += 1,
+            }
+            arena.put(due.id);
+            now += each;
+        }
+    }
+
+    fn write_each(&mut self, arena: &mut Arena) {
+        for Due { node, id, time } in self.due.drain(..) {
+            let now = self.clock.now();
+            debug_assert!(now >= time);
+            match self.outputs[&node].tun.write(arena.packet(id)) {
+                Ok(()) => self.lateness.add(now - time),
+                Err(_) => self.undelivered += 1,
+            }
+            arena.put(id);
+        }
+    }
+
+    /// Hands over the packet and those that follow it and are due, as one. False if none does.
+    fn merge(
+        &mut self,
+        node: usize,
+        (first, time): (PacketId, Time),
+        departures: &mut Departures,
+        arena: &mut Arena,
+    ) -> bool {
+        let Some(mut run) = Run::new(arena.packet(first)) else {
+            return false;
+        };
+        let now = self.clock.now();
+        let mut ids = [first; merge::MOST];
+        let mut count = 1;
+        while count < merge::MOST
+            && let Some((due, next)) = departures.peek()
+            && due <= now
+            && run.extend(arena.packet(first), arena.packet(next))
+        {
+            departures.pop();
+            ids[count] = next;
+            count += 1;
+        }
+        if count == 1 {
+            return false;
+        }
+        // What came before must not be overtaken.
+        self.write_each(arena);
+        run.make_head(arena.slot(first));
+        let mut parts = [IoSlice::new(&[]); merge::MOST];
+        parts[0] = IoSlice::new(arena.packet(first));
+        for (part, &id) in parts.iter_mut().zip(&ids[..count]).skip(1) {
+            *part = IoSlice::new(&arena.packet(id)[run.payload()..]);
+        }
+        let written = self.outputs[&node].tun.write_parts(&parts[..count]);
+        // The first has waited longest; the others are told to be as late.
+        for &id in &ids[..count] {
+            match written {
+                Ok(()) => self.lateness.add(now - time),
+                Err(_) => self.undelivered += 1,
+            }
+            arena.put(id);
+        }
+        true
+    }
+}

@@ -1,0 +1,103 @@
+//! Reads and writes of many packets in one system call.
+//!
+//! Source: io_uring(7), io_uring_enter(2).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
+
+use io_uring::{IoUring, opcode, squeue, types};
+
+use crate::arena::{Arena, PacketId};
+use crate::tun::Tun;
+
+/// So many packets at a time.
+pub const MOST: usize = 32;
+
+/// A queue of orders to the kernel, which are all done when the call that gives them returns.
+pub struct Ring {
+    ring: IoUring,
+}
+
+impl Ring {
+    /// A ring of the calling thread for these devices, which go by their places here. None where the
+    /// kernel has no such thing, or does not let this process have it.
+    pub fn new<'a>(tuns: impl Iterator<Item = &'a Arc<Tun>>) -> Option<Ring> {
+        let files: Vec<RawFd> = tuns.map(|tun| tun.as_fd().as_raw_fd()).collect();
+        let mut builder = IoUring::builder();
+        builder.setup_single_issuer().setup_coop_taskrun();
+        let ring = builder.build(MOST as u32).ok()?;
+        ring.submitter().register_files(&files).ok()?;
+        let mut ring = Ring { ring };
+        let able = (0..files.len()).all(|device| ring.can_write_without_waiting(device));
+        able.then_some(ring)
+    }
+
+    /// Older kernels refuse any order that must not wait; others, this one only for its length.
+    fn can_write_without_waiting(&mut self, device: usize) -> bool {
+        let too_short = [0];
+        let entry = write(device, &too_short);
+        self.submit([entry].into_iter())[0] == -libc::EINVAL
+    }
+
+    /// Reads a packet from a device into each of these slots. Answers the lengths, or negative error
+    /// numbers: EAGAIN where there are no more packets.
+    pub fn read(&mut self, device: usize, arena: &mut Arena, slots: &[PacketId]) -> [i32; MOST] {
+        self.submit(slots.iter().map(|&id| {
+            let slot = arena.slot(id);
+            let (file, len) = (types::Fixed(device as u32), slot.len() as u32);
+            opcode::Read::new(file, slot.as_mut_ptr(), len)
+                .offset(u64::MAX)
+                .rw_flags(libc::RWF_NOWAIT)
+                .build()
+        }))
+    }
+
+    /// Writes packets to devices, in this order. Answers the lengths, or negative error numbers.
+    pub fn write(
+        &mut self,
+        arena: &Arena,
+        packets: impl Iterator<Item = (usize, PacketId)>,
+    ) -> [i32; MOST] {
+        self.submit(packets.map(|(device, id)| write(device, arena.packet(id))))
+    }
+
+    /// Has orders, [`MOST`] at most, carried out. Their buffers must stay where they are meanwhile.
+    fn submit(&mut self, entries: impl Iterator<Item = squeue::Entry>) -> [i32; MOST] {
+        let mut results = [0; MOST];
+        let mut given = 0;
+        for entry in entries.take(MOST) {
+            let entry = entry.user_data(given as u64);
+            // SAFETY: the callers borrow what the entries point to for longer than this call, which
+            // does not return before all are done.
+            let pushed = unsafe { self.ring.submission().push(&entry) };
+            pushed.expect("the ring has room for all orders of a call");
+            given += 1;
+        }
+        let mut done = 0;
+        while done < given {
+            match self.ring.submit_and_wait(given - done) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Leaving would free what the kernel may still write to.
+                Err(error) => {
+                    eprintln!("io_uring: {error}");
+                    std::process::abort();
+                }
+            }
+            for completion in self.ring.completion() {
+                results[completion.user_data() as usize] = completion.result();
+                done += 1;
+            }
+        }
+        results
+    }
+}
+
+fn write(device: usize, packet: &[u8]) -> squeue::Entry {
+    let (file, len) = (types::Fixed(device as u32), packet.len() as u32);
+    opcode::Write::new(file, packet.as_ptr(), len)
+        .offset(u64::MAX)
+        .rw_flags(libc::RWF_NOWAIT)
+        .build()
+}
