@@ -8,6 +8,7 @@ mod frame;
 pub mod palette;
 pub(crate) mod style;
 pub mod ticks;
+pub mod traced;
 
 use crate::result::RunResult;
 use crate::series::curves::{Curves, FlowCurves};

@@ -59,8 +59,20 @@ pub struct ExecOutcome {
 /// # Errors
 /// What is missing, wrong or refused; the command's own failure is no error.
 pub fn run(config: &ExecConfig) -> Result<ExecOutcome, LabError> {
-    config.there.check()?;
-    config.back.check()?;
+    run_with(config, |_| Ok(())).map(|(outcome, ())| outcome)
+}
+
+/// As [`run`], and calls `begin` with both hosts before a program runs in them; what it gives comes
+/// back with the outcome.
+///
+/// # Errors
+/// See [`run`]; and what `begin` fails with.
+pub fn run_with<T, E: From<LabError>>(
+    config: &ExecConfig,
+    begin: impl FnOnce(&[Host; 2]) -> Result<T, E>,
+) -> Result<(ExecOutcome, T), E> {
+    config.there.check().map_err(LabError::from)?;
+    config.back.check().map_err(LabError::from)?;
     privilege::check()?;
     let control = config.congestion_control.as_deref();
     let control = control.map(congestion_control::provide).transpose()?;
@@ -88,6 +100,7 @@ pub fn run(config: &ExecConfig) -> Result<ExecOutcome, LabError> {
         ..EmulatorOptions::default()
     };
     let _held_back = HeldBack::new()?;
+    let begun = begin(&hosts)?;
     let emulator = Emulator::start(&network, &hosts, options)?;
     let programs = thread::spawn(move || process::run(&command, &servers));
     let ended = match programs.join() {
@@ -95,10 +108,11 @@ pub fn run(config: &ExecConfig) -> Result<ExecOutcome, LabError> {
         Err(panic) => std::panic::resume_unwind(panic),
     };
     let statistics = emulator.stop()?;
-    Ok(ExecOutcome {
+    let outcome = ExecOutcome {
         exit_code: ended?,
         statistics,
-    })
+    };
+    Ok((outcome, begun))
 }
 
 fn command_words(command: &[OsString]) -> Vec<OsString> {

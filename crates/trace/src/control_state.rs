@@ -3,6 +3,7 @@
 
 use libbpf_rs::btf::types::{Array, Int, IntEncoding, MemberAttr, Struct};
 use libbpf_rs::btf::{Btf, BtfType};
+use libbpf_rs::set_print;
 
 use crate::event::{STATE_BYTES, State};
 
@@ -48,7 +49,11 @@ impl ControlState {
             source,
         };
         let mut fields = Vec::new();
-        let btf = Btf::from_raw(control, object).map_err(wrong)?;
+        // libbpf would tell the terminal of sections that it does not load.
+        let print = set_print(None);
+        let btf = Btf::from_raw(control, object);
+        set_print(print);
+        let btf = btf.map_err(wrong)?;
         if let Some(btf) = &btf
             && let Some(state) = btf.type_by_name::<Struct<'_>>(control)
         {

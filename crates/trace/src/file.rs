@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 pub use columns::Columns;
 pub(crate) use columns::{Block, Group, Source};
-pub use reader::{connection, write_csv};
+pub use reader::{Series, connection, series, times, write_csv};
 pub(crate) use writer::ConnectionFile;
 
 /// First column: seconds since the trace began.

@@ -1,6 +1,7 @@
 //! `fairwind lab`: a command behind an emulated path, or an experiment on the running kernel.
 
 mod run;
+mod traced;
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use fairwind_experiment::units_text::{self, Amount, UnitError};
 use fairwind_lab::LabError;
-use fairwind_lab::exec::{self, ExecConfig};
+use fairwind_lab::exec::ExecConfig;
 use fairwind_lab::host::Offload;
 use fairwind_lab::statistics::Statistics;
 use fairwind_path::delay::{Delay, DelayConfig};
@@ -52,7 +53,9 @@ Examples:
   fairwind lab exec --bandwidth 50Mbit/s --delay 15ms -- ping -c 5 {peer}
   fairwind lab exec --bandwidth 50Mbit/s --delay 15ms --queue 100pkt --server 'iperf3 -s -1' \\
       --congestion-control sfsack -- iperf3 -c {peer}
-  fairwind lab exec --delay 40ms --loss 0.1% --server 'python3 -m http.server 80' -- curl {peer}")]
+  fairwind lab exec --delay 40ms --loss 0.1% --server 'python3 -m http.server 80' -- curl {peer}
+  fairwind lab exec --bandwidth 20Mbit/s --delay 30ms --server 'iperf3 -s -1' --trace iperf.trace \\
+      -- iperf3 -c {peer}")]
 pub struct Exec {
     /// Bandwidth of each direction, of IP packets with their headers [default: unlimited]
     #[arg(long, value_name = "RATE", value_parser = bandwidth)]
@@ -82,6 +85,8 @@ pub struct Exec {
     /// File for what the emulator did, as JSON
     #[arg(long, value_name = "FILE")]
     statistics: Option<PathBuf>,
+    #[command(flatten)]
+    traced: traced::Traced,
     /// Command and its arguments [default: a shell]
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -111,7 +116,7 @@ impl From<Offloads> for Offload {
 impl Exec {
     fn run(self) -> Result<(), Failure> {
         let path = self.path();
-        let outcome = exec::run(&ExecConfig {
+        let config = ExecConfig {
             there: path.clone(),
             back: path,
             congestion_control: self.congestion_control,
@@ -119,8 +124,8 @@ impl Exec {
             seed: self.seed,
             server: self.server,
             command: self.command,
-        })
-        .map_err(failure)?;
+        };
+        let outcome = self.traced.run(&config)?;
         for warning in outcome.statistics.warnings() {
             eprintln!("warning: {warning}");
         }

@@ -3,6 +3,7 @@
 mod columns;
 mod config;
 mod daemon;
+mod plot;
 mod screen;
 mod show;
 
@@ -27,6 +28,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::table::Table;
 use crate::{interrupt, output};
+pub use columns::columns;
 use screen::Screen;
 
 /// Time between samples where nothing is said of it.
@@ -52,6 +54,7 @@ Examples:
   fairwind trace --program curl --interval 1ms --out curl.trace
   fairwind trace --live
   fairwind trace iperf.trace/00001_10.0.0.1-40112_10.0.0.2-5201.parquet --csv
+  fairwind trace plot iperf.trace
   fairwind trace daemon /etc/fairwind/trace.toml"
 )]
 pub struct Trace {
@@ -128,6 +131,7 @@ const TRACING: [&str; 14] = [
 #[derive(Subcommand)]
 enum Action {
     Daemon(daemon::Daemon),
+    Plot(plot::Plot),
     Show(show::Show),
 }
 
@@ -135,6 +139,7 @@ impl Trace {
     pub fn run(self) -> Result<(), Failure> {
         match (&self.action, &self.file) {
             (Some(Action::Daemon(daemon)), _) => daemon.run(),
+            (Some(Action::Plot(plot)), _) => plot.run(),
             (Some(Action::Show(show)), _) => show.run(),
             (None, Some(file)) => show::show(file, self.csv),
             (None, None) => self.trace(),
@@ -193,7 +198,7 @@ impl Trace {
             options: self.options(),
             interval: self.interval(),
             folder,
-            columns: columns::columns(&self.variables, self.control_state)?,
+            columns: columns(&self.variables, self.control_state)?,
             limits: Limits::default(),
         };
         let mut running = plan.start().map_err(plan_failure)?;
@@ -310,7 +315,7 @@ fn trace_failure(error: TraceError) -> Failure {
 }
 
 /// A folder that cannot be used is the user's mistake.
-fn plan_failure(error: PlanError) -> Failure {
+pub fn plan_failure(error: PlanError) -> Failure {
     match error {
         PlanError::Trace(error) => trace_failure(error),
         PlanError::File(error) => Failure::input(error),
@@ -326,7 +331,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(duration.as_nanos()))
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+pub fn interval(text: &str) -> Result<Duration, String> {
     let interval = duration(text)?;
     if interval < MIN_INTERVAL {
         return Err("the shortest interval is 1ms; --every-ack gives more".to_owned());

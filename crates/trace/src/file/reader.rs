@@ -5,10 +5,12 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
+use parquet::column::reader::ColumnReader;
+use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 
-use super::{CONNECTION_KEY, FileError};
+use super::{CONNECTION_KEY, FileError, TIME};
 use crate::record::Connection;
 
 /// Writes the file as CSV: a line of names, then a line a sample; missing values are empty.
@@ -69,6 +71,73 @@ pub fn connection(path: &Path) -> Result<Connection, FileError> {
         .and_then(|entry| entry.value.as_deref())
         .ok_or_else(|| not_a_trace(path, &format!("it has no {CONNECTION_KEY}")))?;
     serde_json::from_str(text).map_err(|error| not_a_trace(path, &error))
+}
+
+/// A column of integers, a value or none each row.
+pub type Series = Vec<Option<i64>>;
+
+/// A column of integers; empty, if the file does not have it.
+///
+/// # Errors
+///
+/// If the file is none of a trace.
+pub fn series(path: &Path, name: &str) -> Result<Series, FileError> {
+    let mut series = Series::new();
+    each_group(path, name, |column, rows| {
+        let ColumnReader::Int64ColumnReader(mut column) = column else {
+            return Err(ParquetError::General(format!("{name} is no integer")));
+        };
+        let (mut values, mut levels) = (Vec::new(), Vec::new());
+        column.read_records(rows, Some(&mut levels), None, &mut values)?;
+        let mut values = values.into_iter();
+        match levels.is_empty() {
+            true => series.extend(values.map(Some)),
+            false => {
+                let value = |level| if level > 0 { values.next() } else { None };
+                series.extend(levels.into_iter().map(value));
+            }
+        }
+        Ok(())
+    })?;
+    Ok(series)
+}
+
+/// The times of the rows, seconds since the trace began.
+///
+/// # Errors
+///
+/// If the file is none of a trace.
+pub fn times(path: &Path) -> Result<Vec<f64>, FileError> {
+    let mut times = Vec::new();
+    each_group(path, TIME, |column, rows| {
+        let ColumnReader::DoubleColumnReader(mut column) = column else {
+            return Err(ParquetError::General(format!("{TIME} is no double")));
+        };
+        column.read_records(rows, None, None, &mut times)?;
+        Ok(())
+    })?;
+    Ok(times)
+}
+
+/// Reads a column group after group, with the group's number of rows.
+fn each_group(
+    path: &Path,
+    name: &str,
+    mut read: impl FnMut(ColumnReader, usize) -> Result<(), ParquetError>,
+) -> Result<(), FileError> {
+    let reader = open(path)?;
+    let schema = reader.metadata().file_metadata().schema_descr_ptr();
+    let columns = schema.columns();
+    let Some(column) = columns.iter().position(|column| column.name() == name) else {
+        return Ok(());
+    };
+    let mut all = (0..reader.num_row_groups()).map(|number| {
+        let group = reader.get_row_group(number)?;
+        let rows = group.metadata().num_rows() as usize;
+        read(group.get_column_reader(column)?, rows)
+    });
+    all.try_for_each(|group| group)
+        .map_err(|error| not_a_trace(path, &error))
 }
 
 fn open(path: &Path) -> Result<SerializedFileReader<File>, FileError> {

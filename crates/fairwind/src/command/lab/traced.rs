@@ -1,0 +1,85 @@
+//! `fairwind lab exec --trace`: the instruments of the connections behind the path.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use fairwind_cc::native;
+use fairwind_lab::LabError;
+use fairwind_lab::exec::{self, ExecConfig, ExecOutcome};
+use fairwind_lab::host::Host;
+use fairwind_trace::filter::Filter;
+use fairwind_trace::kernel::Options;
+use fairwind_trace::plan::{Background, Plan};
+use fairwind_trace::record::Limits;
+
+use crate::command::trace;
+use crate::failure::Failure;
+
+/// What of the connections is kept.
+#[derive(Args)]
+pub struct Traced {
+    /// Folder for the instruments of all connections behind the path, new or empty
+    #[arg(long, value_name = "DIR")]
+    trace: Option<PathBuf>,
+    /// Time between samples, 1ms at least [default: a sample on every acknowledgement]
+    #[arg(long, value_name = "TIME", value_parser = trace::interval, requires = "trace")]
+    trace_interval: Option<Duration>,
+}
+
+/// Either side's failure.
+struct Failed(Failure);
+
+impl From<LabError> for Failed {
+    fn from(error: LabError) -> Failed {
+        Failed(super::failure(error))
+    }
+}
+
+impl Traced {
+    /// Runs the command, with the trace if one is asked for.
+    pub fn run(&self, config: &ExecConfig) -> Result<ExecOutcome, Failure> {
+        let Some(folder) = &self.trace else {
+            return exec::run(config).map_err(super::failure);
+        };
+        let begin = |hosts: &[Host; 2]| self.begin(config, hosts, folder.clone()).map_err(Failed);
+        let ran = exec::run_with(config, begin).map_err(|Failed(failure)| failure);
+        let (outcome, background) = ran?;
+        let (index, failed) = background.finish().map_err(Failure::work)?;
+        for error in failed {
+            eprintln!("error: {error}");
+        }
+        let (connections, lost) = (index.connections.len(), index.lost + index.unwritten);
+        eprintln!(
+            "trace: {connections} connections in {}, {lost} samples lost",
+            folder.display()
+        );
+        Ok(outcome)
+    }
+
+    fn begin(
+        &self,
+        config: &ExecConfig,
+        hosts: &[Host; 2],
+        folder: PathBuf,
+    ) -> Result<Background, Failure> {
+        let control = config.congestion_control.as_deref();
+        let control_state = control.is_some_and(|name| native::find(name).is_some());
+        let plan = Plan {
+            options: Options {
+                filter: Filter {
+                    namespaces: hosts.iter().map(Host::namespace_inode).collect(),
+                    ..Filter::default()
+                },
+                every_ack: self.trace_interval.is_none(),
+                control_state,
+                ..Options::default()
+            },
+            interval: self.trace_interval,
+            folder,
+            columns: trace::columns(&[], control_state)?,
+            limits: Limits::default(),
+        };
+        plan.in_background().map_err(trace::plan_failure)
+    }
+}
