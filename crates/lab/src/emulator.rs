@@ -96,10 +96,12 @@ impl Emulator {
                 )));
             }
         }
+        let mtus = hosts.iter().map(|host| host.config().mtu);
         let common = Common {
             network,
             routes: Arc::new(routes),
             tuns: by_node,
+            largest: mtus.max().unwrap_or(0).into(),
             clock,
             options: &options,
             samples: to_samples,

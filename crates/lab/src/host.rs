@@ -27,7 +27,7 @@ const BUFFER_MAX: u64 = 64 << 20;
 pub struct HostConfig {
     /// Its address.
     pub address: Ipv4Addr,
-    /// Largest packet that it sends, in IP bytes, 576 to 2000.
+    /// Largest packet that it sends, in IP bytes, 576 to 65,521.
     pub mtu: u16,
     /// Who segments.
     pub offload: Offload,
@@ -75,9 +75,9 @@ impl Host {
     /// # Errors
     /// What the kernel refused.
     pub fn create(config: HostConfig) -> Result<Host, LabError> {
-        if !(576..=2000).contains(&config.mtu) {
+        if !(576..=65_521).contains(&config.mtu) {
             return Err(LabError::Network(format!(
-                "the MTU of {} is {} bytes; 576 to 2000 can be",
+                "the MTU of {} is {} bytes; 576 to 65521 can be",
                 config.address, config.mtu
             )));
         }

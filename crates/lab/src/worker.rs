@@ -34,8 +34,8 @@ use crate::vnet::{self, Header};
 
 /// The largest packet that a device hands over.
 const LARGEST: usize = vnet::LEN + 65_536;
-/// Packets of up to so many IP bytes fit a slot.
-pub const SLOT: usize = 2048 - vnet::LEN;
+/// Packets of up to so many IP bytes fit any slot.
+const SLOT: usize = 2048 - vnet::LEN;
 /// Memory for packets in flight; a gigabit per second for four seconds.
 const ARENA_BYTES: usize = 512 << 20;
 /// A part of a network.
@@ -67,6 +67,8 @@ pub struct Common<'a> {
     pub routes: Arc<Routes>,
     /// The devices of the hosts, by node.
     pub tuns: HashMap<usize, Arc<Tun>>,
+    /// IP bytes of the largest packet that a host sends.
+    pub largest: usize,
     pub clock: Clock,
     pub options: &'a EmulatorOptions,
     /// Takes the samples of pipes.
@@ -140,7 +142,7 @@ impl Worker {
         } = *common.options;
         Worker {
             clock: common.clock,
-            arena: Arena::new(vnet::LEN + SLOT, ARENA_BYTES),
+            arena: Arena::new(vnet::LEN + common.largest.max(SLOT), ARENA_BYTES),
             large: vec![0; LARGEST].into_boxed_slice(),
             routes: Arc::clone(&common.routes),
             inputs,
@@ -289,7 +291,7 @@ impl Worker {
                         self.mishaps.no_memory += 1;
                         break;
                     };
-                    if len > vnet::LEN + SLOT {
+                    if len > self.arena.slot(id).len() {
                         self.mishaps.unroutable += 1;
                         self.arena.put(id);
                         break;

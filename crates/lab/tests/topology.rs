@@ -5,6 +5,7 @@ mod hosts;
 use std::time::{Duration, Instant};
 
 use fairwind_lab::emulator::{Emulator, EmulatorOptions};
+use fairwind_lab::host::{Host, HostConfig, Offload};
 use fairwind_lab::network::Network;
 use fairwind_path::pipe::PipeConfig;
 use fairwind_path::rate::Rate;
@@ -161,4 +162,30 @@ fn samples_are_of_exact_times_and_totals_start_behind_the_warm_up() {
     // A second was needed for all; half of it, and what the start took, is warm-up.
     let counted = statistics.pipes[there.index()].statistics.packets;
     assert!((50..100).contains(&counted), "{counted}");
+}
+
+#[test]
+fn packets_may_be_as_large_as_the_hosts_let_them_be() {
+    if !permitted() {
+        return;
+    }
+    for offload in [Offload::None, Offload::Send] {
+        let hosts = [1, 2].map(|last| {
+            let config = HostConfig {
+                mtu: 9000,
+                offload,
+                ..HostConfig::new(address(last))
+            };
+            Host::create(config).unwrap()
+        });
+        let mut network = Network::new();
+        let [a, b] = [1, 2].map(|last| network.add_host(address(last)).unwrap());
+        link(&mut network, a, b, &delayed(1));
+        let emulator = Emulator::start(&network, &hosts, EmulatorOptions::default()).unwrap();
+        let [from, to] = hosts.each_ref().map(socket);
+        from.send_to(&[7; 8972], (address(2), 5001)).unwrap();
+        assert_eq!(to.recv(&mut [0; 9000]).unwrap(), 8972);
+        let statistics = emulator.stop().unwrap().pipes;
+        assert_eq!(statistics[0].statistics.bytes, 9000);
+    }
 }
