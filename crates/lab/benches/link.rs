@@ -2,8 +2,9 @@
 //!
 //! `cargo bench -p fairwind-lab` runs all cases, `cargo bench -p fairwind-lab -- gigabit` those whose
 //! names contain the word. Needs root. `LENGTH_S` is the length of each case in seconds, 4 by
-//! default; `HISTOGRAM=1` prints how late the packets were in full.
+//! default.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use fairwind_lab::exec::{self, ExecConfig, PEER_PLACEHOLDER};
 use fairwind_lab::host::Offload;
+use fairwind_lab::lateness::Lateness;
 use fairwind_path::delay::{Delay, DelayConfig};
 use fairwind_path::pipe::PipeConfig;
 use fairwind_path::queue::Capacity;
@@ -158,10 +160,20 @@ fn measure(case: &Case) {
     for warning in statistics.warnings() {
         println!("  {warning}");
     }
-    if std::env::var_os("HISTOGRAM").is_some() {
-        for (late, packets) in statistics.lateness.buckets() {
-            println!("    <= {:.3} us: {packets}", late.as_nanos() as f64 / 1e3);
-        }
+    print_histogram(&statistics.lateness);
+}
+
+/// A line for each doubling of lateness that packets had.
+fn print_histogram(lateness: &Lateness) {
+    let mut doublings = BTreeMap::new();
+    for (late, packets) in lateness.buckets() {
+        let limit_us = late.as_nanos().div_ceil(1000).max(1).next_power_of_two();
+        *doublings.entry(limit_us).or_insert(0) += packets;
+    }
+    for (limit_us, packets) in doublings {
+        let share = packets as f64 / lateness.count() as f64;
+        let bar = "#".repeat((share * 50.0).ceil() as usize);
+        println!("    <= {limit_us:>6} us {packets:>9} {bar}");
     }
 }
 
