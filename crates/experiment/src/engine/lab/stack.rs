@@ -19,6 +19,9 @@ const CLASSIC_2005: &[(&str, &str)] = &[
     // An acknowledgement for every segment out of order.
     ("net.ipv4.tcp_comp_sack_nr", "0"),
     ("net.ipv4.tcp_autocorking", "0"),
+    // Packets leave one by one, not two and more at a time.
+    ("net.ipv4.tcp_min_tso_segs", "1"),
+    ("net.ipv4.tcp_tso_rtt_log", "0"),
     ("net.ipv4.tcp_ecn", "0"),
 ];
 
