@@ -1,0 +1,161 @@
+//! `fairwind trace` as a process: the daemon with its file and signals, and files on the command line.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Whether the test can run. Without privileges it says so, except where the variable CI is set:
+/// there it fails.
+fn privileged() -> bool {
+    match fairwind_trace::kernel::check_requirements() {
+        Ok(()) => true,
+        Err(error) if std::env::var_os("CI").is_some() => panic!("CI must trace: {error}"),
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            false
+        }
+    }
+}
+
+fn fairwind(folder: &TempDir, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fairwind"));
+    command.current_dir(folder.path()).args(arguments);
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A daemon with its standard output.
+struct Daemon {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Daemon {
+    fn start(folder: &TempDir) -> Daemon {
+        let mut child = fairwind(folder, &["trace", "daemon", "trace.toml"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Daemon { child, lines }
+    }
+
+    /// Waits for the line that says where the files are.
+    fn folder(&mut self) -> PathBuf {
+        for line in &mut self.lines {
+            if let Some(folder) = line.unwrap().strip_prefix("tracing into ") {
+                return PathBuf::from(folder);
+            }
+        }
+        let mut error = String::new();
+        let stderr = self.child.stderr.as_mut().unwrap();
+        stderr.read_to_string(&mut error).unwrap();
+        panic!("the daemon has ended: {error}");
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: our own child, which has not been waited for.
+        let failed = unsafe { libc::kill(self.child.id() as i32, signal) };
+        assert_eq!(failed, 0);
+    }
+
+    /// Ends it by SIGTERM; what it said on standard error.
+    fn end(mut self) -> String {
+        self.signal(libc::SIGTERM);
+        self.lines.by_ref().for_each(drop);
+        let output = self.child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stderr)
+    }
+}
+
+/// A connection to the listener from beginning to end.
+fn connect(listener: &TcpListener) {
+    let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut peer = listener.accept().unwrap().0;
+    stream.write_all(&[1; 10_000]).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    peer.read_to_end(&mut Vec::new()).unwrap();
+}
+
+fn index(folder: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(folder.join("trace.json")).unwrap()).unwrap()
+}
+
+fn configure(folder: &TempDir, port: u16, variables: &str) {
+    let config = format!(
+        "out = \"traces\"\nevery_ack = true\nvariables = [{variables}]\n[match]\nports = [{port}]\n"
+    );
+    fs::write(folder.path().join("trace.toml"), config).unwrap();
+}
+
+#[test]
+fn the_daemon_follows_its_file_until_it_is_told_to_stop() {
+    if !privileged() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    configure(&folder, port, "\"SmoothedRTT\", \"CurCwnd\"");
+    let mut daemon = Daemon::start(&folder);
+    let first = folder.path().join(daemon.folder());
+    assert_eq!(index(&first)["complete"], false);
+    connect(&listener);
+
+    configure(&folder, port, "\"CurSsthresh\"");
+    daemon.signal(libc::SIGHUP);
+    let second = folder.path().join(daemon.folder());
+    assert_ne!(first, second);
+    connect(&listener);
+
+    fs::write(folder.path().join("trace.toml"), "out = 5").unwrap();
+    daemon.signal(libc::SIGHUP);
+    let stderr = daemon.end();
+    // The file may be read or not before the end comes.
+    assert!(
+        stderr.is_empty() || stderr.contains("trace.toml stays as it was"),
+        "{stderr}"
+    );
+
+    for (run, header) in [
+        (&first, "time_s,CurCwnd,SmoothedRTT,CongestionControl"),
+        (&second, "time_s,CurSsthresh,CongestionControl"),
+    ] {
+        let index = index(run);
+        assert_eq!(index["complete"], true);
+        let connections = index["connections"].as_array().unwrap();
+        assert_eq!(connections.len(), 2, "{index}");
+        assert!(connections.iter().all(|c| c["began_before"] == false));
+        let file = run.join(connections[0]["file"].as_str().unwrap());
+        let csv = fairwind(&folder, &["trace", file.to_str().unwrap(), "--csv"]);
+        let Output { status, stdout, .. } = { csv }.output().unwrap();
+        assert!(status.success());
+        let csv = text(&stdout);
+        assert_eq!(csv.lines().next(), Some(header));
+        let samples = connections[0]["samples"].as_u64().unwrap();
+        assert_eq!(csv.lines().count() as u64, samples + 1);
+    }
+}
+
+#[test]
+fn a_wrong_file_is_shown_with_its_line_and_exit_code_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let text_of = "out = \"traces\"\nvariables = [\"CurCwn\"]\n";
+    fs::write(folder.path().join("trace.toml"), text_of).unwrap();
+    let output = fairwind(&folder, &["trace", "daemon", "trace.toml", "--check"]).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let message = text(&output.stderr);
+    assert!(message.starts_with("trace.toml:2:14: `CurCwn` is no instrument"));
+    assert!(message.contains("did you mean `CurCwnd`?"), "{message}");
+}
