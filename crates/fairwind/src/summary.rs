@@ -71,11 +71,11 @@ pub fn of_runs(summary: &Summary, runs: &[RunResult]) -> String {
         ]);
     }
     format!(
-        "{}\n{}, stack {}, {} seeds, {} s{}; mean ± half the 95 % interval\n\n{}\n{}\n{}\n{}",
+        "{}\n{}, stack {}, {}, {} s{}; mean ± half the 95 % interval\n\n{}\n{}\n{}\n{}",
         summary.title,
         summary.engine,
         summary.stack,
-        summary.seeds.len(),
+        count_of_seeds(&summary.seeds),
         summary.duration_s,
         warmup(summary.warmup_s),
         flows.render(),
@@ -83,6 +83,13 @@ pub fn of_runs(summary: &Summary, runs: &[RunResult]) -> String {
         cost(&total(runs)),
         doubts(&summary.incomplete, &summary.warnings),
     )
+}
+
+fn count_of_seeds(seeds: &[u64]) -> String {
+    match seeds.len() {
+        1 => "1 seed".to_owned(),
+        n => format!("{n} seeds"),
+    }
 }
 
 fn flow_table() -> Table {

@@ -16,7 +16,8 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::Failure;
 
-/// Runs congestion control experiments in virtual time and shows what TCP did inside.
+/// Runs congestion control experiments, in virtual time and on the running kernel, and shows what TCP
+/// did inside.
 #[derive(Parser)]
 #[command(
     name = "fairwind",
@@ -26,6 +27,7 @@ use crate::failure::Failure;
 Examples:
   fairwind check experiment.toml           Is the file right, and what network does it describe?
   fairwind sim run experiment.toml         Simulate it; the result is experiment.result/
+  fairwind lab run experiment.toml         Run it on this machine's kernel, with the same result
   fairwind compare a.result b.result       Set two results side by side
   fairwind cc list                         Which congestion controls are there?
 

@@ -70,6 +70,14 @@ pub struct PlannedFlow {
     pub port: Option<u16>,
 }
 
+impl PlannedFlow {
+    /// Whether both are between the same hosts.
+    fn joins(&self, other: &PlannedFlow) -> bool {
+        let same = (self.from, self.to) == (other.from, other.to);
+        same || (self.from, self.to) == (other.to, other.from)
+    }
+}
+
 impl Plan {
     /// The plan of an experiment.
     ///
@@ -108,6 +116,47 @@ impl Plan {
             }
         }
         Ok(Plan { hosts, flows })
+    }
+
+    /// What flows with programs cannot have for themselves, a sentence each: the kernel does not tell
+    /// the programs of one host apart.
+    pub fn warnings(&self, experiment: &Experiment) -> Vec<String> {
+        let copies = experiment.flows();
+        let programs: Vec<(&PlannedFlow, &FlowCopy<'_>)> = self
+            .flows
+            .iter()
+            .zip(&copies)
+            .filter(|(planned, _)| planned.port.is_none())
+            .collect();
+        let mut warnings = Vec::new();
+        for (at, (planned, copy)) in programs.iter().enumerate() {
+            let before = &programs[..at];
+            if let Some((_, first)) = before.iter().find(|(other, _)| other.joins(planned)) {
+                warnings.push(format!(
+                    "flows {} and {} have programs in the same two hosts: all their packets count \
+                     as those of {}",
+                    first.name, copy.name, first.name
+                ));
+            }
+            let control = |copy: &FlowCopy<'_>| copy.flow.congestion_control.value.clone();
+            let meets = |other: &PlannedFlow| {
+                [other.from, other.to].contains(&planned.from)
+                    || [other.from, other.to].contains(&planned.to)
+            };
+            let first = before.iter().find(|(other, _)| meets(other));
+            if let Some((_, first)) = first
+                && control(first) != control(copy)
+            {
+                warnings.push(format!(
+                    "flows {} and {} have programs in the same host, which gives them one \
+                     congestion control, {}",
+                    first.name,
+                    copy.name,
+                    control(first)
+                ));
+            }
+        }
+        warnings
     }
 
     /// How this host is to be set up.
@@ -328,5 +377,74 @@ fn largest_packet(flow: &file::Flow) -> u32 {
     match flow.application {
         flow::Application::Constant { packet, .. } => packet,
         _ => flow.mss + HEADERS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn experiment(flows: &str) -> Experiment {
+        let text = format!(
+            "duration = \"10s\"\n\
+             [[link]]\nbetween = [\"a\", \"r\"]\n\
+             [[link]]\nbetween = [\"r\", \"b\"]\nbandwidth = \"10Mbit/s\"\n{flows}"
+        );
+        Experiment::parse(&text, "x.toml", Path::new(""), &[]).unwrap()
+    }
+
+    fn flow(name: &str, more: &str) -> String {
+        format!("[[flow]]\nname = \"{name}\"\nfrom = \"a\"\nto = \"b\"\n{more}\n")
+    }
+
+    #[test]
+    fn hosts_are_the_ends_of_flows_and_each_flow_has_a_port() {
+        let experiment = experiment(&(flow("one", "count = 2") + &flow("big", "mss = 8948")));
+        let plan = Plan::of(&experiment).unwrap();
+        let told: Vec<(&str, String, u32)> = plan
+            .hosts
+            .iter()
+            .map(|host| (host.name.as_str(), host.address.to_string(), host.mtu))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("a", "10.77.0.1".to_owned(), 9000),
+                ("b", "10.77.0.2".to_owned(), 9000)
+            ]
+        );
+        let ports: Vec<Option<u16>> = plan.flows.iter().map(|flow| flow.port).collect();
+        assert_eq!(ports, [Some(10_001), Some(10_002), Some(10_003)]);
+        let (_, pipes) = plan.network(&experiment).unwrap();
+        assert_eq!(pipes.len(), 4);
+    }
+
+    #[test]
+    fn hosts_beyond_the_255th_have_addresses_too() {
+        assert_eq!(address(254).to_string(), "10.77.0.255");
+        assert_eq!(address(255).to_string(), "10.77.1.0");
+    }
+
+    #[test]
+    fn programs_that_cannot_be_told_apart_are_warned_of() {
+        let program = "application = { kind = \"command\", client = \"true\" }\n";
+        let reno = format!("{program}congestion_control = \"reno\"");
+        let experiment = experiment(&(flow("one", program) + &flow("two", &reno)));
+        let warnings = Plan::of(&experiment).unwrap().warnings(&experiment);
+        assert_eq!(
+            warnings,
+            [
+                "flows one and two have programs in the same two hosts: all their packets count as \
+                 those of one",
+                "flows one and two have programs in the same host, which gives them one congestion \
+                 control, cubic",
+            ]
+        );
+    }
+
+    #[test]
+    fn names_become_names_of_files() {
+        assert_eq!(file_name("web-1"), "web-1");
+        assert_eq!(file_name("../a b"), "_._a_b");
     }
 }
