@@ -537,5 +537,6 @@ fn packet_of(connection: usize, generation: u16) -> Packet {
         generation,
         hop: 0,
         kind: Kind::Data,
+        push: false,
     }
 }

@@ -50,6 +50,8 @@ pub struct Packet {
     pub generation: u16,
     /// What it is.
     pub kind: Kind,
+    /// Data: the PSH bit.
+    pub push: bool,
 }
 
 impl Packet {

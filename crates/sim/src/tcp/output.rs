@@ -3,9 +3,8 @@
 //!
 //! | Linux 6.x | here |
 //! |---|---|
-//! | `tcp_write_xmit` sends bursts of up to 64 KiB | one segment a packet |
+//! | `tcp_write_xmit` sends bursts of up to 64 KiB | one segment a packet, the last of a burst with PSH |
 //! | Nagle's algorithm holds small segments back | bulk senders set `TCP_NODELAY` |
-//! | `sk_pacing_rate` also sizes bursts | it only paces |
 
 use fairwind_cc::native::{PACING_NONE, ca_event, ca_state};
 
@@ -19,6 +18,10 @@ use super::sender::{Sender, Timer};
 use crate::packet::Packet;
 use fairwind_path::units::Time;
 
+/// `sk_pacing_shift`: bursts are a 1024th of what the pacing rate sends in a second.
+const PACING_SHIFT: u32 = 10;
+/// `tcp_tso_rtt_log`: bursts double for each half millisecond that the path is shorter.
+const TSO_RTT_LOG: u32 = 9;
 /// The segment from which on the next one is spaced (`tcp_update_skb_after_send`).
 const UNPACED_SEGMENTS: u64 = 10;
 
@@ -38,6 +41,7 @@ impl Sender {
     pub(super) fn transmit_new(&mut self, out: &mut Vec<Packet>, probe: bool) {
         let end = self.sendable_end();
         let mut sent = 0;
+        let first = out.len();
         let mut limit = Limit::Cwnd;
         let mut quota = self.tp.snd_cwnd.saturating_sub(self.in_flight());
         if probe {
@@ -60,6 +64,7 @@ impl Sender {
             quota -= 1;
             sent += 1;
         }
+        self.push_bursts(&mut out[first..]);
         self.check_app_limited(end);
         if self.tp.packets_out == 0 && limit == Limit::Cwnd {
             limit = Limit::Sender;
@@ -77,6 +82,34 @@ impl Sender {
                 self.schedule_loss_probe(false);
             }
         }
+    }
+
+    /// Sets PSH on the last segment of each burst of two or more, as the kernel does where it leaves
+    /// the cutting to the device (`__tcp_transmit_skb`).
+    #[inline]
+    fn push_bursts(&mut self, sent: &mut [Packet]) {
+        if !self.linux || sent.len() < 2 {
+            return;
+        }
+        let most = self.burst_segments();
+        for burst in sent.chunks_mut(most) {
+            if let [_, .., last] = burst {
+                last.push = true;
+            }
+        }
+    }
+
+    /// The largest burst, segments: about a millisecond at the pacing rate, more where the path is
+    /// short (`tcp_tso_autosize`).
+    fn burst_segments(&mut self) -> usize {
+        let gso_max = u64::from(self.tp.sk_gso_max_size);
+        let mut bytes = self.tp.sk_pacing_rate >> PACING_SHIFT;
+        let nearness = self.tp.rtt_min_us >> TSO_RTT_LOG;
+        if nearness < 32 {
+            bytes = bytes.saturating_add(gso_max >> nearness);
+        }
+        let segments = (bytes.min(gso_max) / u64::from(self.tp.mss_cache)) as u32;
+        segments.max(self.control.min_tso_segs(&mut self.tp)) as usize
     }
 
     #[inline]

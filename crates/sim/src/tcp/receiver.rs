@@ -127,9 +127,10 @@ impl Receiver {
         if packet.seq == self.rcv_nxt && self.out_of_order.is_empty() {
             self.rcv_nxt = packet.end();
             self.on_in_order(now);
-            // A segment that is not full ends what the sender had to say, and the application has
-            // read it (`tcp_cleanup_rbuf`).
-            let now_due = self.has_more_than_a_segment_pending() || packet.len < self.largest;
+            // A segment that is not full, or is pushed, ends what the sender had to say, and the
+            // application has read it (`tcp_measure_rcv_mss`, `tcp_cleanup_rbuf`).
+            let ends = packet.len < self.largest || packet.push && self.linux;
+            let now_due = ends || self.has_more_than_a_segment_pending();
             return self
                 .policy
                 .wants_ack(now, now_due)

@@ -364,6 +364,7 @@ impl Sender {
             generation: self.generation,
             hop: 0,
             kind: Kind::Data,
+            push: false,
         }
     }
 

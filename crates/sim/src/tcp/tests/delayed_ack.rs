@@ -130,3 +130,17 @@ fn an_acknowledgement_echoes_the_time_stamp_of_the_first_segment_it_covers() {
     // Hosts have been up for a second when a run starts.
     assert_eq!(reply.packet.ts_ecr, 1080);
 }
+
+#[test]
+fn a_pushed_segment_is_acknowledged_at_once() {
+    // tcp_measure_rcv_mss: "it is likely the end of an application write", and tcp_cleanup_rbuf
+    // acknowledges when it has been read.
+    let mut r = Receiving::established(&reno());
+    let n = r.past_quick_acks();
+    let t = r.now();
+    r.at(t + Duration::from_millis(1)).pushed(n);
+    r.acks(n + 1);
+    r.at(t + Duration::from_millis(2))
+        .data(n + 1)
+        .answers_nothing();
+}

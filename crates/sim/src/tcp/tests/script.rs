@@ -60,6 +60,7 @@ fn blank(kind: Kind) -> Packet {
         generation: 0,
         hop: 0,
         kind,
+        push: false,
     }
 }
 

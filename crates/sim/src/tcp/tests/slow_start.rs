@@ -56,3 +56,22 @@ fn an_old_acknowledgement_is_ignored() {
     s.cwnd(12);
     assert_eq!(s.sender.bytes_acked(), 2 * MSS);
 }
+
+#[test]
+fn the_last_segment_of_a_burst_is_pushed() {
+    // tcp_tso_autosize: 10 segments in 100 ms are 144,800 B/s, twice of which paces; a 1024th is
+    // less than the least burst of two segments (tcp_min_tso_segs).
+    let mut s = Sending::established(&reno(), 100);
+    s.write_without_end();
+    assert_eq!(s.pushed(), [1, 3, 5, 7, 9]);
+    s.at(ms(200)).ack(1);
+    assert_eq!(s.pushed(), [11]);
+}
+
+#[test]
+fn bursts_are_large_where_the_path_is_short() {
+    // 65,215 B halved for each 512 us of the 1 ms: 32,607 B, 22 segments; all ten are one burst.
+    let mut s = Sending::established(&reno(), 1);
+    s.write_without_end();
+    assert_eq!(s.pushed(), [9]);
+}

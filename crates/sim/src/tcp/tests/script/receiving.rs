@@ -18,6 +18,8 @@ pub struct Receiving {
     rtt: Duration,
     /// Age of arriving segments.
     one_way: Duration,
+    /// Arriving segments have PSH.
+    push: bool,
     answers: Vec<(Time, Reply)>,
 }
 
@@ -35,6 +37,7 @@ impl Receiving {
             now: Time::ZERO,
             rtt: Duration::from_millis(rtt_ms),
             one_way: Duration::from_millis(rtt_ms / 2),
+            push: false,
             answers: Vec::new(),
         }
     }
@@ -59,6 +62,14 @@ impl Receiving {
         self.bytes(segment * MSS, MSS as u32)
     }
 
+    /// A full segment with PSH.
+    pub fn pushed(&mut self, segment: u64) -> &mut Self {
+        self.push = true;
+        self.data(segment);
+        self.push = false;
+        self
+    }
+
     pub fn bytes(&mut self, seq: u64, len: u32) -> &mut Self {
         let sent = self.now - self.one_way;
         self.stamped(seq, len, sent)
@@ -77,6 +88,7 @@ impl Receiving {
             len,
             ts_val: milliseconds(sent),
             ts_ecr: milliseconds(echo),
+            push: self.push,
             ..blank(Kind::Data)
         };
         let reply = self.receiver.receive(self.now, &packet);

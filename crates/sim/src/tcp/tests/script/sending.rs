@@ -257,6 +257,13 @@ impl Sending {
         self.sends([])
     }
 
+    /// The segments sent that have PSH; all that were sent count as expected.
+    pub fn pushed(&mut self) -> Vec<u64> {
+        let sent = std::mem::take(&mut self.sent);
+        let pushed = sent.iter().filter(|(_, packet)| packet.push);
+        pushed.map(|(_, packet)| packet.seq / MSS).collect()
+    }
+
     pub fn cwnd(&mut self, packets: u32) -> &mut Self {
         assert_eq!(self.sender.tp.snd_cwnd, packets, "cwnd at {:?}", self.now);
         self
