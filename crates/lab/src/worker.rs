@@ -5,6 +5,8 @@
 //! on what the pipes answer. A packet that is handled late is late for its host; the pipes behind do
 //! not see it.
 
+mod reading;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io::PipeReader;
@@ -25,12 +27,11 @@ use crate::lateness::Lateness;
 use crate::milestones::Milestones;
 use crate::network::{Network, Routes};
 use crate::pause::{Outlook, Pauses};
-use crate::ring::{self, Ring};
-use crate::segment::Segments;
+use crate::ring::Ring;
 use crate::statistics::{FlowCounts, Mishaps, NamedPipe, PipeSample};
 use crate::transit::Transit;
-use crate::tun::{Offload, Tun};
-use crate::vnet::{self, Header};
+use crate::tun::Tun;
+use crate::vnet;
 
 /// The largest packet that a device hands over.
 const LARGEST: usize = vnet::LEN + 65_536;
@@ -179,130 +180,6 @@ impl Worker {
                 return self.report();
             }
         }
-    }
-
-    /// Reads what hosts have sent, not too much at once. True if there was anything.
-    fn read_all(&mut self) -> bool {
-        let mut any = false;
-        for input in 0..self.inputs.len() {
-            // With an offload, one packet is as much as many are without.
-            let together = self.ring.is_some() && self.inputs[input].tun.offload() == Offload::None;
-            any |= match together {
-                true => self.read_together(input),
-                false => self.read_each(input),
-            };
-        }
-        any
-    }
-
-    fn read_each(&mut self, input: usize) -> bool {
-        let mut read = 0;
-        while read < ring::MOST && self.read(input) {
-            read += 1;
-        }
-        read > 0
-    }
-
-    /// Reads as many packets as are expected: twice as many as there were, if there may be more.
-    fn read_together(&mut self, input: usize) -> bool {
-        let Input { node, expected, .. } = self.inputs[input];
-        let mut slots = [PacketId::default(); ring::MOST];
-        let mut asked = 0;
-        while asked < expected
-            && let Some(id) = self.arena.take()
-        {
-            slots[asked] = id;
-            asked += 1;
-        }
-        let slots = &slots[..asked];
-        let Some(ring) = self.ring.as_mut().filter(|_| asked > 0) else {
-            return self.read(input);
-        };
-        let lengths = ring.read(input, &mut self.arena, slots);
-        let now = self.clock.now();
-        self.advance(now);
-        let mut read = 0;
-        for (&id, &len) in slots.iter().zip(&lengths) {
-            if len > 0 {
-                read += 1;
-                self.receive(node, id, len as usize, now);
-            } else {
-                self.arena.put(id);
-            }
-        }
-        self.inputs[input].expected = match read == asked {
-            true => (2 * read).min(ring::MOST),
-            false => read + 1,
-        };
-        read > 0
-    }
-
-    /// Reads one packet. False if there is none.
-    fn read(&mut self, input: usize) -> bool {
-        let Input { node, ref tun, .. } = self.inputs[input];
-        let Some(id) = self.arena.take() else {
-            // The host must not wait for memory: what it sends now is lost.
-            let read = tun.read(&mut self.large, &mut []);
-            self.mishaps.no_memory += 1;
-            return matches!(read, Ok(Some(_)));
-        };
-        let slot = self.arena.slot(id);
-        let room = slot.len();
-        let Ok(Some(len)) = tun.read(slot, &mut self.large[room..]) else {
-            self.arena.put(id);
-            return false;
-        };
-        let now = self.clock.now();
-        self.advance(now);
-        self.receive(node, id, len, now);
-        true
-    }
-
-    /// Takes what has been read at `node`: a packet, or, with what did not fit its slot, what is to
-    /// be cut into packets.
-    #[inline]
-    fn receive(&mut self, node: usize, id: PacketId, len: usize, now: Time) {
-        let slot = self.arena.slot(id);
-        let room = slot.len();
-        if len <= vnet::LEN + 20 {
-            self.mishaps.unroutable += 1;
-            self.arena.put(id);
-            return;
-        }
-        let header = Header::read(slot);
-        if !header.is_segmented() && len <= room {
-            self.arena.set_len(id, len);
-            return self.send(node, id, now);
-        }
-        let first = len.min(room);
-        self.large[..first].copy_from_slice(&slot[..first]);
-        self.arena.put(id);
-        self.send_segments(node, header, len, now);
-    }
-
-    /// Sends what the device was to cut into segments.
-    fn send_segments(&mut self, node: usize, header: Header, len: usize, now: Time) {
-        let large = std::mem::take(&mut self.large);
-        match Segments::new(header, &large[vnet::LEN..len]) {
-            None => self.mishaps.unroutable += 1,
-            Some(mut segments) => {
-                while let Some(len) = segments.next_len() {
-                    let Some(id) = self.arena.take() else {
-                        self.mishaps.no_memory += 1;
-                        break;
-                    };
-                    if len > self.arena.slot(id).len() {
-                        self.mishaps.unroutable += 1;
-                        self.arena.put(id);
-                        break;
-                    }
-                    segments.write_next(&mut self.arena.slot(id)[..len]);
-                    self.arena.set_len(id, len);
-                    self.send(node, id, now);
-                }
-            }
-        }
-        self.large = large;
     }
 
     /// Sends a packet of a host at `node`.
