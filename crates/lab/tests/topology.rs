@@ -2,8 +2,10 @@
 
 mod hosts;
 
+use std::fs;
 use std::time::{Duration, Instant};
 
+use fairwind_lab::LabError;
 use fairwind_lab::emulator::{Emulator, EmulatorOptions};
 use fairwind_lab::host::{Host, HostConfig, Offload};
 use fairwind_lab::network::Network;
@@ -188,4 +190,41 @@ fn packets_may_be_as_large_as_the_hosts_let_them_be() {
         let statistics = emulator.stop().unwrap().pipes;
         assert_eq!(statistics[0].statistics.bytes, 9000);
     }
+}
+
+#[test]
+fn a_host_is_set_up_as_it_was_asked_for() {
+    if !permitted() {
+        return;
+    }
+    let config = HostConfig {
+        tcp_rmem: [4096, 87_380, 174_760],
+        initial_window: Some(2),
+        sysctls: vec![("net.ipv4.tcp_recovery".into(), "0".into())],
+        ..HostConfig::new(address(1))
+    };
+    let host = Host::create(config.clone()).unwrap();
+    let read = |path: &'static str| {
+        let text =
+            host.within(|| fs::read_to_string(path).map_err(|e| LabError::Program(e.to_string())));
+        text.unwrap().trim().replace('\t', " ")
+    };
+    assert_eq!(read("/proc/sys/net/ipv4/tcp_recovery"), "0");
+    assert_eq!(read("/proc/sys/net/ipv4/tcp_rmem"), "4096 87380 174760");
+    let inode = host.within(|| {
+        let link = fs::read_link("/proc/thread-self/ns/net");
+        link.map_err(|e| LabError::Program(e.to_string()))
+    });
+    let expected = format!("net:[{}]", host.namespace_inode());
+    assert_eq!(inode.unwrap().to_str(), Some(&expected[..]));
+
+    let wrong = HostConfig {
+        sysctls: vec![("net.ipv4.no_such".into(), "1".into())],
+        ..config
+    };
+    let error = Host::create(wrong).unwrap_err().to_string();
+    assert!(
+        error.starts_with("setting net.ipv4.no_such to `1`: "),
+        "{error}"
+    );
 }
