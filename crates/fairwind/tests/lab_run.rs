@@ -1,0 +1,441 @@
+//! `fairwind lab run` on the running kernel, as its users meet it.
+//!
+//! Needs root; without it the tests say so and pass, unless CI is set. One runs at a time: they
+//! measure. Bounds hold for a machine that is busy with other things.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const LINK: &str = r#"
+[[link]]
+name      = "bottleneck"
+between   = ["a", "b"]
+bandwidth = "20Mbit/s"
+delay     = "10ms"
+queue     = "50pkt"
+"#;
+
+/// A flow of this name from a to b, with this beside it.
+fn flow(name: &str, more: &str) -> String {
+    format!("[[flow]]\nname = \"{name}\"\nfrom = \"a\"\nto = \"b\"\n{more}\n")
+}
+
+/// A folder with an experiment in it, and the lab to itself.
+struct Bench {
+    folder: TempDir,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Bench {
+    /// Nothing if the privileges are missing, which CI does not forgive.
+    fn new(experiment: &str) -> Option<Bench> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        match fairwind_lab::privilege::check() {
+            Ok(()) => {}
+            Err(error) if std::env::var_os("CI").is_some() => panic!("{error}"),
+            Err(error) => {
+                eprintln!("skipped: {error}");
+                return None;
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("x.toml"), experiment).unwrap();
+        Some(Bench {
+            folder,
+            _alone: ALONE.lock().unwrap_or_else(PoisonError::into_inner),
+        })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, more: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fairwind"));
+        command.current_dir(self.folder.path());
+        command.args(["lab", "run", "x.toml"]).args(more);
+        command
+    }
+
+    fn run(&self, more: &[&str]) -> Output {
+        self.command(more).output().unwrap()
+    }
+
+    /// Runs it without fault and gives its result.
+    fn result(&self, more: &[&str]) -> Value {
+        let output = self.run(more);
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        self.read("x.result/result.json")
+    }
+
+    fn read(&self, name: &str) -> Value {
+        serde_json::from_str(&fs::read_to_string(self.path(name)).unwrap()).unwrap()
+    }
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value}"))
+}
+
+/// The congestion controls that the kernel has.
+fn controls() -> BTreeSet<String> {
+    let names = fairwind_cc::kernel::available().unwrap();
+    names.into_iter().collect()
+}
+
+fn eventually(what: impl Fn() -> bool) -> bool {
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(20) {
+        if what() {
+            return true;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    false
+}
+
+#[test]
+fn a_flow_of_the_kernel_fills_its_link() {
+    let text = format!("duration = \"4s\"\nwarmup = \"1s\"\n{LINK}");
+    let reno = flow("one", "congestion_control = \"reno\"");
+    let Some(bench) = Bench::new(&format!("{text}{reno}")) else {
+        return;
+    };
+    let result = bench.result(&[]);
+    assert_eq!(result["engine"], "lab");
+    assert!(result["stack"].as_str().unwrap().starts_with("Linux "));
+    assert_eq!(result["incomplete"], Value::Null);
+    let one = &result["flows"][0];
+    assert_eq!(one["kernel_controls"], serde_json::json!(["reno"]));
+    // 1448 of 1500 bytes are payload: 19.31 Mbit/s at most.
+    let goodput = number(&one["goodput_mbps"]);
+    assert!((17.0..19.4).contains(&goodput), "{goodput}");
+    // No packet is early: 20 ms of delay, and 0.6 ms for 1500 bytes at 20 Mbit/s but for the
+    // handshake's small packets.
+    assert!(number(&one["rtt_min_ms"]) >= 20.0);
+    assert!(number(&one["rtt_mean_ms"]) > number(&one["rtt_min_ms"]));
+    let link = &result["links"][0];
+    assert!(number(&link["utilization"]) > 0.85);
+    assert!(number(&link["queue_mean_pkts"]) > 2.0);
+    assert!(number(&link["queue_p99_pkts"]) <= 50.0);
+    assert!(number(&result["emulator"]["packets"]) > 5_000.0);
+    for file in [
+        "flows.parquet",
+        "links.parquet",
+        "report.html",
+        "plots/cwnd.svg",
+    ] {
+        assert!(bench.path("x.result").join(file).is_file(), "{file}");
+    }
+}
+
+#[test]
+fn weights_divide_the_link() {
+    let text = "duration = \"4s\"\nwarmup = \"1s\"\n\
+                [[link]]\nname = \"bottleneck\"\nbetween = [\"a\", \"b\"]\n\
+                bandwidth = \"12Mbit/s\"\ndelay = \"5ms\"\nqueue = \"100pkt\"\n\
+                scheduler = { kind = \"wf2q+\", weights = { one = 2, two = 1 } }\n";
+    let reno = "congestion_control = \"reno\"";
+    let flows = flow("one", reno) + &flow("two", reno);
+    let Some(bench) = Bench::new(&format!("{text}{flows}")) else {
+        return;
+    };
+    let result = bench.result(&["--no-series"]);
+    let goodput = |flow: usize| number(&result["flows"][flow]["goodput_mbps"]);
+    let ratio = goodput(0) / goodput(1);
+    assert!((1.8..2.2).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_flow_changes_its_control_and_ours_are_gone_afterwards() {
+    let text = format!("duration = \"2s\"\n{LINK}");
+    let switched = "congestion_control = \"reno\"\n\
+                    switch = [{ at = \"1s\", congestion_control = \"sfsack\" }]";
+    let tuned = "congestion_control = \"sfsack\"\nparameters = { tau = \"50ms\" }";
+    let flows = flow("switched", switched) + &flow("tuned", tuned);
+    let Some(bench) = Bench::new(&format!("{text}{flows}")) else {
+        return;
+    };
+    let before = controls();
+    let result = bench.result(&[]);
+    let names = |flow: usize| {
+        let names = result["flows"][flow]["kernel_controls"].as_array().unwrap();
+        let names = names.iter().map(|name| name.as_str().unwrap().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names(0)[0], "reno");
+    assert!(names(0)[1].starts_with("fw_sfsack_"), "{:?}", names(0));
+    assert!(names(1)[0].starts_with("fw_sfsack_"), "{:?}", names(1));
+    assert_ne!(names(0)[1], names(1)[0], "other parameters, another copy");
+    assert!(eventually(|| controls() == before), "{:?}", controls());
+}
+
+#[test]
+fn own_controls_take_the_place_of_the_kernels() {
+    let text = format!("duration = \"1s\"\n{LINK}");
+    let Some(bench) = Bench::new(&(text + &flow("one", "congestion_control = \"reno\""))) else {
+        return;
+    };
+    let result = bench.result(&["--own-controls"]);
+    let name = result["flows"][0]["kernel_controls"][0].as_str().unwrap();
+    assert!(name.starts_with("fw_reno_"), "{name}");
+}
+
+#[test]
+fn programs_run_in_the_hosts_and_leave_what_they_wrote() {
+    let text = format!("duration = \"2s\"\n{LINK}");
+    let command = "application = { kind = \"command\", client = \"echo from {from} to {to}\" }";
+    let Some(bench) = Bench::new(&(text + &flow("program", command))) else {
+        return;
+    };
+    let result = bench.result(&[]);
+    assert_eq!(result["flows"][0]["application"], "command");
+    let output = bench.path("x.result/programs/program/client.out");
+    assert_eq!(
+        fs::read_to_string(output).unwrap(),
+        "from 10.77.0.1 to 10.77.0.2\n"
+    );
+}
+
+#[test]
+fn a_program_that_fails_is_named_and_what_was_measured_is_kept() {
+    let text = format!("duration = \"20s\"\n{LINK}");
+    let bulk = flow("bulk", "congestion_control = \"reno\"");
+    let failing = "start = \"1s\"\n\
+                   application = { kind = \"command\", client = \"exit 3\" }";
+    let Some(bench) = Bench::new(&(text + &bulk + &flow("failing", failing))) else {
+        return;
+    };
+    let output = bench.run(&[]);
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    assert!(err(&output).contains("flow failing: "), "{}", err(&output));
+    assert!(err(&output).contains('3'), "{}", err(&output));
+    let result = bench.read("x.result/result.json");
+    let reason = result["incomplete"].as_str().unwrap();
+    assert!(reason.contains("flow failing: "), "{reason}");
+    assert!(number(&result["duration_s"]) < 10.0);
+    assert!(number(&result["flows"][0]["bytes"]) > 100_000.0);
+    assert!(bench.path("x.result/flows.parquet").is_file());
+}
+
+#[test]
+fn a_port_in_use_is_told() {
+    let text = format!("duration = \"20s\"\n{LINK}");
+    // The first flow has the port 10001 at its receiver.
+    let bulk = flow("bulk", "congestion_control = \"reno\"");
+    let server = "application = { kind = \"command\", client = \"sleep 9\", \
+                  server = \"python3 -m http.server 10001\" }";
+    let Some(bench) = Bench::new(&(text + &bulk + &flow("web", server))) else {
+        return;
+    };
+    let output = bench.run(&[]);
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    let said = err(&output);
+    assert!(said.contains("flow web: the server"), "{said}");
+    assert!(said.contains("Address already in use"), "{said}");
+    let kept = bench.path("x.result/programs/web/server.err");
+    assert!(fs::read_to_string(kept).unwrap().contains("Errno 98"));
+}
+
+#[test]
+fn a_missing_program_is_named() {
+    let text = format!("duration = \"20s\"\n{LINK}");
+    let missing = "application = { kind = \"command\", client = \"fairwind-no-such-program\" }";
+    let Some(bench) = Bench::new(&(text + &flow("missing", missing))) else {
+        return;
+    };
+    let output = bench.run(&[]);
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    let said = err(&output);
+    assert!(said.contains("fairwind-no-such-program"), "{said}");
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_it_measured() {
+    let text = format!("duration = \"30s\"\nseeds = [1, 2]\n{LINK}");
+    let Some(bench) = Bench::new(&(text + &flow("one", "congestion_control = \"reno\""))) else {
+        return;
+    };
+    let mut lab = bench.command(&[]);
+    lab.stdout(Stdio::null()).stderr(Stdio::piped());
+    let lab = lab.spawn().unwrap();
+    sleep(Duration::from_secs(2));
+    interrupt(&lab);
+    let output = lab.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", err(&output));
+    let run = bench.read("x.result/seed-1/result.json");
+    assert!(run["incomplete"].as_str().unwrap().ends_with("stopped"));
+    assert!(number(&run["flows"][0]["bytes"]) > 100_000.0);
+    let summary = bench.read("x.result/summary.json");
+    assert!(
+        summary["incomplete"]
+            .as_str()
+            .unwrap()
+            .starts_with("seed 1")
+    );
+    assert!(bench.path("x.result/report.html").is_file());
+}
+
+fn interrupt(lab: &Child) {
+    // SAFETY: the call takes numbers only, and the child has not been waited for.
+    let sent = unsafe { libc::kill(lab.id() as i32, libc::SIGINT) };
+    assert_eq!(sent, 0);
+}
+
+#[test]
+fn hosts_have_one_stack_each() {
+    let text = format!("duration = \"1s\"\n{LINK}");
+    let flows = flow("new", "") + &flow("old", "stack = \"2005\"\ncongestion_control = \"reno\"");
+    let Some(bench) = Bench::new(&(text + &flows)) else {
+        return;
+    };
+    let output = bench.run(&[]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = err(&output);
+    let expected = "host `a` has flows of both stacks, `new` and `old`";
+    assert!(said.contains(expected), "{said}");
+    assert!(!bench.path("x.result").exists());
+}
+
+#[test]
+fn a_control_that_the_kernel_has_not_is_named() {
+    let text = format!("duration = \"1s\"\n{LINK}");
+    let nowhere = flow("one", "congestion_control = \"kernel:nowhere\"");
+    let Some(bench) = Bench::new(&(text + &nowhere)) else {
+        return;
+    };
+    let said = err(&bench.run(&[]));
+    let expected = "the kernel has no congestion control `nowhere`";
+    assert!(said.contains(expected), "{said}");
+}
+
+#[test]
+fn without_privileges_they_are_named_and_the_way_without() {
+    let text = format!("duration = \"1s\"\n{LINK}");
+    let Some(bench) = Bench::new(&(text + &flow("one", ""))) else {
+        return;
+    };
+    // A copy where anybody may run it.
+    let program = bench.path("fairwind");
+    fs::copy(env!("CARGO_BIN_EXE_fairwind"), &program).unwrap();
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    fs::set_permissions(bench.folder.path(), everybody).unwrap();
+    let output = Command::new(program)
+        .current_dir(bench.folder.path())
+        .args(["lab", "run", "x.toml"])
+        .uid(65_534)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = err(&output);
+    assert!(said.contains("CAP_NET_ADMIN and CAP_SYS_ADMIN"), "{said}");
+    assert!(said.contains("`fairwind sim run` needs no"), "{said}");
+}
+
+#[test]
+fn a_kernel_without_btf_is_told() {
+    let text = format!("duration = \"1s\"\n{LINK}");
+    let Some(bench) = Bench::new(&(text + &flow("one", ""))) else {
+        return;
+    };
+    // In a mount namespace in which the kernel seems to have none.
+    let hidden = "mount -t tmpfs none /sys/kernel/btf && exec \"$0\" lab run x.toml";
+    let output = Command::new("unshare")
+        .args(["--mount", "/bin/sh", "-c", hidden])
+        .arg(env!("CARGO_BIN_EXE_fairwind"))
+        .current_dir(bench.folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    let said = err(&output);
+    assert!(said.contains("the kernel has no BTF"), "{said}");
+    assert!(said.contains("`fairwind sim run`"), "{said}");
+}
+
+/// What a lab could leave behind on the machine.
+#[derive(Debug, PartialEq)]
+struct Machine {
+    controls: BTreeSet<String>,
+    devices: BTreeSet<String>,
+    pinned: BTreeSet<String>,
+    namespaces: BTreeSet<String>,
+}
+
+impl Machine {
+    fn now() -> Machine {
+        Machine {
+            controls: controls(),
+            devices: names(Path::new("/sys/class/net")),
+            pinned: names(Path::new("/sys/fs/bpf/fairwind")),
+            namespaces: names(Path::new("/run/netns")),
+        }
+    }
+}
+
+fn names(folder: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
+    entries.map(name).collect()
+}
+
+/// Processes that have the mark in their command line.
+fn marked(mark: &str) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| {
+        let line = fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline"));
+        line.is_ok_and(|line| String::from_utf8_lossy(&line).contains(mark))
+    })
+    .collect()
+}
+
+#[test]
+fn nothing_outlives_a_run_that_is_killed_at_any_moment() {
+    let mark = format!("85{}.5", std::process::id());
+    let text = format!("duration = \"60s\"\n{LINK}");
+    let bulk = flow("bulk", "congestion_control = \"sfsack\"");
+    let program = flow(
+        "program",
+        &format!("application = {{ kind = \"command\", client = \"sleep {mark}\" }}"),
+    );
+    let Some(bench) = Bench::new(&(text + &bulk + &program)) else {
+        return;
+    };
+    let before = Machine::now();
+    for round in 0..10u64 {
+        let out = format!("result-{round}");
+        let quiet = || Stdio::null();
+        let mut lab = bench.command(&["--out", &out]);
+        let mut lab = lab.stdout(quiet()).stderr(quiet()).spawn().unwrap();
+        if round == 9 {
+            // At least once with everything running.
+            assert!(eventually(|| !marked(&mark).is_empty()));
+        } else {
+            sleep(Duration::from_millis(round * round * 12));
+        }
+        lab.kill().unwrap();
+        lab.wait().unwrap();
+        let clean = || marked(&mark).is_empty() && Machine::now() == before;
+        assert!(
+            eventually(clean),
+            "left after round {round}: {:?}, {:?} before, {:?}",
+            Machine::now(),
+            before,
+            marked(&mark)
+        );
+        assert!(!bench.path(&out).exists(), "half a result has the name");
+    }
+}
