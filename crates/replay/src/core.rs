@@ -151,6 +151,7 @@ fn blank(kind: Kind) -> Packet {
         hop: 0,
         size: 52,
         generation: 0,
+        push: false,
         kind,
     }
 }
