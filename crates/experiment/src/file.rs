@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use crate::diagnostic::{Diagnostic, Sources};
 use crate::topology::Topology;
 
+pub mod arguments;
 mod check;
 pub mod decode;
 mod overrides;

@@ -9,28 +9,13 @@ use crate::diagnostic::{Located, Span, suggestion};
 
 /// Puts one argument, text number `source`, over the document.
 pub fn apply(document: &mut Table, argument: &str, source: usize, findings: &mut Findings) {
-    let at = |start: usize, end: usize| Span { source, start, end };
-    let Some((path, typed)) = argument.split_once('=') else {
-        findings.add(
-            at(0, argument.len()),
-            "no value",
-            "write path=value, such as link.bottleneck.bandwidth=20Mbit/s",
-        );
+    let example = Example {
+        value: "link.bottleneck.bandwidth=20Mbit/s",
+        path: "flow.one.congestion_control",
+    };
+    let Some((keys, node)) = assignment(argument, source, &example, findings) else {
         return;
     };
-    let keys = split_path(path, source);
-    if keys.iter().any(|key| key.value.is_empty()) {
-        findings.add(
-            at(0, path.len()),
-            "not a path of field names",
-            "write names joined by dots, such as flow.one.congestion_control",
-        );
-        return;
-    }
-    let value_start = path.len() + 1;
-    let leading = typed.len() - typed.trim_start().len();
-    let node = parse_typed(typed.trim(), source, value_start + leading);
-
     let mut keys = keys.into_iter();
     let Some(first) = keys.next() else { return };
     let rest: Vec<Located<String>> = keys.collect();
@@ -57,6 +42,58 @@ pub fn apply(document: &mut Table, argument: &str, source: usize, findings: &mut
     if let Some(table) = element(document, &first, which, findings) {
         put(table, field.clone(), deeper, node, findings);
     }
+}
+
+/// Puts one argument over a link that is not one of several.
+pub fn apply_to_link(link: &mut Table, argument: &str, source: usize, findings: &mut Findings) {
+    let example = Example {
+        value: "bandwidth=20Mbit/s",
+        path: "reverse.bandwidth",
+    };
+    let Some((keys, node)) = assignment(argument, source, &example, findings) else {
+        return;
+    };
+    let mut keys = keys.into_iter();
+    let Some(first) = keys.next() else { return };
+    let deeper: Vec<Located<String>> = keys.collect();
+    put(link, first, &deeper, node, findings);
+}
+
+/// What would be right.
+struct Example {
+    value: &'static str,
+    path: &'static str,
+}
+
+/// An argument's field names and value.
+fn assignment(
+    argument: &str,
+    source: usize,
+    example: &Example,
+    findings: &mut Findings,
+) -> Option<(Vec<Located<String>>, Node)> {
+    let at = |start: usize, end: usize| Span { source, start, end };
+    let Some((path, typed)) = argument.split_once('=') else {
+        findings.add(
+            at(0, argument.len()),
+            "no value",
+            format!("write path=value, such as {}", example.value),
+        );
+        return None;
+    };
+    let keys = split_path(path, source);
+    if keys.iter().any(|key| key.value.is_empty()) {
+        findings.add(
+            at(0, path.len()),
+            "not a path of field names",
+            format!("write names joined by dots, such as {}", example.path),
+        );
+        return None;
+    }
+    let value_start = path.len() + 1;
+    let leading = typed.len() - typed.trim_start().len();
+    let node = parse_typed(typed.trim(), source, value_start + leading);
+    Some((keys, node))
 }
 
 /// The link or flow of a name or position.

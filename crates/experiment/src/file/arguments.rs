@@ -1,0 +1,228 @@
+//! A link from the command line: options that stand for its fields, and `KEY=VALUE` for any of them.
+
+use std::path::Path;
+
+use fairwind_path::accounting::Accounting;
+
+use super::decode::Findings;
+use super::link::{Link, read};
+use super::overrides;
+use super::trace::Recordings;
+use super::value::{Node, Table, Value, parse_typed};
+use crate::diagnostic::{Diagnostic, Located, Sources, Span};
+
+/// Who is at the two ends: the command, and what it speaks to.
+const ENDS: [&str; 2] = ["host", "peer"];
+
+/// Fields that say which link of a file is meant, and what becomes of it there.
+const OF_FILES: [(&str, &str); 3] = [
+    ("name", "leave it out: there is one path"),
+    ("between", "leave it out: there is one path"),
+    ("capture", "write --capture FILE"),
+];
+
+/// An argument about a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkArgument {
+    /// The option, as messages show it.
+    pub option: &'static str,
+    /// The field that it stands for; none: the text begins with one and `=`.
+    pub field: Option<&'static str>,
+    /// What was typed: TOML, or a text without its quotes.
+    pub text: String,
+}
+
+/// Reads a link. Later arguments go over earlier ones; traces are looked for in `folder` and run so
+/// many times faster.
+///
+/// Names in schedulers are those of ports at the far end.
+///
+/// # Errors
+/// Everything that is wrong, as in a file.
+pub fn link(
+    arguments: &[LinkArgument],
+    folder: &Path,
+    time_scale: f64,
+) -> Result<Link, Diagnostic> {
+    let mut findings = Findings::new(Sources::new("path", ""));
+    let mut table = Table::default();
+    for LinkArgument {
+        option,
+        field,
+        text,
+    } in arguments
+    {
+        let source = findings.sources.add(option, text);
+        match field {
+            Some(field) => {
+                let end = text.len();
+                let span = Span {
+                    source,
+                    start: 0,
+                    end,
+                };
+                let node = parse_typed(text.trim(), source, 0);
+                let value = (*field).to_owned();
+                table.set(Located { value, span }, node);
+            }
+            None => overrides::apply_to_link(&mut table, text, source, &mut findings),
+        }
+    }
+    for (field, help) in OF_FILES {
+        if let Some((key, _)) = table.entries.iter().find(|(key, _)| key.value == field) {
+            let span = key.span;
+            findings.add(span, format!("`{field}` is for links of files"), help);
+        }
+    }
+    table.set(unwritten("between".to_owned()), ends());
+    let whole = Node {
+        span: Span::default(),
+        value: Value::Table(table),
+        typed: None,
+    };
+    let recordings = Recordings { folder, time_scale };
+    let link = read::link(&whole, Accounting::Ip, recordings, &mut findings);
+    if let Some(link) = &link {
+        scheduler_names(link, &mut findings);
+    }
+    match link {
+        Some(link) if findings.list.is_empty() => Ok(link),
+        _ => Err(Diagnostic::new(&findings.sources, &findings.list)),
+    }
+}
+
+/// The port that a scheduler's name stands for.
+pub fn port(name: &str) -> Option<u16> {
+    name.parse().ok().filter(|port| *port > 0)
+}
+
+fn scheduler_names(link: &Link, findings: &mut Findings) {
+    for direction in [&link.forward, &link.reverse] {
+        let names = direction.scheduler.names();
+        for (index, name) in names.iter().enumerate() {
+            if port(&name.value).is_none() {
+                findings.add(
+                    name.span,
+                    format!("`{}` is no port", name.value),
+                    "name the ports at the peer whose connections go first or have weight: 80",
+                );
+            } else if names[..index].iter().any(|n| n.value == name.value) {
+                findings.add(
+                    name.span,
+                    format!("`{}` stands here twice", name.value),
+                    "name each port once",
+                );
+            }
+        }
+    }
+}
+
+fn unwritten<T>(value: T) -> Located<T> {
+    Located {
+        value,
+        span: Span::default(),
+    }
+}
+
+fn ends() -> Node {
+    let node = |value| Node {
+        span: Span::default(),
+        value,
+        typed: None,
+    };
+    let names = ENDS.map(|end| node(Value::String(end.to_owned())));
+    node(Value::Array(names.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use fairwind_path::units::{Bandwidth, Duration};
+
+    use super::*;
+    use crate::file::link::{Aqm, Delay, Rate};
+
+    fn option(option: &'static str, field: &'static str, text: &str) -> LinkArgument {
+        LinkArgument {
+            option,
+            field: Some(field),
+            text: text.to_owned(),
+        }
+    }
+
+    fn set(text: &str) -> LinkArgument {
+        LinkArgument {
+            option: "--set",
+            field: None,
+            text: text.to_owned(),
+        }
+    }
+
+    fn error(arguments: &[LinkArgument]) -> String {
+        let read = link(arguments, Path::new(""), 1.0);
+        read.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn options_are_fields_and_the_reverse_is_as_the_forward_where_it_is_silent() {
+        let read = link(
+            &[
+                option("--bandwidth", "bandwidth", "20Mbit/s"),
+                option("--delay", "delay", "15ms"),
+                set("reverse.bandwidth=5Mbit/s"),
+                set("aqm={kind=\"codel\"}"),
+                set("delay=20ms"),
+            ],
+            Path::new(""),
+            1.0,
+        )
+        .unwrap();
+        let constant = |mbps| Rate::Constant(Bandwidth::from_mbps(mbps));
+        assert_eq!(read.forward.bandwidth, constant(20));
+        assert_eq!(read.reverse.bandwidth, constant(5));
+        let delay = Delay::Constant(Duration::from_millis(20));
+        assert_eq!((&read.forward.delay, &read.reverse.delay), (&delay, &delay));
+        assert!(matches!(read.reverse.aqm, Aqm::CoDel { .. }));
+    }
+
+    #[test]
+    fn a_path_of_names_makes_tables() {
+        let read = link(
+            &[
+                set("aqm.kind=red"),
+                set("aqm.min_th=5"),
+                set("aqm.max_th=15"),
+            ],
+            Path::new(""),
+            1.0,
+        );
+        assert!(matches!(read.unwrap().forward.aqm, Aqm::Red { .. }));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_as_in_files() {
+        let text = error(&[option("--bandwidth", "bandwidth", "50Mbits")]);
+        assert!(text.starts_with("--bandwidth:1:1: "), "{text}");
+        assert!(
+            text.contains("\n  1 | 50Mbits\n    | ^^^^^^^\n  help: "),
+            "{text}"
+        );
+        let text = error(&[set("bandwith=5Mbit/s")]);
+        assert!(text.starts_with("--set:1:1: "), "{text}");
+        assert!(text.contains("did you mean `bandwidth`?"), "{text}");
+        let text = error(&[set("delay")]);
+        assert!(text.contains("no value"), "{text}");
+        let text = error(&[set("between=[\"a\", \"b\"]"), set("capture=true")]);
+        assert!(text.contains("`between` is for links of files"), "{text}");
+        assert!(text.contains("help: write --capture FILE"), "{text}");
+        let text = error(&[set("bandwidth={trace=\"no-such-file\"}")]);
+        assert!(text.contains("no-such-file"), "{text}");
+    }
+
+    #[test]
+    fn schedulers_know_ports() {
+        let read = |text: &str| link(&[set(text)], Path::new(""), 1.0);
+        assert!(read("scheduler={kind=\"wf2q+\", weights={5201=2, 5202=1}}").is_ok());
+        let text = error(&[set("scheduler={kind=\"priority\", order=[\"web\"]}")]);
+        assert!(text.contains("`web` is no port"), "{text}");
+    }
+}
