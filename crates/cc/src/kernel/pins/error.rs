@@ -18,6 +18,12 @@ pub enum PinError {
     /// A parameter is wrong.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
+    /// The name is not one that the kernel and a BPF file system both take.
+    #[error("`{name}` is no name for a pinned control: 1 to 15 letters, digits or `_`")]
+    BadName {
+        /// The name that was asked for.
+        name: String,
+    },
     /// Fairwind has it in the kernel already.
     #[error("`{name}` is already loaded{}: replace it, or unload it first", build(.about))]
     AlreadyPinned {

@@ -31,7 +31,7 @@ use libbpf_rs::Link;
 
 use super::load::{Verified, verify};
 use super::loaded::free;
-use super::{LoadError, available, object, requirements};
+use super::{available, object, requirements};
 use crate::native::Parameters;
 
 const LINK: &str = "link";
@@ -90,39 +90,13 @@ impl Pins {
         requirements::check()?;
         let folder = self.folder(name)?;
         let _lock = folder::lock(&self.root)?;
-        if let Some(pinned) = Pinned::open(&folder, name)? {
-            return Err(PinError::AlreadyPinned {
+        match Pinned::open(&folder, name)? {
+            None => load_into(&folder, parameters, name),
+            Some(pinned) => Err(PinError::AlreadyPinned {
                 name: name.to_owned(),
                 about: pinned.about().cloned().map(Box::new),
-            });
+            }),
         }
-        let remains = folder::clear(&folder)?;
-        free(name)?;
-        folder::make(&folder)?;
-        if let Err(error) = self.load_into(&folder, parameters, name) {
-            folder::clear(&folder)?;
-            return Err(error);
-        }
-        Ok(match remains {
-            true => Found::Remains,
-            false => Found::Nothing,
-        })
-    }
-
-    fn load_into(
-        &self,
-        folder: &Path,
-        parameters: &Parameters,
-        name: &str,
-    ) -> Result<(), PinError> {
-        let bytes = object::of(parameters.control());
-        let mut object = verify(parameters, name, bytes)?;
-        pin_maps(&mut object, folder, "")?;
-        let about = About::of(parameters.control(), bytes);
-        let path = folder.join(ABOUT);
-        symlink(about.to_string(), &path).map_err(|error| PinError::at(&path, error))?;
-        let mut link = object.register()?;
-        pin_link(&mut link, folder)
     }
 
     /// Loads the control in place of the one that is pinned under this name, or as
@@ -135,10 +109,9 @@ impl Pins {
     pub fn replace(&self, parameters: &Parameters, name: &str) -> Result<Found, PinError> {
         requirements::check()?;
         let folder = self.folder(name)?;
-        let lock = folder::lock(&self.root)?;
+        let _lock = folder::lock(&self.root)?;
         let Some(before) = Pinned::open(&folder, name)? else {
-            drop(lock);
-            return self.load(parameters, name);
+            return load_into(&folder, parameters, name);
         };
         let users = before.users()?;
         replace::replace(&before, &folder, parameters, name)?;
@@ -216,7 +189,7 @@ impl Pins {
     fn folder(&self, name: &str) -> Result<PathBuf, PinError> {
         if !is_name(name) {
             let name = name.to_owned();
-            return Err(LoadError::BadName { name }.into());
+            return Err(PinError::BadName { name });
         }
         Ok(self.root.join(name))
     }
@@ -225,6 +198,44 @@ impl Pins {
 /// The kernel also takes dots in names, a BPF file system does not.
 fn is_name(name: &str) -> bool {
     object::is_name(name) && !name.contains('.')
+}
+
+/// Loads into a folder of the locked root that holds nothing, or remains.
+fn load_into(folder: &Path, parameters: &Parameters, name: &str) -> Result<Found, PinError> {
+    let remains = folder::clear(folder)?;
+    free(name)?;
+    folder::make(folder)?;
+    if let Err(error) = fill(folder, parameters, name) {
+        // What stays is cleared by the next load; why this one failed is what matters.
+        let _ = folder::clear(folder);
+        return Err(error);
+    }
+    Ok(match remains {
+        true => Found::Remains,
+        false => Found::Nothing,
+    })
+}
+
+fn fill(folder: &Path, parameters: &Parameters, name: &str) -> Result<(), PinError> {
+    let mut object = pinned_object(folder, parameters, name, "")?;
+    let mut link = object.register()?;
+    pin_link(&mut link, folder)
+}
+
+/// The control, verified and pinned but for its link; `prefix` begins the names of its pins.
+fn pinned_object(
+    folder: &Path,
+    parameters: &Parameters,
+    name: &str,
+    prefix: &str,
+) -> Result<Verified, PinError> {
+    let bytes = object::of(parameters.control());
+    let mut object = verify(parameters, name, bytes)?;
+    pin_maps(&mut object, folder, prefix)?;
+    let about = About::of(parameters.control(), bytes);
+    let path = folder.join(format!("{prefix}{ABOUT}"));
+    symlink(about.to_string(), &path).map_err(|error| PinError::at(&path, error))?;
+    Ok(object)
 }
 
 fn pin_maps(object: &mut Verified, folder: &Path, prefix: &str) -> Result<(), PinError> {

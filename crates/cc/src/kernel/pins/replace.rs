@@ -1,15 +1,13 @@
 //! Another build of a control, or the same with other parameters, in place of a pinned one.
 
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::{fs, io, ptr};
 
 use libbpf_rs::{MapCore, MapHandle, libbpf_sys};
 
-use super::{ABOUT, About, OPERATIONS, PinError, Pinned, SETTINGS, pin_maps};
-use crate::kernel::load::verify;
-use crate::kernel::{LoadError, object};
+use super::{ABOUT, OPERATIONS, PinError, Pinned, SETTINGS, pinned_object};
+use crate::kernel::LoadError;
 use crate::native::Parameters;
 
 /// Begins the names of pins that the link does not stand for yet.
@@ -27,7 +25,8 @@ pub(super) fn replace(
     name: &str,
 ) -> Result<(), PinError> {
     if let Err(error) = switch(before, folder, parameters, name) {
-        forget(folder)?;
+        // What stays is forgotten by the next look at it; why this failed is what matters.
+        let _ = forget(folder);
         return Err(error);
     }
     adopt(folder)
@@ -39,12 +38,7 @@ fn switch(
     parameters: &Parameters,
     name: &str,
 ) -> Result<(), PinError> {
-    let bytes = object::of(parameters.control());
-    let mut object = verify(parameters, name, bytes)?;
-    pin_maps(&mut object, folder, NEW)?;
-    let about = About::of(parameters.control(), bytes);
-    let path = new(folder, ABOUT);
-    symlink(about.to_string(), &path).map_err(|error| PinError::at(&path, error))?;
+    let mut object = pinned_object(folder, parameters, name, NEW)?;
 
     // Registering makes the object ready; that its name is taken is as it should be.
     match object.register() {
