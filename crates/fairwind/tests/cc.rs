@@ -91,6 +91,10 @@ fn what_cannot_be_done_is_told_with_what_would_help() {
         assert_eq!(code, Some(2));
         assert!(said.contains("cubic, nocc, reno, sfsack"), "{said}");
 
+        let (code, said) = bench.refused(&["unload", "no.such"]);
+        assert_eq!(code, Some(2));
+        assert!(said.contains("1 to 15 letters, digits or `_`"), "{said}");
+
         // One that fails does not keep the others from being done.
         let (code, said) = bench.refused(&["unload", "cubic", "reno"]);
         assert_eq!(code, Some(1));

@@ -16,7 +16,7 @@ use crate::table::Table;
 #[derive(Args)]
 #[command(after_help = "\
 Experiment files name a control as congestion_control = \"sfsack\" and set its parameters as
-parameters = { tau = \"50ms\" }. Only root sees who uses a loaded control.
+parameters = { tau = \"50ms\" }. Only root sees the number of users of a loaded one.
 
 Example:
   fairwind cc list --json | jq -r '.controls[].name'")]
@@ -32,8 +32,8 @@ pub struct List {
 struct Kernel {
     /// All names that connections can take.
     available: Vec<String>,
-    /// Those that fairwind has pinned; none if this process may not look.
-    pinned: Vec<Pinned>,
+    /// Those that fairwind has pinned; nothing if this process may not look.
+    pinned: Option<Vec<Pinned>>,
 }
 
 impl List {
@@ -42,8 +42,8 @@ impl List {
             // Simulations need no kernel that tells.
             available: kernel::available().unwrap_or_default(),
             pinned: match self.place.pins().all() {
-                Err(PinError::Load(LoadError::NotPermitted { .. })) => Vec::new(),
-                all => all.map_err(Failure::work)?,
+                Err(PinError::Load(LoadError::NotPermitted { .. })) => None,
+                all => Some(all.map_err(Failure::work)?),
             },
         };
         match self.json {
@@ -106,10 +106,11 @@ impl List {
             };
             return Ok((format!("{name}{other}"), pinned.users()?.to_string()));
         }
-        match kernel.available.contains(&name) {
-            true => Ok((format!("{name} (not pinned here)"), none())),
-            false => Ok((none(), none())),
-        }
+        Ok(match (kernel.available.contains(&name), &kernel.pinned) {
+            (true, Some(_)) => (format!("{name} (not pinned here)"), none()),
+            (true, None) => (name, none()),
+            (false, _) => (none(), none()),
+        })
     }
 
     fn json(&self, kernel: &Kernel) -> Result<Value, PinError> {
@@ -146,6 +147,7 @@ impl List {
 
 impl Kernel {
     fn pinned(&self, name: &str) -> Option<&Pinned> {
-        self.pinned.iter().find(|pinned| pinned.name() == name)
+        let mut pinned = self.pinned.iter().flatten();
+        pinned.find(|pinned| pinned.name() == name)
     }
 }

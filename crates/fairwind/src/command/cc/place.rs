@@ -30,7 +30,11 @@ impl Place {
 
     /// The control that is in the kernel under this name.
     pub fn control_name<'a>(&self, name: &'a str) -> &'a str {
-        name.strip_prefix(&self.prefix).unwrap_or(name)
+        // The name of a control may happen to begin as the names in the kernel do.
+        match native::find(name) {
+            Some(_) => name,
+            None => name.strip_prefix(&self.prefix).unwrap_or(name),
+        }
     }
 
     /// The control of this name.
@@ -49,11 +53,30 @@ impl Place {
     pub fn failure(&self, name: &str, error: &PinError) -> Failure {
         let name = self.control_name(name);
         match error {
-            PinError::Parameter(_) => Failure::input(error),
+            PinError::Parameter(_) | PinError::BadName { .. } => Failure::input(error),
             PinError::AlreadyPinned { .. } | PinError::OtherBuild { .. } => {
                 Failure::work(format!("{error} (fairwind cc load {name} --replace)"))
             }
             _ => Failure::work(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_with_and_without_the_prefix() {
+        let place = |prefix: &str| Place {
+            prefix: prefix.to_owned(),
+            pins: PathBuf::new(),
+        };
+        let fw = place("fw_");
+        assert_eq!(fw.kernel_name("cubic"), "fw_cubic");
+        assert_eq!(fw.kernel_name("fw_cubic"), "fw_cubic");
+        assert_eq!(fw.control_name("fw_other"), "other");
+        // Not "ubic".
+        assert_eq!(place("c").kernel_name("cubic"), "ccubic");
     }
 }

@@ -28,7 +28,7 @@ pub fn number(control: &Control, name: &str, text: &str) -> Result<i64, Failure>
             Some(unit) if unit.starts_with("1/") => "a fraction such as 0.7",
             _ => "a whole number",
         };
-        Failure::input(format!("`{name}` cannot be `{text}`: it is {wanted}"))
+        Failure::input(format!("`{name}` cannot be `{text}`: it takes {wanted}"))
     })
 }
 
@@ -53,7 +53,10 @@ fn in_unit(unit: &str, text: &str) -> Option<i64> {
         _ => {
             let parts: f64 = unit.strip_prefix("1/")?.parse().ok()?;
             let fraction: f64 = text.parse().ok()?;
-            Some((fraction * parts).round() as i64)
+            // "nan" and "inf" are numbers to Rust.
+            fraction
+                .is_finite()
+                .then_some((fraction * parts).round() as i64)
         }
     }
 }
@@ -72,6 +75,7 @@ mod tests {
         assert_eq!(in_unit("1/1024", "0.7"), Some(717));
         assert_eq!(in_unit("packets", "30kB"), None);
         assert_eq!(in_unit("1", "much"), None);
+        assert_eq!(in_unit("1/1024", "nan"), None);
     }
 
     #[test]
