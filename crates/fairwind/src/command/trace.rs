@@ -6,15 +6,12 @@ mod daemon;
 mod plot;
 mod screen;
 mod show;
+mod value;
 
-use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
-use fairwind_experiment::units_text::{self, UnitError};
+use clap::{ArgGroup, Args, Subcommand};
 use fairwind_trace::event::Event;
 use fairwind_trace::file::FileError;
 use fairwind_trace::filter::{Filter, Network};
@@ -22,7 +19,7 @@ use fairwind_trace::instrument::Instrument;
 use fairwind_trace::kernel::{Counts, Options, TraceError};
 use fairwind_trace::plan::{Plan, PlanError};
 use fairwind_trace::record::{Index, Limits};
-use fairwind_trace::session::{MIN_INTERVAL, Session};
+use fairwind_trace::session::Session;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -30,6 +27,7 @@ use crate::table::Table;
 use crate::{interrupt, output};
 pub use columns::columns;
 use screen::Screen;
+pub use value::interval;
 
 /// Time between samples where nothing is said of it.
 const DEFAULT_INTERVAL: Duration = Duration::from_millis(10);
@@ -47,6 +45,8 @@ const DEFAULT_INTERVAL: Duration = Duration::from_millis(10);
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
+    // A trace goes into a folder, onto the screen, or both; or a file of one is shown.
+    group = ArgGroup::new("target").args(["out", "live", "file"]).required(true).multiple(true),
     after_help = "\
 Examples:
   fairwind trace --port 5201 --out iperf.trace
@@ -76,13 +76,13 @@ pub struct Trace {
     #[arg(long, value_name = "NAME")]
     program: Vec<String>,
     /// Connections in this network namespace, an inode or a file such as /proc/1/ns/net
-    #[arg(long, value_name = "INODE|FILE", value_parser = namespace)]
+    #[arg(long, value_name = "INODE|FILE", value_parser = value::namespace)]
     netns: Vec<u32>,
     /// Connections of this control group (version 2) and those below, a folder
-    #[arg(long, value_name = "FOLDER", value_parser = cgroup)]
+    #[arg(long, value_name = "FOLDER", value_parser = value::cgroup)]
     cgroup: Vec<u64>,
     /// Time between samples, 1ms at least [default: 10ms, or none with --every-ack]
-    #[arg(long, value_name = "TIME", value_parser = interval)]
+    #[arg(long, value_name = "TIME", value_parser = value::interval)]
     interval: Option<Duration>,
     /// Sample whenever an acknowledgement comes
     #[arg(long)]
@@ -94,16 +94,16 @@ pub struct Trace {
     #[arg(long)]
     control_state: bool,
     /// How long to trace [default: until Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = value::duration)]
     duration: Option<Duration>,
     /// Folder for the files, new or empty
-    #[arg(long, value_name = "DIR", required_unless_present_any = ["live", "file"])]
+    #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Show the connections while they are traced
     #[arg(long)]
     live: bool,
     /// Memory for samples that wait to be written
-    #[arg(long, value_name = "BYTES", value_parser = buffer, default_value = "16MiB")]
+    #[arg(long, value_name = "BYTES", value_parser = value::buffer, default_value = "16MiB")]
     buffer: u32,
     /// Print trace.json at the end and nothing else
     #[arg(long, conflicts_with = "live", requires = "out")]
@@ -212,13 +212,13 @@ impl Trace {
                 ended = screen.draw(running.session());
             }
         }
-        let counts = running.session().counts().map_err(trace_failure)?;
+        let counts = running.session().counts().map_err(trace_failure);
         let (index, more) = running.finish(|_| {}).map_err(plan_failure)?;
         drop(screen);
         failed.extend(more);
         match self.json {
             true => output::json(&json!(index))?,
-            false => output::line(&text(&index, &counts))?,
+            false => output::line(&text(&index, &counts?))?,
         }
         ended?;
         whole(&index, failed)
@@ -319,49 +319,5 @@ pub fn plan_failure(error: PlanError) -> Failure {
     match error {
         PlanError::Trace(error) => trace_failure(error),
         PlanError::File(error) => Failure::input(error),
-    }
-}
-
-fn words(error: UnitError) -> String {
-    format!("{}; {}", error.message, error.help)
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let duration = units_text::duration(text).map_err(words)?;
-    Ok(Duration::from_nanos(duration.as_nanos()))
-}
-
-pub fn interval(text: &str) -> Result<Duration, String> {
-    let interval = duration(text)?;
-    if interval < MIN_INTERVAL {
-        return Err("the shortest interval is 1ms; --every-ack gives more".to_owned());
-    }
-    Ok(interval)
-}
-
-fn buffer(text: &str) -> Result<u32, String> {
-    let bytes = units_text::bytes(text).map_err(words)?;
-    match u32::try_from(bytes.0) {
-        Ok(bytes) if (4096..=1 << 30).contains(&bytes) => Ok(bytes),
-        _ => Err("from 4KiB to 1GiB are possible".to_owned()),
-    }
-}
-
-fn namespace(text: &str) -> Result<u32, String> {
-    if let Ok(inode) = text.parse() {
-        return Ok(inode);
-    }
-    let inode = inode(Path::new(text), File::open(text).and_then(|f| f.metadata()))?;
-    u32::try_from(inode).map_err(|_| format!("{text} is no network namespace"))
-}
-
-fn cgroup(text: &str) -> Result<u64, String> {
-    inode(Path::new(text), fs::metadata(text))
-}
-
-fn inode(path: &Path, metadata: io::Result<fs::Metadata>) -> Result<u64, String> {
-    match metadata {
-        Ok(metadata) => Ok(metadata.ino()),
-        Err(error) => Err(format!("{}: {error}", path.display())),
     }
 }

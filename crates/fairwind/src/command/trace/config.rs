@@ -15,8 +15,9 @@ use fairwind_trace::plan::Plan;
 use fairwind_trace::record::{Limits, WhenFull};
 use fairwind_trace::session::MIN_INTERVAL;
 
+use super::DEFAULT_INTERVAL;
 use super::columns::{columns, variable};
-use super::{DEFAULT_INTERVAL, cgroup, namespace};
+use super::value::{cgroup, namespace};
 use crate::failure::Failure;
 
 /// What the file says.

@@ -1,5 +1,6 @@
 //! `fairwind trace daemon`: traces as a file says, until it is told to stop.
 
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use fairwind_trace::file::FileError;
+use fairwind_trace::kernel::TraceError;
 use fairwind_trace::plan::Running;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -21,7 +23,7 @@ use crate::output;
 /// Follows every connection that matches from its first packet to its last and writes one file a
 /// connection, each run into a folder of its own with its time as name. SIGTERM or Ctrl-C end it:
 /// all files are whole then. SIGHUP reads the file again and goes on with what it says, in a new
-/// folder; if it is wrong, that is said and all stays as it was.
+/// folder; if that cannot be, it is said and all stays as it was.
 #[derive(Args)]
 #[command(after_help = "\
 Example of a file:
@@ -71,56 +73,87 @@ impl Signals {
 
 impl Daemon {
     pub fn run(&self) -> Result<(), Failure> {
-        let mut config = config::load(&self.file)?;
+        let config = config::load(&self.file)?;
         if self.check {
             return Ok(output::line(&format!("{}: right", self.file.display()))?);
         }
         let signals = Signals::catch()?;
-        while let Some(next) = trace(&config, &self.file, &signals)? {
-            config = next;
-        }
-        Ok(())
-    }
-}
-
-/// One run; what to go on with, if it is to go on.
-fn trace(config: &Config, file: &Path, signals: &Signals) -> Result<Option<Config>, Failure> {
-    let mut plan = config.plan()?;
-    plan.folder = free_name(&config.out);
-    let mut running = plan.start().map_err(plan_failure)?;
-    // A line for whoever waits until connections are seen.
-    output::line(&format!("tracing into {}", plan.folder.display()))?;
-    let mut told = Told::default();
-    let mut next = None;
-    let mut ended = Ok(());
-    while ended.is_ok() && next.is_none() && !signals.stop() {
-        ended = running.step(|_| {});
-        told.tell(&mut running);
-        if signals.reload() {
-            match config::load(file) {
-                Ok(config) => next = Some(config),
-                Err(error) => {
-                    // Its own exit code would end the run.
-                    let _ = error.report();
-                    eprintln!("{} stays as it was", file.display());
+        let mut run = Run::begin(&config)?;
+        run.announce();
+        while !signals.stop() {
+            if let Err(error) = run.step() {
+                return run.end(Some(error));
+            }
+            if signals.reload() {
+                // The next is there before the one before ends: if it does not begin, all stays as
+                // it was, and if it does, no connection goes unseen between them.
+                match config::load(&self.file).and_then(|config| Run::begin(&config)) {
+                    Ok(next) => {
+                        told(mem::replace(&mut run, next).end(None));
+                        run.announce();
+                    }
+                    Err(error) => {
+                        told(Err(error));
+                        eprintln!("{} stays as it was", self.file.display());
+                    }
                 }
             }
         }
+        run.end(None)
     }
-    let counts = running.session().counts().map_err(trace_failure)?;
-    let outcome = match ended {
-        Ok(()) => running.finish(|_| {}),
-        Err(error) => running.abandon(error.into()),
-    };
-    let (index, failed) = outcome.map_err(plan_failure)?;
-    told.failures(&failed);
-    let connections = index.connections.len();
-    output::line(&format!(
-        "{}: {connections} connections",
-        plan.folder.display()
-    ))?;
-    output::line(&unseen(&counts, &index))?;
-    Ok(next)
+}
+
+/// Says what failed. Its exit code would end the daemon.
+fn told(outcome: Result<(), Failure>) {
+    if let Err(error) = outcome {
+        let _ = error.report();
+    }
+}
+
+/// One run, into a folder of its own.
+struct Run {
+    folder: PathBuf,
+    running: Running,
+    told: Told,
+}
+
+impl Run {
+    fn begin(config: &Config) -> Result<Run, Failure> {
+        let mut plan = config.plan()?;
+        plan.folder = free_name(&config.out);
+        let running = plan.start().map_err(plan_failure)?;
+        Ok(Run {
+            folder: plan.folder,
+            running,
+            told: Told::default(),
+        })
+    }
+
+    /// A line for whoever waits until connections are seen; the trace goes on without them.
+    fn announce(&self) {
+        let _ = output::line(&format!("tracing into {}", self.folder.display()));
+    }
+
+    fn step(&mut self) -> Result<(), TraceError> {
+        let outcome = self.running.step(|_| {});
+        self.told.tell(&mut self.running);
+        outcome
+    }
+
+    /// Ends all files and says what they hold, or fails with the error that ended it.
+    fn end(self, error: Option<TraceError>) -> Result<(), Failure> {
+        let counts = self.running.session().counts();
+        let outcome = match error {
+            None => self.running.finish(|_| {}),
+            Some(error) => self.running.abandon(error.into()),
+        };
+        let (index, failed) = outcome.map_err(plan_failure)?;
+        self.told.failures(&failed);
+        let (folder, connections) = (self.folder.display(), index.connections.len());
+        output::line(&format!("{folder}: {connections} connections"))?;
+        let counts = counts.map_err(trace_failure)?;
+        Ok(output::line(&unseen(&counts, &index))?)
+    }
 }
 
 /// What has been said of what does not find room, so that each is said once.
