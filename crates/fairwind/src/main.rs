@@ -1,4 +1,5 @@
-//! The command line: experiments in the simulator, their results, and the congestion controls.
+//! The command line: experiments in the simulator and on the running kernel, their results, traces of
+//! real connections, and the congestion controls.
 
 mod command;
 mod failure;

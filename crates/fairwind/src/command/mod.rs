@@ -29,6 +29,7 @@ Examples:
   fairwind sim run experiment.toml         Simulate it; the result is experiment.result/
   fairwind lab run experiment.toml         Run it on this machine's kernel, with the same result
   fairwind compare a.result b.result       Set two results side by side
+  fairwind trace --live                    See inside the connections of this machine
   fairwind cc list                         Which congestion controls are there?
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or wrong file, 130 interrupted."
@@ -40,10 +41,10 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Simulate an experiment
+    /// Simulate experiments
     #[command(subcommand)]
     Sim(sim::Command),
-    /// Run programs over emulated paths on this machine's kernel
+    /// Run experiments and programs over emulated paths on this machine's kernel
     #[command(subcommand)]
     Lab(lab::Command),
     Trace(trace::Trace),
