@@ -22,7 +22,8 @@ pub struct Comparison {
     pub a: Side,
     /// The second result.
     pub b: Side,
-    /// What makes the two hard to compare, in words: another accounting, another duration, ….
+    /// What makes the two hard to compare, in words: another accounting, another duration, a run that
+    /// ended before its time, reasons to doubt its numbers, ….
     pub caveats: Vec<String>,
     /// Flows in both, in the order of `a`.
     pub flows: Vec<Item>,
@@ -144,6 +145,8 @@ struct Contents {
     stack: String,
     duration_s: f64,
     warmup_s: f64,
+    incomplete: Option<String>,
+    warnings: Vec<String>,
     flows: Vec<Entry>,
     links: Vec<Entry>,
 }
@@ -187,6 +190,8 @@ impl From<RunResult> for Contents {
             stack: run.stack,
             duration_s: run.duration_s,
             warmup_s: run.warmup_s,
+            incomplete: run.incomplete,
+            warnings: run.warnings,
             flows: run.flows.into_iter().map(Entry::from).collect(),
             links: run.links.into_iter().map(Entry::from).collect(),
         }
@@ -204,6 +209,8 @@ impl From<Summary> for Contents {
             stack: summary.stack,
             duration_s: summary.duration_s,
             warmup_s: summary.warmup_s,
+            incomplete: summary.incomplete,
+            warnings: summary.warnings,
             flows: summary.flows.into_iter().map(Entry::from).collect(),
             links: summary.links.into_iter().map(Entry::from).collect(),
         }
@@ -334,6 +341,11 @@ fn caveats(a: &Contents, b: &Contents) -> Vec<String> {
             "the totals begin at {} s and at {} s",
             a.warmup_s, b.warmup_s
         ));
+    }
+    for (name, side) in [("A", a), ("B", b)] {
+        let incomplete = side.incomplete.iter();
+        caveats.extend(incomplete.map(|reason| format!("{name} is incomplete: {reason}")));
+        caveats.extend(side.warnings.iter().map(|text| format!("{name}: {text}")));
     }
     caveats
 }

@@ -107,8 +107,22 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<PathBuf, ReportError> {
     Ok(path.to_owned())
 }
 
+/// The beginning of a page, up to its body. It may load nothing; `policy` is what it may do besides
+/// having a style, as directives of a content security policy.
+pub(crate) fn head_html(title: &str, policy: &str) -> String {
+    html::fill(
+        include_str!("report/head.html"),
+        &[
+            ("title", &escape(title)),
+            ("policy", policy),
+            ("palette", &palette_css()),
+            ("style", include_str!("report/style.css")),
+        ],
+    )
+}
+
 /// The colours of curves as CSS variables `--c0`, `--c1`, …
-pub(crate) fn palette_css() -> String {
+fn palette_css() -> String {
     let variables = |colours: &[&str]| {
         colours
             .iter()

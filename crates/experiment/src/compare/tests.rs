@@ -187,6 +187,24 @@ fn results_that_count_differently_carry_a_caveat() {
 }
 
 #[test]
+fn what_makes_one_of_the_results_doubtful_is_a_caveat() {
+    let comparison = compared(|a, b| {
+        run(1, "one", 8.0).write(a).unwrap();
+        let mut second = run(1, "one", 8.0);
+        second.incomplete = Some("flow one: the client ended with 3".into());
+        second.warnings = vec!["the emulator fell behind".into()];
+        second.write(b).unwrap();
+    });
+    assert_eq!(
+        comparison.caveats,
+        [
+            "B is incomplete: flow one: the client ended with 3",
+            "B: the emulator fell behind",
+        ]
+    );
+}
+
+#[test]
 fn json_holds_the_differences() {
     let comparison = compared(|a, b| {
         run(1, "one", 8.0).write(a).unwrap();

@@ -6,7 +6,7 @@ use super::{Quantiles, Spread};
 use crate::compare::table::row;
 use crate::compare::{Comparison, Item, Side};
 use crate::report::html::{Heading, Table, escape, fill, number};
-use crate::report::{facts_html, palette_css};
+use crate::report::{facts_html, head_html};
 use crate::result::seeds_text;
 
 /// Rows of a table; beyond, nobody reads on.
@@ -23,9 +23,8 @@ pub fn page(pair: &Pair, comparison: &Comparison, figures: &[Drawn], spreads: &[
     fill(
         include_str!("page.html"),
         &[
+            ("head", &head_html(&pair.title, "")),
             ("title", &escape(&pair.title)),
-            ("palette", &palette_css()),
-            ("style", include_str!("../report/style.css")),
             ("a", &facts(0, &names, &comparison.a)),
             ("b", &facts(1, &names, &comparison.b)),
             ("caveats", &caveats),

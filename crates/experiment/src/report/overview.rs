@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::html::{Heading, Table, escape, fill, number};
-use super::{doubts_html, experiment_html, facts_html, palette_css, swatch, versions_text};
+use super::{doubts_html, experiment_html, facts_html, head_html, swatch, versions_text};
 use crate::plot::ticks::Ticks;
 use crate::result::{REPORT_FILE, RunResult, Statistic, Summary, seed_folder, seeds_text};
 
@@ -23,9 +23,8 @@ pub fn page(summary: &Summary, runs: &[RunResult], experiment: Option<&str>) -> 
     fill(
         include_str!("overview.html"),
         &[
+            ("head", &head_html(&summary.title, "img-src data: 'self'")),
             ("title", &escape(&summary.title)),
-            ("palette", &palette_css()),
-            ("style", include_str!("style.css")),
             ("facts", &facts_html(&facts)),
             (
                 "doubts",

@@ -2,10 +2,13 @@
 
 use super::html::{Heading, Table, escape, fill, number};
 use super::{
-    data, doubts_html, experiment_html, facts_html, library, palette_css, swatch, versions_text,
+    data, doubts_html, experiment_html, facts_html, head_html, library, swatch, versions_text,
 };
 use crate::result::{EmulatorResult, FlowResult, LinkResult, RunResult};
 use crate::series::curves::{CURVES_AT_MOST, Curves};
+
+/// What the page may do: draw, and save what it has drawn.
+const POLICY: &str = "script-src 'unsafe-inline'; img-src data: blob: 'self'";
 
 /// Rows of a table; beyond, nobody reads on.
 const ROWS_AT_MOST: usize = 200;
@@ -17,9 +20,8 @@ pub fn page(run: &RunResult, curves: Option<&Curves>, experiment: Option<&str>) 
     fill(
         include_str!("run.html"),
         &[
+            ("head", &head_html(&run.title, POLICY)),
             ("title", &escape(&run.title)),
-            ("palette", &palette_css()),
-            ("style", include_str!("style.css")),
             ("facts", &facts(run)),
             ("doubts", &doubts_html(&run.incomplete, &run.warnings)),
             ("figures", &figures(run)),
