@@ -164,7 +164,8 @@ pub struct Sample {
     pub rwnd_limited_jiffies: u32,
     pub sndbuf_limited_jiffies: u32,
     pub pacing_rate: u64,
-    pub max_pacing_rate: u64,
+    /// Segments received of which the kernel did not tell the tracer.
+    pub skipped: u64,
     pub bytes_acked: u64,
     pub bytes_received: u64,
     pub bytes_sent: u64,

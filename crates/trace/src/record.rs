@@ -230,6 +230,7 @@ impl Recorder {
             lost_by_cpu: counts.lost.clone(),
             unwatched: counts.unwatched,
             missed_runs: counts.missed_runs,
+            skipped: counts.skipped,
             late_intervals: manner.late_intervals,
             unwritten: self.left_out().0,
             unrecorded: self.unrecorded,

@@ -301,6 +301,12 @@ fn not_seen(counts: &Counts) -> String {
             counts.missed_runs
         );
     }
+    if counts.skipped > 0 {
+        text += &format!(
+            "skipped: the kernel did not tell of {} segments received\n",
+            counts.skipped
+        );
+    }
     if counts.unwatched > 0 {
         text += &format!(
             "unwatched: {} connections, for want of memory in the kernel\n",

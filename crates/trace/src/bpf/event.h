@@ -94,7 +94,7 @@ struct sample {
 	u32 rwnd_limited_jiffies;
 	u32 sndbuf_limited_jiffies;
 	u64 pacing_rate;
-	u64 max_pacing_rate;
+	u64 skipped; /* segments received of which the kernel did not tell the tracer */
 	u64 bytes_acked;
 	u64 bytes_received;
 	u64 bytes_sent;
@@ -142,6 +142,7 @@ struct counts {
 	u64 lost; /* events that found no room in the ring */
 	u64 unwatched; /* connections that match, but for which no memory was found */
 	u64 credit; /* samples that surely find room, without another look at the ring */
+	u64 skipped; /* segments of connections of which the kernel did not tell the tracer */
 };
 
 #endif

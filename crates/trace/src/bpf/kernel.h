@@ -91,12 +91,12 @@ struct sock {
 	struct sock_common __sk_common;
 	struct {
 		atomic_t rmem_alloc;
+		int len;
 	} sk_backlog;
 	int sk_rcvbuf;
 	int sk_sndbuf;
 	int sk_wmem_queued;
 	unsigned long sk_pacing_rate;
-	unsigned long sk_max_pacing_rate;
 	u32 sk_pacing_status;
 	struct sock_cgroup_data sk_cgrp_data;
 };
@@ -175,6 +175,15 @@ struct tcp_sock {
 
 struct socket {
 	struct sock *sk;
+};
+
+struct sk_buff {
+	u32 end;
+	unsigned char *head;
+};
+
+struct skb_shared_info {
+	u16 gso_segs;
 };
 
 struct task_struct {

@@ -23,10 +23,12 @@ struct connection {
 	u32 cong_signals;
 	u32 fast_retran;
 	u32 local_port; /* as it was last told; 0: not bound yet */
+	u32 accounted; /* tp->segs_in, were there no segments but those that `ack` has seen */
+	u32 skipped; /* segments that `ack` has not seen */
 	u8 announced; /* the reader knows of it */
 	u8 adopted;
 	u8 incoming;
-	u8 unused;
+	u8 is_accounting; /* `accounted` has a beginning */
 };
 
 /* Who opened a socket, or listens on it; the sockets it accepts inherit it. */
@@ -359,7 +361,7 @@ INLINE void instruments(struct sample *sample, struct connection *connection, st
 	sample->sk_rmem_alloc = sk->sk_backlog.rmem_alloc.counter;
 	chronograph(sample, tp);
 	sample->pacing_rate = sk->sk_pacing_rate;
-	sample->max_pacing_rate = sk->sk_max_pacing_rate;
+	sample->skipped = connection->skipped;
 	sample->bytes_acked = tp->bytes_acked;
 	sample->bytes_received = tp->bytes_received;
 	sample->bytes_sent = tp->bytes_sent;
@@ -399,6 +401,48 @@ INLINE void take(struct connection *connection, struct tcp_sock *tp, u32 kind, u
 	submit(sample);
 }
 
+/* Segments that a packet consists of, as TCP counts those that it receives. */
+INLINE u32 segments(struct sk_buff *skb)
+{
+	struct skb_shared_info *info = (void *)(skb->head + skb->end);
+	u16 segments = 0;
+
+	bpf_probe_read_kernel(&segments, sizeof(segments), &info->gso_segs);
+	return segments ? segments : 1;
+}
+
+INLINE void begin_accounting(struct connection *connection, struct tcp_sock *tp)
+{
+	connection->accounted = tp->segs_in;
+	connection->is_accounting = !((struct sock *)tp)->sk_backlog.len;
+}
+
+/*
+ * Finds the segments of which the tracer was not told: a kernel may leave out its program, and not
+ * count that. TCP has counted a segment when it comes here, and those that wait behind it while a
+ * process has the socket: only without these the count says anything.
+ */
+INLINE void account(struct connection *connection, struct tcp_sock *tp, struct sk_buff *skb)
+{
+	u32 came = tp->segs_in, missed;
+	struct counts *c;
+
+	if (!connection->is_accounting) {
+		begin_accounting(connection, tp);
+		return;
+	}
+	/* The usual case: one segment since the last look. */
+	connection->accounted += came - connection->accounted == 1 ? 1 : segments(skb);
+	missed = came - connection->accounted;
+	if (!missed || ((struct sock *)tp)->sk_backlog.len)
+		return;
+	connection->accounted = came;
+	connection->skipped += missed;
+	c = count();
+	if (c)
+		__sync_fetch_and_add(&c->skipped, missed);
+}
+
 /* Watches a connection from now on, if it matches. */
 INLINE void consider(struct tcp_sock *tp, const struct owner *owner, u8 state, int adopted,
 		     int incoming)
@@ -419,6 +463,8 @@ INLINE void consider(struct tcp_sock *tp, const struct owner *owner, u8 state, i
 	connection->id = bpf_get_socket_cookie(tp);
 	connection->adopted = adopted;
 	connection->incoming = incoming;
+	if (state == TCP_ESTABLISHED && !adopted)
+		begin_accounting(connection, tp);
 	identify(sk, connection, owner);
 	take(connection, tp, EVENT_SAMPLE, state);
 }
@@ -462,6 +508,8 @@ SEC("tp_btf/inet_sock_set_state") int set_state(u64 *ctx)
 	}
 	if (before == after)
 		return 0;
+	if (after == TCP_ESTABLISHED)
+		begin_accounting(connection, tp);
 	/* The port is chosen after the state. */
 	if (after == TCP_ESTABLISHED && !connection->local_port)
 		identify(sk, connection, owner);
@@ -484,7 +532,10 @@ SEC("tp_btf/tcp_probe") int ack(u64 *ctx)
 	if (!connection)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
-	if (tp && tp->packets_out)
+	if (!tp)
+		return 0;
+	account(connection, tp, (void *)ctx[1]);
+	if (tp->packets_out)
 		take(connection, tp, EVENT_SAMPLE, TCP_ESTABLISHED);
 	return 0;
 }

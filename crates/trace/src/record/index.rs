@@ -38,6 +38,10 @@ pub struct Connection {
     pub samples: u64,
     /// Events of the connection that found no room in the ring buffer.
     pub lost: u64,
+    /// Segments that it received while it was established and of which the kernel did not tell the
+    /// tracer; with a sample on every ACK. Each may have been a sample.
+    #[serde(default)]
+    pub skipped: u64,
     /// Samples that found no room on the disk.
     #[serde(default)]
     pub unwritten: u64,
@@ -70,6 +74,9 @@ pub struct Index {
     pub unwatched: u64,
     /// Runs of the tracer's programs that the kernel left out.
     pub missed_runs: u64,
+    /// Segments of which the kernel did not tell the tracer, of all connections.
+    #[serde(default)]
+    pub skipped: u64,
     /// Intervals that passed without a sample, since the tracer got no processor.
     pub late_intervals: u64,
     /// Samples that found no room on the disk, those of removed files too.

@@ -96,6 +96,7 @@ impl Recording {
         }
         connection.samples += 1;
         connection.lost = connection.lost.max(u64::from(sample.head.lost));
+        connection.skipped = connection.skipped.max(sample.skipped);
         self.block.push(sample, self.control, state);
         if self.block.len() < self.block_rows {
             return Ok(1);

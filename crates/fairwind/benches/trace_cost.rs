@@ -1,0 +1,241 @@
+//! What the trace of a connection costs at 1 Gbit/s, a sample on every acknowledgement: processor
+//! time with it and without it, in turns.
+//!
+//! One connection fills a path of 1 Gbit/s and 2 x 10 ms; both ends, the emulator and the tracer are
+//! in this process, whose time is that of all that is done for them, but for what the kernel does
+//! while nothing else runs. Beside it stands the time of the whole machine as it counts by ticks,
+//! with the work of others in it.
+//!
+//! `cargo bench -p fairwind --bench trace_cost`. Needs root. `PAIRS` is the number of pairs of turns,
+//! 8 by default, `LENGTH_S` the length of what is measured of each in seconds, 5 by default.
+
+use std::net::Ipv4Addr;
+use std::thread;
+use std::time;
+
+use fairwind_lab::application::{Application, Applications, FlowPlan, SocketOptions};
+use fairwind_lab::emulator::{Emulator, EmulatorOptions};
+use fairwind_lab::host::{Host, HostConfig};
+use fairwind_lab::network::Network;
+use fairwind_lab::privilege;
+use fairwind_path::delay::{Delay, DelayConfig};
+use fairwind_path::pipe::PipeConfig;
+use fairwind_path::queue::Capacity;
+use fairwind_path::rate::Rate;
+use fairwind_path::units::{Bandwidth, Duration};
+use fairwind_trace::file::Columns;
+use fairwind_trace::filter::Filter;
+use fairwind_trace::kernel::{Options, check_requirements};
+use fairwind_trace::plan::{Background, Plan};
+use fairwind_trace::record::{Index, Limits};
+
+const SENDER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+const PORT: u16 = 5001;
+/// Until then the window finds its size.
+const SETTLED: time::Duration = time::Duration::from_millis(1500);
+
+fn main() {
+    if let Err(error) = privilege::check() {
+        eprintln!("skipped: {error}");
+        return;
+    }
+    if let Err(error) = check_requirements() {
+        eprintln!("skipped: {error}");
+        return;
+    }
+    let pairs = number("PAIRS", 8);
+    let length = time::Duration::from_secs(number("LENGTH_S", 5));
+    println!(
+        "{:>4} {:>9} {:>9} {:>7} {:>9} {:>9} {:>8} {:>8} {:>8} {:>5} {:>8}",
+        "pair",
+        "without",
+        "with",
+        "more",
+        "machine",
+        "with",
+        "Mbit/s",
+        "ACKs",
+        "samples",
+        "lost",
+        "skipped"
+    );
+    let (mut more, mut more_of_machine) = (Vec::new(), Vec::new());
+    for pair in 1..=pairs {
+        // Without, with, with, without.
+        let traced_first = pair % 2 == 0;
+        let before = (!traced_first).then(|| turn(length, false));
+        let with = turn(length, true);
+        let without = before.unwrap_or_else(|| turn(length, false));
+        let percent = |with: f64, without: f64| 100.0 * (with / without - 1.0);
+        more.push(percent(with.time_s, without.time_s));
+        more_of_machine.push(percent(with.machine_s, without.machine_s));
+        let index = with.index.expect("it was traced");
+        println!(
+            "{pair:>4} {:>7.3} s {:>7.3} s {:>5.2} % {:>7.3} s {:>7.3} s {:>8.1} {:>8} {:>8} {:>5} {:>8}",
+            without.time_s,
+            with.time_s,
+            more[more.len() - 1],
+            without.machine_s,
+            with.machine_s,
+            with.mbps,
+            with.acks,
+            index.connections.iter().map(sent).sum::<u64>(),
+            index.lost,
+            index.skipped,
+        );
+    }
+    println!("more processor time with the trace: {}", spread(&more));
+    println!("of the whole machine: {}", spread(&more_of_machine));
+}
+
+/// The samples of the sending end.
+fn sent(connection: &fairwind_trace::record::Connection) -> u64 {
+    match connection.incoming {
+        Some(false) => connection.samples,
+        _ => 0,
+    }
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+struct Turn {
+    /// Processor time of this process, seconds.
+    time_s: f64,
+    /// Of the whole machine, as it counts.
+    machine_s: f64,
+    mbps: f64,
+    /// Packets from the receiver to the sender, from the beginning to the end.
+    acks: u64,
+    index: Option<Index>,
+}
+
+fn turn(length: time::Duration, traced: bool) -> Turn {
+    let hosts = [SENDER, RECEIVER].map(|address| Host::create(HostConfig::new(address)).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let background = traced.then(|| trace(&hosts, folder.path()));
+    let mut network = Network::new();
+    let [here, there] = [SENDER, RECEIVER].map(|address| network.add_host(address).unwrap());
+    network.add_pipe("there", here, there, path()).unwrap();
+    network.add_pipe("back", there, here, path()).unwrap();
+    let emulator = Emulator::start(&network, &hosts, EmulatorOptions::default()).unwrap();
+    let applications = Applications::start(
+        vec![flow(&hosts)],
+        emulator.epoch_ns(),
+        Duration::ZERO,
+        Duration::from_secs(3600),
+    )
+    .unwrap();
+
+    thread::sleep(SETTLED);
+    let began = (process_s(), machine_s(), applications.received(0));
+    thread::sleep(length);
+    let time_s = process_s() - began.0;
+    let machine_s = machine_s() - began.1;
+    let bytes = applications.received(0) - began.2;
+
+    let index = background.map(|background| {
+        let (index, failed) = background.finish().unwrap();
+        assert!(failed.is_empty(), "{failed:?}");
+        index
+    });
+    let statistics = emulator.stop().unwrap();
+    for outcome in applications.finish() {
+        assert_eq!(outcome.failure, None);
+    }
+    for warning in statistics.warnings() {
+        println!("     {warning}");
+    }
+    Turn {
+        time_s,
+        machine_s,
+        mbps: bytes as f64 * 8e-6 / length.as_secs_f64(),
+        acks: statistics.pipes[1].statistics.packets,
+        index,
+    }
+}
+
+fn trace(hosts: &[Host; 2], folder: &std::path::Path) -> Background {
+    let plan = Plan {
+        options: Options {
+            filter: Filter {
+                namespaces: hosts.iter().map(Host::namespace_inode).collect(),
+                ..Filter::default()
+            },
+            every_ack: true,
+            ..Options::default()
+        },
+        interval: None,
+        folder: folder.to_owned(),
+        columns: Columns::default(),
+        limits: Limits::default(),
+    };
+    plan.in_background().unwrap()
+}
+
+fn path() -> PipeConfig {
+    PipeConfig {
+        bandwidth: Rate::Constant(Bandwidth::from_mbps(1000)),
+        delay: DelayConfig {
+            base: Delay::Constant(Duration::from_millis(10)),
+            ..DelayConfig::default()
+        },
+        capacity: Capacity::Packets(2500),
+        ..PipeConfig::default()
+    }
+}
+
+fn flow(hosts: &[Host; 2]) -> FlowPlan {
+    FlowPlan {
+        name: "bulk".to_owned(),
+        from: hosts[0].clone(),
+        to: hosts[1].clone(),
+        port: PORT,
+        start: Duration::ZERO,
+        application: Application::Bulk { bytes: None },
+        socket: SocketOptions {
+            congestion_control: Some("reno".to_owned()),
+            ..SocketOptions::default()
+        },
+        switches: Vec::new(),
+        seed: 1,
+    }
+}
+
+/// Processor time of this process, with what the kernel did while it ran.
+fn process_s() -> f64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer is to a timespec that is written.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    assert_eq!(failed, 0);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+/// Time that the processors were not idle, from the first line of `/proc/stat`.
+fn machine_s() -> f64 {
+    let text = std::fs::read_to_string("/proc/stat").unwrap();
+    let line = text.lines().next().unwrap();
+    let ticks: Vec<f64> = line
+        .split_whitespace()
+        .skip(1)
+        .map(|word| word.parse().unwrap())
+        .collect();
+    // User, nice, system, then idle and waiting for disks, then interrupts and soft interrupts.
+    (ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6]) / 100.0
+}
+
+fn spread(values: &[f64]) -> String {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let deviation = (squares / (count - 1.0).max(1.0)).sqrt();
+    format!(
+        "{mean:.2} % on average, {:.2} % its standard error, {deviation:.2} % the deviation of a pair",
+        deviation / count.sqrt()
+    )
+}
