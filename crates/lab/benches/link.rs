@@ -10,7 +10,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use fairwind_lab::exec::{self, ExecConfig, PEER_PLACEHOLDER};
+use fairwind_lab::congestion_control::Control;
+use fairwind_lab::exec::{self, ExecConfig, PEER_PLACEHOLDER, Peer};
 use fairwind_lab::host::Offload;
 use fairwind_lab::lateness::Lateness;
 use fairwind_path::delay::{Delay, DelayConfig};
@@ -131,13 +132,10 @@ fn measure(case: &Case) {
     let mut server = OsString::from(me);
     server.push(" sink");
     let outcome = exec::run(&ExecConfig {
-        there: path.clone(),
-        back: path,
-        congestion_control: Some(case.congestion_control.into()),
+        congestion_control: Some(Control::Named(case.congestion_control.into())),
         offload: case.offload,
-        seed: 1,
-        server: Some(server),
-        command: command.into(),
+        peer: Peer::serving(server),
+        ..ExecConfig::new(path, command.into())
     })
     .unwrap();
     let statistics = outcome.statistics;

@@ -52,6 +52,15 @@ pub enum LabError {
     /// A congestion control cannot be loaded.
     #[error("congestion control: {0}")]
     Control(#[from] LoadError),
+    /// Every name that was tried for a copy of a control is taken.
+    #[error(
+        "no free name in the kernel for a copy of `{control}`; unload some: fairwind cc list, \
+         fairwind cc unload"
+    )]
+    NoFreeName {
+        /// The control.
+        control: &'static str,
+    },
     /// The programs could not be started.
     #[error("{0}")]
     Program(String),

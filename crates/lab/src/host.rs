@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use crate::LabError;
 use crate::interface::{Interfaces, Settings};
+use crate::machine::{self, Pair};
 use crate::namespace::Namespace;
-use crate::route;
+use crate::route::{self, Route};
 use crate::tun::Tun;
 
 pub use crate::tun::Offload;
@@ -95,11 +96,12 @@ impl Host {
                     queue: DEVICE_QUEUE,
                 },
             )?;
-            route::through(
-                interfaces.index(INTERFACE)?,
-                config.congestion_control.as_deref(),
-                config.initial_window,
-            )?;
+            route::add(&Route {
+                interface: interfaces.index(INTERFACE)?,
+                to: None,
+                congestion_control: config.congestion_control.as_deref(),
+                initial_window: config.initial_window,
+            })?;
             Ok(tun)
         })?;
         Ok(Host {
@@ -107,6 +109,51 @@ impl Host {
             namespace: Arc::new(namespace),
             tun: Arc::new(tun),
         })
+    }
+
+    /// Puts a device of the emulator into this process' own network, which so becomes a host of the
+    /// lab that is reached at the second address of the pair answered; the first is for the host that
+    /// it speaks to. Nothing else of the machine's network is changed, and the device vanishes with
+    /// the last clone of this. See [`crate::machine`].
+    ///
+    /// Connections that begin or end here have `congestion_control`, a name in the kernel, unless the
+    /// program chooses; none: the machine's default.
+    ///
+    /// # Errors
+    /// What the kernel refused, or that the machine's routes leave no pair of addresses.
+    pub fn of_this_machine(
+        offload: Offload,
+        congestion_control: Option<String>,
+    ) -> Result<(Host, Pair), LabError> {
+        let (tun, pair) = machine::device(offload)?;
+        let config = HostConfig {
+            offload,
+            congestion_control,
+            ..HostConfig::new(pair.machine)
+        };
+        let interfaces = Interfaces::open()?;
+        let settings = Settings {
+            address: config.address,
+            mtu: config.mtu,
+            queue: DEVICE_QUEUE,
+        };
+        // As in the lab's own hosts; it is the new device's alone.
+        let _ = set_sysctl(&format!("net.ipv6.conf.{}.disable_ipv6", tun.name()), "1");
+        interfaces.set_up(tun.name(), settings)?;
+        route::add(&Route {
+            interface: interfaces.index(tun.name())?,
+            to: Some(pair.host),
+            congestion_control: config.congestion_control.as_deref(),
+            initial_window: None,
+        })?;
+        Ok((
+            Host {
+                config,
+                namespace: Arc::new(Namespace::current()?),
+                tun: Arc::new(tun),
+            },
+            pair,
+        ))
     }
 
     /// What it was made from.
@@ -124,7 +171,7 @@ impl Host {
             fs::read_to_string(path)
                 .map_err(|error| LabError::system(format!("reading {path}"), error))
         })?;
-        Ok(transmit_drops(&table))
+        Ok(transmit_drops(&table, self.tun.name()))
     }
 
     /// Does something on a thread in the host's network.
@@ -180,11 +227,11 @@ fn words(numbers: [u64; 3]) -> String {
     numbers.map(|number| number.to_string()).join(" ")
 }
 
-/// The column `drop` of the transmitting side of the host's interface.
-fn transmit_drops(table: &str) -> u64 {
+/// The column `drop` of the transmitting side of an interface.
+fn transmit_drops(table: &str, interface: &str) -> u64 {
     let line = table
         .lines()
-        .find_map(|line| line.trim_start().strip_prefix(INTERFACE)?.strip_prefix(':'));
+        .find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'));
     line.and_then(|line| line.split_whitespace().nth(11)?.parse().ok())
         .unwrap_or(0)
 }
@@ -197,7 +244,7 @@ mod tests {
     fn device_drops_are_the_fourth_transmit_column() {
         let table = "Inter-|   Receive  |  Transmit\n    lo: 1 1 0 0 0 0 0 0 1 1 0 9 0 0 0 0\n   \
                      fw0: 10 1 0 5 0 0 0 0 20 2 0 7 0 0 0 0\n";
-        assert_eq!(transmit_drops(table), 7);
-        assert_eq!(transmit_drops("Inter-|\n"), 0);
+        assert_eq!(transmit_drops(table, "fw0"), 7);
+        assert_eq!(transmit_drops("Inter-|\n", "fw0"), 0);
     }
 }

@@ -108,6 +108,13 @@ pub fn request(name: &str) -> libc::ifreq {
     request
 }
 
+/// The name in a request.
+pub fn name(request: &libc::ifreq) -> String {
+    let bytes = request.ifr_name.iter().map(|&c| c as u8);
+    let name: Vec<u8> = bytes.take_while(|&byte| byte != 0).collect();
+    String::from_utf8_lossy(&name).into_owned()
+}
+
 fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
     // SAFETY: a sockaddr is numbers, for which zero is valid.
     let mut socket_address: libc::sockaddr = unsafe { std::mem::zeroed() };

@@ -11,11 +11,13 @@
 //! [`exec`] puts one command behind one path. [`emulator`] runs any [`network`].
 
 pub mod application;
+pub mod congestion_control;
 pub mod emulator;
 pub mod error;
 pub mod exec;
 pub mod host;
 pub mod lateness;
+pub mod machine;
 pub mod network;
 pub mod privilege;
 pub mod statistics;
@@ -24,7 +26,6 @@ mod arena;
 mod capture;
 mod classifier;
 mod clock;
-mod congestion_control;
 mod delivery;
 mod departures;
 mod interface;

@@ -23,11 +23,16 @@ impl Namespace {
         on_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET)
                 .map_err(|error| LabError::system("making a network namespace", error))?;
-            let failed = |error| LabError::system("opening the network namespace", error);
-            let file = File::open("/proc/thread-self/ns/net").map_err(failed)?;
-            let inode = file.metadata().map_err(failed)?.ino() as u32;
-            Ok(Namespace { file, inode })
+            Namespace::current()
         })
+    }
+
+    /// That of the calling thread.
+    pub fn current() -> Result<Namespace, LabError> {
+        let failed = |error| LabError::system("opening the network namespace", error);
+        let file = File::open("/proc/thread-self/ns/net").map_err(failed)?;
+        let inode = file.metadata().map_err(failed)?.ino() as u32;
+        Ok(Namespace { file, inode })
     }
 
     /// Its number, which the kernel keeps in 32 bits.

@@ -25,6 +25,8 @@ pub struct Network {
     flows: Vec<FlowKey>,
     /// Pipes to take instead of those that lead there the shortest way, by node and address.
     detours: HashMap<(usize, Ipv4Addr), usize>,
+    /// The node of the host that packets for strangers go to.
+    gateway: Option<usize>,
 }
 
 /// One direction of a link, still on paper.
@@ -44,6 +46,8 @@ pub(crate) struct PipePlan {
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
     hosts: HashMap<Ipv4Addr, usize>,
+    /// The number of the host that packets for other addresses go to.
+    gateway: Option<usize>,
     /// By node, then by host in the order of their addition.
     next: Vec<Vec<Option<usize>>>,
 }
@@ -166,6 +170,12 @@ impl Network {
         Ok(())
     }
 
+    /// Lets packets for addresses that no host has go to this host. Without it they are lost, and
+    /// counted.
+    pub fn set_gateway(&mut self, host: NodeId) {
+        self.gateway = Some(host.0);
+    }
+
     fn add_node(&mut self, address: Option<Ipv4Addr>) -> NodeId {
         self.nodes.push(address);
         NodeId(self.nodes.len() - 1)
@@ -204,6 +214,9 @@ impl Network {
             .collect();
         let hosts = self.hosts().enumerate();
         Ok(Routes {
+            gateway: self
+                .hosts()
+                .position(|(node, _)| Some(node) == self.gateway),
             hosts: hosts.map(|(n, (_, address))| (address, n)).collect(),
             next,
         })
@@ -278,9 +291,9 @@ impl Network {
 }
 
 impl Routes {
-    /// The number of the host with this address, for [`Routes::next`].
+    /// The number of the host that packets for this address go to, for [`Routes::next`].
     pub fn host(&self, address: Ipv4Addr) -> Option<usize> {
-        self.hosts.get(&address).copied()
+        self.hosts.get(&address).copied().or(self.gateway)
     }
 
     /// The pipe to take at `node` toward the host of this number.
@@ -396,6 +409,21 @@ mod tests {
         let routes = network.routes().unwrap();
         let to_last = routes.host(address(3)).unwrap();
         assert_eq!(routes.next(hosts[0].0, to_last), None);
+    }
+
+    #[test]
+    fn strangers_are_reached_through_the_gateway() {
+        let mut network = Network::new();
+        let a = network.add_host(address(1)).unwrap();
+        let b = network.add_host(address(2)).unwrap();
+        link(&mut network, a, b);
+        network.set_gateway(b);
+        let routes = network.routes().unwrap();
+        let strangers = routes.host(Ipv4Addr::new(192, 0, 2, 1)).unwrap();
+        assert_eq!(routes.next(a.0, strangers), Some(0));
+        assert_eq!(routes.next(b.0, strangers), None);
+        let to_a = routes.host(address(1)).unwrap();
+        assert_eq!(routes.next(b.0, to_a), Some(1));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The route of a host, with the congestion control of the connections that take it.
+//! Routes through a device, with the congestion control of the connections that take them.
 //!
 //! The kernel lets a namespace's default be only a control that is allowed to everybody. A route may
 //! name any; programs can still choose their own with `TCP_CONGESTION`.
@@ -7,23 +7,31 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::net::Ipv4Addr;
 use std::os::fd::FromRawFd;
 
 use nix::errno::Errno;
 
 use crate::LabError;
 
-/// Sends everything through an interface of the calling thread's network namespace.
-pub fn through(
-    index: u32,
-    congestion_control: Option<&str>,
-    initial_window: Option<u32>,
-) -> Result<(), LabError> {
+/// A route through an interface of the calling thread's network namespace.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Route<'a> {
+    /// The interface's number.
+    pub interface: u32,
+    /// The one address that it leads to; none: it is the default route.
+    pub to: Option<Ipv4Addr>,
+    /// Of the connections that take it; none: the namespace's default.
+    pub congestion_control: Option<&'a str>,
+    /// Packets that they may send before the first acknowledgement; none: the kernel's 10.
+    pub initial_window: Option<u32>,
+}
+
+/// Adds the route.
+pub fn add(route: &Route<'_>) -> Result<(), LabError> {
     let failed = |error: io::Error| LabError::system("setting the route of a host", error);
     let mut socket = open().map_err(failed)?;
-    socket
-        .write_all(&request(index, congestion_control, initial_window))
-        .map_err(failed)?;
+    socket.write_all(&request(route)).map_err(failed)?;
     let mut answer = [0; 256];
     let len = socket.read(&mut answer).map_err(failed)?;
     match error(&answer[..len]) {
@@ -42,8 +50,8 @@ fn open() -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(socket) })
 }
 
-/// `ip route add default dev INDEX [congctl NAME] [initcwnd PACKETS]`
-fn request(index: u32, congestion_control: Option<&str>, initial_window: Option<u32>) -> Vec<u8> {
+/// `ip route add default|TO dev INDEX [congctl NAME] [initcwnd PACKETS]`
+fn request(route: &Route<'_>) -> Vec<u8> {
     const METRIC_INITCWND: u16 = 11;
     const METRIC_CC_ALGO: u16 = 16;
     let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
@@ -51,8 +59,8 @@ fn request(index: u32, congestion_control: Option<&str>, initial_window: Option<
     message.extend(libc::RTM_NEWROUTE.to_ne_bytes());
     message.extend((flags as u16).to_ne_bytes());
     message.extend([0; 8]);
-    let (any_length, no_service) = (0, 0);
-    message.extend([libc::AF_INET as u8, any_length, any_length, no_service]);
+    let (length, any_length, no_service) = (route.to.map_or(0, |_| 32), 0, 0);
+    message.extend([libc::AF_INET as u8, length, any_length, no_service]);
     message.extend([
         libc::RT_TABLE_MAIN,
         libc::RTPROT_BOOT,
@@ -60,12 +68,15 @@ fn request(index: u32, congestion_control: Option<&str>, initial_window: Option<
         libc::RTN_UNICAST,
     ]);
     message.extend([0; 4]);
-    message.extend(attribute(libc::RTA_OIF, &index.to_ne_bytes()));
+    if let Some(to) = route.to {
+        message.extend(attribute(libc::RTA_DST, &to.octets()));
+    }
+    message.extend(attribute(libc::RTA_OIF, &route.interface.to_ne_bytes()));
     let mut metrics = Vec::new();
-    if let Some(packets) = initial_window {
+    if let Some(packets) = route.initial_window {
         metrics.extend(attribute(METRIC_INITCWND, &packets.to_ne_bytes()));
     }
-    if let Some(name) = congestion_control {
+    if let Some(name) = route.congestion_control {
         let name: Vec<u8> = name.bytes().chain([0]).collect();
         metrics.extend(attribute(METRIC_CC_ALGO, &name));
     }
@@ -99,8 +110,15 @@ mod tests {
 
     #[test]
     fn the_name_is_a_string_among_the_metrics() {
-        let with = request(2, Some("cubic"), None);
-        let without = request(2, None, None);
+        let plain = Route {
+            interface: 2,
+            ..Route::default()
+        };
+        let with = request(&Route {
+            congestion_control: Some("cubic"),
+            ..plain
+        });
+        let without = request(&plain);
         // Metrics (4) of one metric (4), "cubic" and its end, filled up to 8.
         assert_eq!(with.len(), without.len() + 16);
         assert_eq!(with[0], with.len() as u8);
@@ -109,7 +127,11 @@ mod tests {
 
     #[test]
     fn the_initial_window_is_a_number_among_the_metrics() {
-        let request = request(2, None, Some(3));
+        let request = request(&Route {
+            interface: 2,
+            initial_window: Some(3),
+            ..Route::default()
+        });
         // Metrics (8 bytes long behind their head of 4): attribute 11 of 8 bytes.
         let metrics = [
             &12u16.to_ne_bytes()[..],
@@ -119,6 +141,17 @@ mod tests {
             &3u32.to_ne_bytes(),
         ];
         assert!(request.ends_with(&metrics.concat()));
+    }
+
+    #[test]
+    fn a_route_to_one_address_has_32_bits_of_it() {
+        let request = request(&Route {
+            to: Some(Ipv4Addr::new(10, 77, 0, 1)),
+            ..Route::default()
+        });
+        // Behind the head of 16 bytes: family and length; behind 12 bytes of route: the address.
+        assert_eq!(request[16..18], [libc::AF_INET as u8, 32]);
+        assert_eq!(request[32..36], [10, 77, 0, 1]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::LabError;
 use crate::vnet;
 
 mod ioctls {
-    nix::ioctl_write_ptr_bad!(
+    nix::ioctl_read_bad!(
         set_iff,
         nix::request_code_write!(b'T', 202, size_of::<libc::c_int>()),
         libc::ifreq
@@ -41,11 +41,13 @@ pub enum Offload {
 #[derive(Debug)]
 pub struct Tun {
     file: File,
+    name: String,
     offload: Offload,
 }
 
 impl Tun {
-    /// Makes the interface in the network namespace of the calling thread.
+    /// Makes the interface in the network namespace of the calling thread. `%d` in the name stands for
+    /// the first number that is free there.
     pub fn create(name: &str, offload: Offload) -> Result<Tun, LabError> {
         let file = OpenOptions::new()
             .read(true)
@@ -59,9 +61,11 @@ impl Tun {
         let mut request = crate::interface::request(name);
         request.ifr_ifru.ifru_flags =
             (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
-        // SAFETY: the descriptor is open and the request a whole ifreq that outlives the call.
-        unsafe { ioctls::set_iff(file.as_raw_fd(), &request) }
+        // SAFETY: the descriptor is open and the request a whole ifreq that outlives the call, which
+        // writes the name into it.
+        unsafe { ioctls::set_iff(file.as_raw_fd(), &mut request) }
             .map_err(|error| failed("making", error))?;
+        let name = crate::interface::name(&request);
         let features = match offload {
             Offload::Send | Offload::Both => {
                 libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN
@@ -71,7 +75,16 @@ impl Tun {
         // SAFETY: the descriptor is open; the argument is a number.
         unsafe { ioctls::set_offload(file.as_raw_fd(), features as libc::c_int) }
             .map_err(|error| failed("setting the offloads of", error))?;
-        Ok(Tun { file, offload })
+        Ok(Tun {
+            file,
+            name,
+            offload,
+        })
+    }
+
+    /// The interface's name.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Reads a packet behind its [`vnet`] header into the buffers, the first of them first. None if

@@ -13,7 +13,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fairwind_lab::LabError;
-use fairwind_lab::exec::{self, ExecConfig, ExecOutcome};
+use fairwind_lab::congestion_control::Control;
+use fairwind_lab::exec::{self, ExecConfig, ExecOutcome, Peer};
 use fairwind_lab::host::Offload;
 use fairwind_path::delay::{Delay, DelayConfig};
 use fairwind_path::loss::LossConfig;
@@ -52,13 +53,8 @@ fn shell(text: &str) -> Vec<OsString> {
 
 fn config(path: PipeConfig, command: &str) -> ExecConfig {
     ExecConfig {
-        there: path.clone(),
-        back: path,
-        congestion_control: Some("reno".into()),
-        offload: Offload::Send,
-        seed: 1,
-        server: None,
-        command: shell(command),
+        congestion_control: Some(Control::Named("reno".into())),
+        ..ExecConfig::new(path, shell(command))
     }
 }
 
@@ -75,7 +71,7 @@ fn no_packet_arrives_early_or_out_of_order() {
     let server = role::command("datagram_sink", &[file.path().to_str().unwrap()]);
     let source = role::command("datagram_source", &["{peer}", "200", "972", "50"]);
     let outcome = run(&ExecConfig {
-        server: Some(server.into()),
+        peer: Peer::serving(server),
         ..config(path(10, 5), &source)
     });
     assert_eq!(outcome.exit_code, 0);
@@ -109,7 +105,7 @@ fn connections_deliver_every_byte_whoever_cuts_the_segments() {
         };
         let outcome = run(&ExecConfig {
             offload,
-            server: Some(server.into()),
+            peer: Peer::serving(server),
             ..config(lossy, &source)
         });
         assert_eq!(outcome.exit_code, 0, "{offload:?}");
@@ -136,7 +132,7 @@ fn the_share_of_packets_lost_is_the_one_asked_for() {
         ..PipeConfig::default()
     };
     let outcome = run(&ExecConfig {
-        server: Some(server.into()),
+        peer: Peer::serving(server),
         ..config(lossy, &source)
     });
     let there = &outcome.statistics.pipes[0].statistics;
@@ -194,7 +190,7 @@ fn programs_that_do_not_start_are_named() {
         "fairwind-no-such-program: no such program"
     );
     let failing = ExecConfig {
-        server: Some("exit 3".into()),
+        peer: Peer::serving("exit 3"),
         ..config(PipeConfig::default(), "true")
     };
     assert_eq!(
@@ -223,13 +219,13 @@ fn connections_have_the_congestion_control_asked_for() {
     for (asked, kernel) in [
         ("cubic", "cubic"),
         ("reno", "reno"),
-        ("sfsack", "fw_sfsack"),
+        ("sfsack", "fw_sfsack_*"),
     ] {
         let file = tempfile::NamedTempFile::new().unwrap();
         let server = role::command("stream_sink", &[file.path().to_str().unwrap()]);
         let outcome = exec::run(&ExecConfig {
-            congestion_control: Some(asked.into()),
-            server: Some(server.into()),
+            congestion_control: Some(Control::Named(asked.into())),
+            peer: Peer::serving(server),
             ..config(
                 path(100, 1),
                 &role::command("control_of_connection", &["{peer}", kernel]),
@@ -238,11 +234,121 @@ fn connections_have_the_congestion_control_asked_for() {
         assert_eq!(outcome.unwrap().exit_code, 0, "{asked}");
     }
     let unknown = exec::run(&ExecConfig {
-        congestion_control: Some("renoo".into()),
+        congestion_control: Some(Control::Named("renoo".into())),
         ..config(path(100, 1), "true")
     });
     let error = unknown.unwrap_err();
     assert!(matches!(error, LabError::UnknownControl { .. }), "{error}");
+}
+
+#[test]
+fn copies_of_a_control_have_their_own_parameters_and_leave_with_the_run() {
+    if !permitted() {
+        return;
+    }
+    let own = fairwind_cc::native::find("sfsack").unwrap();
+    let mut parameters = own.default_parameters();
+    parameters.set("tau", 50_000).unwrap();
+    let control = Control::Own(parameters);
+    let copies = || {
+        let names = fairwind_cc::kernel::available().unwrap();
+        let is_copy = |name: &&String| name.starts_with("fw_sfsack_");
+        names.iter().filter(is_copy).count()
+    };
+    // Two at once.
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let file = tempfile::NamedTempFile::new().unwrap();
+                let server = role::command("stream_sink", &[file.path().to_str().unwrap()]);
+                let client = role::command("control_of_connection", &["{peer}", "fw_sfsack_*"]);
+                let outcome = run(&ExecConfig {
+                    congestion_control: Some(control.clone()),
+                    peer: Peer::serving(server),
+                    ..config(path(100, 1), &client)
+                });
+                assert_eq!(outcome.exit_code, 0);
+            });
+        }
+    });
+    // Another test may have one at this moment.
+    assert!(eventually(|| copies() == 0));
+}
+
+#[test]
+fn the_way_there_and_the_way_back_may_be_captured() {
+    if !permitted() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["there", "back"].map(|name| folder.path().join(name));
+    let source = role::command("datagram_source", &["{peer}", "5", "972", "50"]);
+    let outcome = run(&ExecConfig {
+        capture: Some(files.clone()),
+        ..config(path(10, 1), &source)
+    });
+    let packets: Vec<u64> = outcome
+        .statistics
+        .captures
+        .iter()
+        .map(|capture| capture.packets)
+        .collect();
+    // The datagrams, and the peer's answers that nobody takes them.
+    assert_eq!(packets[0], 5);
+    assert!((1..=5).contains(&packets[1]), "{packets:?}");
+    for file in files {
+        let bytes = fs::read(file).unwrap();
+        assert_eq!(bytes[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+    }
+}
+
+#[test]
+fn this_machine_may_be_at_the_other_end() {
+    if !permitted() {
+        return;
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let role = role::command("machine_receives", &[file.path().to_str().unwrap()]);
+    assert!(lab_process(&role).wait().unwrap().success());
+    let received = fs::read_to_string(file.path()).unwrap();
+    assert_eq!(received, role::stream_digest(300_000));
+}
+
+#[test]
+fn this_machine_keeps_no_device_of_a_lab_that_is_killed() {
+    if !permitted() {
+        return;
+    }
+    // The machine of this test is a network of its own.
+    std::thread::spawn(|| {
+        // SAFETY: the call takes a number only, and moves this thread alone.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0);
+        let before = role::network_of_thread();
+        let mark = format!("88{}.5", std::process::id());
+        let role = role::command("lab_of_machine", &[&two_sleepers(&mark)]);
+        // Two at once, each with its device and addresses.
+        let mut labs = [lab_process(&role), lab_process(&role)];
+        assert!(eventually(|| marked(&format!("sleep\0{mark}")).len() == 4));
+        let now = role::network_of_thread();
+        for part in [
+            "fw0",
+            "fw1",
+            "10.77.0.1",
+            "10.77.0.2",
+            "10.77.1.1",
+            "10.77.1.2",
+        ] {
+            assert!(now.contains(part), "{part} is not in {now}");
+        }
+        for lab in &mut labs {
+            lab.kill().unwrap();
+            lab.wait().unwrap();
+        }
+        assert!(eventually(|| role::network_of_thread() == before));
+        assert!(eventually(|| marked(&mark).is_empty()));
+    })
+    .join()
+    .unwrap();
 }
 
 /// A process in a role that makes a lab.

@@ -6,7 +6,7 @@ mod place;
 mod set;
 mod show;
 mod unload;
-mod value;
+pub mod value;
 
 use clap::Subcommand;
 use serde_json::{Value, json};

@@ -7,8 +7,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::Duration;
 
-use fairwind_lab::exec::{self, ExecConfig};
-use fairwind_lab::host::Offload;
+use fairwind_lab::exec::{self, ExecConfig, Peer};
 use fairwind_path::pipe::PipeConfig;
 
 const PORT: u16 = 5001;
@@ -54,6 +53,8 @@ fn plays_its_role() {
         ["stream_sink", file] => stream_sink(Path::new(file)),
         ["control_of_connection", peer, control] => control_of_connection(peer, control),
         ["lab", command] => lab(command),
+        ["machine_receives", file] => machine_receives(Path::new(file)),
+        ["lab_of_machine", command] => lab_of_machine(command),
         ["lab_of_one_thread", pid_file, command] => lab_of_one_thread(Path::new(pid_file), command),
         _ => panic!("no such role: {role}"),
     }
@@ -208,21 +209,69 @@ fn control_of_connection(peer: &str, wanted: &str) {
     };
     assert_eq!(done, 0);
     let end = name.iter().position(|&byte| byte == 0).unwrap_or(16);
-    assert_eq!(std::str::from_utf8(&name[..end]).unwrap(), wanted);
+    let name = std::str::from_utf8(&name[..end]).unwrap();
+    match wanted.strip_suffix('*') {
+        Some(beginning) => assert!(name.starts_with(beginning), "{name}"),
+        None => assert_eq!(name, wanted),
+    }
 }
 
 /// A lab of its own; ends with the command's exit code.
 fn lab(command: &str) {
-    let outcome = exec::run(&ExecConfig {
-        there: PipeConfig::default(),
-        back: PipeConfig::default(),
-        congestion_control: None,
-        offload: Offload::Send,
-        seed: 1,
-        server: None,
-        command: ["/bin/sh", "-c", command].map(Into::into).into(),
-    });
+    let command = ["/bin/sh", "-c", command].map(Into::into).into();
+    let outcome = exec::run(&ExecConfig::new(PipeConfig::default(), command));
     std::process::exit(outcome.unwrap().exit_code.into());
+}
+
+/// A lab with this machine at the other end; ends with the command's exit code.
+fn lab_of_machine(command: &str) {
+    std::process::exit(run_with_machine(command).into());
+}
+
+fn run_with_machine(command: &str) -> u8 {
+    let command = ["/bin/sh", "-c", command].map(Into::into).into();
+    let outcome = exec::run(&ExecConfig {
+        peer: Peer::Machine,
+        ..ExecConfig::new(PipeConfig::default(), command)
+    });
+    outcome.unwrap().exit_code
+}
+
+/// In a network of its own, takes the stream that a command sends from behind a path.
+fn machine_receives(file: &Path) {
+    // SAFETY: the call takes a number only, and moves this thread alone.
+    assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0);
+    let before = network_of_thread();
+    let sink = {
+        let file = file.to_owned();
+        std::thread::spawn(move || stream_sink(&file))
+    };
+    let listening = format!(":{PORT:04X} 00000000:0000 0A");
+    let listens = || {
+        let sockets = fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
+        sockets.contains(&listening)
+    };
+    while !listens() && !sink.is_finished() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let own_address = "test $FAIRWIND_PEER = {peer} && ";
+    let source = command("stream_source", &["{peer}", "300000"]);
+    let code = run_with_machine(&format!("{own_address}{source}"));
+    assert_eq!(code, 0);
+    sink.join().unwrap();
+    assert_eq!(network_of_thread(), before);
+}
+
+/// The interfaces, routes and addresses of the calling thread's network.
+pub fn network_of_thread() -> String {
+    let table = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap();
+    let devices = table("dev");
+    let names = devices.lines().filter_map(|line| line.split(':').next());
+    let names: Vec<&str> = names.collect();
+    let routes = table("route");
+    // A network that has never had a route has no heading either.
+    let routes: Vec<&str> = routes.lines().skip(1).collect();
+    format!("{names:?}\n{routes:?}\n{}", table("fib_trie"))
 }
 
 /// A lab in a process without the threads of the test harness, which take its signals. This process

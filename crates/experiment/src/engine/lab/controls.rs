@@ -1,14 +1,11 @@
 //! Which congestion control of the kernel stands for which of the experiment.
 
-use fairwind_cc::kernel::{self, LoadError, Loaded};
+use fairwind_cc::kernel::{self, Loaded};
 use fairwind_cc::native::Parameters;
-use fairwind_lab::LabError;
+use fairwind_lab::congestion_control::load_private;
 
 use crate::engine::EngineError;
 use crate::file::flow::Control;
-
-/// Attempts to find a name that nobody else has.
-const ATTEMPTS: u32 = 64;
 
 /// The controls of one run. Those of `cc/` leave the kernel when this is dropped.
 pub struct Controls {
@@ -17,8 +14,6 @@ pub struct Controls {
     /// Whether ours run even where the kernel has its own.
     prefer_own: bool,
     loaded: Vec<Loaded>,
-    /// Makes names differ between processes.
-    next_number: u32,
 }
 
 impl Controls {
@@ -31,7 +26,6 @@ impl Controls {
             })?,
             prefer_own,
             loaded: Vec::new(),
-            next_number: std::process::id(),
         })
     }
 
@@ -68,41 +62,9 @@ impl Controls {
         if let Some(loaded) = known {
             return Ok(loaded.name().to_owned());
         }
-        for _ in 0..ATTEMPTS {
-            let name = private_name(parameters.control().name(), self.next_number);
-            self.next_number = self.next_number.wrapping_add(1);
-            match kernel::load_as(parameters, &name) {
-                Ok(loaded) => {
-                    self.loaded.push(loaded);
-                    return Ok(name);
-                }
-                Err(LoadError::AlreadyLoaded { .. }) => {}
-                Err(error) => return Err(LabError::Control(error).into()),
-            }
-        }
-        Err(EngineError::Unable {
-            message: format!(
-                "no free name in the kernel for a copy of `{}`",
-                parameters.control().name()
-            ),
-            help: "unload some: fairwind cc list, fairwind cc unload".to_owned(),
-        })
-    }
-}
-
-/// `fw_sfsack_1a2b`: the kernel's names have 15 bytes at most.
-fn private_name(control: &str, number: u32) -> String {
-    format!("fw_{control:.7}_{:04x}", number & 0xffff)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_fit_the_kernel() {
-        assert_eq!(private_name("sfsack", 0x1_1a2b), "fw_sfsack_1a2b");
-        assert_eq!(private_name("imtcp_bg", 3), "fw_imtcp_b_0003");
-        assert_eq!(private_name("imtcp_bg", 3).len(), 15);
+        let loaded = load_private(parameters)?;
+        let name = loaded.name().to_owned();
+        self.loaded.push(loaded);
+        Ok(name)
     }
 }

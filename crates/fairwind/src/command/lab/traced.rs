@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use fairwind_cc::native;
 use fairwind_lab::LabError;
+use fairwind_lab::congestion_control::Control;
 use fairwind_lab::exec::{self, ExecConfig, ExecOutcome};
 use fairwind_lab::host::Host;
 use fairwind_trace::filter::Filter;
@@ -42,7 +43,7 @@ impl Traced {
         let Some(folder) = &self.trace else {
             return exec::run(config).map_err(super::failure);
         };
-        let begin = |hosts: &[Host; 2]| self.begin(config, hosts, folder.clone()).map_err(Failed);
+        let begin = |hosts: &[Host]| self.begin(config, hosts, folder.clone()).map_err(Failed);
         let ran = exec::run_with(config, begin).map_err(|Failed(failure)| failure);
         let (outcome, background) = ran?;
         let (index, failed) = background.finish().map_err(Failure::work)?;
@@ -60,11 +61,14 @@ impl Traced {
     fn begin(
         &self,
         config: &ExecConfig,
-        hosts: &[Host; 2],
+        hosts: &[Host],
         folder: PathBuf,
     ) -> Result<Background, Failure> {
-        let control = config.congestion_control.as_deref();
-        let control_state = control.is_some_and(|name| native::find(name).is_some());
+        let control_state = match &config.congestion_control {
+            Some(Control::Own(_)) => true,
+            Some(Control::Named(name)) => native::find(name).is_some(),
+            None => false,
+        };
         let plan = Plan {
             options: Options {
                 filter: Filter {

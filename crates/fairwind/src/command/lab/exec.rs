@@ -1,0 +1,172 @@
+//! `fairwind lab exec`: one command behind one path.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Args;
+use fairwind_cc::native;
+use fairwind_lab::congestion_control::Control;
+use fairwind_lab::exec::{ExecConfig, Peer};
+use fairwind_lab::statistics::Statistics;
+use fairwind_path::pipe::PipeConfig;
+use serde_json::{Value, json};
+
+use super::{Offloads, path, traced};
+use crate::command::cc::value;
+use crate::failure::Failure;
+
+/// Run a command behind an emulated path
+///
+/// The command runs in a host of its own, a network namespace whose only way out is the path. At the
+/// other end is a second host, the peer, in which what --server names runs; with --host it is this
+/// machine itself. {peer} in the command stands for the address of the other end, and FAIRWIND_PEER
+/// holds it; FAIRWIND_HOST holds the command's own. Without a command there is a shell. The exit code
+/// is the command's.
+///
+/// Needs root. When the command ends, or this process in any way, nothing is left of the hosts and
+/// their programs.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  fairwind lab exec --bandwidth 50Mbit/s --delay 15ms -- ping -c 5 {peer}
+  fairwind lab exec --bandwidth 50Mbit/s --delay 15ms --queue 100pkt --server 'iperf3 -s -1' \\
+      --congestion-control sfsack --parameter tau=50ms -- iperf3 -c {peer}
+  fairwind lab exec --delay 40ms --loss 0.1% --server 'python3 -m http.server 80' -- curl {peer}
+  fairwind lab exec --bandwidth 20Mbit/s --delay 30ms --server 'iperf3 -s -1' --trace iperf.trace \\
+      -- iperf3 -c {peer}
+  fairwind lab exec --bandwidth 16Mbit/s --set reverse.bandwidth=1Mbit/s --set 'aqm={kind=\"codel\"}' \\
+      --set jitter=2ms --capture dsl.pcapng --host -- curl http://{peer}:8080/
+
+With --host:
+  Services that listen on all addresses of this machine are reached at {peer}: 10.77.0.2, or
+  10.77.N.2 beside others. What is beyond this machine is reached if it forwards and masquerades, which
+  fairwind never sets. To set it, and to undo it (the first, only if it was 0 before):
+    sysctl -w net.ipv4.ip_forward=1
+    iptables -t nat -A POSTROUTING -s 10.77.0.0/16 ! -o fw+ -j MASQUERADE
+    iptables -t nat -D POSTROUTING -s 10.77.0.0/16 ! -o fw+ -j MASQUERADE
+    sysctl -w net.ipv4.ip_forward=0")]
+pub struct Exec {
+    #[command(flatten)]
+    path: path::PathOptions,
+    /// Congestion control of both ends: one of the kernel's, or one of `fairwind cc list`, loaded for
+    /// this run [default: the machine's]
+    #[arg(long, value_name = "NAME")]
+    congestion_control: Option<String>,
+    /// Set a parameter of the congestion control, which then is that of `fairwind cc list`; repeat it
+    /// for several
+    #[arg(long, value_name = "NAME=VALUE", value_parser = value::assignment)]
+    #[arg(requires = "congestion_control")]
+    parameter: Vec<(String, String)>,
+    /// Seed of all that is left to chance on the path
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// What the hosts leave to their network devices
+    #[arg(long, value_enum, default_value_t = Offloads::Send)]
+    offload: Offloads,
+    /// Command line to run in the peer; the command starts when something listens there
+    #[arg(long, value_name = "COMMAND LINE")]
+    server: Option<OsString>,
+    /// Have this machine's own network at the other end instead of a peer
+    #[arg(long, conflicts_with = "server")]
+    host: bool,
+    /// File for what the emulator did, as JSON
+    #[arg(long, value_name = "FILE")]
+    statistics: Option<PathBuf>,
+    #[command(flatten)]
+    traced: traced::Traced,
+    /// Command and its arguments [default: a shell]
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Exec {
+    pub fn run(self) -> Result<(), Failure> {
+        let control = self.control()?;
+        let mut config = ExecConfig {
+            congestion_control: control,
+            offload: self.offload.into(),
+            seed: self.seed,
+            peer: match self.host {
+                true => Peer::Machine,
+                false => Peer::Host {
+                    server: self.server,
+                },
+            },
+            ..ExecConfig::new(PipeConfig::default(), self.command)
+        };
+        self.path.apply(&mut config)?;
+        let outcome = self.traced.run(&config)?;
+        for warning in outcome.statistics.warnings() {
+            eprintln!("warning: {warning}");
+        }
+        if let Some(file) = self.statistics {
+            let text = format!("{:#}\n", statistics_json(&outcome.statistics));
+            fs::write(&file, text)
+                .map_err(|error| Failure::work(format!("{}: {error}", file.display())))?;
+        }
+        match outcome.exit_code {
+            0 => Ok(()),
+            code => std::process::exit(code.into()),
+        }
+    }
+
+    fn control(&self) -> Result<Option<Control>, Failure> {
+        let Some(name) = &self.congestion_control else {
+            return Ok(None);
+        };
+        if self.parameter.is_empty() {
+            return Ok(Some(Control::Named(name.clone())));
+        }
+        let own = native::find(name.strip_prefix("fw_").unwrap_or(name));
+        let own = own.ok_or_else(|| {
+            let all = native::all().iter().map(|control| control.name());
+            Failure::input(format!(
+                "--parameter is for the controls of `fairwind cc list`, not for `{name}`: {}",
+                all.collect::<Vec<_>>().join(", ")
+            ))
+        })?;
+        let mut parameters = own.default_parameters();
+        for (parameter, text) in &self.parameter {
+            let value = value::number(own, parameter, text)?;
+            parameters.set(parameter, value).map_err(Failure::input)?;
+        }
+        Ok(Some(Control::Own(parameters)))
+    }
+}
+
+fn statistics_json(statistics: &Statistics) -> Value {
+    let pipes: Vec<Value> = statistics
+        .pipes
+        .iter()
+        .map(|pipe| {
+            let s = &pipe.statistics;
+            json!({
+                "name": pipe.name, "packets": s.packets, "bytes": s.bytes, "drops": s.drops,
+                "random_losses": s.random_losses, "utilization": s.utilization,
+                "queue_mean_pkts": s.queue_mean_pkts, "queue_p99_pkts": s.queue_p99_pkts,
+            })
+        })
+        .collect();
+    let histogram: Vec<Value> = statistics
+        .lateness
+        .buckets()
+        .map(|(late, packets)| json!([late.as_nanos() as f64 / 1e3, packets]))
+        .collect();
+    let lateness = statistics.lateness.summary();
+    let mishaps = statistics.mishaps;
+    json!({
+        "emulator": {
+            "packets": lateness.packets,
+            "lateness_p50_us": lateness.lateness_p50_us,
+            "lateness_p99_us": lateness.lateness_p99_us,
+            "lateness_max_us": lateness.lateness_max_us,
+            "lateness_histogram_us": histogram,
+            "device_drops": mishaps.device_drops,
+            "no_memory": mishaps.no_memory,
+            "unroutable": mishaps.unroutable,
+            "undelivered": mishaps.undelivered,
+        },
+        "pipes": pipes,
+    })
+}
