@@ -1,4 +1,25 @@
-//! The kernel's own unit of time.
+//! The kernel's clocks, and its own unit of time.
+
+/// `CLOCK_MONOTONIC`, which eBPF programs and traces count by, nanoseconds.
+pub fn monotonic_ns() -> u64 {
+    now_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Since 1970, nanoseconds.
+pub fn unix_ns() -> u64 {
+    now_ns(libc::CLOCK_REALTIME)
+}
+
+fn now_ns(clock: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer is to a timespec that is written.
+    let failed = unsafe { libc::clock_gettime(clock, &mut now) };
+    assert_eq!(failed, 0, "Linux has the clock");
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
 
 /// Jiffies a second of the running kernel.
 pub fn hz() -> u32 {
@@ -20,6 +41,14 @@ fn hz_from_resolution(nanoseconds: i64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clocks_go_on_and_stand_where_they_should() {
+        let begun = monotonic_ns();
+        assert!(monotonic_ns() >= begun);
+        // 2020 was 1,577,836,800 s after 1970.
+        assert!(unix_ns() > 1_577_836_800_000_000_000);
+    }
 
     #[test]
     fn resolution_of_the_coarse_clock_gives_hz() {

@@ -1,12 +1,12 @@
-//! Facts of the running kernel, asked before anything is built on them: its release, the length of
-//! its jiffies, whether it describes its own types, and what this process may do.
+//! Facts of the running kernel, asked before anything is built on them: its release, its clocks and
+//! the length of its jiffies, whether it describes its own types, and what this process may do.
 
 mod capability;
 mod clock;
 mod release;
 
 pub use capability::{BPF, Capabilities, Capability, NET_ADMIN, PERFMON, SYS_ADMIN};
-pub use clock::hz;
+pub use clock::{hz, monotonic_ns, unix_ns};
 pub use release::{release, version};
 
 /// Whether the kernel describes its own types (BTF, `CONFIG_DEBUG_INFO_BTF`), without which eBPF

@@ -10,7 +10,7 @@ use std::fs;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::path::Path;
 
-use fairwind_kernel::hz;
+use fairwind_kernel::{hz, monotonic_ns, unix_ns};
 
 use crate::event::{Event, Identity, Sample, State};
 use crate::file::{Columns, FileError};
@@ -74,9 +74,9 @@ impl Recorder {
             return Err(FileError::new(folder, reason));
         }
         Ok(Recorder {
-            began_unix_s: now_ns(libc::CLOCK_REALTIME) as f64 / 1e9,
+            began_unix_s: unix_ns() as f64 / 1e9,
             tools: Tools {
-                began_ns: now_ns(libc::CLOCK_MONOTONIC),
+                began_ns: monotonic_ns(),
                 hz: hz(),
                 columns,
                 store: Store::new(folder, limits),
@@ -248,15 +248,4 @@ impl Recorder {
             .and_then(|()| fs::rename(&unfinished, &path))
             .map_err(|error| FileError::new(&path, error))
     }
-}
-
-fn now_ns(clock: libc::clockid_t) -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the pointer is to a timespec that is written.
-    let failed = unsafe { libc::clock_gettime(clock, &mut now) };
-    assert_eq!(failed, 0, "Linux has both clocks");
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
