@@ -30,8 +30,8 @@ struct Shown {
     program: String,
     control: String,
     latest: Option<Sample>,
-    /// At the latest picture: time, and bytes acknowledged and received.
-    before: Option<(u64, u64)>,
+    /// Bytes acknowledged and received at the latest picture.
+    before: Option<u64>,
     /// Bit/s, one for each picture.
     rates: VecDeque<f64>,
     ended: u32,
@@ -125,12 +125,10 @@ impl Shown {
         let Some(sample) = &self.latest else { return };
         let bytes = sample.bytes_acked + sample.bytes_received;
         let rate = match self.before {
-            Some((_, before)) if seconds > 0.0 => {
-                8.0 * bytes.saturating_sub(before) as f64 / seconds
-            }
+            Some(before) if seconds > 0.0 => 8.0 * bytes.saturating_sub(before) as f64 / seconds,
             _ => 0.0,
         };
-        self.before = Some((sample.head.time_ns, bytes));
+        self.before = Some(bytes);
         self.rates.push_back(rate);
         if self.rates.len() > HISTORY {
             self.rates.pop_front();
@@ -151,10 +149,11 @@ impl Shown {
             hz,
             opened_ns: None,
         };
-        let number = |name: &str, by: f64| {
-            let value = find(name).and_then(|instrument| instrument.value(&moment));
-            value.map_or("-".to_owned(), |value| format!("{:.1}", value as f64 / by))
+        let value = |name: &str| find(name).and_then(|instrument| instrument.value(&moment));
+        let in_thousands = |name: &str| {
+            value(name).map_or("-".to_owned(), |value| format!("{:.1}", value as f64 / 1e3))
         };
+        let count = |name: &str| value(name).map_or("-".to_owned(), |value: i64| value.to_string());
         let state = match self.ended {
             0 => CONGESTION.get(usize::from(sample.ca_state)).copied(),
             _ => Some("ended"),
@@ -164,15 +163,11 @@ impl Shown {
             shorten(&self.program, 11),
             shorten(&self.control, 10),
             self.rate() / 1e6,
-            number("CurCwnd", 1e3),
-            number("SmoothedRTT", 1e3),
-            number("CurRTO", 1e3),
-            sample.total_retrans,
-            if sample.total_rto == u32::MAX {
-                0
-            } else {
-                sample.total_rto
-            },
+            in_thousands("CurCwnd"),
+            in_thousands("SmoothedRTT"),
+            in_thousands("CurRTO"),
+            count("SegsRetrans"),
+            count("Timeouts"),
             state.unwrap_or("?"),
             sparkline(&self.rates),
         )

@@ -15,6 +15,8 @@ use crate::session::Session;
 
 /// The index is written this often, for whoever looks at the folder meanwhile.
 const CHECKPOINT: Duration = Duration::from_secs(5);
+/// A long one is written less often, so that it takes no more than this part of the time.
+const CHECKPOINT_PART: u32 = 100;
 
 /// What is traced, how, and where to.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +49,7 @@ pub struct Running {
     session: Session,
     recorder: Recorder,
     failed: Vec<FileError>,
-    looked: Instant,
+    next_checkpoint: Instant,
 }
 
 impl Plan {
@@ -64,7 +66,7 @@ impl Plan {
             session,
             recorder,
             failed: Vec::new(),
-            looked: Instant::now(),
+            next_checkpoint: Instant::now() + CHECKPOINT,
         };
         running.checkpoint()?;
         Ok(running)
@@ -129,10 +131,12 @@ impl Running {
             failed.extend(recorder.event(event).err());
             each(event);
         })?;
-        if self.looked.elapsed() >= CHECKPOINT {
-            self.looked = Instant::now();
+        let began = Instant::now();
+        if began >= self.next_checkpoint {
             // A disk without room for it may have some later; the end says so.
             let _ = self.checkpoint();
+            let took = began.elapsed();
+            self.next_checkpoint = began + CHECKPOINT.max(took * CHECKPOINT_PART);
         }
         Ok(())
     }
