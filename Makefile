@@ -11,14 +11,14 @@ DEMO := experiments/web100-dummynet/figure-4.17-4.19.toml
 .PHONY: help demo test bench experiments experiments-lab validation
 
 help:
-	@echo "make demo         SF-SACK against SACK: build, run, table and report"
-	@echo "make test         everything that has to hold: formats, lints, all tests"
-	@echo "make bench        speed and memory of the simulator (some minutes)"
-	@echo "make experiments  every figure and table of the thesis, and the tables of its page in docs/"
+	@echo "make demo             SF-SACK against SACK: build, run, table and report"
+	@echo "make test             everything that has to hold: formats, lints, all tests"
+	@echo "make bench            speed and memory of the simulator (some minutes)"
+	@echo "make experiments      every figure and table of the thesis, and the tables of its page in docs/"
 	@echo "make experiments-lab  the same in the simulator and on the running kernel (root, 40 minutes)"
-	@echo "make validation   the simulator against the running kernel: the table of docs/validation.md (root, 15 minutes)"
+	@echo "make validation       the simulator held to the running kernel, cell by cell (root, 15 minutes)"
 	@echo
-	@echo "OUT=DIR           where demo and experiments write (default: out)"
+	@echo "OUT=DIR               where all of them write results (default: out)"
 
 demo:
 	@scripts/setup build
@@ -48,7 +48,7 @@ experiments-lab:
 	@scripts/setup build
 	$(WEB100) --engine both $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
-# Results that are there are used again; ARGS is for the program (ARGS="--only sim").
+# Results of the lab that are there are used again; ARGS is for the program (ARGS="--only sim").
 validation:
 	@scripts/setup build
 	cargo build --release --package fairwind --bin fairwind

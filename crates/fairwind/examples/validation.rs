@@ -5,8 +5,9 @@
 //! cargo run --release -p fairwind --example validation -- experiments/validation out/validation
 //! ```
 //!
-//! Results that are there already, of the same experiment file, are used again. The lab needs root
-//! and an otherwise idle machine.
+//! The simulator, which may have changed, runs every time. Results of the lab that are there already,
+//! whole and of the same experiment file, are used again. The lab needs root and an otherwise idle
+//! machine.
 
 use std::error::Error;
 use std::fs;
@@ -29,7 +30,7 @@ struct Arguments {
     /// Take only cells whose name contains this text
     #[arg(long, value_name = "TEXT")]
     cell: Option<String>,
-    /// Run again what has a result already
+    /// Run also in the lab again what has a result already
     #[arg(long)]
     force: bool,
     /// The program [default: the one built beside this one]
@@ -152,7 +153,7 @@ fn experiment_files(arguments: &Arguments) -> Result<Vec<PathBuf>, Box<dyn Error
     Ok(files)
 }
 
-/// Runs a cell unless its result is there.
+/// Runs a cell unless its result from the lab is there.
 fn run(
     program: &Path,
     engine: Engine,
@@ -161,8 +162,7 @@ fn run(
     force: bool,
 ) -> Result<(), Box<dyn Error>> {
     let out = cell.join(engine.word());
-    let before = fs::read(out.join("experiment.toml")).ok();
-    if !force && before == Some(fs::read(file)?) && Stored::read(&out).is_ok() {
+    if engine == Engine::Lab && !force && is_there(&out, file)? {
         return Ok(());
     }
     fs::create_dir_all(cell)?;
@@ -179,6 +179,17 @@ fn run(
         true => Ok(()),
         false => Err(format!("{} run {}: {status}", engine.word(), file.display()).into()),
     }
+}
+
+/// Whether the folder holds a whole result of this experiment file.
+fn is_there(out: &Path, file: &Path) -> Result<bool, Box<dyn Error>> {
+    let before = fs::read(out.join("experiment.toml")).ok();
+    let incomplete = match Stored::read(out) {
+        Ok(Stored::Run(run)) => run.incomplete,
+        Ok(Stored::Summary(summary)) => summary.incomplete,
+        Err(_) => return Ok(false),
+    };
+    Ok(incomplete.is_none() && before == Some(fs::read(file)?))
 }
 
 /// The runs of a result folder, or nothing if there is none.

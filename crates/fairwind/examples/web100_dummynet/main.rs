@@ -22,8 +22,9 @@ type Error = Box<dyn std::error::Error>;
 #[command(after_help = "\
 RESULTS gets sim/ and lab/ with a result for each experiment. Where both engines run it, both/ gets
 the figures of both over each other; sim-today/ gets the simulator's results with the TCP of Linux 6
-in the place of that of 2005, and both-today/ these over the lab's. A result of the lab that is there already, of the same
-file and seeds, is kept: all of them take 40 minutes. Those of the simulator are made anew.")]
+in the place of that of 2005, and both-today/ these over the lab's. A result of the lab that is there
+already, of the same file and seeds, is kept: all of them take 40 minutes. Those of the simulator are
+made anew.")]
 struct Arguments {
     /// Folder of the experiment files
     experiments: PathBuf,
