@@ -39,6 +39,7 @@ mod program;
 mod ring;
 mod route;
 mod segment;
+mod sysfs;
 mod transit;
 mod tun;
 mod vnet;

@@ -17,6 +17,7 @@ use nix::unistd::Pid;
 
 use crate::LabError;
 use crate::host::Host;
+use crate::sysfs::Sysfs;
 
 /// A program in a host.
 #[derive(Clone, Debug)]
@@ -60,12 +61,15 @@ impl Program {
                 .stdout(standard.try_clone().map_err(failed)?)
                 .stderr(errors.try_clone().map_err(failed)?);
         }
+        let mut sysfs = Sysfs::look();
         // SAFETY: between fork and exec only system calls are made.
         unsafe {
             command.pre_exec(move || {
                 // What the first process waits for with a descriptor, its children must not hold back.
                 SigSet::empty().thread_set_mask()?;
-                Ok(setns(&namespace, CloneFlags::CLONE_NEWNET)?)
+                setns(&namespace, CloneFlags::CLONE_NEWNET)?;
+                sysfs.mount();
+                Ok(())
             });
         }
         let child = command.spawn().map_err(|error| match error.kind() {

@@ -283,6 +283,41 @@ fn command(client: impl Into<OsString>, server: Option<&str>, output: &Path) -> 
 }
 
 #[test]
+fn programs_see_the_devices_of_their_host_in_sys() {
+    if !permitted() {
+        return;
+    }
+    let lab = Lab::start(link(50, 5));
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("flow");
+    let client = command("ls /sys/class/net /sys/fs/cgroup", None, &output);
+    let flow = FlowPlan {
+        port: 0,
+        ..plan(&lab, client)
+    };
+    let outcome = lab.run_one(flow, Duration::ZERO, Duration::from_secs(1));
+    assert_eq!(outcome.failure, None);
+    let seen = fs::read_to_string(output.join("client.out")).unwrap();
+    let here = |place: &str| {
+        let entries = fs::read_dir(place).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort_unstable();
+        names
+    };
+    let mut lines = seen.split_whitespace();
+    let devices = lines.by_ref().take_while(|word| *word != "/sys/fs/cgroup:");
+    assert_eq!(
+        devices.collect::<Vec<_>>(),
+        ["/sys/class/net:", "fw0", "lo"]
+    );
+    let mut rest: Vec<_> = lines.collect();
+    rest.sort_unstable();
+    assert_eq!(rest, here("/sys/fs/cgroup"));
+}
+
+#[test]
 fn programs_run_and_their_output_and_bytes_are_kept() {
     if !permitted() {
         return;
