@@ -439,3 +439,24 @@ fn nothing_outlives_a_run_that_is_killed_at_any_moment() {
         assert!(!bench.path(&out).exists(), "half a result has the name");
     }
 }
+
+#[test]
+fn a_transfer_begins_with_the_run_and_takes_as_long_as_in_the_simulator() {
+    let text = format!("duration = \"2s\"\n{}", LINK.replace("50pkt", "1000pkt"));
+    let reno = flow("one", "congestion_control = \"reno\"\nbytes = \"1MB\"");
+    let Some(bench) = Bench::new(&format!("{text}{reno}")) else {
+        return;
+    };
+    let completion = |result: Value| number(&result["flows"][0]["completion_s"]);
+    let simulated = Command::new(env!("CARGO_BIN_EXE_fairwind"))
+        .current_dir(bench.folder.path())
+        .args(["sim", "run", "x.toml", "--no-series", "--out", "sim"])
+        .output()
+        .unwrap();
+    assert_eq!(simulated.status.code(), Some(0), "{}", err(&simulated));
+    let simulated = completion(bench.read("sim/result.json"));
+    let real = completion(bench.result(&["--no-series"]));
+    // A machine that is busy delivers its last packets late, never early.
+    let late = real - simulated;
+    assert!((-0.002..0.002).contains(&late), "{real} {simulated}");
+}

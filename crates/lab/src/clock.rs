@@ -1,10 +1,10 @@
 //! The one clock of a run: CLOCK_MONOTONIC since its start, as the pipes' [`Time`].
 
-use fairwind_path::units::Time;
+use fairwind_path::units::{Duration, Time};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 
-/// Starts at zero when it is made. Copies show the same time.
+/// Copies show the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start_nanos: u64,
@@ -12,11 +12,20 @@ pub struct Clock {
 }
 
 impl Clock {
-    pub fn start() -> Clock {
+    /// A clock that is at zero in so long a time, and until then.
+    pub fn starting_in(lead: Duration) -> Clock {
         Clock {
-            start_nanos: nanos(ClockId::CLOCK_MONOTONIC),
-            wall_start_nanos: nanos(ClockId::CLOCK_REALTIME),
+            start_nanos: nanos(ClockId::CLOCK_MONOTONIC) + lead.as_nanos(),
+            wall_start_nanos: nanos(ClockId::CLOCK_REALTIME) + lead.as_nanos(),
         }
+    }
+
+    /// How long it will still be at zero.
+    pub fn until_start(self) -> Duration {
+        let left = self
+            .start_nanos
+            .saturating_sub(nanos(ClockId::CLOCK_MONOTONIC));
+        Duration::from_nanos(left)
     }
 
     /// CLOCK_MONOTONIC at zero.
@@ -31,7 +40,7 @@ impl Clock {
 
     #[inline]
     pub fn now(self) -> Time {
-        Time::from_nanos(nanos(ClockId::CLOCK_MONOTONIC) - self.start_nanos)
+        Time::from_nanos(nanos(ClockId::CLOCK_MONOTONIC).saturating_sub(self.start_nanos))
     }
 }
 

@@ -34,6 +34,11 @@ pub struct EmulatorOptions {
     pub sample_interval: Option<Duration>,
     /// The totals of pipes and flows start at this time.
     pub warmup: Duration,
+    /// They end at this time, and so do the samples. None: when the network stops.
+    pub end: Option<Duration>,
+    /// The network's time 0 comes so long after its start, so that everything can be ready by then.
+    /// What hosts send earlier waits in their devices.
+    pub lead: Duration,
     /// Pipes whose packets are written to files.
     pub captures: Vec<Capture>,
 }
@@ -82,7 +87,7 @@ impl Emulator {
         }
         let routes = network.routes()?;
         let (to_samples, samples) = mpsc::sync_channel(SAMPLES);
-        let clock = Clock::start();
+        let clock = Clock::starting_in(options.lead);
         let mut captures = Vec::new();
         let mut recorders = HashMap::new();
         for capture in &options.captures {
@@ -122,7 +127,7 @@ impl Emulator {
         })
     }
 
-    /// CLOCK_MONOTONIC, in nanoseconds, at the network's time 0.
+    /// CLOCK_MONOTONIC, in nanoseconds, at the network's time 0; with a lead it may be yet to come.
     pub fn epoch_ns(&self) -> u64 {
         self.clock.start_nanos()
     }

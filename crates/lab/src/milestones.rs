@@ -1,4 +1,5 @@
-//! What a part of the network does at times known before: the end of the warm-up, samples.
+//! What a part of the network does at times known before: samples, the beginning and the end of the
+//! totals.
 
 use std::sync::mpsc::{SyncSender, TrySendError};
 
@@ -10,6 +11,7 @@ use crate::statistics::PipeSample;
 pub struct Milestones {
     next: Time,
     warmup: Option<Time>,
+    end: Option<Time>,
     sampling: Option<Sampling>,
     lost: u64,
 }
@@ -26,12 +28,16 @@ pub struct Milestone {
     pub time: Time,
     pub warmup_ends: bool,
     pub sample: bool,
+    /// The totals end; it is the last.
+    pub ends: bool,
 }
 
 impl Milestones {
-    /// The end of the warm-up, if there is one, and samples to a channel from time 0 on.
+    /// The end of the warm-up, if there is one, that of the totals, and samples to a channel from
+    /// time 0 on.
     pub fn new(
         warmup: Duration,
+        end: Option<Duration>,
         interval: Option<Duration>,
         to: SyncSender<PipeSample>,
     ) -> Milestones {
@@ -44,6 +50,7 @@ impl Milestones {
         let mut milestones = Milestones {
             next: Time::MAX,
             warmup: (warmup > Duration::ZERO).then(|| Time::ZERO + warmup),
+            end: end.map(|end| Time::ZERO + end),
             sampling,
             lost: 0,
         };
@@ -63,11 +70,16 @@ impl Milestones {
         let warmup_ends = self.warmup.take_if(|&mut end| end == time).is_some();
         let sampling = self.sampling.as_mut().filter(|s| s.next == time);
         let sample = sampling.map(|s| s.next += s.interval).is_some();
+        let ends = self.end == Some(time);
         self.look_ahead();
+        if ends {
+            self.next = Time::MAX;
+        }
         Milestone {
             time,
             warmup_ends,
             sample,
+            ends,
         }
     }
 
@@ -88,7 +100,8 @@ impl Milestones {
 
     fn look_ahead(&mut self) {
         let sample = self.sampling.as_ref().map_or(Time::MAX, |s| s.next);
-        self.next = sample.min(self.warmup.unwrap_or(Time::MAX));
+        let [warmup, end] = [self.warmup, self.end].map(|time| time.unwrap_or(Time::MAX));
+        self.next = sample.min(warmup).min(end);
     }
 }
 
@@ -101,7 +114,7 @@ mod tests {
     fn the_warm_up_ends_before_the_sample_of_the_same_time() {
         let ms = Duration::from_millis;
         let (to, _samples) = mpsc::sync_channel(1);
-        let mut milestones = Milestones::new(ms(20), Some(ms(10)), to);
+        let mut milestones = Milestones::new(ms(20), None, Some(ms(10)), to);
         let taken = [(); 4].map(|()| milestones.take());
         let times = taken.map(|m| (m.time.as_millis(), m.warmup_ends, m.sample));
         assert_eq!(
@@ -116,9 +129,24 @@ mod tests {
     }
 
     #[test]
+    fn nothing_comes_after_the_end() {
+        let ms = Duration::from_millis;
+        let (to, _samples) = mpsc::sync_channel(1);
+        let mut milestones = Milestones::new(ms(0), Some(ms(15)), Some(ms(10)), to);
+        let taken = [(); 3].map(|()| milestones.take());
+        let times = taken.map(|m| (m.time.as_millis(), m.sample, m.ends));
+        assert_eq!(
+            times,
+            [(0, true, false), (10, true, false), (15, false, true)]
+        );
+        assert_eq!(milestones.next(), Time::MAX);
+    }
+
+    #[test]
     fn samples_without_room_are_counted() {
         let (to, samples) = mpsc::sync_channel(1);
-        let mut milestones = Milestones::new(Duration::ZERO, Some(Duration::from_secs(1)), to);
+        let mut milestones =
+            Milestones::new(Duration::ZERO, None, Some(Duration::from_secs(1)), to);
         let sample = PipeSample {
             pipe: 3,
             time: Time::ZERO,

@@ -66,6 +66,19 @@ impl Pauses {
         }
     }
 
+    /// Waits for time 0. True if the work is to end.
+    pub fn await_start(&mut self) -> bool {
+        loop {
+            let left = self.clock.until_start();
+            if left == Duration::ZERO {
+                return false;
+            }
+            if self.wait(false, Some(left)) {
+                return true;
+            }
+        }
+    }
+
     /// Lets time pass, or not, until there is something to do. True if the work is to end.
     pub fn pause(&mut self, now: Time, outlook: Outlook) -> bool {
         let ends = match outlook.busy {

@@ -14,7 +14,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use fairwind_path::pipe::Arrival;
+use fairwind_path::pipe::{Arrival, PipeStatistics};
 use fairwind_path::units::Time;
 
 use crate::arena::{Arena, PacketId};
@@ -56,6 +56,8 @@ pub struct Worker {
     /// When the transits have something to do; an entry that is not `armed` any more means nothing.
     agenda: BinaryHeap<Reverse<(Time, usize)>>,
     milestones: Milestones,
+    /// The totals, once they have ended.
+    totals: Option<Totals>,
     last_destination: (Ipv4Addr, usize),
     classifier: Option<Classifier>,
     flows: Vec<FlowCounts>,
@@ -89,6 +91,9 @@ pub struct Report {
     pub lateness: Lateness,
     pub mishaps: Mishaps,
 }
+
+/// What is counted of pipes, in the order of the transits, and of flows.
+type Totals = (Vec<PipeStatistics>, Vec<FlowCounts>);
 
 /// A host that sends into this part.
 struct Input {
@@ -138,6 +143,7 @@ impl Worker {
         }
         let EmulatorOptions {
             warmup,
+            end,
             sample_interval,
             ..
         } = *common.options;
@@ -153,7 +159,8 @@ impl Worker {
             transits,
             local,
             agenda: BinaryHeap::new(),
-            milestones: Milestones::new(warmup, sample_interval, common.samples.clone()),
+            milestones: Milestones::new(warmup, end, sample_interval, common.samples.clone()),
+            totals: None,
             last_destination: (Ipv4Addr::UNSPECIFIED, usize::MAX),
             classifier: Classifier::new(flows),
             flows: vec![FlowCounts::default(); flows.len()],
@@ -167,6 +174,9 @@ impl Worker {
         let mut pauses = Pauses::begin(self.clock, stopped, inputs.collect());
         let inputs = self.inputs.iter().map(|input| &input.tun);
         self.ring = Ring::new(inputs.chain(&self.outputs));
+        if pauses.await_start() {
+            return self.report();
+        }
         loop {
             let busy = self.read_all();
             let now = self.clock.now();
@@ -313,6 +323,16 @@ impl Worker {
                 self.milestones.give(transit.sample(milestone.time));
             }
         }
+        if milestone.ends {
+            self.totals = Some(self.count(milestone.time));
+        }
+    }
+
+    /// The totals until `end`.
+    fn count(&mut self, end: Time) -> Totals {
+        let pipes = self.transits.iter_mut();
+        let pipes = pipes.map(|transit| transit.pipe.statistics(end));
+        (pipes.collect(), self.flows.clone())
     }
 
     /// Lets a pipe do what it has to do at `time`.
@@ -345,23 +365,23 @@ impl Worker {
     fn report(mut self) -> Report {
         let now = self.clock.now();
         self.advance(now);
+        let totals = self.totals.take();
+        let (counted, flows) = totals.unwrap_or_else(|| self.count(now));
         let mut captures = Vec::new();
         let mut pipes = Vec::new();
-        for transit in self.transits {
+        for (transit, statistics) in self.transits.into_iter().zip(counted) {
             let Transit {
                 index,
                 name,
-                mut pipe,
                 recorder,
                 ..
             } = transit;
-            let statistics = pipe.statistics(now);
             pipes.push((index, NamedPipe { name, statistics }));
             captures.extend(recorder.map(|recorder| (index, recorder.finish(now))));
         }
         Report {
             pipes,
-            flows: self.flows,
+            flows,
             captures,
             samples_lost: self.milestones.lost(),
             lateness: self.delivery.lateness,

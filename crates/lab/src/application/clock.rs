@@ -1,8 +1,9 @@
 //! CLOCK_MONOTONIC since the start of the run, as the emulator's time.
 
 use fairwind_path::units::Time;
+use nix::errno::Errno;
 use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, clock_gettime};
+use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 
 /// Copies show the same time.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,13 @@ impl Clock {
         let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or(TimeSpec::new(0, 0));
         let now = now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64;
         Time::from_nanos(now.saturating_sub(self.epoch_nanos))
+    }
+
+    /// Waits until it no longer shows the zero before the run.
+    pub fn await_start(self) {
+        let start = self.monotonic(Time::ZERO);
+        let flags = ClockNanosleepFlags::TIMER_ABSTIME;
+        while clock_nanosleep(ClockId::CLOCK_MONOTONIC, flags, &start) == Err(Errno::EINTR) {}
     }
 
     /// A time of the run by CLOCK_MONOTONIC.

@@ -88,6 +88,7 @@ impl Datagrams {
     /// Works until the end of the run, or until it is asked to stop.
     pub fn run(mut self) -> Vec<SentDatagrams> {
         super::wake_in_time();
+        self.shared.clock.await_start();
         while !self.shared.is_stopped() {
             let now = self.shared.clock.now();
             let next = self.timers.next().unwrap_or(Time::MAX);

@@ -69,6 +69,13 @@ pub struct Applications {
     datagrams: Option<JoinHandle<Vec<SentDatagrams>>>,
 }
 
+/// The applications of a run, ready to start: what takes time is done.
+#[derive(Debug)]
+pub struct Prepared {
+    plans: Vec<FlowPlan>,
+    opened: Vec<Result<Open, String>>,
+}
+
 /// A sending and a receiving thread with the same flows.
 #[derive(Debug)]
 struct Pair {
@@ -87,56 +94,28 @@ struct Share {
 }
 
 impl Applications {
-    /// Starts the applications of a run that began at `epoch_ns` of CLOCK_MONOTONIC, measures from
-    /// `warmup` on and ends after `duration`.
+    /// Makes the hosts ready for these flows, and opens where they come in.
     ///
     /// # Errors
-    /// What the kernel refused. What goes wrong with one flow is a [`Failure`].
+    /// What the kernel refused. What goes wrong with one flow is a [`Failure`] of the run.
+    pub fn prepare(plans: Vec<FlowPlan>) -> Result<Prepared, LabError> {
+        preparation::prepare(&plans)?;
+        let opened = plans.iter().enumerate();
+        let opened = opened.map(|(index, plan)| open(index, plan)).collect();
+        Ok(Prepared { plans, opened })
+    }
+
+    /// Prepares and starts: see [`Applications::prepare`] and [`Prepared::start`].
+    ///
+    /// # Errors
+    /// As there.
     pub fn start(
         plans: Vec<FlowPlan>,
         epoch_ns: u64,
         warmup: Duration,
         duration: Duration,
     ) -> Result<Applications, LabError> {
-        preparation::prepare(&plans)?;
-        let clock = Clock::since(epoch_ns);
-        let (warmup, end) = (Time::ZERO + warmup, Time::ZERO + duration);
-        let shared = Arc::new(Shared::new(plans.len(), clock, warmup, end));
-        let mut applications = Applications {
-            programs: RunningPrograms::start(&shared, &plans)?,
-            shared: Arc::clone(&shared),
-            plans,
-            pairs: Vec::new(),
-            datagrams: None,
-        };
-        let mut shares = Vec::new();
-        shares.resize_with(pairs_for(&applications.plans), Share::default);
-        let mut streams = Vec::new();
-        let mut first = 0;
-        for (index, plan) in applications.plans.iter().enumerate() {
-            let number = index % shares.len();
-            match open(index, plan) {
-                Ok(Open::Nothing) => {}
-                Ok(Open::Listener(socket)) => {
-                    shares[number].sending.push((index, first, plan.clone()));
-                    shares[number].receiving.push((index, plan.clone(), socket));
-                }
-                Ok(Open::Datagrams(socket, stream)) => {
-                    shares[number].receiving.push((index, plan.clone(), socket));
-                    streams.push(stream);
-                }
-                Err(error) => shared.fail(index, error),
-            }
-            first += plan.application.connections();
-        }
-        for share in shares {
-            applications.start_pair(share)?;
-        }
-        if !streams.is_empty() {
-            let datagrams = Datagrams::new(shared, streams);
-            applications.datagrams = Some(spawn("fw-datagrams", move || datagrams.run())?);
-        }
-        Ok(applications)
+        Applications::prepare(plans)?.start(epoch_ns, warmup, duration)
     }
 
     fn start_pair(&mut self, share: Share) -> Result<(), LabError> {
@@ -234,6 +213,61 @@ impl Applications {
     }
 }
 
+impl Prepared {
+    /// Starts the applications of a run that begins at `epoch_ns` of CLOCK_MONOTONIC, now or soon,
+    /// measures from `warmup` on and ends after `duration`. No flow begins before the run; programs'
+    /// servers may.
+    ///
+    /// # Errors
+    /// What the kernel refused. What goes wrong with one flow is a [`Failure`].
+    pub fn start(
+        self,
+        epoch_ns: u64,
+        warmup: Duration,
+        duration: Duration,
+    ) -> Result<Applications, LabError> {
+        let clock = Clock::since(epoch_ns);
+        let (warmup, end) = (Time::ZERO + warmup, Time::ZERO + duration);
+        let shared = Arc::new(Shared::new(self.plans.len(), clock, warmup, end));
+        let mut applications = Applications {
+            programs: RunningPrograms::start(&shared, &self.plans)?,
+            shared: Arc::clone(&shared),
+            plans: self.plans,
+            pairs: Vec::new(),
+            datagrams: None,
+        };
+        let mut shares = Vec::new();
+        shares.resize_with(pairs_for(&applications.plans), Share::default);
+        let mut streams = Vec::new();
+        let mut first = 0;
+        let flows = applications.plans.iter().zip(self.opened);
+        for (index, (plan, opened)) in flows.enumerate() {
+            let number = index % shares.len();
+            match opened {
+                Ok(Open::Nothing) => {}
+                Ok(Open::Listener(socket)) => {
+                    shares[number].sending.push((index, first, plan.clone()));
+                    shares[number].receiving.push((index, plan.clone(), socket));
+                }
+                Ok(Open::Datagrams(socket, stream)) => {
+                    shares[number].receiving.push((index, plan.clone(), socket));
+                    streams.push(stream);
+                }
+                Err(error) => shared.fail(index, error),
+            }
+            first += plan.application.connections();
+        }
+        for share in shares {
+            applications.start_pair(share)?;
+        }
+        if !streams.is_empty() {
+            let datagrams = Datagrams::new(shared, streams);
+            applications.datagrams = Some(spawn("fw-datagrams", move || datagrams.run())?);
+        }
+        Ok(applications)
+    }
+}
+
 impl Drop for Applications {
     fn drop(&mut self) {
         self.shared.stop();
@@ -280,6 +314,7 @@ fn pairs_for(plans: &[FlowPlan]) -> usize {
 }
 
 /// What a flow has open from the beginning.
+#[derive(Debug)]
 enum Open {
     Nothing,
     Listener(OwnedFd),

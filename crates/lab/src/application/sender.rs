@@ -1,7 +1,9 @@
 //! The thread that opens connections and writes to them.
 
+mod ending;
+mod opening;
+
 use std::io;
-use std::net::SocketAddrV4;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -12,9 +14,9 @@ use fairwind_path::units::{Duration, Time};
 use super::driver::{Driver, Step};
 use super::epoll::{Epoll, Event, Interest};
 use super::plan::{Application, FlowPlan};
-use super::shared::{Announced, Mailbox, Shared};
+use super::shared::{Mailbox, Shared};
 use super::slots::Slots;
-use super::socket::{self, Refused};
+use super::socket;
 use super::tcp_info::Counts;
 use super::timers::Timers;
 use super::{BELL, Visitor};
@@ -198,6 +200,7 @@ impl Sender {
     /// Works until the end of the run, or until it is asked to stop.
     pub fn run(mut self) -> SenderReport {
         super::wake_in_time();
+        self.shared.clock.await_start();
         let mut events = Vec::new();
         while !self.shared.is_stopped() {
             let now = self.shared.clock.now();
@@ -303,66 +306,6 @@ impl Sender {
         }
     }
 
-    /// Opens a connection; says what went wrong.
-    fn open(&mut self, session: usize, bytes: Option<u64>) -> Result<(), String> {
-        let flow = &self.flows[self.sessions[session].flow];
-        let plan = &flow.plan;
-        let to = SocketAddrV4::new(plan.to.config().address, plan.port);
-        let from = plan.from.config().address;
-        let failed =
-            |error: io::Error| format!("opening a connection from {from} to {to}: {error}");
-        self.visitor
-            .enter(&plan.from)
-            .map_err(|error| error.to_string())?;
-        let socket = socket::stream().map_err(failed)?;
-        let refused = |Refused { what, error }| {
-            format!("{what}, for a connection from {from} to {to}: {error}")
-        };
-        socket::set_up_sender(&socket, &plan.socket, flow.timestamps).map_err(refused)?;
-        if let Application::OnOff { .. } = plan.application {
-            socket::keep_little_ahead(&socket).map_err(refused)?;
-        }
-        let index = flow.index;
-        let number = self.connections.insert(Connection {
-            session,
-            socket,
-            state: State::Connecting,
-            port: 0,
-            left: bytes,
-            writing: true,
-            before: Counts::default(),
-        });
-        let opened = self.begin(number, index, to, bytes);
-        match opened {
-            Ok(()) => self.sessions[session].connection = Some(number),
-            Err(_) => drop(self.connections.remove(number)),
-        }
-        opened.map_err(failed)
-    }
-
-    /// Announces a connection, and lets it begin.
-    fn begin(
-        &mut self,
-        number: u64,
-        flow: usize,
-        to: SocketAddrV4,
-        bytes: Option<u64>,
-    ) -> io::Result<()> {
-        let Some(connection) = self.connections.get_mut(number) else {
-            return Ok(());
-        };
-        let mut announced = self.shared.announced(flow);
-        socket::connect(&connection.socket, to)?;
-        connection.port = socket::local_port(&connection.socket)?;
-        let announcement = Announced {
-            connection: number,
-            bytes,
-        };
-        announced.insert(connection.port, announcement);
-        drop(announced);
-        self.epoll.add(&connection.socket, number, Interest::Write)
-    }
-
     fn set_writing(&mut self, session: usize, writing: bool) {
         let Some(number) = self.sessions[session].connection else {
             return;
@@ -379,98 +322,6 @@ impl Sender {
                 let _ = self.epoll.change(&connection.socket, number, interest);
             }
         }
-    }
-
-    /// A connection has failed.
-    fn give_up(&mut self, number: u64, error: &io::Error) {
-        let Some(connection) = self.connections.remove(number) else {
-            return;
-        };
-        let session = connection.session;
-        let flow = &mut self.flows[self.sessions[session].flow];
-        flow.counts
-            .add_since(socket::counts(&connection.socket), connection.before);
-        let (from, to) = (
-            flow.plan.from.config().address,
-            flow.plan.to.config().address,
-        );
-        let text = format!(
-            "the connection from {from} to {to}:{} failed: {error}",
-            flow.plan.port
-        );
-        self.shared.announced(flow.index).remove(&connection.port);
-        self.shared.fail(flow.index, text);
-        self.sessions[session].connection = None;
-        self.think(session, self.shared.clock.now());
-    }
-
-    /// A session whose connection has failed goes on, but not at once.
-    fn think(&mut self, session: usize, now: Time) {
-        if let Some(again) = self.sessions[session].driver.on_complete(now) {
-            self.timers
-                .set(again.max(now + AFTER_FAILURE), Due::Application(session));
-        }
-    }
-
-    fn on_letter(&mut self, letter: FromReceiver) {
-        match letter {
-            FromReceiver::Released { connection } => {
-                if let Some(connection) = self.connections.remove(connection) {
-                    socket::vanish(connection.socket);
-                }
-            }
-            FromReceiver::Complete {
-                connection,
-                incoming,
-                at,
-            } => self.on_complete(connection, incoming, at),
-        }
-    }
-
-    fn on_complete(&mut self, number: u64, incoming: u64, at: Time) {
-        let Some(connection) = self.connections.get_mut(number) else {
-            // It has failed meanwhile; nobody waits for the receiver's end.
-            let connection = number;
-            return self.receiver.leave(Release {
-                incoming,
-                connection,
-            });
-        };
-        let session = &mut self.sessions[connection.session];
-        let flow = &mut self.flows[session.flow];
-        flow.counts
-            .add_since(socket::counts(&connection.socket), connection.before);
-        connection.state = State::Draining {
-            incoming,
-            wait: DRAIN_FIRST,
-        };
-        self.epoll.remove(&connection.socket);
-        session.connection = None;
-        if let Some(again) = session.driver.on_complete(at) {
-            self.timers.set(again, Due::Application(connection.session));
-        }
-        self.on_drain(at, number);
-    }
-
-    /// Lets a connection go whose last byte has been acknowledged, and otherwise waits for that.
-    fn on_drain(&mut self, now: Time, number: u64) {
-        let Some(connection) = self.connections.get_mut(number) else {
-            return;
-        };
-        let State::Draining { incoming, wait } = connection.state else {
-            return;
-        };
-        if socket::is_drained(&connection.socket) {
-            return self.receiver.leave(Release {
-                incoming,
-                connection: number,
-            });
-        }
-        connection.state = State::Draining {
-            incoming,
-            wait: Duration::from_nanos(2 * wait.as_nanos()).min(DRAIN_LONGEST),
-        };
-        self.timers.set(now + wait, Due::Drain(number));
     }
 
     fn on_switch(&mut self, now: Time, flow: usize, number: usize) {
@@ -497,28 +348,6 @@ impl Sender {
         }
         for connection in self.connections.iter_mut() {
             connection.before = socket::counts(&connection.socket);
-        }
-    }
-
-    fn report(mut self) -> SenderReport {
-        let mut sockets = Vec::new();
-        for connection in self.connections.drain() {
-            let flow = &mut self.flows[self.sessions[connection.session].flow];
-            if matches!(connection.state, State::Connecting | State::Open) {
-                flow.counts
-                    .add_since(socket::counts(&connection.socket), connection.before);
-            }
-            self.epoll.remove(&connection.socket);
-            sockets.push(connection.socket);
-        }
-        let sent = |flow: Flow| SentFlow {
-            index: flow.index,
-            counts: flow.counts,
-            switched: flow.switched,
-        };
-        SenderReport {
-            flows: self.flows.into_iter().map(sent).collect(),
-            sockets,
         }
     }
 }

@@ -30,6 +30,11 @@ const ADDRESSES: &str = "10.77.0.0/16";
 /// Totals are gathered at least this often, for as many connections as this costs nothing.
 const GAUGE_INTERVAL: Duration = Duration::from_millis(10);
 const GAUGED_CONNECTIONS: u64 = 256;
+/// From the start of the emulator to time 0: enough to start the threads of the applications.
+const LEAD: Duration = Duration::from_millis(20);
+/// The same for each flow with programs, and at most: their first processes are copies of this one.
+const LEAD_OF_PROGRAMS: Duration = Duration::from_millis(50);
+const LONGEST_LEAD: Duration = Duration::from_secs(1);
 /// A step of the tracer takes at most this long.
 const STEP: time::Duration = time::Duration::from_millis(25);
 
@@ -112,6 +117,8 @@ struct Running {
     connections: Connections,
     duration: Duration,
     interval: Duration,
+    /// How long after time 0 the applications were ready.
+    late: Duration,
 }
 
 impl Running {
@@ -130,7 +137,9 @@ impl Running {
             make_folder(&run.folder.join(CAPTURES_FOLDER))?;
         }
         let plans = flow_plans(run, plan, hosts, names);
+        let lead = lead(&plans);
         let session = start_session(experiment, records)?;
+        let prepared = Applications::prepare(plans)?;
         let emulator = Emulator::start(
             &network,
             hosts,
@@ -138,6 +147,8 @@ impl Running {
                 seed: run.seed,
                 sample_interval: records.then_some(file.record.interval),
                 warmup: file.warmup,
+                end: Some(file.duration),
+                lead,
                 captures,
             },
         )?;
@@ -147,8 +158,8 @@ impl Running {
             duration_ns: file.duration.as_nanos(),
             interval_ns: (!file.record.every_ack).then(|| file.record.interval.as_nanos()),
         };
-        let applications =
-            Applications::start(plans, emulator.epoch_ns(), file.warmup, file.duration)?;
+        let applications = prepared.start(emulator.epoch_ns(), file.warmup, file.duration)?;
+        let late_ns = monotonic_ns().saturating_sub(emulator.epoch_ns());
         Ok(Running {
             session,
             emulator,
@@ -156,6 +167,7 @@ impl Running {
             connections: Connections::new(&ends(plan, hosts), times),
             duration: file.duration,
             interval: file.record.interval,
+            late: Duration::from_nanos(late_ns),
         })
     }
 
@@ -234,6 +246,7 @@ impl Running {
             unseen,
             incomplete: incomplete.map(|reason| format!("after {length:.3} s: {reason}")),
             duration,
+            late: self.late,
         })
     }
 
@@ -241,6 +254,15 @@ impl Running {
     fn now(&self) -> Duration {
         Duration::from_nanos(monotonic_ns().saturating_sub(self.emulator.epoch_ns()))
     }
+}
+
+/// Time that the applications of these flows need at most to be ready, once they are prepared.
+fn lead(plans: &[FlowPlan]) -> Duration {
+    let programs = plans
+        .iter()
+        .filter(|plan| matches!(plan.application, application::Application::Command { .. }));
+    let lead = LEAD.as_nanos() + programs.count() as u64 * LEAD_OF_PROGRAMS.as_nanos();
+    Duration::from_nanos(lead).min(LONGEST_LEAD)
 }
 
 /// Every connection between hosts of labs; this run's are told by their namespaces.

@@ -32,6 +32,8 @@ pub struct Measured {
     pub incomplete: Option<String>,
     /// How far it came.
     pub duration: Duration,
+    /// How long after its beginning the applications were ready.
+    pub late: Duration,
 }
 
 /// The result of a run, but for its cost.
@@ -146,7 +148,8 @@ fn emulator_result(statistics: &Statistics) -> EmulatorResult {
 fn warnings(copies: &[FlowCopy<'_>], measured: &Measured) -> Vec<String> {
     let mut warnings = measured.statistics.warnings();
     if let Some(unseen) = &measured.unseen {
-        let lost: u64 = unseen.lost.iter().sum::<u64>() + unseen.missed_runs;
+        // Runs missed for ACKs are among the segments skipped.
+        let lost = unseen.lost.iter().sum::<u64>() + unseen.missed_runs.max(unseen.skipped);
         if lost > 0 {
             warnings.push(format!("{lost} samples of connections were lost"));
         }
@@ -156,6 +159,12 @@ fn warnings(copies: &[FlowCopy<'_>], measured: &Measured) -> Vec<String> {
                 unseen.unwatched
             ));
         }
+    }
+    if measured.late > Duration::ZERO {
+        warnings.push(format!(
+            "the applications were ready {:.1} ms after the beginning of the run",
+            measured.late.as_nanos() as f64 / 1e6
+        ));
     }
     if measured.statistics.samples_lost > 0 {
         warnings.push(format!(

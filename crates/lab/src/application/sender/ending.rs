@@ -1,0 +1,127 @@
+//! How a connection ends: it fails, it is complete, or the run is over.
+
+use std::io;
+
+use fairwind_path::units::{Duration, Time};
+
+use super::{
+    AFTER_FAILURE, DRAIN_FIRST, DRAIN_LONGEST, Due, Flow, FromReceiver, Release, Sender,
+    SenderReport, SentFlow, State,
+};
+use crate::application::socket;
+
+impl Sender {
+    /// A connection has failed.
+    pub(super) fn give_up(&mut self, number: u64, error: &io::Error) {
+        let Some(connection) = self.connections.remove(number) else {
+            return;
+        };
+        let session = connection.session;
+        let flow = &mut self.flows[self.sessions[session].flow];
+        flow.counts
+            .add_since(socket::counts(&connection.socket), connection.before);
+        let (from, to) = (
+            flow.plan.from.config().address,
+            flow.plan.to.config().address,
+        );
+        let text = format!(
+            "the connection from {from} to {to}:{} failed: {error}",
+            flow.plan.port
+        );
+        self.shared.announced(flow.index).remove(&connection.port);
+        self.shared.fail(flow.index, text);
+        self.sessions[session].connection = None;
+        self.think(session, self.shared.clock.now());
+    }
+
+    /// A session whose connection has failed goes on, but not at once.
+    pub(super) fn think(&mut self, session: usize, now: Time) {
+        if let Some(again) = self.sessions[session].driver.on_complete(now) {
+            self.timers
+                .set(again.max(now + AFTER_FAILURE), Due::Application(session));
+        }
+    }
+
+    pub(super) fn on_letter(&mut self, letter: FromReceiver) {
+        match letter {
+            FromReceiver::Released { connection } => {
+                if let Some(connection) = self.connections.remove(connection) {
+                    socket::vanish(connection.socket);
+                }
+            }
+            FromReceiver::Complete {
+                connection,
+                incoming,
+                at,
+            } => self.on_complete(connection, incoming, at),
+        }
+    }
+
+    fn on_complete(&mut self, number: u64, incoming: u64, at: Time) {
+        let Some(connection) = self.connections.get_mut(number) else {
+            // It has failed meanwhile; nobody waits for the receiver's end.
+            let connection = number;
+            return self.receiver.leave(Release {
+                incoming,
+                connection,
+            });
+        };
+        let session = &mut self.sessions[connection.session];
+        let flow = &mut self.flows[session.flow];
+        flow.counts
+            .add_since(socket::counts(&connection.socket), connection.before);
+        connection.state = State::Draining {
+            incoming,
+            wait: DRAIN_FIRST,
+        };
+        self.epoll.remove(&connection.socket);
+        session.connection = None;
+        if let Some(again) = session.driver.on_complete(at) {
+            self.timers.set(again, Due::Application(connection.session));
+        }
+        self.on_drain(at, number);
+    }
+
+    /// Lets a connection go whose last byte has been acknowledged, and otherwise waits for that.
+    pub(super) fn on_drain(&mut self, now: Time, number: u64) {
+        let Some(connection) = self.connections.get_mut(number) else {
+            return;
+        };
+        let State::Draining { incoming, wait } = connection.state else {
+            return;
+        };
+        if socket::is_drained(&connection.socket) {
+            return self.receiver.leave(Release {
+                incoming,
+                connection: number,
+            });
+        }
+        connection.state = State::Draining {
+            incoming,
+            wait: Duration::from_nanos(2 * wait.as_nanos()).min(DRAIN_LONGEST),
+        };
+        self.timers.set(now + wait, Due::Drain(number));
+    }
+
+    pub(super) fn report(mut self) -> SenderReport {
+        let mut sockets = Vec::new();
+        for connection in self.connections.drain() {
+            let flow = &mut self.flows[self.sessions[connection.session].flow];
+            if matches!(connection.state, State::Connecting | State::Open) {
+                flow.counts
+                    .add_since(socket::counts(&connection.socket), connection.before);
+            }
+            self.epoll.remove(&connection.socket);
+            sockets.push(connection.socket);
+        }
+        let sent = |flow: Flow| SentFlow {
+            index: flow.index,
+            counts: flow.counts,
+            switched: flow.switched,
+        };
+        SenderReport {
+            flows: self.flows.into_iter().map(sent).collect(),
+            sockets,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! How a connection begins.
+
+use std::io;
+use std::net::SocketAddrV4;
+
+use super::{Connection, Sender, State};
+use crate::application::epoll::Interest;
+use crate::application::plan::Application;
+use crate::application::shared::Announced;
+use crate::application::socket::{self, Refused};
+use crate::application::tcp_info::Counts;
+
+impl Sender {
+    /// Opens a connection; says what went wrong.
+    pub(super) fn open(&mut self, session: usize, bytes: Option<u64>) -> Result<(), String> {
+        let flow = &self.flows[self.sessions[session].flow];
+        let plan = &flow.plan;
+        let to = SocketAddrV4::new(plan.to.config().address, plan.port);
+        let from = plan.from.config().address;
+        let failed =
+            |error: io::Error| format!("opening a connection from {from} to {to}: {error}");
+        self.visitor
+            .enter(&plan.from)
+            .map_err(|error| error.to_string())?;
+        let socket = socket::stream().map_err(failed)?;
+        let refused = |Refused { what, error }| {
+            format!("{what}, for a connection from {from} to {to}: {error}")
+        };
+        socket::set_up_sender(&socket, &plan.socket, flow.timestamps).map_err(refused)?;
+        if let Application::OnOff { .. } = plan.application {
+            socket::keep_little_ahead(&socket).map_err(refused)?;
+        }
+        let index = flow.index;
+        let number = self.connections.insert(Connection {
+            session,
+            socket,
+            state: State::Connecting,
+            port: 0,
+            left: bytes,
+            writing: true,
+            before: Counts::default(),
+        });
+        let opened = self.begin(number, index, to, bytes);
+        match opened {
+            Ok(()) => self.sessions[session].connection = Some(number),
+            Err(_) => drop(self.connections.remove(number)),
+        }
+        opened.map_err(failed)
+    }
+
+    /// Announces a connection, and lets it begin.
+    fn begin(
+        &mut self,
+        number: u64,
+        flow: usize,
+        to: SocketAddrV4,
+        bytes: Option<u64>,
+    ) -> io::Result<()> {
+        let Some(connection) = self.connections.get_mut(number) else {
+            return Ok(());
+        };
+        let mut announced = self.shared.announced(flow);
+        socket::connect(&connection.socket, to)?;
+        connection.port = socket::local_port(&connection.socket)?;
+        let announcement = Announced {
+            connection: number,
+            bytes,
+        };
+        announced.insert(connection.port, announcement);
+        drop(announced);
+        self.epoll.add(&connection.socket, number, Interest::Write)
+    }
+}
