@@ -140,7 +140,7 @@ impl Emulator {
     /// Stops the network; packets on their way are lost.
     ///
     /// # Errors
-    /// If the devices' counters cannot be read.
+    /// If the network cannot be stopped. What it has done does not get lost for less.
     pub fn stop(self) -> Result<Statistics, LabError> {
         let mut statistics = Statistics {
             flows: vec![FlowCounts::default(); self.flows],
@@ -174,11 +174,15 @@ impl Emulator {
             .collect();
         statistics.pipes = pipes.into_iter().flatten().collect();
         for host in &self.hosts {
-            let device_drops = host.device_drops()?;
-            statistics.mishaps = statistics.mishaps.plus(Mishaps {
-                device_drops,
-                ..Mishaps::default()
-            });
+            match host.device_drops() {
+                Ok(device_drops) => {
+                    statistics.mishaps = statistics.mishaps.plus(Mishaps {
+                        device_drops,
+                        ..Mishaps::default()
+                    });
+                }
+                Err(error) => statistics.unread = Some(error.to_string()),
+            }
         }
         Ok(statistics)
     }

@@ -71,6 +71,8 @@ pub struct Statistics {
     pub lateness: Lateness,
     /// What should not have happened.
     pub mishaps: Mishaps,
+    /// Why the devices' counters could not be read, if so: their drops are not known then.
+    pub unread: Option<String>,
 }
 
 impl Mishaps {
@@ -110,6 +112,11 @@ impl Statistics {
                 "{packets} packets were lost outside the network: {reason}"
             ));
         }
+        if let Some(reason) = &self.unread {
+            warnings.push(format!(
+                "it is not known whether the emulator was too slow to read packets: {reason}"
+            ));
+        }
         if self.samples_lost > 0 {
             warnings.push(format!(
                 "{} samples of queues are missing: they were not taken in time",
@@ -132,6 +139,17 @@ mod tests {
         statistics.lateness.add(Duration::from_micros(50));
         statistics.mishaps.unroutable = 3;
         assert_eq!(statistics.warnings(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn counters_that_could_not_be_read_are_a_warning() {
+        let statistics = Statistics {
+            unread: Some("reading /proc: no such file".to_owned()),
+            ..Statistics::default()
+        };
+        let warnings = statistics.warnings();
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].ends_with("too slow to read packets: reading /proc: no such file"));
     }
 
     #[test]

@@ -200,3 +200,59 @@ fn kernel_release() -> String {
     let system = Machine::here().system;
     system.split(' ').nth(1).unwrap_or_default().to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use fairwind_lab::statistics::NamedPipe;
+    use fairwind_path::pipe::{Pipe, PipeConfig};
+    use fairwind_path::units::Time;
+
+    use super::*;
+    use crate::experiment::Experiment;
+
+    #[test]
+    fn what_was_measured_until_the_trace_failed_is_a_result() {
+        let text = "duration = \"10s\"\n[[link]]\nbetween = [\"a\", \"b\"]\n\
+                    [[flow]]\nfrom = \"a\"\nto = \"b\"\n";
+        let experiment = Experiment::parse(text, "x.toml", Path::new(""), &[]).unwrap();
+        let plan = Plan::of(&experiment).unwrap();
+        let run = Run {
+            experiment: &experiment,
+            seed: 1,
+            folder: Path::new(""),
+        };
+        let mut pipe: Pipe<()> = Pipe::new(PipeConfig::default(), 1);
+        let pipe = NamedPipe {
+            name: "link".to_owned(),
+            statistics: pipe.statistics(Time::from_secs(4)),
+        };
+        let measured = Measured {
+            outcomes: vec![application::FlowOutcome {
+                bytes: 3_000_000,
+                active: Duration::from_secs(4),
+                ..application::FlowOutcome::default()
+            }],
+            gauges: vec![FlowGauge::default()],
+            statistics: Statistics {
+                pipes: vec![pipe.clone(), pipe],
+                flows: vec![FlowCounts::default()],
+                unread: Some("reading /proc".to_owned()),
+                ..Statistics::default()
+            },
+            unseen: None,
+            incomplete: Some("after 4.000 s: the kernel does not answer".to_owned()),
+            duration: Duration::from_secs(4),
+            late: Duration::from_millis(3),
+        };
+        let result = result(&run, &plan, &measured);
+        assert_eq!(result.flows[0].bytes, 3_000_000);
+        assert_eq!(result.flows[0].goodput_mbps, Some(6.0));
+        assert_eq!(result.duration_s, 4.0);
+        assert_eq!(result.incomplete, measured.incomplete);
+        let warnings = result.warnings.join("\n");
+        assert!(warnings.contains("reading /proc"), "{warnings}");
+        assert!(warnings.contains("3.0 ms after the beginning"), "{warnings}");
+    }
+}
