@@ -223,7 +223,7 @@ mod tests {
             seed: 1,
             folder: Path::new(""),
         };
-        let mut pipe: Pipe<()> = Pipe::new(PipeConfig::default(), 1);
+        let mut pipe: Pipe<()> = Pipe::new(&PipeConfig::default(), 1);
         let pipe = NamedPipe {
             name: "link".to_owned(),
             statistics: pipe.statistics(Time::from_secs(4)),
@@ -248,11 +248,14 @@ mod tests {
         };
         let result = result(&run, &plan, &measured);
         assert_eq!(result.flows[0].bytes, 3_000_000);
-        assert_eq!(result.flows[0].goodput_mbps, Some(6.0));
+        assert_eq!(result.flows[0].goodput_mbps, 6.0);
         assert_eq!(result.duration_s, 4.0);
         assert_eq!(result.incomplete, measured.incomplete);
         let warnings = result.warnings.join("\n");
         assert!(warnings.contains("reading /proc"), "{warnings}");
-        assert!(warnings.contains("3.0 ms after the beginning"), "{warnings}");
+        assert!(
+            warnings.contains("3.0 ms after the beginning"),
+            "{warnings}"
+        );
     }
 }
