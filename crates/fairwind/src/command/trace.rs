@@ -213,7 +213,7 @@ impl Trace {
             }
         }
         let counts = running.session().counts().map_err(trace_failure);
-        let (index, more) = running.finish(|_| {}).map_err(plan_failure)?;
+        let (index, more) = running.finish(|_| {}).map_err(Failure::work)?;
         drop(screen);
         failed.extend(more);
         match self.json {
@@ -227,13 +227,15 @@ impl Trace {
 
 /// Fails if something could not be written.
 fn whole(index: &Index, failed: Vec<FileError>) -> Result<(), Failure> {
-    match failed.into_iter().next() {
-        Some(error) => Err(Failure::work(error)),
-        None if index.unwritten > 0 => Err(Failure::work(format!(
-            "the disk is full: {} samples were not written",
-            index.unwritten
+    if !failed.is_empty() {
+        let errors: Vec<String> = failed.iter().map(FileError::to_string).collect();
+        return Err(Failure::work(errors.join("\nerror: ")));
+    }
+    match index.unwritten {
+        0 => Ok(()),
+        unwritten => Err(Failure::work(format!(
+            "the disk is full: {unwritten} samples were not written"
         ))),
-        None => Ok(()),
     }
 }
 
@@ -293,7 +295,7 @@ fn not_seen(counts: &Counts) -> String {
     let lost: u64 = counts.lost.iter().sum();
     let mut text = format!("lost: {lost} samples\n");
     if lost > 0 {
-        text += "  the buffer was full; --buffer makes it larger\n";
+        text += "  the buffer was full: --buffer makes it larger, or `buffer` in a daemon's file\n";
     }
     if counts.missed_runs > 0 {
         text += &format!(

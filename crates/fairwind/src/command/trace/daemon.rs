@@ -147,7 +147,7 @@ impl Run {
             None => self.running.finish(|_| {}),
             Some(error) => self.running.abandon(error.into()),
         };
-        let (index, failed) = outcome.map_err(plan_failure)?;
+        let (index, failed) = outcome.map_err(Failure::work)?;
         self.told.failures(&failed);
         let (folder, connections) = (self.folder.display(), index.connections.len());
         output::line(&format!("{folder}: {connections} connections"))?;
