@@ -1,4 +1,5 @@
-//! `fairwind trace` as a process: the daemon with its file and signals, and files on the command line.
+//! `fairwind trace` as a process: the daemon with its file and signals, files on the command line,
+//! and commands behind a path whose connections are traced.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Read, Write};
@@ -158,4 +159,53 @@ fn a_wrong_file_is_shown_with_its_line_and_exit_code_2() {
     let message = text(&output.stderr);
     assert!(message.starts_with("trace.toml:2:14: `CurCwn` is no instrument"));
     assert!(message.contains("did you mean `CurCwnd`?"), "{message}");
+}
+
+#[test]
+fn the_connections_of_a_command_behind_a_path_are_kept() {
+    if !privileged() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // The client stays until all is acknowledged: a connection that it has closed is not sampled on
+    // every ACK.
+    let server = "python3 -c 'import socket\nc = socket.create_server((\"\", 7000)).accept()[0]\n\
+                  left = 200000\nwhile left: left -= len(c.recv(65536))\nc.send(b\"1\")'";
+    let client = "import socket; s = socket.create_connection((\"{peer}\", 7000)); \
+                  s.sendall(bytes(200000)); s.recv(1)";
+    let output = fairwind(
+        &folder,
+        &[
+            "lab",
+            "exec",
+            "--bandwidth",
+            "50Mbit/s",
+            "--delay",
+            "5ms",
+            "--offload",
+            "none",
+            "--server",
+            server,
+            "--trace",
+            "kept",
+            "--",
+            "python3",
+            "-c",
+            client,
+        ],
+    )
+    .output()
+    .unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(
+        stderr.contains("trace: 2 connections in kept, 0 samples lost"),
+        "{stderr}"
+    );
+    let index = index(&folder.path().join("kept"));
+    let connections = index["connections"].as_array().unwrap();
+    let sender = connections.iter().find(|c| c["incoming"] == false).unwrap();
+    assert_eq!(sender["remote"], "10.77.0.2:7000");
+    // Every second of 139 segments is acknowledged at least.
+    assert!(sender["samples"].as_u64().unwrap() > 50, "{index}");
 }

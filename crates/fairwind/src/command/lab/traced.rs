@@ -51,8 +51,12 @@ impl Traced {
             eprintln!("error: {error}");
         }
         let (connections, lost) = (index.connections.len(), index.lost + index.unwritten);
+        let skipped = match index.skipped {
+            0 => String::new(),
+            segments => format!(", {segments} segments skipped by the kernel"),
+        };
         eprintln!(
-            "trace: {connections} connections in {}, {lost} samples lost",
+            "trace: {connections} connections in {}, {lost} samples lost{skipped}",
             folder.display()
         );
         Ok(outcome)
