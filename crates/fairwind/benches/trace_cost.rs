@@ -229,13 +229,16 @@ fn machine_s() -> f64 {
     (ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6]) / 100.0
 }
 
+/// The median, the range of the middle half, and the mean.
 fn spread(values: &[f64]) -> String {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    let deviation = (squares / (count - 1.0).max(1.0)).sqrt();
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (count, quarter) = (sorted.len(), sorted.len() / 4);
     format!(
-        "{mean:.2} % on average, {:.2} % its standard error, {deviation:.2} % the deviation of a pair",
-        deviation / count.sqrt()
+        "{:.2} % (median; half of {count} pairs: {:.2} to {:.2}; mean {:.2})",
+        sorted[count / 2],
+        sorted[quarter],
+        sorted[count - 1 - quarter],
+        sorted.iter().sum::<f64>() / count as f64
     )
 }
