@@ -1,5 +1,7 @@
 //! Two hosts and a link for tests of applications.
 
+#[path = "../hosts/mod.rs"]
+mod hosts;
 pub mod role;
 
 use std::net::Ipv4Addr;
@@ -10,38 +12,19 @@ use fairwind_lab::application::{
 use fairwind_lab::emulator::{Emulator, EmulatorOptions};
 use fairwind_lab::host::{Host, HostConfig};
 use fairwind_lab::network::Network;
-use fairwind_path::delay::{Delay, DelayConfig};
 use fairwind_path::pipe::PipeConfig;
-use fairwind_path::queue::Capacity;
-use fairwind_path::rate::Rate;
-use fairwind_path::units::{Bandwidth, Duration};
+use fairwind_path::units::Duration;
+
+pub use hosts::{PORT, permitted};
 
 pub const FROM: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub const TO: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-pub const PORT: u16 = 5001;
-
-/// False if the privileges are missing, which CI does not forgive.
-pub fn permitted() -> bool {
-    match fairwind_lab::privilege::check() {
-        Ok(()) => true,
-        Err(error) if std::env::var_os("CI").is_some() => panic!("{error}"),
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            false
-        }
-    }
-}
 
 /// One direction of a link with room for 1000 packets.
 pub fn link(mbps: u64, delay_ms: u64) -> PipeConfig {
     PipeConfig {
-        bandwidth: Rate::Constant(Bandwidth::from_mbps(mbps)),
-        delay: DelayConfig {
-            base: Delay::Constant(Duration::from_millis(delay_ms)),
-            ..DelayConfig::default()
-        },
-        capacity: Capacity::Packets(1_000),
-        ..PipeConfig::default()
+        delay: hosts::delayed(delay_ms).delay,
+        ..hosts::narrow(mbps)
     }
 }
 
