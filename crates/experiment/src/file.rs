@@ -58,6 +58,10 @@ pub struct ExperimentFile {
     /// packet of 1500.
     #[schemars(with = "Option<u32>", range(min = 48, max = 65_483), extend("default" = 1448))]
     pub mss: u32,
+    /// Jiffies a second, in which the simulated kernel's timers and cubic's time are counted. Default:
+    /// 250.
+    #[schemars(with = "Option<u32>", extend("enum" = [100, 250, 1000], "default" = 250))]
+    pub hz: u32,
     /// Least, default and greatest receive buffer in bytes, as the kernel's `net.ipv4.tcp_rmem`.
     /// Default: `[4096, 131072, 6291456]`.
     #[schemars(with = "Option<[u64; 3]>", extend("default" = [4096, 131_072, 6_291_456]))]

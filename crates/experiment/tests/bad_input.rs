@@ -60,8 +60,20 @@ fn an_unknown_field_of_the_file_is_answered_with_the_known_ones() {
 x.toml:1:1: unknown field `colour` in file
   1 | colour = \"red\"
     | ^^^^^^
-  help: known here: title, duration, warmup, seeds, stack, accounting, mss, tcp_rmem, tcp_wmem, \
-time_scale, record, link, flow"
+  help: known here: title, duration, warmup, seeds, stack, accounting, mss, hz, tcp_rmem, \
+tcp_wmem, time_scale, record, link, flow"
+    );
+}
+
+#[test]
+fn a_kernel_clock_that_kernels_do_not_have_is_refused() {
+    assert_eq!(
+        broken("title = \"two hosts\"", "hz = 500"),
+        "\
+x.toml:1:6: 500 jiffies a second
+  1 | hz = 500
+    |      ^^^
+  help: write 100, 250 or 1000, which kernels are built with"
     );
 }
 

@@ -1,6 +1,6 @@
 //! Records what the kernel's sender receives over the slow paths, each for so many seconds, gives it
 //! to the simulator's sender and prints the second table of `docs/replay.md`. With a folder the first
-//! ACKs of each connection with reno are kept there.
+//! ACKs of each connection are kept there.
 //!
 //! ```text
 //! cargo run --release -p fairwind-replay --example tap -- SECONDS [--keep ACKS FOLDER]
@@ -52,9 +52,10 @@ fn run(seconds: &str, keep: Option<(&String, &Path)>) -> Result<(), Box<dyn Erro
             if let Some(difference) = agreement.first_difference {
                 eprintln!("{difference:?}");
             }
-            if let (Some((acks, folder)), "reno") = (keep, control) {
+            if let Some((acks, folder)) = keep {
                 exchange.acks.truncate(acks.parse()?);
-                exchange.write(&folder.join(format!("{}.fwx", path.name.replace(' ', "-"))))?;
+                let name = format!("{} {control}.fwx", path.name).replace(' ', "-");
+                exchange.write(&folder.join(name))?;
             }
         }
     }

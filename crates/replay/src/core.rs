@@ -13,7 +13,7 @@ use fairwind_sim::tcp::sender::Sender;
 
 use crate::exchange::{Ack, Exchange, Standing};
 
-/// The simulator's clock at its start, milliseconds.
+/// The simulator's clock at its start, milliseconds: its jiffy is number `hz`.
 const UPTIME_MS: u32 = 1000;
 /// Payload of a packet of 1500 bytes with time stamps.
 const MSS: u32 = 1448;
@@ -78,6 +78,7 @@ pub fn replay(exchange: &Exchange, parameters: &Parameters) -> Agreement {
 fn open(exchange: &Exchange, parameters: &Parameters) -> Sender {
     let config = TcpConfig {
         stack: Stack::Linux,
+        hz: Some(exchange.hz),
         parameters: parameters.clone(),
         switches: Vec::new(),
         mss: MSS,

@@ -1,9 +1,9 @@
 //! A recorded exchange: what the sender of a connection received, and how the kernel's TCP stood just
 //! before; its file.
 //!
-//! A file is compressed with gzip. Inside: the line `fairwind exchange 1`; the lines `control`,
-//! `path`, `kernel`, `opened_us`, `established_us`, `written_us` and `window`, each a word and its
-//! value; an empty line; a table with a row for each ACK (see `column.rs` for its bytes, `to_row` for
+//! A file is compressed with gzip. Inside: the line `fairwind exchange 2`; the lines `control`,
+//! `path`, `kernel`, `hz`, `opened_us`, `established_us`, `written_us` and `window`, each a word and
+//! its value; an empty line; a table with a row for each ACK (see `column.rs` for its bytes, `to_row` for
 //! its columns).
 
 use std::fs::File;
@@ -18,10 +18,15 @@ use flate2::write::GzEncoder;
 use crate::column;
 use crate::recording::{RecordingError, line, value};
 
-const FIRST_LINE: &str = "fairwind exchange 1";
+const FIRST_LINE: &str = "fairwind exchange 2";
+
+/// The timer wheel rounds by the jiffy's number; what is more than this makes no difference within 16 s
+/// at 250 jiffies a second.
+pub const JIFFIES_ALIKE: u64 = 512;
 
 /// All that a sender received. Sequence numbers are byte offsets from the first byte of payload,
-/// times are microseconds from the start of the millisecond in which the SYN left.
+/// times are microseconds from the beginning of a jiffy, soon before the SYN left, whose number is `hz`
+/// modulo [`JIFFIES_ALIKE`], as that of the simulator's first is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// The kernel's control: `reno` or `cubic`.
@@ -30,6 +35,8 @@ pub struct Exchange {
     pub path: String,
     /// The kernel's release.
     pub kernel: String,
+    /// Its jiffies a second.
+    pub hz: u32,
     /// When the SYN left.
     pub opened_us: u64,
     /// When its answer had come.
@@ -90,11 +97,12 @@ impl Exchange {
     /// If it cannot be written.
     pub fn write(&self, file: &Path) -> Result<(), RecordingError> {
         let mut bytes = format!(
-            "{FIRST_LINE}\ncontrol {}\npath {}\nkernel {}\nopened_us {}\nestablished_us {}\n\
+            "{FIRST_LINE}\ncontrol {}\npath {}\nkernel {}\nhz {}\nopened_us {}\nestablished_us {}\n\
              written_us {}\nwindow {}\n\n",
             self.control,
             self.path,
             self.kernel,
+            self.hz,
             self.opened_us,
             self.established_us,
             self.written_us,
@@ -128,6 +136,7 @@ impl Exchange {
             control: value(&mut rest, "control ")?,
             path: value(&mut rest, "path ")?,
             kernel: value(&mut rest, "kernel ")?,
+            hz: number(&mut rest, "hz ")?,
             opened_us: number(&mut rest, "opened_us ")?,
             established_us: number(&mut rest, "established_us ")?,
             written_us: number(&mut rest, "written_us ")?,
@@ -240,6 +249,7 @@ mod tests {
             control: "reno".into(),
             path: "random loss".into(),
             kernel: "6.18.44".into(),
+            hz: 250,
             opened_us: 300,
             established_us: 50_300,
             written_us: 50_400,

@@ -11,7 +11,7 @@ use fairwind_lab::LabError;
 use fairwind_sim::packet::MAX_SACK_BLOCKS;
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder, RingBufferBuilder};
 
-use crate::exchange::{Ack, Exchange, Standing};
+use crate::exchange::{Ack, Exchange, JIFFIES_ALIKE, Standing};
 use crate::path::RecordedPath;
 use crate::recorder::Aligned;
 
@@ -57,11 +57,13 @@ pub fn record(path: &RecordedPath, control: &str, time: Duration) -> Result<Exch
     if lost > 0 {
         return Err(TapError::EventsLost(lost));
     }
-    let exchange = assemble(&events).ok_or(TapError::NoConnection)?;
+    let hz = fairwind_kernel::hz();
+    let exchange = assemble(&events, hz).ok_or(TapError::NoConnection)?;
     Ok(Exchange {
         control: control.to_owned(),
         path: path.name.to_owned(),
         kernel: fairwind_kernel::release(),
+        hz,
         ..exchange
     })
 }
@@ -117,6 +119,7 @@ const SYN: u8 = 2;
 #[repr(C)]
 struct Event {
     ns: u64,
+    jiffies: u64,
     kind: u32,
     payload: u32,
     snd_wnd: u32,
@@ -190,10 +193,10 @@ impl Event {
 }
 
 /// What the exchange is made of, without its names.
-fn assemble(events: &[Event]) -> Option<Exchange> {
+fn assemble(events: &[Event], hz: u32) -> Option<Exchange> {
     let syn = events.iter().find(|event| event.is_syn())?;
     let isn = syn.seq().wrapping_add(1);
-    let base_ms = syn.ns / 1_000_000;
+    let base_ms = base_ms(syn, hz);
     let time_us = |event: &Event| event.ns / 1000 - base_ms * 1000;
     let established = events.iter().find(|event| event.kind == ESTABLISHED)?;
     let written = events
@@ -221,12 +224,21 @@ fn assemble(events: &[Event]) -> Option<Exchange> {
         control: String::new(),
         path: String::new(),
         kernel: String::new(),
+        hz: 0,
         opened_us: time_us(syn),
         established_us: time_us(established),
         written_us: time_us(written),
         window: established.snd_wnd,
         acks: received.iter().map(ack).collect::<Option<_>>()?,
     })
+}
+
+/// The moment that times count from, milliseconds of the monotonic clock, on multiples of whose
+/// jiffies the ticks fall.
+fn base_ms(syn: &Event, hz: u32) -> u64 {
+    let jiffy_ms = u64::from(1000 / hz);
+    let since = syn.jiffies.wrapping_sub(hz.into()) % JIFFIES_ALIKE;
+    (syn.ns / 1_000_000 / jiffy_ms - since) * jiffy_ms
 }
 
 fn standing(event: &Event, isn: u32) -> Standing {

@@ -98,6 +98,9 @@ pub enum Application {
 pub struct TcpConfig {
     /// Which days' TCP.
     pub stack: Stack,
+    /// Jiffies a second of the kernel's clock, or nothing: 1000, and timers that are never late.
+    /// `Stack::Linux` only.
+    pub hz: Option<u32>,
     /// The parameters of the congestion control, which know their control.
     pub parameters: Parameters,
     /// Controls that take its place later, in the order of their times.

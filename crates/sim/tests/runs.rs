@@ -44,6 +44,7 @@ fn dumbbell(applications: &[Application], seconds: u64) -> Scenario {
             application: application.clone(),
             tcp: TcpConfig {
                 stack: Stack::Linux,
+                hz: Some(250),
                 parameters: control.default_parameters(),
                 switches: Vec::new(),
                 mss: 1448,

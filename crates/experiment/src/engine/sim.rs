@@ -188,6 +188,7 @@ fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> Result<FlowConfi
                 file::Stack::Linux => Stack::Linux,
                 file::Stack::Classic2005 => Stack::Classic2005,
             },
+            hz: Some(file.hz),
             parameters: own(flow, &flow.control)?.clone(),
             switches: switches(flow)?,
             mss: flow.mss,

@@ -40,6 +40,7 @@ pub fn experiment(
     let mss = fields
         .optional(findings, "mss", decode::whole(MSS_RANGE.0, MSS_RANGE.1))
         .map_or(1448, |mss| mss as u32);
+    let hz = fields.optional(findings, "hz", hz);
     let tcp_rmem = fields.optional(findings, "tcp_rmem", three_sizes);
     let tcp_wmem = fields.optional(findings, "tcp_wmem", three_sizes);
     let time_scale = decode::number(TIME_SCALE_RANGE.0, TIME_SCALE_RANGE.1);
@@ -78,6 +79,7 @@ pub fn experiment(
         stack,
         accounting,
         mss,
+        hz: hz.unwrap_or(250),
         tcp_rmem: tcp_rmem.unwrap_or([4_096, 131_072, 6_291_456]),
         tcp_wmem: tcp_wmem.unwrap_or([4_096, 16_384, 4_194_304]),
         time_scale,
@@ -158,6 +160,20 @@ fn three_sizes(node: &Node, findings: &mut Findings) -> Option<[u64; 3]> {
             None
         }
     }
+}
+
+/// Jiffies a second: the choices of `kernel/Kconfig.hz` that make whole microseconds.
+fn hz(node: &Node, findings: &mut Findings) -> Option<u32> {
+    let hz = decode::whole(1, u64::from(u32::MAX))(node, findings)? as u32;
+    if [100, 250, 1000].contains(&hz) {
+        return Some(hz);
+    }
+    findings.add(
+        node.span,
+        format!("{hz} jiffies a second"),
+        "write 100, 250 or 1000, which kernels are built with",
+    );
+    None
 }
 
 fn record(node: &Node, findings: &mut Findings) -> Option<Record> {

@@ -28,6 +28,7 @@ struct standing {
 
 struct event {
 	u64 ns;
+	u64 jiffies;
 	u32 kind;
 	u32 payload; /* of what was sent, bytes */
 	u32 snd_wnd;
@@ -100,6 +101,7 @@ CC_INLINE void stand(struct event *event, const struct sock *sk)
 
 CC_INLINE void put(struct event *event)
 {
+	event->jiffies = bpf_jiffies64();
 	/* BPF_RB_NO_WAKEUP: the reader looks by itself. */
 	if (bpf_ringbuf_output(&events, event, sizeof(*event), 1))
 		__sync_fetch_and_add(&tap_counts.lost, 1);

@@ -290,8 +290,13 @@ impl Sender {
         if !delayed || ca_rtt_us <= i64::from(self.min_rtt_us()) {
             self.rtt.update_min(&mut self.tp, ca_rtt_us as u32);
         }
-        self.rtt
-            .update(&mut self.tp, rtt_us as u32, self.snd_una, self.snd_nxt);
+        self.rtt.update(
+            &mut self.tp,
+            &self.jiffies,
+            rtt_us as u32,
+            self.snd_una,
+            self.snd_nxt,
+        );
         true
     }
 

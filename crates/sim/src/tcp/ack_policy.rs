@@ -3,6 +3,8 @@
 
 use fairwind_path::units::{Duration, Time};
 
+use super::clock_ns;
+use super::jiffies::Jiffies;
 use crate::agenda::NEVER;
 
 /// `TCP_ATO_MIN` and `TCP_DELACK_MIN`.
@@ -29,9 +31,19 @@ pub struct AckPolicy {
     handshake_rtt: Duration,
     /// Acknowledge every segment while this is above zero.
     quick: u32,
-    /// The delay of a delayed acknowledgement; zero before the first segment.
-    ato: Duration,
-    last_received: Time,
+    jiffies: Jiffies,
+    /// `TCP_ATO_MIN`, jiffies.
+    ato_min: u64,
+    /// The retransmission timeout, had the receiver something to send, jiffies.
+    rto: u64,
+    /// The longest that an acknowledgement is delayed, jiffies: a round trip, if that is known.
+    longest_delay: u64,
+    /// The delay of a delayed acknowledgement, jiffies; zero before the first segment.
+    ato: u64,
+    /// When the latest segment arrived, jiffies.
+    last_received: u64,
+    /// The jiffy from which on a delayed acknowledgement is due, if one is.
+    delayed_until: Option<u64>,
     delayed_due: Time,
     compressed_due: Time,
     compressed: u32,
@@ -39,20 +51,19 @@ pub struct AckPolicy {
     compressed_rcv_nxt: u64,
 }
 
-impl Default for AckPolicy {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl AckPolicy {
     /// The policy of a connection that has received nothing.
-    pub fn new() -> Self {
+    pub fn new(jiffies: Jiffies) -> Self {
         AckPolicy {
             handshake_rtt: Duration::ZERO,
             quick: 0,
-            ato: Duration::ZERO,
-            last_received: Time::ZERO,
+            jiffies,
+            ato_min: jiffies.count(ATO_MIN),
+            rto: jiffies.count(RTO_UNKNOWN),
+            longest_delay: jiffies.count(DELACK_MAX),
+            ato: 0,
+            last_received: 0,
+            delayed_until: None,
             delayed_due: NEVER,
             compressed_due: NEVER,
             compressed: 0,
@@ -64,27 +75,15 @@ impl AckPolicy {
     /// The handshake took this long.
     pub fn set_handshake_rtt(&mut self, rtt: Duration) {
         self.handshake_rtt = rtt;
+        if rtt > Duration::ZERO {
+            self.rto = self.jiffies.count(rtt + (rtt * 2).max(RTO_MIN));
+            self.longest_delay = self.jiffies.count(rtt.clamp(ATO_MIN, DELACK_MAX));
+        }
     }
 
     /// The same; zero if not known.
     pub fn handshake_rtt(&self) -> Duration {
         self.handshake_rtt
-    }
-
-    /// The retransmission timeout, had the receiver something to send.
-    fn rto(&self) -> Duration {
-        if self.handshake_rtt == Duration::ZERO {
-            return RTO_UNKNOWN;
-        }
-        self.handshake_rtt + (self.handshake_rtt * 2).max(RTO_MIN)
-    }
-
-    /// The longest that an acknowledgement is delayed: a round trip, if that is known.
-    fn longest_delay(&self) -> Duration {
-        if self.handshake_rtt == Duration::ZERO {
-            return DELACK_MAX;
-        }
-        self.handshake_rtt.clamp(ATO_MIN, DELACK_MAX)
     }
 
     /// The earlier of the two timers.
@@ -102,17 +101,19 @@ impl AckPolicy {
     /// Learns from a segment's arrival (`tcp_event_data_recv`). `window` and `mss` in bytes.
     #[inline]
     pub fn on_data(&mut self, now: Time, window: u64, mss: u32) {
-        if self.ato == Duration::ZERO {
+        self.jiffies.advance(clock_ns(now));
+        let now = self.jiffies.now();
+        if self.ato == 0 {
             self.raise_quick_acks(window, mss);
-            self.ato = ATO_MIN;
+            self.ato = self.ato_min;
         } else {
             let gap = now - self.last_received;
-            let half = Duration::from_millis(20);
+            let half = self.ato_min / 2;
             if gap <= half {
                 self.ato = self.ato / 2 + half;
             } else if gap < self.ato {
-                self.ato = (self.ato / 2 + gap).min(self.rto());
-            } else if gap > self.rto() {
+                self.ato = (self.ato / 2 + gap).min(self.rto);
+            } else if gap > self.rto {
                 // A gap this long means that the sender may start anew: do not slow it down.
                 self.raise_quick_acks(window, mss);
             }
@@ -124,7 +125,7 @@ impl AckPolicy {
     /// (`tcp_enter_quickack_mode`).
     pub fn enter_quick_ack_mode(&mut self, window: u64, mss: u32) {
         self.raise_quick_acks(window, mss);
-        self.ato = ATO_MIN;
+        self.ato = self.ato_min;
     }
 
     /// The window has grown: the sender should hear of it at once (`tcp_grow_window`).
@@ -149,13 +150,19 @@ impl AckPolicy {
         if due || self.quick > 0 {
             return true;
         }
-        let delay = self.ato.min(self.longest_delay());
-        let due = now + delay;
-        if self.delayed_due != NEVER && self.delayed_due <= now + delay / 4 {
+        self.jiffies.advance(clock_ns(now));
+        let delay = self.ato.min(self.longest_delay);
+        let jiffy = self.jiffies.now();
+        let until = match self.delayed_until {
             // About to fire anyway.
-            return true;
+            Some(pending) if pending <= jiffy + delay / 4 => return true,
+            Some(pending) => pending.min(jiffy + delay),
+            None => jiffy + delay,
+        };
+        if self.delayed_until != Some(until) {
+            self.delayed_until = Some(until);
+            self.delayed_due = self.jiffies.expiry(now, self.jiffies.time(until - jiffy));
         }
-        self.delayed_due = self.delayed_due.min(due);
         false
     }
 
@@ -192,7 +199,7 @@ impl AckPolicy {
             return false;
         }
         // A delayed acknowledgement that nothing overtook: wait longer next time.
-        self.ato = (self.ato * 2).min(self.rto());
+        self.ato = (self.ato * 2).min(self.rto);
         true
     }
 
@@ -200,10 +207,11 @@ impl AckPolicy {
     #[inline]
     pub fn on_ack_sent(&mut self) {
         if self.quick == 1 {
-            self.ato = ATO_MIN;
+            self.ato = self.ato_min;
         }
         self.quick = self.quick.saturating_sub(1);
         self.compressed = 0;
+        self.delayed_until = None;
         self.delayed_due = NEVER;
         self.compressed_due = NEVER;
     }

@@ -13,9 +13,9 @@ impl Sender {
         if self.tp.packets_out > 0 || self.control.has_cong_control() {
             return;
         }
-        let rto_ms = self.rtt.rto.as_nanos() / 1_000_000;
-        let mut idle_ms = i64::from(self.tp.jiffies.wrapping_sub(self.tp.lsndtime));
-        if self.tp.lsndtime == 0 || idle_ms <= rto_ms as i64 {
+        let rto = self.jiffies.count(self.rtt.rto) as i64;
+        let mut idle = i64::from(self.tp.jiffies.wrapping_sub(self.tp.lsndtime));
+        if self.tp.lsndtime == 0 || idle <= rto {
             return;
         }
         self.control
@@ -25,8 +25,8 @@ impl Sender {
         let mut cwnd = self.tp.snd_cwnd;
         let least = initial.min(cwnd);
         loop {
-            idle_ms -= rto_ms as i64;
-            if idle_ms <= 0 || cwnd <= least {
+            idle -= rto;
+            if idle <= 0 || cwnd <= least {
                 break;
             }
             cwnd >>= 1;
@@ -66,8 +66,8 @@ impl Sender {
             return;
         }
         tp.snd_cwnd_used = tp.snd_cwnd_used.max(tp.packets_out);
-        let rto_ms = (self.rtt.rto.as_nanos() / 1_000_000) as u32;
-        if self.tp.jiffies.wrapping_sub(self.tp.snd_cwnd_stamp) >= rto_ms
+        let rto = self.jiffies.count(self.rtt.rto) as u32;
+        if self.tp.jiffies.wrapping_sub(self.tp.snd_cwnd_stamp) >= rto
             && !self.control.has_cong_control()
         {
             self.shrink_unused_cwnd();

@@ -18,6 +18,7 @@ pub mod ack;
 pub mod ack_policy;
 mod cwnd_validation;
 mod instruments;
+mod jiffies;
 pub mod output;
 pub mod rack;
 pub mod rate;

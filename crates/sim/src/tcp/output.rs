@@ -13,7 +13,7 @@ use super::instruments::Limit;
 use super::rack::TIMEOUT_MIN_US;
 use super::rate;
 use super::retransmit_queue::{EVER_RETRANSMITTED, GIVEN_UP, LOST, RETRANSMITTED, SACKED, Segment};
-use super::rtt::{RTO_INITIAL, RTO_MIN_US, jiffies_from_us};
+use super::rtt::{RTO_INITIAL, RTO_MIN_US};
 use super::sender::{Sender, Timer};
 use crate::packet::Packet;
 use fairwind_path::units::Time;
@@ -237,7 +237,7 @@ impl Sender {
             return;
         }
         let after = if matches!(self.timer, Timer::Reordering | Timer::LossProbe) {
-            jiffies_from_us(self.rto_left_us().max(1) as u64)
+            self.jiffies.round_up_us(self.rto_left_us().max(1) as u64)
         } else {
             self.rtt.rto
         };
@@ -270,15 +270,13 @@ impl Sender {
             } else {
                 TIMEOUT_MIN_US
             };
-            jiffies_from_us(u64::from(self.tp.srtt_us >> 2) + slack_us)
+            self.jiffies
+                .round_up_us(u64::from(self.tp.srtt_us >> 2) + slack_us)
         };
-        let left_us = if advancing {
-            self.rtt.rto.as_micros() as i64
-        } else {
-            self.rto_left_us()
-        };
-        if left_us > 0 {
-            timeout = timeout.min(jiffies_from_us(left_us as u64));
+        if advancing {
+            timeout = timeout.min(self.rtt.rto);
+        } else if let left_us @ 1.. = self.rto_left_us() {
+            timeout = timeout.min(self.jiffies.round_up_us(left_us as u64));
         }
         self.set_timer(Timer::LossProbe, timeout);
         true

@@ -7,8 +7,6 @@
 
 use std::collections::VecDeque;
 
-use fairwind_path::units::Duration;
-
 use super::retransmit_queue::{
     EVER_RETRANSMITTED, GIVEN_UP, LOST, RETRANSMITTED, RetransmitQueue, SACKED, Segment, sent_after,
 };
@@ -254,7 +252,8 @@ impl Sender {
         self.rack.advanced = false;
         let wait_us = self.rack_detect_loss();
         if wait_us > 0 {
-            self.set_timer(Timer::Reordering, us(wait_us + TIMEOUT_MIN_US));
+            let after = self.jiffies.round_up_us(wait_us + TIMEOUT_MIN_US);
+            self.set_timer(Timer::Reordering, after);
         }
         wait_us > 0
     }
@@ -276,8 +275,4 @@ impl Sender {
         }
         true
     }
-}
-
-fn us(us: u64) -> Duration {
-    super::rtt::jiffies_from_us(us)
 }

@@ -17,6 +17,7 @@ use std::ops::Range;
 use fairwind_path::units::{Duration, Time};
 
 use super::ack_policy::AckPolicy;
+use super::jiffies::Jiffies;
 use super::receive_window::ReceiveWindow;
 use super::{Reply, milliseconds};
 use crate::packet::{HEADER, Kind, MAX_SACK_BLOCKS, Packet, SYN_SIZE, SackBlocks};
@@ -54,6 +55,10 @@ pub struct Receiver {
 impl Receiver {
     /// A receiver that has seen nothing.
     pub fn new(config: &TcpConfig) -> Self {
+        let jiffies = match (config.stack, config.hz) {
+            (Stack::Linux, Some(hz)) => Jiffies::new(hz),
+            _ => Jiffies::without_wheel(1_000_000_000),
+        };
         Receiver {
             mss: config.mss,
             largest: config.mss.min(MSS_DEFAULT),
@@ -66,7 +71,7 @@ impl Receiver {
             duplicate: None,
             ts_recent: 0,
             rcv_wup: 0,
-            policy: AckPolicy::new(),
+            policy: AckPolicy::new(jiffies),
             window: ReceiveWindow::new(config),
         }
     }

@@ -4,6 +4,8 @@
 use fairwind_cc::native::TcpSock;
 use fairwind_path::units::Duration;
 
+use super::jiffies::Jiffies;
+
 /// `TCP_RTO_MIN`, microseconds.
 pub const RTO_MIN_US: u32 = 200_000;
 /// `TCP_RTO_MAX`.
@@ -50,7 +52,14 @@ impl RttEstimator {
     /// Takes a sample (`tcp_rtt_estimator`, `tcp_set_rto`). `una` and `nxt` are `snd_una` and
     /// `snd_nxt`.
     #[inline]
-    pub fn update(&mut self, tp: &mut TcpSock, sample_us: u32, una: u64, nxt: u64) {
+    pub fn update(
+        &mut self,
+        tp: &mut TcpSock,
+        jiffies: &Jiffies,
+        sample_us: u32,
+        una: u64,
+        nxt: u64,
+    ) {
         self.sample_us = sample_us;
         self.least_us = self.least_us.min(sample_us);
         self.samples += 1;
@@ -71,14 +80,14 @@ impl RttEstimator {
                 self.mdev_max_us = RTO_MIN_US;
             }
         }
-        self.reset_rto(tp);
+        self.reset_rto(tp, jiffies);
     }
 
     /// Sets the timeout from the estimate, without back-off.
     #[inline]
-    pub fn reset_rto(&mut self, tp: &TcpSock) {
+    pub fn reset_rto(&mut self, tp: &TcpSock, jiffies: &Jiffies) {
         if tp.srtt_us != 0 {
-            let rto = jiffies_from_us(u64::from(tp.srtt_us >> 3) + u64::from(tp.rttvar_us));
+            let rto = jiffies.round_up_us(u64::from(tp.srtt_us >> 3) + u64::from(tp.rttvar_us));
             self.rto = rto.min(RTO_MAX);
         }
     }
@@ -115,12 +124,6 @@ impl RttEstimator {
             tp.rttvar_us = tp.rttvar_us.max(self.mdev_max_us);
         }
     }
-}
-
-/// A time in microseconds as the kernel's timers keep it: rounded up to 1 ms.
-#[inline]
-pub fn jiffies_from_us(us: u64) -> Duration {
-    Duration::from_millis(us.div_ceil(1000))
 }
 
 /// The minimum of the samples of a sliding window, from the best, second and third best of its
@@ -170,12 +173,16 @@ impl WindowedMin {
 mod tests {
     use super::*;
 
+    fn milliseconds() -> Jiffies {
+        Jiffies::new(1000)
+    }
+
     #[test]
     fn the_first_sample_sets_the_estimate_and_the_floor_sets_the_timeout() {
         let mut tp = TcpSock::default();
         let mut rtt = RttEstimator::new(RTO_INITIAL);
         assert_eq!(rtt.rto, Duration::from_secs(1));
-        rtt.update(&mut tp, 50_000, 0, 14_480);
+        rtt.update(&mut tp, &milliseconds(), 50_000, 0, 14_480);
         // SRTT = R; RTTVAR = max(4 * R/2, 200 ms); RTO = 50 + 200 ms.
         assert_eq!(tp.srtt_us >> 3, 50_000);
         assert_eq!(rtt.rto, Duration::from_millis(250));
@@ -185,7 +192,7 @@ mod tests {
     fn a_wide_first_sample_sets_the_variance() {
         let mut tp = TcpSock::default();
         let mut rtt = RttEstimator::new(RTO_INITIAL);
-        rtt.update(&mut tp, 300_000, 0, 14_480);
+        rtt.update(&mut tp, &milliseconds(), 300_000, 0, 14_480);
         // 4 * R/2 = 600 ms is above the floor; RTO = 300 + 600 ms.
         assert_eq!(rtt.rto, Duration::from_millis(900));
     }
@@ -194,8 +201,8 @@ mod tests {
     fn the_second_sample_moves_the_mean_by_an_eighth() {
         let mut tp = TcpSock::default();
         let mut rtt = RttEstimator::new(RTO_INITIAL);
-        rtt.update(&mut tp, 40_000, 0, 14_480);
-        rtt.update(&mut tp, 48_000, 1448, 14_480);
+        rtt.update(&mut tp, &milliseconds(), 40_000, 0, 14_480);
+        rtt.update(&mut tp, &milliseconds(), 48_000, 1448, 14_480);
         assert_eq!(tp.srtt_us >> 3, 41_000);
         assert_eq!(rtt.rto, Duration::from_millis(241));
     }

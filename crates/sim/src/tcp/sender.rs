@@ -7,6 +7,7 @@ use fairwind_path::units::{Duration, Time};
 
 use super::cwnd_validation::CLASSIC_INITIAL_CWND;
 use super::instruments::Limit;
+use super::jiffies::Jiffies;
 use super::rack::Rack;
 use super::rate::DeliveryRate;
 use super::retransmit_queue::RetransmitQueue;
@@ -103,6 +104,7 @@ pub struct Sender {
     pub(super) pacing_due: Time,
     pub(super) pacing: bool,
     pub(super) now: Time,
+    pub(super) jiffies: Jiffies,
     pub(super) statistics: Statistics,
     pub(super) syn_retries: u8,
     pub(super) limit: Limit,
@@ -121,6 +123,13 @@ impl Sender {
         if !linux {
             tp.snd_cwnd = CLASSIC_INITIAL_CWND;
         }
+        let jiffies = match config.hz.filter(|_| linux) {
+            Some(hz) => {
+                tp.hz = hz;
+                Jiffies::new(hz)
+            }
+            None => Jiffies::without_wheel(1000),
+        };
         let parameters = config.parameters_at(now);
         let control = parameters.control();
         control.init(&mut tp, parameters);
@@ -168,6 +177,7 @@ impl Sender {
             pacing_due: NEVER,
             pacing: config.pacing,
             now: Time::ZERO,
+            jiffies,
             statistics: Statistics::default(),
             syn_retries: 0,
             limit: Limit::Sender,
@@ -206,8 +216,7 @@ impl Sender {
     pub fn open(&mut self, now: Time, out: &mut Vec<Packet>) {
         self.refresh(now);
         out.push(self.syn());
-        self.timer = Timer::Retransmit;
-        self.timer_due = now + self.rtt.rto;
+        self.set_timer(Timer::Retransmit, self.rtt.rto);
         self.limit_since = now;
     }
 
@@ -309,7 +318,7 @@ impl Sender {
         self.timer_due = NEVER;
         let rtt_us = self.syn_rtt_us(now, packet.ts_ecr);
         self.rtt.update_min(&mut self.tp, rtt_us);
-        self.rtt.update(&mut self.tp, rtt_us, 0, 0);
+        self.rtt.update(&mut self.tp, &self.jiffies, rtt_us, 0, 0);
         if self.syn_retries > 1 {
             self.tp.snd_cwnd = 1;
         }
@@ -338,8 +347,7 @@ impl Sender {
             self.rtt.back_off();
         }
         out.push(self.syn());
-        self.timer = Timer::Retransmit;
-        self.timer_due = self.now + self.rtt.rto;
+        self.set_timer(Timer::Retransmit, self.rtt.rto);
     }
 
     fn syn(&mut self) -> Packet {
@@ -375,7 +383,8 @@ impl Sender {
         let ns = clock_ns(now);
         self.tp.now_ns = ns;
         self.tp.tcp_mstamp = ns / 1000;
-        self.tp.jiffies = (ns / 1_000_000) as u32;
+        self.jiffies.advance(ns);
+        self.tp.jiffies = self.jiffies.now() as u32;
     }
 
     /// `tcp_min_rtt`: a great value before the first measurement.
@@ -384,9 +393,11 @@ impl Sender {
         self.tp.rtt_min_us
     }
 
+    /// `after` in whole jiffies.
+    #[inline]
     pub(super) fn set_timer(&mut self, timer: Timer, after: Duration) {
         self.timer = timer;
-        self.timer_due = self.now + after;
+        self.timer_due = self.jiffies.expiry(self.now, after);
     }
 
     pub(super) fn clear_timer(&mut self) {

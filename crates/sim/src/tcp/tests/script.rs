@@ -28,6 +28,7 @@ pub fn tcp(control: &str, stack: Stack) -> TcpConfig {
     let control = find(control).expect("a control of cc/");
     TcpConfig {
         stack,
+        hz: None,
         parameters: control.default_parameters(),
         switches: Vec::new(),
         mss: MSS as u32,
