@@ -32,7 +32,7 @@ struct Case {
     congestion_control: &'static str,
 }
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 7] = [
     Case {
         name: "capacity, offload of both",
         mbps: None,
@@ -57,6 +57,15 @@ const CASES: [Case; 6] = [
         delay_ms: 0,
         queue: Capacity::Unlimited,
         offload: Offload::None,
+        buffer: Some(1 << 20),
+        congestion_control: "reno",
+    },
+    Case {
+        name: "capacity, checksums in software",
+        mbps: None,
+        delay_ms: 0,
+        queue: Capacity::Unlimited,
+        offload: Offload::Software,
         buffer: Some(1 << 20),
         congestion_control: "reno",
     },

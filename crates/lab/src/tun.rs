@@ -26,7 +26,10 @@ mod ioctls {
 /// packet a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Offload {
-    /// Nothing: the host cuts what it sends into segments and makes their checksums.
+    /// Nothing at all: the host cuts what it sends into segments and makes and checks their checksums.
+    Software,
+    /// One packet a segment. Checksums alone stay to be made and go unchecked, as between hosts that
+    /// share a machine.
     None,
     /// What is sent: the device cuts and makes checksums, as network cards do. Programs that look at
     /// the host's packets see large ones.
@@ -70,7 +73,8 @@ impl Tun {
             Offload::Send | Offload::Both => {
                 libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN
             }
-            Offload::None => 0,
+            Offload::None => libc::TUN_F_CSUM,
+            Offload::Software => 0,
         };
         // SAFETY: the descriptor is open; the argument is a number.
         unsafe { ioctls::set_offload(file.as_raw_fd(), features as libc::c_int) }
@@ -118,6 +122,11 @@ impl Tun {
     /// What the device does for the host.
     pub fn offload(&self) -> Offload {
         self.offload
+    }
+
+    /// True if a packet that is read may be one that the device is to cut into segments.
+    pub fn cuts(&self) -> bool {
+        matches!(self.offload, Offload::Send | Offload::Both)
     }
 }
 

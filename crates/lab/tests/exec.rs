@@ -90,12 +90,19 @@ fn no_packet_arrives_early_or_out_of_order() {
     assert_eq!(outcome.statistics.lateness.count(), 200);
 }
 
+const OFFLOADS: [Offload; 4] = [
+    Offload::Software,
+    Offload::None,
+    Offload::Send,
+    Offload::Both,
+];
+
 #[test]
 fn connections_deliver_every_byte_whoever_cuts_the_segments() {
     if !permitted() {
         return;
     }
-    for offload in [Offload::None, Offload::Send, Offload::Both] {
+    for offload in OFFLOADS {
         let file = tempfile::NamedTempFile::new().unwrap();
         let server = role::command("stream_sink", &[file.path().to_str().unwrap()]);
         let source = role::command("stream_source", &["{peer}", "5000000"]);

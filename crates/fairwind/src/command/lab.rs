@@ -29,7 +29,9 @@ impl Command {
 /// What network devices do; on the path there is one packet a segment in any case.
 #[derive(Clone, Copy, ValueEnum)]
 enum Offloads {
-    /// Nothing: captures in the hosts show what is on the path
+    /// Nothing at all, not even checksums
+    Software,
+    /// One packet a segment, only checksums are left unmade; captures show what is on the path
     None,
     /// Cut what is sent into segments, as most cards do; captures show large packets
     Send,
@@ -40,6 +42,7 @@ enum Offloads {
 impl From<Offloads> for Offload {
     fn from(offloads: Offloads) -> Offload {
         match offloads {
+            Offloads::Software => Offload::Software,
             Offloads::None => Offload::None,
             Offloads::Send => Offload::Send,
             Offloads::Both => Offload::Both,

@@ -6,7 +6,6 @@ use super::{Input, Worker};
 use crate::arena::PacketId;
 use crate::ring;
 use crate::segment::Segments;
-use crate::tun::Offload;
 use crate::vnet::{self, Header};
 
 impl Worker {
@@ -14,8 +13,8 @@ impl Worker {
     pub fn read_all(&mut self) -> bool {
         let mut any = false;
         for input in 0..self.inputs.len() {
-            // With an offload, one packet is as much as many are without.
-            let together = self.ring.is_some() && self.inputs[input].tun.offload() == Offload::None;
+            // Of a device that cuts, one packet is as much as many are of others.
+            let together = self.ring.is_some() && !self.inputs[input].tun.cuts();
             any |= match together {
                 true => self.read_together(input),
                 false => self.read_each(input),
