@@ -6,6 +6,7 @@
 
 mod role;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
@@ -259,9 +260,11 @@ fn copies_of_a_control_have_their_own_parameters_and_leave_with_the_run() {
     let control = Control::Own(parameters);
     let copies = || {
         let names = fairwind_cc::kernel::available().unwrap();
-        let is_copy = |name: &&String| name.starts_with("fw_sfsack_");
-        names.iter().filter(is_copy).count()
+        let is_copy = |name: &String| name.starts_with("fw_sfsack_");
+        names.into_iter().filter(is_copy).collect::<BTreeSet<_>>()
     };
+    // Other labs on this machine have theirs.
+    let others = copies();
     // Two at once.
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -279,7 +282,7 @@ fn copies_of_a_control_have_their_own_parameters_and_leave_with_the_run() {
         }
     });
     // Another test may have one at this moment.
-    assert!(eventually(|| copies() == 0));
+    assert!(eventually(|| copies().is_subset(&others)));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fairwind_lab::exec::{self, ExecConfig, Peer};
 use fairwind_path::pipe::PipeConfig;
@@ -259,6 +259,11 @@ fn machine_receives(file: &Path) {
     let code = run_with_machine(&format!("{own_address}{source}"));
     assert_eq!(code, 0);
     sink.join().unwrap();
+    // The kernel lets go of what an io_uring has opened a moment after its end.
+    let ended = Instant::now();
+    while network_of_thread() != before && ended.elapsed() < Duration::from_secs(2) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     assert_eq!(network_of_thread(), before);
 }
 
