@@ -160,6 +160,23 @@ fn weights_divide_the_link() {
 }
 
 #[test]
+fn a_recorded_bandwidth_is_followed_faster_than_it_was_recorded() {
+    let text = "duration = \"4s\"\ntime_scale = 50\n\
+                [[link]]\nname = \"bottleneck\"\nbetween = [\"a\", \"b\"]\n\
+                bandwidth = { trace = \"recorded.csv\" }\ndelay = \"1ms\"\nqueue = \"20pkt\"\n";
+    let source = "application = { kind = \"constant\", rate = \"20Mbit/s\" }";
+    let Some(bench) = Bench::new(&format!("{text}{}", flow("datagrams", source))) else {
+        return;
+    };
+    let recorded = "time_s,bandwidth_mbps\n0,4\n100,16\n";
+    fs::write(bench.path("recorded.csv"), recorded).unwrap();
+    let result = bench.result(&[]);
+    // 2 s at 4 and 2 s at 16 Mbit/s: 5 MB of packets.
+    let bytes = number(&result["links"][0]["bytes"]);
+    assert!((4.9e6..5.1e6).contains(&bytes), "{bytes}");
+}
+
+#[test]
 fn a_flow_changes_its_control_and_ours_are_gone_afterwards() {
     let text = format!("duration = \"2s\"\n{LINK}");
     let switched = "congestion_control = \"reno\"\n\
