@@ -13,6 +13,7 @@ mod column;
 pub mod core;
 pub mod exchange;
 pub mod path;
+mod programs;
 pub mod recorder;
 pub mod recording;
 pub mod replay;

@@ -3,19 +3,12 @@
 //! Needs what loading a control needs (`fairwind_cc::kernel`).
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::thread;
-use std::time::Duration;
 
 use fairwind_cc::kernel::{self, LoadError};
-use libbpf_rs::{
-    Link, MapCore, MapFlags, MapType, Object, ObjectBuilder, OpenObject, RingBufferBuilder,
-};
+use libbpf_rs::{Link, MapCore, MapType, Object, ObjectBuilder, OpenObject};
 
 use crate::call::{Call, Hook, Window};
-
-/// The ring buffer holds some 100,000 calls; it is emptied this often.
-const FETCH: Duration = Duration::from_millis(20);
+use crate::programs::{fetch, lost};
 
 /// The kernel's control to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,9 +68,15 @@ impl Recorder {
         let name = format!("rec{}_{:x}", self.control(), std::process::id());
         let (object, link) = self.load(&name).map_err(refused)?;
         let mut connections = Connections::default();
-        let result = fetch(&object, &mut connections, || work(&name)).map_err(refused)?;
+        let result = fetch(
+            &object,
+            "calls",
+            |bytes| connections.add(bytes),
+            || work(&name),
+        )
+        .map_err(refused)?;
         drop(link);
-        match lost(&object).map_err(refused)? {
+        match lost(&object, ".bss.recorder").map_err(refused)? {
             0 => Ok((result, connections.calls)),
             lost => Err(RecordError::CallsLost(lost)),
         }
@@ -120,45 +119,6 @@ fn set_name(open: &mut OpenObject, name: &str) {
     data[..16].fill(0);
     data[..name.len()].copy_from_slice(name.as_bytes());
     assert_eq!(data[15], 0, "{name} is too long");
-}
-
-/// Does the work on another thread and takes the calls from the ring buffer meanwhile.
-fn fetch<R: Send>(
-    object: &Object,
-    connections: &mut Connections,
-    work: impl FnOnce() -> R + Send,
-) -> libbpf_rs::Result<R> {
-    let map = find(object, "calls");
-    let mut builder = RingBufferBuilder::new();
-    builder.add(&map, |bytes| {
-        connections.add(bytes);
-        0
-    })?;
-    let ring = builder.build()?;
-    thread::scope(|scope| {
-        let work = scope.spawn(work);
-        while !work.is_finished() {
-            thread::sleep(FETCH);
-            ring.consume()?;
-        }
-        ring.consume()?;
-        Ok(work
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    })
-}
-
-fn lost(object: &Object) -> libbpf_rs::Result<u64> {
-    let value = find(object, ".bss.recorder").lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?;
-    let value = value.and_then(|bytes| bytes[..8].try_into().ok());
-    Ok(u64::from_ne_bytes(value.expect("an array has its entry")))
-}
-
-fn find<'a>(object: &'a Object, name: &str) -> libbpf_rs::Map<'a> {
-    object
-        .maps()
-        .find(|map| map.name() == OsStr::new(name))
-        .expect("recorder.h makes the map")
 }
 
 /// Calls by connection.

@@ -2,23 +2,19 @@
 //!
 //! Needs what loading a control needs (`fairwind_cc::kernel`).
 
-use std::ffi::OsStr;
-use std::thread;
 use std::time::Duration;
 
 use fairwind_cc::kernel::{self, LoadError};
 use fairwind_lab::LabError;
 use fairwind_sim::packet::MAX_SACK_BLOCKS;
-use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder, RingBufferBuilder};
+use libbpf_rs::{Link, ObjectBuilder};
 
 use crate::exchange::{Ack, Exchange, JIFFIES_ALIKE, Standing};
 use crate::path::RecordedPath;
+use crate::programs;
 use crate::recorder::Aligned;
 
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/tap.bpf.o")));
-/// The ring buffer holds some 30,000 events; it is emptied this often.
-const FETCH: Duration = Duration::from_millis(20);
-
 /// Why there is no exchange.
 #[derive(Debug, thiserror::Error)]
 pub enum TapError {
@@ -51,9 +47,14 @@ pub fn record(path: &RecordedPath, control: &str, time: Duration) -> Result<Exch
         .progs_mut()
         .map(|program| program.attach())
         .collect::<Result<_, _>>()?;
-    let mut events = Vec::new();
-    fetch(&object, &mut events, || path.run(control, time))??;
-    let lost = lost(&object)?;
+    let mut events: Vec<Event> = Vec::new();
+    let take = |bytes: &[u8]| {
+        assert_eq!(bytes.len(), size_of::<Event>());
+        // SAFETY: an event consists of integers and has as many bytes.
+        events.push(unsafe { bytes.as_ptr().cast::<Event>().read_unaligned() });
+    };
+    programs::fetch(&object, "events", take, || path.run(control, time))??;
+    let lost = programs::lost(&object, ".bss.tap")?;
     if lost > 0 {
         return Err(TapError::EventsLost(lost));
     }
@@ -66,47 +67,6 @@ pub fn record(path: &RecordedPath, control: &str, time: Duration) -> Result<Exch
         hz,
         ..exchange
     })
-}
-
-/// Does the work on another thread and takes the events from the ring buffer meanwhile.
-fn fetch<R: Send>(
-    object: &Object,
-    events: &mut Vec<Event>,
-    work: impl FnOnce() -> R + Send,
-) -> libbpf_rs::Result<R> {
-    let map = find(object, "events");
-    let mut builder = RingBufferBuilder::new();
-    builder.add(&map, |bytes| {
-        assert_eq!(bytes.len(), size_of::<Event>());
-        // SAFETY: an event consists of integers and has as many bytes.
-        events.push(unsafe { bytes.as_ptr().cast::<Event>().read_unaligned() });
-        0
-    })?;
-    let ring = builder.build()?;
-    thread::scope(|scope| {
-        let work = scope.spawn(work);
-        while !work.is_finished() {
-            thread::sleep(FETCH);
-            ring.consume()?;
-        }
-        ring.consume()?;
-        Ok(work
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    })
-}
-
-fn lost(object: &Object) -> libbpf_rs::Result<u64> {
-    let value = find(object, ".bss.tap").lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?;
-    let value = value.and_then(|bytes| bytes[..8].try_into().ok());
-    Ok(u64::from_ne_bytes(value.expect("an array has its entry")))
-}
-
-fn find<'a>(object: &'a Object, name: &str) -> Map<'a> {
-    object
-        .maps()
-        .find(|map| map.name() == OsStr::new(name))
-        .expect("tap.bpf.c makes the map")
 }
 
 const SENT: u32 = 0;

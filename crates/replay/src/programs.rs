@@ -1,0 +1,51 @@
+//! What the eBPF programs of this crate have noted: a ring buffer, and a count of what found no room.
+
+use std::ffi::OsStr;
+use std::thread;
+use std::time::Duration;
+
+use libbpf_rs::{Map, MapCore, MapFlags, Object, RingBufferBuilder};
+
+/// Ring buffers hold some 100,000 entries; they are emptied this often.
+const FETCH: Duration = Duration::from_millis(20);
+
+/// Does the work on another thread and meanwhile takes what comes out of the ring buffer `ring`.
+pub(crate) fn fetch<R: Send>(
+    object: &Object,
+    ring: &str,
+    mut take: impl FnMut(&[u8]),
+    work: impl FnOnce() -> R + Send,
+) -> libbpf_rs::Result<R> {
+    let map = find(object, ring);
+    let mut builder = RingBufferBuilder::new();
+    builder.add(&map, |bytes| {
+        take(bytes);
+        0
+    })?;
+    let ring = builder.build()?;
+    thread::scope(|scope| {
+        let work = scope.spawn(work);
+        while !work.is_finished() {
+            thread::sleep(FETCH);
+            ring.consume()?;
+        }
+        ring.consume()?;
+        Ok(work
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+/// How many did not fit: the first word of the map `counts`.
+pub(crate) fn lost(object: &Object, counts: &str) -> libbpf_rs::Result<u64> {
+    let value = find(object, counts).lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?;
+    let value = value.and_then(|bytes| bytes[..8].try_into().ok());
+    Ok(u64::from_ne_bytes(value.expect("an array has its entry")))
+}
+
+fn find<'a>(object: &'a Object, name: &str) -> Map<'a> {
+    object
+        .maps()
+        .find(|map| map.name() == OsStr::new(name))
+        .expect("the object has the map")
+}
