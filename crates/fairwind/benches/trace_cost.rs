@@ -141,7 +141,7 @@ fn turn(length: time::Duration, traced: bool) -> Turn {
         assert!(failed.is_empty(), "{failed:?}");
         index
     });
-    let statistics = emulator.stop().unwrap();
+    let statistics = emulator.stop();
     for outcome in applications.finish() {
         assert_eq!(outcome.failure, None);
     }

@@ -1,15 +1,18 @@
 //! The kernel's clocks, and its own unit of time.
 
 /// `CLOCK_MONOTONIC`, which eBPF programs and traces count by, nanoseconds.
+#[inline]
 pub fn monotonic_ns() -> u64 {
     now_ns(libc::CLOCK_MONOTONIC)
 }
 
 /// Since 1970, nanoseconds.
+#[inline]
 pub fn unix_ns() -> u64 {
     now_ns(libc::CLOCK_REALTIME)
 }
 
+#[inline]
 fn now_ns(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,

@@ -1,8 +1,7 @@
 //! The one clock of a run: CLOCK_MONOTONIC since its start, as the pipes' [`Time`].
 
+use fairwind_kernel::{monotonic_ns, unix_ns};
 use fairwind_path::units::{Duration, Time};
-use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, clock_gettime};
 
 /// Copies show the same time.
 #[derive(Clone, Copy, Debug)]
@@ -15,17 +14,14 @@ impl Clock {
     /// A clock that is at zero in so long a time, and until then.
     pub fn starting_in(lead: Duration) -> Clock {
         Clock {
-            start_nanos: nanos(ClockId::CLOCK_MONOTONIC) + lead.as_nanos(),
-            wall_start_nanos: nanos(ClockId::CLOCK_REALTIME) + lead.as_nanos(),
+            start_nanos: monotonic_ns() + lead.as_nanos(),
+            wall_start_nanos: unix_ns() + lead.as_nanos(),
         }
     }
 
     /// How long it will still be at zero.
     pub fn until_start(self) -> Duration {
-        let left = self
-            .start_nanos
-            .saturating_sub(nanos(ClockId::CLOCK_MONOTONIC));
-        Duration::from_nanos(left)
+        Duration::from_nanos(self.start_nanos.saturating_sub(monotonic_ns()))
     }
 
     /// CLOCK_MONOTONIC at zero.
@@ -40,13 +36,6 @@ impl Clock {
 
     #[inline]
     pub fn now(self) -> Time {
-        Time::from_nanos(nanos(ClockId::CLOCK_MONOTONIC).saturating_sub(self.start_nanos))
+        Time::from_nanos(monotonic_ns().saturating_sub(self.start_nanos))
     }
-}
-
-#[inline]
-fn nanos(clock: ClockId) -> u64 {
-    // The clocks exist on every Linux, and the call fails for nothing else.
-    let now = clock_gettime(clock).unwrap_or(TimeSpec::new(0, 0));
-    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }

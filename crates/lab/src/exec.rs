@@ -151,7 +151,7 @@ pub fn run_with<T, E: From<LabError>>(
         Ok(ended) => ended,
         Err(panic) => std::panic::resume_unwind(panic),
     };
-    let statistics = emulator.stop()?;
+    let statistics = emulator.stop();
     let outcome = ExecOutcome {
         exit_code: ended?,
         statistics,

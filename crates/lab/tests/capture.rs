@@ -85,7 +85,7 @@ fn a_capture_has_what_reached_the_far_end_and_tells_of_the_rest() {
     for _ in 0..10 {
         to.recv(&mut [0; 1000]).unwrap();
     }
-    let statistics = emulator.stop().unwrap();
+    let statistics = emulator.stop();
     assert_eq!(statistics.captures[0].packets, 10);
     assert_eq!(statistics.captures[0].missed, 0);
     assert_eq!(statistics.warnings(), Vec::<String>::new());

@@ -67,7 +67,7 @@ fn weights_divide_the_bandwidth_between_flows() {
     }
     // Both queues are full of packets; the first few left while one of them was empty.
     assert!((390..=405).contains(&from_heavy), "{from_heavy}");
-    let statistics = emulator.stop().unwrap();
+    let statistics = emulator.stop();
     assert_eq!(statistics.flows[0].packets, 900);
     assert_eq!(statistics.flows[0].lost, 0);
 }
@@ -132,7 +132,7 @@ fn weights_divide_the_bandwidth_between_connections_by_their_ports() {
     let [light_bytes, heavy_bytes] = transfer([(a, b, PORT), (a, b, PORT + 1)], time);
     let ratio = heavy_bytes as f64 / light_bytes as f64;
     assert!((1.8..2.2).contains(&ratio), "{ratio}");
-    let statistics = emulator.stop().unwrap();
+    let statistics = emulator.stop();
     let received = [light, heavy].map(|flow| statistics.flows[flow.index()]);
     for (counts, bytes) in received.iter().zip([light_bytes, heavy_bytes]) {
         assert!(counts.packets * 1460 > bytes, "{counts:?}, {bytes}");
@@ -177,7 +177,7 @@ fn a_flow_counts_its_data_and_what_is_lost_of_it() {
         }
     };
     assert!(last);
-    let statistics = emulator.stop().unwrap();
+    let statistics = emulator.stop();
     let [one, rest] = [one, rest].map(|flow| statistics.flows[flow.index()]);
     assert!(one.packets > 750, "{one:?}");
     assert_eq!(rest.packets, 250);

@@ -57,7 +57,7 @@ fn packets_find_their_host_over_routers_and_never_early() {
         let least = 1 + (u64::from(number) + 1) + 5 + last_link_ms;
         assert!(sent.elapsed() >= Duration::from_millis(least), "{number}");
     }
-    let statistics = emulator.stop().unwrap();
+    let statistics = emulator.stop();
     assert_eq!(statistics.pipes[2].statistics.packets, 40);
     assert_eq!(statistics.pipes[4].statistics.packets, 20);
     assert_eq!(statistics.lateness.count(), 40);
@@ -82,7 +82,7 @@ fn packets_for_nobody_are_counted() {
     let receiver = self::socket(&hosts[1]);
     socket.send_to(b"found", "10.0.0.2:5001").unwrap();
     receiver.recv(&mut [0; 8]).unwrap();
-    assert_eq!(emulator.stop().unwrap().mishaps.unroutable, 7);
+    assert_eq!(emulator.stop().mishaps.unroutable, 7);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn packets_take_the_route_that_was_set() {
     assert!(sent.elapsed() >= Duration::from_millis(20));
     sockets[1].send_to(b"back", (address(1), 5001)).unwrap();
     sockets[0].recv(&mut [0; 8]).unwrap();
-    let packets = emulator.stop().unwrap().pipes;
+    let packets = emulator.stop().pipes;
     let packets: Vec<u64> = packets.iter().map(|p| p.statistics.packets).collect();
     assert_eq!(packets, [1, 1, 0, 1, 1, 0, 1, 0]);
 }
@@ -143,7 +143,7 @@ fn samples_are_of_exact_times_and_totals_start_behind_the_warm_up() {
     std::thread::sleep(Duration::from_millis(40));
     let early = emulator.samples().recv().unwrap();
     assert_eq!(early.time, Time::ZERO);
-    let statistics = emulator.stop().unwrap();
+    let statistics = emulator.stop();
     let of = |pipe: usize| statistics.samples.iter().filter(move |s| s.pipe == pipe);
     let mut bytes_before = 0;
     for (number, sample) in (1u64..).zip(of(there.index())) {
@@ -187,7 +187,7 @@ fn packets_may_be_as_large_as_the_hosts_let_them_be() {
         let [from, to] = hosts.each_ref().map(socket);
         from.send_to(&[7; 8972], (address(2), 5001)).unwrap();
         assert_eq!(to.recv(&mut [0; 9000]).unwrap(), 8972);
-        let statistics = emulator.stop().unwrap().pipes;
+        let statistics = emulator.stop().pipes;
         assert_eq!(statistics[0].statistics.bytes, 9000);
     }
 }

@@ -249,7 +249,7 @@ impl RecordedPath {
         let emulator = Emulator::start(&network, &hosts, options)?;
         self.transfer(&hosts, control, time)
             .map_err(|error| LabError::Program(format!("the recorded connection: {error}")))?;
-        emulator.stop()?;
+        emulator.stop();
         Ok(())
     }
 

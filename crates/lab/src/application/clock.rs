@@ -1,9 +1,10 @@
 //! CLOCK_MONOTONIC since the start of the run, as the emulator's time.
 
+use fairwind_kernel::monotonic_ns;
 use fairwind_path::units::Time;
 use nix::errno::Errno;
 use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
+use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 
 /// Copies show the same time.
 #[derive(Clone, Copy, Debug)]
@@ -19,10 +20,7 @@ impl Clock {
 
     #[inline]
     pub fn now(self) -> Time {
-        // The clock exists on every Linux, and the call fails for nothing else.
-        let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or(TimeSpec::new(0, 0));
-        let now = now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64;
-        Time::from_nanos(now.saturating_sub(self.epoch_nanos))
+        Time::from_nanos(monotonic_ns().saturating_sub(self.epoch_nanos))
     }
 
     /// Waits until it no longer shows the zero before the run.

@@ -6,6 +6,7 @@ pub mod role;
 
 use std::net::Ipv4Addr;
 
+use fairwind_kernel::monotonic_ns;
 use fairwind_lab::application::{
     Application, Applications, Failure, FlowOutcome, FlowPlan, SocketOptions,
 };
@@ -101,16 +102,6 @@ pub fn plan(lab: &Lab, application: Application) -> FlowPlan {
 
 pub fn sleep(duration: Duration) {
     std::thread::sleep(std::time::Duration::from_nanos(duration.as_nanos()));
-}
-
-fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the pointer is to a timespec that is written.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Processor time of this process so far, seconds.

@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use fairwind_kernel::monotonic_ns;
 use fairwind_lab::exec::{self, ExecConfig, Peer};
 use fairwind_path::pipe::PipeConfig;
 
@@ -115,16 +116,6 @@ pub fn arrivals(file: &Path) -> Vec<Arrival> {
             received_ns: word(&line[16..]),
         })
         .collect()
-}
-
-fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the pointer is to a timespec that is written.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Bytes that do not repeat for long, so that a lost or displaced one shows.

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time;
 
+use fairwind_kernel::monotonic_ns;
 use fairwind_lab::application::{self, Applications, FlowPlan, SocketOptions};
 use fairwind_lab::emulator::{Emulator, EmulatorOptions};
 use fairwind_lab::host::Host;
@@ -207,7 +208,7 @@ impl Running {
             datagrams.write(now, &self.applications, recorder);
         };
         let duration = self.now().min(self.duration);
-        self.take_down(duration, incomplete, recorder, &links)
+        Ok(self.take_down(duration, incomplete, recorder, &links))
     }
 
     /// Lets the tracer do what is due, and writes what it tells.
@@ -224,12 +225,12 @@ impl Running {
         mut incomplete: Option<String>,
         recorder: &mut dyn Recorder,
         links: &LinkNumbers,
-    ) -> Result<Measured, EngineError> {
+    ) -> Measured {
         let mut connections = self.connections;
         let last = self.session.finish(|event| connections.take(event));
         connections.write(recorder);
         links.write(&self.emulator, recorder);
-        let statistics = self.emulator.stop()?;
+        let statistics = self.emulator.stop();
         let outcomes = self.applications.finish();
         let unseen = match last {
             Ok((unseen, _)) => Some(unseen),
@@ -239,7 +240,7 @@ impl Running {
             }
         };
         let length = duration.as_secs_f64();
-        Ok(Measured {
+        Measured {
             outcomes,
             gauges: connections.into_gauges(),
             statistics,
@@ -247,7 +248,7 @@ impl Running {
             incomplete: incomplete.map(|reason| format!("after {length:.3} s: {reason}")),
             duration,
             late: self.late,
-        })
+        }
     }
 
     /// Since the start of the run.
@@ -456,16 +457,4 @@ impl DatagramRows {
             );
         }
     }
-}
-
-/// `CLOCK_MONOTONIC`, nanoseconds.
-fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the pointer is to a timespec of ours, which the call fills.
-    let failed = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    assert_eq!(failed, 0, "Linux has a monotonic clock");
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
