@@ -1,0 +1,237 @@
+//! What a transfer should do now, and when to ask again.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::calendar::plus;
+use crate::forecast::{Forecast, NoForecast};
+use crate::history::{History, Hop};
+use crate::settings::Settings;
+
+/// What the client says of its transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// The bytes that are still to be moved, if the client knows.
+    pub remaining_bytes: Option<u64>,
+}
+
+/// With or without congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// The path is congested, or nothing recent says that it is not.
+    CongestionControl,
+    /// No hop is congested and the path is the operator's own.
+    NoCongestionControl,
+}
+
+/// The answer to a request. A field that is None leaves the kernel's default in place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// With or without congestion control.
+    pub mode: Mode,
+    /// The control that stands for the mode; None: the kernel's default.
+    pub congestion_control: Option<String>,
+    /// Available bandwidth now, in Mbit/s, of the hop that has least of it.
+    pub available_mbps: Option<f64>,
+    /// Four of five times the available bandwidth lies between these, in Mbit/s.
+    pub interval_mbps: Option<[f64; 2]>,
+    /// Round-trip time in milliseconds.
+    pub rtt_ms: Option<f64>,
+    /// Send buffer in bytes.
+    pub send_buffer_bytes: Option<u64>,
+    /// Receive buffer in bytes.
+    pub receive_buffer_bytes: Option<u64>,
+    /// Rate to pace at, in Mbit/s.
+    pub pacing_mbps: Option<f64>,
+    /// Below so many Mbit/s of available bandwidth a hop is congested.
+    pub threshold_mbps: Option<f64>,
+    /// When to ask again, on the clock that the request was answered by.
+    pub next_advice: Timestamp,
+    /// The model that forecast.
+    pub model: String,
+    /// How many earlier days the forecast rests on.
+    pub days_used: u32,
+    /// Mean goodness of fit of the days' straight lines, of the linear model.
+    pub r_squared: Option<f64>,
+    /// Why, in a sentence.
+    pub reason: String,
+}
+
+/// The advice at `now` for a transfer over the path of `history`. It never fails: what is not known
+/// is left to the kernel, and without recent tests the advice is congestion control.
+///
+/// The hop with the least forecast decides the available bandwidth and the next advice time;
+/// congestion control is on if the newest test is older than [`Settings::stale_after`] or any hop is
+/// congested (thesis, section 3.3.1).
+pub fn advise(history: &History, request: &Request, now: Timestamp, settings: &Settings) -> Advice {
+    let (mode, state) = congestion(history, now, settings);
+    let least = least_forecast(history, now, settings);
+    let forecast = least.as_ref().ok().map(|(_, forecast)| forecast);
+    let wait = forecast.map_or(settings.longest_interval, |f| f.next_change_after);
+    let buffer = buffer_bytes(history, request, forecast, settings);
+    Advice {
+        mode,
+        congestion_control: match mode {
+            Mode::CongestionControl => settings.controls.on.clone(),
+            Mode::NoCongestionControl => Some(settings.controls.off.clone()),
+        },
+        available_mbps: forecast.map(|f| f.available_mbps),
+        interval_mbps: forecast.and_then(|f| f.interval_mbps).map(|(l, h)| [l, h]),
+        rtt_ms: history.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
+        send_buffer_bytes: buffer,
+        receive_buffer_bytes: buffer,
+        pacing_mbps: pacing(mode, forecast, settings),
+        threshold_mbps: settings.threshold_mbps,
+        next_advice: plus(now, signed(wait)),
+        model: settings.model.name().to_owned(),
+        days_used: forecast.map_or(0, |f| f.days_used),
+        r_squared: forecast.and_then(|f| f.r_squared),
+        reason: reason(&state, &least, settings),
+    }
+}
+
+fn signed(duration: Duration) -> SignedDuration {
+    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
+}
+
+/// Why the mode is what it is.
+enum State<'a> {
+    NoThreshold,
+    NeverTested(Option<&'a Hop>),
+    Stale(&'a Hop, SignedDuration),
+    Congested(&'a Hop, f64, f64),
+    Foreign,
+    Free(f64),
+}
+
+/// The mode, from the newest test of every hop.
+fn congestion<'a>(history: &'a History, now: Timestamp, settings: &Settings) -> (Mode, State<'a>) {
+    let on = |state| (Mode::CongestionControl, state);
+    let Some(threshold) = settings.threshold_mbps else {
+        return on(State::NoThreshold);
+    };
+    if history.hops.is_empty() {
+        return on(State::NeverTested(None));
+    }
+    for hop in &history.hops {
+        let Some(newest) = hop.samples().until(now).last() else {
+            return on(State::NeverTested(Some(hop)));
+        };
+        let age = now.duration_since(newest.time);
+        if age > signed(settings.stale_after) {
+            return on(State::Stale(hop, age));
+        }
+        if newest.available_mbps < threshold {
+            return on(State::Congested(hop, newest.available_mbps, threshold));
+        }
+    }
+    if !settings.own_path {
+        return on(State::Foreign);
+    }
+    (Mode::NoCongestionControl, State::Free(threshold))
+}
+
+/// The forecast of the hop that has the least, or why a hop has none.
+fn least_forecast<'a>(
+    history: &'a History,
+    now: Timestamp,
+    settings: &Settings,
+) -> Result<(&'a Hop, Forecast), NoForecast> {
+    let model = settings.model.forecaster();
+    let mut least: Result<(&Hop, Forecast), NoForecast> = Err(NoForecast::NoSamples);
+    for hop in &history.hops {
+        match (
+            model.forecast(hop.samples(), now, Duration::ZERO, settings),
+            &least,
+        ) {
+            (Ok(forecast), Ok((_, best))) if forecast.available_mbps >= best.available_mbps => {}
+            (Ok(forecast), _) => least = Ok((hop, forecast)),
+            (Err(why), Err(NoForecast::NoSamples)) => least = Err(why),
+            (Err(_), _) => {}
+        }
+    }
+    least
+}
+
+/// RTT times the bandwidth of the narrowest link (thesis, section 3.3); where only the available
+/// bandwidth is known, twice its product with the RTT, so that the transfer can grow into what
+/// becomes free. A transfer needs no more than what remains of it.
+fn buffer_bytes(
+    history: &History,
+    request: &Request,
+    forecast: Option<&Forecast>,
+    settings: &Settings,
+) -> Option<u64> {
+    let rtt = history.rtt?.as_secs_f64();
+    let mbps = match settings.capacity_mbps {
+        Some(capacity) => capacity,
+        None => 2.0 * forecast?.available_mbps,
+    };
+    let product = (mbps * 1e6 / 8.0 * rtt).round() as u64;
+    let needed = product.min(request.remaining_bytes.unwrap_or(u64::MAX));
+    let buffers = settings.buffers;
+    Some(
+        needed
+            .max(buffers.smallest_bytes)
+            .min(buffers.largest_bytes),
+    )
+}
+
+fn pacing(mode: Mode, forecast: Option<&Forecast>, settings: &Settings) -> Option<f64> {
+    match mode {
+        Mode::CongestionControl => None,
+        Mode::NoCongestionControl => Some(settings.pace_at? * forecast?.available_mbps),
+    }
+}
+
+fn reason(
+    state: &State<'_>,
+    least: &Result<(&Hop, Forecast), NoForecast>,
+    settings: &Settings,
+) -> String {
+    let why = match state {
+        State::NoThreshold => "congestion control: the path has no threshold".to_owned(),
+        State::NeverTested(None) => "congestion control: no hop is watched".to_owned(),
+        State::NeverTested(Some(hop)) => {
+            format!("congestion control: {} has not been tested", name(hop))
+        }
+        State::Stale(hop, age) => format!(
+            "congestion control: the newest test of {} is {} s old, the limit is {} s",
+            name(hop),
+            age.as_secs(),
+            settings.stale_after.as_secs()
+        ),
+        State::Congested(hop, available, threshold) => format!(
+            "congestion control: {} has {available:.1} Mbit/s available, below the threshold of {threshold:.1}",
+            name(hop)
+        ),
+        State::Foreign => {
+            "congestion control: no hop is congested, but the path is not declared as own"
+                .to_owned()
+        }
+        State::Free(threshold) => format!(
+            "no congestion control: every hop has at least the threshold of {threshold:.1} Mbit/s available"
+        ),
+    };
+    match least {
+        Ok((hop, forecast)) => format!(
+            "{why}; forecast {:.1} Mbit/s by {} from {} earlier days at {}",
+            forecast.available_mbps,
+            settings.model.name(),
+            forecast.days_used,
+            name(hop)
+        ),
+        Err(no_forecast) => format!("{why}; no forecast: {no_forecast}"),
+    }
+}
+
+fn name(hop: &Hop) -> &str {
+    if hop.name.is_empty() {
+        "the hop"
+    } else {
+        &hop.name
+    }
+}

@@ -1,0 +1,46 @@
+//! Days and times of day in a time zone.
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, ToSpan};
+
+use crate::settings::HistorySet;
+
+/// `time + duration`, held within what a timestamp can say.
+pub fn plus(time: Timestamp, duration: SignedDuration) -> Timestamp {
+    time.checked_add(duration)
+        .unwrap_or(if duration.is_negative() {
+            Timestamp::MIN
+        } else {
+            Timestamp::MAX
+        })
+}
+
+/// The instants that had the local time of day of `now` on the days before today that are in
+/// `set`, newest first, back to the day of `oldest`. A time of day that a clock change skipped is
+/// taken as much later as the clock went forward; of one that came twice, the first is taken.
+pub fn earlier_days<'a>(
+    now: Timestamp,
+    oldest: Timestamp,
+    time_zone: &'a TimeZone,
+    set: HistorySet,
+) -> impl Iterator<Item = Timestamp> + 'a {
+    let local = time_zone.to_datetime(now);
+    let first_day = time_zone.to_datetime(oldest).date();
+    let (step, limit) = match set {
+        HistorySet::All => (1, usize::MAX),
+        HistorySet::LastDays(days) => (1, usize::from(days)),
+        HistorySet::SameWeekday => (7, usize::MAX),
+    };
+    let back = move |day: &Date| day.checked_sub(step.days()).ok();
+    std::iter::successors(back(&local.date()), back)
+        .take_while(move |day| *day >= first_day)
+        .take(limit)
+        .filter_map(move |day| {
+            let same_time = day.to_datetime(local.time());
+            time_zone
+                .to_ambiguous_timestamp(same_time)
+                .compatible()
+                .ok()
+        })
+}

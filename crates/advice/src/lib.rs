@@ -1,0 +1,26 @@
+//! Advice from the history of a path: should a transfer use congestion control, how large should its
+//! buffers be, and when is it time to ask again?
+//!
+//! After Akarapu, *Evaluation of Dynamic TCP Congestion Control Scheme in the ENABLE service* (2002),
+//! section 3.3. [`advise`] is a function of the history, the request and the time; nothing here does
+//! I/O or reads a clock. The thesis' [`linear`] model and a daily and weekly [`profile`] are two
+//! [`Forecaster`]s.
+//!
+//! Mbit/s are 10^6 bit/s. Instants are UTC; days and times of day are those of a time zone.
+
+pub mod advice;
+pub mod forecast;
+pub mod history;
+pub mod linear;
+pub mod profile;
+pub mod sample;
+pub mod settings;
+
+mod calendar;
+mod normal;
+
+pub use advice::{Advice, Mode, Request, advise};
+pub use forecast::{Forecast, Forecaster, NoForecast};
+pub use history::{History, Hop};
+pub use sample::{Refusal, Refusals, Sample, Samples};
+pub use settings::{Buffers, Change, Controls, HistorySet, ModelKind, Settings};

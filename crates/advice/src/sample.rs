@@ -1,0 +1,239 @@
+//! Samples of available bandwidth, and the gate that they pass to become history.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Available bandwidth of a hop, as one test found it (RFC 5136, section 2.3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// When the test was made. History keeps it to the microsecond.
+    pub time: Timestamp,
+    /// Available bandwidth in Mbit/s; in history finite and at least 0.
+    pub available_mbps: f64,
+}
+
+/// Why a sample does not become history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum Refusal {
+    /// NaN or infinite.
+    #[error("available bandwidth must be a finite number")]
+    NotANumber,
+    /// Below 0.
+    #[error("available bandwidth must not be negative")]
+    Negative,
+    /// Later than the clock.
+    #[error("the sample is of the future")]
+    Future,
+    /// A sample of the same microsecond is there already.
+    #[error("there is a sample of this time already")]
+    Duplicate,
+    /// Older than the newest sample.
+    #[error("the sample is older than the newest")]
+    OutOfOrder,
+}
+
+/// How many samples were refused, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusals {
+    /// NaN or infinite.
+    pub not_a_number: u64,
+    /// Below 0.
+    pub negative: u64,
+    /// Later than the clock.
+    pub future: u64,
+    /// Of a time that is there already.
+    pub duplicate: u64,
+    /// Older than the newest sample.
+    pub out_of_order: u64,
+}
+
+impl Refusals {
+    /// Counts one refusal.
+    pub fn count(&mut self, refusal: Refusal) {
+        *match refusal {
+            Refusal::NotANumber => &mut self.not_a_number,
+            Refusal::Negative => &mut self.negative,
+            Refusal::Future => &mut self.future,
+            Refusal::Duplicate => &mut self.duplicate,
+            Refusal::OutOfOrder => &mut self.out_of_order,
+        } += 1;
+    }
+
+    /// All that were refused.
+    pub fn total(&self) -> u64 {
+        self.not_a_number + self.negative + self.future + self.duplicate + self.out_of_order
+    }
+}
+
+/// Samples in ascending order of time, no two of the same microsecond, all finite and at least 0.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Samples {
+    times_us: Vec<i64>,
+    values_mbps: Vec<f64>,
+}
+
+impl Samples {
+    /// No samples yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Samples in whatever order they come, as from a file, and what was refused of them. Of two
+    /// samples of the same time the one with the smaller value stays, so that order has no say.
+    pub fn from_unordered(
+        samples: impl IntoIterator<Item = Sample>,
+        now: Timestamp,
+    ) -> (Self, Refusals) {
+        let mut sorted: Vec<Sample> = samples.into_iter().collect();
+        sorted.sort_by(|a, b| {
+            (a.time.as_microsecond(), a.available_mbps)
+                .partial_cmp(&(b.time.as_microsecond(), b.available_mbps))
+                .unwrap_or_else(|| a.time.cmp(&b.time))
+        });
+        let mut kept = Self::new();
+        let mut refusals = Refusals::default();
+        for sample in sorted {
+            if let Err(refusal) = kept.insert(sample, now) {
+                refusals.count(refusal);
+            }
+        }
+        (kept, refusals)
+    }
+
+    /// Appends `sample`, `now` being the clock's time.
+    ///
+    /// # Errors
+    /// Says why the sample was refused; the samples are then as they were.
+    pub fn insert(&mut self, sample: Sample, now: Timestamp) -> Result<(), Refusal> {
+        self.check(sample, now)?;
+        self.times_us.push(sample.time.as_microsecond());
+        // Adding 0 makes a negative zero positive.
+        self.values_mbps.push(sample.available_mbps + 0.0);
+        Ok(())
+    }
+
+    /// Whether [`insert`](Self::insert) would take `sample`.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    pub fn check(&self, sample: Sample, now: Timestamp) -> Result<(), Refusal> {
+        let time_us = sample.time.as_microsecond();
+        if !sample.available_mbps.is_finite() {
+            return Err(Refusal::NotANumber);
+        }
+        if sample.available_mbps < 0.0 {
+            return Err(Refusal::Negative);
+        }
+        if sample.time > now {
+            return Err(Refusal::Future);
+        }
+        match self.times_us.last() {
+            Some(&last_us) if time_us < last_us => match self.times_us.binary_search(&time_us) {
+                Ok(_) => Err(Refusal::Duplicate),
+                Err(_) => Err(Refusal::OutOfOrder),
+            },
+            Some(&last_us) if time_us == last_us => Err(Refusal::Duplicate),
+            _ => Ok(()),
+        }
+    }
+
+    /// Drops what is later than `now`, after a clock that ran ahead was set back, and says how many
+    /// samples that were. Without it they would refuse every new sample as out of order.
+    pub fn forget_future(&mut self, now: Timestamp) -> usize {
+        let kept = self.until(now).len();
+        let dropped = self.len() - kept;
+        self.times_us.truncate(kept);
+        self.values_mbps.truncate(kept);
+        dropped
+    }
+
+    /// Drops what is older than `oldest`, so that history does not grow without bound, and says how
+    /// many samples that were.
+    pub fn forget_before(&mut self, oldest: Timestamp) -> usize {
+        let first = self.first_at_or_after(oldest.as_microsecond());
+        self.times_us.drain(..first);
+        self.values_mbps.drain(..first);
+        first
+    }
+
+    /// How many samples there are.
+    pub fn len(&self) -> usize {
+        self.times_us.len()
+    }
+
+    /// Whether there is no sample.
+    pub fn is_empty(&self) -> bool {
+        self.times_us.is_empty()
+    }
+
+    /// All samples.
+    pub fn all(&self) -> Span<'_> {
+        self.span(0, self.len())
+    }
+
+    /// The samples with `from <= time < to`.
+    pub fn between(&self, from: Timestamp, to: Timestamp) -> Span<'_> {
+        let first = self.first_at_or_after(from.as_microsecond());
+        let end = self.first_at_or_after(to.as_microsecond());
+        self.span(first, end.max(first))
+    }
+
+    /// The samples with `time <= now`.
+    pub fn until(&self, now: Timestamp) -> Span<'_> {
+        let now_us = now.as_microsecond();
+        self.span(0, self.times_us.partition_point(|&t| t <= now_us))
+    }
+
+    fn first_at_or_after(&self, time_us: i64) -> usize {
+        self.times_us.partition_point(|&t| t < time_us)
+    }
+
+    fn span(&self, first: usize, end: usize) -> Span<'_> {
+        Span {
+            times_us: &self.times_us[first..end],
+            values_mbps: &self.values_mbps[first..end],
+        }
+    }
+}
+
+/// Consecutive samples of a history.
+#[derive(Clone, Copy, Debug)]
+pub struct Span<'a> {
+    /// Unix time in microseconds, ascending.
+    pub times_us: &'a [i64],
+    /// Available bandwidth in Mbit/s, one for each time.
+    pub values_mbps: &'a [f64],
+}
+
+impl<'a> Span<'a> {
+    /// How many samples there are.
+    pub fn len(&self) -> usize {
+        self.times_us.len()
+    }
+
+    /// Whether there is no sample.
+    pub fn is_empty(&self) -> bool {
+        self.times_us.is_empty()
+    }
+
+    /// The newest sample.
+    pub fn last(&self) -> Option<Sample> {
+        Some(sample(*self.times_us.last()?, *self.values_mbps.last()?))
+    }
+
+    /// The samples in order of time.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = Sample> + DoubleEndedIterator + 'a {
+        self.times_us
+            .iter()
+            .zip(self.values_mbps)
+            .map(|(&time_us, &value)| sample(time_us, value))
+    }
+}
+
+fn sample(time_us: i64, available_mbps: f64) -> Sample {
+    Sample {
+        time: Timestamp::from_microsecond(time_us).expect("it came from a timestamp"),
+        available_mbps,
+    }
+}

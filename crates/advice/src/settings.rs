@@ -1,0 +1,167 @@
+//! What an operator may choose for a path.
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+
+/// How advice is made for a path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The model that forecasts.
+    pub model: ModelKind,
+    /// The span t1 - t0 of the least squares of the linear model; more than 0, at most a day.
+    pub window: Duration,
+    /// Two-sided confidence of the bound on the rate of change; between 0 and 1, both excluded.
+    pub confidence: f64,
+    /// The change of available bandwidth that makes it time to ask again.
+    pub change: Change,
+    /// The next advice time is not earlier than this after the request.
+    pub shortest_interval: Duration,
+    /// The next advice time is not later than this after the request.
+    pub longest_interval: Duration,
+    /// A hop whose newest test is older than this counts as congested.
+    pub stale_after: Duration,
+    /// A hop with less available bandwidth than this, in Mbit/s, is congested. Without it the
+    /// advice is congestion control always.
+    pub threshold_mbps: Option<f64>,
+    /// The earlier days that the models learn from.
+    pub history_set: HistorySet,
+    /// Where a day begins and what time of day it is.
+    pub time_zone: TimeZone,
+    /// The controls that stand for the two modes.
+    pub controls: Controls,
+    /// Whether the operator declared the path his own. On any other path the advice is congestion
+    /// control, whatever the load.
+    pub own_path: bool,
+    /// Bandwidth of the narrowest link in Mbit/s, if known: buffers then fit it and not the forecast.
+    pub capacity_mbps: Option<f64>,
+    /// Least and largest buffer that is advised.
+    pub buffers: Buffers,
+    /// Without congestion control, pace at this multiple of the available bandwidth; None: no pacing.
+    pub pace_at: Option<f64>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            model: ModelKind::Profile,
+            window: Duration::from_secs(3600),
+            confidence: 0.95,
+            change: Change::Relative(0.05),
+            shortest_interval: Duration::from_secs(60),
+            longest_interval: Duration::from_secs(3600),
+            stale_after: Duration::from_secs(900),
+            threshold_mbps: None,
+            history_set: HistorySet::All,
+            time_zone: TimeZone::UTC,
+            controls: Controls::default(),
+            own_path: false,
+            capacity_mbps: None,
+            buffers: Buffers::default(),
+            pace_at: None,
+        }
+    }
+}
+
+/// The models that forecast available bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelKind {
+    /// The thesis' mean of one straight line for each earlier day.
+    Linear,
+    /// A daily and weekly profile corrected by the latest residual.
+    Profile,
+}
+
+impl ModelKind {
+    /// Every model.
+    pub const ALL: [Self; 2] = [Self::Linear, Self::Profile];
+
+    /// The name in advice, settings and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Profile => "profile",
+        }
+    }
+}
+
+/// A change of available bandwidth, delta in the thesis.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// This share of the estimate; more than 0.
+    Relative(f64),
+    /// So many Mbit/s; more than 0.
+    AbsoluteMbps(f64),
+}
+
+impl Change {
+    /// The change in Mbit/s at an estimate of `available_mbps`.
+    pub fn mbps(self, available_mbps: f64) -> f64 {
+        match self {
+            Self::Relative(share) => share * available_mbps,
+            Self::AbsoluteMbps(mbps) => mbps,
+        }
+    }
+}
+
+/// The earlier days that a model learns from (thesis, section 5.5.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HistorySet {
+    /// Every earlier day.
+    All,
+    /// So many days before today; a week before the test day is 7.
+    LastDays(u16),
+    /// The earlier days that have today's day of the week.
+    SameWeekday,
+}
+
+/// The congestion controls that stand for the two modes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Controls {
+    /// With congestion control; None: the kernel's default.
+    pub on: Option<String>,
+    /// Without.
+    pub off: String,
+}
+
+impl Default for Controls {
+    fn default() -> Self {
+        Self {
+            on: None,
+            off: "nocc".to_owned(),
+        }
+    }
+}
+
+/// Least and largest buffer that is advised, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Buffers {
+    /// No buffer is smaller.
+    pub smallest_bytes: u64,
+    /// No buffer is larger; at least `smallest_bytes`.
+    pub largest_bytes: u64,
+}
+
+impl Default for Buffers {
+    fn default() -> Self {
+        Self {
+            smallest_bytes: 64 << 10,
+            largest_bytes: 64 << 20,
+        }
+    }
+}
+
+impl Settings {
+    /// So many seconds, held between the shortest and the longest interval; NaN is the shortest.
+    pub(crate) fn bounded_interval(&self, seconds: f64) -> Duration {
+        let longest = self.longest_interval.max(self.shortest_interval);
+        let bounded = seconds
+            .max(self.shortest_interval.as_secs_f64())
+            .min(longest.as_secs_f64());
+        Duration::try_from_secs_f64(bounded).unwrap_or(self.shortest_interval)
+    }
+}
