@@ -1,0 +1,1 @@
+//! Advice applied to live data connections.

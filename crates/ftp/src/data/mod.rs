@@ -1,0 +1,11 @@
+//! The data connection: how it is opened, what is done to it while it is alive, and the loops that
+//! move files through it.
+
+pub mod ascii;
+mod moving;
+mod plan;
+mod watcher;
+
+pub use moving::{Meter, Mover, TransferError};
+pub use plan::{Buffer, SocketPlan};
+pub use watcher::{Direction, Transfer, TransferWatcher, Watchers};

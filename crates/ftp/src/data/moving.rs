@@ -1,0 +1,342 @@
+//! The loops that move bytes between a file and a data connection, in a thread of their own.
+//!
+//! The sockets block, with a time-out of [`TICK`]: at full speed that costs nothing, and a connection
+//! that stands still is looked at every [`TICK`].
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Advice, fadvise};
+use rustix::io::Errno;
+
+use super::TransferWatcher;
+
+/// How long a call on the socket may wait. One call of sendfile waits up to four times.
+const TICK: Duration = Duration::from_millis(12);
+
+/// Bytes that one system call moves at most.
+const CHUNK: usize = 256 << 10;
+
+/// Why a transfer ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// Somebody asked for it ([`Meter::stop`]).
+    #[error("stopped")]
+    Stopped,
+    /// No byte moved for as long as is allowed.
+    #[error("nothing moved for {} s", .0.as_secs())]
+    Stalled(Duration),
+    /// The data connection failed.
+    #[error("data connection: {0}")]
+    Connection(io::Error),
+    /// The file could not be read or written.
+    #[error("{0}")]
+    File(io::Error),
+}
+
+/// What others may know of a running transfer, and how they stop it.
+#[derive(Debug, Default)]
+pub struct Meter {
+    moved: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl Meter {
+    /// Bytes moved so far.
+    pub fn moved(&self) -> u64 {
+        self.moved.load(Ordering::Relaxed)
+    }
+
+    /// Asks the transfer to stop: within some [`TICK`]s it ends with [`TransferError::Stopped`].
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Somebody asked the transfer to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+/// A data connection about to move bytes.
+pub struct Mover<'a> {
+    socket: &'a TcpStream,
+    meter: &'a Meter,
+    watcher: &'a mut dyn TransferWatcher,
+    patience: Duration,
+    last: Instant,
+}
+
+impl<'a> Mover<'a> {
+    /// `patience` is how long nothing may move.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn new(
+        socket: &'a TcpStream,
+        meter: &'a Meter,
+        watcher: &'a mut dyn TransferWatcher,
+        patience: Duration,
+    ) -> Result<Self, TransferError> {
+        let set = || {
+            socket.set_nonblocking(false)?;
+            socket.set_read_timeout(Some(TICK))?;
+            socket.set_write_timeout(Some(TICK))
+        };
+        set().map_err(TransferError::Connection)?;
+        Ok(Self {
+            socket,
+            meter,
+            watcher,
+            patience,
+            last: Instant::now(),
+        })
+    }
+
+    /// Sends bytes `first..end` of the file, or up to its end, without copying them through this
+    /// process; then ends the stream.
+    ///
+    /// # Errors
+    /// [`TransferError`]
+    pub fn send_file(mut self, file: &File, first: u64, end: u64) -> Result<u64, TransferError> {
+        self.begin(Some(
+            end.min(file.metadata().map_err(TransferError::File)?.len())
+                .saturating_sub(first),
+        ));
+        let moved = self.send_range(file, first, end);
+        self.end(moved)
+    }
+
+    fn send_range(&mut self, file: &File, first: u64, end: u64) -> Result<(), TransferError> {
+        // A hint; the transfer does without.
+        let _ = fadvise(file, first, None, Advice::Sequential);
+        let mut offset = first;
+        while offset < end {
+            let count = CHUNK.min(usize::try_from(end - offset).unwrap_or(CHUNK));
+            match rustix::fs::sendfile(self.socket, file, Some(&mut offset), count) {
+                Ok(0) => break,
+                Ok(count) => self.moved(count)?,
+                Err(Errno::AGAIN | Errno::INTR) => self.waited()?,
+                Err(error @ (Errno::IO | Errno::INVAL | Errno::OVERFLOW)) => {
+                    return Err(TransferError::File(error.into()));
+                }
+                Err(error) => return Err(self.broken(error.into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what `source` gives, `total` bytes as far as that is known; then ends the stream.
+    ///
+    /// # Errors
+    /// [`TransferError`]
+    pub fn send_from(
+        mut self,
+        source: &mut dyn Read,
+        total: Option<u64>,
+    ) -> Result<u64, TransferError> {
+        self.begin(total);
+        let moved = self.send_all_from(source);
+        self.end(moved)
+    }
+
+    fn send_all_from(&mut self, source: &mut dyn Read) -> Result<(), TransferError> {
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            let mut rest = match source.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(count) => &buffer[..count],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(TransferError::File(error)),
+            };
+            while !rest.is_empty() {
+                match (&mut &*self.socket).write(rest) {
+                    Ok(count) => {
+                        rest = &rest[count..];
+                        self.moved(count)?;
+                    }
+                    Err(error) if is_wait(&error) => self.waited()?,
+                    Err(error) => return Err(self.broken(error)),
+                }
+            }
+        }
+    }
+
+    /// Gives `sink` what comes, until the other end ends the stream; `total` is what is expected, as
+    /// far as that is known.
+    ///
+    /// # Errors
+    /// [`TransferError`]
+    pub fn receive_into(
+        mut self,
+        sink: &mut dyn Write,
+        total: Option<u64>,
+    ) -> Result<u64, TransferError> {
+        self.begin(total);
+        let moved = self.receive_all_into(sink);
+        self.end(moved)
+    }
+
+    fn receive_all_into(&mut self, sink: &mut dyn Write) -> Result<(), TransferError> {
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            match (&mut &*self.socket).read(&mut buffer) {
+                // A stop shuts the socket down, which looks like an end.
+                Ok(0) if self.meter.is_stopped() => return Err(TransferError::Stopped),
+                Ok(0) => return sink.flush().map_err(TransferError::File),
+                Ok(count) => {
+                    sink.write_all(&buffer[..count])
+                        .map_err(TransferError::File)?;
+                    self.moved(count)?;
+                }
+                Err(error) if is_wait(&error) => self.waited()?,
+                Err(error) => return Err(self.broken(error)),
+            }
+        }
+    }
+
+    fn begin(&mut self, total: Option<u64>) {
+        self.watcher.started(self.socket.as_fd(), total);
+        self.last = Instant::now();
+    }
+
+    fn moved(&mut self, count: usize) -> Result<(), TransferError> {
+        let moved = self.meter.moved.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
+        self.last = Instant::now();
+        self.watcher.progressed(moved);
+        self.go_on()
+    }
+
+    fn waited(&mut self) -> Result<(), TransferError> {
+        self.watcher.progressed(self.meter.moved());
+        if self.last.elapsed() >= self.patience {
+            return Err(TransferError::Stalled(self.patience));
+        }
+        self.go_on()
+    }
+
+    fn go_on(&self) -> Result<(), TransferError> {
+        match self.meter.is_stopped() {
+            true => Err(TransferError::Stopped),
+            false => Ok(()),
+        }
+    }
+
+    fn broken(&self, error: io::Error) -> TransferError {
+        match self.meter.is_stopped() {
+            true => TransferError::Stopped,
+            false => TransferError::Connection(error),
+        }
+    }
+
+    fn end(self, result: Result<(), TransferError>) -> Result<u64, TransferError> {
+        let moved = self.meter.moved();
+        self.watcher.ended(moved);
+        result?;
+        // A watcher's copy of the socket must not keep the stream open.
+        match self.socket.shutdown(Shutdown::Write) {
+            Err(error) if error.kind() != io::ErrorKind::NotConnected => {
+                Err(TransferError::Connection(error))
+            }
+            _ => Ok(moved),
+        }
+    }
+}
+
+fn is_wait(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::fd::BorrowedFd;
+    use std::thread;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Notes {
+        total: Option<u64>,
+        calls: usize,
+        ended: Option<u64>,
+    }
+
+    impl TransferWatcher for Notes {
+        fn started(&mut self, _: BorrowedFd<'_>, total: Option<u64>) {
+            self.total = total;
+        }
+        fn progressed(&mut self, _: u64) {
+            self.calls += 1;
+        }
+        fn ended(&mut self, moved: u64) {
+            self.ended = Some(moved);
+        }
+    }
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (one, listener.accept().unwrap().0)
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn a_part_of_a_file_arrives_as_it_is() {
+        let (near, mut far) = pair();
+        let mut file = tempfile::tempfile().unwrap();
+        let bytes: Vec<u8> = (0..1_000_000u32).map(|n| (n % 251) as u8).collect();
+        file.write_all(&bytes).unwrap();
+        let reader = thread::spawn(move || {
+            let mut got = Vec::new();
+            far.read_to_end(&mut got).unwrap();
+            got
+        });
+        let (meter, mut notes) = (Meter::default(), Notes::default());
+        let mover = Mover::new(&near, &meter, &mut notes, PATIENCE).unwrap();
+        assert_eq!(mover.send_file(&file, 10, 900_010).unwrap(), 900_000);
+        assert_eq!(reader.join().unwrap(), &bytes[10..900_010]);
+        assert_eq!((notes.total, notes.ended), (Some(900_000), Some(900_000)));
+        assert!(notes.calls >= 4, "256 KiB at a time: {}", notes.calls);
+    }
+
+    #[test]
+    fn a_connection_that_stands_still_is_given_up() {
+        let (near, far) = pair();
+        let (meter, mut notes) = (Meter::default(), Notes::default());
+        let mover = Mover::new(&near, &meter, &mut notes, Duration::from_millis(100)).unwrap();
+        let error = mover.receive_into(&mut Vec::new(), None).unwrap_err();
+        assert!(matches!(error, TransferError::Stalled(_)), "{error}");
+        assert!(
+            notes.calls >= 2,
+            "the watcher hears of standing still: {}",
+            notes.calls
+        );
+        drop(far);
+    }
+
+    #[test]
+    fn a_transfer_stops_when_asked_even_if_the_socket_is_full() {
+        let (near, far) = pair();
+        let meter = Meter::default();
+        let error = thread::scope(|scope| {
+            scope.spawn(|| {
+                while meter.moved() == 0 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                meter.stop();
+            });
+            let mut notes = Notes::default();
+            let mover = Mover::new(&near, &meter, &mut notes, PATIENCE).unwrap();
+            mover.send_from(&mut io::repeat(0), None).unwrap_err()
+        });
+        assert!(matches!(error, TransferError::Stopped), "{error}");
+        drop(far);
+    }
+}

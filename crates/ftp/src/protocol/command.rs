@@ -1,0 +1,525 @@
+//! Commands: a verb and its argument, read into what they mean.
+
+use std::net::SocketAddr;
+
+use jiff::Timestamp;
+
+use super::host_port::{self, AddressError};
+use super::path::one_line;
+use super::{Reply, time};
+use crate::protocol::digest::Algorithm;
+
+/// Bytes `first..end` of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteRange {
+    /// First byte, from 0.
+    pub first: u64,
+    /// The byte after the last one.
+    pub end: u64,
+}
+
+/// How a file's bytes are sent (TYPE).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Representation {
+    /// `A`: lines end with CR LF on the wire, with LF in the file.
+    #[default]
+    Ascii,
+    /// `I`, `L 8`: the bytes as they are.
+    Image,
+}
+
+/// What EPSV asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExtendedPassive {
+    /// A port, in the control connection's family or the one named.
+    Port(Option<Family>),
+    /// That from now on only EPSV sets up data connections.
+    All,
+}
+
+/// The families of RFC 2428.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// 1
+    V4,
+    /// 2
+    V6,
+}
+
+/// A command. Paths are bytes as they came, not yet resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the RFC's command of the same name")]
+pub enum Command {
+    User(String),
+    Pass(Vec<u8>),
+    Acct,
+    Cwd(Vec<u8>),
+    Cdup,
+    Quit,
+    Rein,
+    Port(SocketAddr),
+    Eprt(SocketAddr),
+    Pasv,
+    Epsv(ExtendedPassive),
+    Type(Representation),
+    Stru(u8),
+    Mode(u8),
+    Retr(Vec<u8>),
+    Stor(Vec<u8>),
+    Stou,
+    Appe(Vec<u8>),
+    Allo(u64),
+    Rest(u64),
+    /// The bytes that the next RETR or HASH is about; none takes an earlier RANG back.
+    Rang(Option<ByteRange>),
+    Rnfr(Vec<u8>),
+    Rnto(Vec<u8>),
+    Abor,
+    Dele(Vec<u8>),
+    Rmd(Vec<u8>),
+    Mkd(Vec<u8>),
+    Pwd,
+    List(Listing),
+    Nlst(Listing),
+    Mlsd(Vec<u8>),
+    Mlst(Vec<u8>),
+    Size(Vec<u8>),
+    Mdtm(Vec<u8>),
+    Mfmt(Timestamp, Vec<u8>),
+    Stat(Option<Listing>),
+    Help(String),
+    Noop,
+    Syst,
+    Feat,
+    Opts {
+        name: String,
+        arguments: String,
+    },
+    Site {
+        name: String,
+        arguments: Vec<u8>,
+    },
+    Hash(Vec<u8>),
+    /// XCRC, XMD5, XSHA1, XSHA256, XSHA512
+    Checksum {
+        algorithm: Algorithm,
+        path: Vec<u8>,
+        range: Option<ByteRange>,
+    },
+    /// A verb that is known to be FTP's and not served: reply 502.
+    NotServed(String),
+}
+
+/// The argument of LIST, NLST and STAT.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Listing {
+    /// `-a`, `-A`: names that begin with a dot too.
+    pub hidden: bool,
+    /// What is to be listed; empty for the working directory.
+    pub path: Vec<u8>,
+}
+
+/// Why a line is no command.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// 500
+    #[error("{0:?} is no command")]
+    Unknown(String),
+    /// 500
+    #[error("not a line of text")]
+    Binary,
+    /// 501
+    #[error("{verb}: {what}")]
+    Argument {
+        /// The verb.
+        verb: &'static str,
+        /// What is wrong with the argument.
+        what: String,
+    },
+    /// 522 (RFC 2428)
+    #[error("{0}")]
+    Family(AddressError),
+    /// 504
+    #[error("{0}")]
+    Parameter(String),
+}
+
+impl CommandError {
+    /// What the client is told.
+    pub fn reply(&self) -> Reply {
+        let code = match self {
+            Self::Unknown(_) | Self::Binary => 500,
+            Self::Argument { .. } => 501,
+            Self::Parameter(_) => 504,
+            Self::Family(_) => 522,
+        };
+        Reply::new(code, self.to_string())
+    }
+}
+
+/// Verbs of RFC 959, 2228, 7151 and others that are understood but not served.
+const NOT_SERVED: &[&str] = &[
+    "SMNT", "AUTH", "ADAT", "PROT", "PBSZ", "CCC", "MIC", "CONF", "ENC", "HOST", "LANG", "LPRT",
+    "LPSV", "CLNT", "MFCT", "MFF", "SPSV", "CSID",
+];
+
+impl Command {
+    /// Reads a line without its line end.
+    ///
+    /// # Errors
+    /// [`CommandError`], which knows its reply.
+    pub fn parse(line: &[u8]) -> Result<Self, CommandError> {
+        if line.iter().any(|byte| matches!(byte, 0 | b'\n')) {
+            return Err(CommandError::Binary);
+        }
+        let space = line
+            .iter()
+            .position(|byte| *byte == b' ')
+            .unwrap_or(line.len());
+        let (verb, argument) = (&line[..space], line.get(space + 1..).unwrap_or_default());
+        if verb.is_empty() || verb.len() > 12 || !verb.iter().all(u8::is_ascii_alphanumeric) {
+            return match verb.iter().all(|byte| (0x20..0x7f).contains(byte)) {
+                true => Err(CommandError::Unknown(
+                    one_line(&verb[..verb.len().min(32)]).into_owned(),
+                )),
+                false => Err(CommandError::Binary),
+            };
+        }
+        let verb = String::from_utf8_lossy(verb).to_ascii_uppercase();
+        Self::from_parts(&verb, argument)
+    }
+
+    fn from_parts(verb: &str, argument: &[u8]) -> Result<Self, CommandError> {
+        Ok(match verb {
+            "USER" => Self::User(text("USER", argument)?),
+            "PASS" => Self::Pass(argument.to_vec()),
+            "ACCT" => Self::Acct,
+            "CWD" | "XCWD" => Self::Cwd(path("CWD", argument)?),
+            "CDUP" | "XCUP" => Self::Cdup,
+            "QUIT" => Self::Quit,
+            "REIN" => Self::Rein,
+            "PORT" => Self::Port(address(
+                "PORT",
+                host_port::parse_port(&text("PORT", argument)?),
+            )?),
+            "EPRT" => Self::Eprt(address(
+                "EPRT",
+                host_port::parse_eprt(&text("EPRT", argument)?),
+            )?),
+            "PASV" => Self::Pasv,
+            "EPSV" => Self::Epsv(extended_passive(argument)?),
+            "TYPE" => Self::Type(representation(argument)?),
+            "STRU" => Self::Stru(letter("STRU", argument)?),
+            "MODE" => Self::Mode(letter("MODE", argument)?),
+            "RETR" => Self::Retr(path("RETR", argument)?),
+            "STOR" => Self::Stor(path("STOR", argument)?),
+            "STOU" => Self::Stou,
+            "APPE" => Self::Appe(path("APPE", argument)?),
+            "ALLO" => Self::Allo(allocation(argument)?),
+            "REST" => Self::Rest(number("REST", argument)?),
+            "RANG" => Self::Rang(range_to_send(argument)?),
+            "RNFR" => Self::Rnfr(path("RNFR", argument)?),
+            "RNTO" => Self::Rnto(path("RNTO", argument)?),
+            "ABOR" => Self::Abor,
+            "DELE" => Self::Dele(path("DELE", argument)?),
+            "RMD" | "XRMD" => Self::Rmd(path("RMD", argument)?),
+            "MKD" | "XMKD" => Self::Mkd(path("MKD", argument)?),
+            "PWD" | "XPWD" => Self::Pwd,
+            "LIST" => Self::List(Listing::parse(argument)),
+            "NLST" => Self::Nlst(Listing::parse(argument)),
+            "MLSD" => Self::Mlsd(argument.to_vec()),
+            "MLST" => Self::Mlst(argument.to_vec()),
+            "SIZE" => Self::Size(path("SIZE", argument)?),
+            "MDTM" => Self::Mdtm(path("MDTM", argument)?),
+            "MFMT" => modification(argument)?,
+            "STAT" if argument.is_empty() => Self::Stat(None),
+            "STAT" => Self::Stat(Some(Listing::parse(argument))),
+            "HELP" => Self::Help(one_line(argument).trim().to_ascii_uppercase()),
+            "NOOP" => Self::Noop,
+            "SYST" => Self::Syst,
+            "FEAT" => Self::Feat,
+            "OPTS" => {
+                let (name, arguments) = first_word(argument);
+                Self::Opts {
+                    name: text("OPTS", name)?.to_ascii_uppercase(),
+                    arguments: one_line(arguments).into_owned(),
+                }
+            }
+            "SITE" => {
+                let (name, arguments) = first_word(argument);
+                Self::Site {
+                    name: text("SITE", name)?.to_ascii_uppercase(),
+                    arguments: arguments.to_vec(),
+                }
+            }
+            "HASH" => Self::Hash(path("HASH", argument)?),
+            "XCRC" => checksum(Algorithm::Crc32, argument)?,
+            "XMD5" => checksum(Algorithm::Md5, argument)?,
+            "XSHA" | "XSHA1" => checksum(Algorithm::Sha1, argument)?,
+            "XSHA256" => checksum(Algorithm::Sha256, argument)?,
+            "XSHA512" => checksum(Algorithm::Sha512, argument)?,
+            known if NOT_SERVED.contains(&known) => Self::NotServed(known.to_owned()),
+            unknown => return Err(CommandError::Unknown(unknown.to_owned())),
+        })
+    }
+}
+
+impl Listing {
+    /// Clients give options as to `ls(1)`: `-la`, `-a pub`. A file whose name begins with `-` goes by
+    /// `./-name`.
+    fn parse(argument: &[u8]) -> Self {
+        let mut listing = Self::default();
+        let mut rest = argument;
+        while rest.first() == Some(&b'-') {
+            let (options, next) = first_word(rest);
+            listing.hidden |= options.iter().any(|option| matches!(option, b'a' | b'A'));
+            rest = next;
+        }
+        listing.path = rest.to_vec();
+        listing
+    }
+}
+
+fn wrong(verb: &'static str, what: impl Into<String>) -> CommandError {
+    CommandError::Argument {
+        verb,
+        what: what.into(),
+    }
+}
+
+fn path(verb: &'static str, argument: &[u8]) -> Result<Vec<u8>, CommandError> {
+    match argument {
+        b"" => Err(wrong(verb, "a path is missing")),
+        path => Ok(path.to_vec()),
+    }
+}
+
+fn text(verb: &'static str, argument: &[u8]) -> Result<String, CommandError> {
+    let text = std::str::from_utf8(argument).map_err(|_| wrong(verb, "not UTF-8"))?;
+    match text.trim() {
+        "" => Err(wrong(verb, "an argument is missing")),
+        text if text.chars().any(char::is_control) => Err(CommandError::Binary),
+        text => Ok(text.to_owned()),
+    }
+}
+
+fn number(verb: &'static str, argument: &[u8]) -> Result<u64, CommandError> {
+    text(verb, argument)?
+        .parse()
+        .map_err(|_| wrong(verb, "a number of bytes is wanted"))
+}
+
+fn letter(verb: &'static str, argument: &[u8]) -> Result<u8, CommandError> {
+    match argument.trim_ascii() {
+        [letter] if letter.is_ascii_alphabetic() => Ok(letter.to_ascii_uppercase()),
+        _ => Err(wrong(verb, "a letter is wanted")),
+    }
+}
+
+fn address(
+    verb: &'static str,
+    parsed: Result<SocketAddr, AddressError>,
+) -> Result<SocketAddr, CommandError> {
+    parsed.map_err(|error| match error {
+        AddressError::Syntax => wrong(verb, error.to_string()),
+        AddressError::Family => CommandError::Family(error),
+    })
+}
+
+fn extended_passive(argument: &[u8]) -> Result<ExtendedPassive, CommandError> {
+    match argument.trim_ascii().to_ascii_uppercase().as_slice() {
+        b"" => Ok(ExtendedPassive::Port(None)),
+        b"ALL" => Ok(ExtendedPassive::All),
+        b"1" => Ok(ExtendedPassive::Port(Some(Family::V4))),
+        b"2" => Ok(ExtendedPassive::Port(Some(Family::V6))),
+        other if other.iter().all(u8::is_ascii_digit) => {
+            Err(CommandError::Family(AddressError::Family))
+        }
+        _ => Err(wrong("EPSV", "1, 2 or ALL is wanted")),
+    }
+}
+
+fn representation(argument: &[u8]) -> Result<Representation, CommandError> {
+    match argument.trim_ascii().to_ascii_uppercase().as_slice() {
+        b"A" | b"A N" => Ok(Representation::Ascii),
+        b"I" | b"L 8" | b"L8" => Ok(Representation::Image),
+        b"" => Err(wrong("TYPE", "a type is missing")),
+        other if other[0].is_ascii_alphabetic() => Err(CommandError::Parameter(
+            "TYPE: only A (N), I and L 8 are served".into(),
+        )),
+        _ => Err(wrong("TYPE", "a letter is wanted")),
+    }
+}
+
+/// `ALLO size [R record-size]`
+fn allocation(argument: &[u8]) -> Result<u64, CommandError> {
+    let (size, rest) = first_word(argument);
+    match rest.trim_ascii() {
+        b"" => number("ALLO", size),
+        [b'R' | b'r', b' ', record @ ..] if number("ALLO", record).is_ok() => number("ALLO", size),
+        _ => Err(wrong("ALLO", "a number of bytes is wanted")),
+    }
+}
+
+/// `RANG first last`, both included; `RANG 1 0` takes it back (draft-bryan-ftp-range).
+fn range_to_send(argument: &[u8]) -> Result<Option<ByteRange>, CommandError> {
+    let (first, last) = first_word(argument);
+    match (number("RANG", first)?, number("RANG", last)?) {
+        (1, 0) => Ok(None),
+        (first, last) if first <= last && last < u64::MAX => Ok(Some(ByteRange {
+            first,
+            end: last + 1,
+        })),
+        _ => Err(wrong("RANG", "the last byte comes before the first")),
+    }
+}
+
+/// `MFMT YYYYMMDDHHMMSS path` (draft-somers-ftp-mfxx)
+fn modification(argument: &[u8]) -> Result<Command, CommandError> {
+    let (when, name) = first_word(argument);
+    let when = std::str::from_utf8(when).ok().and_then(time::parse);
+    let when = when.ok_or_else(|| wrong("MFMT", "a time is wanted: YYYYMMDDHHMMSS"))?;
+    Ok(Command::Mfmt(when, path("MFMT", name)?))
+}
+
+/// `XSHA256 path`, `XSHA256 path first end`, the path between quotation marks or not.
+fn checksum(algorithm: Algorithm, argument: &[u8]) -> Result<Command, CommandError> {
+    let verb = algorithm.verb();
+    let (name, range) = match argument.strip_prefix(b"\"") {
+        Some(rest) => {
+            let end = rest
+                .iter()
+                .position(|byte| *byte == b'"')
+                .ok_or_else(|| wrong(verb, "a quotation mark is missing"))?;
+            (&rest[..end], positions(&rest[end + 1..]))
+        }
+        None => without_quotes(argument),
+    };
+    let range = match range {
+        Some((first, end)) if first > end => {
+            return Err(wrong(verb, "the end comes before the start"));
+        }
+        range => range.map(|(first, end)| ByteRange { first, end }),
+    };
+    Ok(Command::Checksum {
+        algorithm,
+        path: path(verb, name)?,
+        range,
+    })
+}
+
+fn without_quotes(argument: &[u8]) -> (&[u8], Option<(u64, u64)>) {
+    let mut spaces = argument
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, byte)| **byte == b' ')
+        .map(|(at, _)| at);
+    let (_, second) = (spaces.next(), spaces.next());
+    match second.and_then(|at| positions(&argument[at..]).map(|range| (at, range))) {
+        Some((at, range)) => (&argument[..at], Some(range)),
+        None => (argument, None),
+    }
+}
+
+/// ` first end`: two numbers, or nothing.
+fn positions(text: &[u8]) -> Option<(u64, u64)> {
+    let mut numbers = std::str::from_utf8(text).ok()?.split_ascii_whitespace();
+    let pair = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+    numbers.next().is_none().then_some(pair)
+}
+
+fn first_word(argument: &[u8]) -> (&[u8], &[u8]) {
+    match argument.iter().position(|byte| *byte == b' ') {
+        Some(at) => (&argument[..at], argument[at + 1..].trim_ascii_start()),
+        None => (argument, b""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(line: &[u8]) -> u16 {
+        Command::parse(line).unwrap_err().reply().code
+    }
+
+    #[test]
+    fn verbs_have_no_case_and_arguments_keep_theirs() {
+        assert_eq!(
+            Command::parse(b"retr A b "),
+            Ok(Command::Retr(b"A b ".to_vec()))
+        );
+        assert_eq!(Command::parse(b"XPWD"), Ok(Command::Pwd));
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused() {
+        assert_eq!(reply(b"RETR a\0b"), 500);
+        assert_eq!(reply(b"\x16\x03\x01\x02"), 500);
+        assert_eq!(reply(b""), 500);
+        assert_eq!(reply(b"GET / HTTP/1.1"), 500);
+        assert_eq!(reply(b"USER a\rb"), 500);
+    }
+
+    #[test]
+    fn wrong_arguments_get_the_reply_of_the_rfc() {
+        assert_eq!(reply(b"RETR"), 501);
+        assert_eq!(reply(b"REST -1"), 501);
+        assert_eq!(reply(b"REST 99999999999999999999"), 501);
+        assert_eq!(reply(b"PORT 1,2,3"), 501);
+        assert_eq!(reply(b"EPRT |7|x|1|"), 522);
+        assert_eq!(reply(b"EPSV 3"), 522);
+        assert_eq!(reply(b"TYPE E"), 504);
+        assert_eq!(reply(b"MFMT yesterday x"), 501);
+    }
+
+    #[test]
+    fn options_of_ls_are_understood() {
+        let listing = |hidden, path: &[u8]| {
+            Command::List(Listing {
+                hidden,
+                path: path.to_vec(),
+            })
+        };
+        assert_eq!(Command::parse(b"LIST -la"), Ok(listing(true, b"")));
+        assert_eq!(
+            Command::parse(b"LIST -l a dir"),
+            Ok(listing(false, b"a dir"))
+        );
+        assert_eq!(Command::parse(b"LIST"), Ok(listing(false, b"")));
+        assert_eq!(Command::parse(b"LIST ./-a"), Ok(listing(false, b"./-a")));
+    }
+
+    #[test]
+    fn a_checksum_may_be_of_a_part() {
+        let expected = |path: &[u8], range: Option<(u64, u64)>| {
+            Ok(Command::Checksum {
+                algorithm: Algorithm::Sha256,
+                path: path.to_vec(),
+                range: range.map(|(first, end)| ByteRange { first, end }),
+            })
+        };
+        assert_eq!(Command::parse(b"XSHA256 a b"), expected(b"a b", None));
+        assert_eq!(
+            Command::parse(b"XSHA256 \"a b\" 10 20"),
+            expected(b"a b", Some((10, 20)))
+        );
+        assert_eq!(
+            Command::parse(b"XSHA256 a 10 20"),
+            expected(b"a", Some((10, 20)))
+        );
+        assert_eq!(reply(b"XSHA256 \"a b"), 501);
+        assert_eq!(reply(b"XSHA256 a 20 10"), 501);
+    }
+
+    #[test]
+    fn a_range_includes_its_last_byte() {
+        assert_eq!(
+            Command::parse(b"RANG 0 0"),
+            Ok(Command::Rang(Some(ByteRange { first: 0, end: 1 })))
+        );
+        assert_eq!(Command::parse(b"RANG 1 0"), Ok(Command::Rang(None)));
+        assert_eq!(reply(b"RANG 7 3"), 501);
+    }
+}

@@ -1,0 +1,144 @@
+//! Lines of the control connection, out of whatever bytes come: of bounded length, with Telnet's
+//! commands taken out (RFC 959 section 4.1.3, RFC 854).
+
+use std::collections::VecDeque;
+
+/// What the bytes held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Line {
+    /// A line, without CR LF or LF.
+    Whole(Vec<u8>),
+    /// A line that was longer than allowed; it has been thrown away.
+    TooLong,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Telnet {
+    Text,
+    /// After IAC.
+    Command,
+    /// After IAC and WILL, WONT, DO or DONT.
+    Option,
+}
+
+/// Cuts bytes into lines.
+#[derive(Debug)]
+pub struct LineDecoder {
+    input: VecDeque<u8>,
+    line: Vec<u8>,
+    limit: usize,
+    overrun: bool,
+    telnet: Telnet,
+}
+
+const IAC: u8 = 255;
+
+impl LineDecoder {
+    /// Lines have at most `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            input: VecDeque::new(),
+            line: Vec::new(),
+            limit,
+            overrun: false,
+            telnet: Telnet::Text,
+        }
+    }
+
+    /// Takes bytes. Call only when [`next_line`](Self::next_line) has no line left, so that memory
+    /// stays bounded.
+    pub fn take(&mut self, bytes: &[u8]) {
+        self.input.extend(bytes);
+    }
+
+    /// The next line, if its end has come.
+    pub fn next_line(&mut self) -> Option<Line> {
+        while let Some(byte) = self.input.pop_front() {
+            match (self.telnet, byte) {
+                (Telnet::Text, IAC) => self.telnet = Telnet::Command,
+                (Telnet::Command, 251..=254) => self.telnet = Telnet::Option,
+                (Telnet::Command, IAC) => {
+                    self.telnet = Telnet::Text;
+                    self.push(IAC);
+                }
+                (Telnet::Command | Telnet::Option, _) => self.telnet = Telnet::Text,
+                (Telnet::Text, b'\n') => return Some(self.finish()),
+                (Telnet::Text, byte) => self.push(byte),
+            }
+        }
+        None
+    }
+
+    fn push(&mut self, byte: u8) {
+        // One more than the limit: a CR that belongs to the line's end.
+        match self.line.len() <= self.limit {
+            true => self.line.push(byte),
+            false => self.overrun = true,
+        }
+    }
+
+    fn finish(&mut self) -> Line {
+        let mut line = std::mem::take(&mut self.line);
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        match std::mem::take(&mut self.overrun) || line.len() > self.limit {
+            true => Line::TooLong,
+            false => Line::Whole(line),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn lines(limit: usize, bytes: &[u8]) -> Vec<Line> {
+        let mut decoder = LineDecoder::new(limit);
+        decoder.take(bytes);
+        std::iter::from_fn(|| decoder.next_line()).collect()
+    }
+
+    fn whole(text: &[u8]) -> Line {
+        Line::Whole(text.to_vec())
+    }
+
+    #[test]
+    fn lines_end_with_lf_with_or_without_cr() {
+        assert_eq!(
+            lines(9, b"NOOP\r\nQUIT\nhalf"),
+            [whole(b"NOOP"), whole(b"QUIT")]
+        );
+    }
+
+    #[test]
+    fn a_line_too_long_is_one_fault_and_the_next_is_read() {
+        assert_eq!(
+            lines(4, b"NOOP\r\nNOOPS\r\nQUIT\r\n"),
+            [whole(b"NOOP"), Line::TooLong, whole(b"QUIT")]
+        );
+    }
+
+    #[test]
+    fn telnet_commands_before_abor_are_taken_out() {
+        // IP, then the Synch with its data mark: RFC 959 section 4.1.3 on ABOR.
+        assert_eq!(lines(9, b"\xff\xf4\xff\xf2ABOR\r\n"), [whole(b"ABOR")]);
+        assert_eq!(lines(9, b"\xff\xfd\x01A\xff\xff\r\n"), [whole(b"A\xff")]);
+    }
+
+    proptest! {
+        #[test]
+        fn memory_is_bounded_whatever_comes(bytes in proptest::collection::vec(any::<u8>(), 0..5_000)) {
+            let mut decoder = LineDecoder::new(64);
+            decoder.take(&bytes);
+            while let Some(line) = decoder.next_line() {
+                if let Line::Whole(line) = line {
+                    prop_assert!(line.len() <= 64);
+                }
+            }
+            prop_assert!(decoder.line.len() <= 65 && decoder.input.is_empty());
+        }
+    }
+}

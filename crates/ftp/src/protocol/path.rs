@@ -1,0 +1,155 @@
+//! Paths as the client names them: absolute below the server's root, separated by `/` (TVFS, RFC 3659
+//! section 6).
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// An absolute path below the server's root. `.`, `..` and empty parts are gone; `..` at the root stays
+/// there. Bytes, as UNIX has them; UTF-8 by RFC 2640.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VirtualPath(Vec<u8>);
+
+impl VirtualPath {
+    /// `/`.
+    pub fn root() -> Self {
+        Self(b"/".to_vec())
+    }
+
+    /// What `argument` means to somebody whose working directory is `self`.
+    pub fn join(&self, argument: &[u8]) -> Self {
+        let base: &[u8] = if argument.first() == Some(&b'/') {
+            b""
+        } else {
+            &self.0
+        };
+        let mut parts: Vec<&[u8]> = Vec::new();
+        for part in base
+            .split(|byte| *byte == b'/')
+            .chain(argument.split(|byte| *byte == b'/'))
+        {
+            match part {
+                b"" | b"." => {}
+                b".." => {
+                    parts.pop();
+                }
+                name => parts.push(name),
+            }
+        }
+        let mut path = Vec::with_capacity(argument.len() + base.len() + 1);
+        for part in parts {
+            path.push(b'/');
+            path.extend_from_slice(part);
+        }
+        if path.is_empty() {
+            path.push(b'/');
+        }
+        Self(path)
+    }
+
+    /// The directory that holds it, and its name there; none for the root.
+    pub fn split(&self) -> Option<(Self, &OsStr)> {
+        let slash = self.0.iter().rposition(|byte| *byte == b'/')?;
+        let name = &self.0[slash + 1..];
+        if name.is_empty() {
+            return None;
+        }
+        Some((
+            Self(self.0[..slash.max(1)].to_vec()),
+            OsStr::from_bytes(name),
+        ))
+    }
+
+    /// The parent; the root is its own.
+    pub fn parent(&self) -> Self {
+        self.split().map_or_else(Self::root, |(parent, _)| parent)
+    }
+
+    /// The path relative to the root, as system calls below an open root want it: `.` for the root.
+    pub fn relative(&self) -> &Path {
+        match &self.0[1..] {
+            b"" => Path::new("."),
+            rest => Path::new(OsStr::from_bytes(rest)),
+        }
+    }
+
+    /// The bytes, beginning with `/`.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The path between quotation marks, those within it doubled (RFC 959 appendix II).
+    pub fn quoted(&self) -> String {
+        format!("\"{}\"", self.text().replace('"', "\"\""))
+    }
+
+    /// The path as text of a single line: what is no UTF-8, and control characters, become `?` or the
+    /// replacement character.
+    pub fn text(&self) -> String {
+        one_line(&self.0).into_owned()
+    }
+}
+
+impl fmt::Display for VirtualPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+/// Bytes as text that stays on its line, for replies and logs.
+pub fn one_line(bytes: &[u8]) -> Cow<'_, str> {
+    let text = String::from_utf8_lossy(bytes);
+    if text.chars().any(char::is_control) {
+        Cow::Owned(
+            text.chars()
+                .map(|c| if c.is_control() { '?' } else { c })
+                .collect(),
+        )
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joined(base: &str, argument: &str) -> String {
+        VirtualPath::root()
+            .join(base.as_bytes())
+            .join(argument.as_bytes())
+            .text()
+    }
+
+    #[test]
+    fn no_number_of_dots_leaves_the_root() {
+        assert_eq!(joined("/", "../../etc/passwd"), "/etc/passwd");
+        assert_eq!(joined("/a/b", "../../../.."), "/");
+        assert_eq!(joined("/a", "/../x"), "/x");
+        assert_eq!(joined("/a", "b/./c//d/../e"), "/a/b/c/e");
+        assert_eq!(joined("/a", "..."), "/a/...");
+    }
+
+    #[test]
+    fn a_path_splits_into_directory_and_name() {
+        let path = VirtualPath::root().join(b"pub/x");
+        assert_eq!(
+            path.split(),
+            Some((VirtualPath::root().join(b"pub"), OsStr::new("x")))
+        );
+        assert_eq!(path.relative(), Path::new("pub/x"));
+        assert_eq!(VirtualPath::root().join(b"x").parent(), VirtualPath::root());
+        assert_eq!(VirtualPath::root().split(), None);
+        assert_eq!(VirtualPath::root().relative(), Path::new("."));
+    }
+
+    #[test]
+    fn quotation_marks_are_doubled_and_line_ends_never_sent() {
+        assert_eq!(
+            VirtualPath::root().join(b"a\"b\r\nc").quoted(),
+            "\"/a\"\"b??c\""
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! Times of files: `YYYYMMDDHHMMSS[.fraction]`, UTC (RFC 3659 section 2.3).
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
+/// Reads a time; none if it is none.
+pub fn parse(text: &str) -> Option<Timestamp> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.len() != 14 || !digits(whole) || !digits(fraction) {
+        return None;
+    }
+    let part = |from: usize, to: usize| whole[from..to].parse::<i16>().ok();
+    let small = |from: usize| whole[from..from + 2].parse::<i8>().ok();
+    let nanoseconds = format!("{:0<9}", &fraction[..fraction.len().min(9)])
+        .parse()
+        .ok()?;
+    // A leap second, which RFC 3659 allows, is the second before it here.
+    let second = small(12)?.min(if small(12)? == 60 { 59 } else { i8::MAX });
+    let time = DateTime::new(
+        part(0, 4)?,
+        small(4)?,
+        small(6)?,
+        small(8)?,
+        small(10)?,
+        second,
+        nanoseconds,
+    )
+    .ok()?;
+    time.to_zoned(TimeZone::UTC)
+        .ok()
+        .map(|zoned| zoned.timestamp())
+}
+
+/// Writes a time, whole seconds.
+pub fn format(time: Timestamp) -> String {
+    time.strftime("%Y%m%d%H%M%S").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_fourteen_digits_and_a_fraction() {
+        // The examples of RFC 3659 section 2.3.
+        assert_eq!(
+            parse("19980615100045.014").unwrap().to_string(),
+            "1998-06-15T10:00:45.014Z"
+        );
+        assert_eq!(
+            parse("19990929003355").unwrap().to_string(),
+            "1999-09-29T00:33:55Z"
+        );
+        assert_eq!(
+            parse("20161231235960").unwrap().to_string(),
+            "2016-12-31T23:59:59Z"
+        );
+        for wrong in [
+            "",
+            "1998061510004",
+            "19981315100045",
+            "19980615100045.",
+            "1998061510004x",
+        ] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+        assert_eq!(
+            format("1999-09-29T00:33:55Z".parse().unwrap()),
+            "19990929003355"
+        );
+    }
+}
