@@ -8,7 +8,7 @@ FAIRWIND := cargo run --release --quiet --package fairwind --bin fairwind --
 WEB100 := cargo run --release --package fairwind --example web100_dummynet -- experiments/web100-dummynet $(OUT)/web100-dummynet
 DEMO := experiments/web100-dummynet/figure-4.17-4.19.toml
 
-.PHONY: help demo test bench experiments experiments-lab validation
+.PHONY: help demo test bench experiments experiments-lab validation kernels
 
 help:
 	@echo "make demo             SF-SACK against SACK: build, run, table and report"
@@ -17,6 +17,7 @@ help:
 	@echo "make experiments      every figure and table of the thesis, and the tables of its page in docs/"
 	@echo "make experiments-lab  the same in the simulator and on the running kernel (root, 40 minutes)"
 	@echo "make validation       the simulator held to the running kernel, cell by cell (root, 15 minutes)"
+	@echo "make kernels          what works on other kernels, in virtual machines (15 minutes, 300 MB fetched)"
 	@echo
 	@echo "OUT=DIR               where all of them write results (default: out)"
 
@@ -53,3 +54,11 @@ validation:
 	@scripts/setup build
 	cargo build --release --package fairwind --bin fairwind
 	cargo run --release --package fairwind --example validation -- experiments/validation $(OUT)/validation $(ARGS)
+
+# KERNELS="6.1 6.12-btf" are those to try (scripts/try-kernels).
+kernels:
+	@scripts/setup build
+	@scripts/setup kernels
+	cargo build --release --package fairwind --bin fairwind
+	@mkdir -p $(OUT)
+	scripts/try-kernels $(KERNELS) > $(OUT)/kernels.md
