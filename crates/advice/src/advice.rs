@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::calendar::plus;
+use crate::calendar::{plus, signed};
 use crate::forecast::{Forecast, NoForecast};
 use crate::history::{History, Hop};
 use crate::settings::Settings;
@@ -93,10 +93,6 @@ pub fn advise(history: &History, request: &Request, now: Timestamp, settings: &S
     }
 }
 
-fn signed(duration: Duration) -> SignedDuration {
-    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
-}
-
 /// Why the mode is what it is.
 enum State<'a> {
     NoThreshold,
@@ -140,13 +136,9 @@ fn least_forecast<'a>(
     now: Timestamp,
     settings: &Settings,
 ) -> Result<(&'a Hop, Forecast), NoForecast> {
-    let model = settings.model.forecaster();
     let mut least: Result<(&Hop, Forecast), NoForecast> = Err(NoForecast::NoSamples);
     for hop in &history.hops {
-        match (
-            model.forecast(hop.samples(), now, Duration::ZERO, settings),
-            &least,
-        ) {
+        match (hop.forecast(now, Duration::ZERO, settings), &least) {
             (Ok(forecast), Ok((_, best))) if forecast.available_mbps >= best.available_mbps => {}
             (Ok(forecast), _) => least = Ok((hop, forecast)),
             (Err(why), Err(NoForecast::NoSamples)) => least = Err(why),

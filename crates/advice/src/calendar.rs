@@ -1,5 +1,7 @@
 //! Days and times of day in a time zone.
 
+use std::time::Duration;
+
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
@@ -14,6 +16,11 @@ pub fn plus(time: Timestamp, duration: SignedDuration) -> Timestamp {
         } else {
             Timestamp::MAX
         })
+}
+
+/// The same duration with a sign; the longest there is where it does not fit.
+pub fn signed(duration: Duration) -> SignedDuration {
+    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
 }
 
 /// The instants that had the local time of day of `now` on the days before today that are in

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::calendar::{earlier_days, plus};
+use crate::calendar::{earlier_days, plus, signed};
 use crate::forecast::{Forecast, Forecaster, NoForecast};
 use crate::normal;
 use crate::sample::{Samples, Span};
@@ -28,7 +28,7 @@ impl Forecaster for Linear {
     ) -> Result<Forecast, NoForecast> {
         let known = samples.until(now);
         let oldest = known.iter().next().ok_or(NoForecast::NoSamples)?.time;
-        let window = SignedDuration::try_from(settings.window).unwrap_or(SignedDuration::MAX);
+        let window = signed(settings.window);
         let mut lines = Lines::default();
         for start in earlier_days(now, oldest, &settings.time_zone, settings.history_set) {
             // Nothing later than the request is known, even where a day of 23 hours and a long window

@@ -1,15 +1,33 @@
-//! A daily and weekly profile, corrected by the latest residual.
+//! The better model: a daily and weekly profile, corrected by the latest residual.
+//!
+//! The usual value of a local time of the week ([`week`]) is known for all days, for working days or
+//! days off, and for the weekday, older weeks weighing less. To each the residual of the latest
+//! samples is added, dying away with the horizon. How much of which is right differs from path to
+//! path: the combinations are scored on the path's own past, and count by their scores ([`experts`]).
+//! The interval follows the errors of the combination at each horizon ([`quantile`]).
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::calendar::{plus, signed};
 use crate::forecast::{Forecast, Forecaster, NoForecast};
 use crate::sample::Samples;
 use crate::settings::Settings;
 
-/// The mean of the earlier days' values at the same local time of day, corrected by the difference
-/// that the newest samples have from it.
+mod experts;
+mod horizon;
+mod learner;
+mod quantile;
+mod recent;
+mod week;
+
+pub use learner::{Learner, Outlook};
+
+/// The daily and weekly profile.
+///
+/// [`Forecaster::forecast`] learns from all samples, which takes milliseconds; a
+/// [`Hop`](crate::Hop) that was told to [learn](crate::Hop::learn) keeps what it learned.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile;
 
@@ -18,17 +36,72 @@ impl Forecaster for Profile {
         &self,
         samples: &Samples,
         now: Timestamp,
-        _ahead: Duration,
+        ahead: Duration,
         settings: &Settings,
     ) -> Result<Forecast, NoForecast> {
-        let newest = samples.until(now).last().ok_or(NoForecast::NoSamples)?;
+        learned(samples, now, settings).forecast(now, ahead, settings)
+    }
+}
+
+/// What the samples until `now` teach.
+pub fn learned(samples: &Samples, now: Timestamp, settings: &Settings) -> Learner {
+    let mut learner = Learner::new(now, settings);
+    learner.learn(samples.until(now));
+    learner
+}
+
+impl Learner {
+    /// The forecast for `now + ahead`, `now` not being before the newest sample.
+    ///
+    /// # Errors
+    /// There is no sample.
+    pub fn forecast(
+        &self,
+        now: Timestamp,
+        ahead: Duration,
+        settings: &Settings,
+    ) -> Result<Forecast, NoForecast> {
+        let outlook = self
+            .outlook(plus(now, signed(ahead)))
+            .ok_or(NoForecast::NoSamples)?;
+        let available = outlook.available_mbps.max(0.0);
         Ok(Forecast {
-            available_mbps: newest.available_mbps,
-            interval_mbps: None,
+            available_mbps: available,
+            interval_mbps: outlook.margin_mbps.map(|margin| {
+                let low = (outlook.available_mbps - margin).max(0.0);
+                (low, (outlook.available_mbps + margin).max(0.0))
+            }),
             slope_bound_mbps_per_hour: None,
             r_squared: None,
-            days_used: 0,
-            next_change_after: settings.shortest_interval,
+            days_used: self.days(),
+            next_change_after: self.next_change(now, settings),
         })
+    }
+
+    /// When to ask again: when the forecast has moved by [`Settings::change`], or its interval reaches
+    /// over the threshold, but not before the next sample is due, as nothing is new until then.
+    fn next_change(&self, now: Timestamp, settings: &Settings) -> Duration {
+        let steps = 24;
+        let step = settings.longest_interval / steps;
+        let outlook = |wait: Duration| self.outlook(plus(now, signed(wait)));
+        let current = outlook(Duration::ZERO).map_or(0.0, |o| o.available_mbps);
+        let change = settings.change.mbps(current.max(0.0));
+        let changed = |o: Outlook| {
+            let distance = settings
+                .threshold_mbps
+                .map(|t| (o.available_mbps - t).abs());
+            (o.available_mbps - current).abs() >= change
+                || distance
+                    .zip(o.margin_mbps)
+                    .is_some_and(|(distance, margin)| distance <= margin)
+        };
+        let wait = (1..steps)
+            .map(|n| step * n)
+            .find(|&wait| outlook(wait).is_some_and(changed))
+            .unwrap_or(settings.longest_interval);
+        let next_sample_s = self.newest().map_or(0.0, |newest| {
+            self.spacing_s() - now.duration_since(newest).as_secs_f64()
+        });
+        settings.bounded_interval(wait.as_secs_f64().max(next_sample_s))
     }
 }

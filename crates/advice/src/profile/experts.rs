@@ -1,0 +1,116 @@
+//! Simple forecasts, weighed by how well they did lately.
+//!
+//! After Wolski's Network Weather Service (1998), which asks a battery of simple predictors and trusts
+//! the one that was best. Here each counts by a high power of its recent mean absolute error.
+
+use super::week::GROUPS;
+
+/// Shares of the residual that are left after an hour.
+const LEFT_AFTER_AN_HOUR: [f64; 4] = [0.0, 0.4, 0.7, 0.95];
+
+/// How many ways there are to take the latest residual.
+pub const VIEWS: usize = 2;
+
+/// How many forecasts there are.
+pub const EXPERTS: usize = GROUPS * VIEWS * LEFT_AFTER_AN_HOUR.len();
+
+/// Errors to this power divide the weight.
+const SHARPNESS: i32 = 12;
+
+/// What the experts forecast: usual value and part of the residual for each group of days, view of
+/// the latest samples and share that is left.
+pub fn forecasts(
+    usual: [f64; GROUPS],
+    residuals: [[f64; VIEWS]; GROUPS],
+    hours: f64,
+) -> [f64; EXPERTS] {
+    let left = LEFT_AFTER_AN_HOUR.map(|share| share.powf(hours));
+    let mut all = [0.0; EXPERTS];
+    let mut next = all.iter_mut();
+    for (usual, residuals) in usual.iter().zip(residuals) {
+        for residual in residuals {
+            for (left, forecast) in left.iter().zip(&mut next) {
+                *forecast = usual + left * residual;
+            }
+        }
+    }
+    all
+}
+
+/// The experts' recent errors at one horizon.
+#[derive(Clone, Debug)]
+pub struct Scores {
+    mean_errors: [f64; EXPERTS],
+    seen: u32,
+    /// How many errors the mean reaches back.
+    memory: u32,
+}
+
+impl Scores {
+    /// No scores yet; they will reach back `memory` errors, at least 1.
+    pub fn new(memory: u32) -> Self {
+        Self {
+            mean_errors: [0.0; EXPERTS],
+            seen: 0,
+            memory,
+        }
+    }
+
+    /// Takes in what was forecast and what came.
+    pub fn add(&mut self, forecasts: &[f64; EXPERTS], truth: f64) {
+        self.seen = self.seen.saturating_add(1);
+        let rate = 1.0 / f64::from(self.seen.min(self.memory));
+        for (mean, forecast) in self.mean_errors.iter_mut().zip(forecasts) {
+            *mean += rate * ((forecast - truth).abs() - *mean);
+        }
+    }
+
+    /// The mean of the forecasts, each weighed by its errors.
+    pub fn combine(&self, forecasts: &[f64; EXPERTS]) -> f64 {
+        let best = self.mean_errors.iter().copied().fold(f64::MAX, f64::min);
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for (mean, forecast) in self.mean_errors.iter().zip(forecasts) {
+            let weight = if *mean > best {
+                (best / mean).powi(SHARPNESS)
+            } else {
+                1.0
+            };
+            sum += weight * forecast;
+            weights += weight;
+        }
+        sum / weights
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expert_that_errs_twice_as_much_counts_next_to_nothing() {
+        let mut forecasts = [20.0; EXPERTS];
+        forecasts[0] = 10.0;
+        let mut scores = Scores::new(100);
+        scores.add(&forecasts, 0.0);
+        // One weighs 1, the others 2^-12: (10 + 23 * 20 / 4096) / (1 + 23 / 4096)
+        assert!((scores.combine(&forecasts) - 10.055_839).abs() < 1e-5);
+    }
+
+    #[test]
+    fn experts_count_alike_before_the_first_error() {
+        let mut forecasts = [0.0; EXPERTS];
+        forecasts[0] = 24.0;
+        assert_eq!(Scores::new(100).combine(&forecasts), 1.0);
+    }
+
+    #[test]
+    fn residuals_die_away_with_the_horizon() {
+        let usual = [10.0, 20.0, 30.0];
+        let residuals = [[1.0, 2.0]; GROUPS];
+        let now = forecasts(usual, residuals, 0.0);
+        assert_eq!(now[..8], [11.0, 11.0, 11.0, 11.0, 12.0, 12.0, 12.0, 12.0]);
+        let later = forecasts(usual, residuals, 2.0);
+        assert_eq!(later[0], 10.0);
+        assert!((later[1] - 10.16).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,83 @@
+//! Forecasts of one horizon, kept until their time has come and then judged.
+
+use std::collections::VecDeque;
+
+use super::experts::{EXPERTS, Scores};
+use super::quantile::Quantile;
+
+const SECOND_US: i64 = 1_000_000;
+
+/// Scores reach back so many days.
+const SCORE_DAYS: i64 = 5;
+
+/// A forecast is judged by the first sample after its time, if that is not later than this.
+const JUDGED_WITHIN_US: i64 = 600 * SECOND_US;
+
+/// Forecasts on their way to being judged, and what came of the earlier ones.
+#[derive(Clone, Debug)]
+pub struct Horizon {
+    ahead_us: i64,
+    /// Least time between two forecasts.
+    every_us: i64,
+    issued: VecDeque<Issued>,
+    /// How well the experts did.
+    pub scores: Scores,
+    /// Absolute errors of their combination.
+    pub margin: Quantile,
+}
+
+#[derive(Clone, Debug)]
+struct Issued {
+    target_us: i64,
+    experts: [f64; EXPERTS],
+    combined: f64,
+}
+
+impl Horizon {
+    /// Nothing forecast yet, `ahead_s` seconds ahead.
+    pub fn new(ahead_s: i64) -> Self {
+        let every_s = (ahead_s / 12).max(240);
+        Self {
+            ahead_us: ahead_s * SECOND_US,
+            every_us: every_s * SECOND_US,
+            issued: VecDeque::new(),
+            scores: Scores::new((SCORE_DAYS * 86_400 / every_s.max(300)) as u32),
+            margin: Quantile::default(),
+        }
+    }
+
+    /// The time that a forecast made at `now_us` is for, if it is time for one.
+    pub fn due(&self, now_us: i64) -> Option<i64> {
+        let target_us = now_us + self.ahead_us;
+        let next_us = self
+            .issued
+            .back()
+            .map(|last| last.target_us + self.every_us);
+        next_us
+            .is_none_or(|next_us| target_us >= next_us)
+            .then_some(target_us)
+    }
+
+    /// Keeps a forecast until its time has come.
+    pub fn issue(&mut self, target_us: i64, experts: [f64; EXPERTS]) {
+        self.issued.push_back(Issued {
+            target_us,
+            combined: self.scores.combine(&experts),
+            experts,
+        });
+    }
+
+    /// Judges what was forecast for the time of a new sample, or for shortly before it.
+    pub fn score(&mut self, time_us: i64, truth: f64) {
+        let is_due = |first: &Issued| first.target_us <= time_us;
+        while self.issued.front().is_some_and(is_due) {
+            let Some(due) = self.issued.pop_front() else {
+                return;
+            };
+            if time_us - due.target_us <= JUDGED_WITHIN_US {
+                self.scores.add(&due.experts, truth);
+                self.margin.add((due.combined - truth).abs());
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The latest samples and how far they were from what is usual.
+
+use std::collections::VecDeque;
+
+use super::experts::VIEWS;
+use super::week::GROUPS;
+
+/// What is older than this, in microseconds, before the newest sample is not recent.
+const REACH_US: i64 = 1_800_000_000;
+
+/// Samples closer than this, in microseconds, count as one.
+const MERGE_US: i64 = 60_000_000;
+
+/// How many samples the short view has.
+const SHORT: usize = 3;
+
+/// The samples of the last half hour.
+#[derive(Clone, Debug, Default)]
+pub struct Recent {
+    samples: VecDeque<RecentSample>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct RecentSample {
+    start_us: i64,
+    /// Mean of the merged samples.
+    value: f64,
+    count: f64,
+    usual: Option<[f64; GROUPS]>,
+}
+
+impl Recent {
+    /// Takes in a sample that is newer than the others, and what was usual at its time.
+    pub fn add(&mut self, time_us: i64, value: f64, usual: Option<[f64; GROUPS]>) {
+        let is_old = |s: &RecentSample| s.start_us < time_us - REACH_US;
+        while self.samples.front().is_some_and(is_old) {
+            self.samples.pop_front();
+        }
+        match self.samples.back_mut() {
+            Some(last) if time_us - last.start_us < MERGE_US => {
+                last.count += 1.0;
+                last.value += (value - last.value) / last.count;
+            }
+            _ => self.samples.push_back(RecentSample {
+                start_us: time_us,
+                value,
+                count: 1.0,
+                usual,
+            }),
+        }
+    }
+
+    /// For each group of days the residual of the last few samples and of all recent ones, each a
+    /// median, so that one spike does not count; None while nothing was usual.
+    pub fn residuals(&self) -> Option<[[f64; VIEWS]; GROUPS]> {
+        if self.samples.is_empty() || self.samples.iter().any(|s| s.usual.is_none()) {
+            return None;
+        }
+        let mut residuals = [[0.0; VIEWS]; GROUPS];
+        for (group, views) in residuals.iter_mut().enumerate() {
+            *views = self.views(|s| s.value - s.usual.map_or(0.0, |usual| usual[group]));
+        }
+        Some(residuals)
+    }
+
+    /// The level of the last few samples and of all recent ones; 0 where there is none.
+    pub fn levels(&self) -> [f64; VIEWS] {
+        self.views(|s| s.value)
+    }
+
+    fn views(&self, of: impl Fn(&RecentSample) -> f64) -> [f64; VIEWS] {
+        let mut values: Vec<f64> = self.samples.iter().rev().map(of).collect();
+        let short = values.len().min(SHORT);
+        [median(&mut values[..short]), median(&mut values)]
+    }
+}
+
+/// The median, of an even number the mean of the middle two; 0 of nothing.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => 0.0,
+        odd if odd % 2 == 1 => values[middle],
+        _ => (values[middle - 1] + values[middle]) / 2.0,
+    }
+}

@@ -1,0 +1,132 @@
+//! Both models on recorded series: `../shared/data` beside the repository.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use fairwind_advice::{ModelKind, Report, Sample, Samples, Settings, backtest};
+use flate2::read::GzDecoder;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// The samples of a recorded series, or nothing, saying so, if it is not here.
+fn recording(name: &str, column: &str) -> Option<Samples> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let Ok(file) = File::open(folder.join(name)) else {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "../shared/data/{name} is missing"
+        );
+        eprintln!("skipped: ../shared/data/{name} is not there");
+        return None;
+    };
+    let mut text = String::new();
+    GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    let mut lines = text.lines();
+    let column = lines
+        .next()
+        .unwrap()
+        .split(',')
+        .position(|c| c == column)
+        .unwrap();
+    let samples = lines.map(|line| {
+        let mut fields = line.split(',');
+        let time = fields.next().unwrap().parse().unwrap();
+        Sample {
+            time: Timestamp::from_second(time).unwrap(),
+            available_mbps: fields.nth(column - 1).unwrap().parse().unwrap(),
+        }
+    });
+    let (samples, refusals) = Samples::from_unordered(samples, Timestamp::MAX);
+    assert_eq!(refusals.total(), 0);
+    Some(samples)
+}
+
+fn half(samples: &Samples) -> Timestamp {
+    samples.all().iter().nth(samples.len() / 2).unwrap().time
+}
+
+fn judge(samples: &Samples, settings: &Settings) -> Report {
+    backtest(samples, half(samples), Duration::from_secs(3600), settings)
+}
+
+fn row(name: &str, report: &Report) {
+    let following = report.following.unwrap();
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    println!(
+        "| {name} | {} | {:.3} | {} | {} | {:.2} | {} | {} |",
+        report.model,
+        report.mean_absolute_error_mbps,
+        report.interval_coverage.map_or("-".to_owned(), percent),
+        report
+            .interval_width_mbps
+            .map_or("-".to_owned(), |w| format!("{w:.2}")),
+        following.calls_per_hour(),
+        percent(f64::from(following.redundant_calls) / f64::from(following.calls)),
+        percent(following.wrong_share()),
+    );
+}
+
+/// Judges both models on the second half and prints a row for each, the better model's report last.
+fn judge_both(name: &str, column: &str, zone: &str) -> Option<[Report; 2]> {
+    let samples = recording(name, column)?;
+    Some(ModelKind::ALL.map(|model| {
+        let settings = Settings {
+            model,
+            threshold_mbps: Some(42.0),
+            time_zone: TimeZone::get(zone).unwrap(),
+            ..Settings::default()
+        };
+        let report = judge(&samples, &settings);
+        row(&format!("{name} {column}"), &report);
+        report
+    }))
+}
+
+#[test]
+fn accuracy_an_hour_ahead_of_thesis_like_is_within_reach() {
+    let judged = judge_both("thesis_like.csv.gz", "available_mbps", "America/Chicago");
+    let Some([linear, profile]) = judged else {
+        return;
+    };
+    assert_eq!((profile.judged, profile.not_forecast), (2016, 0));
+    assert!(profile.mean_absolute_error_mbps <= 0.85, "{profile:?}");
+    assert!(profile.mean_absolute_error_mbps < linear.mean_absolute_error_mbps);
+    assert!(
+        (0.77..=0.83).contains(&profile.interval_coverage.unwrap()),
+        "{profile:?}"
+    );
+}
+
+#[test]
+fn accuracy_an_hour_ahead_of_the_transatlantic_link_is_within_reach() {
+    let judged = judge_both("thesis_like_a5m.csv.gz", "available_mbps", "Europe/London");
+    let Some([linear, profile]) = judged else {
+        return;
+    };
+    assert_eq!((profile.judged, profile.not_forecast), (7386, 0));
+    assert!(profile.mean_absolute_error_mbps <= 0.62, "{profile:?}");
+    assert!(profile.mean_absolute_error_mbps < linear.mean_absolute_error_mbps);
+    assert!(
+        (0.77..=0.83).contains(&profile.interval_coverage.unwrap()),
+        "{profile:?}"
+    );
+}
+
+/// LOSA and CHIN have large spikes, HSTN has no daily cycle.
+#[test]
+fn accuracy_of_the_interval_holds_on_spikes_and_without_a_daily_cycle() {
+    for node in ["LOSAng", "CHINng", "HSTNng"] {
+        let column = format!("{node}_from_mbps");
+        let judged = judge_both("abilene_nodes.csv.gz", &column, "UTC");
+        let Some([linear, profile]) = judged else {
+            return;
+        };
+        assert!(profile.mean_absolute_error_mbps < linear.mean_absolute_error_mbps);
+        assert!(
+            (0.77..=0.83).contains(&profile.interval_coverage.unwrap()),
+            "{profile:?}"
+        );
+    }
+}
