@@ -21,8 +21,8 @@ pub enum LabError {
     },
     /// There is no TUN.
     #[error(
-        "/dev/net/tun: {0}; the lab needs a kernel with CONFIG_TUN and, in a container, the device; \
-         `fairwind sim run` needs neither"
+        "/dev/net/tun: {0}; the lab needs a kernel with CONFIG_TUN (`modprobe tun`) and, in a \
+         container, the device; `fairwind sim run` needs neither"
     )]
     NoTun(io::Error),
     /// A system call failed.

@@ -37,10 +37,17 @@ pub enum LoadError {
         known: Vec<&'static str>,
     },
     /// The kernel has no description of its own types.
-    #[error("the kernel has no BTF (/sys/kernel/btf/vmlinux): it needs CONFIG_DEBUG_INFO_BTF=y")]
+    #[error(
+        "the kernel has no BTF (/sys/kernel/btf/vmlinux), without which it takes no congestion \
+         control in eBPF: it needs CONFIG_DEBUG_INFO_BTF=y; `fairwind sim run` works without, \
+         `fairwind lab exec` with the kernel's own controls"
+    )]
     NoBtf,
     /// The kernel does not know `struct_ops` links.
-    #[error("Linux {release} is too old for congestion controls in eBPF: 6.4 is the first")]
+    #[error(
+        "Linux {release} is too old for congestion controls in eBPF: 6.4 is the first; \
+         `fairwind sim run` works without, `fairwind lab exec` with the kernel's own controls"
+    )]
     KernelTooOld {
         /// The running kernel, as `uname -r`.
         release: String,

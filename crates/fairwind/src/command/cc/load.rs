@@ -1,7 +1,7 @@
 //! `fairwind cc load`.
 
 use clap::Args;
-use fairwind_cc::kernel::{Found, PinError};
+use fairwind_cc::kernel::{self, Found, PinError};
 use fairwind_cc::native::{self, Control};
 
 use super::place::Place;
@@ -57,6 +57,8 @@ impl Load {
 
     fn controls(&self) -> Result<Vec<&'static Control>, Failure> {
         if self.all {
+            // What the kernel lacks is said once, not for each.
+            kernel::check_requirements().map_err(Failure::work)?;
             let is_allowed = |control: &&&Control| self.allow_nocc || control.name() != NOCC;
             if !self.allow_nocc {
                 eprintln!("nocc is left out: it switches congestion control off (--allow-nocc)");
