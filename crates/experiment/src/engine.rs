@@ -14,6 +14,7 @@ pub mod performance;
 pub mod sim;
 
 mod totals;
+mod work;
 
 /// One run that an engine is to do.
 #[derive(Clone, Copy, Debug)]

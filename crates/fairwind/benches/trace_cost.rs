@@ -13,7 +13,7 @@ use std::net::Ipv4Addr;
 use std::thread;
 use std::time;
 
-use fairwind_lab::application::{Application, Applications, FlowPlan, SocketOptions};
+use fairwind_lab::application::{Applications, FlowPlan, SocketOptions};
 use fairwind_lab::emulator::{Emulator, EmulatorOptions};
 use fairwind_lab::host::{Host, HostConfig};
 use fairwind_lab::network::Network;
@@ -28,6 +28,7 @@ use fairwind_trace::filter::Filter;
 use fairwind_trace::kernel::{Options, check_requirements};
 use fairwind_trace::plan::{Background, Plan};
 use fairwind_trace::record::{Index, Limits};
+use fairwind_workload::Application;
 
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
@@ -194,7 +195,7 @@ fn flow(hosts: &[Host; 2]) -> FlowPlan {
         to: hosts[1].clone(),
         port: PORT,
         start: Duration::ZERO,
-        application: Application::Bulk { bytes: None },
+        work: Application::Bulk { bytes: None }.into(),
         socket: SocketOptions {
             congestion_control: Some("reno".to_owned()),
             ..SocketOptions::default()

@@ -2,15 +2,13 @@
 //! applications act on it.
 
 use fairwind_path::units::{Duration, Time};
+use fairwind_workload::{Driver, Meter, Step};
 
 use crate::agenda::{NEVER, Source};
-use crate::application::{Driver, Step};
-use crate::meter::Meter;
 use crate::network::Network;
 use crate::outcome::{FlowOutcome, Instruments, Observer, Outcome};
 use crate::packet::{Kind, Packet, SackPool};
-use crate::random::seed_for;
-use crate::scenario::{Application, FlowConfig, Sampling, Scenario};
+use crate::scenario::{FlowConfig, Sampling, Scenario};
 use crate::tcp::Reply;
 use crate::tcp::receiver::Receiver;
 use crate::tcp::sender::{Sender, Statistics};
@@ -74,13 +72,14 @@ impl<'a> Engine<'a> {
     pub fn new(scenario: &'a Scenario) -> Self {
         let mut connections = Vec::new();
         for (flow, config) in scenario.flows.iter().enumerate() {
-            for index in 0..connections_of(config) {
-                let seed = seed_for(scenario.seed, "application", connections.len());
+            let first = connections.len();
+            let drivers = Driver::of_flow(&config.application, config.start, scenario.seed, first);
+            for (index, driver) in drivers.enumerate() {
                 connections.push(Connection {
                     flow: flow as u32,
-                    index,
+                    index: index as u32,
                     generation: 0,
-                    driver: Driver::new(&config.application, seed),
+                    driver,
                     ends: None,
                     expected: None,
                     before: Statistics::default(),
@@ -93,11 +92,12 @@ impl<'a> Engine<'a> {
         let network = Network::new(scenario, &flows, sources);
         let housekeeping = network.sources() + SOURCES_PER_CONNECTION * connections.len() as Source;
         let measuring_from = Time::ZERO + scenario.warmup;
+        let end = Time::ZERO + scenario.duration;
         let totals = scenario
             .flows
             .iter()
             .map(|flow| Totals {
-                meter: Meter::new(flow.start.max(measuring_from)),
+                meter: Meter::new(flow.start.max(measuring_from), end),
                 outcome: FlowOutcome::default(),
                 rtt_sum_us: 0,
                 rtt_samples: 0,
@@ -109,7 +109,7 @@ impl<'a> Engine<'a> {
             network,
             connections,
             totals,
-            end: Time::ZERO + scenario.duration,
+            end,
             measuring_from,
             housekeeping,
             switches: switches(&scenario.flows),
@@ -128,8 +128,7 @@ impl<'a> Engine<'a> {
     /// Runs to the end, or until the observer has seen enough.
     pub fn run(mut self, observer: &mut dyn Observer) -> Outcome {
         for index in 0..self.connections.len() {
-            let start = self.flow(index).start;
-            let first = self.connections[index].driver.first(start);
+            let first = self.connections[index].driver.first();
             self.network
                 .agenda
                 .arm(self.source(index, APPLICATION), first);
@@ -283,7 +282,7 @@ impl<'a> Engine<'a> {
     fn on_application(&mut self, now: Time, index: usize) {
         let config = self.flow(index);
         let connection = &mut self.connections[index];
-        let (step, again) = connection.driver.step(now, config.start);
+        let (step, again) = connection.driver.step(now);
         match step {
             Step::Open(bytes) => {
                 connection.generation = connection.generation.wrapping_add(1);
@@ -515,13 +514,6 @@ fn switches(flows: &[FlowConfig]) -> Vec<(Time, usize)> {
     let mut all: Vec<_> = flows.iter().enumerate().flat_map(of_flow).collect();
     all.sort_unstable_by(|one, other| other.cmp(one));
     all
-}
-
-fn connections_of(flow: &FlowConfig) -> u32 {
-    match flow.application {
-        Application::Web { sessions, .. } => sessions,
-        _ => 1,
-    }
 }
 
 fn packet_of(connection: usize, generation: u16) -> Packet {

@@ -1,5 +1,5 @@
-//! A deterministic packet simulator: an event loop, a TCP endpoint that behaves as Linux does,
-//! applications and routes, in virtual time. No I/O, no clock, no global state.
+//! A deterministic packet simulator: an event loop, a TCP endpoint that behaves as Linux does, and
+//! routes, in virtual time. No I/O, no clock, no global state.
 
 pub mod outcome;
 pub mod scenario;
@@ -8,11 +8,8 @@ pub mod tcp;
 pub mod packet;
 
 mod agenda;
-mod application;
 mod engine;
-mod meter;
 mod network;
-mod random;
 
 use outcome::{Observer, Outcome};
 use scenario::Scenario;

@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use fairwind_path::delay::Delay;
 use fairwind_path::pipe::{Arrival, Pipe, PipeStatistics};
 use fairwind_path::units::Time;
+use fairwind_workload::seed_for;
 
 use crate::agenda::{Agenda, NEVER, Source};
 use crate::outcome::PipeSample;
 use crate::packet::{Packet, SackPool};
-use crate::random::seed_for;
 use crate::scenario::{FlowConfig, Hop, Scenario};
 
 /// The end of a route among the hops.

@@ -2,7 +2,8 @@
 
 use fairwind_cc::native::Parameters;
 use fairwind_path::pipe::PipeConfig;
-use fairwind_path::units::{Bandwidth, Bytes, Duration, Time};
+use fairwind_path::units::{Bytes, Duration, Time};
+use fairwind_workload::Application;
 
 /// One run. The same scenario gives the same [`Outcome`](crate::outcome::Outcome), always.
 #[derive(Clone, Debug)]
@@ -54,43 +55,6 @@ pub struct FlowConfig {
     pub forward: Vec<Hop>,
     /// From receiver to sender, in order.
     pub backward: Vec<Hop>,
-}
-
-/// The traffic of a flow.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Application {
-    /// As much as the connection takes, or so many bytes of payload.
-    Bulk {
-        /// Bytes of payload, or nothing: until the run ends.
-        bytes: Option<Bytes>,
-    },
-    /// Sessions that fetch objects one after the other, each over a connection of its own.
-    Web {
-        /// Sessions at the same time.
-        sessions: u32,
-        /// Mean size of an object, bytes of payload; sizes follow a Pareto distribution.
-        object_mean: Bytes,
-        /// Shape of the Pareto distribution, above 1; 1.2 is usual.
-        object_shape: f64,
-        /// Mean think time between objects; think times are exponential.
-        think_mean: Duration,
-    },
-    /// Datagrams at even intervals, without acknowledgements, as UDP sends them.
-    ConstantRate {
-        /// Rate of IP bytes.
-        rate: Bandwidth,
-        /// Size of a datagram, IP bytes.
-        packet: u32,
-    },
-    /// A TCP connection that has data for `on` and none for `off`, in turns.
-    OnOff {
-        /// Mean length of an on period.
-        on: Duration,
-        /// Mean length of an off period.
-        off: Duration,
-        /// Exponential lengths rather than fixed ones.
-        random: bool,
-    },
 }
 
 /// The behaviour of the TCP of a flow.

@@ -8,9 +8,8 @@ use fairwind_path::rate::Rate;
 use fairwind_path::units::{Bandwidth, Bytes, Duration, Time};
 use fairwind_sim::outcome::{Instruments, Observer, Outcome, PipeSample};
 use fairwind_sim::run;
-use fairwind_sim::scenario::{
-    Application, FlowConfig, Hop, Sampling, Scenario, Stack, Switch, TcpConfig,
-};
+use fairwind_sim::scenario::{FlowConfig, Hop, Sampling, Scenario, Stack, Switch, TcpConfig};
+use fairwind_workload::Application;
 
 const BOTTLENECK: u32 = 0;
 const RETURN: u32 = 1;
@@ -223,6 +222,25 @@ fn web_sessions_fetch_objects_over_connections_of_their_own() {
     assert!(flow.objects > 100, "{} objects", flow.objects);
     assert!(flow.bytes > 1_000_000);
     assert_eq!(flow.completion, None);
+}
+
+#[test]
+fn a_seed_gives_the_objects_that_it_gives_in_the_lab() {
+    let web = Application::Web {
+        sessions: 3,
+        object_mean: Bytes(12_000),
+        object_shape: 1.2,
+        think_mean: Duration::from_millis(400),
+    };
+    let scenario = Scenario {
+        seed: 14,
+        duration: Duration::from_millis(2100),
+        ..dumbbell(&[web], 0)
+    };
+    let outcome = run(&scenario, &mut ());
+    let flow = &outcome.flows[0];
+    // As in the lab's test of the same name; nothing is under way 0.3 s before and after the end.
+    assert_eq!((flow.objects, flow.bytes), (9, 30_759));
 }
 
 #[test]

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use fairwind_cc::native::Parameters;
 use fairwind_path::units::Time;
 use fairwind_sim::outcome::{CongestionState, Instruments, Observer, PipeSample};
-use fairwind_sim::scenario::{
-    Application, FlowConfig, Hop, Sampling, Scenario, Stack, Switch, TcpConfig,
-};
+use fairwind_sim::scenario::{FlowConfig, Hop, Sampling, Scenario, Stack, Switch, TcpConfig};
 
 use super::performance::Stopwatch;
+use super::work::Work;
 use super::{Engine, EngineError, Run, totals};
 use crate::experiment::{Experiment, FlowCopy};
 use crate::file;
@@ -164,24 +163,9 @@ fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> Result<FlowConfi
     };
     Ok(FlowConfig {
         start: Time::ZERO + copy.start,
-        application: match flow.application {
-            flow::Application::Bulk => Application::Bulk { bytes: flow.bytes },
-            flow::Application::Web {
-                sessions,
-                object_mean,
-                object_shape,
-                think_mean,
-            } => Application::Web {
-                sessions,
-                object_mean,
-                object_shape,
-                think_mean,
-            },
-            flow::Application::Constant { rate, packet } => {
-                Application::ConstantRate { rate, packet }
-            }
-            flow::Application::OnOff { on, off, random } => Application::OnOff { on, off, random },
-            flow::Application::Command { .. } => return Err(unable(flow)),
+        application: match Work::of(flow) {
+            Work::Traffic(application) => application,
+            Work::Programs { .. } => return Err(unable(flow)),
         },
         tcp: TcpConfig {
             stack: match flow.stack {

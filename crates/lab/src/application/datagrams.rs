@@ -12,7 +12,8 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 
-use fairwind_path::units::{Bandwidth, Duration, Time};
+use fairwind_path::units::{Duration, Time};
+use fairwind_workload::{Driver, Step};
 
 use super::shared::Shared;
 use super::timers::Timers;
@@ -23,17 +24,18 @@ const LATEST: Duration = Duration::from_millis(10);
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// Headers of IP and UDP, bytes.
 const HEADERS: u32 = 28;
+/// The largest packet of IPv4, bytes.
+const LARGEST: usize = 65_535;
 
 /// A flow's datagrams.
 #[derive(Debug)]
 pub struct Stream {
-    pub index: usize,
-    pub to: SocketAddrV4,
-    pub socket: OwnedFd,
-    pub start: Time,
-    pub rate: Bandwidth,
-    /// IP bytes.
-    pub packet: u32,
+    index: usize,
+    to: SocketAddrV4,
+    socket: OwnedFd,
+    driver: Driver,
+    /// When the next one is due.
+    due: Time,
 }
 
 /// What one flow has sent after the warm-up.
@@ -48,19 +50,22 @@ pub struct SentDatagrams {
 pub struct Datagrams {
     shared: Arc<Shared>,
     streams: Vec<Stream>,
-    /// Datagrams of each stream so far, sent or not.
-    numbers: Vec<u64>,
     sent: Vec<SentDatagrams>,
     timers: Timers<usize>,
     zeros: Vec<u8>,
 }
 
 impl Stream {
-    /// When datagram `number` is due, counting from 0.
-    fn due(&self, number: u64) -> Time {
-        let bits = u128::from(number) * u128::from(self.packet) * 8;
-        let nanos = bits * 1_000_000_000 / u128::from(self.rate.as_bps()).max(1);
-        self.start + Duration::from_nanos(nanos.try_into().unwrap_or(u64::MAX))
+    /// What `driver` says over `socket`, for flow number `index`.
+    pub fn new(index: usize, to: SocketAddrV4, socket: OwnedFd, mut driver: Driver) -> Stream {
+        let due = driver.first();
+        Stream {
+            index,
+            to,
+            socket,
+            driver,
+            due,
+        }
     }
 }
 
@@ -68,20 +73,18 @@ impl Datagrams {
     pub fn new(shared: Arc<Shared>, streams: Vec<Stream>) -> Datagrams {
         let mut timers = Timers::new();
         for (number, stream) in streams.iter().enumerate() {
-            timers.set(stream.start, number);
+            timers.set(stream.due, number);
         }
-        let largest = streams.iter().map(|stream| stream.packet).max();
         let sent = |stream: &Stream| SentDatagrams {
             index: stream.index,
             ..SentDatagrams::default()
         };
         Datagrams {
             shared,
-            numbers: vec![0; streams.len()],
             sent: streams.iter().map(sent).collect(),
             streams,
             timers,
-            zeros: vec![0; largest.unwrap_or(0) as usize],
+            zeros: vec![0; LARGEST],
         }
     }
 
@@ -105,14 +108,14 @@ impl Datagrams {
     }
 
     fn send(&mut self, now: Time, at: usize) {
-        let stream = &self.streams[at];
-        let (due, next) = (
-            stream.due(self.numbers[at]),
-            stream.due(self.numbers[at] + 1),
-        );
-        self.numbers[at] += 1;
+        let stream = &mut self.streams[at];
+        let due = stream.due;
+        let (Step::Datagram(size), Some(next)) = stream.driver.step(due) else {
+            return;
+        };
+        stream.due = next;
         self.timers.set(next, at);
-        let sent = self.is_in_time(now, due, next) && self.hand_over(at);
+        let sent = self.is_in_time(now, due, next) && self.hand_over(at, size);
         if due >= self.shared.warmup {
             let counts = &mut self.sent[at];
             counts.sent += u64::from(sent);
@@ -124,10 +127,10 @@ impl Datagrams {
         now < next || now - due <= LATEST
     }
 
-    /// Hands a datagram to the kernel; false if that does not take it.
-    fn hand_over(&self, at: usize) -> bool {
+    /// Hands a datagram of so many IP bytes to the kernel; false if that does not take it.
+    fn hand_over(&self, at: usize, size: u32) -> bool {
         let stream = &self.streams[at];
-        let payload = stream.packet.saturating_sub(HEADERS) as usize;
+        let payload = size.saturating_sub(HEADERS) as usize;
         match super::socket::send(&stream.socket, &self.zeros[..payload]) {
             Ok(_) => true,
             Err(Errno::EAGAIN | Errno::EINTR) => false,
@@ -148,26 +151,5 @@ impl Datagrams {
             ClockNanosleepFlags::TIMER_ABSTIME,
             &time,
         );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn datagrams_keep_their_rate_in_the_long_run() {
-        let (socket, _other) = std::os::unix::net::UnixDatagram::pair().unwrap();
-        let stream = Stream {
-            index: 0,
-            to: "10.0.0.2:9".parse().unwrap(),
-            socket: socket.into(),
-            start: Time::from_secs(1),
-            rate: Bandwidth::from_bps(7_000_000),
-            packet: 1000,
-        };
-        // 7000 datagrams of 8000 bits at 7 Mbit/s last 8 s.
-        assert_eq!(stream.due(0), Time::from_secs(1));
-        assert_eq!(stream.due(7000), Time::from_secs(9));
     }
 }

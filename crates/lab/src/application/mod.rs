@@ -1,4 +1,4 @@
-//! Applications: what the simulator's do, over real sockets in the hosts, and real programs.
+//! Applications: the traffic of [`fairwind_workload`], over real sockets in the hosts, and real programs.
 //!
 //! A few threads drive all sockets: some open connections and write to them, some accept them and
 //! take what arrives, so that the two ends of a flow can use two processors; one sends datagrams.
@@ -22,6 +22,7 @@ use std::{fs, io};
 use nix::sys::prctl;
 
 use fairwind_path::units::{Duration, Time};
+use fairwind_workload::{Application, Driver};
 
 use crate::LabError;
 use crate::host::Host;
@@ -29,9 +30,7 @@ use crate::host::Host;
 mod clock;
 mod datagrams;
 mod diag;
-mod driver;
 mod epoll;
-mod meter;
 mod outcome;
 mod plan;
 mod preparation;
@@ -47,7 +46,7 @@ mod timers;
 mod watch;
 
 pub use outcome::{Failure, FlowOutcome};
-pub use plan::{Application, FlowPlan, SocketOptions, Switch};
+pub use plan::{Command, FlowPlan, SocketOptions, Switch, Work};
 
 use clock::Clock;
 use datagrams::{Datagrams, SentDatagrams, Stream};
@@ -88,8 +87,8 @@ struct Pair {
 /// The flows of a pair, each with its number among all.
 #[derive(Default)]
 struct Share {
-    /// And the number of its first connection.
-    sending: Vec<(usize, usize, FlowPlan)>,
+    /// And a driver for each of its connections.
+    sending: Vec<(usize, Vec<Driver>, FlowPlan)>,
     receiving: Vec<(usize, FlowPlan, OwnedFd)>,
 }
 
@@ -100,8 +99,12 @@ impl Applications {
     /// What the kernel refused. What goes wrong with one flow is a [`Failure`] of the run.
     pub fn prepare(plans: Vec<FlowPlan>) -> Result<Prepared, LabError> {
         preparation::prepare(&plans)?;
-        let opened = plans.iter().enumerate();
-        let opened = opened.map(|(index, plan)| open(index, plan)).collect();
+        let mut connections = 0;
+        let mut opened = Vec::new();
+        for (index, plan) in plans.iter().enumerate() {
+            opened.push(open(index, plan, plan.drivers(connections)));
+            connections += plan.work.connections();
+        }
         Ok(Prepared { plans, opened })
     }
 
@@ -239,14 +242,13 @@ impl Prepared {
         let mut shares = Vec::new();
         shares.resize_with(pairs_for(&applications.plans), Share::default);
         let mut streams = Vec::new();
-        let mut first = 0;
         let flows = applications.plans.iter().zip(self.opened);
         for (index, (plan, opened)) in flows.enumerate() {
             let number = index % shares.len();
             match opened {
                 Ok(Open::Nothing) => {}
-                Ok(Open::Listener(socket)) => {
-                    shares[number].sending.push((index, first, plan.clone()));
+                Ok(Open::Listener(socket, drivers)) => {
+                    shares[number].sending.push((index, drivers, plan.clone()));
                     shares[number].receiving.push((index, plan.clone(), socket));
                 }
                 Ok(Open::Datagrams(socket, stream)) => {
@@ -255,7 +257,6 @@ impl Prepared {
                 }
                 Err(error) => shared.fail(index, error),
             }
-            first += plan.application.connections();
         }
         for share in shares {
             applications.start_pair(share)?;
@@ -317,40 +318,34 @@ fn pairs_for(plans: &[FlowPlan]) -> usize {
 #[derive(Debug)]
 enum Open {
     Nothing,
-    Listener(OwnedFd),
+    Listener(OwnedFd, Vec<Driver>),
     Datagrams(OwnedFd, Stream),
 }
 
-fn open(index: usize, plan: &FlowPlan) -> Result<Open, String> {
+fn open(index: usize, plan: &FlowPlan, mut drivers: Vec<Driver>) -> Result<Open, String> {
     preparation::check(plan)?;
     let host = plan.to.config().address;
     let refused = |socket::Refused { what, error }| {
         LabError::Program(format!("{what} of host {host}: {error}"))
     };
-    let opened = match plan.application {
-        Application::Command { .. } => return Ok(Open::Nothing),
-        Application::ConstantRate { rate, packet } => {
+    let opened = match &plan.work {
+        Work::Command(_) => return Ok(Open::Nothing),
+        Work::Traffic(Application::ConstantRate { .. }) => {
             let to = std::net::SocketAddrV4::new(host, plan.port);
             let receive = || socket::datagram_receiver(plan.port).map_err(refused);
             let send = || socket::datagram_sender(to).map_err(refused);
             let receiver = plan.to.within(receive).map_err(|error| error.to_string())?;
-            plan.from.within(send).map(|socket| {
-                let start = Time::ZERO + plan.start;
-                let stream = Stream {
-                    index,
-                    to,
-                    socket,
-                    start,
-                    rate,
-                    packet,
-                };
-                Open::Datagrams(receiver, stream)
-            })
+            let socket = plan.from.within(send).map_err(|error| error.to_string())?;
+            let driver = drivers.pop().expect("a stream of datagrams has a driver");
+            return Ok(Open::Datagrams(
+                receiver,
+                Stream::new(index, to, socket, driver),
+            ));
         }
-        _ => plan
+        Work::Traffic(_) => plan
             .to
             .within(|| socket::listen(plan.port, &plan.socket).map_err(refused))
-            .map(Open::Listener),
+            .map(|socket| Open::Listener(socket, drivers)),
     };
     opened.map_err(|error| error.to_string())
 }

@@ -1,9 +1,10 @@
-//! What the applications of a run are to do: the flows, as the simulator means them.
+//! What the applications of a run are to do: its flows.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use fairwind_path::units::{Bandwidth, Bytes, Duration};
+use fairwind_path::units::{Duration, Time};
+use fairwind_workload::{Application, Driver};
 
 use crate::host::Host;
 
@@ -16,14 +17,14 @@ pub struct FlowPlan {
     pub from: Host,
     /// Where the data goes.
     pub to: Host,
-    /// The port at `to`; no other flow has it there. With [`Application::Command`], where the
-    /// programs choose their ports, 0.
+    /// The port at `to`; no other flow has it there. With [`Work::Command`], where the programs
+    /// choose their ports, 0.
     pub port: u16,
     /// When the flow starts, from the start of the run.
     pub start: Duration,
-    /// What is sent.
-    pub application: Application,
-    /// How it is sent; not used by [`Application::ConstantRate`] and [`Application::Command`].
+    /// What is sent. A datagram of [`Application::ConstantRate`] has 28 bytes to the MTU of `from`.
+    pub work: Work,
+    /// How it is sent; not used by [`Application::ConstantRate`] and [`Work::Command`].
     pub socket: SocketOptions,
     /// Changes of the congestion control, in the order of time.
     pub switches: Vec<Switch>,
@@ -31,51 +32,39 @@ pub struct FlowPlan {
     pub seed: u64,
 }
 
-/// The traffic of a flow.
+impl FlowPlan {
+    /// The drivers of its traffic, whose connections are numbers `first`, `first + 1`, … of the run.
+    pub(super) fn drivers(&self, first: usize) -> Vec<Driver> {
+        match &self.work {
+            Work::Traffic(application) => {
+                let start = Time::ZERO + self.start;
+                Driver::of_flow(application, start, self.seed, first).collect()
+            }
+            Work::Command(_) => Vec::new(),
+        }
+    }
+}
+
+/// What a flow's ends do.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Application {
-    /// As much as the connection takes, or so many bytes of payload.
-    Bulk {
-        /// Bytes of payload, or nothing: until the run ends.
-        bytes: Option<Bytes>,
-    },
-    /// Sessions that fetch objects one after the other, each over a connection of its own.
-    Web {
-        /// Sessions at the same time.
-        sessions: u32,
-        /// Mean size of an object, bytes of payload; sizes follow a Pareto distribution.
-        object_mean: Bytes,
-        /// Shape of the Pareto distribution, above 1.
-        object_shape: f64,
-        /// Mean think time between objects; think times are exponential.
-        think_mean: Duration,
-    },
-    /// Datagrams at even intervals, over UDP.
-    ConstantRate {
-        /// Rate of IP bytes.
-        rate: Bandwidth,
-        /// Size of a datagram, IP bytes: 28 to the MTU of `from`.
-        packet: u32,
-    },
-    /// A TCP connection that has data for `on` and none for `off`, in turns.
-    OnOff {
-        /// Mean length of an on period.
-        on: Duration,
-        /// Mean length of an off period.
-        off: Duration,
-        /// Exponential lengths rather than fixed ones.
-        random: bool,
-    },
-    /// Programs. `{to}` and `{from}` in the command lines stand for the hosts' addresses.
-    Command {
-        /// A command line for the shell, in the host `from`.
-        client: OsString,
-        /// One for the shell in the host `to`; the client starts when this one listens.
-        server: Option<OsString>,
-        /// The folder for `client.out`, `client.err`, `server.out` and `server.err`; it is made if
-        /// it is not there.
-        output: PathBuf,
-    },
+pub enum Work {
+    /// They send and receive as the simulator's do.
+    Traffic(Application),
+    /// They run programs.
+    Command(Command),
+}
+
+/// Programs at the two ends of a flow. `{to}` and `{from}` in the command lines stand for the hosts'
+/// addresses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Command {
+    /// A command line for the shell, in the host `from`.
+    pub client: OsString,
+    /// One for the shell in the host `to`; the client starts when this one listens.
+    pub server: Option<OsString>,
+    /// The folder for `client.out`, `client.err`, `server.out` and `server.err`; it is made if it is
+    /// not there.
+    pub output: PathBuf,
 }
 
 /// The options of a flow's sockets.
@@ -104,12 +93,24 @@ pub struct Switch {
     pub congestion_control: String,
 }
 
-impl Application {
-    /// How many connections it has at a time, or streams of datagrams.
+impl Work {
+    /// How many connections or streams of datagrams it has at a time; programs count as one.
     pub(super) fn connections(&self) -> usize {
         match self {
-            Application::Web { sessions, .. } => *sessions as usize,
-            _ => 1,
+            Work::Traffic(application) => application.connections(),
+            Work::Command(_) => 1,
         }
+    }
+}
+
+impl From<Application> for Work {
+    fn from(application: Application) -> Work {
+        Work::Traffic(application)
+    }
+}
+
+impl From<Command> for Work {
+    fn from(command: Command) -> Work {
+        Work::Command(command)
     }
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
 
+use fairwind_workload::Application;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use super::plan::{Application, FlowPlan};
+use super::plan::{FlowPlan, Work};
 use super::socket::BACKLOG;
 use crate::LabError;
 use crate::host::Host;
@@ -30,7 +31,7 @@ struct Part<'a> {
 pub fn prepare(plans: &[FlowPlan]) -> Result<(), LabError> {
     let mut parts: BTreeMap<Ipv4Addr, Part> = BTreeMap::new();
     for plan in plans {
-        let connections = plan.application.connections();
+        let connections = plan.work.connections();
         part(&mut parts, &plan.from).connections += connections;
         let ports = &mut part(&mut parts, &plan.to).ports;
         if plan.port != 0 {
@@ -38,10 +39,7 @@ pub fn prepare(plans: &[FlowPlan]) -> Result<(), LabError> {
         }
     }
     parts.values().try_for_each(prepare_host)?;
-    let connections: usize = plans
-        .iter()
-        .map(|plan| plan.application.connections())
-        .sum();
+    let connections: usize = plans.iter().map(|plan| plan.work.connections()).sum();
     allow_descriptors(connections as u64)
 }
 
@@ -101,11 +99,15 @@ fn allow_descriptors(connections: u64) -> Result<(), LabError> {
 /// Says whether the host can send what the flow is to.
 pub fn check(plan: &FlowPlan) -> Result<(), String> {
     let mtu = u32::from(plan.from.config().mtu);
-    match plan.application {
-        Application::ConstantRate { packet, .. } if !(28..=mtu).contains(&packet) => Err(format!(
-            "a datagram of {packet} bytes does not fit the host {}: 28 to {mtu}, its MTU",
-            plan.from.config().address
-        )),
+    match plan.work {
+        Work::Traffic(Application::ConstantRate { packet, .. })
+            if !(28..=mtu).contains(&packet) =>
+        {
+            Err(format!(
+                "a datagram of {packet} bytes does not fit the host {}: 28 to {mtu}, its MTU",
+                plan.from.config().address
+            ))
+        }
         _ => Ok(()),
     }
 }

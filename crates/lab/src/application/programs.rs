@@ -1,5 +1,6 @@
 //! Real programs: a thread for each flow's, which runs them, and one that watches their connections.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
@@ -12,7 +13,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use fairwind_path::units::{Duration, Time};
 
-use super::plan::{Application, FlowPlan};
+use super::plan::{Command, FlowPlan, Work};
 use super::shared::{Shared, lock};
 use super::watch::{Watch, WatchedFlow};
 use super::{join, spawn};
@@ -30,6 +31,7 @@ const BEGINS_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
 pub struct CommandFlow {
     pub index: usize,
     pub plan: FlowPlan,
+    command: Command,
     /// The first process of their PID namespace; 0 if there is none.
     first_process: AtomicI32,
     /// When the client ended in success.
@@ -71,10 +73,11 @@ impl RunningPrograms {
             watch: None,
         };
         for (index, plan) in plans.iter().enumerate() {
-            if let Application::Command { .. } = plan.application {
+            if let Work::Command(command) = &plan.work {
                 running.flows.push(Arc::new(CommandFlow {
                     index,
                     plan: plan.clone(),
+                    command: command.clone(),
                     first_process: AtomicI32::new(0),
                     complete_at: Mutex::default(),
                 }));
@@ -112,16 +115,8 @@ impl RunningPrograms {
 
 /// Runs a flow's programs.
 fn run(flow: &CommandFlow, shared: &Shared, stop: &EventFd, begun: mpsc::Sender<()>) {
-    let Application::Command {
-        client,
-        server,
-        output,
-    } = &flow.plan.application
-    else {
-        return;
-    };
-    let result = programs(flow, shared, client, server.as_deref(), output).and_then(|programs| {
-        let hear = |news| on_news(flow, shared, output, news, &begun);
+    let result = programs(flow, shared).and_then(|programs| {
+        let hear = |news| on_news(flow, shared, news, &begun);
         process::run_scheduled(&programs, stop.as_fd(), hear)
     });
     flow.first_process.store(0, Ordering::Relaxed);
@@ -130,15 +125,12 @@ fn run(flow: &CommandFlow, shared: &Shared, stop: &EventFd, begun: mpsc::Sender<
     }
 }
 
-fn on_news(
-    flow: &CommandFlow,
-    shared: &Shared,
-    output: &Path,
-    news: News,
-    begun: &mpsc::Sender<()>,
-) {
+fn on_news(flow: &CommandFlow, shared: &Shared, news: News, begun: &mpsc::Sender<()>) {
     let fail = |text: String, file: &str| {
-        shared.fail(flow.index, with_last_line(text, &output.join(file)));
+        shared.fail(
+            flow.index,
+            with_last_line(text, &flow.command.output.join(file)),
+        );
     };
     match news {
         News::FirstProcess(pid) => {
@@ -151,15 +143,12 @@ fn on_news(
             *lock(&flow.complete_at) = (now <= shared.end).then_some(now);
         }
         News::CommandEnded(code) => {
-            let Application::Command { client, .. } = &flow.plan.application else {
-                return;
-            };
             let what = if code == 127 {
                 " (no such program)"
             } else {
                 ""
             };
-            let client = client.to_string_lossy();
+            let client = flow.command.client.to_string_lossy();
             let text = format!("the client `{client}` ended with exit code {code}{what}");
             fail(text, "client.err");
         }
@@ -177,29 +166,30 @@ fn with_last_line(text: String, file: &Path) -> String {
     }
 }
 
-fn programs(
-    flow: &CommandFlow,
-    shared: &Shared,
-    client: &std::ffi::OsStr,
-    server: Option<&std::ffi::OsStr>,
-    output: &Path,
-) -> Result<Programs, LabError> {
+fn programs(flow: &CommandFlow, shared: &Shared) -> Result<Programs, LabError> {
     let plan = &flow.plan;
+    let Command {
+        client,
+        server,
+        output,
+    } = &flow.command;
     let [from, to] = [&plan.from, &plan.to].map(|host| host.config().address.to_string());
-    let program = |host: &crate::host::Host, line, name: &str| -> Result<Program, LabError> {
-        let line = with_placeholder(line, "{to}", &to);
-        let line = with_placeholder(&line, "{from}", &from);
-        Ok(Program {
-            host: host.clone(),
-            words: shell(line),
-            environment: Vec::new(),
-            output: Some(Output {
-                standard: file(output, name, "out")?,
-                errors: file(output, name, "err")?,
-            }),
-        })
-    };
+    let program =
+        |host: &crate::host::Host, line: &OsStr, name: &str| -> Result<Program, LabError> {
+            let line = with_placeholder(line, "{to}", &to);
+            let line = with_placeholder(&line, "{from}", &from);
+            Ok(Program {
+                host: host.clone(),
+                words: shell(line),
+                environment: Vec::new(),
+                output: Some(Output {
+                    standard: file(output, name, "out")?,
+                    errors: file(output, name, "err")?,
+                }),
+            })
+        };
     let server = server
+        .as_deref()
         .map(|line| program(&plan.to, line, "server"))
         .transpose()?;
     let start = plan.start;

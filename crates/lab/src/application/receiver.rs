@@ -7,10 +7,10 @@ use std::sync::Arc;
 use nix::errno::Errno;
 
 use fairwind_path::units::{Duration, Time};
+use fairwind_workload::{Application, Meter};
 
 use super::epoll::{Epoll, Event, Interest};
-use super::meter::Meter;
-use super::plan::{Application, FlowPlan};
+use super::plan::{FlowPlan, Work};
 use super::sender::{FromReceiver, Release};
 use super::shared::{Announced, Mailbox, Shared};
 use super::slots::Slots;
@@ -151,8 +151,8 @@ impl Receiver {
             token if token & OF_FLOW == 0 => self.read(token),
             token => {
                 let flow = (token & !OF_FLOW) as usize;
-                match self.flows[flow].plan.application {
-                    Application::ConstantRate { .. } => self.read_datagrams(flow),
+                match self.flows[flow].plan.work {
+                    Work::Traffic(Application::ConstantRate { .. }) => self.read_datagrams(flow),
                     _ => self.accept(flow),
                 }
             }
@@ -233,7 +233,7 @@ impl Receiver {
         if now >= self.shared.warmup && now <= self.shared.end {
             flow.received.objects += 1;
         }
-        if let Application::Bulk { .. } = flow.plan.application {
+        if let Work::Traffic(Application::Bulk { .. }) = flow.plan.work {
             flow.received.complete_at = Some(now);
         }
         self.epoll.remove(&incoming.socket);
@@ -300,7 +300,7 @@ impl Receiver {
             .sockets
             .extend(self.connections.drain().map(|incoming| incoming.socket));
         for mut flow in self.flows {
-            if let Application::ConstantRate { .. } = flow.plan.application {
+            if let Work::Traffic(Application::ConstantRate { .. }) = flow.plan.work {
                 let before = flow.unread_before.unwrap_or(0);
                 flow.received.datagrams_unread = socket::drops(&flow.socket) - before;
             }

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use nix::errno::Errno;
 
 use fairwind_path::units::{Duration, Time};
+use fairwind_workload::{Application, Driver, Step};
 
-use super::driver::{Driver, Step};
 use super::epoll::{Epoll, Event, Interest};
-use super::plan::{Application, FlowPlan};
+use super::plan::{FlowPlan, Work};
 use super::shared::{Mailbox, Shared};
 use super::slots::Slots;
 use super::socket;
@@ -136,10 +136,10 @@ enum Due {
 }
 
 impl Sender {
-    /// A sender for these flows, each with its number among all and that of its first connection.
+    /// A sender for these flows, each with its number among all and a driver for each connection.
     pub fn new(
         shared: Arc<Shared>,
-        plans: Vec<(usize, usize, FlowPlan)>,
+        plans: Vec<(usize, Vec<Driver>, FlowPlan)>,
         letters: Arc<Mailbox<FromReceiver>>,
         receiver: Arc<Mailbox<Release>>,
     ) -> io::Result<Sender> {
@@ -161,19 +161,17 @@ impl Sender {
         if sender.shared.warmup > Time::ZERO {
             sender.timers.set(sender.shared.warmup, Due::Warmup);
         }
-        for (index, first, plan) in plans {
-            sender.add(index, first, plan);
+        for (index, drivers, plan) in plans {
+            sender.add(index, drivers, plan);
         }
         sender.timers.set(sender.shared.end, Due::End);
         Ok(sender)
     }
 
-    fn add(&mut self, index: usize, first: usize, plan: FlowPlan) {
-        let start = Time::ZERO + plan.start;
-        for number in 0..plan.application.connections() {
-            let mut driver = Driver::new(&plan.application, plan.seed, first + number);
-            self.timers
-                .set(driver.first(start), Due::Application(self.sessions.len()));
+    fn add(&mut self, index: usize, drivers: Vec<Driver>, plan: FlowPlan) {
+        for mut driver in drivers {
+            let begins = Due::Application(self.sessions.len());
+            self.timers.set(driver.first(), begins);
             self.sessions.push(Session {
                 flow: self.flows.len(),
                 driver,
@@ -287,9 +285,7 @@ impl Sender {
     }
 
     fn on_application(&mut self, now: Time, session: usize) {
-        let Some((step, again)) = self.sessions[session].driver.step(now) else {
-            return;
-        };
+        let (step, again) = self.sessions[session].driver.step(now);
         match step {
             Step::Open(bytes) => {
                 if let Err(text) = self.open(session, bytes) {
@@ -300,6 +296,8 @@ impl Sender {
             }
             Step::Resume => self.set_writing(session, true),
             Step::Pause => self.set_writing(session, false),
+            // Another thread's work.
+            Step::Datagram(_) => {}
         }
         if let Some(again) = again {
             self.timers.set(again, Due::Application(session));
@@ -355,8 +353,8 @@ impl Sender {
 /// The most that a flow writes at once, bytes: the kernel takes what it is given whole, if there is
 /// any room in the send buffer.
 fn write_at_once(plan: &FlowPlan) -> usize {
-    let most = match plan.application {
-        Application::OnOff { .. } => WRITE_LITTLE,
+    let most = match plan.work {
+        Work::Traffic(Application::OnOff { .. }) => WRITE_LITTLE,
         _ => WRITE,
     };
     let of_buffer = |bytes: u64| (bytes / PARTS_OF_BUFFER).max(1) as usize;

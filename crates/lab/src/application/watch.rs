@@ -6,9 +6,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use fairwind_path::units::{Duration, Time};
+use fairwind_workload::Meter;
 
 use super::diag::{Connection, Diag};
-use super::meter::Meter;
 use super::plan::FlowPlan;
 use super::programs::CommandFlow;
 use super::shared::Shared;
@@ -73,7 +73,7 @@ impl Watch {
                 hosts.push(WatchedHost::new(host)?);
             }
         }
-        let own = |plan: &FlowPlan| !matches!(plan.application, super::Application::Command { .. });
+        let own = |plan: &FlowPlan| matches!(plan.work, super::Work::Traffic(_));
         let taken = plans.iter().filter(|plan| own(plan));
         let taken = taken
             .map(|plan| (plan.to.config().address, plan.port))

@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 
 use fairwind_kernel::monotonic_ns;
 use fairwind_lab::application::{
-    Application, Applications, Failure, FlowOutcome, FlowPlan, SocketOptions,
+    Applications, Failure, FlowOutcome, FlowPlan, SocketOptions, Work,
 };
 use fairwind_lab::emulator::{Emulator, EmulatorOptions};
 use fairwind_lab::host::{Host, HostConfig};
@@ -85,7 +85,7 @@ impl Lab {
 }
 
 /// A flow over the link, from the start of the run.
-pub fn plan(lab: &Lab, application: Application) -> FlowPlan {
+pub fn plan(lab: &Lab, work: impl Into<Work>) -> FlowPlan {
     let [from, to] = lab.hosts.clone();
     FlowPlan {
         name: "flow".to_owned(),
@@ -93,7 +93,7 @@ pub fn plan(lab: &Lab, application: Application) -> FlowPlan {
         to,
         port: PORT,
         start: Duration::ZERO,
-        application,
+        work: work.into(),
         socket: SocketOptions::default(),
         switches: Vec::new(),
         seed: 1,

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use fairwind_lab::application::{Application, FlowPlan};
+use fairwind_lab::application::{Command, FlowPlan};
 use fairwind_path::units;
 
 use super::{Lab, link, plan};
@@ -79,7 +79,7 @@ fn sink() {
 fn lab(mark: &str) {
     let lab = Lab::start(link(50, 1));
     let folder = tempfile::tempdir().unwrap();
-    let sleepers = Application::Command {
+    let sleepers = Command {
         client: format!("sleep {mark} & sleep {mark}").into(),
         server: None,
         output: folder.path().to_owned(),

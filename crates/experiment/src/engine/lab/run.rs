@@ -20,6 +20,7 @@ use super::controls::Controls;
 use super::plan::{self, Plan};
 use super::totals::{self, Measured};
 use crate::engine::performance::Stopwatch;
+use crate::engine::work::Work;
 use crate::engine::{EngineError, Run};
 use crate::experiment::{Experiment, FlowCopy};
 use crate::file::flow;
@@ -30,7 +31,7 @@ use crate::result::{CAPTURES_FOLDER, PROGRAMS_FOLDER, RunResult};
 const ADDRESSES: &str = "10.77.0.0/16";
 /// Totals are gathered at least this often, for as many connections as this costs nothing.
 const GAUGE_INTERVAL: Duration = Duration::from_millis(10);
-const GAUGED_CONNECTIONS: u64 = 256;
+const GAUGED_CONNECTIONS: usize = 256;
 /// From the start of the emulator to time 0: enough to start the threads of the applications.
 const LEAD: Duration = Duration::from_millis(20);
 /// The same for each flow with programs, and at most: their first processes are copies of this one.
@@ -261,7 +262,7 @@ impl Running {
 fn lead(plans: &[FlowPlan]) -> Duration {
     let programs = plans
         .iter()
-        .filter(|plan| matches!(plan.application, application::Application::Command { .. }));
+        .filter(|plan| matches!(plan.work, application::Work::Command(_)));
     let lead = LEAD.as_nanos() + programs.count() as u64 * LEAD_OF_PROGRAMS.as_nanos();
     Duration::from_nanos(lead).min(LONGEST_LEAD)
 }
@@ -287,13 +288,10 @@ fn start_session(experiment: &Experiment, records: bool) -> Result<Session, Engi
 /// A whole part of the recording interval.
 fn gauge_interval(experiment: &Experiment) -> time::Duration {
     let interval = experiment.file().record.interval;
-    let connections: u64 = experiment
-        .flows()
+    let copies = experiment.flows();
+    let connections: usize = copies
         .iter()
-        .map(|copy| match copy.flow.application {
-            flow::Application::Web { sessions, .. } => sessions.into(),
-            _ => 1,
-        })
+        .map(|copy| Work::of(copy.flow).connections())
         .sum();
     let parts = match connections <= GAUGED_CONNECTIONS {
         true => interval.as_nanos().div_ceil(GAUGE_INTERVAL.as_nanos()),
@@ -313,7 +311,7 @@ fn flow_plans(run: &Run<'_>, plan: &Plan, hosts: &[Host], names: &[ControlNames]
             to: hosts[planned.to].clone(),
             port: planned.port.unwrap_or(0),
             start: copy.start,
-            application: application(copy, run.folder),
+            work: work(copy, run.folder),
             socket: SocketOptions {
                 congestion_control: (!names.first.is_empty()).then(|| names.first.clone()),
                 mss: Some(flow.mss),
@@ -333,32 +331,17 @@ fn flow_plans(run: &Run<'_>, plan: &Plan, hosts: &[Host], names: &[ControlNames]
     plans.collect()
 }
 
-fn application(copy: &FlowCopy<'_>, folder: &Path) -> application::Application {
-    use application::Application;
-    match &copy.flow.application {
-        flow::Application::Bulk => Application::Bulk {
-            bytes: copy.flow.bytes,
-        },
-        &flow::Application::Web {
-            sessions,
-            object_mean,
-            object_shape,
-            think_mean,
-        } => Application::Web {
-            sessions,
-            object_mean,
-            object_shape,
-            think_mean,
-        },
-        &flow::Application::Constant { rate, packet } => Application::ConstantRate { rate, packet },
-        &flow::Application::OnOff { on, off, random } => Application::OnOff { on, off, random },
-        flow::Application::Command { client, server } => Application::Command {
+/// What the flow's ends are to do. Programs leave their output in a folder of the result.
+fn work(copy: &FlowCopy<'_>, folder: &Path) -> application::Work {
+    match Work::of(copy.flow) {
+        Work::Traffic(application) => application.into(),
+        Work::Programs { client, server } => application::Work::Command(application::Command {
             client: client.into(),
-            server: server.as_ref().map(Into::into),
+            server: server.map(Into::into),
             output: folder
                 .join(PROGRAMS_FOLDER)
                 .join(plan::file_name(&copy.name)),
-        },
+        }),
     }
 }
 

@@ -3,9 +3,11 @@
 use std::io;
 use std::net::SocketAddrV4;
 
+use fairwind_workload::Application;
+
 use super::{Connection, Sender, State};
 use crate::application::epoll::Interest;
-use crate::application::plan::Application;
+use crate::application::plan::Work;
 use crate::application::shared::Announced;
 use crate::application::socket::{self, Refused};
 use crate::application::tcp_info::Counts;
@@ -27,7 +29,7 @@ impl Sender {
             format!("{what}, for a connection from {from} to {to}: {error}")
         };
         socket::set_up_sender(&socket, &plan.socket, flow.timestamps).map_err(refused)?;
-        if let Application::OnOff { .. } = plan.application {
+        if let Work::Traffic(Application::OnOff { .. }) = plan.work {
             socket::keep_little_ahead(&socket).map_err(refused)?;
         }
         let index = flow.index;

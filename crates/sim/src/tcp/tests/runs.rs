@@ -14,7 +14,8 @@ use proptest::prelude::*;
 use super::script::tcp;
 use crate::outcome::{FlowOutcome, Outcome};
 use crate::run;
-use crate::scenario::{Application, FlowConfig, Hop, Sampling, Scenario, Stack, TcpConfig};
+use crate::scenario::{FlowConfig, Hop, Sampling, Scenario, Stack, TcpConfig};
+use fairwind_workload::Application;
 
 const MBIT: u64 = 1_000_000;
 

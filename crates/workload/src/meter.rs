@@ -1,4 +1,4 @@
-//! What a flow's application receives, in all and second by second, as the simulator's meter counts.
+//! What a flow's application receives, in all and second by second.
 
 use fairwind_path::units::{Duration, Time};
 
