@@ -2,16 +2,21 @@
 //! applications act on it.
 
 use fairwind_path::units::{Duration, Time};
-use fairwind_workload::{Driver, Meter, Step};
+use fairwind_workload::{Driver, Step};
 
 use crate::agenda::{NEVER, Source};
 use crate::network::Network;
-use crate::outcome::{FlowOutcome, Instruments, Observer, Outcome};
+use crate::outcome::{Observer, Outcome};
 use crate::packet::{Kind, Packet, SackPool};
 use crate::scenario::{FlowConfig, Sampling, Scenario};
 use crate::tcp::Reply;
 use crate::tcp::receiver::Receiver;
 use crate::tcp::sender::{Sender, Statistics};
+
+mod housekeeping;
+mod totals;
+
+use totals::Totals;
 
 /// Sources of a connection: its sender's timers, its receiver's, its application.
 const SENDER: Source = 0;
@@ -36,16 +41,6 @@ struct Connection {
     before: Statistics,
     /// Bytes received in datagrams or over the connections before this one.
     received_before: u64,
-}
-
-/// What a flow adds up to over its connections.
-#[derive(Debug)]
-struct Totals {
-    meter: Meter,
-    outcome: FlowOutcome,
-    rtt_sum_us: u64,
-    rtt_samples: u64,
-    rtt_least_us: u32,
 }
 
 /// A run in progress.
@@ -96,13 +91,7 @@ impl<'a> Engine<'a> {
         let totals = scenario
             .flows
             .iter()
-            .map(|flow| Totals {
-                meter: Meter::new(flow.start.max(measuring_from), end),
-                outcome: FlowOutcome::default(),
-                rtt_sum_us: 0,
-                rtt_samples: 0,
-                rtt_least_us: u32::MAX,
-            })
+            .map(|flow| Totals::new(flow.start.max(measuring_from), end))
             .collect();
         Engine {
             scenario,
@@ -112,7 +101,7 @@ impl<'a> Engine<'a> {
             end,
             measuring_from,
             housekeeping,
-            switches: switches(&scenario.flows),
+            switches: housekeeping::switches(&scenario.flows),
             next_sample: match scenario.sampling {
                 Sampling::Off => NEVER,
                 Sampling::Every(_) | Sampling::EveryAck(_) => Time::ZERO,
@@ -344,110 +333,6 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Ends the warm-up, switches controls, samples, reports progress. False stops the run.
-    fn keep_house(&mut self, now: Time, observer: &mut dyn Observer) -> bool {
-        if now == self.measuring_from && now > Time::ZERO {
-            self.end_warmup(now);
-        }
-        while let Some((_, flow)) = self.switches.pop_if(|(at, _)| *at <= now) {
-            self.switch_control(now, flow);
-        }
-        if now >= self.next_sample {
-            self.sample(now, observer);
-        }
-        let mut go_on = true;
-        if now >= self.next_progress {
-            go_on = observer.progress(now);
-            self.next_progress = now + self.progress_step;
-        }
-        let mut next = self.next_sample.min(self.next_progress).min(self.end);
-        if now < self.measuring_from {
-            next = next.min(self.measuring_from);
-        }
-        if let Some((at, _)) = self.switches.last() {
-            next = next.min(*at);
-        }
-        let over = now == self.end;
-        if !over {
-            self.network.agenda.arm(self.housekeeping, next);
-        }
-        self.network.set_barrier(next);
-        go_on
-    }
-
-    /// The connections that a flow has take the control that is now in force; later ones begin
-    /// with it.
-    fn switch_control(&mut self, now: Time, flow: usize) {
-        let parameters = self.scenario.flows[flow].tcp.parameters_at(now);
-        for connection in &mut self.connections {
-            if connection.flow as usize != flow {
-                continue;
-            }
-            if let Some((sender, _)) = &mut connection.ends {
-                sender.switch_control(now, parameters);
-            }
-        }
-    }
-
-    fn end_warmup(&mut self, now: Time) {
-        self.network.reset_statistics(now);
-        self.network.lost.fill(0);
-        for totals in &mut self.totals {
-            totals.rtt_sum_us = 0;
-            totals.rtt_samples = 0;
-            totals.outcome.retransmits = 0;
-            totals.outcome.timeouts = 0;
-            totals.outcome.packets_sent = 0;
-            totals.outcome.objects = 0;
-        }
-        for connection in &mut self.connections {
-            if let Some((sender, _)) = &mut connection.ends {
-                connection.before = sender.statistics();
-                sender.rtt_mut().samples = 0;
-                sender.rtt_mut().sum_us = 0;
-            }
-        }
-    }
-
-    fn sample(&mut self, now: Time, observer: &mut dyn Observer) {
-        for (index, sample) in self.network.samples(now).enumerate() {
-            observer.pipe(index, now, &sample);
-        }
-        let interval = match self.scenario.sampling {
-            Sampling::Off => return,
-            Sampling::EveryAck(interval) => interval,
-            Sampling::Every(interval) => {
-                for index in 0..self.connections.len() {
-                    self.show_flow(now, index, observer);
-                }
-                interval
-            }
-        };
-        self.next_sample = now + interval.max(Duration::from_nanos(1));
-    }
-
-    /// Shows the instruments of a connection; where there is none just now, what it has received.
-    fn show_flow(&self, now: Time, index: usize, observer: &mut dyn Observer) {
-        let connection = &self.connections[index];
-        let mut instruments = Instruments {
-            bytes_received: connection.received_before,
-            ..Instruments::default()
-        };
-        if let Some((sender, receiver)) = &connection.ends {
-            instruments = sender.instruments(now);
-            instruments.bytes_received = connection.received_before + receiver.delivered();
-            instruments.receive_buffer_bytes = receiver.buffer_bytes();
-        } else if now < self.flow(index).start {
-            return;
-        }
-        observer.flow(
-            connection.flow as usize,
-            connection.index as usize,
-            now,
-            &instruments,
-        );
-    }
-
     fn finish(mut self) -> Outcome {
         for (connection, lost) in self.connections.iter().zip(&self.network.lost) {
             let totals = &mut self.totals[connection.flow as usize];
@@ -470,50 +355,6 @@ impl<'a> Engine<'a> {
             events: self.events,
         }
     }
-}
-
-impl Totals {
-    /// Adds what a connection has counted since `before`.
-    fn add(&mut self, sender: &Sender, before: Statistics) {
-        let counts = sender.statistics();
-        let rtt = sender.rtt();
-        self.outcome.retransmits += counts.retransmits - before.retransmits;
-        self.outcome.timeouts += counts.timeouts - before.timeouts;
-        self.outcome.packets_sent += counts.segments_sent - before.segments_sent;
-        self.rtt_sum_us += rtt.sum_us;
-        self.rtt_samples += rtt.samples;
-        self.rtt_least_us = self.rtt_least_us.min(rtt.least_us);
-    }
-
-    fn finish(self, config: &FlowConfig, end: Time) -> FlowOutcome {
-        let mut outcome = self.outcome;
-        let over = outcome
-            .completion
-            .map_or(end, |completion| config.start + completion);
-        let (bytes, bytes_per_second, active) = self.meter.finish(over);
-        outcome.bytes = bytes;
-        outcome.bytes_per_second = bytes_per_second;
-        outcome.active = active;
-        if self.rtt_least_us != u32::MAX {
-            outcome.rtt_min = Some(Duration::from_micros(u64::from(self.rtt_least_us)));
-        }
-        outcome.rtt_mean = self
-            .rtt_sum_us
-            .checked_div(self.rtt_samples)
-            .map(Duration::from_micros);
-        outcome
-    }
-}
-
-/// Times at which flows take other controls, and the flows, the earliest last.
-fn switches(flows: &[FlowConfig]) -> Vec<(Time, usize)> {
-    let of_flow = |(index, flow): (usize, &FlowConfig)| {
-        let times = flow.tcp.switches.iter().map(move |s| (s.at, index));
-        times.collect::<Vec<_>>()
-    };
-    let mut all: Vec<_> = flows.iter().enumerate().flat_map(of_flow).collect();
-    all.sort_unstable_by(|one, other| other.cmp(one));
-    all
 }
 
 fn packet_of(connection: usize, generation: u16) -> Packet {

@@ -161,7 +161,7 @@ impl AckPolicy {
         };
         if self.delayed_until != Some(until) {
             self.delayed_until = Some(until);
-            self.delayed_due = self.jiffies.expiry(now, self.jiffies.time(until - jiffy));
+            self.delayed_due = self.jiffies.expiry(now, until - jiffy);
         }
         false
     }

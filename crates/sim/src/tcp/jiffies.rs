@@ -96,17 +96,16 @@ impl Jiffies {
         self.time(self.count(Duration::from_micros(us)))
     }
 
-    /// When a timer expires that is set at `now` to run out after a whole number of jiffies.
+    /// When a timer expires that is set at `now` to run out after so many jiffies.
     #[inline]
-    pub fn expiry(&self, now: Time, after: Duration) -> Time {
+    pub fn expiry(&self, now: Time, after: u64) -> Time {
         if !self.has_wheel {
-            return now + after;
+            return now + self.time(after);
         }
-        let after_ns = after.as_nanos();
-        if after_ns >= SECOND_LEVEL * self.tick_ns {
-            return self.far_expiry(self.whole(after_ns));
+        if after >= SECOND_LEVEL {
+            return self.far_expiry(after);
         }
-        Time::from_nanos(self.began_ns + after_ns + self.tick_ns - UPTIME_NS)
+        Time::from_nanos(self.began_ns + (after + 1) * self.tick_ns - UPTIME_NS)
     }
 
     fn far_expiry(&self, after: u64) -> Time {
@@ -129,7 +128,6 @@ mod tests {
         let set = Time::from_micros(set_us);
         let mut jiffies = Jiffies::new(hz);
         jiffies.advance(crate::tcp::clock_ns(set));
-        let after = Duration::from_nanos(after * jiffies.tick_ns);
         jiffies.expiry(set, after).as_micros()
     }
 

@@ -16,7 +16,7 @@ use super::retransmit_queue::{EVER_RETRANSMITTED, GIVEN_UP, LOST, RETRANSMITTED,
 use super::rtt::{RTO_INITIAL, RTO_MIN_US};
 use super::sender::{Sender, Timer};
 use crate::packet::Packet;
-use fairwind_path::units::Time;
+use fairwind_path::units::{Duration, Time};
 
 /// `sk_pacing_shift`: bursts are a 1024th of what the pacing rate sends in a second.
 const PACING_SHIFT: u32 = 10;
@@ -237,7 +237,7 @@ impl Sender {
             return;
         }
         let after = if matches!(self.timer, Timer::Reordering | Timer::LossProbe) {
-            self.jiffies.round_up_us(self.rto_left_us().max(1) as u64)
+            Duration::from_micros(self.rto_left_us().max(1) as u64)
         } else {
             self.rtt.rto
         };
@@ -270,13 +270,12 @@ impl Sender {
             } else {
                 TIMEOUT_MIN_US
             };
-            self.jiffies
-                .round_up_us(u64::from(self.tp.srtt_us >> 2) + slack_us)
+            Duration::from_micros(u64::from(self.tp.srtt_us >> 2) + slack_us)
         };
         if advancing {
             timeout = timeout.min(self.rtt.rto);
         } else if let left_us @ 1.. = self.rto_left_us() {
-            timeout = timeout.min(self.jiffies.round_up_us(left_us as u64));
+            timeout = timeout.min(Duration::from_micros(left_us as u64));
         }
         self.set_timer(Timer::LossProbe, timeout);
         true

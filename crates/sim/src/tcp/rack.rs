@@ -12,6 +12,7 @@ use super::retransmit_queue::{
 };
 use super::sender::{Sender, Timer};
 use fairwind_cc::native::ca_state;
+use fairwind_path::units::Duration;
 
 /// `TCP_TIMEOUT_MIN_US`: added to timers that are shorter than a jiffy or two.
 pub const TIMEOUT_MIN_US: u64 = 2_000;
@@ -252,7 +253,7 @@ impl Sender {
         self.rack.advanced = false;
         let wait_us = self.rack_detect_loss();
         if wait_us > 0 {
-            let after = self.jiffies.round_up_us(wait_us + TIMEOUT_MIN_US);
+            let after = Duration::from_micros(wait_us + TIMEOUT_MIN_US);
             self.set_timer(Timer::Reordering, after);
         }
         wait_us > 0

@@ -96,7 +96,9 @@ pub struct Sender {
     pub(super) ts_recent: u32,
     pub(super) ts_ecr: u32,
     pub(super) timer: Timer,
-    pub(super) timer_due: Time,
+    /// What the timer was set for while the present event was handled, if it was.
+    timer_after: Option<Duration>,
+    timer_due: Time,
     /// When the pacer lets the next segment go, nanoseconds of the host's clock.
     pub(super) pacing_ns: u64,
     /// How late the latest segment left, nanoseconds.
@@ -171,6 +173,7 @@ impl Sender {
             ts_recent: 0,
             ts_ecr: 0,
             timer: Timer::Idle,
+            timer_after: None,
             timer_due: NEVER,
             pacing_ns: 0,
             pacing_credit_ns: 0,
@@ -217,6 +220,7 @@ impl Sender {
         self.refresh(now);
         out.push(self.syn());
         self.set_timer(Timer::Retransmit, self.rtt.rto);
+        self.start_timer();
         self.limit_since = now;
     }
 
@@ -231,6 +235,7 @@ impl Sender {
         if self.established {
             self.restart_after_idle();
             self.transmit_new(out, false);
+            self.start_timer();
         }
     }
 
@@ -272,6 +277,7 @@ impl Sender {
         }
         self.on_ack(packet, sack, out);
         self.transmit_new(out, false);
+        self.start_timer();
         #[cfg(test)]
         self.check_counters();
     }
@@ -285,10 +291,16 @@ impl Sender {
                 self.transmit_lost_into(out);
             }
             self.transmit_new(out, false);
+            self.start_timer();
         }
-        if self.timer_due > now {
-            return;
+        if self.timer_due <= now {
+            self.on_retransmission_timer(out);
+            self.start_timer();
         }
+    }
+
+    /// The retransmission timer has expired (`tcp_write_timer_handler`).
+    fn on_retransmission_timer(&mut self, out: &mut Vec<Packet>) {
         let timer = mem::replace(&mut self.timer, Timer::Idle);
         self.timer_due = NEVER;
         if !self.established {
@@ -314,8 +326,7 @@ impl Sender {
         self.ts_recent = packet.ts_val;
         self.window_end = u64::from(packet.window);
         self.tp.snd_wnd = packet.window;
-        self.timer = Timer::Idle;
-        self.timer_due = NEVER;
+        self.clear_timer();
         let rtt_us = self.syn_rtt_us(now, packet.ts_ecr);
         self.rtt.update_min(&mut self.tp, rtt_us);
         self.rtt.update(&mut self.tp, &self.jiffies, rtt_us, 0, 0);
@@ -329,6 +340,7 @@ impl Sender {
         self.tp.snd_cwnd_stamp = self.tp.jiffies;
         self.update_pacing_rate();
         self.transmit_new(out, false);
+        self.start_timer();
     }
 
     /// To the microsecond if there was only one SYN; else the time stamp tells which one was
@@ -393,16 +405,26 @@ impl Sender {
         self.tp.rtt_min_us
     }
 
-    /// `after` in whole jiffies.
+    /// Sets the timer to run out after this time, rounded up to whole jiffies. One event sets it
+    /// several times, and the last counts; so it starts when the event is over.
     #[inline]
     pub(super) fn set_timer(&mut self, timer: Timer, after: Duration) {
         self.timer = timer;
-        self.timer_due = self.jiffies.expiry(self.now, after);
+        self.timer_after = Some(after);
     }
 
     pub(super) fn clear_timer(&mut self) {
         self.timer = Timer::Idle;
+        self.timer_after = None;
         self.timer_due = NEVER;
+    }
+
+    /// Starts the timer if it has been set.
+    #[inline]
+    fn start_timer(&mut self) {
+        if let Some(after) = self.timer_after.take() {
+            self.timer_due = self.jiffies.expiry(self.now, self.jiffies.count(after));
+        }
     }
 }
 

@@ -1,0 +1,73 @@
+//! What the flows of a run add up to.
+
+use fairwind_path::units::{Duration, Time};
+use fairwind_workload::Meter;
+
+use crate::outcome::FlowOutcome;
+use crate::scenario::FlowConfig;
+use crate::tcp::sender::{Sender, Statistics};
+
+/// What a flow adds up to over its connections.
+#[derive(Debug)]
+pub(super) struct Totals {
+    pub meter: Meter,
+    pub outcome: FlowOutcome,
+    rtt_sum_us: u64,
+    rtt_samples: u64,
+    rtt_least_us: u32,
+}
+
+impl Totals {
+    /// Those of a flow that is measured from `from` to `to`.
+    pub fn new(from: Time, to: Time) -> Self {
+        Totals {
+            meter: Meter::new(from, to),
+            outcome: FlowOutcome::default(),
+            rtt_sum_us: 0,
+            rtt_samples: 0,
+            rtt_least_us: u32::MAX,
+        }
+    }
+
+    /// Adds what a connection has counted since `before`.
+    pub fn add(&mut self, sender: &Sender, before: Statistics) {
+        let counts = sender.statistics();
+        let rtt = sender.rtt();
+        self.outcome.retransmits += counts.retransmits - before.retransmits;
+        self.outcome.timeouts += counts.timeouts - before.timeouts;
+        self.outcome.packets_sent += counts.segments_sent - before.segments_sent;
+        self.rtt_sum_us += rtt.sum_us;
+        self.rtt_samples += rtt.samples;
+        self.rtt_least_us = self.rtt_least_us.min(rtt.least_us);
+    }
+
+    /// Forgets what was counted before the warm-up ended; the meter has not begun.
+    pub fn restart(&mut self) {
+        self.rtt_sum_us = 0;
+        self.rtt_samples = 0;
+        self.outcome.retransmits = 0;
+        self.outcome.timeouts = 0;
+        self.outcome.packets_sent = 0;
+        self.outcome.objects = 0;
+    }
+
+    /// The totals of a flow when the run ends.
+    pub fn finish(self, config: &FlowConfig, end: Time) -> FlowOutcome {
+        let mut outcome = self.outcome;
+        let over = outcome
+            .completion
+            .map_or(end, |completion| config.start + completion);
+        let (bytes, bytes_per_second, active) = self.meter.finish(over);
+        outcome.bytes = bytes;
+        outcome.bytes_per_second = bytes_per_second;
+        outcome.active = active;
+        if self.rtt_least_us != u32::MAX {
+            outcome.rtt_min = Some(Duration::from_micros(u64::from(self.rtt_least_us)));
+        }
+        outcome.rtt_mean = self
+            .rtt_sum_us
+            .checked_div(self.rtt_samples)
+            .map(Duration::from_micros);
+        outcome
+    }
+}
