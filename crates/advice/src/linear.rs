@@ -31,9 +31,9 @@ impl Forecaster for Linear {
         let window = signed(settings.window);
         let mut lines = Lines::default();
         for start in earlier_days(now, oldest, &settings.time_zone, settings.history_set) {
-            // Nothing later than the request is known, even where a day of 23 hours and a long window
-            // reach beyond it.
-            let end = plus(start, window).min(plus(now, SignedDuration::from_nanos(1_000)));
+            // The window is closed. Nothing later than the request is known, even where a window of
+            // a day reaches beyond it on a day of 23 hours.
+            let end = plus(plus(start, window).min(now), SignedDuration::from_micros(1));
             lines.add(fit(samples.between(start, end), start));
         }
         lines.forecast(ahead, settings)

@@ -17,14 +17,21 @@ pub const EXPERTS: usize = GROUPS * VIEWS * LEFT_AFTER_AN_HOUR.len();
 /// Errors to this power divide the weight.
 const SHARPNESS: i32 = 12;
 
+/// The shares of a residual that are left after `hours`.
+pub fn left_after(hours: f64) -> Left {
+    LEFT_AFTER_AN_HOUR.map(|share| share.powf(hours))
+}
+
+/// Shares of a residual, one for each rate at which it may die away.
+pub type Left = [f64; LEFT_AFTER_AN_HOUR.len()];
+
 /// What the experts forecast: usual value and part of the residual for each group of days, view of
 /// the latest samples and share that is left.
 pub fn forecasts(
     usual: [f64; GROUPS],
     residuals: [[f64; VIEWS]; GROUPS],
-    hours: f64,
+    left: &Left,
 ) -> [f64; EXPERTS] {
-    let left = LEFT_AFTER_AN_HOUR.map(|share| share.powf(hours));
     let mut all = [0.0; EXPERTS];
     let mut next = all.iter_mut();
     for (usual, residuals) in usual.iter().zip(residuals) {
@@ -107,9 +114,9 @@ mod tests {
     fn residuals_die_away_with_the_horizon() {
         let usual = [10.0, 20.0, 30.0];
         let residuals = [[1.0, 2.0]; GROUPS];
-        let now = forecasts(usual, residuals, 0.0);
+        let now = forecasts(usual, residuals, &left_after(0.0));
         assert_eq!(now[..8], [11.0, 11.0, 11.0, 11.0, 12.0, 12.0, 12.0, 12.0]);
-        let later = forecasts(usual, residuals, 2.0);
+        let later = forecasts(usual, residuals, &left_after(2.0));
         assert_eq!(later[0], 10.0);
         assert!((later[1] - 10.16).abs() < 1e-12);
     }

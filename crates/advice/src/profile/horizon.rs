@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::experts::{EXPERTS, Scores};
+use super::experts::{self, EXPERTS, Left, Scores};
 use super::quantile::Quantile;
 
 const SECOND_US: i64 = 1_000_000;
@@ -16,6 +16,8 @@ const JUDGED_WITHIN_US: i64 = 600 * SECOND_US;
 /// Forecasts on their way to being judged, and what came of the earlier ones.
 #[derive(Clone, Debug)]
 pub struct Horizon {
+    /// Shares of a residual that are left at this horizon.
+    pub left: Left,
     ahead_us: i64,
     /// Least time between two forecasts.
     every_us: i64,
@@ -38,6 +40,7 @@ impl Horizon {
     pub fn new(ahead_s: i64) -> Self {
         let every_s = (ahead_s / 12).max(240);
         Self {
+            left: experts::left_after(ahead_s as f64 / 3600.0),
             ahead_us: ahead_s * SECOND_US,
             every_us: every_s * SECOND_US,
             issued: VecDeque::new(),

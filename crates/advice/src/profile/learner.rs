@@ -4,7 +4,7 @@ use jiff::civil::Time;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-use super::experts::{self, EXPERTS, VIEWS};
+use super::experts::{self, EXPERTS, Left};
 use super::horizon::Horizon;
 use super::recent::Recent;
 use super::week::{GROUPS, LocalTime, Week};
@@ -151,7 +151,7 @@ impl Learner {
         self.recent.add(time_us, value, usual);
         for index in 0..self.horizons.len() {
             if let Some(target_us) = self.horizons[index].due(time_us) {
-                let forecasts = self.experts(target_us);
+                let forecasts = self.experts(target_us, &self.horizons[index].left);
                 self.horizons[index].issue(target_us, forecasts);
             }
         }
@@ -166,16 +166,14 @@ impl Learner {
         })
     }
 
-    /// What the experts say of a time after the newest sample.
-    fn experts(&self, target_us: i64) -> [f64; EXPERTS] {
-        let newest_us = self.newest_us.unwrap_or(target_us);
-        let hours = (target_us - newest_us) as f64 / 3.6e9;
+    /// What the experts say of a time when so much of the residual is left.
+    fn experts(&self, target_us: i64, left: &Left) -> [f64; EXPERTS] {
         match self.usual(target_us).zip(self.recent.residuals()) {
-            Some((usual, residuals)) => experts::forecasts(usual, residuals, hours.max(0.0)),
+            Some((usual, residuals)) => experts::forecasts(usual, residuals, left),
             // No profile yet: the latest level.
             None => {
-                let level: [f64; VIEWS] = self.recent.levels();
-                experts::forecasts([0.0; GROUPS], [level; GROUPS], 0.0)
+                let level = self.recent.levels();
+                experts::forecasts([0.0; GROUPS], [level; GROUPS], &experts::left_after(0.0))
             }
         }
     }
@@ -184,7 +182,7 @@ impl Learner {
     pub fn outlook(&self, at: Timestamp) -> Option<Outlook> {
         let at_us = at.as_microsecond();
         let ahead_s = (at_us - self.newest_us?) as f64 / 1e6;
-        let forecasts = self.experts(at_us);
+        let forecasts = self.experts(at_us, &experts::left_after(ahead_s.max(0.0) / 3600.0));
         let said = |i: usize| self.horizons[i].scores.combine(&forecasts);
         let margin = |i: usize| self.horizons[i].margin.value();
         let last = HORIZONS_S.len() - 1;

@@ -11,6 +11,9 @@ const REACH_US: i64 = 1_800_000_000;
 /// Samples closer than this, in microseconds, count as one.
 const MERGE_US: i64 = 60_000_000;
 
+/// No more than so many samples are recent: one a minute, and one at each end.
+const MOST: usize = (REACH_US / MERGE_US) as usize + 2;
+
 /// How many samples the short view has.
 const SHORT: usize = 3;
 
@@ -18,6 +21,8 @@ const SHORT: usize = 3;
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
     samples: VecDeque<RecentSample>,
+    levels: [f64; VIEWS],
+    residuals: Option<[[f64; VIEWS]; GROUPS]>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,12 +53,23 @@ impl Recent {
                 usual,
             }),
         }
+        self.levels = self.views(|s| s.value);
+        self.residuals = self.median_residuals();
     }
 
     /// For each group of days the residual of the last few samples and of all recent ones, each a
     /// median, so that one spike does not count; None while nothing was usual.
     pub fn residuals(&self) -> Option<[[f64; VIEWS]; GROUPS]> {
-        if self.samples.is_empty() || self.samples.iter().any(|s| s.usual.is_none()) {
+        self.residuals
+    }
+
+    /// The level of the last few samples and of all recent ones; 0 where there is none.
+    pub fn levels(&self) -> [f64; VIEWS] {
+        self.levels
+    }
+
+    fn median_residuals(&self) -> Option<[[f64; VIEWS]; GROUPS]> {
+        if self.samples.iter().any(|s| s.usual.is_none()) {
             return None;
         }
         let mut residuals = [[0.0; VIEWS]; GROUPS];
@@ -63,15 +79,16 @@ impl Recent {
         Some(residuals)
     }
 
-    /// The level of the last few samples and of all recent ones; 0 where there is none.
-    pub fn levels(&self) -> [f64; VIEWS] {
-        self.views(|s| s.value)
-    }
-
     fn views(&self, of: impl Fn(&RecentSample) -> f64) -> [f64; VIEWS] {
-        let mut values: Vec<f64> = self.samples.iter().rev().map(of).collect();
-        let short = values.len().min(SHORT);
-        [median(&mut values[..short]), median(&mut values)]
+        let mut values = [0.0; MOST];
+        let count = self.samples.len().min(MOST);
+        for (value, sample) in values.iter_mut().zip(self.samples.iter().rev()) {
+            *value = of(sample);
+        }
+        [
+            median(&mut values[..count.min(SHORT)]),
+            median(&mut values[..count]),
+        ]
     }
 }
 

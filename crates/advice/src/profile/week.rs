@@ -11,8 +11,8 @@ const SLOTS: usize = 7 * SLOTS_PER_DAY;
 /// How many slots on both sides a sample is spread over, with weights that fall as a triangle.
 const SPREAD: usize = 6;
 
-/// What one week's age takes from the weight of a day.
-const WEEKLY_DECAY: f64 = 0.7;
+/// What is left of the weight of a day after another: 0.7 after a week.
+const DAILY_DECAY: f64 = 0.950_322_799_248_690_9;
 
 /// The weight, in samples spread, that the wider group of days has against the narrower. It decides
 /// only where the narrower has next to nothing.
@@ -108,7 +108,7 @@ impl Week {
 
     fn weight_of(&mut self, day: i32) -> f64 {
         let first = *self.first_day.get_or_insert(day);
-        WEEKLY_DECAY.powf(f64::from(first - day) / 7.0)
+        DAILY_DECAY.powi(first - day)
     }
 
     /// The usual value at `time`, on all days, on working days or days off as `time` is, and on this
@@ -140,7 +140,7 @@ impl Week {
     /// The weight of a sample of `day` at its own slot.
     fn one_sample(&self, day: i32) -> f64 {
         let first = self.first_day.unwrap_or(day);
-        (SPREAD + 1) as f64 * WEEKLY_DECAY.powf(f64::from(first - day) / 7.0)
+        (SPREAD + 1) as f64 * DAILY_DECAY.powi(first - day)
     }
 
     /// The slots on both sides of a time of day, as near as they are.

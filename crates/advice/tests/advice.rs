@@ -1,0 +1,181 @@
+//! What is advised, and why.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{samples, time};
+use fairwind_advice::{Advice, History, Hop, Mode, ModelKind, Request, Samples, Settings, advise};
+
+/// A hop that had `yesterday` Mbit/s in the hour from 14:00 and has `now` at 13:58.
+fn hop(name: &str, yesterday: f64, now: f64) -> Hop {
+    let samples = samples(&[
+        ("2026-03-03T14:00:00Z", yesterday),
+        ("2026-03-03T15:00:00Z", yesterday),
+        ("2026-03-04T13:58:00Z", now),
+    ]);
+    Hop::new(name, samples)
+}
+
+fn history(hops: Vec<Hop>) -> History {
+    History {
+        hops,
+        rtt: Some(Duration::from_millis(100)),
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        model: ModelKind::Linear,
+        threshold_mbps: Some(42.0),
+        own_path: true,
+        ..Settings::default()
+    }
+}
+
+fn ask(history: &History, settings: &Settings) -> Advice {
+    advise(
+        history,
+        &Request::default(),
+        time("2026-03-04T14:00:00Z"),
+        settings,
+    )
+}
+
+#[test]
+fn no_congestion_control_where_no_hop_is_congested() {
+    let advice = ask(&history(vec![hop("kscy", 50.0, 45.0)]), &settings());
+    assert_eq!(advice.mode, Mode::NoCongestionControl);
+    assert_eq!(advice.congestion_control.as_deref(), Some("nocc"));
+    assert_eq!(advice.available_mbps, Some(50.0));
+    assert_eq!(
+        advice.reason,
+        "no congestion control: every hop has at least the threshold of 42.0 Mbit/s available; \
+         forecast 50.0 Mbit/s by linear from 1 earlier days at kscy"
+    );
+}
+
+#[test]
+fn congestion_control_where_any_hop_is_congested() {
+    let hops = vec![hop("a", 50.0, 45.0), hop("b", 60.0, 41.9)];
+    let advice = ask(&history(hops), &settings());
+    assert_eq!(advice.mode, Mode::CongestionControl);
+    assert_eq!(advice.congestion_control, None);
+    assert!(advice.reason.starts_with(
+        "congestion control: b has 41.9 Mbit/s available, below the threshold of 42.0;"
+    ));
+}
+
+#[test]
+fn the_hop_with_the_least_forecast_decides() {
+    let hops = vec![
+        hop("a", 50.0, 45.0),
+        hop("b", 43.0, 60.0),
+        hop("c", 47.0, 44.0),
+    ];
+    let advice = ask(&history(hops), &settings());
+    assert_eq!(advice.available_mbps, Some(43.0));
+    assert!(advice.reason.ends_with("at b"));
+}
+
+#[test]
+fn congestion_control_where_the_newest_test_is_too_old() {
+    let stale = Settings {
+        stale_after: Duration::from_secs(119),
+        ..settings()
+    };
+    let path = history(vec![hop("kscy", 50.0, 45.0)]);
+    let advice = ask(&path, &stale);
+    assert_eq!(advice.mode, Mode::CongestionControl);
+    assert!(advice.reason.starts_with(
+        "congestion control: the newest test of kscy is 120 s old, the limit is 119 s;"
+    ));
+    let fresh = Settings {
+        stale_after: Duration::from_secs(120),
+        ..settings()
+    };
+    assert_eq!(ask(&path, &fresh).mode, Mode::NoCongestionControl);
+}
+
+#[test]
+fn congestion_control_on_a_path_that_is_not_declared_as_own() {
+    let foreign = Settings {
+        own_path: false,
+        ..settings()
+    };
+    let advice = ask(&history(vec![hop("kscy", 50.0, 45.0)]), &foreign);
+    assert_eq!(advice.mode, Mode::CongestionControl);
+}
+
+#[test]
+fn without_history_everything_is_left_to_the_kernel() {
+    let asked = "2026-03-04T14:00:00Z";
+    for path in [
+        History::default(),
+        History {
+            hops: vec![Hop::new("kscy", Samples::new())],
+            rtt: None,
+        },
+    ] {
+        let advice = ask(&path, &settings());
+        assert_eq!(advice.mode, Mode::CongestionControl);
+        assert_eq!(advice.congestion_control, None);
+        assert_eq!(advice.available_mbps, None);
+        assert_eq!(advice.send_buffer_bytes, None);
+        assert_eq!(advice.pacing_mbps, None);
+        assert_eq!(advice.next_advice, time(asked) + Duration::from_secs(3600));
+        assert!(
+            advice
+                .reason
+                .ends_with("no forecast: no test has been made")
+        );
+    }
+}
+
+#[test]
+fn a_buffer_is_the_product_of_bandwidth_and_rtt() {
+    let buffer = |settings: &Settings, remaining_bytes| {
+        let path = history(vec![hop("kscy", 50.0, 45.0)]);
+        let now = time("2026-03-04T14:00:00Z");
+        let advice = advise(&path, &Request { remaining_bytes }, now, settings);
+        assert_eq!(advice.send_buffer_bytes, advice.receive_buffer_bytes);
+        advice.send_buffer_bytes.unwrap()
+    };
+    // 2 * 50 Mbit/s * 100 ms
+    assert_eq!(buffer(&settings(), None), 1_250_000);
+    // The narrowest link is known: 55 Mbit/s * 100 ms
+    let with_capacity = Settings {
+        capacity_mbps: Some(55.0),
+        ..settings()
+    };
+    assert_eq!(buffer(&with_capacity, None), 687_500);
+    assert_eq!(buffer(&with_capacity, Some(500_000)), 500_000);
+    assert_eq!(buffer(&with_capacity, Some(100)), 65_536);
+    let too_fast = Settings {
+        capacity_mbps: Some(100_000.0),
+        ..settings()
+    };
+    assert_eq!(buffer(&too_fast, None), 67_108_864);
+}
+
+#[test]
+fn pacing_is_a_multiple_of_the_available_bandwidth_where_asked_for() {
+    let paced = Settings {
+        pace_at: Some(0.9),
+        ..settings()
+    };
+    let free = ask(&history(vec![hop("kscy", 50.0, 45.0)]), &paced);
+    assert_eq!(free.pacing_mbps, Some(45.0));
+    let congested = ask(&history(vec![hop("kscy", 50.0, 20.0)]), &paced);
+    assert_eq!(congested.pacing_mbps, None);
+}
+
+#[test]
+fn advice_reads_as_json() {
+    let advice = ask(&history(vec![hop("kscy", 50.0, 45.0)]), &settings());
+    let json = serde_json::to_value(&advice).unwrap();
+    assert_eq!(json["mode"], "no-congestion-control");
+    assert_eq!(json["next_advice"], "2026-03-04T15:00:00Z");
+    assert_eq!(json["rtt_ms"], 100.0);
+    assert_eq!(serde_json::from_value::<Advice>(json).unwrap(), advice);
+}

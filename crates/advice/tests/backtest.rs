@@ -1,0 +1,74 @@
+//! The figures of a backtest on a series that can be followed by hand.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{five_minutes, time};
+use fairwind_advice::{ModelKind, Settings, backtest};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// Four days; 30 Mbit/s in the first half of every hour, 50 in the second.
+#[test]
+fn linear_advice_on_a_square_wave_is_wrong_between_its_calls() {
+    let start = time("2026-03-02T00:00:00Z");
+    let square = |time: Timestamp| {
+        if TimeZone::UTC.to_datetime(time).minute() < 30 {
+            30.0
+        } else {
+            50.0
+        }
+    };
+    let samples = five_minutes(start, 4 * 288, square);
+    let settings = Settings {
+        model: ModelKind::Linear,
+        threshold_mbps: Some(42.0),
+        shortest_interval: Duration::from_secs(3600),
+        ..Settings::default()
+    };
+    let from = time("2026-03-05T00:00:00Z");
+    let report = backtest(&samples, from, Duration::ZERO, &settings);
+    assert_eq!((report.judged, report.not_forecast), (288, 0));
+    assert_eq!(report.interval_coverage, None);
+    let following = report.following.unwrap();
+    // Asked on every full hour of 23 hours and 55 minutes, always told that the path is congested;
+    // wrong in every second half hour, the last of which is five minutes short.
+    assert_eq!((following.calls, following.redundant_calls), (24, 23));
+    assert!((following.hours - 23.916_667).abs() < 1e-6);
+    assert!((following.wrong_hours - 11.916_667).abs() < 1e-6);
+    assert!((following.calls_per_hour() - 1.003_484).abs() < 1e-6);
+}
+
+#[test]
+fn a_forecast_is_made_from_what_was_known_an_hour_before() {
+    let start = time("2026-03-02T00:00:00Z");
+    // 1 Mbit/s more every five minutes, on the first day: no profile yet, so the level of the time
+    // of the forecast is what is forecast.
+    let rising = |time: Timestamp| time.duration_since(start).as_secs() as f64 / 300.0;
+    let samples = five_minutes(start, 100, rising);
+    let from = time("2026-03-02T06:00:00Z");
+    let settings = Settings::default();
+    let report = backtest(&samples, from, Duration::from_secs(3600), &settings);
+    assert_eq!(report.judged, 28);
+    assert_eq!(report.following, None);
+    // 12 behind, and 1 (of the last three) to 3 (of half an hour, seven samples) more by the median.
+    assert!(
+        (13.0..=15.0).contains(&report.mean_absolute_error_mbps),
+        "{report:?}"
+    );
+}
+
+#[test]
+fn gaps_are_not_followed() {
+    let start = time("2026-03-02T00:00:00Z");
+    let samples = five_minutes(start, 100, |_| 30.0);
+    let settings = Settings {
+        threshold_mbps: Some(42.0),
+        stale_after: Duration::from_secs(299),
+        ..Settings::default()
+    };
+    let report = backtest(&samples, start, Duration::ZERO, &settings);
+    let following = report.following.unwrap();
+    assert_eq!((following.calls, following.hours), (0, 0.0));
+}

@@ -1,0 +1,90 @@
+//! What becomes history and what is refused.
+
+mod common;
+
+use common::{sample, samples, time};
+use fairwind_advice::{Hop, Refusal, Refusals, Samples};
+
+#[test]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    let now = time("2026-03-04T14:00:00Z");
+    let mut history = samples(&[
+        ("2026-03-04T13:00:00Z", 40.0),
+        ("2026-03-04T13:10:00Z", 41.0),
+    ]);
+    let before = history.clone();
+    for (bad, refusal) in [
+        (
+            sample("2026-03-04T13:20:00Z", f64::NAN),
+            Refusal::NotANumber,
+        ),
+        (
+            sample("2026-03-04T13:20:00Z", f64::INFINITY),
+            Refusal::NotANumber,
+        ),
+        (sample("2026-03-04T13:20:00Z", -0.1), Refusal::Negative),
+        (sample("2026-03-04T14:00:01Z", 40.0), Refusal::Future),
+        (sample("2026-03-04T13:10:00Z", 41.0), Refusal::Duplicate),
+        (sample("2026-03-04T13:00:00Z", 39.0), Refusal::Duplicate),
+        (sample("2026-03-04T13:05:00Z", 40.0), Refusal::OutOfOrder),
+        (sample("2026-03-04T12:00:00Z", 40.0), Refusal::OutOfOrder),
+    ] {
+        assert_eq!(history.insert(bad, now), Err(refusal), "{bad:?}");
+        assert_eq!(history, before);
+    }
+    assert_eq!(
+        history.insert(sample("2026-03-04T14:00:00Z", 0.0), now),
+        Ok(())
+    );
+    assert_eq!(history.len(), 3);
+}
+
+#[test]
+fn a_file_in_any_order_becomes_history_and_its_refusals_are_counted() {
+    let now = time("2026-03-04T14:00:00Z");
+    let (history, refusals) = Samples::from_unordered(
+        [
+            sample("2026-03-04T13:10:00Z", 41.0),
+            sample("2026-03-04T13:00:00Z", 40.0),
+            sample("2026-03-04T13:10:00Z", 43.0),
+            sample("2026-03-04T13:20:00Z", f64::NAN),
+            sample("2026-03-04T13:20:00Z", -1.0),
+            sample("2026-03-05T13:20:00Z", 40.0),
+        ],
+        now,
+    );
+    let values: Vec<f64> = history.all().iter().map(|s| s.available_mbps).collect();
+    assert_eq!(values, [40.0, 41.0]);
+    let expected = Refusals {
+        not_a_number: 1,
+        negative: 1,
+        future: 1,
+        duplicate: 1,
+        out_of_order: 0,
+    };
+    assert_eq!(refusals, expected);
+    assert_eq!(refusals.total(), 4);
+}
+
+#[test]
+fn a_clock_that_is_set_back_takes_its_future_with_it() {
+    let mut hop = Hop::new("kscy", samples(&[("2026-03-04T13:00:00Z", 40.0)]));
+    let ahead = time("2027-03-04T14:00:00Z");
+    hop.insert(sample("2027-03-04T14:00:00Z", 50.0), ahead)
+        .unwrap();
+    let now = time("2026-03-04T13:05:00Z");
+    let next = sample("2026-03-04T13:05:00Z", 41.0);
+    assert_eq!(hop.insert(next, now), Err(Refusal::OutOfOrder));
+    assert_eq!(hop.forget_future(now), 1);
+    assert_eq!(hop.insert(next, now), Ok(()));
+}
+
+#[test]
+fn old_samples_can_be_forgotten() {
+    let mut history = samples(&[
+        ("2026-03-04T13:00:00Z", 40.0),
+        ("2026-03-04T13:10:00Z", 41.0),
+    ]);
+    assert_eq!(history.forget_before(time("2026-03-04T13:10:00Z")), 1);
+    assert_eq!(history, samples(&[("2026-03-04T13:10:00Z", 41.0)]));
+}
