@@ -25,4 +25,4 @@ pub use backtest::{Following, Report, backtest};
 pub use forecast::{Forecast, Forecaster, NoForecast};
 pub use history::{History, Hop};
 pub use sample::{Refusal, Refusals, Sample, Samples};
-pub use settings::{Buffers, Change, Controls, HistorySet, ModelKind, Settings};
+pub use settings::{Buffers, Change, Controls, HistorySet, ModelKind, Settings, SettingsError};

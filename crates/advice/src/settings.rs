@@ -155,7 +155,84 @@ impl Default for Buffers {
     }
 }
 
+/// A setting that cannot be, and what would be right.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum SettingsError {
+    /// [`Settings::window`].
+    #[error("window is {0:?}; it must be more than 0 and at most 24 hours")]
+    Window(Duration),
+    /// [`Settings::confidence`].
+    #[error("confidence is {0}; it must be between 0 and 1")]
+    Confidence(f64),
+    /// [`Settings::change`].
+    #[error("change is {0}; it must be more than 0")]
+    Change(f64),
+    /// [`Settings::shortest_interval`] or [`Settings::longest_interval`].
+    #[error(
+        "intervals are {0:?} to {1:?}; the shortest must be at least 1 s and not above the longest"
+    )]
+    Intervals(Duration, Duration),
+    /// [`Settings::threshold_mbps`].
+    #[error("threshold is {0} Mbit/s; it must be a number of at least 0")]
+    Threshold(f64),
+    /// [`Settings::history_set`].
+    #[error("history set has 0 days; it must have at least 1")]
+    NoDays,
+    /// [`Settings::capacity_mbps`].
+    #[error("capacity is {0} Mbit/s; it must be more than 0")]
+    Capacity(f64),
+    /// [`Settings::buffers`].
+    #[error("buffers are {0} to {1} bytes; the smallest must not be above the largest")]
+    Buffers(u64, u64),
+    /// [`Settings::pace_at`].
+    #[error("pacing is at {0} times the available bandwidth; it must be more than 0")]
+    PaceAt(f64),
+}
+
 impl Settings {
+    /// Says what cannot be.
+    ///
+    /// # Errors
+    /// The first setting outside its range.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let positive = |value: f64| value.is_finite() && value > 0.0;
+        if self.window.is_zero() || self.window > Duration::from_secs(86_400) {
+            return Err(SettingsError::Window(self.window));
+        }
+        if !(self.confidence > 0.0 && self.confidence < 1.0) {
+            return Err(SettingsError::Confidence(self.confidence));
+        }
+        let (Change::Relative(change) | Change::AbsoluteMbps(change)) = self.change;
+        if !positive(change) {
+            return Err(SettingsError::Change(change));
+        }
+        let (shortest, longest) = (self.shortest_interval, self.longest_interval);
+        if shortest < Duration::from_secs(1) || shortest > longest {
+            return Err(SettingsError::Intervals(shortest, longest));
+        }
+        if let Some(threshold) = self.threshold_mbps
+            && !(threshold.is_finite() && threshold >= 0.0)
+        {
+            return Err(SettingsError::Threshold(threshold));
+        }
+        if self.history_set == HistorySet::LastDays(0) {
+            return Err(SettingsError::NoDays);
+        }
+        if let Some(capacity) = self.capacity_mbps
+            && !positive(capacity)
+        {
+            return Err(SettingsError::Capacity(capacity));
+        }
+        let (smallest, largest) = (self.buffers.smallest_bytes, self.buffers.largest_bytes);
+        if smallest > largest {
+            return Err(SettingsError::Buffers(smallest, largest));
+        }
+        match self.pace_at {
+            Some(pace_at) if !positive(pace_at) => Err(SettingsError::PaceAt(pace_at)),
+            _ => Ok(()),
+        }
+    }
+
     /// So many seconds, held between the shortest and the longest interval; NaN is the shortest.
     pub(crate) fn bounded_interval(&self, seconds: f64) -> Duration {
         let longest = self.longest_interval.max(self.shortest_interval);

@@ -5,7 +5,9 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{five_minutes, sample, time};
-use fairwind_advice::{Forecast, History, HistorySet, Hop, Request, Samples, Settings, advise};
+use fairwind_advice::{
+    Forecast, History, HistorySet, Hop, Request, Sample, Samples, Settings, advise,
+};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
@@ -165,6 +167,26 @@ fn advice_comes_before_the_forecast_reaches_the_threshold() {
     assert_eq!(wait(morning, 42.0), 3_600);
     let near = wait(morning, 33.0);
     assert!((900..=2_700).contains(&near), "{near}");
+}
+
+#[test]
+fn samples_an_hour_apart_have_an_interval_too() {
+    let start = time("2026-03-02T00:00:00Z");
+    let hourly = (0..240).map(|i| Sample {
+        time: start + SignedDuration::from_hours(i),
+        available_mbps: if i % 2 == 0 { 30.0 } else { 34.0 },
+    });
+    let (samples, _) = Samples::from_unordered(hourly, Timestamp::MAX);
+    let now = samples.all().last().unwrap().time;
+    let half_an_hour = Duration::from_secs(1_800);
+    let forecast = Hop::new("kscy", samples)
+        .forecast(now, half_an_hour, &Settings::default())
+        .unwrap();
+    let (low, high) = forecast.interval_mbps.unwrap();
+    assert!(
+        low < 32.0 && 32.0 < high && high - low < 12.0,
+        "{forecast:?}"
+    );
 }
 
 #[test]

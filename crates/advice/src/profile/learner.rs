@@ -4,7 +4,7 @@ use jiff::civil::Time;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-use super::experts::{self, EXPERTS, Left};
+use super::experts::{self, EXPERTS, Left, Scores};
 use super::horizon::Horizon;
 use super::recent::Recent;
 use super::week::{GROUPS, LocalTime, Week};
@@ -178,13 +178,31 @@ impl Learner {
         }
     }
 
+    /// The scores of a horizon. Where samples are too rare to judge it, those of the next one that
+    /// could be judged, longer ones first.
+    fn scores(&self, horizon: usize) -> &Scores {
+        let (shorter, longer) = self.horizons.split_at(horizon);
+        longer
+            .iter()
+            .chain(shorter.iter().rev())
+            .find(|h| h.margin.value().is_some())
+            .map_or(&self.horizons[horizon].scores, |h| &h.scores)
+    }
+
+    /// The margin of a horizon, or of the next longer one that could be judged.
+    fn margin(&self, horizon: usize) -> Option<f64> {
+        self.horizons[horizon..]
+            .iter()
+            .find_map(|h| h.margin.value())
+    }
+
     /// The outlook for a time; None before the first sample.
     pub fn outlook(&self, at: Timestamp) -> Option<Outlook> {
         let at_us = at.as_microsecond();
         let ahead_s = (at_us - self.newest_us?) as f64 / 1e6;
         let forecasts = self.experts(at_us, &experts::left_after(ahead_s.max(0.0) / 3600.0));
-        let said = |i: usize| self.horizons[i].scores.combine(&forecasts);
-        let margin = |i: usize| self.horizons[i].margin.value();
+        let said = |i: usize| self.scores(i).combine(&forecasts);
+        let margin = |i: usize| self.margin(i);
         let last = HORIZONS_S.len() - 1;
         let after = HORIZONS_S.iter().position(|&s| ahead_s <= s as f64);
         Some(match after {
