@@ -4,8 +4,10 @@
 pub mod ascii;
 mod moving;
 mod plan;
+mod round_trip;
 mod watcher;
 
 pub use moving::{Meter, Mover, TransferError};
 pub use plan::{Buffer, SocketPlan};
+pub use round_trip::round_trip;
 pub use watcher::{Direction, Transfer, TransferWatcher, Watchers};

@@ -1,0 +1,246 @@
+//! What the operator decides.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use serde::Deserialize;
+
+use crate::data::Buffer;
+
+/// The server's configuration. [`Config::new`] has the defaults: loopback only, anonymous users who may
+/// read, nobody who may write.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The directory that is served; nothing above it can be reached.
+    pub root: PathBuf,
+    /// Where clients connect; port 0 takes any free one.
+    pub listen: SocketAddr,
+    /// Whether `anonymous` and `ftp` may read, with any password.
+    pub anonymous: bool,
+    /// Those with a name and a password.
+    pub users: Vec<UserConfig>,
+    /// Ports of passive data connections; none lets the kernel choose.
+    pub passive_ports: Option<RangeInclusive<u16>>,
+    /// The IPv4 address in replies to PASV, for a server behind address translation.
+    pub masquerade: Option<Ipv4Addr>,
+    /// Networks, besides the client's own address, that data connections may go to and come from: the
+    /// other servers of third-party transfers. Empty: none.
+    pub foreign_peers: Vec<IpNet>,
+    /// Buffers of data sockets.
+    pub buffer: Buffer,
+    /// Whether dynamic right-sizing is offered.
+    pub drs: bool,
+    /// Base URL of an advisor.
+    pub advisor: Option<String>,
+    /// The log of transfers, in the format of xferlog(5).
+    pub xferlog: Option<PathBuf>,
+    /// What a client may use up.
+    pub limits: Limits,
+}
+
+impl Config {
+    /// Serves `root` on loopback, port 2121, to be read by anybody there.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into(),
+            listen: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 2121),
+            anonymous: true,
+            users: Vec::new(),
+            passive_ports: None,
+            masquerade: None,
+            foreign_peers: Vec::new(),
+            buffer: Buffer::Auto,
+            drs: true,
+            advisor: None,
+            xferlog: None,
+            limits: Limits::default(),
+        }
+    }
+
+    /// Whether a data connection of a client at `client` may have its other end at `address`.
+    pub fn permits_peer(&self, client: IpAddr, address: IpAddr) -> bool {
+        let (client, address) = (client.to_canonical(), address.to_canonical());
+        client == address
+            || self
+                .foreign_peers
+                .iter()
+                .any(|network| network.contains(&address))
+    }
+}
+
+/// A user with a password.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UserConfig {
+    /// The name at login.
+    pub name: String,
+    /// The password's hash: a PHC string of Argon2, as `fairwind serve --hash-password` prints it.
+    pub password: String,
+    /// The user's own root, relative to the server's; none: the server's.
+    #[serde(default)]
+    pub home: Option<PathBuf>,
+    /// Whether the user may write.
+    #[serde(default)]
+    pub write: bool,
+}
+
+/// Limits on what clients use up.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Sessions at once.
+    pub sessions: usize,
+    /// Sessions at once from one address.
+    pub sessions_per_address: usize,
+    /// A session without a command ends after this many seconds.
+    pub idle_s: u64,
+    /// Time for logging in, seconds.
+    pub login_s: u64,
+    /// Wrong passwords before the connection is closed.
+    pub login_failures: u32,
+    /// Pause after a wrong password, milliseconds.
+    pub login_pause_ms: u64,
+    /// Time for a data connection to come or be taken, seconds.
+    pub connect_s: u64,
+    /// A transfer of which nothing moves ends after this many seconds.
+    pub stalled_s: u64,
+    /// Longest command, bytes.
+    pub line: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            sessions: 2_000,
+            sessions_per_address: 100,
+            idle_s: 300,
+            login_s: 60,
+            login_failures: 3,
+            login_pause_ms: 500,
+            connect_s: 30,
+            stalled_s: 300,
+            line: 4_096 + 16,
+        }
+    }
+}
+
+impl Limits {
+    /// [`Limits::connect_s`]
+    pub fn connect(&self) -> Duration {
+        Duration::from_secs(self.connect_s)
+    }
+
+    /// [`Limits::stalled_s`]
+    pub fn stalled(&self) -> Duration {
+        Duration::from_secs(self.stalled_s)
+    }
+}
+
+/// The configuration file: TOML, every key optional; what it names replaces what was there.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct File {
+    listen: Option<SocketAddr>,
+    anonymous: Option<bool>,
+    user: Vec<UserConfig>,
+    passive_ports: Option<[u16; 2]>,
+    masquerade: Option<Ipv4Addr>,
+    foreign_peers: Option<Vec<IpNet>>,
+    buffer: Option<String>,
+    drs: Option<bool>,
+    advisor: Option<String>,
+    xferlog: Option<PathBuf>,
+    limits: Option<Limits>,
+}
+
+impl Config {
+    /// Takes what the text of a configuration file says.
+    ///
+    /// # Errors
+    /// What is wrong, with its line.
+    pub fn read(&mut self, text: &str) -> Result<(), String> {
+        let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+        if let Some(buffer) = file.buffer {
+            self.buffer = buffer.parse()?;
+        }
+        match file.passive_ports {
+            Some([first, last]) if first == 0 || first > last => {
+                return Err(format!(
+                    "passive_ports: [{first}, {last}] is no range of ports"
+                ));
+            }
+            Some([first, last]) => self.passive_ports = Some(first..=last),
+            None => {}
+        }
+        self.listen = file.listen.unwrap_or(self.listen);
+        self.anonymous = file.anonymous.unwrap_or(self.anonymous);
+        self.masquerade = file.masquerade.or(self.masquerade);
+        self.drs = file.drs.unwrap_or(self.drs);
+        self.users.extend(file.user);
+        if let Some(networks) = file.foreign_peers {
+            self.foreign_peers = networks;
+        }
+        self.advisor = file.advisor.or(self.advisor.take());
+        self.xferlog = file.xferlog.or(self.xferlog.take());
+        self.limits = file.limits.unwrap_or(std::mem::take(&mut self.limits));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_sets_what_it_names_and_leaves_the_rest() {
+        let mut config = Config::new("/srv");
+        config
+            .read(
+                r#"
+                passive_ports = [50000, 50100]
+                foreign_peers = ["192.0.2.0/24", "2001:db8::/32"]
+                buffer = "64KiB"
+                [limits]
+                idle_s = 60
+                [[user]]
+                name = "alice"
+                password = "$argon2id$..."
+                write = true
+                "#,
+            )
+            .unwrap();
+        assert_eq!(config.listen.to_string(), "127.0.0.1:2121");
+        assert_eq!(config.passive_ports, Some(50_000..=50_100));
+        assert_eq!(config.buffer, Buffer::Fixed(65_536));
+        assert_eq!((config.limits.idle_s, config.limits.stalled_s), (60, 300));
+        assert!(config.users[0].write);
+        assert!(config.anonymous);
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line() {
+        let error = Config::new("/srv")
+            .read("anonymous = false\nanonymus = true")
+            .unwrap_err();
+        assert!(
+            error.contains("line 2") && error.contains("anonymus"),
+            "{error}"
+        );
+        assert!(Config::new("/srv").read("passive_ports = [9, 3]").is_err());
+    }
+
+    #[test]
+    fn foreign_addresses_are_closed_unless_named() {
+        let mut config = Config::new("/srv");
+        let client = "192.0.2.1".parse().unwrap();
+        let other = "192.0.2.2".parse().unwrap();
+        assert!(config.permits_peer(client, client));
+        assert!(config.permits_peer("::ffff:192.0.2.1".parse().unwrap(), client));
+        assert!(!config.permits_peer(client, other));
+        config.foreign_peers.push("192.0.2.2/32".parse().unwrap());
+        assert!(config.permits_peer(client, other));
+    }
+}

@@ -1,0 +1,85 @@
+//! The server's end of a control connection. TLS, when it comes, is another kind of stream in here.
+
+use std::io;
+use std::time::Duration;
+
+use socket2::SockRef;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::extension::PeerFacts;
+use crate::data::round_trip;
+use crate::protocol::Reply;
+use crate::protocol::line::{Line, LineDecoder};
+
+/// Bytes read at once; commands are short.
+const READ: usize = 1 << 10;
+
+/// A client that takes no reply for so long is gone.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Lines in, replies out.
+#[derive(Debug)]
+pub struct Control {
+    stream: TcpStream,
+    decoder: LineDecoder,
+    facts: PeerFacts,
+}
+
+impl Control {
+    /// Takes over an accepted connection; lines have at most `limit` bytes.
+    ///
+    /// # Errors
+    /// The connection has gone already.
+    pub fn new(stream: TcpStream, limit: usize) -> io::Result<Self> {
+        let socket = SockRef::from(&stream);
+        // The Synch before ABOR comes as urgent data; it is read as what it is, part of the text.
+        socket.set_out_of_band_inline(true)?;
+        socket.set_keepalive(true)?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            facts: PeerFacts {
+                local: canonical(stream.local_addr()?),
+                peer: canonical(stream.peer_addr()?),
+            },
+            decoder: LineDecoder::new(limit),
+            stream,
+        })
+    }
+
+    /// Both ends.
+    pub fn facts(&self) -> PeerFacts {
+        self.facts
+    }
+
+    /// The next line; none when the client has closed. May be dropped at any time; nothing is lost.
+    pub async fn line(&mut self) -> io::Result<Option<Line>> {
+        loop {
+            if let Some(line) = self.decoder.next_line() {
+                return Ok(Some(line));
+            }
+            let mut bytes = [0; READ];
+            match self.stream.read(&mut bytes).await? {
+                0 => return Ok(None),
+                count => self.decoder.take(&bytes[..count]),
+            }
+        }
+    }
+
+    /// Sends a reply.
+    pub async fn send(&mut self, reply: &Reply) -> io::Result<()> {
+        timeout(PATIENCE, self.stream.write_all(&reply.encode())).await?
+    }
+
+    /// The round trip to the client.
+    pub fn round_trip(&self) -> Duration {
+        round_trip(&self.stream).unwrap_or_default()
+    }
+}
+
+/// An IPv4 client of a socket for both families has an IPv4 address.
+fn canonical(mut address: std::net::SocketAddr) -> std::net::SocketAddr {
+    address.set_ip(address.ip().to_canonical());
+    address
+}

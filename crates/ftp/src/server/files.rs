@@ -1,0 +1,347 @@
+//! Files below a root that no name and no symbolic link leaves: every path is resolved by openat2(2)
+//! with `RESOLVE_BENEATH`, so it is the kernel that keeps to the root.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use jiff::Timestamp;
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, Timespec, Timestamps,
+    UTIME_OMIT,
+};
+use rustix::io::Errno;
+
+use crate::protocol::VirtualPath;
+
+/// A directory, and what is below it.
+#[derive(Debug)]
+pub struct Root {
+    directory: OwnedFd,
+}
+
+/// What is known of a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts(Stat);
+
+impl Facts {
+    /// Bytes.
+    pub fn size(&self) -> u64 {
+        self.0.st_size as u64
+    }
+
+    /// The last change of the content.
+    pub fn modified(&self) -> Timestamp {
+        Timestamp::new(self.0.st_mtime as i64, self.0.st_mtime_nsec as i32)
+            .unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
+    /// A directory.
+    pub fn is_directory(&self) -> bool {
+        FileType::from_raw_mode(self.0.st_mode) == FileType::Directory
+    }
+
+    /// A file that holds bytes.
+    pub fn is_regular(&self) -> bool {
+        FileType::from_raw_mode(self.0.st_mode) == FileType::RegularFile
+    }
+
+    /// A symbolic link.
+    pub fn is_link(&self) -> bool {
+        FileType::from_raw_mode(self.0.st_mode) == FileType::Symlink
+    }
+
+    /// Permission bits.
+    pub fn mode(&self) -> u32 {
+        self.0.st_mode & 0o7777
+    }
+
+    /// Names of the same file.
+    pub fn links(&self) -> u64 {
+        self.0.st_nlink as u64
+    }
+
+    /// File system and number there.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.0.st_dev as u64, self.0.st_ino as u64)
+    }
+}
+
+/// Facts of an open file.
+///
+/// # Errors
+/// The kernel's.
+pub fn facts(file: impl AsFd) -> io::Result<Facts> {
+    Ok(Facts(rustix::fs::fstat(file)?))
+}
+
+const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+
+/// Resolutions that lose a race with renames are tried so often.
+const ATTEMPTS: usize = 16;
+
+impl Root {
+    /// A root at `directory`.
+    ///
+    /// # Errors
+    /// It is no directory, or the kernel has no openat2(2) (Linux 5.6).
+    pub fn open(directory: &Path) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = rustix::fs::open(directory, flags, Mode::empty())
+            .map_err(|error| named(error.into(), directory.display()))?;
+        let root = Self { directory: open };
+        root.resolve(&VirtualPath::root(), OFlags::PATH)
+            .map_err(|error| named(error, "openat2"))?;
+        Ok(root)
+    }
+
+    /// A root below this one.
+    ///
+    /// # Errors
+    /// It is no directory below this root.
+    pub fn descend(&self, directory: &Path) -> io::Result<Self> {
+        let path = VirtualPath::root().join(directory.as_os_str().as_bytes());
+        let directory = self.resolve(&path, OFlags::PATH | OFlags::DIRECTORY)?;
+        Ok(Self { directory })
+    }
+
+    fn resolve(&self, path: &VirtualPath, flags: OFlags) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        // O_PATH goes with few other flags.
+        let flags = match flags.contains(OFlags::PATH) {
+            true => flags - OFlags::NONBLOCK - OFlags::NOCTTY,
+            false => flags,
+        };
+        let mut result = Err(Errno::AGAIN);
+        for _ in 0..ATTEMPTS {
+            result = rustix::fs::openat2(
+                &self.directory,
+                path.relative(),
+                flags,
+                Mode::empty(),
+                RESOLVE,
+            );
+            if !matches!(result, Err(Errno::AGAIN | Errno::INTR)) {
+                break;
+            }
+        }
+        Ok(result?)
+    }
+
+    /// The directory that holds `path`, and the name there. For operations on the name itself, which
+    /// do not follow links.
+    ///
+    /// # Errors
+    /// The kernel's; the root has no name.
+    pub fn parent(&self, path: &VirtualPath) -> io::Result<(OwnedFd, OsString)> {
+        let (parent, name) = path.split().ok_or(Errno::BUSY)?;
+        let directory = self.resolve(&parent, OFlags::PATH | OFlags::DIRECTORY)?;
+        Ok((directory, name.to_owned()))
+    }
+
+    /// Facts of what `path` leads to.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn facts(&self, path: &VirtualPath) -> io::Result<Facts> {
+        facts(self.resolve(path, OFlags::PATH)?)
+    }
+
+    /// A file's bytes, to be read.
+    ///
+    /// # Errors
+    /// The kernel's; `EISDIR` or `EINVAL` if it holds no bytes: pipes and devices are not served.
+    pub fn read(&self, path: &VirtualPath) -> io::Result<(File, Facts)> {
+        let known = self.facts(path)?;
+        if known.is_directory() {
+            return Err(Errno::ISDIR.into());
+        }
+        if !known.is_regular() {
+            return Err(Errno::INVAL.into());
+        }
+        let file = self.resolve(path, OFlags::RDONLY)?;
+        let facts = facts(&file)?;
+        match facts.is_regular() {
+            true => Ok((file.into(), facts)),
+            false => Err(Errno::INVAL.into()),
+        }
+    }
+
+    /// A directory to be listed.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn directory(&self, path: &VirtualPath) -> io::Result<Directory> {
+        let directory = self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        Ok(Directory { directory })
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn make_directory(&self, path: &VirtualPath) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        Ok(rustix::fs::mkdirat(
+            parent,
+            name,
+            Mode::from_raw_mode(0o777),
+        )?)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn remove_directory(&self, path: &VirtualPath) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        Ok(rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Removes a name of a file.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn remove_file(&self, path: &VirtualPath) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        Ok(rustix::fs::unlinkat(parent, name, AtFlags::empty())?)
+    }
+
+    /// Gives a file or directory another name.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn rename(&self, from: &VirtualPath, to: &VirtualPath) -> io::Result<()> {
+        let (from, old) = self.parent(from)?;
+        let (to, new) = self.parent(to)?;
+        Ok(rustix::fs::renameat(from, old, to, new)?)
+    }
+
+    /// Sets the time of the last change.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_modified(&self, path: &VirtualPath, time: Timestamp) -> io::Result<()> {
+        let times = Timestamps {
+            last_access: Timespec {
+                tv_sec: 0,
+                tv_nsec: UTIME_OMIT,
+            },
+            last_modification: Timespec {
+                tv_sec: time.as_second(),
+                tv_nsec: i64::from(time.subsec_nanosecond()),
+            },
+        };
+        let known = self.facts(path)?;
+        if !known.is_regular() && !known.is_directory() {
+            return Err(Errno::INVAL.into());
+        }
+        Ok(rustix::fs::futimens(
+            self.resolve(path, OFlags::RDONLY)?,
+            &times,
+        )?)
+    }
+
+    /// Bytes that a user who is not root may still write to the file system.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn free_bytes(&self, path: &VirtualPath) -> io::Result<u64> {
+        let room = rustix::fs::fstatvfs(self.resolve(path, OFlags::PATH)?)?;
+        Ok(room.f_bavail.saturating_mul(room.f_frsize))
+    }
+}
+
+/// An open directory.
+#[derive(Debug)]
+pub struct Directory {
+    directory: OwnedFd,
+}
+
+impl Directory {
+    /// The names in it, but `.` and `..`, in their order.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut buffer = Vec::with_capacity(32 << 10);
+        let mut entries = RawDir::new(&self.directory, buffer.spare_capacity_mut());
+        let mut names = Vec::new();
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.push(OsStr::from_bytes(name).to_owned());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Facts of a name in it; of the link itself if it is one.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn facts(&self, name: &OsStr) -> io::Result<Facts> {
+        Ok(Facts(rustix::fs::statat(
+            &self.directory,
+            name,
+            AtFlags::SYMLINK_NOFOLLOW,
+        )?))
+    }
+}
+
+fn named(error: io::Error, what: impl std::fmt::Display) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn at(text: &str) -> VirtualPath {
+        VirtualPath::root().join(text.as_bytes())
+    }
+
+    #[test]
+    fn no_symbolic_link_leads_out_of_the_root() {
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("secret"), "x").unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("sub")).unwrap();
+        fs::write(dir.path().join("inside"), "y").unwrap();
+        symlink(outside.path(), dir.path().join("absolute")).unwrap();
+        symlink("../../../../../../../../etc", dir.path().join("dots")).unwrap();
+        symlink("/proc/self/root", dir.path().join("magic")).unwrap();
+        symlink("../inside", dir.path().join("sub/link")).unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        for path in ["absolute/secret", "dots/passwd", "magic/etc/passwd"] {
+            let error = root.read(&at(path)).unwrap_err();
+            assert_eq!(
+                error.raw_os_error(),
+                Some(Errno::XDEV.raw_os_error()),
+                "{path}: {error}"
+            );
+            assert!(root.make_directory(&at("absolute/new")).is_err());
+            assert!(root.remove_file(&at("absolute/secret")).is_err());
+            assert!(root.rename(&at("inside"), &at("absolute/inside")).is_err());
+        }
+        assert_eq!(root.read(&at("sub/link")).unwrap().1.size(), 1);
+        assert!(outside.path().join("secret").exists());
+    }
+
+    #[test]
+    fn what_holds_no_bytes_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        rustix::fs::mknodat(CWD, dir.path().join("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        assert!(root.read(&at("pipe")).is_err());
+        assert!(root.read(&at("/")).is_err());
+    }
+}

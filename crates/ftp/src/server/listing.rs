@@ -1,0 +1,324 @@
+//! Listings: lines of LIST, NLST and MLSD, and the facts of MLST (RFC 3659 section 7).
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+
+use jiff::Timestamp;
+
+use super::files::{Facts, Root};
+use super::upload;
+use crate::protocol::path::one_line;
+use crate::protocol::{VirtualPath, time};
+
+/// The form of a listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// LIST: as `ls -l` does it.
+    Long {
+        /// With names that begin with a dot.
+        hidden: bool,
+    },
+    /// NLST: names.
+    Names {
+        /// With names that begin with a dot.
+        hidden: bool,
+    },
+    /// MLSD: facts for programs.
+    Facts {
+        /// Whether the reader may write: its permissions are among the facts.
+        write: bool,
+        /// The facts that were asked for.
+        selection: Selection,
+    },
+}
+
+/// The facts that can be had, as FEAT names them.
+pub const FACTS: [&str; 6] = ["type", "size", "modify", "perm", "unique", "UNIX.mode"];
+
+/// Which of [`FACTS`] are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Selection([bool; FACTS.len()]);
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self([true; FACTS.len()])
+    }
+}
+
+impl Selection {
+    /// Of `OPTS MLST type;size;`; names that are not known are left out.
+    pub fn parse(text: &str) -> Self {
+        let asked = |fact: &str| {
+            text.split(';')
+                .any(|name| name.trim().eq_ignore_ascii_case(fact))
+        };
+        Self(FACTS.map(asked))
+    }
+
+    /// The line of FEAT: those in use bear an asterisk.
+    pub fn feature(&self) -> String {
+        let facts = FACTS.iter().zip(self.0);
+        let text: String = facts
+            .map(|(fact, used)| format!("{fact}{};", if used { "*" } else { "" }))
+            .collect();
+        format!("MLST {text}")
+    }
+
+    /// The names in use.
+    pub fn names(&self) -> String {
+        let facts = FACTS.iter().zip(self.0);
+        facts
+            .filter(|(_, used)| *used)
+            .map(|(fact, _)| format!("{fact};"))
+            .collect()
+    }
+
+    /// The facts of a file, each ended by a semicolon.
+    pub fn of(&self, facts: &Facts, kind: &str, write: bool) -> String {
+        let values = [
+            Some(kind.to_owned()),
+            facts.is_regular().then(|| facts.size().to_string()),
+            Some(time::format(facts.modified())),
+            Some(permissions(facts, write).to_owned()),
+            Some(format!("{:x}g{:x}", facts.identity().0, facts.identity().1)),
+            Some(format!("0{:o}", facts.mode())),
+        ];
+        let mut text = String::new();
+        for ((name, used), value) in FACTS.iter().zip(self.0).zip(values) {
+            if let (true, Some(value)) = (used, value) {
+                text.push_str(&format!("{name}={value};"));
+            }
+        }
+        text
+    }
+}
+
+fn permissions(facts: &Facts, write: bool) -> &'static str {
+    match (facts.is_directory(), write) {
+        (true, true) => "cdeflmp",
+        (true, false) => "el",
+        (false, true) => "adfrw",
+        (false, false) => "r",
+    }
+}
+
+/// The type in MLST.
+pub fn kind(facts: &Facts) -> &'static str {
+    match facts {
+        facts if facts.is_directory() => "dir",
+        facts if facts.is_regular() => "file",
+        facts if facts.is_link() => "OS.unix=symlink",
+        _ => "OS.unix=special",
+    }
+}
+
+/// Writes the listing of `path`, a directory or, but for MLSD, a file.
+///
+/// # Errors
+/// The file system's or the writer's.
+pub fn write(root: &Root, path: &VirtualPath, form: Form, out: &mut dyn Write) -> io::Result<()> {
+    let facts = root.facts(path)?;
+    if !facts.is_directory() {
+        let name = path
+            .split()
+            .map(|(_, name)| name.to_owned())
+            .unwrap_or_default();
+        return write_line(&facts, &name, form, out);
+    }
+    if let Form::Facts { write, selection } = form {
+        writeln_crlf(
+            out,
+            &format!("{} .", selection.of(&facts, "cdir", write)).into_bytes(),
+        )?;
+    }
+    let directory = root.directory(path)?;
+    for name in directory.names()? {
+        let shown = match form {
+            Form::Long { hidden } | Form::Names { hidden } => {
+                hidden || !name.as_bytes().starts_with(b".")
+            }
+            Form::Facts { .. } => !upload::is_partial(&name),
+        };
+        // A name that has gone meanwhile is none.
+        if shown && let Ok(facts) = directory.facts(&name) {
+            // Links are what they lead to, if that is below the root.
+            let facts = match facts.is_link() {
+                true => root.facts(&path.join(name.as_bytes())).unwrap_or(facts),
+                false => facts,
+            };
+            write_line(&facts, &name, form, out)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_line(facts: &Facts, name: &OsStr, form: Form, out: &mut dyn Write) -> io::Result<()> {
+    match form {
+        Form::Long { .. } => {
+            let line = long(facts, Timestamp::now());
+            let mut line = line.into_bytes();
+            line.push(b' ');
+            line.extend(single_line(name.as_bytes()));
+            writeln_crlf(out, &line)
+        }
+        // A name with a line end in it cannot be told: it would be two.
+        _ if name
+            .as_bytes()
+            .iter()
+            .any(|byte| matches!(byte, b'\r' | b'\n')) =>
+        {
+            Ok(())
+        }
+        Form::Names { .. } => writeln_crlf(out, name.as_bytes()),
+        Form::Facts { write, selection } => {
+            let mut line = format!("{} ", selection.of(facts, kind(facts), write)).into_bytes();
+            line.extend_from_slice(name.as_bytes());
+            writeln_crlf(out, &line)
+        }
+    }
+}
+
+/// `-rw-r--r--   1 ftp      ftp          1048576 Mar  2 14:00`; times are UTC, the year instead of the
+/// time of day if it is half a year away.
+fn long(facts: &Facts, now: Timestamp) -> String {
+    let modified = facts.modified();
+    let distance = (now.as_second() - modified.as_second()).abs();
+    let format = if distance < 182 * 86_400 {
+        "%b %e %H:%M"
+    } else {
+        "%b %e  %Y"
+    };
+    let letter = match facts {
+        facts if facts.is_directory() => 'd',
+        facts if facts.is_link() => 'l',
+        _ => '-',
+    };
+    let bits: String = (0..9)
+        .map(|bit| {
+            if facts.mode() >> (8 - bit) & 1 == 1 {
+                ['r', 'w', 'x'][bit % 3]
+            } else {
+                '-'
+            }
+        })
+        .collect();
+    let when = modified.strftime(format);
+    format!(
+        "{letter}{bits} {:>3} ftp      ftp      {:>12} {when}",
+        facts.links(),
+        facts.size()
+    )
+}
+
+fn single_line(name: &[u8]) -> Vec<u8> {
+    name.iter()
+        .map(|byte| if byte.is_ascii_control() { b'?' } else { *byte })
+        .collect()
+}
+
+fn writeln_crlf(out: &mut dyn Write, line: &[u8]) -> io::Result<()> {
+    out.write_all(line)?;
+    out.write_all(b"\r\n")
+}
+
+/// Longest listing in a reply, bytes.
+const LONGEST_REPLY: usize = 256 << 10;
+
+/// The lines of a listing for the reply to STAT.
+///
+/// # Errors
+/// The file system's; `EFBIG` if it is too long for a reply.
+pub fn lines(root: &Root, path: &VirtualPath, hidden: bool) -> io::Result<Vec<String>> {
+    let mut out = Bounded(Vec::new());
+    write(root, path, Form::Long { hidden }, &mut out)?;
+    let lines = out
+        .0
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty());
+    Ok(lines
+        .map(|line| one_line(line.strip_suffix(b"\r").unwrap_or(line)).into_owned())
+        .collect())
+}
+
+struct Bounded(Vec<u8>);
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > LONGEST_REPLY {
+            return Err(rustix::io::Errno::FBIG.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn listed(root: &Root, form: Form) -> String {
+        let mut out = Vec::new();
+        write(root, &VirtualPath::root(), form, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn sample() -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("b"), "12345").unwrap();
+        fs::write(dir.path().join("a\nb"), "").unwrap();
+        fs::write(dir.path().join(".hidden"), "").unwrap();
+        fs::write(dir.path().join(".x.fairwind-part"), "").unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        root.set_modified(
+            &VirtualPath::root().join(b"b"),
+            "1999-09-29T00:33:55Z".parse().unwrap(),
+        )
+        .unwrap();
+        (dir, root)
+    }
+
+    #[test]
+    fn long_lines_are_those_of_ls() {
+        let (_dir, root) = sample();
+        let text = listed(&root, Form::Long { hidden: false });
+        let lines: Vec<_> = text.split("\r\n").collect();
+        assert!(lines[0].ends_with(" a?b"), "{text}");
+        assert!(
+            lines[1].ends_with("   1 ftp      ftp                 5 Sep 29  1999 b"),
+            "{text}"
+        );
+        assert_eq!(lines.len(), 3);
+    }
+
+    #[test]
+    fn names_that_hold_a_line_end_and_unfinished_uploads_are_not_told() {
+        let (_dir, root) = sample();
+        assert_eq!(listed(&root, Form::Names { hidden: false }), "b\r\n");
+        let facts = listed(
+            &root,
+            Form::Facts {
+                write: false,
+                selection: Selection::parse("TYPE;size;nonsense"),
+            },
+        );
+        assert_eq!(
+            facts,
+            "type=cdir; .\r\ntype=file;size=0; .hidden\r\ntype=file;size=5; b\r\n"
+        );
+    }
+
+    #[test]
+    fn selected_facts_bear_an_asterisk() {
+        assert_eq!(
+            Selection::parse("type;modify;").feature(),
+            "MLST type*;size;modify*;perm;unique;UNIX.mode;"
+        );
+    }
+}

@@ -1,0 +1,270 @@
+//! A session: what the client has said so far, and the loop that takes its commands.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use super::Shared;
+use super::channel::Setup;
+use super::control::Control;
+use super::extension::SessionExtension;
+use super::files::Root;
+use super::listing::Selection;
+use super::users::User;
+use super::work::file_failure;
+use crate::data::{Meter, SocketPlan};
+use crate::protocol::command::{ByteRange, Representation};
+use crate::protocol::digest::Algorithm;
+use crate::protocol::line::Line;
+use crate::protocol::{Command, Reply, VirtualPath};
+
+/// Commands that a client may send ahead while a transfer runs.
+const AHEAD: usize = 64;
+
+/// One client's session.
+pub struct Session {
+    pub(super) shared: Arc<Shared>,
+    pub(super) control: Control,
+    pub(super) stop: watch::Receiver<bool>,
+    pub(super) extensions: Vec<Box<dyn SessionExtension>>,
+    /// Lines that came while a transfer ran.
+    waiting: VecDeque<Line>,
+    pub(super) over: bool,
+    /// The name given by USER.
+    pub(super) name: Option<String>,
+    pub(super) user: Option<User>,
+    pub(super) failures: u32,
+    pub(super) cwd: VirtualPath,
+    pub(super) representation: Representation,
+    pub(super) restart: u64,
+    pub(super) range: Option<ByteRange>,
+    pub(super) announced: Option<u64>,
+    pub(super) rename_from: Option<VirtualPath>,
+    pub(super) setup: Option<Setup>,
+    pub(super) extended_only: bool,
+    pub(super) selection: Selection,
+    pub(super) hash: Algorithm,
+}
+
+/// How something ran that the client could interrupt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Interruption {
+    /// Not at all.
+    None,
+    /// ABOR
+    Aborted,
+    /// The control connection has closed, without QUIT, or the server stops.
+    Gone,
+}
+
+impl Session {
+    pub(super) fn new(shared: Arc<Shared>, control: Control, stop: watch::Receiver<bool>) -> Self {
+        let facts = control.facts();
+        Self {
+            extensions: shared
+                .extensions
+                .iter()
+                .map(|extension| extension.open(&facts))
+                .collect(),
+            shared,
+            control,
+            stop,
+            waiting: VecDeque::new(),
+            over: false,
+            name: None,
+            user: None,
+            failures: 0,
+            cwd: VirtualPath::root(),
+            representation: Representation::Ascii,
+            restart: 0,
+            range: None,
+            announced: None,
+            rename_from: None,
+            setup: None,
+            extended_only: false,
+            selection: Selection::default(),
+            hash: Algorithm::default(),
+        }
+    }
+
+    /// REIN: all but the connection is as it was at its beginning.
+    pub(super) fn reset(&mut self) {
+        self.name = None;
+        self.user = None;
+        self.cwd = VirtualPath::root();
+        self.representation = Representation::Ascii;
+        self.restart = 0;
+        self.range = None;
+        self.announced = None;
+        self.rename_from = None;
+        self.setup = None;
+        self.extended_only = false;
+        self.selection = Selection::default();
+        self.hash = Algorithm::default();
+        for extension in &mut self.extensions {
+            extension.reset();
+        }
+    }
+
+    /// Serves the client until either side ends it.
+    ///
+    /// # Errors
+    /// The control connection's.
+    pub async fn run(mut self) -> io::Result<()> {
+        self.control
+            .send(&Reply::new(220, "fairwind FTP server ready"))
+            .await?;
+        let login_by = Instant::now() + Duration::from_secs(self.shared.config.limits.login_s);
+        while !self.over {
+            let idle_until = Instant::now() + Duration::from_secs(self.shared.config.limits.idle_s);
+            let deadline = match self.user {
+                None => idle_until.min(login_by),
+                Some(_) => idle_until,
+            };
+            let line = match self.next_line(deadline).await? {
+                Next::Line(line) => line,
+                Next::Closed => break,
+                Next::Dismissed(why) => return self.control.send(&Reply::new(421, why)).await,
+            };
+            let reply = match parse(&line) {
+                Ok(command) => Box::pin(self.obey(command)).await?,
+                Err(reply) => reply,
+            };
+            self.control.send(&reply).await?;
+        }
+        Ok(())
+    }
+
+    async fn next_line(&mut self, deadline: Instant) -> io::Result<Next> {
+        if let Some(line) = self.waiting.pop_front() {
+            return Ok(Next::Line(line));
+        }
+        tokio::select! {
+            line = timeout_at(deadline, self.control.line()) => Ok(match line {
+                Ok(line) => line?.map_or(Next::Closed, Next::Line),
+                Err(_) => Next::Dismissed("No command for too long; closing"),
+            }),
+            _ = self.stop.wait_for(|stop| *stop) => Ok(Next::Dismissed("The server stops; closing")),
+        }
+    }
+
+    /// Waits for `work`, answers ABOR, STAT and NOOP meanwhile and keeps other commands for later. When
+    /// the client interrupts, `meter` is asked to stop and `work` is waited for all the same.
+    pub(super) async fn attend<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+        meter: &Meter,
+    ) -> io::Result<(T, Interruption)> {
+        let mut work = pin!(work);
+        let mut interruption = Interruption::None;
+        loop {
+            let may_listen = interruption != Interruption::Gone && self.waiting.len() < AHEAD;
+            let line = tokio::select! {
+                biased;
+                done = &mut work => return Ok((done, interruption)),
+                line = self.control.line(), if may_listen => line,
+                _ = self.stop.wait_for(|stop| *stop), if interruption != Interruption::Gone => Ok(None),
+            };
+            match line {
+                Ok(Some(line)) => match parse(&line) {
+                    Ok(Command::Abor) => {
+                        meter.stop();
+                        interruption = Interruption::Aborted;
+                    }
+                    Ok(Command::Stat(None)) => {
+                        let reply = self.status(Some(meter));
+                        self.control.send(&reply).await?;
+                    }
+                    Ok(Command::Noop) => self.control.send(&Reply::new(200, "Still at it")).await?,
+                    _ => self.waiting.push_back(line),
+                },
+                // A client may say QUIT and leave; what it asked for before is still done.
+                Ok(None) if self.quits() => interruption = Interruption::Gone,
+                Ok(None) | Err(_) => {
+                    meter.stop();
+                    interruption = Interruption::Gone;
+                }
+            }
+        }
+    }
+
+    /// Whether QUIT is among the commands that wait.
+    pub(super) fn quits(&self) -> bool {
+        self.waiting
+            .iter()
+            .any(|line| parse(line) == Ok(Command::Quit))
+    }
+
+    /// Looks for `time` whether the client is still there.
+    pub(super) async fn stays(&mut self, time: Duration) -> bool {
+        match tokio::time::timeout(time, self.control.line()).await {
+            Err(_) => true,
+            Ok(Ok(Some(line))) => {
+                self.waiting.push_back(line);
+                true
+            }
+            Ok(Ok(None) | Err(_)) => self.quits(),
+        }
+    }
+
+    /// Does something to files, away from the threads that serve control connections.
+    pub(super) async fn on_files<T, F>(&mut self, job: F) -> Result<T, Reply>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Root) -> io::Result<T> + Send + 'static,
+    {
+        let root = Arc::clone(&self.user()?.root);
+        let done = tokio::task::spawn_blocking(move || job(&root)).await;
+        done.map_err(|_| Reply::new(451, "That failed"))?
+            .map_err(|error| file_failure(&error))
+    }
+
+    /// The user, or the reply to somebody who is none.
+    pub(super) fn user(&self) -> Result<&User, Reply> {
+        self.user
+            .as_ref()
+            .ok_or_else(|| Reply::new(530, "Log in first"))
+    }
+
+    /// The user if it may write, or the reply to somebody who may not.
+    pub(super) fn writer(&self) -> Result<&User, Reply> {
+        let user = self.user()?;
+        match user.write {
+            true => Ok(user),
+            false => Err(Reply::new(550, "Permission denied")),
+        }
+    }
+
+    /// The plan for a data socket.
+    pub(super) fn plan(
+        &mut self,
+        peer: Option<SocketAddr>,
+        direction: Option<crate::data::Direction>,
+    ) -> SocketPlan {
+        let mut plan = SocketPlan::with_buffer(self.shared.config.buffer);
+        for extension in &mut self.extensions {
+            extension.plan(&mut plan, peer, direction);
+        }
+        plan
+    }
+}
+
+enum Next {
+    Line(Line),
+    Closed,
+    Dismissed(&'static str),
+}
+
+fn parse(line: &Line) -> Result<Command, Reply> {
+    match line {
+        Line::Whole(line) => Command::parse(line).map_err(|error| error.reply()),
+        Line::TooLong => Err(Reply::new(500, "The line is too long")),
+    }
+}

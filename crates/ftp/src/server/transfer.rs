@@ -1,0 +1,390 @@
+//! Commands that move something through a data connection.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Zoned;
+
+use super::channel::{self, Channel, Setup};
+use super::listing::Form;
+use super::session::{Interruption, Session};
+use super::upload::{Start, Upload, UploadError};
+use super::work::{self, Outcome, Work, file_failure};
+use super::xferlog::Entry;
+use crate::data::{Direction, Meter, Transfer, TransferError, Watchers};
+use crate::protocol::command::ByteRange;
+use crate::protocol::{Reply, VirtualPath};
+
+/// A transfer that nobody is interested in any more stops.
+struct StopWhenDropped(Arc<Meter>);
+
+impl Drop for StopWhenDropped {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// How often a data connection that is being opened looks whether it still is wanted.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// Longest time that an upload waits to see whether its client is still there.
+const LONGEST_GRACE: Duration = Duration::from_millis(200);
+
+impl Session {
+    pub(super) async fn list(&mut self, argument: Vec<u8>, form: Form) -> io::Result<Reply> {
+        let path = self.cwd.join(&argument);
+        let wanted = path.clone();
+        let needs_directory = matches!(form, Form::Facts { .. });
+        let found = self
+            .on_files(move |root| match root.facts(&wanted)? {
+                facts if facts.is_directory() => root.directory(&wanted).map(drop),
+                _ if needs_directory => Err(rustix::io::Errno::NOTDIR.into()),
+                _ => Ok(()),
+            })
+            .await;
+        let root = match (found, &self.user) {
+            (Ok(()), Some(user)) => Arc::clone(&user.root),
+            (Err(reply), _) if needs_directory && reply.code == 550 => {
+                return Ok(Reply::new(501, reply.text()));
+            }
+            (Err(reply), _) => return Ok(reply),
+            (Ok(()), None) => return Ok(Reply::new(530, "Log in first")),
+        };
+        let opening = format!("Listing {path}");
+        self.transfer(
+            Work::List {
+                root,
+                path: path.clone(),
+                form,
+            },
+            opening,
+            path,
+        )
+        .await
+    }
+
+    pub(super) async fn retrieve(&mut self, argument: Vec<u8>) -> io::Result<Reply> {
+        let path = self.cwd.join(&argument);
+        let (restart, range) = (std::mem::take(&mut self.restart), self.range.take());
+        let wanted = path.clone();
+        let (file, facts) = match self.on_files(move |root| root.read(&wanted)).await {
+            Ok(opened) => opened,
+            Err(reply) => return Ok(reply),
+        };
+        let range = range.unwrap_or(ByteRange {
+            first: restart,
+            end: facts.size(),
+        });
+        if range.first > facts.size() {
+            return Ok(Reply::new(
+                554,
+                format!("The file has {} bytes only", facts.size()),
+            ));
+        }
+        let work = Work::Send {
+            file,
+            first: range.first,
+            end: range.end.min(facts.size()),
+            representation: self.representation,
+        };
+        let opening = format!(
+            "Sending {path} ({} bytes)",
+            work.total().unwrap_or(facts.size())
+        );
+        self.transfer(work, opening, path).await
+    }
+
+    pub(super) async fn store(&mut self, argument: Vec<u8>) -> io::Result<Reply> {
+        let start = match std::mem::take(&mut self.restart) {
+            0 => Start::Afresh,
+            first => Start::At(first),
+        };
+        let path = self.cwd.join(&argument);
+        let wanted = path.clone();
+        self.receive(path, move |root| Upload::begin(root, &wanted, start))
+            .await
+    }
+
+    pub(super) async fn append(&mut self, argument: Vec<u8>) -> io::Result<Reply> {
+        // REST before APPE, as some clients send it, says where the end should be.
+        let start = match std::mem::take(&mut self.restart) {
+            0 => Start::AtEnd,
+            first => Start::At(first),
+        };
+        let path = self.cwd.join(&argument);
+        let wanted = path.clone();
+        self.receive(path, move |root| Upload::begin(root, &wanted, start))
+            .await
+    }
+
+    pub(super) async fn store_unique(&mut self) -> io::Result<Reply> {
+        self.restart = 0;
+        let directory = self.cwd.clone();
+        let stem = format!("upload-{}", jiff::Timestamp::now().as_second());
+        self.receive(directory.clone(), move |root| {
+            Upload::begin_unique(root, &directory, &stem)
+        })
+        .await
+    }
+
+    async fn receive<F>(&mut self, path: VirtualPath, begin: F) -> io::Result<Reply>
+    where
+        F: FnOnce(&super::files::Root) -> Result<Upload, UploadError> + Send + 'static,
+    {
+        let announced = self.announced.take();
+        let root = match self.writer() {
+            Ok(user) => Arc::clone(&user.root),
+            Err(reply) => return Ok(reply),
+        };
+        if self.setup.is_none() {
+            return Ok(no_setup());
+        }
+        let begun = tokio::task::spawn_blocking(move || begin(&root)).await;
+        let upload = match begun.map_err(io::Error::other)? {
+            Ok(upload) => upload,
+            Err(UploadError::Busy) => return Ok(Reply::new(450, UploadError::Busy.to_string())),
+            Err(error @ UploadError::BehindTheEnd(_)) => {
+                return Ok(Reply::new(554, error.to_string()));
+            }
+            Err(UploadError::File(error)) => return Ok(file_failure(&error)),
+        };
+        // STOU is the one to whom the name is news: RFC 1123 section 4.1.2.9 has the form.
+        let named = path.join(b"..").join(upload.name().as_encoded_bytes()) == path;
+        let (path, opening) = match named {
+            true => (path.clone(), format!("Receiving {path}")),
+            false => {
+                let path = path.join(upload.name().as_encoded_bytes());
+                let name = upload.name().to_string_lossy().into_owned();
+                (path, format!("FILE: {name}"))
+            }
+        };
+        let announced = announced.map(|all| all.saturating_sub(upload.first()));
+        let work = Work::Receive {
+            upload,
+            announced,
+            representation: self.representation,
+        };
+        self.transfer(work, opening, path).await
+    }
+
+    /// Opens the data connection, does the work and answers the last reply.
+    async fn transfer(
+        &mut self,
+        work: Work,
+        opening: String,
+        path: VirtualPath,
+    ) -> io::Result<Reply> {
+        let Some(setup) = self.setup.take() else {
+            return Ok(no_setup());
+        };
+        self.control.send(&Reply::new(150, opening)).await?;
+        let (started, direction) = (Instant::now(), work.direction());
+        let (is_file, announced) = (work.is_file(), work.total());
+        let meter = Arc::new(Meter::default());
+        let _guard = StopWhenDropped(Arc::clone(&meter));
+        let (channel, interruption) = self.open_channel(setup, direction, &meter).await?;
+        let (outcome, interruption) = match (channel, interruption) {
+            (Ok(channel), Interruption::None) => self.run_work(work, channel, &meter).await?,
+            (Ok(_), interruption) => (not_done(work, TransferError::Stopped), interruption),
+            (Err(error), interruption) => {
+                let outcome = not_done(work, TransferError::Connection(error));
+                let (reply, _) = self
+                    .conclude(outcome, interruption, announced, direction)
+                    .await?;
+                return Ok(match interruption {
+                    Interruption::Aborted => reply,
+                    _ => Reply::new(425, "The data connection could not be opened"),
+                });
+            }
+        };
+        let (reply, complete) = self
+            .conclude(outcome, interruption, announced, direction)
+            .await?;
+        if is_file {
+            self.log(path, &meter, started.elapsed(), direction, complete);
+        }
+        Ok(reply)
+    }
+
+    async fn open_channel(
+        &mut self,
+        setup: Setup,
+        direction: Direction,
+        meter: &Arc<Meter>,
+    ) -> io::Result<(io::Result<Channel>, Interruption)> {
+        let facts = self.control.facts();
+        let plan = match &setup {
+            Setup::Active(address) => self.plan(Some(*address), Some(direction)),
+            // Settled when the socket began to wait.
+            Setup::Passive(_) => Default::default(),
+        };
+        let (shared, wanted) = (Arc::clone(&self.shared), Arc::clone(meter));
+        let opening = async move {
+            let opening = channel::open(
+                setup,
+                &shared.config,
+                facts.local.ip(),
+                facts.peer.ip(),
+                plan,
+            );
+            let mut opening = std::pin::pin!(opening);
+            loop {
+                tokio::select! {
+                    channel = &mut opening => return channel,
+                    () = tokio::time::sleep(GLANCE) => {}
+                }
+                if wanted.is_stopped() {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
+            }
+        };
+        self.attend(opening, meter).await
+    }
+
+    async fn run_work(
+        &mut self,
+        work: Work,
+        channel: Channel,
+        meter: &Arc<Meter>,
+    ) -> io::Result<(Outcome, Interruption)> {
+        let transfer = Transfer {
+            direction: work.direction(),
+            local: channel.stream.local_addr()?,
+            peer: channel.stream.peer_addr()?,
+            listener: channel.listener,
+            total: work.total(),
+        };
+        let watchers = match work.is_file() {
+            true => self
+                .extensions
+                .iter_mut()
+                .filter_map(|extension| extension.watch(&transfer))
+                .collect(),
+            false => Vec::new(),
+        };
+        drop(transfer);
+        let mut watchers = Watchers(watchers);
+        let (seen, patience) = (Arc::clone(meter), self.shared.config.limits.stalled());
+        let running = tokio::task::spawn_blocking(move || {
+            work.run(&channel.stream, &seen, &mut watchers, patience)
+        });
+        let (outcome, interruption) = self.attend(running, meter).await?;
+        Ok((outcome.map_err(io::Error::other)?, interruption))
+    }
+
+    /// Completes or abandons an upload, and finds the last reply; true if all bytes were moved.
+    async fn conclude(
+        &mut self,
+        outcome: Outcome,
+        interruption: Interruption,
+        announced: Option<u64>,
+        direction: Direction,
+    ) -> io::Result<(Reply, bool)> {
+        let mut result = outcome.result;
+        if interruption == Interruption::Aborted {
+            result = Err(TransferError::Stopped);
+        }
+        // An end of stream is how a whole file ends, and how a client that is killed ends.
+        if direction == Direction::Receive && result.is_ok() {
+            let grace = self
+                .control
+                .round_trip()
+                .clamp(Duration::from_millis(1), LONGEST_GRACE);
+            let orderly = match interruption {
+                Interruption::Gone => self.quits(),
+                _ => self.stays(grace).await,
+            };
+            if !orderly {
+                result = Err(TransferError::Stopped);
+            }
+        }
+        let short = announced.zip(result.as_ref().ok().copied());
+        let short = short.filter(|(all, moved)| direction == Direction::Receive && moved < all);
+        if let Some(upload) = outcome.upload {
+            let keep = result.is_ok() && short.is_none();
+            let full = matches!(&result, Err(TransferError::File(error)) if work::is_full(error));
+            let ended = tokio::task::spawn_blocking(move || match (keep, full) {
+                (true, _) => upload.complete(),
+                (false, true) => {
+                    upload.discard();
+                    Ok(())
+                }
+                (false, false) => {
+                    upload.abandon();
+                    Ok(())
+                }
+            });
+            if let Err(error) = ended.await.map_err(io::Error::other)? {
+                return Ok((file_failure(&error), false));
+            }
+        }
+        Ok(match (result, short) {
+            (Ok(moved), Some((all, _))) => {
+                let text = format!(
+                    "{moved} of the {all} bytes announced have come; they wait to be resumed"
+                );
+                (Reply::new(426, text), false)
+            }
+            (Ok(moved), None) => (
+                Reply::new(226, format!("Transfer complete: {moved} bytes")),
+                true,
+            ),
+            (Err(error), _) if interruption == Interruption::Aborted => {
+                self.control.send(&work::failure(&error)).await?;
+                (Reply::new(226, "Aborted"), false)
+            }
+            (Err(error), _) => (work::failure(&error), false),
+        })
+    }
+
+    fn log(
+        &self,
+        path: VirtualPath,
+        meter: &Meter,
+        duration: Duration,
+        direction: Direction,
+        complete: bool,
+    ) {
+        let Some(user) = &self.user else { return };
+        let host = self.control.facts().peer.ip();
+        let way = if direction == Direction::Send {
+            "sent"
+        } else {
+            "received"
+        };
+        tracing::info!(
+            "{host}: {} {way} {path}: {} bytes in {:.3} s{}",
+            user.name,
+            meter.moved(),
+            duration.as_secs_f64(),
+            if complete { "" } else { ", incomplete" },
+        );
+        let Some(xferlog) = &self.shared.xferlog else {
+            return;
+        };
+        xferlog.add(&Entry {
+            time: Zoned::now(),
+            duration,
+            host,
+            bytes: meter.moved(),
+            path: path.text(),
+            representation: self.representation,
+            direction,
+            anonymous: user.anonymous,
+            user: user.name.clone(),
+            complete,
+        });
+    }
+}
+
+fn no_setup() -> Reply {
+    Reply::new(425, "PASV, EPSV, PORT or EPRT comes first")
+}
+
+fn not_done(work: Work, error: TransferError) -> Outcome {
+    Outcome {
+        result: Err(error),
+        upload: work.into_upload(),
+    }
+}

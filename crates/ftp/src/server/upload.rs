@@ -1,0 +1,368 @@
+//! Uploads: bytes gather under a name of their own beside the file, which takes their place when all
+//! have come. What was broken off waits there to be resumed.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use super::files::{Facts, Root, facts};
+use crate::protocol::VirtualPath;
+use crate::protocol::digest::Algorithm;
+
+const SUFFIX: &[u8] = b".fairwind-part";
+
+/// Where an upload begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// With an empty file.
+    Afresh,
+    /// At this byte of what is there (REST, STOR).
+    At(u64),
+    /// At the end of what is there (APPE).
+    AtEnd,
+}
+
+/// A file in the making.
+#[derive(Debug)]
+pub struct Upload {
+    directory: OwnedFd,
+    name: OsString,
+    partial: OsString,
+    file: File,
+    first: u64,
+    replaces: bool,
+}
+
+/// Why an upload cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum UploadError {
+    /// Somebody is uploading the same file.
+    #[error("somebody is uploading this file")]
+    Busy,
+    /// It is to begin behind the end of what is there.
+    #[error("there are only {0} bytes to resume after")]
+    BehindTheEnd(u64),
+    /// The kernel's.
+    #[error(transparent)]
+    File(#[from] io::Error),
+}
+
+impl From<Errno> for UploadError {
+    fn from(error: Errno) -> Self {
+        Self::File(error.into())
+    }
+}
+
+/// Whether a name is that of an unfinished upload.
+pub fn is_partial(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(b".") && name.as_bytes().ends_with(SUFFIX)
+}
+
+/// The name that the bytes of `name` gather under.
+fn partial_name(name: &OsStr) -> OsString {
+    let mut partial = b".".to_vec();
+    if name.len() + SUFFIX.len() < 255 {
+        partial.extend_from_slice(name.as_bytes());
+    } else {
+        let mut hasher = Algorithm::Sha256.start();
+        hasher.update(name.as_bytes());
+        partial.extend_from_slice(hasher.finish().as_bytes());
+    }
+    partial.extend_from_slice(SUFFIX);
+    OsString::from_vec(partial)
+}
+
+/// The path of the unfinished upload of `path`.
+pub fn partial_path(path: &VirtualPath) -> Option<VirtualPath> {
+    let (parent, name) = path.split()?;
+    Some(parent.join(partial_name(name).as_bytes()))
+}
+
+impl Upload {
+    /// Begins to gather the bytes of `path`.
+    ///
+    /// # Errors
+    /// [`UploadError`]
+    pub fn begin(root: &Root, path: &VirtualPath, start: Start) -> Result<Self, UploadError> {
+        let (directory, name) = root.parent(path)?;
+        if is_partial(&name) {
+            return Err(Errno::PERM.into());
+        }
+        let target = existing(&directory, &name)?;
+        let partial = partial_name(&name);
+        let file = open_alone(&directory, &partial)?;
+        let mut upload = Self {
+            directory,
+            name,
+            partial,
+            file,
+            first: 0,
+            replaces: true,
+        };
+        match upload.position(target, start) {
+            Ok(first) => {
+                upload.first = first;
+                Ok(upload)
+            }
+            Err(error) => {
+                upload.abandon();
+                Err(error)
+            }
+        }
+    }
+
+    /// Begins to gather bytes under a name that nothing has yet (STOU).
+    ///
+    /// # Errors
+    /// [`UploadError`]
+    pub fn begin_unique(
+        root: &Root,
+        directory: &VirtualPath,
+        stem: &str,
+    ) -> Result<Self, UploadError> {
+        for number in 0..1_000 {
+            let path = directory.join(format!("{stem}-{number}").as_bytes());
+            match root.facts(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                _ => continue,
+            }
+            match Self::begin(root, &path, Start::Afresh) {
+                Err(UploadError::Busy) => continue,
+                begun => {
+                    return begun.map(|upload| Self {
+                        replaces: false,
+                        ..upload
+                    });
+                }
+            }
+        }
+        Err(Errno::EXIST.into())
+    }
+
+    /// Brings the partial file to the byte that the upload begins at.
+    fn position(&mut self, target: Option<Facts>, start: Start) -> Result<u64, UploadError> {
+        let present = match target {
+            Some(target) => target.size(),
+            None => facts(&self.file)?.size(),
+        };
+        let first = match start {
+            Start::Afresh => 0,
+            Start::At(first) => first,
+            Start::AtEnd => present,
+        };
+        if first > present {
+            return Err(UploadError::BehindTheEnd(present));
+        }
+        if let (Some(target), true) = (target, first > 0) {
+            self.copy_from_target(target, first)?;
+        }
+        self.file.set_len(first)?;
+        self.file.seek(SeekFrom::Start(first))?;
+        Ok(first)
+    }
+
+    /// What is to be continued is a complete file: it stays as it is until its successor is complete.
+    /// The kernel copies, or shares the blocks where the file system can.
+    fn copy_from_target(&self, target: Facts, bytes: u64) -> Result<(), UploadError> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let source = rustix::fs::openat(&self.directory, &self.name, flags, Mode::empty())?;
+        if facts(&source)?.identity() != target.identity() {
+            return Err(UploadError::Busy);
+        }
+        self.file.set_len(0)?;
+        let (mut from, mut to) = (0, 0);
+        while from < bytes {
+            let count = usize::try_from(bytes - from)
+                .unwrap_or(1 << 30)
+                .min(1 << 30);
+            match rustix::fs::copy_file_range(
+                &source,
+                Some(&mut from),
+                &self.file,
+                Some(&mut to),
+                count,
+            )? {
+                0 => return Err(UploadError::BehindTheEnd(from)),
+                _ => continue,
+            }
+        }
+        Ok(())
+    }
+
+    /// The file that gathers the bytes, at the place where they go on.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The byte of the file that the upload begins at.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The file's name.
+    pub fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// All bytes have come: the file takes its place, with the permissions of its predecessor.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn complete(self) -> io::Result<()> {
+        if !self.replaces {
+            let (from, to) = (&self.directory, &self.directory);
+            let flags = RenameFlags::NOREPLACE;
+            return Ok(rustix::fs::renameat_with(
+                from,
+                &self.partial,
+                to,
+                &self.name,
+                flags,
+            )?);
+        }
+        if let Some(predecessor) = existing(&self.directory, &self.name)? {
+            rustix::fs::fchmod(&self.file, Mode::from_raw_mode(predecessor.mode() & 0o777))?;
+        }
+        Ok(rustix::fs::renameat(
+            &self.directory,
+            &self.partial,
+            &self.directory,
+            &self.name,
+        )?)
+    }
+
+    /// The upload broke off: what has come waits to be resumed, if it is anything.
+    pub fn abandon(self) {
+        if facts(&self.file).is_ok_and(|facts| facts.size() == 0) {
+            self.discard();
+        }
+    }
+
+    /// The upload broke off and what has come is of no use to anybody.
+    pub fn discard(self) {
+        if let Err(error) = rustix::fs::unlinkat(&self.directory, &self.partial, AtFlags::empty()) {
+            tracing::warn!("unfinished upload {:?} stays: {error}", self.partial);
+        }
+    }
+}
+
+/// Facts of the file that an upload would replace.
+fn existing(directory: &OwnedFd, name: &OsStr) -> Result<Option<Facts>, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        open => open?,
+    };
+    match facts(&open).map_err(|_| Errno::IO)? {
+        facts if facts.is_directory() => Err(Errno::ISDIR),
+        facts if facts.is_regular() => Ok(Some(facts)),
+        // A link, a pipe, a device: not to be replaced by a file.
+        _ => Err(Errno::PERM),
+    }
+}
+
+/// Opens the partial file for nobody else but us.
+fn open_alone(directory: &OwnedFd, partial: &OsStr) -> Result<File, UploadError> {
+    let flags =
+        OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = File::from(rustix::fs::openat(
+        directory,
+        partial,
+        flags,
+        Mode::from_raw_mode(0o666),
+    )?);
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => return Err(UploadError::Busy),
+        locked => locked?,
+    }
+    // Whoever had the lock before may have completed the file meanwhile; then the name is gone.
+    let open = facts(&file)?;
+    if !open.is_regular() {
+        return Err(Errno::PERM.into());
+    }
+    match existing(directory, partial)? {
+        Some(named) if named.identity() == open.identity() => Ok(file),
+        _ => Err(UploadError::Busy),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use super::*;
+
+    fn at(text: &str) -> VirtualPath {
+        VirtualPath::root().join(text.as_bytes())
+    }
+
+    fn begin(dir: &tempfile::TempDir, start: Start) -> Result<Upload, UploadError> {
+        Upload::begin(&Root::open(dir.path()).unwrap(), &at("x"), start)
+    }
+
+    #[test]
+    fn a_file_appears_when_it_is_complete() {
+        let dir = tempfile::tempdir().unwrap();
+        let upload = begin(&dir, Start::Afresh).unwrap();
+        upload.file().write_all(b"abc").unwrap();
+        assert!(!dir.path().join("x").exists());
+        upload.complete().unwrap();
+        assert_eq!(fs::read(dir.path().join("x")).unwrap(), b"abc");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_broke_off_is_resumed_where_it_ended_or_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let upload = begin(&dir, Start::Afresh).unwrap();
+        upload.file().write_all(b"abcd").unwrap();
+        upload.abandon();
+        assert!(matches!(
+            begin(&dir, Start::At(5)),
+            Err(UploadError::BehindTheEnd(4))
+        ));
+        let upload = begin(&dir, Start::At(2)).unwrap();
+        upload.file().write_all(b"CD").unwrap();
+        upload.abandon();
+        let upload = begin(&dir, Start::AtEnd).unwrap();
+        assert_eq!(upload.first(), 4);
+        upload.file().write_all(b"e").unwrap();
+        upload.complete().unwrap();
+        assert_eq!(fs::read(dir.path().join("x")).unwrap(), b"abCDe");
+    }
+
+    #[test]
+    fn a_complete_file_stays_until_its_successor_is_complete() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("x"), "old").unwrap();
+        let upload = begin(&dir, Start::AtEnd).unwrap();
+        upload.file().write_all(b"er").unwrap();
+        assert_eq!(fs::read(dir.path().join("x")).unwrap(), b"old");
+        upload.complete().unwrap();
+        assert_eq!(fs::read(dir.path().join("x")).unwrap(), b"older");
+    }
+
+    #[test]
+    fn one_uploads_a_file_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = begin(&dir, Start::Afresh).unwrap();
+        assert!(matches!(begin(&dir, Start::Afresh), Err(UploadError::Busy)));
+        first.abandon();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert!(begin(&dir, Start::Afresh).is_ok());
+    }
+
+    #[test]
+    fn names_of_any_length_have_a_partial_name() {
+        let long = "n".repeat(255);
+        let partial = partial_name(OsStr::new(&long));
+        assert!(partial.len() <= 255 && is_partial(&partial));
+        assert_eq!(partial_name(OsStr::new("x")), ".x.fairwind-part");
+    }
+}

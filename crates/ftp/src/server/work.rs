@@ -1,0 +1,216 @@
+//! What a transfer does with its data connection, in its own thread.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::files::Root;
+use super::listing::{self, Form};
+use super::upload::Upload;
+use crate::data::ascii::{FromNetwork, ToNetwork};
+use crate::data::{Direction, Meter, Mover, TransferError, TransferWatcher};
+use crate::protocol::command::Representation;
+use crate::protocol::{Reply, VirtualPath};
+
+/// The work of a data connection.
+#[derive(Debug)]
+pub enum Work {
+    /// RETR
+    Send {
+        /// The file.
+        file: File,
+        /// Its first byte.
+        first: u64,
+        /// The byte after the last one.
+        end: u64,
+        /// TYPE
+        representation: Representation,
+    },
+    /// LIST, NLST, MLSD
+    List {
+        /// The user's files.
+        root: Arc<Root>,
+        /// What is listed.
+        path: VirtualPath,
+        /// How.
+        form: Form,
+    },
+    /// STOR, APPE, STOU
+    Receive {
+        /// The file in the making.
+        upload: Upload,
+        /// Bytes that the client announced (ALLO).
+        announced: Option<u64>,
+        /// TYPE
+        representation: Representation,
+    },
+}
+
+/// How a transfer ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Bytes moved.
+    pub result: Result<u64, TransferError>,
+    /// The file that was received; not complete yet.
+    pub upload: Option<Upload>,
+}
+
+impl Work {
+    /// Which way the bytes go.
+    pub fn direction(&self) -> Direction {
+        match self {
+            Self::Send { .. } | Self::List { .. } => Direction::Send,
+            Self::Receive { .. } => Direction::Receive,
+        }
+    }
+
+    /// Whether it is a file that is moved.
+    pub fn is_file(&self) -> bool {
+        !matches!(self, Self::List { .. })
+    }
+
+    /// Bytes that will be moved, as far as they are known.
+    pub fn total(&self) -> Option<u64> {
+        match self {
+            Self::Send {
+                first,
+                end,
+                representation: Representation::Image,
+                ..
+            } => Some(end.saturating_sub(*first)),
+            Self::Receive { announced, .. } => *announced,
+            _ => None,
+        }
+    }
+
+    /// Does it.
+    pub fn run(
+        self,
+        stream: &TcpStream,
+        meter: &Meter,
+        watcher: &mut dyn TransferWatcher,
+        patience: Duration,
+    ) -> Outcome {
+        let mover = match Mover::new(stream, meter, watcher, patience) {
+            Ok(mover) => mover,
+            Err(error) => {
+                return Outcome {
+                    result: Err(error),
+                    upload: self.into_upload(),
+                };
+            }
+        };
+        match self {
+            Self::Send {
+                file,
+                first,
+                end,
+                representation,
+            } => Outcome {
+                result: match representation {
+                    Representation::Image => mover.send_file(&file, first, end),
+                    Representation::Ascii => mover.send_from(
+                        &mut ToNetwork::new(file.take(end.saturating_sub(first))),
+                        None,
+                    ),
+                },
+                upload: None,
+            },
+            Self::List { root, path, form } => Outcome {
+                result: send_listing(mover, root, path, form),
+                upload: None,
+            },
+            Self::Receive {
+                upload,
+                announced,
+                representation,
+            } => {
+                let mut file = upload.file();
+                let result = match representation {
+                    Representation::Image => mover.receive_into(&mut file, announced),
+                    Representation::Ascii => mover.receive_into(&mut FromNetwork::new(file), None),
+                };
+                Outcome {
+                    result,
+                    upload: Some(upload),
+                }
+            }
+        }
+    }
+
+    /// The file in the making, if it is an upload.
+    pub fn into_upload(self) -> Option<Upload> {
+        match self {
+            Self::Receive { upload, .. } => Some(upload),
+            _ => None,
+        }
+    }
+}
+
+/// Lists into a pipe while the other end of it is sent: a directory of any size takes no more memory
+/// than its names.
+fn send_listing(
+    mover: Mover<'_>,
+    root: Arc<Root>,
+    path: VirtualPath,
+    form: Form,
+) -> Result<u64, TransferError> {
+    let (read, write) =
+        pipe_with(PipeFlags::CLOEXEC).map_err(|error| TransferError::File(error.into()))?;
+    let lister = std::thread::spawn(move || {
+        let mut out = io::BufWriter::new(File::from(write));
+        listing::write(&root, &path, form, &mut out)?;
+        io::Write::flush(&mut out)
+    });
+    let sent = mover.send_from(&mut File::from(read), None);
+    let listed = lister.join().unwrap_or_else(|_| Err(Errno::IO.into()));
+    match (sent, listed) {
+        (Ok(_), Err(error)) => Err(TransferError::File(error)),
+        (sent, _) => sent,
+    }
+}
+
+/// What the client is told of a transfer that failed.
+pub fn failure(error: &TransferError) -> Reply {
+    match error {
+        TransferError::Stopped => Reply::new(426, "Transfer aborted; data connection closed"),
+        TransferError::Stalled(_) | TransferError::Connection(_) => {
+            Reply::new(426, format!("{error}; data connection closed"))
+        }
+        TransferError::File(error) if is_full(error) => {
+            Reply::new(452, "Not enough room on the disk")
+        }
+        TransferError::File(error) => {
+            Reply::new(451, format!("The file could not be moved: {error}"))
+        }
+    }
+}
+
+/// Whether there is no room.
+pub fn is_full(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(code, Some(Errno::NOSPC | Errno::DQUOT))
+}
+
+/// What the client is told of an operation on files that failed.
+pub fn file_failure(error: &io::Error) -> Reply {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOSPC | Errno::DQUOT) => Reply::new(452, "Not enough room on the disk"),
+        Some(Errno::NOENT) => Reply::new(550, "No such file or directory"),
+        Some(Errno::XDEV | Errno::LOOP) => Reply::new(550, "A symbolic link there is not followed"),
+        Some(Errno::NAMETOOLONG) => Reply::new(553, "The name is too long"),
+        Some(Errno::NOTEMPTY) => Reply::new(550, "The directory is not empty"),
+        Some(Errno::ISDIR) => Reply::new(550, "That is a directory"),
+        Some(Errno::NOTDIR) => Reply::new(550, "That is no directory"),
+        Some(Errno::EXIST) => Reply::new(550, "That exists already"),
+        Some(Errno::INVAL | Errno::NXIO) => Reply::new(550, "That is no plain file"),
+        Some(Errno::BUSY) => Reply::new(550, "That cannot be done to the root"),
+        Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Reply::new(550, "Permission denied"),
+        _ => Reply::new(451, format!("That failed: {error}")),
+    }
+}

@@ -1,0 +1,132 @@
+//! The log of transfers, in the format of wu-ftpd's xferlog(5), which others read too.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::Zoned;
+
+use crate::data::Direction;
+use crate::protocol::command::Representation;
+
+/// One transfer.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// When it ended, local time.
+    pub time: Zoned,
+    /// How long it took.
+    pub duration: Duration,
+    /// The client.
+    pub host: IpAddr,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// The file.
+    pub path: String,
+    /// TYPE
+    pub representation: Representation,
+    /// Seen from the server.
+    pub direction: Direction,
+    /// Whether the user had no name of its own.
+    pub anonymous: bool,
+    /// The user.
+    pub user: String,
+    /// Whether all bytes were moved.
+    pub complete: bool,
+}
+
+impl Entry {
+    /// The line, without its end.
+    pub fn line(&self) -> String {
+        let word = |text: &str| match text {
+            "" => "?".to_owned(),
+            text => text
+                .chars()
+                .map(|c| {
+                    if c.is_whitespace() || c.is_control() {
+                        '_'
+                    } else {
+                        c
+                    }
+                })
+                .collect(),
+        };
+        format!(
+            "{} {} {} {} {} {} _ {} {} {} ftp 0 * {}",
+            self.time.strftime("%a %b %e %H:%M:%S %Y"),
+            (self.duration.as_secs_f64().round() as u64).max(1),
+            self.host,
+            self.bytes,
+            word(&self.path),
+            if self.representation == Representation::Ascii {
+                'a'
+            } else {
+                'b'
+            },
+            if self.direction == Direction::Send {
+                'o'
+            } else {
+                'i'
+            },
+            if self.anonymous { 'a' } else { 'r' },
+            word(&self.user),
+            if self.complete { 'c' } else { 'i' },
+        )
+    }
+}
+
+/// The file. It is opened for every line, so that it can be rotated.
+#[derive(Debug)]
+pub struct Xferlog(PathBuf);
+
+impl Xferlog {
+    /// A log at `path`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn open(path: PathBuf) -> io::Result<Self> {
+        let log = Self(path);
+        log.append("").map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", log.0.display()))
+        })?;
+        Ok(log)
+    }
+
+    /// Adds a line. A log that cannot be written stops no transfer.
+    pub fn add(&self, entry: &Entry) {
+        if let Err(error) = self.append(&format!("{}\n", entry.line())) {
+            tracing::warn!("{}: {error}", self.0.display());
+        }
+    }
+
+    fn append(&self, text: &str) -> io::Result<()> {
+        let mut file = OpenOptions::new().append(true).create(true).open(&self.0)?;
+        file.write_all(text.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_that_of_wu_ftpd() {
+        let entry = Entry {
+            time: "2026-03-02T14:00:07[UTC]".parse().unwrap(),
+            duration: Duration::from_millis(12_600),
+            host: "192.0.2.1".parse().unwrap(),
+            bytes: 1_048_576,
+            path: "/pub/a file".into(),
+            representation: Representation::Image,
+            direction: Direction::Send,
+            anonymous: true,
+            user: "me@example.org".into(),
+            complete: true,
+        };
+        assert_eq!(
+            entry.line(),
+            "Mon Mar  2 14:00:07 2026 13 192.0.2.1 1048576 /pub/a_file b _ o a me@example.org ftp 0 * c"
+        );
+    }
+}
