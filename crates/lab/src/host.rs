@@ -166,6 +166,9 @@ impl Host {
     /// # Errors
     /// If the kernel's table of interfaces cannot be read.
     pub fn device_drops(&self) -> Result<u64, LabError> {
+        if let Some(uplink) = self.tun.uplink() {
+            return Ok(uplink.lost());
+        }
         let path = "/proc/thread-self/net/dev";
         let table = self.namespace.within(|| {
             fs::read_to_string(path)

@@ -42,6 +42,7 @@ mod segment;
 mod sysfs;
 mod transit;
 mod tun;
+mod uplink;
 mod vnet;
 mod worker;
 

@@ -116,7 +116,14 @@ impl Pauses {
         let mut fds = Vec::with_capacity(1 + inputs.len());
         fds.push(PollFd::new(self.stopped.as_fd(), PollFlags::POLLIN));
         for tun in inputs {
-            fds.push(PollFd::new(tun.as_fd(), PollFlags::POLLIN));
+            let fd = match tun.uplink() {
+                Some(uplink) => {
+                    uplink.sleep();
+                    uplink.as_fd()
+                }
+                None => tun.as_fd(),
+            };
+            fds.push(PollFd::new(fd, PollFlags::POLLIN));
         }
         let time = time.map(|time| {
             let nanos = time.as_nanos();
@@ -127,6 +134,9 @@ impl Pauses {
         });
         // A signal only wakes early, which the caller takes for a wake-up like any other.
         let _ = ppoll(&mut fds, time, None);
+        for uplink in inputs.iter().filter_map(|tun| tun.uplink()) {
+            uplink.wake();
+        }
         fds[0].any() == Some(true)
     }
 }

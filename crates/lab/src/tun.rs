@@ -5,9 +5,12 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
+use std::sync::Arc;
+
 use nix::errno::Errno;
 
 use crate::LabError;
+use crate::uplink::Uplink;
 use crate::vnet;
 
 mod ioctls {
@@ -19,6 +22,16 @@ mod ioctls {
     nix::ioctl_write_int_bad!(
         set_offload,
         nix::request_code_write!(b'T', 208, size_of::<libc::c_uint>())
+    );
+    nix::ioctl_write_ptr_bad!(
+        set_steering,
+        nix::request_code_read!(b'T', 224, size_of::<libc::c_int>()),
+        libc::c_int
+    );
+    nix::ioctl_write_ptr_bad!(
+        set_filter,
+        nix::request_code_read!(b'T', 225, size_of::<libc::c_int>()),
+        libc::c_int
     );
 }
 
@@ -46,6 +59,7 @@ pub struct Tun {
     file: File,
     name: String,
     offload: Offload,
+    uplink: Option<Arc<Uplink>>,
 }
 
 impl Tun {
@@ -79,10 +93,12 @@ impl Tun {
         // SAFETY: the descriptor is open; the argument is a number.
         unsafe { ioctls::set_offload(file.as_raw_fd(), features as libc::c_int) }
             .map_err(|error| failed("setting the offloads of", error))?;
+        let uplink = Uplink::new(|filter| set_filter(&file, filter));
         Ok(Tun {
             file,
             name,
             offload,
+            uplink: uplink.map(Arc::new),
         })
     }
 
@@ -119,6 +135,11 @@ impl Tun {
             .map_err(Into::into)
     }
 
+    /// What the host sends, where it is not to be read from the device.
+    pub fn uplink(&self) -> Option<&Arc<Uplink>> {
+        self.uplink.as_ref()
+    }
+
     /// What the device does for the host.
     pub fn offload(&self) -> Offload {
         self.offload
@@ -128,6 +149,17 @@ impl Tun {
     pub fn cuts(&self) -> bool {
         matches!(self.offload, Offload::Send | Offload::Both)
     }
+}
+
+/// Has every packet that the host sends go to the eBPF program of this descriptor.
+fn set_filter(file: &File, program: BorrowedFd<'_>) -> Result<(), Errno> {
+    let program = program.as_raw_fd();
+    // A device that has a program to choose among its queues does not make a hash of each packet for
+    // it, and this one has one queue: the program never runs for that.
+    // SAFETY: here and below, both descriptors are open, and the call reads an integer.
+    unsafe { ioctls::set_steering(file.as_raw_fd(), &program) }?;
+    // SAFETY: as above.
+    unsafe { ioctls::set_filter(file.as_raw_fd(), &program) }.map(drop)
 }
 
 impl AsFd for Tun {

@@ -31,6 +31,7 @@ use crate::ring::Ring;
 use crate::statistics::{FlowCounts, Mishaps, NamedPipe, PipeSample};
 use crate::transit::Transit;
 use crate::tun::Tun;
+use crate::uplink::{Reader, Uplink};
 use crate::vnet;
 
 /// The largest packet that a device hands over.
@@ -99,6 +100,7 @@ type Totals = (Vec<PipeStatistics>, Vec<FlowCounts>);
 struct Input {
     node: usize,
     tun: Arc<Tun>,
+    reader: Option<Reader>,
     /// Packets to be asked for at the next look, as many as there may be.
     expected: usize,
 }
@@ -130,6 +132,7 @@ impl Worker {
                 inputs.push(Input {
                     node: plan.from,
                     tun: Arc::clone(tun),
+                    reader: tun.uplink().and_then(Uplink::reader),
                     expected: 1,
                 });
             }

@@ -86,6 +86,48 @@ fn packets_for_nobody_are_counted() {
 }
 
 #[test]
+fn what_hosts_send_waits_in_order_until_it_is_read_and_what_has_no_room_is_counted() {
+    if !permitted() {
+        return;
+    }
+    const EARLY: u32 = 40_000;
+    let hosts = [1, 2].map(host);
+    let sockets = hosts.each_ref().map(socket);
+    let send = |number: u32| {
+        let mut datagram = [0; 1400];
+        datagram[..4].copy_from_slice(&number.to_ne_bytes());
+        sockets[0].send_to(&datagram, (address(2), 5001)).unwrap();
+    };
+    (0..EARLY).for_each(send);
+
+    let mut network = Network::new();
+    let [a, b] = [1, 2].map(|last| network.add_host(address(last)).unwrap());
+    link(&mut network, a, b, &PipeConfig::default());
+    let emulator = Emulator::start(&network, &hosts, EmulatorOptions::default()).unwrap();
+    // The receiver's socket has room for few, so the last ones are sent until one arrives.
+    let last = EARLY + 100;
+    let mut sent = EARLY;
+    let mut before = None;
+    let pause = Some(Duration::from_millis(20));
+    sockets[1].set_read_timeout(pause).unwrap();
+    while before < Some(EARLY) && sent < last {
+        send(sent);
+        sent += 1;
+        let mut datagram = [0; 1400];
+        while sockets[1].recv(&mut datagram).is_ok() {
+            let number = u32::from_ne_bytes(datagram[..4].try_into().unwrap());
+            assert!(before < Some(number), "{number} after {before:?}");
+            before = Some(number);
+        }
+    }
+    assert!(before >= Some(EARLY), "{before:?}");
+    let statistics = emulator.stop();
+    let lost = statistics.mishaps.device_drops;
+    assert!((10_000..20_000).contains(&lost), "{lost}");
+    assert_eq!(statistics.pipes[0].statistics.packets + lost, sent.into());
+}
+
+#[test]
 fn packets_take_the_route_that_was_set() {
     if !permitted() {
         return;

@@ -1,4 +1,5 @@
-//! Takes from the hosts' devices what they have sent.
+//! Takes from the hosts what they have sent: from memory that the kernel fills, or, where that cannot be
+//! had, from their devices.
 
 use fairwind_path::units::Time;
 
@@ -6,21 +7,77 @@ use super::{Input, Worker};
 use crate::arena::PacketId;
 use crate::ring;
 use crate::segment::Segments;
+use crate::uplink::{Reader, Sent};
 use crate::vnet::{self, Header};
+
+/// A packet that has no more bytes than these is none.
+const SHORTEST: usize = 20;
 
 impl Worker {
     /// Reads what hosts have sent, not too much at once. True if there was anything.
     pub fn read_all(&mut self) -> bool {
         let mut any = false;
         for input in 0..self.inputs.len() {
-            // Of a device that cuts, one packet is as much as many are of others.
-            let together = self.ring.is_some() && !self.inputs[input].tun.cuts();
-            any |= match together {
-                true => self.read_together(input),
-                false => self.read_each(input),
+            any |= match self.inputs[input].reader.take() {
+                Some(mut reader) => {
+                    let found = self.read_uplink(self.inputs[input].node, &mut reader);
+                    self.inputs[input].reader = Some(reader);
+                    found
+                }
+                None => self.read_device(input),
             };
         }
         any
+    }
+
+    /// Reads what the kernel has put into our memory.
+    fn read_uplink(&mut self, node: usize, reader: &mut Reader) -> bool {
+        let mut packets = [Sent::default(); ring::MOST];
+        let (count, end) = reader.look(&mut packets);
+        if count == 0 {
+            reader.release(end);
+            return false;
+        }
+        let now = self.clock.now();
+        self.advance(now);
+        for &sent in &packets[..count] {
+            let packet = reader.packet(sent);
+            let header = Header::of(packet, sent.gso_size);
+            match header.is_segmented() {
+                true => self.send_segments(node, header, packet, now),
+                false => self.send_copy(node, header, packet, now),
+            }
+        }
+        reader.release(end);
+        true
+    }
+
+    /// Sends a packet that is not to stay where it is.
+    #[inline]
+    fn send_copy(&mut self, node: usize, header: Header, packet: &[u8], now: Time) {
+        let Some(id) = self.arena.take() else {
+            self.mishaps.no_memory += 1;
+            return;
+        };
+        let len = vnet::LEN + packet.len();
+        let slot = self.arena.slot(id);
+        if packet.len() <= SHORTEST || len > slot.len() {
+            self.mishaps.unroutable += 1;
+            self.arena.put(id);
+            return;
+        }
+        header.write(slot);
+        slot[vnet::LEN..len].copy_from_slice(packet);
+        self.arena.set_len(id, len);
+        self.send(node, id, now);
+    }
+
+    fn read_device(&mut self, input: usize) -> bool {
+        // Of a device that cuts, one packet is as much as many are of others.
+        match self.ring.is_some() && !self.inputs[input].tun.cuts() {
+            true => self.read_together(input),
+            false => self.read_each(input),
+        }
     }
 
     fn read_each(&mut self, input: usize) -> bool {
@@ -92,7 +149,7 @@ impl Worker {
     fn receive(&mut self, node: usize, id: PacketId, len: usize, now: Time) {
         let slot = self.arena.slot(id);
         let room = slot.len();
-        if len <= vnet::LEN + 20 {
+        if len <= vnet::LEN + SHORTEST {
             self.mishaps.unroutable += 1;
             self.arena.put(id);
             return;
@@ -105,13 +162,14 @@ impl Worker {
         let first = len.min(room);
         self.large[..first].copy_from_slice(&slot[..first]);
         self.arena.put(id);
-        self.send_segments(node, header, len, now);
+        let large = std::mem::take(&mut self.large);
+        self.send_segments(node, header, &large[vnet::LEN..len], now);
+        self.large = large;
     }
 
     /// Sends what the device was to cut into segments.
-    fn send_segments(&mut self, node: usize, header: Header, len: usize, now: Time) {
-        let large = std::mem::take(&mut self.large);
-        match Segments::new(header, &large[vnet::LEN..len]) {
+    fn send_segments(&mut self, node: usize, header: Header, packet: &[u8], now: Time) {
+        match Segments::new(header, packet) {
             None => self.mishaps.unroutable += 1,
             Some(mut segments) => {
                 while let Some(len) = segments.next_len() {
@@ -130,6 +188,5 @@ impl Worker {
                 }
             }
         }
-        self.large = large;
     }
 }
