@@ -1,10 +1,10 @@
 //! The better model: a daily and weekly profile, corrected by the latest residual.
 //!
-//! The usual value of a local time of the week ([`week`]) is known for all days, for working days or
+//! The usual value of a local time of the week (`week`) is known for all days, for working days or
 //! days off, and for the weekday, older weeks weighing less. To each the residual of the latest
 //! samples is added, dying away with the horizon. How much of which is right differs from path to
-//! path: the combinations are scored on the path's own past, and count by their scores ([`experts`]).
-//! The interval follows the errors of the combination at each horizon ([`quantile`]).
+//! path: the combinations are scored on the path's own past, and count by their scores (`experts`).
+//! The interval follows the errors of the combination at each horizon (`quantile`).
 
 use std::time::Duration;
 

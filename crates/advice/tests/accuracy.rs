@@ -84,6 +84,69 @@ fn judge_both(name: &str, column: &str, zone: &str) -> Option<[Report; 2]> {
     }))
 }
 
+/// Mean absolute errors, in Mbit/s, of two forecasts that any model has to beat: the mean of the
+/// first half by half hour of working days and of weekends, and the sample nearest to an hour ago.
+fn baselines(samples: &Samples, zone: &str) -> (f64, f64) {
+    let zone = TimeZone::get(zone).unwrap();
+    let all: Vec<Sample> = samples.all().iter().collect();
+    let (first, second) = all.split_at(all.len() / 2);
+    let slot = |time: Timestamp| {
+        let local = zone.to_datetime(time);
+        let weekend = local.weekday().to_monday_zero_offset() >= 5;
+        let half_hour = local.hour() * 2 + local.minute() / 30;
+        usize::from(weekend) * 48 + half_hour as usize
+    };
+    let mut means = [(0.0, 0.0); 96];
+    for sample in first {
+        let (sum, count) = &mut means[slot(sample.time)];
+        *sum += sample.available_mbps;
+        *count += 1.0;
+    }
+    let nearest = |time: Timestamp| {
+        let after = all.partition_point(|s| s.time < time);
+        let distance = |s: &Sample| s.time.duration_since(time).abs();
+        let (before, after) = (all[after - 1], all[after]);
+        if distance(&before) < distance(&after) {
+            before
+        } else {
+            after
+        }
+    };
+    let mean_error = |forecast: &dyn Fn(Timestamp) -> f64| {
+        let errors = second
+            .iter()
+            .map(|s| (forecast(s.time) - s.available_mbps).abs());
+        errors.sum::<f64>() / second.len() as f64
+    };
+    (
+        mean_error(&|time| means[slot(time)].0 / means[slot(time)].1),
+        mean_error(&|time| nearest(time - Duration::from_secs(3600)).available_mbps),
+    )
+}
+
+#[test]
+fn accuracy_of_the_baselines_is_as_published_with_the_data() {
+    for (name, zone, profile, hour_ago) in [
+        ("thesis_like.csv.gz", "America/Chicago", 0.98, 1.05),
+        ("thesis_like_a5m.csv.gz", "Europe/London", 1.21, 1.51),
+    ] {
+        let Some(samples) = recording(name, "available_mbps") else {
+            return;
+        };
+        let found = baselines(&samples, zone);
+        println!(
+            "| {name} available_mbps | half-hour means | {:.3} | - | - | - | - | - |",
+            found.0
+        );
+        println!(
+            "| {name} available_mbps | an hour ago | {:.3} | - | - | - | - | - |",
+            found.1
+        );
+        assert!((found.0 - profile).abs() < 0.01, "{name}: {found:?}");
+        assert!((found.1 - hour_ago).abs() < 0.01, "{name}: {found:?}");
+    }
+}
+
 #[test]
 fn accuracy_an_hour_ahead_of_thesis_like_is_within_reach() {
     let judged = judge_both("thesis_like.csv.gz", "available_mbps", "America/Chicago");

@@ -14,9 +14,6 @@ pub const VIEWS: usize = 2;
 /// How many forecasts there are.
 pub const EXPERTS: usize = GROUPS * VIEWS * LEFT_AFTER_AN_HOUR.len();
 
-/// Errors to this power divide the weight.
-const SHARPNESS: i32 = 12;
-
 /// The shares of a residual that are left after `hours`.
 pub fn left_after(hours: f64) -> Left {
     LEFT_AFTER_AN_HOUR.map(|share| share.powf(hours))
@@ -77,16 +74,21 @@ impl Scores {
         let best = self.mean_errors.iter().copied().fold(f64::MAX, f64::min);
         let (mut sum, mut weights) = (0.0, 0.0);
         for (mean, forecast) in self.mean_errors.iter().zip(forecasts) {
-            let weight = if *mean > best {
-                (best / mean).powi(SHARPNESS)
-            } else {
-                1.0
-            };
+            // The tiny number only makes 0 / 0 a 1.
+            let ratio = (best + f64::MIN_POSITIVE) / (mean + f64::MIN_POSITIVE);
+            let weight = twelfth_power(ratio);
             sum += weight * forecast;
             weights += weight;
         }
         sum / weights
     }
+}
+
+/// Errors to this power divide the weight: one that is twice as large leaves next to nothing.
+fn twelfth_power(ratio: f64) -> f64 {
+    let square = ratio * ratio;
+    let fourth = square * square;
+    fourth * fourth * fourth
 }
 
 #[cfg(test)]
