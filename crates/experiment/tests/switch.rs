@@ -25,7 +25,7 @@ name = "one"
 from = "a"
 to = "b"
 congestion_control = "reno"
-receive_buffer = "500kB"
+receive_buffer = "800kB"
 switch = [{ at = "5s", congestion_control = "nocc" }]
 "#;
 

@@ -5,6 +5,9 @@
 //! cargo run --release -p fairwind --example validation -- experiments/validation out/validation
 //! ```
 //!
+//! A run of the lab in which the kernel skipped a hook of the control, which the result's warnings
+//! tell, is no sample of that control: it is left out of the means, and counted.
+//!
 //! The simulator, which may have changed, runs every time. Results of the lab that are there already,
 //! whole and of the same experiment file, are used again. The lab needs root and an otherwise idle
 //! machine.
@@ -57,8 +60,14 @@ impl Engine {
 const GOODPUT_TOLERANCE: f64 = 0.03;
 const QUEUE_TOLERANCE: f64 = 0.10;
 
-/// What is compared, as means over the seeds.
+/// What a run warns of whose control the kernel skipped (`docs/decisions/skipped-hooks.md`).
+const SKIPPED_HOOK: &str = "impossible slow-start threshold";
+
+/// What is compared, as means over the seeds whose runs are fair samples.
 struct Totals {
+    runs: usize,
+    /// Further runs that are left out, as the kernel skipped hooks of their controls.
+    left_out: usize,
     /// Of all flows together, Mbit/s.
     goodput_mbps: f64,
     /// Mean queue of the bottleneck, packets.
@@ -80,6 +89,17 @@ struct Cell {
     name: String,
     sim: Option<Totals>,
     lab: Option<Totals>,
+}
+
+impl Cell {
+    /// Of those engines that have fair runs.
+    fn totals(&self, engine: Engine) -> Option<&Totals> {
+        let totals = match engine {
+            Engine::Sim => &self.sim,
+            Engine::Lab => &self.lab,
+        };
+        totals.as_ref().filter(|totals| totals.runs > 0)
+    }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -211,17 +231,21 @@ fn runs(folder: &Path) -> Result<Vec<RunResult>, Box<dyn Error>> {
 }
 
 fn totals(folder: &Path) -> Result<Option<Totals>, Box<dyn Error>> {
-    let runs = runs(folder)?;
-    if runs.is_empty() {
+    let all = runs(folder)?;
+    if all.is_empty() {
         return Ok(None);
     }
-    let mean =
-        |of: &dyn Fn(&RunResult) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
+    let (runs, left_out): (Vec<_>, Vec<_>) = all.iter().partition(|run| is_fair(run));
+    let mean = |of: &dyn Fn(&RunResult) -> f64| {
+        runs.iter().map(|run| of(run)).sum::<f64>() / runs.len() as f64
+    };
     let lateness = runs.iter().filter_map(|run| run.emulator.as_ref());
     let lateness = lateness.map(|emulator| emulator.lateness_p99_us);
     let incomplete = runs.iter().filter_map(|run| run.incomplete.clone());
     let warnings = runs.iter().flat_map(|run| run.warnings.clone());
     Ok(Some(Totals {
+        runs: runs.len(),
+        left_out: left_out.len(),
         goodput_mbps: mean(&|run| run.flows.iter().map(|flow| flow.goodput_mbps).sum()),
         queue_pkts: mean(&|run| run.links[0].queue_mean_pkts),
         retransmits: mean(&|run| run.flows.iter().map(|flow| flow.retransmits as f64).sum()),
@@ -231,9 +255,17 @@ fn totals(folder: &Path) -> Result<Option<Totals>, Box<dyn Error>> {
     }))
 }
 
+/// Whether the kernel ran every hook of the run's controls, as far as can be told: a slow-start
+/// threshold that no control gives is what it takes for the answer of a hook that it skipped.
+fn is_fair(run: &RunResult) -> bool {
+    let skipped = |warning: &String| warning.contains(SKIPPED_HOOK);
+    !run.warnings.iter().any(skipped)
+}
+
 /// By how much the simulator's value is above the lab's, as a share of the lab's.
 fn relative(cell: &Cell, of: Metric) -> Option<f64> {
-    let (sim, lab) = (of(cell.sim.as_ref()?), of(cell.lab.as_ref()?));
+    let [sim, lab] = [Engine::Sim, Engine::Lab].map(|engine| cell.totals(engine).map(of));
+    let (sim, lab) = (sim?, lab?);
     (lab != 0.0).then(|| (sim - lab) / lab)
 }
 
@@ -252,9 +284,9 @@ fn print_table(cells: &[Cell]) {
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
     for cell in cells {
-        let value = |totals: &Option<Totals>, of: Metric, digits: usize| {
-            let text = totals
-                .as_ref()
+        let value = |engine: Engine, of: Metric, digits: usize| {
+            let text = cell
+                .totals(engine)
                 .map(|totals| format!("{:.digits$}", of(totals)));
             text.unwrap_or_default()
         };
@@ -265,11 +297,11 @@ fn print_table(cells: &[Cell]) {
         let pair = |of, digits| {
             format!(
                 "{} | {}",
-                value(&cell.sim, of, digits),
-                value(&cell.lab, of, digits)
+                value(Engine::Sim, of, digits),
+                value(Engine::Lab, of, digits)
             )
         };
-        let lateness = cell.lab.as_ref().and_then(|lab| lab.lateness_p99_us);
+        let lateness = cell.totals(Engine::Lab).and_then(|lab| lab.lateness_p99_us);
         println!(
             "| {} | {} | {} | {} | {} | {} | {} | {} |",
             cell.name,
@@ -289,7 +321,7 @@ fn print_verdict(cells: &[Cell]) {
     println!();
     let both = cells
         .iter()
-        .filter(|cell| cell.sim.is_some() && cell.lab.is_some());
+        .filter(|cell| cell.totals(Engine::Sim).is_some() && cell.totals(Engine::Lab).is_some());
     println!("{} cells in both engines.", both.count());
     let metrics: [(&str, Metric, f64); 2] = [
         ("goodput", goodput, GOODPUT_TOLERANCE),
@@ -317,12 +349,32 @@ fn print_verdict(cells: &[Cell]) {
             }
         );
     }
+    print_left_out(cells);
     for cell in cells {
         for totals in [&cell.sim, &cell.lab].into_iter().flatten() {
             for complaint in &totals.complaints {
                 println!("{}: {complaint}", cell.name);
             }
         }
+    }
+}
+
+/// How many runs of the lab were no fair samples of their controls.
+fn print_left_out(cells: &[Cell]) {
+    let lab = || {
+        cells
+            .iter()
+            .filter_map(|cell| Some((&cell.name, cell.lab.as_ref()?)))
+    };
+    let left_out: usize = lab().map(|(_, totals)| totals.left_out).sum();
+    let runs: usize = lab().map(|(_, totals)| totals.runs).sum();
+    println!(
+        "Runs of the lab left out, as the kernel skipped hooks of their controls: {left_out} of {}.",
+        runs + left_out
+    );
+    for (name, totals) in lab().filter(|(_, totals)| totals.left_out > 0) {
+        let all = totals.runs + totals.left_out;
+        println!("{name}: {} of {all} left out.", totals.left_out);
     }
 }
 

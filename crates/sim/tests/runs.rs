@@ -265,7 +265,7 @@ fn seeds_differ_only_where_there_is_chance() {
 /// Reno until 5 s, then nocc, which the receiver's window alone limits.
 fn switching(application: Application) -> Scenario {
     let mut scenario = dumbbell(&[application], 10);
-    scenario.flows[0].tcp.receive_buffer = Some(Bytes(20_000));
+    scenario.flows[0].tcp.receive_buffer = Some(Bytes(32_000));
     scenario.flows[0].tcp.switches = vec![Switch {
         at: Time::from_secs(5),
         parameters: find("nocc").expect("cc/nocc.c").default_parameters(),

@@ -11,7 +11,6 @@
 //! | an object or a transfer is complete when its last byte is delivered; then the connection is gone | the connection is, without a packet, when its last byte is acknowledged ([`socket::vanish`]) |
 //! | at the end of an on period nothing is sent any more | what the kernel holds is, up to about 48 kB (`TCP_NOTSENT_LOWAT`) |
 //! | datagrams leave when they are due | at once when they are late, and not at all when they are very late ([`datagrams`]) |
-//! | the window is at most `receive_buffer` | so it is (`TCP_WINDOW_CLAMP`, renewed with each read) |
 //! | at most `send_buffer` bytes are unacknowledged | so it is by the kernel's count, in which a packet has overhead |
 
 use std::os::fd::OwnedFd;

@@ -209,9 +209,6 @@ impl Receiver {
                 flow.received.meter.add(now, got as u64);
                 self.shared.add_received(flow.received.index, got as u64);
                 incoming.received += got as u64;
-                if let Some(bytes) = flow.plan.socket.receive_buffer {
-                    let _ = socket::clamp_window(&incoming.socket, bytes);
-                }
                 if incoming
                     .announced
                     .bytes

@@ -18,10 +18,6 @@ pub const BACKLOG: i32 = 65_535;
 /// Room for datagrams that have not been read, bytes as the kernel counts them: 10 ms at 1 Gbit/s in
 /// the smallest packets.
 const DATAGRAM_BUFFER: u64 = 32 << 20;
-/// How much larger than the window the receive buffer is: a packet from a TUN device takes up to
-/// three times its payload of it, a small one more. Twice, as `SO_RCVBUF` doubles, would halve the
-/// window.
-const ROOM_FOR_WINDOW: u64 = 8;
 /// The most that an on-off sender hands to the kernel ahead of its sending, bytes: what cannot be
 /// taken back at the end of an on period.
 const AHEAD_OF_SENDING: i32 = 32 << 10;
@@ -105,27 +101,15 @@ pub fn listen(port: u16, options: &SocketOptions) -> Result<OwnedFd, Refused> {
     let socket = stream().map_err(refused(listening()))?;
     if let Some(bytes) = options.receive_buffer {
         // The kernel doubles it.
-        let room = integer(bytes.saturating_mul(ROOM_FOR_WINDOW / 2));
-        set_integer(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, room)
+        let half = integer(bytes / 2);
+        set_integer(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, half)
             .map_err(refused(format!("a receive buffer of {bytes} bytes")))?;
-        clamp_window(&socket, bytes).map_err(refused("TCP_WINDOW_CLAMP"))?;
     }
     bind(&socket, port).map_err(refused(listening()))?;
     // SAFETY: the call takes numbers only.
     let done = unsafe { libc::listen(socket.as_raw_fd(), BACKLOG) };
     Errno::result(done).map_err(|error| refused(listening())(error.into()))?;
     Ok(socket)
-}
-
-/// Holds the advertised window to so many bytes. The kernel forgets it when it learns how much of the
-/// buffer packets take up.
-pub fn clamp_window(socket: &impl AsRawFd, bytes: u64) -> io::Result<()> {
-    set_integer(
-        socket,
-        libc::IPPROTO_TCP,
-        libc::TCP_WINDOW_CLAMP,
-        integer(bytes),
-    )
 }
 
 /// A UDP socket on a port of the calling thread's host, to receive.

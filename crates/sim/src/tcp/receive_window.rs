@@ -3,16 +3,26 @@
 //!
 //! | Linux 6.x | here |
 //! |---|---|
-//! | the share of the buffer that the window may use follows the measured overhead of a packet | one half (`TCP_DEFAULT_SCALING_RATIO`) |
-//! | `SO_RCVBUF` doubles what is asked for | so the window is what the file asks for |
+//! | a packet takes of the buffer what its driver allocated | what a TUN device does ([`memory_of`]), as many others do for packets of 1500 bytes |
+//! | what an acknowledgement at once does not offer yet, as it has not been read, a second one does if that doubles the window (`tcp_cleanup_rbuf`) | one acknowledgement for both |
 
 use fairwind_path::units::Time;
 
 use super::milliseconds;
+use crate::packet::HEADER;
 use crate::scenario::{Stack, TcpConfig};
 
 /// The window's largest value before window scaling has been agreed.
 const UNSCALED_MAX: u64 = 65_535;
+/// `TCP_DEFAULT_SCALING_RATIO`: the share of the buffer that the window may use before the first
+/// full segment, 256ths.
+const SHARE_AT_FIRST: u64 = 128;
+/// The same in Linux 2.4, always (`tcp_adv_win_scale`).
+const SHARE_OF_CLASSIC: u64 = 192;
+/// `tcp_rmem[2]` of Linux 2.4, bytes.
+const CLASSIC_BUFFER: u64 = 174_760;
+/// `SOCK_MIN_RCVBUF`, bytes.
+const BUFFER_MIN: u64 = 2304;
 
 /// The receive buffer and what is advertised of it.
 #[derive(Debug)]
@@ -20,6 +30,8 @@ pub struct ReceiveWindow {
     autotuned: bool,
     buffer: u64,
     buffer_max: u64,
+    /// The share of the buffer that the window may use, 256ths.
+    share: u64,
     /// The most that may be advertised.
     clamp: u64,
     /// What is advertised at present; grows with the data that arrives.
@@ -42,24 +54,30 @@ pub struct ReceiveWindow {
 impl ReceiveWindow {
     /// The window of a connection that has received nothing.
     pub fn new(config: &TcpConfig) -> Self {
-        let fixed = match (config.stack, config.receive_buffer) {
-            (_, Some(bytes)) => Some((2 * bytes.0, bytes.0)),
-            // tcp_rmem[2] of Linux 2.4, three quarters of it for the window (tcp_adv_win_scale 2).
-            (Stack::Classic2005, None) => Some((174_760, 131_070)),
-            (Stack::Linux, None) => None,
+        let linux = config.stack == Stack::Linux;
+        let fixed = match config.receive_buffer {
+            // `SO_RCVBUF` takes half of it and doubles that.
+            Some(bytes) => Some((bytes.0 / 2 * 2).max(BUFFER_MIN)),
+            None if linux => None,
+            None => Some(CLASSIC_BUFFER),
         };
-        // One segment is held back until the buffer is tuned (`tcp_init_buffer_space`).
-        let (buffer, clamp) = fixed.unwrap_or_else(|| {
-            let half = config.tcp_rmem[1] / 2;
-            (
-                config.tcp_rmem[1],
-                half.saturating_sub(u64::from(config.mss)),
-            )
-        });
+        let buffer = fixed.unwrap_or(config.tcp_rmem[1]);
+        let share = if linux {
+            SHARE_AT_FIRST
+        } else {
+            SHARE_OF_CLASSIC
+        };
+        let full = window_of(buffer, share);
+        let mss = u64::from(config.mss);
+        // One segment is held back at first (`tcp_init_buffer_space`).
+        let clamp = match fixed {
+            Some(_) => full,
+            None => full.saturating_sub(mss),
+        };
         // A buffer that is not tuned needs no larger scale than its window
         // (`tcp_select_initial_window`).
         let largest = match fixed {
-            Some(_) => clamp,
+            Some(_) => full,
             None => config.tcp_rmem[2].max(buffer),
         };
         let mut scale = 0;
@@ -70,6 +88,7 @@ impl ReceiveWindow {
             autotuned: fixed.is_none(),
             buffer,
             buffer_max: config.tcp_rmem[2],
+            share,
             clamp,
             ssthresh: clamp.min(UNSCALED_MAX),
             scale,
@@ -78,7 +97,7 @@ impl ReceiveWindow {
             rtt_us_shifted: 0,
             last_ts_ecr: 0,
             window_start: None,
-            measured_bytes: clamp.min(10 * u64::from(config.mss)),
+            measured_bytes: clamp.min(10 * mss),
             measure_seq: 0,
             measure_start: None,
         }
@@ -145,14 +164,33 @@ impl ReceiveWindow {
         lesser
     }
 
-    /// Grows the window towards what the buffer has room for, as data arrives in whatever order.
-    /// True if it has grown (`tcp_grow_window`).
+    /// Learns from the largest segment so far, of `payload` bytes, how much of the buffer packets
+    /// take (`tcp_measure_rcv_mss`).
+    pub fn learn_overhead(&mut self, payload: u32) {
+        let share = 256 * u64::from(payload) / memory_of(payload);
+        if share == self.share {
+            return;
+        }
+        self.share = share;
+        let before = self.clamp;
+        self.clamp = window_of(self.buffer, share);
+        if self.clamp < before {
+            self.ssthresh = self.ssthresh.min(self.clamp);
+        } else {
+            self.ssthresh = self.ssthresh.max(self.advertised.min(self.clamp));
+        }
+        self.measured_bytes = self.measured_bytes.min(self.clamp);
+    }
+
+    /// Grows the window towards what the buffer has room for, as data arrives in whatever order;
+    /// `held` bytes of it wait for a hole to be filled. True if it has grown (`tcp_grow_window`).
     #[inline]
-    pub fn grow(&mut self, mss: u32) -> bool {
-        if self.ssthresh >= self.clamp {
+    pub fn grow(&mut self, mss: u32, held: u64) -> bool {
+        let room = self.clamp.saturating_sub(held);
+        if self.ssthresh >= room {
             return false;
         }
-        self.ssthresh = (self.ssthresh + 2 * u64::from(mss)).min(self.clamp);
+        self.ssthresh = (self.ssthresh + 2 * u64::from(mss)).min(room);
         true
     }
 
@@ -187,23 +225,54 @@ impl ReceiveWindow {
         // The measurement is a round trip late; the rate of growth on top keeps ahead of slow start.
         let mut window = 2 * copied;
         window += 2 * (window * (copied - before) / before) + held_span;
-        let buffer = (2 * window).min(self.buffer_max);
+        let buffer = (256 * window / self.share).min(self.buffer_max);
         if buffer > self.buffer {
             self.buffer = buffer;
-            self.clamp = buffer / 2;
+            self.clamp = window_of(buffer, self.share);
         }
     }
 
     /// The window of an acknowledgement up to `rcv_nxt`, bytes, in steps of the window scale;
-    /// `held` bytes of the buffer wait for a hole to be filled.
+    /// `held` bytes of the buffer wait for a hole to be filled, and `unread` bytes for the
+    /// application, which reads them when the acknowledgement has been decided on.
     #[inline]
-    pub fn select(&mut self, rcv_nxt: u64, held: u64) -> u32 {
+    pub fn select(&mut self, rcv_nxt: u64, held: u64, unread: u64) -> u32 {
         let current = self.edge.saturating_sub(rcv_nxt);
-        let free = self.clamp.saturating_sub(held).min(self.ssthresh);
+        let free = |taken: u64| self.clamp.saturating_sub(taken).min(self.ssthresh);
+        let mut window = free(held + unread).max(current);
+        let after_reading = free(held);
+        if after_reading >= 2 * window {
+            window = after_reading;
+        }
         let step = (1u64 << self.scale) - 1;
-        let window = (free.max(current) + step) & !step;
-        self.edge = rcv_nxt + window;
+        let window = ((window + step) & !step).min(UNSCALED_MAX << self.scale);
+        self.edge = self.edge.max(rcv_nxt + window);
         self.advertised = window;
         window.min(u64::from(u32::MAX)) as u32
     }
+}
+
+/// The window that a buffer gives, bytes (`tcp_win_from_space`).
+fn window_of(buffer: u64, share: u64) -> u64 {
+    buffer * share / 256
+}
+
+/// What a packet of so much payload takes of the receive buffer (`truesize`), bytes: 256 for its
+/// `sk_buff`, and the power of two that holds headers, headroom and 320 bytes of fragment list; from a
+/// page on, whole pages and a small head.
+fn memory_of(payload: u32) -> u64 {
+    const SK_BUFF: u64 = 256;
+    const HEADROOM: u64 = 64;
+    const SHARED_INFO: u64 = 320;
+    const SMALL_HEAD: u64 = 704;
+    const PAGE: u64 = 4096;
+    let packet = u64::from(payload + HEADER);
+    if packet + HEADROOM >= PAGE {
+        return SK_BUFF + SMALL_HEAD + packet.next_multiple_of(PAGE);
+    }
+    let linear = (packet + HEADROOM).next_multiple_of(64) + SHARED_INFO;
+    if linear <= SMALL_HEAD {
+        return SK_BUFF + SMALL_HEAD;
+    }
+    SK_BUFF + linear.next_power_of_two()
 }

@@ -1,7 +1,7 @@
 //! The receiving half of a connection: reassembly, selective and delayed acknowledgements and the
 //! advertised window.
 //!
-//! The application reads at once, so the window never closes.
+//! The application reads as soon as the segment has been dealt with, so the window never closes.
 //!
 //! | Linux 6.x | here |
 //! |---|---|
@@ -42,6 +42,8 @@ pub struct Receiver {
     /// Ranges that arrived beyond `rcv_nxt`, sorted, apart from each other.
     out_of_order: Vec<(u64, u64)>,
     out_of_order_bytes: u64,
+    /// Bytes that the present segment has made readable.
+    unread: u64,
     /// The ranges that acknowledgements report, the latest first (RFC 2018, section 4).
     recent: Vec<(u64, u64)>,
     duplicate: Option<(u64, u64)>,
@@ -67,6 +69,7 @@ impl Receiver {
             rcv_nxt: 0,
             out_of_order: Vec::new(),
             out_of_order_bytes: 0,
+            unread: 0,
             recent: Vec::new(),
             duplicate: None,
             ts_recent: 0,
@@ -125,7 +128,12 @@ impl Receiver {
         if packet.seq <= self.rcv_wup && packet.ts_val.wrapping_sub(self.ts_recent) as i32 >= 0 {
             self.ts_recent = packet.ts_val;
         }
-        self.largest = self.largest.max(packet.len);
+        if packet.len > self.largest {
+            self.largest = packet.len;
+            if self.linux {
+                self.window.learn_overhead(packet.len);
+            }
+        }
         self.window
             .measure_rtt(now, packet.ts_ecr, packet.len >= self.largest);
 
@@ -141,6 +149,7 @@ impl Receiver {
                 .wants_ack(now, now_due)
                 .then(|| self.acknowledge(now, packet));
         }
+        self.unread = 0;
         self.receive_slow(now, packet)
     }
 
@@ -162,7 +171,7 @@ impl Receiver {
 
     #[inline]
     fn grow_window(&mut self) {
-        if self.window.grow(self.mss) {
+        if self.window.grow(self.mss, self.out_of_order_bytes) {
             self.policy.on_window_growth();
         }
     }
@@ -174,6 +183,7 @@ impl Receiver {
 
     /// Answers because a delayed acknowledgement is due.
     pub fn on_timer(&mut self, now: Time, template: &Packet) -> Option<Reply> {
+        self.unread = 0;
         self.policy
             .on_timer(now)
             .then(|| self.acknowledge(now, template))
@@ -187,8 +197,12 @@ impl Receiver {
             return self.receive_out_of_order(now, packet);
         }
         let had_holes = !self.out_of_order.is_empty();
+        let before = self.rcv_nxt;
         self.rcv_nxt = packet.end();
         self.absorb_contiguous();
+        if self.linux {
+            self.unread = self.rcv_nxt - before;
+        }
         self.on_in_order(now);
         let all_filled = had_holes && self.out_of_order.is_empty();
         let due_now =
@@ -249,7 +263,9 @@ impl Receiver {
         }
         self.policy.on_ack_sent();
         self.rcv_wup = self.rcv_nxt;
-        let window = self.window.select(self.rcv_nxt, self.out_of_order_bytes);
+        let unread = std::mem::take(&mut self.unread);
+        let held = self.out_of_order_bytes;
+        let window = self.window.select(self.rcv_nxt, held, unread);
         let packet = Packet {
             kind: Kind::Ack,
             seq: self.rcv_nxt,

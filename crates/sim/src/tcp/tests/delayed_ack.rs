@@ -5,25 +5,28 @@ use super::script::*;
 use fairwind_path::units::Duration;
 
 #[test]
-fn the_first_16_segments_are_acknowledged_one_by_one() {
-    // TCP_MAX_QUICKACKS.
+fn the_first_23_segments_are_acknowledged_one_by_one() {
+    // TCP_MAX_QUICKACKS, 16, after what tcp_grow_window asks for: from 64,088 bytes, a segment less than
+    // half the buffer, to the 81,920 that segments of 1448 bytes make of it, (81,920 - 64,088) / 2,896 =
+    // 6.2, so 7 times.
     let mut r = Receiving::established(&reno());
-    for segment in 0..16 {
+    for segment in 0..23 {
         r.at(ms(100 + segment)).data(segment).acks(segment + 1);
     }
-    r.at(ms(116)).data(16).answers_nothing();
-    r.at(ms(117)).data(17).acks(18);
+    r.at(ms(123)).data(23).answers_nothing();
+    r.at(ms(124)).data(24).acks(25);
 }
 
 #[test]
 fn a_small_window_makes_for_fewer_quick_acknowledgements() {
-    // tcp_incr_quickack: as many as half the window holds segments, 11,584 / 2,896 = 4.
-    let mut r = Receiving::established(&with_buffer(8 * MSS));
-    for segment in 0..4 {
+    // tcp_incr_quickack: as many as half the window holds segments, 11,584 / 2,896 = 4,
+    // and one for the growth by two segments, from a half of the buffer to five eighths.
+    let mut r = Receiving::established(&with_buffer(16 * MSS));
+    for segment in 0..5 {
         r.at(ms(100 + segment)).data(segment).acks(segment + 1);
     }
-    r.at(ms(104)).data(4).answers_nothing();
-    r.at(ms(105)).data(5).acks(6);
+    r.at(ms(105)).data(5).answers_nothing();
+    r.at(ms(106)).data(6).acks(7);
 }
 
 #[test]
@@ -63,13 +66,13 @@ fn after_a_late_acknowledgement_the_delay_doubles_up_to_a_round_trip() {
     // round-trip time of the handshake, at least 40 ms.
     for (rtt_ms, second_delay) in [(100, 80), (50, 50), (10, 40)] {
         let mut r = Receiving::with_rtt(&reno(), rtt_ms);
-        for segment in 0..16 {
+        for segment in 0..23 {
             r.at(ms(rtt_ms + segment)).data(segment).acks(segment + 1);
         }
-        r.at(ms(rtt_ms + 20)).data(16).answers_nothing();
-        r.at(ms(rtt_ms + 60)).acks(17);
-        r.at(ms(rtt_ms + 150)).data(17).answers_nothing();
-        r.at(ms(rtt_ms + 150 + second_delay)).acks(18);
+        r.at(ms(rtt_ms + 25)).data(23).answers_nothing();
+        r.at(ms(rtt_ms + 65)).acks(24);
+        r.at(ms(rtt_ms + 150)).data(24).answers_nothing();
+        r.at(ms(rtt_ms + 150 + second_delay)).acks(25);
     }
 }
 
@@ -107,7 +110,7 @@ fn growth_of_the_window_is_told_at_once() {
     // tcp_grow_window asks for a quick acknowledgement. From 65,535 bytes the window grows by two
     // segments a segment up to 131,072: (131,072 - 65,535) / 2,896 = 22.6, so 23 times. The 16
     // quick acknowledgements of the beginning follow.
-    let mut r = Receiving::established(&with_buffer(131_072));
+    let mut r = Receiving::established(&with_buffer(209_716));
     for segment in 0..39 {
         r.at(ms(100 + segment)).data(segment).acks(segment + 1);
     }

@@ -1,6 +1,7 @@
 //! The receiver's window and the buffers.
 
 use super::script::*;
+use crate::packet::Packet;
 use crate::scenario::TcpConfig;
 use fairwind_path::units::Bytes;
 
@@ -49,23 +50,31 @@ fn the_send_buffer_limits_what_is_in_flight() {
     s.at(ms(201)).ack(3).sends(6..7);
 }
 
+/// A packet of 1500 bytes takes 2304 of a buffer, so its payload may use 1448 * 256 / 2304 = 160
+/// 256ths (`tcp_scaling_ratio`).
+const fn buffer_for(window: u64) -> u64 {
+    window * 256 / 160
+}
+
 #[test]
-fn a_fixed_buffer_gives_the_window_that_was_asked_for() {
-    let mut r = Receiving::established(&with_buffer(8 * MSS));
+fn five_eighths_of_a_fixed_buffer_are_the_window() {
+    // 18,534 B, of which a half, 9267 B, before the first full segment: three quick acknowledgements.
+    let mut r = Receiving::established(&with_buffer(buffer_for(8 * MSS)));
     let mut windows = Vec::new();
-    for segment in 0..4 {
+    for segment in 0..3 {
         let reply = r.at(ms(100 + segment)).data(segment).acks(segment + 1);
         windows.push(reply.packet.window);
     }
-    assert_eq!(windows, [11_584; 4]);
-    assert_eq!(r.receiver.buffer_bytes(), 2 * 8 * MSS);
+    assert_eq!(windows, [11_583; 3]);
+    assert_eq!(r.receiver.buffer_bytes(), 18_534);
 }
 
 #[test]
 fn a_large_fixed_buffer_opens_by_two_segments_a_segment() {
-    // tcp_grow_window. 262,144 bytes need a window scale of 3 (tcp_select_initial_window), so
-    // windows are multiples of 8: 65,535 + 2,896 = 68,431 -> 68,432 and so on.
-    let mut r = Receiving::established(&with_buffer(262_144));
+    // tcp_grow_window. 419,430 bytes, of which 209,715 at first, need a window scale of 2
+    // (tcp_select_initial_window), so windows are multiples of 4: 65,535 + 2,896 = 68,431 -> 68,432
+    // and so on.
+    let mut r = Receiving::established(&with_buffer(419_430));
     let mut windows = Vec::new();
     for segment in 0..3 {
         let reply = r.at(ms(100 + segment)).data(segment).acks(segment + 1);
@@ -75,14 +84,67 @@ fn a_large_fixed_buffer_opens_by_two_segments_a_segment() {
 }
 
 #[test]
+fn the_window_is_no_larger_than_its_scale_holds() {
+    // 131,072 B at first need a scale of 2; five eighths of 262,144 B, 163,840 B, fit. Of 262,140 B the
+    // half, 131,070 B, is what a scale of 1 holds, and more it never holds.
+    for (buffer, window) in [(262_144, 163_840), (262_140, 131_070)] {
+        let mut r = Receiving::established(&with_buffer(buffer));
+        let mut last = 0;
+        for segment in 0..100 {
+            r.at(ms(100 + segment)).data(segment);
+            if let Some(reply) = r.answer() {
+                last = reply.packet.window;
+            }
+        }
+        assert_eq!(last, window);
+    }
+}
+
+#[test]
+fn what_has_not_been_read_is_not_offered_by_the_acknowledgement_that_fills_a_gap() {
+    // Of 40 segments, 57,920 B, four wait behind the gap: they and the segment that fills it are still
+    // in the buffer when the acknowledgement leaves.
+    let mut r = Receiving::established(&with_buffer(buffer_for(40 * MSS)));
+    for segment in (0..20).chain(21..25) {
+        r.at(ms(100 + segment)).data(segment);
+        r.answer();
+    }
+    r.at(ms(125));
+    let before = r.answer().expect("a compressed one").packet;
+    r.at(ms(130)).data(20);
+    let filled = r.acks(25).packet;
+    let edge = |packet: Packet| packet.seq + u64::from(packet.window);
+    assert_eq!(edge(filled), edge(before));
+    r.at(ms(131)).data(25);
+    r.answer();
+    r.at(ms(132)).data(26);
+    assert_eq!(r.acks(27).packet.window, 57_920);
+}
+
+#[test]
+fn one_that_doubles_the_window_offers_what_is_read_at_once() {
+    // tcp_cleanup_rbuf.
+    let mut r = Receiving::established(&with_buffer(buffer_for(8 * MSS)));
+    r.at(ms(100)).data(0).acks(1);
+    for segment in 2..8 {
+        r.at(ms(99 + segment)).data(segment);
+        r.answer();
+    }
+    r.at(ms(107));
+    r.answer();
+    r.at(ms(110)).data(1);
+    assert_eq!(r.acks(8).packet.window, 11_583);
+}
+
+#[test]
 fn the_right_edge_does_not_move_back_while_a_gap_is_open() {
     // RFC 9293, section 3.8.6: shrinking the window is discouraged. Held data takes room.
-    let mut r = Receiving::established(&with_buffer(8 * MSS));
+    let mut r = Receiving::established(&with_buffer(buffer_for(10 * MSS)));
     r.at(ms(100)).data(0).acks(1);
     for segment in 2..6 {
         let reply = r.at(ms(99 + segment)).data(segment);
         let reply = reply.sacks(1, &[2..segment + 1]);
-        assert_eq!(reply.packet.seq + u64::from(reply.packet.window), 9 * MSS);
+        assert_eq!(reply.packet.seq + u64::from(reply.packet.window), 11 * MSS);
     }
 }
 
@@ -90,31 +152,32 @@ fn the_right_edge_does_not_move_back_while_a_gap_is_open() {
 fn the_buffer_grows_by_what_arrives_in_a_round_trip() {
     // tcp_rcvbuf_grow: 41 segments = 59,368 bytes in the first round trip, against the 10 expected
     // (14,480). 2 * 59,368 = 118,736; growth 118,736 * 44,888 / 14,480 = 368,081; 118,736 + 2 *
-    // 368,081 = 854,898 bytes of window, twice that of buffer.
+    // 368,081 = 854,898 bytes of window, 256/160 of that of buffer.
     let mut r = Receiving::established(&reno());
     assert_eq!(r.receiver.buffer_bytes(), 131_072);
     for segment in 0..40 {
         r.at(ms(100 + segment)).data(segment);
-        if segment < 16 || segment % 2 == 1 {
+        if segment < 23 || segment % 2 == 0 {
             r.acks(segment + 1);
         }
     }
     assert_eq!(r.receiver.buffer_bytes(), 131_072);
+    r.at(ms(179)).acks(40);
     r.at(ms(200)).data(40).answers_nothing();
-    assert_eq!(r.receiver.buffer_bytes(), 1_709_796);
+    assert_eq!(r.receiver.buffer_bytes(), 1_367_836);
 }
 
 #[test]
 fn what_waits_behind_a_gap_has_room_of_its_own() {
     // tcp_data_queue_ofo: twice the 14,480 bytes of a round trip, and 40 segments from the gap to
-    // the end: 28,960 + 57,920 = 86,880 bytes of window, twice that of buffer.
+    // the end: 28,960 + 57,920 = 86,880 bytes of window, 256/160 of that of buffer.
     let mut r = Receiving::established(&reno());
     r.at(ms(100)).data(0).acks(1);
     for segment in 2..41 {
         r.at(ms(101)).data(segment);
         r.answer();
     }
-    assert_eq!(r.receiver.buffer_bytes(), 2 * 86_880);
+    assert_eq!(r.receiver.buffer_bytes(), 139_008);
 }
 
 #[test]
@@ -132,8 +195,8 @@ fn the_buffer_grows_no_further_than_tcp_rmem() {
         }
     }
     assert_eq!(r.receiver.buffer_bytes(), 400_000);
-    // Half of it, in steps of 8 (window scale 3: 65,535 << 3 holds 400,000).
-    assert_eq!(window, 200_000);
+    // Five eighths of it, in steps of 8 (window scale 3: 65,535 << 3 holds 400,000).
+    assert_eq!(window, 250_000);
 }
 
 #[test]
@@ -143,5 +206,5 @@ fn a_fixed_buffer_is_not_tuned() {
         r.at(ms(100 + segment)).data(segment);
         r.answer();
     }
-    assert_eq!(r.receiver.buffer_bytes(), 130_000);
+    assert_eq!(r.receiver.buffer_bytes(), 65_000);
 }
