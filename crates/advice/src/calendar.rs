@@ -8,6 +8,9 @@ use jiff::{SignedDuration, Timestamp, ToSpan};
 
 use crate::settings::HistorySet;
 
+/// No history set reaches further back: ten years. A single sample of long ago costs no more.
+const MOST_DAYS: usize = 3_653;
+
 /// `time + duration`, held within what a timestamp can say.
 pub fn plus(time: Timestamp, duration: SignedDuration) -> Timestamp {
     time.checked_add(duration)
@@ -35,9 +38,9 @@ pub fn earlier_days<'a>(
     let local = time_zone.to_datetime(now);
     let first_day = time_zone.to_datetime(oldest).date();
     let (step, limit) = match set {
-        HistorySet::All => (1, usize::MAX),
-        HistorySet::LastDays(days) => (1, usize::from(days)),
-        HistorySet::SameWeekday => (7, usize::MAX),
+        HistorySet::All => (1, MOST_DAYS),
+        HistorySet::LastDays(days) => (1, usize::from(days).min(MOST_DAYS)),
+        HistorySet::SameWeekday => (7, MOST_DAYS / 7),
     };
     let back = move |day: &Date| day.checked_sub(step.days()).ok();
     std::iter::successors(back(&local.date()), back)

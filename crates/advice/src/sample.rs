@@ -12,12 +12,15 @@ pub struct Sample {
     pub available_mbps: f64,
 }
 
+/// More available bandwidth than any link has, in Mbit/s: a sample beyond it is no measurement.
+pub const LARGEST_MBPS: f64 = 1e9;
+
 /// Why a sample does not become history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
-    /// NaN or infinite.
-    #[error("available bandwidth must be a finite number")]
+    /// NaN, infinite, or above [`LARGEST_MBPS`].
+    #[error("available bandwidth must be a number of at most 10^9 Mbit/s")]
     NotANumber,
     /// Below 0.
     #[error("available bandwidth must not be negative")]
@@ -36,7 +39,7 @@ pub enum Refusal {
 /// How many samples were refused, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusals {
-    /// NaN or infinite.
+    /// NaN, infinite or beyond any link.
     pub not_a_number: u64,
     /// Below 0.
     pub negative: u64,
@@ -87,9 +90,8 @@ impl Samples {
     ) -> (Self, Refusals) {
         let mut sorted: Vec<Sample> = samples.into_iter().collect();
         sorted.sort_by(|a, b| {
-            (a.time.as_microsecond(), a.available_mbps)
-                .partial_cmp(&(b.time.as_microsecond(), b.available_mbps))
-                .unwrap_or_else(|| a.time.cmp(&b.time))
+            let by_time = a.time.as_microsecond().cmp(&b.time.as_microsecond());
+            by_time.then(a.available_mbps.total_cmp(&b.available_mbps))
         });
         let mut kept = Self::new();
         let mut refusals = Refusals::default();
@@ -119,7 +121,7 @@ impl Samples {
     /// As [`insert`](Self::insert).
     pub fn check(&self, sample: Sample, now: Timestamp) -> Result<(), Refusal> {
         let time_us = sample.time.as_microsecond();
-        if !sample.available_mbps.is_finite() {
+        if !sample.available_mbps.is_finite() || sample.available_mbps > LARGEST_MBPS {
             return Err(Refusal::NotANumber);
         }
         if sample.available_mbps < 0.0 {

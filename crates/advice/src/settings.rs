@@ -111,7 +111,7 @@ impl Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HistorySet {
-    /// Every earlier day.
+    /// Every earlier day, of the last ten years.
     All,
     /// So many days before today; a week before the test day is 7.
     LastDays(u16),

@@ -22,6 +22,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
             sample("2026-03-04T13:20:00Z", f64::INFINITY),
             Refusal::NotANumber,
         ),
+        (sample("2026-03-04T13:20:00Z", 1.1e9), Refusal::NotANumber),
         (sample("2026-03-04T13:20:00Z", -0.1), Refusal::Negative),
         (sample("2026-03-04T14:00:01Z", 40.0), Refusal::Future),
         (sample("2026-03-04T13:10:00Z", 41.0), Refusal::Duplicate),
@@ -64,6 +65,18 @@ fn a_file_in_any_order_becomes_history_and_its_refusals_are_counted() {
     };
     assert_eq!(refusals, expected);
     assert_eq!(refusals.total(), 4);
+}
+
+#[test]
+fn numbers_that_are_none_do_not_upset_the_order_of_a_file() {
+    let now = time("2026-03-04T14:00:00Z");
+    let mixed = (0..200).map(|i| {
+        let value = if i % 3 == 0 { f64::NAN } else { f64::from(i) };
+        sample("2026-03-04T13:00:00Z", value)
+    });
+    let (history, refusals) = Samples::from_unordered(mixed, now);
+    assert_eq!(history, samples(&[("2026-03-04T13:00:00Z", 1.0)]));
+    assert_eq!((refusals.not_a_number, refusals.duplicate), (67, 132));
 }
 
 #[test]

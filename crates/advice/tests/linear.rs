@@ -177,6 +177,21 @@ fn a_day_begins_and_a_time_of_day_is_that_of_the_time_zone() {
 }
 
 #[test]
+fn a_sample_of_long_ago_does_not_make_the_answer_slow() {
+    let history = samples(&[
+        ("0001-01-01T14:00:00Z", 99.0),
+        ("0001-01-01T14:30:00Z", 99.0),
+        ("2026-03-03T14:00:00Z", 20.0),
+        ("2026-03-03T14:30:00Z", 20.0),
+    ]);
+    let begin = std::time::Instant::now();
+    let forecast = forecast(&history, "2026-03-04T14:00:00Z", &Settings::default()).unwrap();
+    assert!(begin.elapsed() < Duration::from_millis(50));
+    assert!(near(forecast.available_mbps, 20.0));
+    assert_eq!(forecast.days_used, 1);
+}
+
+#[test]
 fn days_without_two_tests_do_not_count() {
     let now = "2026-03-04T14:00:00Z";
     let settings = Settings::default();
