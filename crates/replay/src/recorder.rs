@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use fairwind_cc::kernel::{self, LoadError};
-use libbpf_rs::{Link, MapCore, MapType, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{Link, MapCore, MapType, Object, ObjectBuilder};
 
 use crate::call::{Call, Hook, Window};
 use crate::programs::{fetch, lost};
@@ -92,7 +92,7 @@ impl Recorder {
             }
         };
         let mut open = ObjectBuilder::default().name(name)?.open_memory(object)?;
-        set_name(&mut open, name);
+        kernel::set_name(&mut open, name);
         let mut object = open.load()?;
         let link = object
             .maps_mut()
@@ -106,20 +106,6 @@ impl Recorder {
 /// libelf wants the object aligned.
 #[repr(C, align(8))]
 pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
-
-/// Names begin `struct tcp_congestion_ops`, in 16 bytes of which the last is zero.
-fn set_name(open: &mut OpenObject, name: &str) {
-    let mut operations = open
-        .maps_mut()
-        .find(|map| map.map_type() == MapType::StructOps)
-        .expect("CC_CONTROL makes the map");
-    let data = operations
-        .initial_value_mut()
-        .expect("struct_ops maps have an initial value");
-    data[..16].fill(0);
-    data[..name.len()].copy_from_slice(name.as_bytes());
-    assert_eq!(data[15], 0, "{name} is too long");
-}
 
 /// Calls by connection.
 #[derive(Default)]

@@ -74,8 +74,14 @@ fn set_initial(open: &mut OpenObject, bytes: &[u8]) -> libbpf_rs::Result<()> {
         .set_initial_value(bytes)
 }
 
-/// Writes the name into the `struct tcp_congestion_ops` of the object.
-fn set_name(open: &mut OpenObject, name: &str) {
+/// Gives the control of an object that is not in the kernel yet the name by which connections take
+/// it.
+///
+/// # Panics
+///
+/// If the kernel takes no such name: it is 1 to 15 letters, digits, `_` or `.`; or if the object has
+/// no `CC_CONTROL`.
+pub fn set_name(open: &mut OpenObject, name: &str) {
     let mut operations = open
         .maps_mut()
         .find(|map| map.map_type() == MapType::StructOps)

@@ -16,6 +16,7 @@ mod pins;
 mod requirements;
 
 pub use holder::Holder;
+pub use load::set_name;
 #[cfg(test)]
 pub(crate) use loaded::load_object;
 pub use loaded::{Loaded, SetError, load, load_as, load_with};

@@ -75,7 +75,7 @@ pub(super) fn is_name(name: &str) -> bool {
 
 /// Writes the name into a `struct tcp_congestion_ops`.
 pub(super) fn write_name(operations: &mut [u8], name: &str) {
-    debug_assert!(is_name(name));
+    assert!(is_name(name), "`{name}` is no name for a control");
     let (field, _) = operations.split_at_mut(NAME_BYTES);
     field.fill(0);
     field[..name.len()].copy_from_slice(name.as_bytes());

@@ -1,81 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The kernel's cubic, recorded. */
-#include "recorder.h"
+#include "hooks.h"
 
-extern void cubictcp_init(struct sock *sk) __attribute__((section(".ksyms")));
-extern u32 cubictcp_recalc_ssthresh(struct sock *sk) __attribute__((section(".ksyms")));
-extern void cubictcp_cong_avoid(struct sock *sk, u32 ack, u32 acked)
-	__attribute__((section(".ksyms")));
-extern void cubictcp_state(struct sock *sk, u8 new_state) __attribute__((section(".ksyms")));
-extern void cubictcp_cwnd_event(struct sock *sk, enum tcp_ca_event event)
-	__attribute__((section(".ksyms")));
-extern void cubictcp_acked(struct sock *sk, const struct ack_sample *sample)
-	__attribute__((section(".ksyms")));
+KERNEL_FUNCTION(void, cubictcp_init, struct sock *sk);
+KERNEL_FUNCTION(u32, cubictcp_recalc_ssthresh, struct sock *sk);
+KERNEL_FUNCTION(void, cubictcp_cong_avoid, struct sock *sk, u32 ack, u32 acked);
+KERNEL_FUNCTION(void, cubictcp_state, struct sock *sk, u8 new_state);
+KERNEL_FUNCTION(void, cubictcp_cwnd_event, struct sock *sk, enum tcp_ca_event event);
+KERNEL_FUNCTION(void, cubictcp_acked, struct sock *sk, const struct ack_sample *sample);
 
-CC_HOOK(void, recorder_init, struct sock *sk)
-{
-	struct call call = before_call(sk, HOOK_INIT);
-
-	cubictcp_init(sk);
-	after_call(sk, &call);
-}
-
-CC_HOOK(void, recorder_pkts_acked, struct sock *sk, const struct ack_sample *sample)
-{
-	struct call call = before_call(sk, HOOK_PKTS_ACKED);
-
-	call.arguments[0] = sample->pkts_acked;
-	call.arguments[1] = sample->rtt_us;
-	call.arguments[2] = sample->in_flight;
-	cubictcp_acked(sk, sample);
-	after_call(sk, &call);
-}
-
-CC_HOOK(void, recorder_cong_avoid, struct sock *sk, u32 ack, u32 acked)
-{
-	struct call call = before_call(sk, HOOK_CONG_AVOID);
-
-	call.arguments[0] = ack;
-	call.arguments[1] = acked;
-	cubictcp_cong_avoid(sk, ack, acked);
-	after_call(sk, &call);
-}
-
-CC_HOOK(u32, recorder_ssthresh, struct sock *sk)
-{
-	struct call call = before_call(sk, HOOK_SSTHRESH);
-
-	call.returned = cubictcp_recalc_ssthresh(sk);
-	after_call(sk, &call);
-	return call.returned;
-}
-
-CC_HOOK(u32, recorder_undo_cwnd, struct sock *sk)
-{
-	struct call call = before_call(sk, HOOK_UNDO_CWND);
-
-	call.returned = tcp_reno_undo_cwnd(sk);
-	after_call(sk, &call);
-	return call.returned;
-}
-
-CC_HOOK(void, recorder_set_state, struct sock *sk, u8 new_state)
-{
-	struct call call = before_call(sk, HOOK_SET_STATE);
-
-	call.arguments[0] = new_state;
-	cubictcp_state(sk, new_state);
-	after_call(sk, &call);
-}
-
-CC_HOOK(void, recorder_cwnd_event, struct sock *sk, enum tcp_ca_event event)
-{
-	struct call call = before_call(sk, HOOK_CWND_EVENT);
-
-	call.arguments[0] = event;
-	cubictcp_cwnd_event(sk, event);
-	after_call(sk, &call);
-}
+RECORD_INIT(cubictcp_init)
+RECORD_PKTS_ACKED(cubictcp_acked)
+RECORD_CONG_AVOID(cubictcp_cong_avoid)
+RECORD_SSTHRESH(cubictcp_recalc_ssthresh)
+RECORD_UNDO_CWND(tcp_reno_undo_cwnd)
+RECORD_SET_STATE(cubictcp_state)
+RECORD_CWND_EVENT(cubictcp_cwnd_event)
 
 CC_CONTROL(rec_cubic) = {
 	CC_ABOUT(rec_cubic, "the kernel's cubic, recorded"),

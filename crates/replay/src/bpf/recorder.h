@@ -73,8 +73,6 @@ static volatile struct recorder_counts recorder_counts SEC(".bss.recorder");
 
 static long (*const bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
 
-extern u32 tcp_reno_undo_cwnd(struct sock *sk) __attribute__((section(".ksyms")));
-
 CC_INLINE struct window window_of(const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -111,6 +109,14 @@ CC_INLINE struct call before_call(const struct sock *sk, enum hook hook)
 		.lost = tp->lost,
 		.jiffies = cc_jiffies(sk),
 	};
+}
+
+/* What the hook is given beside the socket. */
+CC_INLINE void write_arguments(struct call *call, u32 first, u32 second, u32 third)
+{
+	call->arguments[0] = first;
+	call->arguments[1] = second;
+	call->arguments[2] = third;
 }
 
 CC_INLINE void after_call(const struct sock *sk, struct call *call)

@@ -1,57 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The kernel's reno, recorded. It has neither init nor pkts_acked; those here only write down that
- * the connection began, and that an ACK of so many packets came.
+ * the connection began, and that an ACK came and of what.
  */
-#include "recorder.h"
+#include "hooks.h"
 
-extern u32 tcp_reno_ssthresh(struct sock *sk) __attribute__((section(".ksyms")));
-extern void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 acked)
-	__attribute__((section(".ksyms")));
+KERNEL_FUNCTION(u32, tcp_reno_ssthresh, struct sock *sk);
+KERNEL_FUNCTION(void, tcp_reno_cong_avoid, struct sock *sk, u32 ack, u32 acked);
 
-CC_HOOK(void, recorder_init, struct sock *sk)
-{
-	struct call call = before_call(sk, HOOK_INIT);
+#define NO_FUNCTION(...) ((void)0)
 
-	after_call(sk, &call);
-}
-
-CC_HOOK(void, recorder_pkts_acked, struct sock *sk, const struct ack_sample *sample)
-{
-	struct call call = before_call(sk, HOOK_PKTS_ACKED);
-
-	call.arguments[0] = sample->pkts_acked;
-	call.arguments[1] = -1;
-	after_call(sk, &call);
-}
-
-CC_HOOK(void, recorder_cong_avoid, struct sock *sk, u32 ack, u32 acked)
-{
-	struct call call = before_call(sk, HOOK_CONG_AVOID);
-
-	call.arguments[0] = ack;
-	call.arguments[1] = acked;
-	tcp_reno_cong_avoid(sk, ack, acked);
-	after_call(sk, &call);
-}
-
-CC_HOOK(u32, recorder_ssthresh, struct sock *sk)
-{
-	struct call call = before_call(sk, HOOK_SSTHRESH);
-
-	call.returned = tcp_reno_ssthresh(sk);
-	after_call(sk, &call);
-	return call.returned;
-}
-
-CC_HOOK(u32, recorder_undo_cwnd, struct sock *sk)
-{
-	struct call call = before_call(sk, HOOK_UNDO_CWND);
-
-	call.returned = tcp_reno_undo_cwnd(sk);
-	after_call(sk, &call);
-	return call.returned;
-}
+RECORD_INIT(NO_FUNCTION)
+RECORD_PKTS_ACKED(NO_FUNCTION)
+RECORD_CONG_AVOID(tcp_reno_cong_avoid)
+RECORD_SSTHRESH(tcp_reno_ssthresh)
+RECORD_UNDO_CWND(tcp_reno_undo_cwnd)
 
 CC_CONTROL(rec_reno) = {
 	CC_ABOUT(rec_reno, "the kernel's reno, recorded"),
