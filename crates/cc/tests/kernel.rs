@@ -11,12 +11,13 @@ use std::thread;
 
 use fairwind_cc::kernel::{self, LoadError};
 use fairwind_cc::native;
+use fairwind_testing::{in_own_network, permitted};
 
 const BYTES: usize = 8 << 20;
 
 #[test]
 fn every_control_carries_data_over_loopback_and_leaves() {
-    if !privileged() {
+    if !permitted(kernel::check_requirements()) {
         return;
     }
     let _one_at_a_time = lock();
@@ -34,14 +35,14 @@ fn every_control_carries_data_over_loopback_and_leaves() {
 
 #[test]
 fn a_parameter_set_while_loaded_governs_live_connections() {
-    if !privileged() {
+    if !permitted(kernel::check_requirements()) {
         return;
     }
     let _one_at_a_time = lock();
     let mut parameters = native::find("nocc").unwrap().default_parameters();
     parameters.set("window", 5000).unwrap();
     let mut loaded = kernel::load_with(&parameters).unwrap();
-    in_own_network(move || {
+    in_own_network(move || -> io::Result<()> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let mut stream = TcpStream::connect(listener.local_addr()?)?;
         let mut peer = listener.accept()?.0;
@@ -66,7 +67,7 @@ fn a_parameter_set_while_loaded_governs_live_connections() {
 
 #[test]
 fn a_name_is_loaded_once() {
-    if !privileged() {
+    if !permitted(kernel::check_requirements()) {
         return;
     }
     let _one_at_a_time = lock();
@@ -79,7 +80,7 @@ fn a_name_is_loaded_once() {
 
 #[test]
 fn copies_have_names_and_parameters_of_their_own() {
-    if !privileged() {
+    if !permitted(kernel::check_requirements()) {
         return;
     }
     let mut parameters = native::find("nocc").unwrap().default_parameters();
@@ -87,7 +88,7 @@ fn copies_have_names_and_parameters_of_their_own() {
     let small = kernel::load_as(&parameters, "fw_nocc_t_300").unwrap();
     parameters.set("window", 400).unwrap();
     let large = kernel::load_as(&parameters, "fw_nocc_t_40000").unwrap();
-    in_own_network(move || {
+    in_own_network(move || -> io::Result<()> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let stream = TcpStream::connect(listener.local_addr()?)?;
         set_congestion_control(&stream, small.name())?;
@@ -102,7 +103,7 @@ fn copies_have_names_and_parameters_of_their_own() {
 
 #[test]
 fn a_name_that_the_kernel_would_not_take_is_refused() {
-    if !privileged() {
+    if !permitted(kernel::check_requirements()) {
         return;
     }
     let parameters = native::find("reno").unwrap().default_parameters();
@@ -124,17 +125,6 @@ fn an_unknown_control_is_named_with_those_there_are() {
     assert!(message.contains("cubic, nocc, reno, sfsack"), "{message}");
 }
 
-fn privileged() -> bool {
-    match kernel::check_requirements() {
-        Ok(()) => true,
-        Err(error) if std::env::var_os("CI").is_some() => panic!("CI must load eBPF: {error}"),
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            false
-        }
-    }
-}
-
 /// A control's name exists once in the kernel, whoever loads it.
 fn lock() -> File {
     let file = File::create(std::env::temp_dir().join("fairwind-cc-test.lock")).unwrap();
@@ -148,39 +138,6 @@ fn is_available(name: &str) -> bool {
         .unwrap()
         .iter()
         .any(|other| other == name)
-}
-
-/// Runs on a thread that has a network of its own, with loopback only.
-fn in_own_network<T: Send + 'static>(
-    run: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    let thread = thread::spawn(move || {
-        // SAFETY: changes the network namespace of this thread and of those it starts.
-        if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        bring_loopback_up()?;
-        run()
-    });
-    thread.join().expect("the transfer does not panic")
-}
-
-fn bring_loopback_up() -> io::Result<()> {
-    // SAFETY: an all-zero ifreq is valid; the calls read it and write only into it.
-    unsafe {
-        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0);
-        if socket < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let mut request: libc::ifreq = std::mem::zeroed();
-        request.ifr_name[0] = b'l' as libc::c_char;
-        request.ifr_name[1] = b'o' as libc::c_char;
-        request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
-        let failed = libc::ioctl(socket, libc::SIOCSIFFLAGS, &request) != 0;
-        let error = io::Error::last_os_error();
-        libc::close(socket);
-        if failed { Err(error) } else { Ok(()) }
-    }
 }
 
 /// Sends bytes over a connection that has the control and compares what arrives.

@@ -17,6 +17,7 @@ use std::{io, ptr};
 
 use fairwind_cc::kernel::{self, Found, Holder, LoadError, PinError, Pins};
 use fairwind_cc::native::{self, Parameters};
+use fairwind_testing::{bring_loopback_up, eventually, permitted, root};
 use libbpf_rs::Link;
 
 #[test]
@@ -123,7 +124,7 @@ fn what_a_crash_left_is_cleared() {
         pins.load(&nocc(300), name).unwrap();
         // As if the loader had died before it pinned the link.
         fs::remove_file(pins.root().join(name).join("link")).unwrap();
-        until(|| !is_available(name));
+        assert!(eventually(|| !is_available(name)));
         assert!(pins.get(name).unwrap().is_none());
         assert_eq!(pins.load(&nocc(400), name).unwrap(), Found::Remains);
         assert_eq!(Connection::new(name).window(), 400);
@@ -131,7 +132,7 @@ fn what_a_crash_left_is_cleared() {
         // And as if somebody had detached the control behind the pins.
         let link = Link::open(pins.root().join(name).join("link")).unwrap();
         link.detach().unwrap();
-        until(|| !is_available(name));
+        assert!(eventually(|| !is_available(name)));
         assert!(matches!(pins.unload(name), Err(PinError::NotPinned { .. })));
         assert!(!pins.root().join(name).exists());
     });
@@ -203,7 +204,7 @@ fn settings_of_another_build_are_not_touched() {
 
 #[test]
 fn pins_outside_of_a_bpf_file_system_are_refused_with_the_way_to_one() {
-    if !privileged() {
+    if !permitted(root()) || !permitted(kernel::check_requirements()) {
         return;
     }
     let folder = std::env::temp_dir().join(format!("fairwind-no-bpf-fs-{}", process::id()));
@@ -233,20 +234,10 @@ fn is_available(name: &str) -> bool {
     names.iter().any(|other| other == name)
 }
 
-/// The kernel takes things apart behind the caller's back.
-fn until(happened: impl Fn() -> bool) {
-    for _ in 0..2000 {
-        if happened() {
-            return;
-        }
-        thread::sleep(std::time::Duration::from_millis(1));
-    }
-    panic!("not within two seconds");
-}
-
 /// Runs on a thread with file systems and a network of its own. The control's name is the test's.
 fn with_pins(test: &'static str, run: impl FnOnce(&Pins, &str) + Send + 'static) {
-    if !privileged() {
+    let needed = kernel::check_requirements().map_err(|error| error.to_string());
+    if !permitted(root()) || !permitted(needed) {
         return;
     }
     let thread = thread::spawn(move || {
@@ -274,19 +265,6 @@ fn with_pins(test: &'static str, run: impl FnOnce(&Pins, &str) + Send + 'static)
     }
 }
 
-fn privileged() -> bool {
-    // SAFETY: a call without arguments.
-    let root = unsafe { libc::geteuid() } == 0;
-    match kernel::check_requirements() {
-        Ok(()) if root => true,
-        outcome if std::env::var_os("CI").is_some() => panic!("CI must load eBPF: {outcome:?}"),
-        outcome => {
-            eprintln!("skipped: root is needed, and {outcome:?}");
-            false
-        }
-    }
-}
-
 fn mount(kind: Option<&str>, folder: &Path, flags: libc::c_ulong) {
     let kind = kind.map(|kind| CString::new(kind).unwrap());
     let source = kind.as_ref().map_or(ptr::null(), |kind| kind.as_ptr());
@@ -297,20 +275,6 @@ fn mount(kind: Option<&str>, folder: &Path, flags: libc::c_ulong) {
 
 fn check(outcome: libc::c_int) {
     assert_eq!(outcome, 0, "{}", io::Error::last_os_error());
-}
-
-fn bring_loopback_up() {
-    // SAFETY: an all-zero ifreq is valid; the calls read it and write only into it.
-    unsafe {
-        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0);
-        assert!(socket >= 0, "{}", io::Error::last_os_error());
-        let mut request: libc::ifreq = std::mem::zeroed();
-        request.ifr_name[0] = b'l' as libc::c_char;
-        request.ifr_name[1] = b'o' as libc::c_char;
-        request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
-        check(libc::ioctl(socket, libc::SIOCSIFFLAGS, &request));
-        libc::close(socket);
-    }
 }
 
 /// A connection over loopback that has the control.

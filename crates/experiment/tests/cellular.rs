@@ -10,15 +10,8 @@ use fairwind_path::units::{Bandwidth, Time};
 /// The folder, or nothing where it is not: then a test has nothing to say, except in CI.
 fn cellular() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/cellular");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    assert!(
-        std::env::var_os("CI").is_none(),
-        "../shared/data/cellular is missing"
-    );
-    eprintln!("skipped: ../shared/data/cellular is missing");
-    None
+    let there = folder.is_dir().then_some(folder);
+    fairwind_testing::or_skip(there.ok_or("../shared/data/cellular is missing"))
 }
 
 /// The bandwidth of a link that follows this recording.

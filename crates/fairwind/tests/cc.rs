@@ -3,13 +3,14 @@
 //! Needs root. Without it the tests say so and pass, except where the variable CI is set: there
 //! they fail. What is loaded goes with the file system, however a test ends.
 
-use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use std::{io, process, ptr, thread};
 
+use fairwind_cc::kernel::check_requirements;
+use fairwind_testing::{permitted, root};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -174,7 +175,7 @@ impl Bench {
 
 /// Runs on a thread that sees a BPF file system of its own, as do the commands it starts.
 fn with_bench(test: &'static str, run: impl FnOnce(&Bench) + Send + 'static) {
-    if !privileged() {
+    if !permitted(root()) || !permitted(check_requirements()) {
         return;
     }
     let outcome = thread::spawn(move || {
@@ -208,18 +209,4 @@ fn mount_bpf(bench: &Bench) {
 
 fn check(outcome: libc::c_int) {
     assert_eq!(outcome, 0, "{}", io::Error::last_os_error());
-}
-
-fn privileged() -> bool {
-    // SAFETY: a call without arguments.
-    let root = unsafe { libc::geteuid() } == 0;
-    let btf = fs::exists("/sys/kernel/btf/vmlinux").unwrap_or(false);
-    match std::env::var_os("CI") {
-        Some(_) if !(root && btf) => panic!("CI must load eBPF: root {root}, BTF {btf}"),
-        None if !(root && btf) => {
-            eprintln!("skipped: root ({root}) and BTF ({btf}) are needed");
-            false
-        }
-        _ => true,
-    }
 }

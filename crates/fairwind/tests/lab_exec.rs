@@ -6,18 +6,9 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
+use fairwind_lab::privilege;
+use fairwind_testing::{or_skip, permitted};
 use serde_json::Value;
-
-fn permitted() -> bool {
-    match fairwind_lab::privilege::check() {
-        Ok(()) => true,
-        Err(error) if std::env::var_os("CI").is_some() => panic!("{error}"),
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            false
-        }
-    }
-}
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairwind"));
@@ -94,7 +85,7 @@ fn the_machine_serves_for_itself() {
 
 #[test]
 fn directions_differ_and_are_counted_and_captured() {
-    if !permitted() {
+    if !permitted(privilege::check()) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -132,7 +123,7 @@ fn directions_differ_and_are_counted_and_captured() {
 
 #[test]
 fn what_the_command_prints_is_never_missing() {
-    if !permitted() {
+    if !permitted(privilege::check()) {
         return;
     }
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -150,7 +141,7 @@ fn what_the_command_prints_is_never_missing() {
 
 #[test]
 fn a_shell_has_a_terminal_and_job_control() {
-    if !permitted() {
+    if !permitted(privilege::check()) {
         return;
     }
     let fairwind = env!("CARGO_BIN_EXE_fairwind");
@@ -163,10 +154,9 @@ fn a_shell_has_a_terminal_and_job_control() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();
-    let mut script = match script {
-        Ok(script) => script,
-        Err(error) if std::env::var_os("CI").is_some() => panic!("script: {error}"),
-        Err(error) => return eprintln!("skipped: script: {error}"),
+    let script = script.map_err(|error| format!("script: {error}"));
+    let Some(mut script) = or_skip(script) else {
+        return;
     };
     let lines = "sleep 7 &\njobs\nkill %1\nwait\ntty -s && echo terminal=$?\n\
                  echo peer=$FAIRWIND_PEER\nset -o | grep monitor\nexit 5\n";

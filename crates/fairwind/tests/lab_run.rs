@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use fairwind_testing::{eventually, or_skip};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -39,14 +40,7 @@ impl Bench {
     /// Nothing if the privileges are missing, which CI does not forgive.
     fn new(experiment: &str) -> Option<Bench> {
         static ALONE: Mutex<()> = Mutex::new(());
-        match fairwind_lab::privilege::check() {
-            Ok(()) => {}
-            Err(error) if std::env::var_os("CI").is_some() => panic!("{error}"),
-            Err(error) => {
-                eprintln!("skipped: {error}");
-                return None;
-            }
-        }
+        or_skip(fairwind_lab::privilege::check())?;
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("x.toml"), experiment).unwrap();
         Some(Bench {
@@ -94,17 +88,6 @@ fn number(value: &Value) -> f64 {
 fn controls() -> BTreeSet<String> {
     let names = fairwind_cc::kernel::available().unwrap();
     names.into_iter().collect()
-}
-
-fn eventually(what: impl Fn() -> bool) -> bool {
-    let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(20) {
-        if what() {
-            return true;
-        }
-        sleep(Duration::from_millis(10));
-    }
-    false
 }
 
 #[test]

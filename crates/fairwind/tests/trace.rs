@@ -7,21 +7,10 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
+use fairwind_testing::permitted;
+use fairwind_trace::kernel::check_requirements;
 use serde_json::Value;
 use tempfile::TempDir;
-
-/// Whether the test can run. Without privileges it says so, except where the variable CI is set:
-/// there it fails.
-fn privileged() -> bool {
-    match fairwind_trace::kernel::check_requirements() {
-        Ok(()) => true,
-        Err(error) if std::env::var_os("CI").is_some() => panic!("CI must trace: {error}"),
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            false
-        }
-    }
-}
 
 fn fairwind(folder: &TempDir, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairwind"));
@@ -101,7 +90,7 @@ fn configure(folder: &TempDir, port: u16, variables: &str) {
 
 #[test]
 fn the_daemon_follows_its_file_until_it_is_told_to_stop() {
-    if !privileged() {
+    if !permitted(check_requirements()) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -163,7 +152,7 @@ fn a_wrong_file_is_shown_with_its_line_and_exit_code_2() {
 
 #[test]
 fn the_connections_of_a_command_behind_a_path_are_kept() {
-    if !privileged() {
+    if !permitted(check_requirements()) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use fairwind_lab::application::{self, FlowOutcome, FlowPlan, SocketOptions, Switch};
 use fairwind_path::units::{Bandwidth, Bytes, Duration};
+use fairwind_testing::eventually;
 use fairwind_workload::Application;
 
 use lab::{Lab, link, permitted, plan, sleep};
@@ -505,7 +506,7 @@ fn programs_that_do_not_want_to_end_are_gone_when_the_run_is() {
         ..plan(&lab, command(client, None, folder.path()))
     };
     let applications = lab.applications(vec![flow], Duration::ZERO, Duration::from_millis(500));
-    assert!(lab::eventually(|| lab::processes_with(&mark) == 2));
+    assert!(eventually(|| lab::processes_with(&mark) == 2));
     let asked = Instant::now();
     let outcome = applications.finish().remove(0);
     assert!(asked.elapsed().as_secs_f64() < 3.0, "{:?}", asked.elapsed());
@@ -525,8 +526,8 @@ fn programs_do_not_outlive_a_lab_that_is_killed() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    assert!(lab::eventually(|| lab::processes_with(&mark) == 2));
+    assert!(eventually(|| lab::processes_with(&mark) == 2));
     lab.kill().unwrap();
     lab.wait().unwrap();
-    assert!(lab::eventually(|| lab::processes_with(&mark) == 0));
+    assert!(eventually(|| lab::processes_with(&mark) == 0));
 }

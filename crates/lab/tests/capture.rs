@@ -130,13 +130,9 @@ fn read_by_others(file: &std::path::Path) {
         .args(["--nano", "-nr"])
         .arg(file)
         .output();
-    let read = match read {
-        Ok(read) => read,
-        Err(error) if std::env::var_os("CI").is_some() => panic!("CI needs tcpdump: {error}"),
-        Err(error) => {
-            eprintln!("not read by tcpdump: {error}");
-            return;
-        }
+    let read = read.map_err(|error| format!("tcpdump: {error}"));
+    let Some(read) = fairwind_testing::or_skip(read) else {
+        return;
     };
     assert!(read.status.success(), "{read:?}");
     let text = String::from_utf8(read.stdout).unwrap();

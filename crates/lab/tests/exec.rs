@@ -11,30 +11,19 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use fairwind_lab::LabError;
 use fairwind_lab::congestion_control::Control;
 use fairwind_lab::exec::{self, ExecConfig, ExecOutcome, Peer};
 use fairwind_lab::host::Offload;
+use fairwind_lab::{LabError, privilege};
 use fairwind_path::delay::{Delay, DelayConfig};
 use fairwind_path::loss::LossConfig;
 use fairwind_path::pipe::PipeConfig;
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
 use fairwind_path::units::{self, Bandwidth};
-
-/// False if the privileges are missing, which CI does not forgive.
-fn permitted() -> bool {
-    match fairwind_lab::privilege::check() {
-        Ok(()) => true,
-        Err(error) if std::env::var_os("CI").is_some() => panic!("{error}"),
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            false
-        }
-    }
-}
+use fairwind_testing::{eventually, permitted};
 
 fn path(mbps: u64, delay_ms: u64) -> PipeConfig {
     PipeConfig {
@@ -65,7 +54,7 @@ fn run(config: &ExecConfig) -> ExecOutcome {
 
 #[test]
 fn no_packet_arrives_early_or_out_of_order() {
-    if !permitted() {
+    if !permitted(privilege::check()) {
         return;
     }
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -100,7 +89,7 @@ const OFFLOADS: [Offload; 4] = [
 
 #[test]
 fn connections_deliver_every_byte_whoever_cuts_the_segments() {
-    if !permitted() {
+    if !permitted(privilege::check()) {
         return;
     }
     for offload in OFFLOADS {
@@ -129,7 +118,7 @@ fn connections_deliver_every_byte_whoever_cuts_the_segments() {
 
 #[test]
 fn the_share_of_packets_lost_is_the_one_asked_for() {
-    if !permitted() {
+    if !permitted(privilege::check()) {
         return;
     }
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -157,7 +146,7 @@ fn the_share_of_packets_lost_is_the_one_asked_for() {
 
 #[test]
 fn a_full_queue_drops_what_does_not_fit() {
-    if !permitted() {
+    if !permitted(privilege::check()) {
         return;
     }
     // 200 packets in 20 ms or so into a queue of 10 that sends one in 80 ms.
@@ -176,7 +165,7 @@ fn a_full_queue_drops_what_does_not_fit() {
 
 #[test]
 fn the_exit_code_is_the_commands() {
-    if !permitted() {
+    if !permitted(privilege::check()) {
         return;
     }
     let ends = |command: &str| run(&config(PipeConfig::default(), command)).exit_code;
@@ -186,7 +175,7 @@ fn the_exit_code_is_the_commands() {
 
 #[test]
 fn programs_that_do_not_start_are_named() {
-    if !permitted() {
+    if !permitted(privilege::check()) {
         return;
     }
     let missing = ExecConfig {
@@ -209,7 +198,7 @@ fn programs_that_do_not_start_are_named() {
 
 #[test]
 fn a_host_has_loopback_and_the_path_and_nothing_else() {
-    if !permitted() {
+    if !permitted(privilege::check()) {
         return;
     }
     // Two lines of heading, and one an interface.
@@ -221,7 +210,7 @@ fn a_host_has_loopback_and_the_path_and_nothing_else() {
 
 #[test]
 fn connections_have_the_congestion_control_asked_for() {
-    if !permitted() {
+    if !permitted(privilege::check()) {
         return;
     }
     for (asked, kernel) in [
@@ -251,7 +240,7 @@ fn connections_have_the_congestion_control_asked_for() {
 
 #[test]
 fn copies_of_a_control_have_their_own_parameters_and_leave_with_the_run() {
-    if !permitted() {
+    if !permitted(privilege::check()) {
         return;
     }
     let own = fairwind_cc::native::find("sfsack").unwrap();
@@ -287,7 +276,7 @@ fn copies_of_a_control_have_their_own_parameters_and_leave_with_the_run() {
 
 #[test]
 fn the_way_there_and_the_way_back_may_be_captured() {
-    if !permitted() {
+    if !permitted(privilege::check()) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -314,7 +303,7 @@ fn the_way_there_and_the_way_back_may_be_captured() {
 
 #[test]
 fn this_machine_may_be_at_the_other_end() {
-    if !permitted() {
+    if !permitted(privilege::check()) {
         return;
     }
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -326,7 +315,7 @@ fn this_machine_may_be_at_the_other_end() {
 
 #[test]
 fn this_machine_keeps_no_device_of_a_lab_that_is_killed() {
-    if !permitted() {
+    if !permitted(privilege::check()) {
         return;
     }
     // The machine of this test is a network of its own.
@@ -392,20 +381,9 @@ fn marked(mark: &str) -> Vec<u32> {
     .collect()
 }
 
-fn eventually(what: impl Fn() -> bool) -> bool {
-    let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(20) {
-        if what() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    false
-}
-
 #[test]
 fn nothing_outlives_a_lab_that_is_killed_at_any_moment() {
-    if !permitted() {
+    if !permitted(privilege::check()) {
         return;
     }
     let mark = format!("86{}.5", std::process::id());
@@ -429,7 +407,7 @@ fn nothing_outlives_a_lab_that_is_killed_at_any_moment() {
 
 #[test]
 fn a_signal_to_the_lab_goes_to_the_command() {
-    if !permitted() {
+    if !permitted(privilege::check()) {
         return;
     }
     let mark = format!("87{}.5", std::process::id());

@@ -14,17 +14,8 @@ use fairwind_replay::replay::replay;
 const TIME: Duration = Duration::from_secs(6);
 
 fn permitted() -> bool {
-    let missing = kernel::check_requirements()
-        .map_err(|error| error.to_string())
-        .and_then(|()| fairwind_lab::privilege::check().map_err(|error| error.to_string()));
-    match missing {
-        Ok(()) => true,
-        Err(error) if std::env::var_os("CI").is_some() => panic!("{error}"),
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            false
-        }
-    }
+    fairwind_testing::permitted(kernel::check_requirements())
+        && fairwind_testing::permitted(fairwind_lab::privilege::check())
 }
 
 #[test]

@@ -17,16 +17,9 @@ use fairwind_path::units::{self, Bandwidth};
 /// The port of the sockets.
 pub const PORT: u16 = 5001;
 
-/// False if the privileges are missing, which CI does not forgive.
+/// Whether the test can run.
 pub fn permitted() -> bool {
-    match fairwind_lab::privilege::check() {
-        Ok(()) => true,
-        Err(error) if std::env::var_os("CI").is_some() => panic!("{error}"),
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            false
-        }
-    }
+    fairwind_testing::permitted(fairwind_lab::privilege::check())
 }
 
 pub fn address(last: u8) -> Ipv4Addr {

@@ -163,14 +163,3 @@ pub fn processes_with(word: &str) -> usize {
         })
         .count()
 }
-
-pub fn eventually(what: impl Fn() -> bool) -> bool {
-    let started = std::time::Instant::now();
-    while started.elapsed().as_secs() < 20 {
-        if what() {
-            return true;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    false
-}

@@ -6,9 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::thread;
-use std::time::{Duration, Instant};
 
+pub use fairwind_testing::{in_own_network, wait_until};
 use fairwind_trace::event::{Control, Event, Head, Identity, Sample};
 use fairwind_trace::kernel::check_requirements;
 
@@ -44,50 +43,9 @@ impl Seen {
     }
 }
 
-/// Whether the test can run. Without privileges it says so, except where the variable CI is set:
-/// there it fails.
+/// Whether the test can run.
 pub fn privileged() -> bool {
-    match check_requirements() {
-        Ok(()) => true,
-        Err(error) if std::env::var_os("CI").is_some() => panic!("CI must trace: {error}"),
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            false
-        }
-    }
-}
-
-/// Runs on a thread that has a network of its own, with loopback only.
-pub fn in_own_network<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
-    let thread = thread::spawn(move || {
-        // SAFETY: changes the network namespace of this thread and of those it starts.
-        let failed = unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0;
-        assert!(!failed, "{}", io::Error::last_os_error());
-        bring_loopback_up().unwrap();
-        run()
-    });
-    match thread.join() {
-        Ok(value) => value,
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
-}
-
-fn bring_loopback_up() -> io::Result<()> {
-    // SAFETY: an all-zero ifreq is valid; the calls read it and write only into it.
-    unsafe {
-        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0);
-        if socket < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let mut request: libc::ifreq = std::mem::zeroed();
-        request.ifr_name[0] = b'l' as libc::c_char;
-        request.ifr_name[1] = b'o' as libc::c_char;
-        request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
-        let failed = libc::ioctl(socket, libc::SIOCSIFFLAGS, &request) != 0;
-        let error = io::Error::last_os_error();
-        libc::close(socket);
-        if failed { Err(error) } else { Ok(()) }
-    }
+    fairwind_testing::permitted(check_requirements())
 }
 
 /// Inode of this thread's network namespace.
@@ -172,15 +130,6 @@ pub fn wait_until_idle(stream: &TcpStream) {
         let info = TcpInfo::of(stream);
         info.unacked() == 0 && info.u32(144) == 0
     });
-}
-
-/// Waits, 10 s at most.
-pub fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(10);
-    while !happened() {
-        assert!(Instant::now() < end, "not in 10 s: {what}");
-        thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// A control group within another, for a test; both are removed with this.

@@ -1,0 +1,45 @@
+//! A network for one test alone.
+
+use std::io;
+use std::thread;
+
+/// Runs on a thread that has a network of its own, with loopback only. Threads that it starts have the
+/// same.
+///
+/// # Panics
+///
+/// If there can be no such network, which takes root; and as `run` does.
+pub fn in_own_network<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
+    let thread = thread::spawn(move || {
+        // SAFETY: changes the network namespace of this thread and of those it starts.
+        let failed = unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0;
+        assert!(!failed, "{}", io::Error::last_os_error());
+        bring_loopback_up();
+        run()
+    });
+    match thread.join() {
+        Ok(value) => value,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Sets `lo` up in the network of the calling thread.
+///
+/// # Panics
+///
+/// If the kernel refuses.
+pub fn bring_loopback_up() {
+    // SAFETY: an all-zero ifreq is valid; the calls read it and write only into it.
+    unsafe {
+        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        assert!(socket >= 0, "{}", io::Error::last_os_error());
+        let mut request: libc::ifreq = std::mem::zeroed();
+        request.ifr_name[0] = b'l' as libc::c_char;
+        request.ifr_name[1] = b'o' as libc::c_char;
+        request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
+        let failed = libc::ioctl(socket, libc::SIOCSIFFLAGS, &request) != 0;
+        let error = io::Error::last_os_error();
+        libc::close(socket);
+        assert!(!failed, "{error}");
+    }
+}
