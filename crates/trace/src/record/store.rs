@@ -13,8 +13,8 @@ use super::index::Connection;
 pub struct Limits {
     /// Bytes of all files at most; they may go over by what ends the files that are open.
     pub total_bytes: Option<u64>,
-    /// Files at most.
-    pub connections: Option<usize>,
+    /// Files at most, and entries of the index.
+    pub connections: usize,
     /// Bytes of the disk that stay free.
     pub free_bytes: u64,
     /// What happens at a limit.
@@ -22,11 +22,13 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// As much as the disk has but 64 MiB; new samples are left out then.
+    /// As much as the disk has but 64 MiB, and 100,000 connections, so that neither the memory for
+    /// the index nor the folder grows for as long as a daemon runs; new samples and connections are
+    /// left out then.
     fn default() -> Limits {
         Limits {
             total_bytes: None,
-            connections: None,
+            connections: 100_000,
             free_bytes: 64 << 20,
             when_full: WhenFull::LeaveOut,
         }
@@ -90,10 +92,7 @@ impl Store {
 
     /// Whether there may be one more file beside so many that are open.
     pub fn has_room_for_file(&mut self, open: usize) -> bool {
-        let Some(limit) = self.limits.connections else {
-            return true;
-        };
-        while open + self.finished.len() >= limit {
+        while open + self.finished.len() >= self.limits.connections {
             if !self.remove_oldest() {
                 return false;
             }
@@ -145,5 +144,34 @@ fn free_bytes(folder: &Path) -> io::Result<u64> {
             return Err(io::Error::last_os_error());
         }
         Ok(disk.f_bavail as u64 * disk.f_frsize as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_100_000_files_where_nothing_is_said() {
+        let mut store = Store::new(Path::new("nowhere"), Limits::default());
+        store.finished(0, Connection::default(), 0);
+        assert!(store.has_room_for_file(99_998));
+        assert!(!store.has_room_for_file(99_999));
+        assert_eq!(store.removed, 0);
+    }
+
+    #[test]
+    fn the_index_is_no_longer_than_there_may_be_files() {
+        let limits = Limits {
+            connections: 3,
+            when_full: WhenFull::RemoveOldest,
+            ..Limits::default()
+        };
+        let mut store = Store::new(Path::new("nowhere"), limits);
+        for number in 0..10 {
+            assert!(store.has_room_for_file(0));
+            store.finished(number, Connection::default(), 0);
+        }
+        assert_eq!((store.connections().len(), store.removed), (3, 7));
     }
 }

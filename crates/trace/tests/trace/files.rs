@@ -283,7 +283,7 @@ fn the_oldest_files_make_room_for_new_ones() {
     }
     in_own_network(|| {
         let limits = Limits {
-            connections: Some(4),
+            connections: 4,
             when_full: WhenFull::RemoveOldest,
             ..Limits::default()
         };
@@ -302,7 +302,7 @@ fn what_finds_no_room_is_left_out_and_counted() {
     }
     in_own_network(|| {
         let few = Limits {
-            connections: Some(3),
+            connections: 3,
             ..Limits::default()
         };
         let (folder, index) = traced_within(few, 4);

@@ -55,8 +55,12 @@ impl Traced {
             0 => String::new(),
             segments => format!(", {segments} segments skipped by the kernel"),
         };
+        let unrecorded = match index.unrecorded {
+            0 => String::new(),
+            connections => format!(", {connections} connections left out for want of files"),
+        };
         eprintln!(
-            "trace: {connections} connections in {}, {lost} samples lost{skipped}",
+            "trace: {connections} connections in {}, {lost} samples lost{skipped}{unrecorded}",
             folder.display()
         );
         Ok(outcome)

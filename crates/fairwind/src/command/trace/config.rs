@@ -147,7 +147,7 @@ fn limits(node: &Node, findings: &mut Findings) -> Option<Limits> {
     let default = Limits::default();
     Some(Limits {
         total_bytes: total_bytes.map(|bytes| bytes.0),
-        connections: files.map(|files| files as usize),
+        connections: files.map_or(default.connections, |files| files as usize),
         free_bytes: free_bytes.map_or(default.free_bytes, |bytes| bytes.0),
         when_full: when_full.unwrap_or(default.when_full),
     })
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(filter.ports, [20, 21]);
         assert_eq!(filter.programs, ["proftpd"]);
         assert_eq!(config.limits.total_bytes, Some(20_000_000_000));
-        assert_eq!(config.limits.connections, Some(100_000));
+        assert_eq!(config.limits.connections, 50_000);
         assert_eq!(config.limits.when_full, WhenFull::RemoveOldest);
         let columns = config.plan().unwrap().columns;
         let names: Vec<&str> = columns.instruments.iter().map(|i| i.name).collect();
