@@ -15,6 +15,7 @@ use crate::result::{EXPERIMENT_FILE, ResultError, RunResult, Summary, seed_folde
 use crate::series::{ParquetRecorder, SeriesError};
 
 mod folder;
+mod leftovers;
 
 use folder::Destination;
 

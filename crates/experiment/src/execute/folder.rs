@@ -3,12 +3,10 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
-
 use super::ExecuteError;
+use super::leftovers::{self, Working};
 use crate::result::{
     CAPTURES_FOLDER, EXPERIMENT_FILE, FLOWS_FILE, LINKS_FILE, PLOTS_FOLDER, PROGRAMS_FOLDER,
     REPORT_FILE, RESULT_FILE, SUMMARY_FILE,
@@ -20,7 +18,7 @@ pub struct Destination {
     out: PathBuf,
     force: bool,
     /// Removed with everything in it unless it is published.
-    working: TempDir,
+    working: Working,
 }
 
 impl Destination {
@@ -32,24 +30,17 @@ impl Destination {
             path: out.clone(),
             reason: "it has no name of its own".into(),
         })?;
-        may_be_replaced(&out, force)?;
         let parent = parent(&out);
+        leftovers::remove(parent, name);
+        may_be_replaced(&out, force)?;
         fs::create_dir_all(parent).map_err(|source| ExecuteError::Io {
             path: parent.to_owned(),
             source,
         })?;
-        let mut prefix = OsString::from(".");
-        prefix.push(name);
-        prefix.push(".unfinished-");
-        // A temporary folder would be private; a result is as open as any other new folder.
-        let working = tempfile::Builder::new()
-            .prefix(&prefix)
-            .permissions(fs::Permissions::from_mode(0o777))
-            .tempdir_in(parent)
-            .map_err(|source| ExecuteError::Io {
-                path: parent.to_owned(),
-                source,
-            })?;
+        let working = Working::create(parent, name).map_err(|source| ExecuteError::Io {
+            path: parent.to_owned(),
+            source,
+        })?;
         Ok(Destination {
             out,
             force,
@@ -81,9 +72,7 @@ impl Destination {
                 Err(source) => return Err(io(&out)(source)),
             }
             // The old result steps aside, so that there is no moment with a mixture.
-            let mut aside = working.as_os_str().to_owned();
-            aside.push("-replaced");
-            let aside = PathBuf::from(aside);
+            let aside = self.working.aside();
             match fs::rename(&out, &aside) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -105,7 +94,7 @@ impl Destination {
             }
         }
         let parent = parent(&out);
-        let _ = self.working.keep();
+        self.working.keep();
         sync(parent).map_err(io(parent))?;
         Ok(out)
     }

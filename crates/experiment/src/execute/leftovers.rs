@@ -1,0 +1,169 @@
+//! The folders in which results come into being, and what is left of them when a process is killed.
+//!
+//! Who makes one holds a lock on it (flock(2)), which the kernel takes back when the process ends in any
+//! way. So one whose lock is free belongs to nobody, and the next run for the same result removes it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+/// What follows the prefix in the name of a folder.
+const RANDOM_CHARACTERS: usize = 6;
+/// What follows the name of the folder in that of the result which it takes the place of.
+const REPLACED: &str = "-replaced";
+/// How often a new folder is made, if others take each for a leftover before it is locked.
+const ATTEMPTS: usize = 100;
+
+/// A folder in which a result comes into being. It is removed with everything in it unless it is kept.
+#[derive(Debug)]
+pub struct Working {
+    folder: TempDir,
+    /// Nothing on a file system without locks: there leftovers stay.
+    _lock: Option<File>,
+}
+
+impl Working {
+    /// Makes one in this folder for the result of this name.
+    pub fn create(parent: &Path, name: &OsStr) -> io::Result<Working> {
+        for _ in 0..ATTEMPTS {
+            // A temporary folder would be private; a result is as open as any other new folder.
+            let folder = tempfile::Builder::new()
+                .prefix(&prefix(name))
+                .rand_bytes(RANDOM_CHARACTERS)
+                .permissions(fs::Permissions::from_mode(0o777))
+                .tempdir_in(parent)?;
+            match lock(folder.path()) {
+                // Somebody takes it for a leftover and removes it.
+                Err(error) if is_taken(&error) => {}
+                lock => {
+                    let _lock = lock.ok();
+                    return Ok(Working { folder, _lock });
+                }
+            }
+        }
+        Err(io::Error::other("every new folder is removed at once"))
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Where the result stands aside that this one takes the place of.
+    pub fn aside(&self) -> PathBuf {
+        aside(self.path())
+    }
+
+    /// It has got its name.
+    pub fn keep(self) {
+        let _ = self.folder.keep();
+    }
+}
+
+/// Removes what processes that are no more have left of results of this name. A result that was to be
+/// replaced, and is not, has its name again.
+pub fn remove(parent: &Path, name: &OsStr) {
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name());
+    let leftovers: Vec<PathBuf> = names
+        .filter(|entry| is_working_folder(entry, name))
+        .map(|entry| parent.join(entry))
+        .collect();
+    for folder in leftovers {
+        let Ok(_lock) = lock(&folder) else { continue };
+        let aside = aside(&folder);
+        let out = parent.join(name);
+        if !out.exists() {
+            let _ = fs::rename(&aside, &out);
+        }
+        let _ = fs::remove_dir_all(&aside);
+        let _ = fs::remove_dir_all(&folder);
+    }
+}
+
+fn prefix(name: &OsStr) -> OsString {
+    let mut prefix = OsString::from(".");
+    prefix.push(name);
+    prefix.push(".unfinished-");
+    prefix
+}
+
+fn is_working_folder(entry: &OsStr, name: &OsStr) -> bool {
+    let prefix = prefix(name);
+    let random = entry.as_encoded_bytes();
+    let random = random.strip_prefix(prefix.as_encoded_bytes());
+    random.is_some_and(|random| {
+        random.len() == RANDOM_CHARACTERS && random.iter().all(u8::is_ascii_alphanumeric)
+    })
+}
+
+fn aside(folder: &Path) -> PathBuf {
+    let mut aside = folder.as_os_str().to_owned();
+    aside.push(REPLACED);
+    PathBuf::from(aside)
+}
+
+fn is_taken(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::NotFound
+    )
+}
+
+/// The lock of a folder that nobody has, as long as the file is open.
+fn lock(folder: &Path) -> io::Result<File> {
+    let file = File::open(folder)?;
+    // SAFETY: the descriptor is open.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // The one before may have removed it.
+    match fs::metadata(folder)?.ino() == file.metadata()?.ino() {
+        true => Ok(file),
+        false => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_nobody_has_is_removed_and_what_somebody_has_stays() {
+        let parent = tempfile::tempdir().unwrap();
+        let living = Working::create(parent.path(), OsStr::new("x")).unwrap();
+        fs::create_dir_all(parent.path().join(".x.unfinished-aB3dE6/plots")).unwrap();
+        for other in [".x.unfinished-notes", ".y.unfinished-aB3dE6", "x.toml"] {
+            fs::create_dir(parent.path().join(other)).unwrap();
+        }
+        remove(parent.path(), OsStr::new("x"));
+        let own = living.path().file_name().unwrap().to_str().unwrap();
+        let mut left = vec![own, ".x.unfinished-notes", ".y.unfinished-aB3dE6", "x.toml"];
+        left.sort_unstable();
+        assert_eq!(names(parent.path()), left);
+    }
+
+    #[test]
+    fn a_result_that_stood_aside_has_its_name_again() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = |name: &str| parent.path().join(name);
+        fs::create_dir(path(".x.unfinished-aB3dE6")).unwrap();
+        fs::create_dir(path(".x.unfinished-aB3dE6-replaced")).unwrap();
+        fs::write(path(".x.unfinished-aB3dE6-replaced/result.json"), "old").unwrap();
+        remove(parent.path(), OsStr::new("x"));
+        assert_eq!(names(parent.path()), ["x"]);
+        assert_eq!(fs::read_to_string(path("x/result.json")).unwrap(), "old");
+    }
+}
