@@ -60,6 +60,19 @@ fn a_wrong_path_is_told_as_in_experiment_files() {
 }
 
 #[test]
+fn options_that_would_change_nothing_are_refused() {
+    assert_eq!(
+        refused(&["--queue", "100pkt", "--delay", "15ms", "--", "true"]),
+        "--queue:1:1: `queue` has no effect without a bandwidth\n  1 | 100pkt\n    | ^^^^^^\n  \
+         help: write --bandwidth RATE, too\n"
+    );
+    let error = refused(&["--bandwidth", "20Mbit/s", "--time-scale", "2", "--", "true"]);
+    assert!(error.contains("without a recorded trace"), "{error}");
+    let error = refused(&["--trace-interval", "10ms", "--", "true"]);
+    assert!(error.contains("--trace <DIR>"), "{error}");
+}
+
+#[test]
 fn wrong_parameters_of_controls_are_told() {
     let sfsack = ["--congestion-control", "sfsack", "--parameter"];
     let error = refused(&[&sfsack[..], &["taw=50ms", "--", "true"]].concat());

@@ -12,6 +12,18 @@ use fairwind_trace::kernel::check_requirements;
 use serde_json::Value;
 use tempfile::TempDir;
 
+#[test]
+fn what_is_for_files_is_refused_without_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    for option in [&["--variables", "CurCwnd"][..], &["--control-state"]] {
+        let output = fairwind(&folder, &[&["trace", "--live"], option].concat()).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let error = text(&output.stderr);
+        assert!(error.contains("--out <DIR>"), "{error}");
+    }
+}
+
 fn fairwind(folder: &TempDir, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairwind"));
     command.current_dir(folder.path()).args(arguments);

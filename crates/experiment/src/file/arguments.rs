@@ -1,5 +1,7 @@
 //! A link from the command line: options that stand for its fields, and `KEY=VALUE` for any of them.
 
+mod effect;
+
 use std::path::Path;
 
 use fairwind_path::accounting::Accounting;
@@ -38,7 +40,8 @@ pub struct LinkArgument {
 /// Names in schedulers are those of ports at the far end.
 ///
 /// # Errors
-/// Everything that is wrong, as in a file.
+/// Everything that is wrong, as in a file; and fields that would change nothing, such as a queue
+/// without a bandwidth.
 pub fn link(
     arguments: &[LinkArgument],
     folder: &Path,
@@ -77,13 +80,14 @@ pub fn link(
     table.set(unwritten("between".to_owned()), ends());
     let whole = Node {
         span: Span::default(),
-        value: Value::Table(table),
+        value: Value::Table(table.clone()),
         typed: None,
     };
     let recordings = Recordings { folder, time_scale };
     let link = read::link(&whole, Accounting::Ip, recordings, &mut findings);
     if let Some(link) = &link {
         scheduler_names(link, &mut findings);
+        effect::check(&table, link, &mut findings);
     }
     match link {
         Some(link) if findings.list.is_empty() => Ok(link),
@@ -188,6 +192,7 @@ mod tests {
     fn a_path_of_names_makes_tables() {
         let read = link(
             &[
+                option("--bandwidth", "bandwidth", "20Mbit/s"),
                 set("aqm.kind=red"),
                 set("aqm.min_th=5"),
                 set("aqm.max_th=15"),
@@ -220,9 +225,51 @@ mod tests {
 
     #[test]
     fn schedulers_know_ports() {
-        let read = |text: &str| link(&[set(text)], Path::new(""), 1.0);
+        let rate = || option("--bandwidth", "bandwidth", "20Mbit/s");
+        let read = |text: &str| link(&[rate(), set(text)], Path::new(""), 1.0);
         assert!(read("scheduler={kind=\"wf2q+\", weights={5201=2, 5202=1}}").is_ok());
-        let text = error(&[set("scheduler={kind=\"priority\", order=[\"web\"]}")]);
+        let text = error(&[
+            rate(),
+            set("scheduler={kind=\"priority\", order=[\"web\"]}"),
+        ]);
         assert!(text.contains("`web` is no port"), "{text}");
+    }
+
+    #[test]
+    fn what_would_change_nothing_is_refused() {
+        let queue = || option("--queue", "queue", "100pkt");
+        let text = error(&[queue(), option("--delay", "delay", "15ms")]);
+        assert!(
+            text.starts_with("--queue:1:1: `queue` has no effect without a bandwidth"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("help: write --bandwidth RATE, too"),
+            "{text}"
+        );
+        for field in ["aqm={kind=\"codel\"}", "accounting=ethernet"] {
+            let text = error(&[set(field)]);
+            assert!(text.contains("has no effect without a bandwidth"), "{text}");
+        }
+        let text = error(&[set("reorder={probability=0.1}")]);
+        assert!(text.contains("`reorder` has no effect"), "{text}");
+    }
+
+    #[test]
+    fn what_acts_in_one_direction_is_taken() {
+        let queue = || option("--queue", "queue", "100pkt");
+        let read = |arguments: &[LinkArgument]| link(arguments, Path::new(""), 1.0).is_ok();
+        assert!(read(&[queue(), set("reverse.bandwidth=1Mbit/s")]));
+        assert!(read(&[set("reorder={probability=0.1}"), set("jitter=1ms")]));
+        assert!(read(&[set("reorder={probability=0.1, delay=\"10ms\"}")]));
+        let narrow_back = || set("reverse.bandwidth=1Mbit/s");
+        assert!(!read(&[queue(), set("reverse.queue=5pkt"), narrow_back()]));
+        let narrow_there = || option("--bandwidth", "bandwidth", "1Mbit/s");
+        let wide_back = || set("reverse.bandwidth=unlimited");
+        assert!(!read(&[
+            narrow_there(),
+            wide_back(),
+            set("reverse.queue=5pkt")
+        ]));
     }
 }

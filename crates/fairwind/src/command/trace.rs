@@ -87,11 +87,13 @@ pub struct Trace {
     /// Sample whenever an acknowledgement comes
     #[arg(long)]
     every_ack: bool,
-    /// Only these instruments, by their names; docs/instruments.md has them [default: all]
+    /// Only these instruments in the files, by their names; docs/instruments.md has them [default:
+    /// all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = columns::variable)]
+    #[arg(requires = "out")]
     variables: Vec<&'static Instrument>,
-    /// Keep the state of connections whose control is one of cc/, too
-    #[arg(long)]
+    /// Keep the state of connections whose control is one of cc/ in the files, too
+    #[arg(long, requires = "out")]
     control_state: bool,
     /// How long to trace [default: until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = value::duration)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fairwind_experiment::file::arguments::{self, LinkArgument};
-use fairwind_experiment::file::link::{Direction, Link};
+use fairwind_experiment::file::link::{Delay, Direction, Link, Loss, Rate};
 use fairwind_experiment::pipes;
 use fairwind_lab::exec::ExecConfig;
 
@@ -19,7 +19,7 @@ pub struct PathOptions {
     /// Delay of each direction; a round trip has it twice [default: 0ms]
     #[arg(long, value_name = "TIME")]
     delay: Option<String>,
-    /// Queue before each direction, in packets or bytes [default: 50pkt with a bandwidth]
+    /// Queue before the bandwidth of each direction, in packets or bytes [default: 50pkt]
     #[arg(long, value_name = "AMOUNT")]
     queue: Option<String>,
     /// Share of the packets of each direction that is lost at random [default: 0%]
@@ -29,9 +29,9 @@ pub struct PathOptions {
     /// alone; repeat it for several
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// How many times faster than recorded traces run, 0.001 to 1000
-    #[arg(long, value_name = "TIMES", default_value_t = 1.0, value_parser = time_scale)]
-    time_scale: f64,
+    /// How many times faster than recorded traces run, 0.001 to 1000 [default: 1]
+    #[arg(long, value_name = "TIMES", value_parser = time_scale)]
+    time_scale: Option<f64>,
     /// Write the packets that arrive at the far end to this pcapng file, and those that come back to
     /// the same name with .reverse in it
     #[arg(long, value_name = "FILE")]
@@ -72,8 +72,22 @@ impl PathOptions {
             text: text.clone(),
         });
         let all: Vec<LinkArgument> = options.chain(set).collect();
-        Ok(arguments::link(&all, Path::new(""), self.time_scale)?)
+        let link = arguments::link(&all, Path::new(""), self.time_scale.unwrap_or(1.0))?;
+        if self.time_scale.is_some() && ![&link.forward, &link.reverse].into_iter().any(is_traced) {
+            return Err(Failure::input(
+                "--time-scale has no effect on a path without a recorded trace: write \
+                 --set 'bandwidth={trace=\"FILE\"}', too",
+            ));
+        }
+        Ok(link)
     }
+}
+
+/// Whether something of the direction follows a recording.
+fn is_traced(direction: &Direction) -> bool {
+    matches!(direction.bandwidth, Rate::Trace(_))
+        || matches!(direction.delay, Delay::Trace(_))
+        || matches!(direction.loss, Loss::Trace(_))
 }
 
 /// The ports in a scheduler, in the order of its classes.
