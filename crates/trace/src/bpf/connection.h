@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What is noted of connections, in their sockets, and of what went wrong.
+ */
+#ifndef FAIRWIND_TRACE_CONNECTION_H
+#define FAIRWIND_TRACE_CONNECTION_H
+
+#include "kernel.h"
+#include "event.h"
+
+const volatile struct settings settings SEC(".rodata.settings") = { .ring_bytes = 1 << 20,
+								    .cpus = 1 };
+
+/* What is noted in the socket of a connection that matches. */
+struct connection {
+	u64 id;
+	u64 control; /* the congestion control that was last named */
+	u32 lost;
+	u32 cong_signals;
+	u32 fast_retran;
+	u32 local_port; /* as it was last told; 0: not bound yet */
+	u32 accounted; /* tp->segs_in, were there no segments but those that `ack` has seen */
+	u32 skipped; /* segments that `ack` has not seen */
+	u8 announced; /* the reader knows of it */
+	u8 adopted;
+	u8 incoming;
+	u8 is_accounting; /* `accounted` has a beginning */
+};
+
+/* Who opened a socket, or listens on it; the sockets it accepts inherit it. */
+struct owner {
+	char program[16];
+	u32 pid;
+};
+
+struct {
+	UINT(type, BPF_MAP_TYPE_SK_STORAGE);
+	UINT(map_flags, BPF_F_NO_PREALLOC);
+	TYPE(key, int);
+	TYPE(value, struct connection);
+} connections SEC(".maps");
+
+struct {
+	UINT(type, BPF_MAP_TYPE_SK_STORAGE);
+	UINT(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+	TYPE(key, int);
+	TYPE(value, struct owner);
+} owners SEC(".maps");
+
+struct {
+	UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	UINT(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct counts);
+} counts SEC(".maps");
+
+INLINE struct counts *count(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&counts, &zero);
+}
+
+/* Another program on this CPU may interrupt this one, so counts are atomic. */
+INLINE void lose(struct connection *connection)
+{
+	struct counts *c = count();
+
+	__sync_fetch_and_add(&connection->lost, 1);
+	if (c)
+		__sync_fetch_and_add(&c->lost, 1);
+}
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which connections are traced: their ends, their place, and who has them.
+ */
+#ifndef FAIRWIND_TRACE_FILTER_H
+#define FAIRWIND_TRACE_FILTER_H
+
+#include "connection.h"
+
+/* The filter: what is in a map passes. The reader fills them before anything is attached. */
+#define FILTER(name, kind, flags, key_type) \
+	struct {                            \
+		UINT(type, kind);           \
+		UINT(map_flags, flags);     \
+		UINT(max_entries, 1);       \
+		TYPE(key, key_type);        \
+		TYPE(value, u8);            \
+	} name SEC(".maps")
+struct program {
+	char name[16];
+};
+FILTER(networks, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, struct network);
+FILTER(ports, BPF_MAP_TYPE_HASH, 0, u32);
+FILTER(programs, BPF_MAP_TYPE_HASH, 0, struct program);
+FILTER(namespaces, BPF_MAP_TYPE_HASH, 0, u32);
+FILTER(cgroups, BPF_MAP_TYPE_HASH, 0, u64);
+
+/* The addresses of both ends, IPv4 in the form ::ffff:a.b.c.d. */
+INLINE void addresses(struct sock *sk, u32 *local, u32 *remote)
+{
+	struct sock_common *common = &sk->__sk_common;
+
+	if (common->skc_family == AF_INET6) {
+		for (int i = 0; i < 4; i++) {
+			local[i] = common->skc_v6_rcv_saddr.in6_u.u6_addr32[i];
+			remote[i] = common->skc_v6_daddr.in6_u.u6_addr32[i];
+		}
+		return;
+	}
+	local[0] = local[1] = remote[0] = remote[1] = 0;
+	local[2] = remote[2] = __builtin_bswap32(0xffff);
+	local[3] = common->skc_rcv_saddr;
+	remote[3] = common->skc_daddr;
+}
+
+INLINE u16 remote_port(struct sock *sk)
+{
+	return __builtin_bswap16(sk->__sk_common.skc_dport);
+}
+
+INLINE u32 netns(struct sock *sk)
+{
+	return sk->__sk_common.skc_net.net->ns.inum;
+}
+
+INLINE u64 cgroup(struct sock *sk)
+{
+	return sk->sk_cgrp_data.cgroup->kn->id;
+}
+
+INLINE int in_a_network(const u32 *address)
+{
+	struct network key = { .length = 128 };
+
+	for (int i = 0; i < 4; i++)
+		key.address[i] = address[i];
+	return !!bpf_map_lookup_elem(&networks, &key);
+}
+
+INLINE int network_matches(struct sock *sk)
+{
+	u32 local[4], remote[4];
+
+	if (!settings.has_networks)
+		return 1;
+	addresses(sk, local, remote);
+	return in_a_network(local) || in_a_network(remote);
+}
+
+INLINE int port_matches(struct sock *sk)
+{
+	u32 local = sk->__sk_common.skc_num, remote = remote_port(sk);
+
+	return !settings.has_ports || bpf_map_lookup_elem(&ports, &local) ||
+	       bpf_map_lookup_elem(&ports, &remote);
+}
+
+INLINE int namespace_matches(struct sock *sk)
+{
+	u32 inode = netns(sk);
+
+	return !settings.has_namespaces || bpf_map_lookup_elem(&namespaces, &inode);
+}
+
+/* Levels of control groups that are looked at. */
+enum { CGROUP_DEPTH = 32 };
+
+/* The socket's control group or one above it. */
+INLINE int cgroup_matches(struct sock *sk)
+{
+	struct cgroup *cgroup;
+
+	if (!settings.has_cgroups)
+		return 1;
+	cgroup = sk->sk_cgrp_data.cgroup;
+	for (int i = 0; i < CGROUP_DEPTH && cgroup; i++) {
+		struct cgroup_subsys_state *parent;
+		u64 inode = cgroup->kn->id;
+
+		if (bpf_map_lookup_elem(&cgroups, &inode))
+			return 1;
+		parent = cgroup->self.parent;
+		cgroup = parent ? parent->cgroup : 0;
+	}
+	return 0;
+}
+
+INLINE int program_matches(const struct owner *owner)
+{
+	struct program program;
+
+	if (!settings.has_programs)
+		return 1;
+	if (!owner)
+		return 0;
+	__builtin_memcpy(program.name, owner->program, sizeof(program.name));
+	return !!bpf_map_lookup_elem(&programs, &program);
+}
+
+INLINE int matches(struct sock *sk, const struct owner *owner)
+{
+	return port_matches(sk) && network_matches(sk) && namespace_matches(sk) &&
+	       cgroup_matches(sk) && program_matches(owner);
+}
+
+#endif

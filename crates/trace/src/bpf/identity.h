@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Who a connection is, and which congestion control it has.
+ */
+#ifndef FAIRWIND_TRACE_IDENTITY_H
+#define FAIRWIND_TRACE_IDENTITY_H
+
+#include "filter.h"
+#include "ring.h"
+
+/* Tells the reader of the connection, or anew what has changed. */
+INLINE void identify(struct sock *sk, struct connection *connection, const struct owner *owner)
+{
+	struct identity *identity = bpf_ringbuf_reserve(&ring, sizeof(*identity), 0);
+
+	if (!identity) {
+		lose(connection);
+		return;
+	}
+	head(&identity->event, connection, connection->announced ? EVENT_IDENTITY : EVENT_OPEN);
+	identity->cgroup = cgroup(sk);
+	identity->netns = netns(sk);
+	identity->pid = owner ? owner->pid : 0;
+	identity->local_port = connection->local_port = sk->__sk_common.skc_num;
+	identity->remote_port = remote_port(sk);
+	identity->family = sk->__sk_common.skc_family;
+	identity->adopted = connection->adopted;
+	identity->incoming = connection->incoming;
+	identity->unused = 0;
+	addresses(sk, identity->local, identity->remote);
+	if (owner)
+		__builtin_memcpy(identity->program, owner->program, sizeof(identity->program));
+	else
+		__builtin_memset(identity->program, 0, sizeof(identity->program));
+	connection->announced = 1;
+	submit(identity);
+}
+
+/* Names the congestion control, when it is another than at the last time. */
+INLINE void name_control(struct connection *connection, struct tcp_sock *tp)
+{
+	const struct tcp_congestion_ops *ops = ((struct inet_connection_sock *)tp)->icsk_ca_ops;
+	struct control *control;
+
+	if (connection->control == (u64)ops || !ops)
+		return;
+	control = bpf_ringbuf_reserve(&ring, sizeof(*control), 0);
+	if (!control) {
+		lose(connection);
+		return;
+	}
+	head(&control->event, connection, EVENT_CONTROL);
+	bpf_probe_read_kernel(control->name, sizeof(control->name), ops->name);
+	connection->control = (u64)ops;
+	submit(control);
+}
+
+#endif

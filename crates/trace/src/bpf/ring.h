@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The ring buffer, and how much of it samples may take.
+ */
+#ifndef FAIRWIND_TRACE_RING_H
+#define FAIRWIND_TRACE_RING_H
+
+#include "connection.h"
+
+struct {
+	UINT(type, BPF_MAP_TYPE_RINGBUF);
+	UINT(max_entries, 1 << 20);
+} ring SEC(".maps");
+
+/* Samples without a look at the ring at most. */
+enum { CREDIT_MAX = 64 };
+
+/*
+ * Samples leave an eighth of the ring to beginnings and ends of connections. A look at the ring
+ * costs as much as a reservation, so each CPU looks for several samples at once: all CPUs together
+ * for no more than an eighth of the room there is.
+ */
+INLINE int is_full(void)
+{
+	u32 limit = settings.ring_bytes - settings.ring_bytes / 8;
+	struct counts *c = count();
+	u64 used, credit;
+
+	if (c && c->credit) {
+		c->credit--;
+		return 0;
+	}
+	used = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
+	if (used > limit)
+		return 1;
+	credit = (limit - used) / (8 * sizeof(struct sample_and_state) * settings.cpus);
+	if (c)
+		c->credit = credit < CREDIT_MAX ? credit : CREDIT_MAX;
+	return 0;
+}
+
+/* The reader comes by itself: waking it costs more than the sample. */
+INLINE void submit(void *event)
+{
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+}
+
+INLINE void head(struct event *event, struct connection *connection, u32 kind)
+{
+	event->kind = kind;
+	event->lost = connection->lost;
+	event->id = connection->id;
+	event->time_ns = bpf_ktime_get_ns();
+}
+
+#endif
