@@ -34,6 +34,12 @@ impl Tag {
         (self != Tag::NONE).then_some((self.0 & !Tag::CARRIES) as usize)
     }
 
+    /// The flow.
+    #[inline]
+    pub fn flow(self) -> Option<usize> {
+        self.index().map(|index| index >> 1)
+    }
+
     /// The flow whose data the packet carries.
     #[inline]
     pub fn carries_data_of(self) -> Option<usize> {
@@ -201,6 +207,18 @@ impl Classifier {
     }
 }
 
+/// Bytes of payload in an IPv4 packet of UDP; 0 of every other.
+#[inline]
+pub fn datagram_payload(packet: &[u8]) -> u64 {
+    if packet[9] != UDP {
+        return 0;
+    }
+    let head = usize::from(packet[0] & 15) * 4;
+    let is_first = u16::from_be_bytes([packet[6], packet[7]]) & 0x1fff == 0;
+    let udp = if is_first { 8 } else { 0 };
+    packet.len().saturating_sub(head + udp) as u64
+}
+
 #[inline]
 fn has_payload(packet: &[u8], head: usize) -> bool {
     let tcp = packet.get(head + 12).map_or(0, |byte| byte >> 4);
@@ -273,6 +291,16 @@ mod tests {
         assert_eq!(data(&packet(TCP, (2, 80), (1, 9), 1)), None);
         assert_eq!(data(&packet(UDP, (1, 9), (2, 80), 0)), Some(0));
         assert_eq!(data(&packet(TCP, (1, 9), (2, 81), 1)), None);
+    }
+
+    #[test]
+    fn the_payload_of_datagrams_is_what_headers_leave() {
+        assert_eq!(datagram_payload(&packet(UDP, (1, 9), (2, 80), 100)), 100);
+        assert_eq!(datagram_payload(&packet(TCP, (1, 9), (2, 80), 100)), 0);
+        // Only the first fragment has a header of UDP.
+        let mut second = packet(UDP, (1, 0), (2, 0), 92);
+        second[7] = 2;
+        assert_eq!(datagram_payload(&second), 100);
     }
 
     #[test]

@@ -157,6 +157,7 @@ impl Emulator {
             for (flow, counts) in statistics.flows.iter_mut().zip(report.flows) {
                 flow.packets += counts.packets;
                 flow.lost += counts.lost;
+                flow.datagram_bytes += counts.datagram_bytes;
             }
             for (index, pipe) in report.pipes {
                 pipes[index] = Some(pipe);

@@ -52,6 +52,8 @@ pub struct FlowCounts {
     pub packets: u64,
     /// Of them, those that a pipe dropped or lost.
     pub lost: u64,
+    /// Bytes of payload in the UDP datagrams of both directions that came to the end of their way.
+    pub datagram_bytes: u64,
 }
 
 /// What the emulator did in a run. Pipes and flows are told of from the end of the warm-up on.

@@ -19,7 +19,7 @@ use fairwind_path::units::Time;
 
 use crate::arena::{Arena, PacketId};
 use crate::capture::Recorder;
-use crate::classifier::{Classifier, Tag};
+use crate::classifier::{Classifier, Tag, datagram_payload};
 use crate::clock::Clock;
 use crate::delivery::Delivery;
 use crate::emulator::EmulatorOptions;
@@ -359,6 +359,10 @@ impl Worker {
         let host = self.destination(id);
         if !self.delivery.ends_at(node, host) {
             return self.send_on(node, id, time);
+        }
+        if let Some(flow) = self.arena.tag(id).flow() {
+            let packet = &self.arena.packet(id)[vnet::LEN..];
+            self.flows[flow].datagram_bytes += datagram_payload(packet);
         }
         let departures = &mut self.transits[transit].departures;
         let with = (&mut self.arena, self.ring.as_mut());

@@ -70,6 +70,10 @@ fn weights_divide_the_bandwidth_between_flows() {
     let statistics = emulator.stop();
     assert_eq!(statistics.flows[0].packets, 900);
     assert_eq!(statistics.flows[0].lost, 0);
+    // Those that were read, and those that were on their way.
+    let delivered = statistics.flows[0].datagram_bytes;
+    assert!((u64::from(from_heavy) * 972..=900 * 972).contains(&delivered));
+    assert_eq!(delivered % 972, 0);
 }
 
 /// Bytes that each of the listeners' connections received in `time`, from senders that never stop.

@@ -94,9 +94,14 @@ fn flow_result(
 ) -> FlowResult {
     let programs = matches!(copy.flow.application, Application::Command { .. });
     let micros = |us: u32| Duration::from_micros(us.into());
+    // The sockets of programs that send datagrams are seen by nobody.
+    let datagram_bytes = if programs { counts.datagram_bytes } else { 0 };
     let outcome = FlowOutcome {
-        bytes: outcome.bytes,
-        bytes_per_second: outcome.bytes_per_second.clone(),
+        bytes: outcome.bytes + datagram_bytes,
+        bytes_per_second: match datagram_bytes {
+            0 => outcome.bytes_per_second.clone(),
+            _ => Vec::new(),
+        },
         active: outcome.active,
         completion: outcome.completion,
         // The sockets of programs are seen by the tracer alone.
