@@ -210,6 +210,65 @@ fn programs_run_in_the_hosts_and_leave_what_they_wrote() {
     );
 }
 
+/// Takes all that comes to port 5201 of the own address.
+const SINK: &str = r#"python3 -c 'import socket, threading
+def drain(connection):
+    while connection.recv(65536): pass
+listener = socket.create_server(("{to}", 5201))
+while True: threading.Thread(target=drain, args=(listener.accept()[0],)).start()'"#;
+
+/// Sends a million bytes there, once somebody listens, and waits until they are taken.
+const SOURCE: &str = r#"python3 -c 'import socket, time
+while True:
+    try: connection = socket.create_connection(("{to}", 5201)); break
+    except OSError: time.sleep(0.05)
+connection.sendall(bytes(1000000)); connection.shutdown(socket.SHUT_WR); connection.recv(1)'"#;
+
+/// Sends 100 datagrams of 1000 bytes to where nobody takes them.
+const DATAGRAMS: &str = r#"python3 -c 'import socket, time
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for number in range(100): sender.sendto(bytes(1000), ("{to}", 9)); time.sleep(0.003)'"#;
+
+#[test]
+fn programs_of_two_flows_in_the_same_hosts_have_each_their_control_and_their_bytes() {
+    let program = |lines: &str, control: &str| {
+        format!(
+            "start = \"1s\"\ncongestion_control = \"{control}\"\n\
+             [flow.application]\nkind = \"command\"\n{lines}"
+        )
+    };
+    let client = |line: &str| format!("client = \"\"\"{line}\"\"\"\n");
+    let transfer = client(SOURCE) + &format!("server = \"\"\"{SINK}\"\"\"\n");
+    let text = format!("duration = \"5s\"\n{LINK}")
+        + &flow("one", &program(&transfer, "reno"))
+        + &flow("two", &program(&transfer, "sfsack"))
+        + &flow("three", &program(&client(DATAGRAMS), "cubic"));
+    let Some(bench) = Bench::new(&text) else {
+        return;
+    };
+    let result = bench.result(&[]);
+    let [one, two, three] = [0, 1, 2].map(|flow| &result["flows"][flow]);
+    // Until its SYN has a route, a socket has the machine's default.
+    let control = |flow: &Value| flow["kernel_controls"].as_array().unwrap().last().cloned();
+    assert_eq!(control(one).unwrap(), "reno");
+    let own = control(two).unwrap();
+    assert!(own.as_str().unwrap().starts_with("fw_sfsack_"), "{own}");
+    for flow in [one, two] {
+        // The kernel counts a byte for the end of each direction.
+        let bytes = number(&flow["bytes"]);
+        assert!((1_000_000.0..=1_000_002.0).contains(&bytes), "{bytes}");
+        // 691 segments of 1448 bytes at least.
+        let sent = number(&flow["packets_sent"]);
+        assert!((691.0..1400.0).contains(&sent), "{sent}");
+    }
+    assert_eq!(three["packets_sent"], 100);
+    // The connections beside them fill the queue.
+    let arrived = 100 - three["packets_lost"].as_u64().unwrap();
+    assert!(arrived > 0);
+    assert_eq!(three["bytes"], 1000 * arrived);
+    assert_eq!(three["goodput_sd_mbps"], Value::Null);
+}
+
 #[test]
 fn a_program_that_fails_is_named_and_what_was_measured_is_kept() {
     let text = format!("duration = \"20s\"\n{LINK}");

@@ -40,6 +40,8 @@ pub struct HostConfig {
     pub tcp_wmem: [u64; 3],
     /// Packets that a connection may send before the first acknowledgement; none: the kernel's 10.
     pub initial_window: Option<u32>,
+    /// More addresses, each for connections with one other.
+    pub pairings: Vec<Pairing>,
     /// What else to set in the host's namespace: names as `sysctl` has them
     /// (`net.ipv4.tcp_recovery`), and values.
     pub sysctls: Vec<(String, String)>,
@@ -57,9 +59,22 @@ impl HostConfig {
             tcp_rmem: [4096, 131_072, BUFFER_MAX],
             tcp_wmem: [4096, 16_384, BUFFER_MAX],
             initial_window: None,
+            pairings: Vec::new(),
             sysctls: Vec::new(),
         }
     }
+}
+
+/// An address of a host that is for connections with one other address: these have a congestion
+/// control of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pairing {
+    /// The host's.
+    pub own: Ipv4Addr,
+    /// The other.
+    pub other: Ipv4Addr,
+    /// Of the connections between them, by the kernel's name; none: the machine's default.
+    pub congestion_control: Option<String>,
 }
 
 /// A host, as long as this or a program in it lives.
@@ -96,12 +111,23 @@ impl Host {
                     queue: DEVICE_QUEUE,
                 },
             )?;
+            let interface = interfaces.index(INTERFACE)?;
             route::add(&Route {
-                interface: interfaces.index(INTERFACE)?,
-                to: None,
+                interface,
                 congestion_control: config.congestion_control.as_deref(),
                 initial_window: config.initial_window,
+                ..Route::default()
             })?;
+            for (number, pairing) in config.pairings.iter().enumerate() {
+                interfaces.add_address(INTERFACE, number, pairing.own)?;
+                route::add(&Route {
+                    interface,
+                    to: Some(pairing.other),
+                    source: Some(pairing.own),
+                    congestion_control: pairing.congestion_control.as_deref(),
+                    initial_window: config.initial_window,
+                })?;
+            }
             Ok(tun)
         })?;
         Ok(Host {
@@ -144,7 +170,7 @@ impl Host {
             interface: interfaces.index(tun.name())?,
             to: Some(pair.host),
             congestion_control: config.congestion_control.as_deref(),
-            initial_window: None,
+            ..Route::default()
         })?;
         Ok((
             Host {
@@ -154,6 +180,13 @@ impl Host {
             },
             pair,
         ))
+    }
+
+    /// The same host by another of its addresses.
+    pub fn at(&self, address: Ipv4Addr) -> Host {
+        let mut host = self.clone();
+        host.config.address = address;
+        host
     }
 
     /// What it was made from.

@@ -70,6 +70,28 @@ impl Interfaces {
         self.raise(name)
     }
 
+    /// Gives an interface one more address, alone on its network; `number` tells it from others.
+    pub fn add_address(
+        &self,
+        name: &str,
+        number: usize,
+        address: Ipv4Addr,
+    ) -> Result<(), LabError> {
+        let fd = self.socket.as_raw_fd();
+        let failed =
+            |error: Errno| LabError::system(format!("giving {name} the address {address}"), error);
+        let mut request = request(&format!("{name}:{number}"));
+        request.ifr_ifru.ifru_addr = socket_address(address);
+        // SAFETY: here and below, the socket is open and the request a whole ifreq that outlives the
+        // call, with the member set that the call reads.
+        unsafe { ioctls::set_address(fd, &request) }.map_err(failed)?;
+        request.ifr_ifru.ifru_addr = socket_address(Ipv4Addr::BROADCAST);
+        // SAFETY: as above.
+        unsafe { ioctls::set_netmask(fd, &request) }
+            .map(drop)
+            .map_err(failed)
+    }
+
     /// Lets the interface carry packets.
     pub fn raise(&self, name: &str) -> Result<(), LabError> {
         let fd = self.socket.as_raw_fd();

@@ -21,6 +21,8 @@ pub struct PipeId(pub(crate) usize);
 pub struct Network {
     /// The address of each host; routers have none.
     nodes: Vec<Option<Ipv4Addr>>,
+    /// More addresses of hosts, with their nodes.
+    more_addresses: HashMap<Ipv4Addr, usize>,
     pipes: Vec<PipePlan>,
     flows: Vec<FlowKey>,
     /// Pipes to take instead of those that lead there the shortest way, by node and address.
@@ -93,12 +95,27 @@ impl Network {
     /// # Errors
     /// If another host has the address.
     pub fn add_host(&mut self, address: Ipv4Addr) -> Result<NodeId, LabError> {
-        if self.nodes.contains(&Some(address)) {
+        self.check_is_free(address)?;
+        Ok(self.add_node(Some(address)))
+    }
+
+    /// Gives a host one more address, to which the same routes lead as to its first.
+    ///
+    /// # Errors
+    /// If a host has the address.
+    pub fn add_address(&mut self, host: NodeId, address: Ipv4Addr) -> Result<(), LabError> {
+        self.check_is_free(address)?;
+        self.more_addresses.insert(address, host.0);
+        Ok(())
+    }
+
+    fn check_is_free(&self, address: Ipv4Addr) -> Result<(), LabError> {
+        if self.nodes.contains(&Some(address)) || self.more_addresses.contains_key(&address) {
             return Err(LabError::Network(format!(
                 "two hosts have the address {address}; each must have its own"
             )));
         }
-        Ok(self.add_node(Some(address)))
+        Ok(())
     }
 
     /// Adds a router.
@@ -212,12 +229,16 @@ impl Network {
         let next = (0..self.nodes.len())
             .map(|node| toward.iter().map(|pipes| pipes[node]).collect())
             .collect();
+        let number = |of: usize| self.hosts().position(|(node, _)| node == of);
+        let more = self.more_addresses.iter();
+        let more = more.filter_map(|(&address, &node)| Some((address, number(node)?)));
         let hosts = self.hosts().enumerate();
+        let hosts = hosts.map(|(n, (_, address))| (address, n));
         Ok(Routes {
             gateway: self
                 .hosts()
                 .position(|(node, _)| Some(node) == self.gateway),
-            hosts: hosts.map(|(n, (_, address))| (address, n)).collect(),
+            hosts: hosts.chain(more).collect(),
             next,
         })
     }
@@ -269,7 +290,7 @@ impl Network {
         let mut used = vec![false; self.pipes.len()];
         for (source, _) in self.hosts() {
             let mut first = None;
-            for target in 0..routes.hosts.len() {
+            for target in 0..self.hosts().count() {
                 let mut node = source;
                 let mut before = first;
                 while let Some(pipe) = routes.next[node][target] {
@@ -398,6 +419,20 @@ mod tests {
         let to_a = routes.host(address(1)).unwrap();
         assert_eq!(routes.next(b.0, to_a), Some(7));
         assert_eq!(routes.host(address(3)), None);
+    }
+
+    #[test]
+    fn more_addresses_of_a_host_are_reached_as_its_first() {
+        let mut network = Network::new();
+        let a = network.add_host(address(1)).unwrap();
+        let b = network.add_host(address(2)).unwrap();
+        link(&mut network, a, b);
+        network.add_address(b, address(7)).unwrap();
+        for taken in [2, 7] {
+            assert!(network.add_address(a, address(taken)).is_err());
+        }
+        let routes = network.routes().unwrap();
+        assert_eq!(routes.host(address(7)), routes.host(address(2)));
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub struct Route<'a> {
     pub interface: u32,
     /// The one address that it leads to; none: it is the default route.
     pub to: Option<Ipv4Addr>,
+    /// The own address of connections that take it, unless they choose; none: the kernel chooses.
+    pub source: Option<Ipv4Addr>,
     /// Of the connections that take it; none: the namespace's default.
     pub congestion_control: Option<&'a str>,
     /// Packets that they may send before the first acknowledgement; none: the kernel's 10.
@@ -50,7 +52,7 @@ fn open() -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(socket) })
 }
 
-/// `ip route add default|TO dev INDEX [congctl NAME] [initcwnd PACKETS]`
+/// `ip route add default|TO dev INDEX [src SOURCE] [congctl NAME] [initcwnd PACKETS]`
 fn request(route: &Route<'_>) -> Vec<u8> {
     const METRIC_INITCWND: u16 = 11;
     const METRIC_CC_ALGO: u16 = 16;
@@ -72,6 +74,9 @@ fn request(route: &Route<'_>) -> Vec<u8> {
         message.extend(attribute(libc::RTA_DST, &to.octets()));
     }
     message.extend(attribute(libc::RTA_OIF, &route.interface.to_ne_bytes()));
+    if let Some(source) = route.source {
+        message.extend(attribute(libc::RTA_PREFSRC, &source.octets()));
+    }
     let mut metrics = Vec::new();
     if let Some(packets) = route.initial_window {
         metrics.extend(attribute(METRIC_INITCWND, &packets.to_ne_bytes()));
@@ -152,6 +157,18 @@ mod tests {
         // Behind the head of 16 bytes: family and length; behind 12 bytes of route: the address.
         assert_eq!(request[16..18], [libc::AF_INET as u8, 32]);
         assert_eq!(request[32..36], [10, 77, 0, 1]);
+    }
+
+    #[test]
+    fn the_own_address_stands_behind_the_interface() {
+        let request = request(&Route {
+            source: Some(Ipv4Addr::new(10, 77, 0, 9)),
+            ..Route::default()
+        });
+        // An attribute of 8 bytes, the last of the request.
+        assert_eq!(request[request.len() - 4..], [10, 77, 0, 9]);
+        let kind = &request[request.len() - 6..request.len() - 4];
+        assert_eq!(kind, libc::RTA_PREFSRC.to_ne_bytes());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use fairwind_lab::emulator::Capture;
-use fairwind_lab::host::{HostConfig, Offload};
+use fairwind_lab::host::{HostConfig, Offload, Pairing};
 use fairwind_lab::network::{FlowId, FlowKey, Network, NodeId, PipeId};
 
 use super::stack;
@@ -25,8 +25,8 @@ const USUAL_MTU: u32 = 1500;
 const LARGEST_MTU: u32 = 65_521;
 /// Below the ports from which hosts connect, and above those of most programs.
 const PORTS: std::ops::RangeInclusive<u16> = 10_001..=32_767;
-/// Hosts that have an address in 10.77.0.0/16.
-const MOST_HOSTS: usize = 65_534;
+/// Addresses of hosts in 10.77.0.0/16.
+const MOST_ADDRESSES: usize = 65_534;
 
 /// A run on paper.
 #[derive(Debug)]
@@ -66,15 +66,19 @@ pub struct PlannedFlow {
     pub from: usize,
     /// Position of the receiver.
     pub to: usize,
+    /// Their addresses for this flow.
+    pub addresses: [Ipv4Addr; 2],
     /// The port at the receiver; nothing where programs choose it.
     pub port: Option<u16>,
 }
 
 impl PlannedFlow {
-    /// Whether both are between the same hosts.
-    fn joins(&self, other: &PlannedFlow) -> bool {
-        let same = (self.from, self.to) == (other.from, other.to);
-        same || (self.from, self.to) == (other.to, other.from)
+    /// Whether both have programs, and a host in common: the kernel tells the programs of one host
+    /// apart by nothing but their addresses.
+    fn is_mistaken_for(&self, other: &PlannedFlow) -> bool {
+        let others = [other.from, other.to];
+        let meet = others.contains(&self.from) || others.contains(&self.to);
+        self.port.is_none() && other.port.is_none() && meet
     }
 }
 
@@ -89,6 +93,7 @@ impl Plan {
             let position = hosts.iter().position(|host| host.name == name);
             position.expect("the file's flows end at nodes")
         };
+        let mut addresses_taken = hosts.len();
         let mut next_port: HashMap<usize, u32> = HashMap::new();
         let mut flows = Vec::new();
         for copy in experiment.flows() {
@@ -97,7 +102,20 @@ impl Plan {
                 flow::Application::Command { .. } => None,
                 _ => Some(port(next_port.entry(to).or_default(), &copy)?),
             };
-            flows.push(PlannedFlow { from, to, port });
+            let addresses = [hosts[from].address, hosts[to].address];
+            let mut planned = PlannedFlow {
+                from,
+                to,
+                addresses,
+                port,
+            };
+            if flows.iter().any(|other| planned.is_mistaken_for(other)) {
+                planned.addresses = [
+                    next_address(&mut addresses_taken)?,
+                    next_address(&mut addresses_taken)?,
+                ];
+            }
+            flows.push(planned);
         }
         for (planned, copy) in flows.iter().zip(experiment.flows()) {
             let packet = largest_packet(copy.flow);
@@ -118,45 +136,23 @@ impl Plan {
         Ok(Plan { hosts, flows })
     }
 
-    /// What flows with programs cannot have for themselves, a sentence each: the kernel does not tell
-    /// the programs of one host apart.
-    pub fn warnings(&self, experiment: &Experiment) -> Vec<String> {
-        let copies = experiment.flows();
-        let programs: Vec<(&PlannedFlow, &FlowCopy<'_>)> = self
-            .flows
-            .iter()
-            .zip(&copies)
-            .filter(|(planned, _)| planned.port.is_none())
-            .collect();
-        let mut warnings = Vec::new();
-        for (at, (planned, copy)) in programs.iter().enumerate() {
-            let before = &programs[..at];
-            if let Some((_, first)) = before.iter().find(|(other, _)| other.joins(planned)) {
-                warnings.push(format!(
-                    "flows {} and {} have programs in the same two hosts: all their packets count \
-                     as those of {}",
-                    first.name, copy.name, first.name
-                ));
-            }
-            let control = |copy: &FlowCopy<'_>| copy.flow.congestion_control.value.clone();
-            let meets = |other: &PlannedFlow| {
-                [other.from, other.to].contains(&planned.from)
-                    || [other.from, other.to].contains(&planned.to)
-            };
-            let first = before.iter().find(|(other, _)| meets(other));
-            if let Some((_, first)) = first
-                && control(first) != control(copy)
-            {
-                warnings.push(format!(
-                    "flows {} and {} have programs in the same host, which gives them one \
-                     congestion control, {}",
-                    first.name,
-                    copy.name,
-                    control(first)
-                ));
+    /// The addresses that a host has for single flows, each with the control of its flow, which is
+    /// known by its number.
+    pub fn pairings(&self, host: usize, control: impl Fn(usize) -> Option<String>) -> Vec<Pairing> {
+        let mut pairings = Vec::new();
+        for (number, flow) in self.flows.iter().enumerate() {
+            let [from, to] = flow.addresses;
+            for (end, own, other) in [(flow.from, from, to), (flow.to, to, from)] {
+                if end == host && own != self.hosts[host].address {
+                    pairings.push(Pairing {
+                        own,
+                        other,
+                        congestion_control: control(number),
+                    });
+                }
             }
         }
-        warnings
+        pairings
     }
 
     /// How this host is to be set up.
@@ -205,11 +201,14 @@ impl Plan {
             }
         }
         for (planned, copy) in self.flows.iter().zip(experiment.flows()) {
-            let flow = network.add_flow(FlowKey {
-                from: self.hosts[planned.from].address,
-                to: self.hosts[planned.to].address,
-                port: planned.port,
-            });
+            let [from, to] = planned.addresses;
+            for (host, address) in [(planned.from, from), (planned.to, to)] {
+                if self.hosts[host].address != address {
+                    network.add_address(nodes[self.hosts[host].node], address)?;
+                }
+            }
+            let port = planned.port;
+            let flow = network.add_flow(FlowKey { from, to, port });
             let built = Built {
                 nodes: &nodes,
                 pipes: &pipe_ids,
@@ -313,15 +312,9 @@ fn hosts(experiment: &Experiment) -> Result<Vec<PlannedHost>, EngineError> {
         let Some(stack) = stack_of(name, &of_host)? else {
             continue;
         };
-        if hosts.len() == MOST_HOSTS {
-            return Err(EngineError::Unable {
-                message: format!("more than {MOST_HOSTS} hosts"),
-                help: "the lab's hosts have addresses in 10.77.0.0/16: use fewer".to_owned(),
-            });
-        }
         hosts.push(PlannedHost {
             name: name.clone(),
-            address: address(hosts.len()),
+            address: next_address(&mut hosts.len())?,
             mtu: USUAL_MTU,
             stack,
             node,
@@ -351,6 +344,21 @@ fn stack_of(name: &str, flows: &[&file::Flow]) -> Result<Option<Stack>, EngineEr
             help: "give these flows hosts of their own, or the same stack".to_owned(),
         }),
     }
+}
+
+/// The address after so many others.
+fn next_address(taken: &mut usize) -> Result<Ipv4Addr, EngineError> {
+    if *taken == MOST_ADDRESSES {
+        return Err(EngineError::Unable {
+            message: format!("more than {MOST_ADDRESSES} addresses"),
+            help: "the lab's hosts, and flows with programs in the same host, have addresses in \
+                   10.77.0.0/16: use fewer"
+                .to_owned(),
+        });
+    }
+    let next = address(*taken);
+    *taken += 1;
+    Ok(next)
 }
 
 /// 10.77.0.1, 10.77.0.2, …
@@ -426,20 +434,43 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_cannot_be_told_apart_are_warned_of() {
+    fn programs_that_meet_others_in_a_host_have_addresses_of_their_own() {
         let program = "application = { kind = \"command\", client = \"true\" }\n";
         let reno = format!("{program}congestion_control = \"reno\"");
-        let experiment = experiment(&(flow("one", program) + &flow("two", &reno)));
-        let warnings = Plan::of(&experiment).unwrap().warnings(&experiment);
+        let back = "[[flow]]\nname = \"back\"\nfrom = \"b\"\nto = \"a\"\n".to_owned() + program;
+        let flows = flow("plain", "") + &flow("one", program) + &flow("two", &reno) + &back;
+        let experiment = experiment(&flows);
+        let plan = Plan::of(&experiment).unwrap();
+        let addresses: Vec<[String; 2]> = plan
+            .flows
+            .iter()
+            .map(|flow| flow.addresses.map(|address| address.to_string()))
+            .collect();
         assert_eq!(
-            warnings,
+            addresses,
             [
-                "flows one and two have programs in the same two hosts: all their packets count as \
-                 those of one",
-                "flows one and two have programs in the same host, which gives them one congestion \
-                 control, cubic",
+                ["10.77.0.1", "10.77.0.2"],
+                ["10.77.0.1", "10.77.0.2"],
+                ["10.77.0.3", "10.77.0.4"],
+                ["10.77.0.5", "10.77.0.6"],
             ]
         );
+        let controls = ["cubic", "cubic", "reno", "cubic"];
+        let own = |host| plan.pairings(host, |flow| Some(controls[flow].to_owned()));
+        let pairing = |own: &str, other: &str, control: &str| Pairing {
+            own: own.parse().unwrap(),
+            other: other.parse().unwrap(),
+            congestion_control: Some(control.to_owned()),
+        };
+        assert_eq!(
+            own(0),
+            [
+                pairing("10.77.0.3", "10.77.0.4", "reno"),
+                pairing("10.77.0.6", "10.77.0.5", "cubic"),
+            ]
+        );
+        assert_eq!(own(1)[0], pairing("10.77.0.4", "10.77.0.3", "reno"));
+        assert!(plan.network(&experiment).is_ok());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time;
 use fairwind_kernel::monotonic_ns;
 use fairwind_lab::application::{self, Applications, FlowPlan, SocketOptions};
 use fairwind_lab::emulator::{Emulator, EmulatorOptions};
-use fairwind_lab::host::Host;
+use fairwind_lab::host::{Host, HostConfig};
 use fairwind_lab::{LabError, privilege};
 use fairwind_path::units::Duration;
 use fairwind_trace::filter::Filter;
@@ -97,16 +97,21 @@ fn create_hosts(
     experiment: &Experiment,
     names: &[ControlNames],
 ) -> Result<Vec<Host>, EngineError> {
-    let hosts = plan.hosts.iter().map(|host| {
-        // Programs choose no control: they get that of the first flow with programs in this host.
+    let copies = experiment.flows();
+    let hosts = plan.hosts.iter().enumerate().map(|(number, host)| {
+        // Programs choose no control: they get that of the first flow with programs in this host, or
+        // that of their addresses.
         let flows = experiment.file().flow.iter().zip(names);
         let of_programs = flows.filter(|(flow, _)| {
             matches!(flow.application, flow::Application::Command { .. })
                 && (flow.from.value == host.name || flow.to.value == host.name)
         });
         let control = of_programs.map(|(_, names)| names.first.clone()).next();
-        let config = plan.host_config(host, experiment, lab.offload, control);
-        Ok(Host::create(config)?)
+        let of_flow = |flow: usize| Some(names[copies[flow].position].first.clone());
+        Ok(Host::create(HostConfig {
+            pairings: plan.pairings(number, of_flow),
+            ..plan.host_config(host, experiment, lab.offload, control)
+        })?)
     });
     hosts.collect()
 }
@@ -307,8 +312,8 @@ fn flow_plans(run: &Run<'_>, plan: &Plan, hosts: &[Host], names: &[ControlNames]
         let switches = flow.switch.iter().zip(&names.switched);
         FlowPlan {
             name: copy.name.clone(),
-            from: hosts[planned.from].clone(),
-            to: hosts[planned.to].clone(),
+            from: hosts[planned.from].at(planned.addresses[0]),
+            to: hosts[planned.to].at(planned.addresses[1]),
             port: planned.port.unwrap_or(0),
             start: copy.start,
             work: work(copy, run.folder),
@@ -346,10 +351,10 @@ fn work(copy: &FlowCopy<'_>, folder: &Path) -> application::Work {
 }
 
 fn ends(plan: &Plan, hosts: &[Host]) -> Vec<Ends> {
-    let end = |host: usize| (hosts[host].namespace_inode(), plan.hosts[host].address);
+    let end = |host: usize, address| (hosts[host].namespace_inode(), address);
     let flows = plan.flows.iter().map(|flow| Ends {
-        from: end(flow.from),
-        to: end(flow.to),
+        from: end(flow.from, flow.addresses[0]),
+        to: end(flow.to, flow.addresses[1]),
         port: flow.port,
     });
     flows.collect()

@@ -72,7 +72,7 @@ pub fn result(run: &Run<'_>, plan: &Plan, measured: &Measured) -> RunResult {
         warmup_s: file.warmup.as_secs_f64(),
         overrides: experiment.overrides().to_vec(),
         incomplete: measured.incomplete.clone(),
-        warnings: [plan.warnings(experiment), warnings(&copies, measured)].concat(),
+        warnings: warnings(&copies, measured),
         flows: flows.collect(),
         links: links.collect(),
         emulator: Some(emulator_result(&measured.statistics)),
