@@ -142,6 +142,29 @@ fn the_history_set_bounds_what_is_learned() {
 }
 
 #[test]
+fn of_the_same_weekday_only_those_days_count() {
+    let start = time("2026-03-02T00:00:00Z");
+    // Wednesdays have 40 Mbit/s, other days 10; now it is the fourth Wednesday, 11:55.
+    let wednesday = |time: Timestamp| {
+        let day = TimeZone::UTC.to_datetime(time).weekday();
+        if day.to_monday_zero_offset() == 2 {
+            40.0
+        } else {
+            10.0
+        }
+    };
+    let samples = five_minutes(start, 24 * 288 - 144, wednesday);
+    let now = samples.all().last().unwrap().time;
+    let settings = Settings {
+        history_set: HistorySet::SameWeekday,
+        ..Settings::default()
+    };
+    let forecast = forecast(&samples, now, &settings);
+    assert!((forecast.available_mbps - 40.0).abs() < 1.0, "{forecast:?}");
+    assert_eq!(forecast.days_used, 3);
+}
+
+#[test]
 fn advice_comes_before_the_forecast_reaches_the_threshold() {
     let start = time("2026-03-02T00:00:00Z");
     // A triangle of 24 hours: 20 at midnight, 44 at noon.

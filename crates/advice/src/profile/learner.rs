@@ -37,8 +37,8 @@ pub struct Learner {
     newest_us: Option<i64>,
     /// Samples up to this time have joined the week.
     joined_us: i64,
-    /// Local days that have joined.
-    days: u32,
+    /// Local days that have joined, by weekday.
+    days: [u32; 7],
     last_day: Option<i32>,
     /// Usual seconds between samples.
     spacing_s: f64,
@@ -65,7 +65,7 @@ impl Learner {
             horizons: HORIZONS_S.map(Horizon::new),
             newest_us: None,
             joined_us: i64::MIN,
-            days: 0,
+            days: [0; 7],
             last_day: None,
             spacing_s: 0.0,
         }
@@ -87,7 +87,12 @@ impl Learner {
 
     /// How many earlier days it rests on.
     pub fn days(&self) -> u32 {
-        self.days
+        match (self.history_set, self.newest_us) {
+            (HistorySet::SameWeekday, Some(newest)) => {
+                self.days[LocalTime::at(newest, &self.time_zone).weekday()]
+            }
+            _ => self.days.iter().sum(),
+        }
     }
 
     /// Usual seconds between samples.
@@ -130,7 +135,7 @@ impl Learner {
         self.joined_us = time_us;
         if self.last_day != Some(local.day()) {
             self.last_day = Some(local.day());
-            self.days += 1;
+            self.days[local.weekday()] += 1;
         }
     }
 

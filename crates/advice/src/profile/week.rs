@@ -48,6 +48,11 @@ impl LocalTime {
         }
     }
 
+    /// 0 for Monday to 6 for Sunday.
+    pub fn weekday(self) -> usize {
+        self.weekday
+    }
+
     /// The day, in days since 1970-01-01.
     pub fn day(self) -> i32 {
         self.day
