@@ -1,0 +1,129 @@
+//! What can go wrong, said so that the user knows which end it was.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::protocol::Reply;
+
+/// Why the client could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// What the user gave makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// A local file could not be read or written.
+    #[error("{path}: {error}", path = path.display())]
+    Local {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's reason.
+        error: io::Error,
+    },
+    /// No control connection came about.
+    #[error("no connection to {server}: {error}")]
+    Connect {
+        /// Host and port.
+        server: String,
+        /// The last address's reason.
+        error: io::Error,
+    },
+    /// Nothing came in time.
+    #[error("{server} did not answer {what} within {patience:?}")]
+    Silent {
+        /// Host and port.
+        server: String,
+        /// The command, without its argument if that is secret.
+        what: String,
+        /// How long was waited.
+        patience: Duration,
+    },
+    /// The control connection broke.
+    #[error("{server} broke the control connection off while {what} was to be answered: {reason}")]
+    Broken {
+        /// Host and port.
+        server: String,
+        /// The command.
+        what: String,
+        /// How it broke.
+        reason: String,
+    },
+    /// The server said no.
+    #[error("{server} refused {what}: {reply}")]
+    Refused {
+        /// Host and port.
+        server: String,
+        /// The command.
+        what: String,
+        /// Its reply.
+        reply: Reply,
+    },
+    /// The server's answer makes no sense.
+    #[error("{server}: {what}")]
+    Protocol {
+        /// Host and port.
+        server: String,
+        /// What it did.
+        what: String,
+    },
+    /// The data connection did not come about, broke, or stood still.
+    #[error("data connection with {peer}: {what}")]
+    Data {
+        /// The other end.
+        peer: String,
+        /// What happened.
+        what: String,
+    },
+    /// What arrived is not what was sent.
+    #[error("{0}")]
+    Differs(String),
+    /// A transfer between two servers failed; what each of them said.
+    #[error("{0}")]
+    Servers(String, bool),
+    /// The user asked to stop.
+    #[error("interrupted")]
+    Stopped,
+}
+
+impl ClientError {
+    /// A local file's failure.
+    pub fn local(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |error| Self::Local { path, error }
+    }
+
+    /// Whether trying again, after a while and over new connections, may help.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Connect { .. } | Self::Silent { .. } | Self::Broken { .. } => true,
+            Self::Data { .. } => true,
+            // 452 is a full disk, which does not empty itself.
+            Self::Refused { reply, .. } => reply.is_transient_failure() && reply.code != 452,
+            Self::Servers(_, transient) => *transient,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(code: u16) -> ClientError {
+        ClientError::Refused {
+            server: "h:21".into(),
+            what: "STOR".into(),
+            reply: Reply::new(code, "no"),
+        }
+    }
+
+    #[test]
+    fn only_what_may_pass_is_tried_again() {
+        assert!(refused(426).is_transient());
+        assert!(refused(421).is_transient());
+        assert!(!refused(452).is_transient());
+        assert!(!refused(550).is_transient());
+        assert!(!ClientError::Stopped.is_transient());
+        assert_eq!(refused(550).to_string(), "h:21 refused STOR: 550 no");
+    }
+}

@@ -1,0 +1,74 @@
+//! What a server says of itself (FEAT, RFC 2389).
+
+use crate::protocol::Reply;
+use crate::protocol::digest::Algorithm;
+
+/// The lines of a reply to FEAT; empty if the server does not know the command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Features(Vec<String>);
+
+impl Features {
+    /// Reads the reply to FEAT; the first and the last line of it are words of the server's.
+    pub fn read(reply: &Reply) -> Self {
+        match (reply.code, reply.lines.len()) {
+            (211, count @ 3..) => Self(
+                reply.lines[1..count - 1]
+                    .iter()
+                    .map(|line| line.trim().to_owned())
+                    .collect(),
+            ),
+            _ => Self::default(),
+        }
+    }
+
+    /// What follows the name of a feature in its line; empty if nothing does.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find_map(|line| {
+            let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+            word.eq_ignore_ascii_case(name).then_some(rest.trim())
+        })
+    }
+
+    /// The server has it.
+    pub fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// The hashes that HASH serves, and whether each is the one chosen now.
+    pub fn hashes(&self) -> Vec<(Algorithm, bool)> {
+        self.get("HASH")
+            .unwrap_or_default()
+            .split(';')
+            .filter_map(|name| {
+                let name = name.trim();
+                let chosen = name.ends_with('*');
+                Some((name.trim_end_matches('*').parse().ok()?, chosen))
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_are_between_the_first_and_the_last_line() {
+        let lines = [
+            "Extensions:",
+            "SIZE",
+            "rest STREAM",
+            "HASH SHA-256*;MD5;X",
+            "END",
+        ];
+        let features = Features::read(&Reply::lines(211, lines.map(String::from).into()));
+        assert!(features.has("size"));
+        assert_eq!(features.get("REST"), Some("STREAM"));
+        assert!(!features.has("END") && !features.has("Extensions:"));
+        assert_eq!(
+            features.hashes(),
+            [(Algorithm::Sha256, true), (Algorithm::Md5, false)]
+        );
+        assert_eq!(Features::read(&Reply::new(502, "No")), Features::default());
+    }
+}
