@@ -2,6 +2,7 @@
 //! move files through it.
 
 pub mod ascii;
+pub mod buffers;
 mod moving;
 mod plan;
 mod round_trip;
@@ -9,5 +10,5 @@ mod watcher;
 
 pub use moving::{Meter, Mover, TransferError};
 pub use plan::{Buffer, SocketPlan};
-pub use round_trip::round_trip;
+pub use round_trip::{round_trip, tcp_info};
 pub use watcher::{Direction, Transfer, TransferWatcher, Watchers};

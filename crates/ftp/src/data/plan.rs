@@ -11,8 +11,11 @@ use std::str::FromStr;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use super::buffers::{self, Side};
+
 /// Options of a data socket, applied before it connects or listens. Bytes are what the program asks
-/// for; the kernel doubles them for its own bookkeeping and cuts them at `net.core.[rw]mem_max`.
+/// for; the kernel doubles them for its own bookkeeping and, without `CAP_NET_ADMIN`, cuts them at
+/// `net.core.[rw]mem_max`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SocketPlan {
     /// `SO_SNDBUF`, bytes; none leaves the kernel's autotuning on.
@@ -119,14 +122,17 @@ impl SocketPlan {
     }
 
     /// To be called when the connection is open: the receive buffer that was widened for the sake of the
-    /// window scale goes back to the size planned.
+    /// window scale goes back to the size planned, or to the kernel.
     ///
     /// # Errors
     /// The kernel's.
     pub fn settle(&self, socket: SockRef<'_>) -> io::Result<()> {
         match (self.receive_buffer, self.window_scale_for) {
             (Some(bytes), Some(scale)) if scale > bytes => {
-                socket.set_recv_buffer_size(bytes as usize)
+                buffers::set(&*socket, Side::Receive, bytes).map(drop)
+            }
+            (None, Some(scale)) if buffers::is_widened(&*socket, scale)? => {
+                buffers::settle_window_scale(&*socket)
             }
             _ => Ok(()),
         }
@@ -134,15 +140,15 @@ impl SocketPlan {
 
     fn apply(&self, socket: &Socket) -> io::Result<()> {
         if let Some(bytes) = self.send_buffer {
-            socket.set_send_buffer_size(bytes as usize)?;
+            buffers::set(socket, Side::Send, bytes)?;
         }
-        // The kernel takes the scale from the larger of the buffer and `tcp_rmem[2]`, but from the
-        // buffer alone when that has been set.
-        if let Some(bytes) = self
-            .receive_buffer
-            .max(self.receive_buffer.and(self.window_scale_for))
-        {
-            socket.set_recv_buffer_size(bytes as usize)?;
+        match (self.receive_buffer, self.window_scale_for) {
+            // A buffer that is set settles the scale alone.
+            (Some(bytes), scale) => {
+                buffers::set(socket, Side::Receive, bytes.max(scale.unwrap_or(0)))?;
+            }
+            (None, Some(scale)) => buffers::prepare_window_scale(socket, scale)?,
+            (None, None) => {}
         }
         if let Some(name) = &self.congestion_control {
             sockopt::set_tcp_congestion(socket.as_fd(), name)

@@ -10,8 +10,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, Timespec, Timestamps,
-    UTIME_OMIT,
+    AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, Timespec, Timestamps, UTIME_OMIT,
 };
 use rustix::io::Errno;
 
@@ -35,7 +34,7 @@ impl Facts {
 
     /// The last change of the content.
     pub fn modified(&self) -> Timestamp {
-        Timestamp::new(self.0.st_mtime as i64, self.0.st_mtime_nsec as i32)
+        Timestamp::new(self.0.st_mtime, self.0.st_mtime_nsec as i32)
             .unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
@@ -61,12 +60,12 @@ impl Facts {
 
     /// Names of the same file.
     pub fn links(&self) -> u64 {
-        self.0.st_nlink as u64
+        self.0.st_nlink
     }
 
     /// File system and number there.
     pub fn identity(&self) -> (u64, u64) {
-        (self.0.st_dev as u64, self.0.st_ino as u64)
+        (self.0.st_dev, self.0.st_ino)
     }
 }
 
@@ -302,6 +301,8 @@ fn named(error: io::Error, what: impl std::fmt::Display) -> io::Error {
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
+
+    use rustix::fs::CWD;
 
     use super::*;
 

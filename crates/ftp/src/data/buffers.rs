@@ -1,0 +1,312 @@
+//! The buffers of a live TCP socket, as Linux has them.
+//!
+//! - `SO_RCVBUF` and `SO_SNDBUF` are cut at `net.core.rmem_max` and `wmem_max` and then doubled, the
+//!   second half being for bookkeeping; `SO_RCVBUFFORCE` and `SO_SNDBUFFORCE` are cut at nothing but need
+//!   `CAP_NET_ADMIN` (socket(7)).
+//! - Either call turns the kernel's own adaptation off for its buffer. That one reaches
+//!   `net.ipv4.tcp_rmem[2]` and `tcp_wmem[2]`, which may be more than a program can set; `SO_BUF_LOCK`
+//!   (Linux 5.15) gives the buffer back to it.
+//! - A larger receive buffer alone does not widen the window: the kernel has set `TCP_WINDOW_CLAMP` by
+//!   the size that the buffer had, and does not lift it again for a buffer that a program sets.
+//! - The window scale is settled in the handshake, from the largest of the buffer, `tcp_rmem[2]` and
+//!   `rmem_max`; from the buffer alone if a program has set that (`tcp_select_initial_window`).
+
+use std::fs;
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::io::Errno;
+use rustix::net::sockopt;
+
+/// asm-generic/socket.h
+const SO_BUF_LOCK: libc::c_int = 72;
+
+/// No window is clamped at this.
+const NO_CLAMP: u32 = 1 << 30;
+
+/// One of the two buffers of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// `SO_SNDBUF`
+    Send,
+    /// `SO_RCVBUF`
+    Receive,
+}
+
+/// What became of a request for a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Granted {
+    /// The buffer has the size asked for.
+    Whole,
+    /// The limit of the machine cut it to so many bytes.
+    Cut(u64),
+    /// The limit for programs is below what the kernel itself may use, so the kernel adapts the buffer,
+    /// from so many bytes on.
+    KernelTuned(u64),
+}
+
+/// The kernel's limits, in bytes as programs ask for them: half of what sockets have then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// What a program without privileges can set: `rmem_max`, `wmem_max`.
+    pub settable: u64,
+    /// What the kernel's own adaptation can reach: half of `tcp_rmem[2]`, `tcp_wmem[2]`.
+    pub adapted: u64,
+}
+
+impl Side {
+    /// The sysctl that cuts what programs ask for.
+    pub fn sysctl(self) -> &'static str {
+        match self {
+            Self::Send => "net.core.wmem_max",
+            Self::Receive => "net.core.rmem_max",
+        }
+    }
+
+    /// The limits now; the defaults of Linux where they cannot be read.
+    pub fn limits(self) -> Limits {
+        let (settable, adapted, default) = match self {
+            Self::Send => ("core/wmem_max", "ipv4/tcp_wmem", 4 << 20),
+            Self::Receive => ("core/rmem_max", "ipv4/tcp_rmem", 6 << 20),
+        };
+        Limits {
+            settable: last_number(settable).unwrap_or(212_992),
+            adapted: last_number(adapted).unwrap_or(default) / 2,
+        }
+    }
+
+    fn lock_bit(self) -> u32 {
+        match self {
+            Self::Send => 1,
+            Self::Receive => 2,
+        }
+    }
+}
+
+fn last_number(sysctl: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/sys/net/{sysctl}")).ok()?;
+    text.split_whitespace().last()?.parse().ok()
+}
+
+/// The buffer's size, bytes as programs ask for them.
+///
+/// # Errors
+/// The kernel's.
+pub fn size(socket: impl AsFd, side: Side) -> io::Result<u64> {
+    let doubled = match side {
+        Side::Send => sockopt::socket_send_buffer_size(socket)?,
+        Side::Receive => sockopt::socket_recv_buffer_size(socket)?,
+    };
+    Ok(doubled as u64 / 2)
+}
+
+/// Sets the buffer, beyond the limits for programs where that is allowed, and lets the window follow a
+/// receive buffer. What the kernel's adaptation could do better is left to it.
+///
+/// # Errors
+/// The kernel's.
+pub fn set(socket: impl AsFd, side: Side, bytes: u32) -> io::Result<Granted> {
+    let socket = socket.as_fd();
+    let granted = match force(socket, side, bytes) {
+        Ok(()) => Granted::Whole,
+        Err(Errno::PERM) => set_within_limits(socket, side, bytes)?,
+        Err(error) => return Err(error.into()),
+    };
+    if side == Side::Receive {
+        clamp_window(socket, NO_CLAMP)?;
+    }
+    Ok(granted)
+}
+
+fn set_within_limits(socket: impl AsFd, side: Side, bytes: u32) -> io::Result<Granted> {
+    let limits = side.limits();
+    let size = u64::from(bytes).min(limits.settable);
+    match side {
+        Side::Send => sockopt::set_socket_send_buffer_size(&socket, size as usize)?,
+        Side::Receive => sockopt::set_socket_recv_buffer_size(&socket, size as usize)?,
+    }
+    if u64::from(bytes) <= limits.settable {
+        return Ok(Granted::Whole);
+    }
+    if limits.adapted <= size {
+        return Ok(Granted::Cut(size));
+    }
+    give_back(socket, side)?;
+    Ok(Granted::KernelTuned(size))
+}
+
+fn force(socket: impl AsFd, side: Side, bytes: u32) -> Result<(), Errno> {
+    match side {
+        Side::Send => sockopt::set_socket_send_buffer_size_force(socket, bytes as usize),
+        Side::Receive => sockopt::set_socket_recv_buffer_size_force(socket, bytes as usize),
+    }
+}
+
+/// Lets the kernel adapt the buffer again, from the size that it has.
+///
+/// # Errors
+/// The kernel's; it is older than 5.15.
+pub fn give_back(socket: impl AsFd, side: Side) -> io::Result<()> {
+    let locks = option(&socket, libc::SOL_SOCKET, SO_BUF_LOCK)?;
+    let locks = locks & !side.lock_bit();
+    set_option(socket, libc::SOL_SOCKET, SO_BUF_LOCK, locks)
+}
+
+/// Offers at most a window of so many bytes from now on; what has been offered already stays.
+///
+/// # Errors
+/// The kernel's.
+pub fn clamp_window(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    set_option(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)
+}
+
+/// Before a socket connects or listens: makes sure that its window can grow to `bytes`.
+///
+/// Nothing is to be done if the sysctls give a scale for it anyway, and nothing can be done without
+/// `CAP_NET_ADMIN`: a buffer that a program may set gives no larger scale than none. Where the buffer
+/// has been widened ([`is_widened`]), [`settle_window_scale`] undoes it.
+///
+/// # Errors
+/// The kernel's.
+pub fn prepare_window_scale(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    let limits = Side::Receive.limits();
+    let known = limits.settable.max(2 * limits.adapted);
+    if window_scale(known) >= window_scale(bytes.into()) {
+        return Ok(());
+    }
+    match force(socket, Side::Receive, bytes) {
+        Ok(()) | Err(Errno::PERM) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether [`prepare_window_scale`] has widened the buffer of the socket, or of the one that it was
+/// accepted from.
+///
+/// # Errors
+/// The kernel's.
+pub fn is_widened(socket: impl AsFd, bytes: u32) -> io::Result<bool> {
+    let locked = option(&socket, libc::SOL_SOCKET, SO_BUF_LOCK)? & Side::Receive.lock_bit() != 0;
+    Ok(locked && size(socket, Side::Receive)? == u64::from(bytes))
+}
+
+/// When the connection is open: the receive buffer that was widened for the sake of the window scale
+/// is the kernel's again, from its default size on.
+///
+/// # Errors
+/// The kernel's.
+pub fn settle_window_scale(socket: impl AsFd) -> io::Result<()> {
+    let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").unwrap_or_default();
+    let default = text.split_whitespace().nth(1).and_then(|n| n.parse().ok());
+    let bytes: usize = default.unwrap_or(131_072);
+    sockopt::set_socket_recv_buffer_size(&socket, bytes / 2)?;
+    give_back(socket, Side::Receive)
+}
+
+/// The shift that Linux chooses for a window of `bytes` (RFC 7323 section 2.2: at most 14).
+pub fn window_scale(bytes: u64) -> u32 {
+    bytes.max(1).ilog2().saturating_sub(15).min(14)
+}
+
+fn option(socket: impl AsFd, level: libc::c_int, name: libc::c_int) -> io::Result<u32> {
+    let mut value = 0u32;
+    let mut length = size_of::<u32>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, which `value` has.
+    let result = unsafe {
+        let place = (&raw mut value).cast();
+        libc::getsockopt(socket.as_fd().as_raw_fd(), level, name, place, &mut length)
+    };
+    match result {
+        0 => Ok(value),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn set_option(socket: impl AsFd, level: i32, name: i32, value: u32) -> io::Result<()> {
+    let length = size_of::<u32>() as libc::socklen_t;
+    // SAFETY: the kernel reads `length` bytes, which `value` has.
+    let result = unsafe {
+        let place = (&raw const value).cast();
+        libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, place, length)
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::thread;
+
+    use super::*;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (one, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn the_window_scale_is_that_of_linux() {
+        // ilog2(space) - 15, between 0 and 14.
+        assert_eq!(window_scale(65_535), 0);
+        assert_eq!(window_scale(65_536), 1);
+        assert_eq!(window_scale(6_291_456), 7);
+        assert_eq!(window_scale(16 << 20), 9);
+        assert_eq!(window_scale(64 << 20), 11);
+        assert_eq!(window_scale(u64::MAX), 14);
+    }
+
+    #[test]
+    fn a_buffer_has_the_size_that_was_asked_for() {
+        let (socket, _far) = pair();
+        for side in [Side::Send, Side::Receive] {
+            assert_eq!(set(&socket, side, 150_000).unwrap(), Granted::Whole);
+            assert_eq!(size(&socket, side).unwrap(), 150_000);
+        }
+    }
+
+    #[test]
+    fn a_buffer_given_back_is_the_kernels_again() {
+        let (socket, mut far) = pair();
+        set(&socket, Side::Receive, 65_536).unwrap();
+        give_back(&socket, Side::Receive).unwrap();
+        let sender = thread::spawn(move || far.write_all(&vec![7; 64 << 20]));
+        let mut chunk = vec![0; 256 << 10];
+        while (&socket).read(&mut chunk).unwrap() > 0 {}
+        sender.join().unwrap().unwrap();
+        assert!(size(&socket, Side::Receive).unwrap() > 65_536);
+    }
+
+    /// The window as the other end is told of it.
+    fn offered(socket: &TcpStream) -> u32 {
+        super::super::tcp_info(socket).unwrap().tcpi_rcv_wnd
+    }
+
+    #[test]
+    fn the_window_follows_a_buffer_that_grows() {
+        let (socket, mut far) = pair();
+        set(&socket, Side::Receive, 65_536).unwrap();
+        let sender = thread::spawn(move || far.write_all(&vec![7; 96 << 20]));
+        let mut chunk = vec![0; 256 << 10];
+        let mut moved = 0;
+        let mut narrow = 0;
+        loop {
+            match (&socket).read(&mut chunk).unwrap() {
+                0 => break,
+                count => moved += count,
+            }
+            if narrow == 0 && moved > 32 << 20 {
+                narrow = offered(&socket);
+                set(&socket, Side::Receive, 2 << 20).unwrap();
+            }
+        }
+        sender.join().unwrap().unwrap();
+        assert!(narrow <= 131_072, "{narrow} bytes before");
+        assert!(offered(&socket) > 1 << 20, "{} after", offered(&socket));
+    }
+}

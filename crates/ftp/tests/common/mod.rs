@@ -1,0 +1,323 @@
+//! A server of our own, in this process or as one, and a client that says exactly what a test says.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fairwind_ftp::protocol::host_port::{parse_epsv_reply, parse_passive_reply};
+use fairwind_ftp::protocol::reply::{Reply, ReplyReader};
+use fairwind_ftp::server::{Config, Server, Stop, UserConfig, hash_password};
+
+/// Nothing in these tests takes as long.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The hash of `secret`.
+static SECRET: LazyLock<String> = LazyLock::new(|| hash_password("secret").unwrap());
+
+/// Serves `dir` at a free port of loopback, anonymous users and `alice`, who may write.
+pub fn config(dir: &Path) -> Config {
+    let mut config = Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        users: vec![UserConfig {
+            name: "alice".into(),
+            password: SECRET.clone(),
+            home: None,
+            write: true,
+        }],
+        ..Config::new(dir)
+    };
+    config.limits.login_pause_ms = 0;
+    config
+}
+
+/// A server in a thread, stopped when dropped.
+pub struct Running {
+    pub address: SocketAddr,
+    pub dir: tempfile::TempDir,
+    stop: Stop,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    pub fn start() -> Self {
+        Self::with(|_| ())
+    }
+
+    pub fn with(change: impl FnOnce(&mut Config)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = config(dir.path());
+        change(&mut config);
+        let server = Server::bind(config).unwrap();
+        let (address, stop) = (server.address().unwrap(), Stop::default());
+        let asked = stop.clone();
+        let thread = std::thread::spawn(move || server.run(&asked).unwrap());
+        Self {
+            address,
+            dir,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), content).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
+    pub fn stop(&mut self) {
+        self.stop.ask();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The control connection of a client that is told every word.
+pub struct Client {
+    pub stream: TcpStream,
+    lines: BufReader<TcpStream>,
+}
+
+impl Client {
+    /// Connects and takes the greeting.
+    pub fn connect(address: SocketAddr) -> Self {
+        let (client, greeting) = Self::greeted(address);
+        assert_eq!(greeting.code, 220);
+        client
+    }
+
+    pub fn greeted(address: SocketAddr) -> (Self, Reply) {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let lines = BufReader::with_capacity(512, stream.try_clone().unwrap());
+        let mut client = Self { stream, lines };
+        let greeting = client.reply();
+        (client, greeting)
+    }
+
+    pub fn anonymous(server: &Running) -> Self {
+        let mut client = Self::connect(server.address);
+        client.login("anonymous", "me@example.org");
+        client
+    }
+
+    pub fn alice(server: &Running) -> Self {
+        let mut client = Self::connect(server.address);
+        client.login("alice", "secret");
+        client
+    }
+
+    pub fn login(&mut self, name: &str, password: &str) {
+        self.expect(&format!("USER {name}"), 331);
+        self.expect(&format!("PASS {password}"), 230);
+        self.expect("TYPE I", 200);
+    }
+
+    /// Sends bytes as they are.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    pub fn reply(&mut self) -> Reply {
+        let mut reader = ReplyReader::default();
+        loop {
+            let mut line = String::new();
+            assert_ne!(
+                self.lines.read_line(&mut line).unwrap(),
+                0,
+                "the server has closed"
+            );
+            if let Some(reply) = reader.take(line.trim_end_matches(['\r', '\n'])).unwrap() {
+                return reply;
+            }
+        }
+    }
+
+    pub fn say(&mut self, line: &str) -> Reply {
+        self.raw(format!("{line}\r\n").as_bytes());
+        self.reply()
+    }
+
+    pub fn expect(&mut self, line: &str, code: u16) -> Reply {
+        let reply = self.say(line);
+        assert_eq!(reply.code, code, "{line}: {reply}");
+        reply
+    }
+
+    /// Whether the server has closed the control connection.
+    pub fn is_closed(&mut self) -> bool {
+        matches!(self.lines.read(&mut [0]), Ok(0) | Err(_))
+    }
+
+    /// Where the server waits after PASV.
+    pub fn passive_address(&mut self) -> SocketAddr {
+        parse_passive_reply(&self.expect("PASV", 227).text()).unwrap()
+    }
+
+    pub fn passive(&mut self) -> TcpStream {
+        data(self.passive_address())
+    }
+
+    pub fn extended_passive(&mut self) -> TcpStream {
+        let port = parse_epsv_reply(&self.expect("EPSV", 229).text()).unwrap();
+        let mut address = self.stream.peer_addr().unwrap();
+        address.set_port(port);
+        data(address)
+    }
+
+    /// What `command` sends through a passive data connection.
+    pub fn fetch(&mut self, command: &str) -> Vec<u8> {
+        let mut data = self.passive();
+        self.expect(command, 150);
+        let mut content = Vec::new();
+        data.read_to_end(&mut content).unwrap();
+        assert_eq!(self.reply().code, 226);
+        content
+    }
+
+    /// Gives `command` these bytes through a passive data connection; answers the last reply.
+    pub fn give(&mut self, command: &str, content: &[u8]) -> Reply {
+        let mut data = self.passive();
+        self.expect(command, 150);
+        data.write_all(content).unwrap();
+        drop(data);
+        self.reply()
+    }
+}
+
+pub fn data(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// A listening socket of a client, and its address as PORT has it.
+pub fn listening(address: &str) -> (TcpListener, String) {
+    let listener = TcpListener::bind((address, 0)).unwrap();
+    let SocketAddr::V4(at) = listener.local_addr().unwrap() else {
+        panic!("IPv4 only");
+    };
+    (listener, fairwind_ftp::protocol::host_port::format_port(at))
+}
+
+/// Waits until `condition` holds.
+pub fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !condition() {
+        assert!(begin.elapsed() < PATIENCE, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Bytes that look like nothing else, of the given number.
+pub fn noise(count: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut bytes = Vec::with_capacity(count + 8);
+    while bytes.len() < count {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(count);
+    bytes
+}
+
+/// A server as a process of its own, which can be killed and measured.
+pub struct Process {
+    pub child: Child,
+    pub address: SocketAddr,
+}
+
+const ROOT: &str = "FAIRWIND_FTP_TEST_ROOT";
+
+/// To be called by an ignored test named `a_server`: serves until killed, if this process is meant.
+pub fn serve_if_asked() {
+    let Some(root) = std::env::var_os(ROOT) else {
+        return;
+    };
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current = limit.maximum;
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+    let mut config = config(Path::new(&root));
+    config.limits.sessions_per_address = 2_000;
+    let server = Server::bind(config).unwrap();
+    println!("\nserving {}", server.address().unwrap());
+    server.run(&Stop::default()).unwrap();
+}
+
+impl Process {
+    /// Serves `root`.
+    pub fn start(root: &Path) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(ROLE);
+        Self::spawn(command, root)
+    }
+
+    /// Serves `root` in a file system of `size` (as tmpfs(5) has it) that nobody else sees. Needs root.
+    pub fn start_in_small_room(root: &Path, size: &str) -> Self {
+        let mut command = Command::new("unshare");
+        let script =
+            format!("mount -t tmpfs -o size={size} none \"${ROOT}\" && exec \"$0\" \"$@\"");
+        command.args(["--mount", "sh", "-c", &script]);
+        command.arg(std::env::current_exe().unwrap()).args(ROLE);
+        Self::spawn(command, root)
+    }
+
+    fn spawn(mut command: Command, root: &Path) -> Self {
+        let mut child = command
+            .env(ROOT, root)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let address = lines
+            .map_while(Result::ok)
+            .find_map(|line| line.strip_prefix("serving ")?.parse().ok())
+            .expect("the server says where it is");
+        Self { child, address }
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const ROLE: [&str; 4] = ["--exact", "a_server", "--ignored", "--nocapture"];
+
+/// Whether a test that needs `what` can run; in CI it has to.
+pub fn permitted(what: &str, there: bool) -> bool {
+    if !there {
+        assert!(std::env::var_os("CI").is_none(), "{what} is missing");
+        eprintln!("skipped: {what} is missing");
+    }
+    there
+}

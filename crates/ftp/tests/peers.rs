@@ -1,0 +1,230 @@
+//! Other people's clients: lftp, curl and Python's ftplib. `scripts/setup test` installs them.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use common::{Running, eventually, noise, permitted};
+
+fn have(program: &str) -> bool {
+    let found = Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    permitted(program, found.is_ok_and(|status| status.success()))
+}
+
+fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    output
+}
+
+fn curl(server: &Running, path: &str) -> Command {
+    let mut command = Command::new("curl");
+    command.args([
+        "--silent",
+        "--show-error",
+        "--max-time",
+        "30",
+        "--user",
+        "alice:secret",
+    ]);
+    command.arg(format!("ftp://{}/{path}", server.address));
+    command
+}
+
+fn lftp(server: &Running, dir: &Path, commands: &str) -> Output {
+    let settings =
+        "set net:timeout 20; set net:max-retries 1; set cmd:fail-exit yes; set xfer:log no";
+    let open = format!("open -u alice,secret ftp://{}", server.address);
+    let mut command = Command::new("lftp");
+    command
+        .current_dir(dir)
+        .env("HOME", dir)
+        .args(["--norc", "-c"]);
+    run(command.arg(format!("{settings}; {open}; {commands}; bye")))
+}
+
+#[test]
+fn curl_moves_files_both_ways_passive_and_active() {
+    if !have("curl") {
+        return;
+    }
+    let server = Running::start();
+    let here = tempfile::tempdir().unwrap();
+    let content = noise(2_000_000);
+    std::fs::write(here.path().join("x"), &content).unwrap();
+    let up = |path: &str| {
+        let mut command = curl(&server, path);
+        command
+            .current_dir(here.path())
+            .args(["--upload-file", "x"]);
+        command
+    };
+    run(&mut up("x"));
+    run(up("dir/sub/y").arg("--ftp-create-dirs"));
+    run(up("z").args(["--ftp-port", "-"]));
+    assert_eq!(server.read("x"), content);
+    assert_eq!(server.read("dir/sub/y"), content);
+    assert_eq!(server.read("z"), content);
+    assert_eq!(run(&mut curl(&server, "x")).stdout, content);
+    assert_eq!(
+        run(curl(&server, "x").args(["--ftp-port", "-"])).stdout,
+        content
+    );
+    assert_eq!(
+        run(curl(&server, "x").arg("--disable-epsv")).stdout,
+        content
+    );
+    assert_eq!(
+        run(curl(&server, "x").args(["--range", "10-19"])).stdout,
+        content[10..20]
+    );
+    assert_eq!(
+        run(curl(&server, "").arg("--list-only")).stdout,
+        b"dir\nx\nz\n"
+    );
+    let head = String::from_utf8(run(curl(&server, "x").arg("--head")).stdout).unwrap();
+    assert!(head.contains("Content-Length: 2000000"), "{head}");
+}
+
+#[test]
+fn curl_killed_while_it_sends_resumes_to_an_identical_file() {
+    if !have("curl") {
+        return;
+    }
+    let server = Running::start();
+    let here = tempfile::tempdir().unwrap();
+    let content = noise(3_000_000);
+    std::fs::write(here.path().join("x"), &content).unwrap();
+    let upload = |more: &[&str]| {
+        let mut command = curl(&server, "x");
+        command
+            .current_dir(here.path())
+            .args(["--upload-file", "x"])
+            .args(more);
+        command
+    };
+    let mut sending = upload(&["--limit-rate", "400K"]).spawn().unwrap();
+    eventually("something has come", || {
+        std::fs::metadata(server.path(".x.fairwind-part")).is_ok_and(|facts| facts.len() > 200_000)
+    });
+    // SIGKILL
+    sending.kill().unwrap();
+    sending.wait().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(!server.path("x").exists());
+    run(&mut upload(&["--continue-at", "-"]));
+    assert!(server.read("x") == content);
+}
+
+#[test]
+fn lftp_mirrors_resumes_and_lists() {
+    if !have("lftp") {
+        return;
+    }
+    let server = Running::start();
+    let here = tempfile::tempdir().unwrap();
+    let content = noise(1_500_000);
+    std::fs::create_dir_all(here.path().join("up/sub")).unwrap();
+    std::fs::write(here.path().join("up/a b"), &content).unwrap();
+    std::fs::write(here.path().join("up/sub/ü"), "umlaut").unwrap();
+    lftp(&server, here.path(), "mirror --reverse up copy");
+    assert_eq!(server.read("copy/a b"), content);
+    assert_eq!(server.read("copy/sub/ü"), b"umlaut");
+    lftp(&server, here.path(), "mirror --parallel=4 copy down");
+    assert_eq!(
+        std::fs::read(here.path().join("down/a b")).unwrap(),
+        content
+    );
+    // The rest of a file that broke off.
+    std::fs::write(server.path(".r.fairwind-part"), &content[..700_000]).unwrap();
+    lftp(&server, here.path(), "put -c 'up/a b' -o r");
+    assert!(server.read("r") == content);
+    std::fs::write(here.path().join("g"), &content[..300_000]).unwrap();
+    lftp(&server, here.path(), "get -c 'copy/a b' -o g");
+    assert!(std::fs::read(here.path().join("g")).unwrap() == content);
+    let listed = lftp(&server, here.path(), "cls -1 copy");
+    assert_eq!(
+        String::from_utf8_lossy(&listed.stdout),
+        "copy/a b\ncopy/sub/\n"
+    );
+    lftp(&server, here.path(), "pget -n 3 'copy/a b' -o p");
+    assert!(std::fs::read(here.path().join("p")).unwrap() == content);
+    lftp(&server, here.path(), "rm -r copy");
+    assert!(!server.path("copy").exists());
+}
+
+#[test]
+fn ftplib_does_all_that_it_can() {
+    if !have("python3") {
+        return;
+    }
+    let server = Running::start();
+    let script = r#"
+import ftplib, io, sys
+ftp = ftplib.FTP()
+ftp.connect(sys.argv[1], int(sys.argv[2]), timeout=20)
+ftp.login("alice", "secret")
+body = bytes(range(256)) * 2000
+ftp.storbinary("STOR x", io.BytesIO(body))
+got = io.BytesIO()
+ftp.retrbinary("RETR x", got.write)
+assert got.getvalue() == body
+got = io.BytesIO()
+ftp.retrbinary("RETR x", got.write, rest=1000)
+assert got.getvalue() == body[1000:]
+ftp.set_pasv(False)
+got = io.BytesIO()
+ftp.retrbinary("RETR x", got.write)
+assert got.getvalue() == body
+ftp.set_pasv(True)
+ftp.storlines("STOR t", io.BytesIO(b"one\ntwo\n"))
+lines = []
+ftp.retrlines("RETR t", lines.append)
+assert lines == ["one", "two"], lines
+assert ftp.mkd("d") == "/d"
+ftp.cwd("d")
+assert ftp.pwd() == "/d"
+ftp.cwd("..")
+ftp.rename("t", "d/t")
+assert ftp.nlst() == ["d", "x"], ftp.nlst()
+facts = dict(ftp.mlsd(facts=["type", "size"]))
+assert facts["x"] == {"type": "file", "size": "512000"}, facts
+assert facts["d"]["type"] == "dir", facts
+ftp.voidcmd("TYPE I")
+assert ftp.size("x") == 512000
+try:
+    ftp.delete("none")
+    raise SystemExit("deleted nothing")
+except ftplib.error_perm as error:
+    assert str(error).startswith("550"), error
+connection = ftp.transfercmd("RETR x")
+connection.recv(10)
+connection.close()
+try:
+    ftp.voidresp()
+except ftplib.error_temp:
+    pass
+ftp.delete("d/t")
+ftp.rmd("d")
+ftp.quit()
+"#;
+    let mut command = Command::new("python3");
+    command.args([
+        "-c",
+        script,
+        &server.address.ip().to_string(),
+        &server.address.port().to_string(),
+    ]);
+    run(&mut command);
+}
