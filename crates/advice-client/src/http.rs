@@ -16,7 +16,7 @@ pub const DEFAULT_URL: &str = "http://127.0.0.1:8649";
 /// Time for a request and its answer unless [`Client::with_deadline`] says otherwise.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Answers longer than this are refused.
+/// Answers longer than this are refused unless [`Client::with_longest_answer`] says otherwise, bytes.
 const LONGEST_ANSWER: u64 = 64 << 20;
 
 /// Why there is no answer. Every message names the URL.
@@ -58,6 +58,7 @@ pub enum ClientError {
 pub struct Client {
     base: String,
     deadline: Duration,
+    longest_answer: u64,
     agent: Agent,
 }
 
@@ -84,6 +85,7 @@ impl Client {
         Ok(Client {
             base,
             deadline: DEFAULT_DEADLINE,
+            longest_answer: LONGEST_ANSWER,
             agent: config.into(),
         })
     }
@@ -91,6 +93,12 @@ impl Client {
     /// The same client with another time for a request and its answer.
     pub fn with_deadline(mut self, deadline: Duration) -> Client {
         self.deadline = deadline;
+        self
+    }
+
+    /// The same client, which refuses answers of more than so many bytes.
+    pub fn with_longest_answer(mut self, bytes: u64) -> Client {
+        self.longest_answer = bytes;
         self
     }
 
@@ -192,7 +200,7 @@ impl Client {
         let request = request.timeout_global(Some(self.deadline)).build();
         let mut response: Response<Body> = self.agent.run(request)?;
         let status = response.status().as_u16();
-        let body = response.body_mut().with_config().limit(LONGEST_ANSWER);
+        let body = response.body_mut().with_config().limit(self.longest_answer);
         Ok((status, body.read_to_string()?))
     }
 }

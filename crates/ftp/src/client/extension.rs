@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use ipnet::IpNet;
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{ClientError, Features};
+use crate::advised::{AdvisedClient, Advisor, Follow, Journal};
 use crate::data::{Buffer, Direction, SocketPlan, Transfer, TransferWatcher};
 use crate::protocol::Reply;
 
@@ -94,10 +97,16 @@ pub trait SessionExtension: Send {
 /// A change made to a live data connection.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
+    /// When.
+    pub time: Timestamp,
     /// Seconds since the data connection was open.
     pub seconds: f64,
-    /// What was changed, and to what: `congestion control nocc`, `send buffer 2097152 bytes`.
+    /// What was changed: `congestion control`, `send buffer`.
     pub what: String,
+    /// Its value before, if anybody knows it.
+    pub from: Option<String>,
+    /// Its value now, bytes and Mbit/s without their unit: `fw_nocc`, `2097152`.
+    pub to: String,
     /// Why, in a sentence.
     pub reason: String,
 }
@@ -129,12 +138,25 @@ pub struct Setup {
     pub drs: bool,
     /// The advisor's URL.
     pub advisor: Option<String>,
+    /// Networks to which the paths are the user's own, where congestion control may be off.
+    pub allow_nocc: Vec<IpNet>,
     /// Buffers that the user fixed: nobody changes them then.
     pub buffer: Buffer,
 }
 
 /// All that follows data connections of the client: the one place where it is put together.
-pub fn extensions(setup: &Setup) -> Vec<Arc<dyn Extension>> {
-    let _ = setup;
-    Vec::new()
+///
+/// # Errors
+/// An advisor's URL that is none.
+pub fn extensions(setup: &Setup) -> Result<Vec<Arc<dyn Extension>>, ClientError> {
+    let mut extensions: Vec<Arc<dyn Extension>> = Vec::new();
+    if let Some(url) = &setup.advisor {
+        let advisor = Advisor::at(url).map_err(|error| ClientError::Usage(error.to_string()))?;
+        extensions.push(Arc::new(AdvisedClient::new(Follow {
+            advisor,
+            allow_nocc: setup.allow_nocc.clone(),
+            journal: Journal::default(),
+        })));
+    }
+    Ok(extensions)
 }

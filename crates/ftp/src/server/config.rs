@@ -35,6 +35,10 @@ pub struct Config {
     pub drs: bool,
     /// Base URL of an advisor.
     pub advisor: Option<String>,
+    /// Networks to which the paths are the operator's own, where congestion control may be off.
+    pub allow_nocc: Vec<IpNet>,
+    /// What advice did to transfers, one JSON object a line.
+    pub advice_log: Option<PathBuf>,
     /// The log of transfers, in the format of xferlog(5).
     pub xferlog: Option<PathBuf>,
     /// What a client may use up.
@@ -55,6 +59,8 @@ impl Config {
             buffer: Buffer::Auto,
             drs: true,
             advisor: None,
+            allow_nocc: Vec::new(),
+            advice_log: None,
             xferlog: None,
             limits: Limits::default(),
         }
@@ -152,6 +158,8 @@ struct File {
     buffer: Option<String>,
     drs: Option<bool>,
     advisor: Option<String>,
+    allow_nocc: Option<Vec<IpNet>>,
+    advice_log: Option<PathBuf>,
     xferlog: Option<PathBuf>,
     limits: Option<Limits>,
 }
@@ -184,6 +192,10 @@ impl Config {
             self.foreign_peers = networks;
         }
         self.advisor = file.advisor.or(self.advisor.take());
+        if let Some(networks) = file.allow_nocc {
+            self.allow_nocc = networks;
+        }
+        self.advice_log = file.advice_log.or(self.advice_log.take());
         self.xferlog = file.xferlog.or(self.xferlog.take());
         self.limits = file.limits.unwrap_or(std::mem::take(&mut self.limits));
         Ok(())

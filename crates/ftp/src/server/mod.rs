@@ -36,6 +36,7 @@ use session::Session;
 use users::Users;
 use xferlog::Xferlog;
 
+use crate::advised::AdvisedServer;
 use crate::protocol::Reply;
 
 /// What all sessions share.
@@ -82,9 +83,12 @@ const FAREWELL: Duration = Duration::from_millis(500);
 const RESPITE: Duration = Duration::from_millis(100);
 
 /// The extensions that a configuration asks for.
-fn extensions(config: &Config) -> Vec<Arc<dyn Extension>> {
-    let _ = (config.drs, &config.advisor);
-    Vec::new()
+fn extensions(config: &Config) -> io::Result<Vec<Arc<dyn Extension>>> {
+    let mut extensions: Vec<Arc<dyn Extension>> = Vec::new();
+    if let Some(advised) = AdvisedServer::of(config)? {
+        extensions.push(Arc::new(advised));
+    }
+    Ok(extensions)
 }
 
 impl Server {
@@ -93,7 +97,7 @@ impl Server {
     /// # Errors
     /// What of it is not possible.
     pub fn bind(config: Config) -> io::Result<Self> {
-        let extensions = extensions(&config);
+        let extensions = extensions(&config)?;
         Self::with_extensions(config, extensions)
     }
 

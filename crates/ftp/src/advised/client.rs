@@ -1,0 +1,98 @@
+//! Advice in the client.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Follow;
+use super::follower::Shared;
+use super::record::{Event, Record};
+use crate::client::{Change, Extension, ExtensionReport, ServerFacts, SessionExtension};
+use crate::data::{Transfer, TransferWatcher};
+
+/// How long the end of a session waits for the advisor to hear how its transfers went.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Follows an advisor in all transfers of a client.
+#[derive(Debug)]
+pub struct AdvisedClient(Arc<Follow>);
+
+impl AdvisedClient {
+    /// Who is followed, and how far.
+    pub fn new(follow: Follow) -> Self {
+        Self(Arc::new(follow))
+    }
+}
+
+impl Extension for AdvisedClient {
+    fn name(&self) -> &'static str {
+        "advice"
+    }
+
+    fn open(&self, _: &ServerFacts<'_>) -> Option<Box<dyn SessionExtension>> {
+        Some(Box::new(Session {
+            follow: Arc::clone(&self.0),
+            last: None,
+        }))
+    }
+}
+
+struct Session {
+    follow: Arc<Follow>,
+    /// The transfer before.
+    last: Option<Arc<Shared>>,
+}
+
+impl SessionExtension for Session {
+    fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
+        let follower = self.follow.watch(transfer);
+        self.last = Some(follower.shared());
+        Some(Box::new(follower))
+    }
+
+    fn report(&mut self) -> ExtensionReport {
+        let mut report = ExtensionReport::default();
+        for record in self.last.iter().flat_map(|last| last.records()) {
+            add(&mut report, record);
+        }
+        report
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(last) = &self.last {
+            last.wait_until_told(Instant::now() + FAREWELL);
+        }
+    }
+}
+
+fn add(report: &mut ExtensionReport, record: Record) {
+    match record.event {
+        Event::Advice { .. } => {}
+        Event::Change {
+            what,
+            from,
+            to,
+            reason,
+        } => report.changes.push(Change {
+            time: record.time,
+            seconds: record.seconds,
+            what: what.words().into(),
+            from: Some(from),
+            to,
+            reason,
+        }),
+        Event::Refused {
+            what,
+            wanted,
+            reason,
+            mend,
+        } => report.notes.push(format!(
+            "{} {wanted} is advised, but {reason}: {mend}",
+            what.words()
+        )),
+        Event::Lost { reason } => report
+            .notes
+            .push(format!("no advice, the kernel's defaults hold: {reason}")),
+    }
+}

@@ -1,0 +1,120 @@
+//! The congestion control of a live connection.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+
+use fairwind_cc::{kernel, native};
+use rustix::io::Errno;
+use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
+
+use super::orders::is_nocc;
+
+const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
+
+/// Why a connection did not get a control, and the command that mends it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub reason: String,
+    pub mend: String,
+}
+
+/// The control that the connection has.
+pub(super) fn current(socket: impl AsFd) -> io::Result<String> {
+    Ok(tcp_congestion(socket)?)
+}
+
+/// Gives the connection the control of this name. It goes on from the packets in flight.
+pub(super) fn take(socket: impl AsFd, name: &str) -> Result<(), Refusal> {
+    set_tcp_congestion(socket, name).map_err(|error| refusal(name, error))
+}
+
+/// What the control that an advisor calls `name` is called in the kernel: so, or with the `fw_` of
+/// `fairwind cc load`.
+pub(super) fn kernel_name(name: &str, available: &[String]) -> String {
+    let ours = kernel::kernel_name(name);
+    let has = |name: &str| available.iter().any(|other| other == name);
+    match has(name) || !(has(&ours) || native::find(name).is_some()) {
+        true => name.to_owned(),
+        false => ours,
+    }
+}
+
+/// The names that the kernel has; none if it does not tell.
+pub(super) fn available() -> Vec<String> {
+    kernel::available().unwrap_or_default()
+}
+
+fn refusal(name: &str, error: Errno) -> Refusal {
+    match error {
+        Errno::NOENT => Refusal {
+            reason: "the kernel has no control of this name".into(),
+            mend: loading(name),
+        },
+        Errno::PERM => Refusal {
+            reason: "this program may not take it (CAP_NET_ADMIN)".into(),
+            mend: allowing(name, &allowed()),
+        },
+        error => Refusal {
+            reason: format!("the kernel refuses it: {error}"),
+            mend: "fairwind doctor".into(),
+        },
+    }
+}
+
+/// The command that brings the control into the kernel.
+fn loading(name: &str) -> String {
+    let own = name.strip_prefix("fw_").unwrap_or(name);
+    match native::find(own) {
+        Some(_) if is_nocc(own) => format!("fairwind cc load {own} --allow-nocc"),
+        Some(_) => format!("fairwind cc load {own}"),
+        None if name.starts_with("fw_") => "fairwind cc list".into(),
+        None => format!("modprobe tcp_{name}"),
+    }
+}
+
+/// The command that lets everybody take the control.
+fn allowing(name: &str, allowed: &str) -> String {
+    let mut names: BTreeSet<&str> = allowed.split_whitespace().collect();
+    names.insert(name);
+    let names: Vec<&str> = names.into_iter().collect();
+    format!("sysctl -w {ALLOWED}='{}'", names.join(" "))
+}
+
+fn allowed() -> String {
+    fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_the_kernels_or_those_that_fairwind_loads() {
+        let available = ["reno", "cubic", "fw_nocc", "fw_cubic"].map(String::from);
+        assert_eq!(kernel_name("cubic", &available), "cubic");
+        assert_eq!(kernel_name("nocc", &available), "fw_nocc");
+        assert_eq!(kernel_name("fw_nocc", &available), "fw_nocc");
+        // Not there: the message is of the name that would be.
+        assert_eq!(kernel_name("sfsack", &available), "fw_sfsack");
+        assert_eq!(kernel_name("bbr", &available), "bbr");
+    }
+
+    #[test]
+    fn a_missing_control_is_mended_by_loading_it() {
+        let mend = |name| refusal(name, Errno::NOENT).mend;
+        assert_eq!(mend("fw_nocc"), "fairwind cc load nocc --allow-nocc");
+        assert_eq!(mend("fw_sfsack"), "fairwind cc load sfsack");
+        assert_eq!(mend("bbr"), "modprobe tcp_bbr");
+        assert_eq!(mend("fw_nocc_1a2b"), "fairwind cc list");
+    }
+
+    #[test]
+    fn a_forbidden_control_is_mended_by_allowing_it_beside_the_others() {
+        assert_eq!(
+            allowing("fw_nocc", "reno bbr\n"),
+            "sysctl -w net.ipv4.tcp_allowed_congestion_control='bbr fw_nocc reno'"
+        );
+    }
+}

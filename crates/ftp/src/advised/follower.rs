@@ -1,0 +1,333 @@
+//! Follows the advisor while a transfer runs.
+//!
+//! Asking is done in a thread of its own, which also applies the answers. The transfer's thread only
+//! looks whether an answer is overdue.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fairwind_advice_client::{Answer, ClientError, Direction as Way, Transfer as Outcome};
+use jiff::Timestamp;
+
+use super::Follow;
+use super::advisor::PATIENCE;
+use super::connection::{Connection, Permit};
+use super::orders::{Orders, clean};
+use super::record::{Event, Record};
+use crate::data::{Direction, Transfer, TransferWatcher};
+
+/// How long the first byte waits for the first advice: an advisor nearby answers within that.
+const FIRST: Duration = Duration::from_millis(5);
+
+/// How often the transfer's thread looks whether an answer is overdue.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The first pause after a question that got no sound answer; it doubles up to [`LONGEST_PAUSE`].
+const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Follows the advisor during one transfer.
+#[derive(Debug)]
+pub struct Follower {
+    shared: Arc<Shared>,
+    looked: Instant,
+}
+
+/// What the transfer's thread and the asking one share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    follow: Arc<Follow>,
+    direction: Direction,
+    local: SocketAddr,
+    peer: SocketAddr,
+    /// Bytes moved.
+    moved: AtomicU64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    begun: Instant,
+    total: Option<u64>,
+    /// None before the transfer and after it.
+    connection: Option<Connection>,
+    /// When the question was asked that waits for its answer.
+    asked: Option<Instant>,
+    /// The connection has the kernel's defaults for want of advice, and that has been told.
+    lost: bool,
+    /// What could not be done and has been told.
+    told: HashSet<String>,
+    records: Vec<Record>,
+    /// How it went, to be reported.
+    outcome: Option<Outcome>,
+    /// The asking thread is at work.
+    busy: bool,
+}
+
+impl Follower {
+    pub(super) fn new(follow: Arc<Follow>, transfer: &Transfer) -> Self {
+        let now = Instant::now();
+        Self {
+            shared: Arc::new(Shared {
+                follow,
+                direction: transfer.direction,
+                local: transfer.local,
+                peer: transfer.peer,
+                moved: AtomicU64::new(0),
+                state: Mutex::new(State {
+                    begun: now,
+                    total: transfer.total,
+                    connection: None,
+                    asked: None,
+                    lost: false,
+                    told: HashSet::new(),
+                    records: Vec::new(),
+                    outcome: None,
+                    busy: false,
+                }),
+                changed: Condvar::new(),
+            }),
+            looked: now,
+        }
+    }
+
+    /// What others may know of it, also when it is over.
+    pub(super) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+}
+
+impl TransferWatcher for Follower {
+    fn started(&mut self, socket: BorrowedFd<'_>, total: Option<u64>) {
+        let Ok(connection) = Connection::new(socket, self.shared.direction) else {
+            return;
+        };
+        let mut state = self.shared.lock();
+        state.begun = Instant::now();
+        state.total = total.or(state.total);
+        state.connection = Some(connection);
+        state.asked = Some(state.begun);
+        let shared = Arc::clone(&self.shared);
+        let thread = thread::Builder::new().name("advice".into());
+        // A few calls deep: a request, and a few options of a socket.
+        state.busy = thread
+            .stack_size(256 << 10)
+            .spawn(move || shared.follow())
+            .is_ok();
+        // Who is known not to answer is not waited for.
+        if state.busy && !self.shared.follow.advisor.is_lost() {
+            let waiting = |state: &mut State| state.asked.is_some();
+            let _ = self
+                .shared
+                .changed
+                .wait_timeout_while(state, FIRST, waiting);
+        }
+    }
+
+    fn progressed(&mut self, moved: u64) {
+        self.shared.moved.store(moved, Ordering::Relaxed);
+        if self.looked.elapsed() < LOOK {
+            return;
+        }
+        self.looked = Instant::now();
+        // Somebody who is applying advice right now has answered.
+        let Ok(state) = self.shared.state.try_lock() else {
+            return;
+        };
+        if state.asked.is_some_and(|asked| asked.elapsed() > PATIENCE) && !state.lost {
+            let reason = format!("no answer within {} s", PATIENCE.as_secs());
+            self.shared.fall_back(state, &reason);
+        }
+    }
+
+    fn ended(&mut self, moved: u64) {
+        self.shared.moved.store(moved, Ordering::Relaxed);
+        let mut state = self.shared.lock();
+        if let Some(connection) = state.connection.take() {
+            state.outcome = self
+                .shared
+                .outcome(&connection, moved, state.begun.elapsed());
+        }
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What has happened.
+    pub(super) fn records(&self) -> Vec<Record> {
+        self.lock().records.clone()
+    }
+
+    /// Waits until the advisor has heard how the transfer went, or until `end`.
+    pub(super) fn wait_until_told(&self, end: Instant) {
+        let patience = end.saturating_duration_since(Instant::now());
+        let busy = |state: &mut State| state.busy;
+        let _ = self.changed.wait_timeout_while(self.lock(), patience, busy);
+    }
+
+    /// The asking thread: asks until the transfer is over, then reports it.
+    fn follow(&self) {
+        let mut pause = PAUSE;
+        while let Some(remaining) = self.remaining() {
+            let answer = self.follow.advisor.ask(&self.host(), remaining);
+            match self.take(answer) {
+                Some(until_next) => {
+                    self.wait(until_next);
+                    pause = PAUSE;
+                }
+                None => {
+                    self.wait(pause);
+                    pause = (2 * pause).min(LONGEST_PAUSE);
+                }
+            }
+        }
+        let outcome = self.lock().outcome.take();
+        if let Some(outcome) = outcome {
+            self.follow.advisor.report(&outcome);
+        }
+        self.lock().busy = false;
+        self.changed.notify_all();
+    }
+
+    /// The other end, as the advisor is asked for it.
+    fn host(&self) -> String {
+        self.peer.ip().to_canonical().to_string()
+    }
+
+    /// Bytes still to be moved, as far as anybody knows; none if the transfer is over.
+    fn remaining(&self) -> Option<Option<u64>> {
+        let mut state = self.lock();
+        state.connection.as_ref()?;
+        state.asked = Some(Instant::now());
+        let moved = self.moved.load(Ordering::Relaxed);
+        Some(state.total.map(|total| total.saturating_sub(moved)))
+    }
+
+    /// Applies an answer; how long to wait for the next question, none if it is worth nothing.
+    fn take(&self, answer: Result<Answer, ClientError>) -> Option<Duration> {
+        let answer = answer.map_err(|error| error.to_string());
+        let sound = answer.and_then(|answer| {
+            let orders = Orders::of(&answer.advice).map_err(|what| {
+                let url = self.follow.advisor.url();
+                format!("{url}: the advice makes no sense: {what}")
+            })?;
+            Ok((answer, orders))
+        });
+        let mut state = self.lock();
+        state.asked = None;
+        let (answer, orders) = match sound {
+            Ok(sound) => sound,
+            Err(reason) => {
+                self.fall_back(state, &clean(&reason));
+                self.changed.notify_all();
+                return None;
+            }
+        };
+        self.follow.advisor.find();
+        state.lost = false;
+        let peer = self.peer.ip().to_canonical();
+        let granted = self.follow.permits_nocc(peer);
+        let mut events = vec![advice_event(&answer, &orders)];
+        if let Some(connection) = &mut state.connection {
+            events.extend(connection.follow(&orders, &Permit { peer, granted }));
+        }
+        self.tell(state, events);
+        self.changed.notify_all();
+        Some(answer.ask_again_after())
+    }
+
+    /// There is no sound advice: back to the kernel's defaults, told once.
+    fn fall_back(&self, mut state: MutexGuard<'_, State>, reason: &str) {
+        self.follow.advisor.lose(reason);
+        if std::mem::replace(&mut state.lost, true) {
+            return;
+        }
+        let mut events = vec![Event::Lost {
+            reason: reason.to_owned(),
+        }];
+        if let Some(connection) = &mut state.connection {
+            events.extend(connection.restore(reason));
+        }
+        self.tell(state, events);
+    }
+
+    /// Keeps and tells what happened; what could not be done only once.
+    fn tell(&self, mut state: MutexGuard<'_, State>, events: Vec<Event>) {
+        let seconds = state.begun.elapsed().as_secs_f64();
+        let mut news = Vec::new();
+        for event in events {
+            if let Event::Refused { what, reason, .. } = &event
+                && !state.told.insert(format!("{} {reason}", what.words()))
+            {
+                continue;
+            }
+            news.push(Record {
+                time: Timestamp::now(),
+                local: self.local,
+                peer: self.peer,
+                seconds,
+                bytes: self.moved.load(Ordering::Relaxed),
+                event,
+            });
+        }
+        state.records.extend(news.iter().cloned());
+        drop(state);
+        for record in &news {
+            self.follow.journal.tell(record);
+        }
+    }
+
+    /// Waits until it is time to ask again, or the transfer is over.
+    fn wait(&self, time: Duration) {
+        let running = |state: &mut State| state.connection.is_some();
+        let _ = self.changed.wait_timeout_while(self.lock(), time, running);
+    }
+
+    fn outcome(&self, connection: &Connection, moved: u64, time: Duration) -> Option<Outcome> {
+        let counters = connection.counters();
+        let bytes = match (self.direction, counters) {
+            // What is still in the send buffer has not arrived.
+            (Direction::Send, Some(counters)) => counters.acknowledged.min(moved),
+            _ => moved,
+        };
+        (bytes > 0).then(|| Outcome {
+            host: self.host(),
+            bytes,
+            seconds: time.as_secs_f64(),
+            retransmits: counters
+                .filter(|_| self.direction == Direction::Send)
+                .map(|counters| counters.retransmits),
+            rtt_ms: counters
+                .and_then(|counters| counters.min_rtt_us)
+                .map(|rtt| f64::from(rtt) / 1e3),
+            direction: match self.direction {
+                Direction::Send => Way::Sent,
+                Direction::Receive => Way::Received,
+            },
+        })
+    }
+}
+
+fn advice_event(answer: &Answer, orders: &Orders) -> Event {
+    let advice = &answer.advice;
+    Event::Advice {
+        mode: advice.mode,
+        congestion_control: advice.congestion_control.clone(),
+        available_mbps: advice.available_mbps,
+        interval_mbps: advice.interval_mbps,
+        threshold_mbps: advice.threshold_mbps,
+        ask_again_after_s: answer.ask_again_after().as_secs_f64(),
+        reason: orders.reason.clone(),
+    }
+}

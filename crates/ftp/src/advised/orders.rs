@@ -1,0 +1,185 @@
+//! What an advice asks of a data connection, after it has been looked at: an advisor may be wrong.
+
+use fairwind_advice::{Advice, Mode};
+
+/// Largest buffer that anybody may ask for, bytes.
+const LARGEST_BUFFER: u64 = 1 << 30;
+/// Smallest one: what a connection needs to go on at all.
+const SMALLEST_BUFFER: u64 = 4 << 10;
+/// Slowest pacing, Mbit/s. Whoever asks for less asks for a transfer that stands still.
+const SLOWEST_MBPS: f64 = 0.1;
+/// Fastest that is believed, Mbit/s.
+const FASTEST_MBPS: f64 = 1e6;
+/// Longest reason that is kept, characters.
+const LONGEST_REASON: usize = 500;
+/// Longest name of a control in the kernel (`TCP_CA_NAME_MAX` with its final zero is 16).
+const LONGEST_NAME: usize = 15;
+
+/// What to do with the connection. What is none is left to the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Orders {
+    /// Whether congestion control is to be off.
+    pub off: bool,
+    /// The control, as the advisor calls it.
+    pub control: Option<String>,
+    /// Send buffer, bytes.
+    pub send_buffer: Option<u32>,
+    /// Receive buffer, bytes.
+    pub receive_buffer: Option<u32>,
+    /// Largest rate, bytes a second.
+    pub pacing: Option<u64>,
+    /// Why, in a sentence.
+    pub reason: String,
+}
+
+impl Orders {
+    /// What the advice asks for.
+    ///
+    /// # Errors
+    /// What of it cannot be meant; the advice as a whole is worth nothing then.
+    pub(super) fn of(advice: &Advice) -> Result<Self, String> {
+        rate("available bandwidth", advice.available_mbps)?;
+        rate("round-trip time", advice.rtt_ms)?;
+        let control = advice.congestion_control.clone();
+        if let Some(name) = &control
+            && !is_name(name)
+        {
+            return Err(format!("{:?} is no name of a control", clean(name)));
+        }
+        // A control may be named as what it is, whatever the mode is called.
+        let off =
+            advice.mode == Mode::NoCongestionControl || control.as_deref().is_some_and(is_nocc);
+        if off && control.is_none() {
+            return Err(
+                "no congestion control is advised, but no control that stands for it".into(),
+            );
+        }
+        Ok(Self {
+            off,
+            control,
+            send_buffer: buffer("send buffer", advice.send_buffer_bytes)?,
+            receive_buffer: buffer("receive buffer", advice.receive_buffer_bytes)?,
+            pacing: pacing(advice.pacing_mbps)?,
+            reason: clean(&advice.reason),
+        })
+    }
+}
+
+/// Whether the control of this name is congestion control switched off: `nocc`, under any name that it
+/// is loaded by.
+pub(super) fn is_nocc(name: &str) -> bool {
+    name.strip_prefix("fw_").unwrap_or(name).starts_with("nocc")
+}
+
+/// Text from outside, fit for one line of a log.
+pub(super) fn clean(text: &str) -> String {
+    let visible = |c: char| if c.is_control() { ' ' } else { c };
+    text.chars().take(LONGEST_REASON).map(visible).collect()
+}
+
+fn is_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(allowed)
+}
+
+fn rate(what: &str, value: Option<f64>) -> Result<(), String> {
+    match value {
+        Some(value) if !value.is_finite() || value < 0.0 => Err(format!("{what} of {value}")),
+        _ => Ok(()),
+    }
+}
+
+fn buffer(what: &str, bytes: Option<u64>) -> Result<Option<u32>, String> {
+    match bytes {
+        Some(bytes) if !(SMALLEST_BUFFER..=LARGEST_BUFFER).contains(&bytes) => {
+            Err(format!("{what} of {bytes} bytes"))
+        }
+        bytes => Ok(bytes.map(|bytes| bytes as u32)),
+    }
+}
+
+fn pacing(mbps: Option<f64>) -> Result<Option<u64>, String> {
+    match mbps {
+        Some(mbps) if !(SLOWEST_MBPS..=FASTEST_MBPS).contains(&mbps) => {
+            Err(format!("pacing at {mbps} Mbit/s"))
+        }
+        mbps => Ok(mbps.map(|mbps| (mbps * 1e6 / 8.0).round() as u64)),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Congestion control by the kernel's default, and nothing else.
+    pub fn advice() -> Advice {
+        serde_json::from_value(serde_json::json!({
+            "mode": "congestion-control", "congestion_control": null, "available_mbps": 40.0,
+            "interval_mbps": [35.0, 45.0], "rtt_ms": 50.0, "send_buffer_bytes": null,
+            "receive_buffer_bytes": null, "pacing_mbps": null, "threshold_mbps": 42.0,
+            "next_advice": "2026-03-02T14:05:00Z", "model": "linear", "days_used": 63,
+            "r_squared": 0.5, "reason": "because"
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn pacing_is_bytes_a_second() {
+        let mut advice = advice();
+        advice.pacing_mbps = Some(80.0);
+        assert_eq!(Orders::of(&advice).unwrap().pacing, Some(10_000_000));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_its_value() {
+        let refused = |change: fn(&mut Advice)| {
+            let mut advice = advice();
+            change(&mut advice);
+            Orders::of(&advice).unwrap_err()
+        };
+        assert_eq!(
+            refused(|advice| advice.available_mbps = Some(-3.0)),
+            "available bandwidth of -3"
+        );
+        assert_eq!(
+            refused(|advice| advice.send_buffer_bytes = Some(1 << 40)),
+            "send buffer of 1099511627776 bytes"
+        );
+        assert_eq!(
+            refused(|advice| advice.receive_buffer_bytes = Some(0)),
+            "receive buffer of 0 bytes"
+        );
+        assert_eq!(
+            refused(|advice| advice.pacing_mbps = Some(0.001)),
+            "pacing at 0.001 Mbit/s"
+        );
+        assert_eq!(
+            refused(|advice| advice.pacing_mbps = Some(f64::NAN)),
+            "pacing at NaN Mbit/s"
+        );
+        assert_eq!(
+            refused(|advice| advice.congestion_control = Some("cubic\n; reboot".into())),
+            "\"cubic ; reboot\" is no name of a control"
+        );
+        assert_eq!(
+            refused(|advice| advice.mode = Mode::NoCongestionControl),
+            "no congestion control is advised, but no control that stands for it"
+        );
+    }
+
+    #[test]
+    fn nocc_is_known_by_every_name_that_it_is_loaded_by() {
+        for name in ["nocc", "fw_nocc", "fw_nocc_1a2b"] {
+            let mut advice = advice();
+            advice.congestion_control = Some(name.into());
+            assert!(Orders::of(&advice).unwrap().off, "{name}");
+        }
+        assert!(!is_nocc("cubic"));
+    }
+
+    #[test]
+    fn a_reason_is_one_line() {
+        assert_eq!(clean("a\r\n226 done\u{7}"), "a  226 done ");
+        assert_eq!(clean(&"x".repeat(100_000)).len(), 500);
+    }
+}

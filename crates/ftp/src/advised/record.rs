@@ -1,0 +1,193 @@
+//! What is told of a transfer that is advised: every answer, every change with its reason, and what
+//! could not be done.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use fairwind_advice::Mode;
+use jiff::Timestamp;
+use serde::Serialize;
+
+/// One thing that happened to an advised transfer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Record {
+    /// When.
+    pub time: Timestamp,
+    /// This end of the data connection.
+    pub local: SocketAddr,
+    /// Its other end.
+    pub peer: SocketAddr,
+    /// Seconds since the transfer began.
+    pub seconds: f64,
+    /// Bytes moved until then.
+    pub bytes: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// The advisor answered.
+    Advice {
+        /// With or without congestion control.
+        mode: Mode,
+        /// The control, as the advisor calls it.
+        congestion_control: Option<String>,
+        /// Forecast of the available bandwidth, Mbit/s.
+        available_mbps: Option<f64>,
+        /// Its interval, Mbit/s.
+        interval_mbps: Option<[f64; 2]>,
+        /// Threshold of congestion, Mbit/s.
+        threshold_mbps: Option<f64>,
+        /// Seconds until the next question.
+        ask_again_after_s: f64,
+        /// Why.
+        reason: String,
+    },
+    /// Something was changed on the live connection.
+    Change {
+        /// What.
+        what: Setting,
+        /// Its value before.
+        from: String,
+        /// Its value now.
+        to: String,
+        /// Why.
+        reason: String,
+    },
+    /// Something that was advised was not done; the transfer goes on with what it has.
+    Refused {
+        /// What.
+        what: Setting,
+        /// The value advised.
+        wanted: String,
+        /// Why not.
+        reason: String,
+        /// The command or option that mends it.
+        mend: String,
+    },
+    /// There is no sound advice; the transfer goes on with the kernel's defaults.
+    Lost {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What of a connection is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Setting {
+    /// `TCP_CONGESTION`, a name.
+    CongestionControl,
+    /// `SO_SNDBUF`, bytes.
+    SendBuffer,
+    /// `SO_RCVBUF`, bytes.
+    ReceiveBuffer,
+    /// `SO_MAX_PACING_RATE`, Mbit/s.
+    Pacing,
+}
+
+impl Setting {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::CongestionControl => "congestion control",
+            Self::SendBuffer => "send buffer",
+            Self::ReceiveBuffer => "receive buffer",
+            Self::Pacing => "pacing",
+        }
+    }
+}
+
+/// Where records go: the log of the program, and a file with one JSON object a line.
+#[derive(Debug, Default)]
+pub struct Journal(Option<Mutex<File>>);
+
+impl Journal {
+    /// Records go to the log and are appended to the file.
+    ///
+    /// # Errors
+    /// If the file cannot be opened for appending.
+    pub fn with_file(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        Ok(Self(Some(Mutex::new(file))))
+    }
+
+    /// Tells what happened.
+    pub(super) fn tell(&self, record: &Record) {
+        to_log(record);
+        let Some(file) = &self.0 else { return };
+        let Ok(mut line) = serde_json::to_vec(record) else {
+            return;
+        };
+        line.push(b'\n');
+        // One write, so that lines of several transfers do not mix. A full disk does not end a transfer.
+        let _ = file
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .write_all(&line);
+    }
+}
+
+fn to_log(record: &Record) {
+    let peer = record.peer;
+    match &record.event {
+        Event::Advice { reason, .. } => tracing::debug!("{peer}: advice: {reason}"),
+        Event::Change {
+            what,
+            from,
+            to,
+            reason,
+        } => tracing::info!("{peer}: {} {from} -> {to}: {reason}", what.words()),
+        Event::Refused {
+            what,
+            wanted,
+            reason,
+            mend,
+        } => tracing::warn!(
+            "{peer}: {} {wanted} is advised, but {reason}: {mend}",
+            what.words()
+        ),
+        // The advisor's own line says it once for all transfers.
+        Event::Lost { reason } => tracing::debug!("{peer}: without advice: {reason}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_a_line_of_json() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("advice.log");
+        let record = Record {
+            time: "2026-03-02T14:00:00Z".parse().unwrap(),
+            local: "192.0.2.1:20".parse().unwrap(),
+            peer: "192.0.2.7:40000".parse().unwrap(),
+            seconds: 1.5,
+            bytes: 1_000,
+            event: Event::Change {
+                what: Setting::CongestionControl,
+                from: "cubic".into(),
+                to: "fw_nocc".into(),
+                reason: "because".into(),
+            },
+        };
+        Journal::with_file(&path).unwrap().tell(&record);
+        Journal::with_file(&path).unwrap().tell(&record);
+        let line = concat!(
+            r#"{"time":"2026-03-02T14:00:00Z","local":"192.0.2.1:20","peer":"192.0.2.7:40000","#,
+            r#""seconds":1.5,"bytes":1000,"event":"change","what":"congestion_control","#,
+            r#""from":"cubic","to":"fw_nocc","reason":"because"}"#,
+            "\n"
+        );
+        assert_eq!(std::fs::read_to_string(path).unwrap(), line.repeat(2));
+    }
+}

@@ -1,0 +1,54 @@
+//! Advice in the server.
+
+use std::io;
+use std::sync::Arc;
+
+use super::{Advisor, Follow, Journal};
+use crate::data::{Transfer, TransferWatcher};
+use crate::server::{Config, Extension, PeerFacts, SessionExtension};
+
+/// Follows an advisor in all transfers of a server.
+#[derive(Debug)]
+pub struct AdvisedServer(Arc<Follow>);
+
+impl AdvisedServer {
+    /// As the configuration says; none if it names no advisor.
+    ///
+    /// # Errors
+    /// A URL that is none, a log that cannot be written.
+    pub fn of(config: &Config) -> io::Result<Option<Self>> {
+        let Some(url) = &config.advisor else {
+            return Ok(None);
+        };
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let journal = match &config.advice_log {
+            Some(path) => Journal::with_file(path).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+            })?,
+            None => Journal::default(),
+        };
+        Ok(Some(Self(Arc::new(Follow {
+            advisor: Advisor::at(url).map_err(invalid)?,
+            allow_nocc: config.allow_nocc.clone(),
+            journal,
+        }))))
+    }
+}
+
+impl Extension for AdvisedServer {
+    fn name(&self) -> &'static str {
+        "advice"
+    }
+
+    fn open(&self, _: &PeerFacts) -> Box<dyn SessionExtension> {
+        Box::new(Session(Arc::clone(&self.0)))
+    }
+}
+
+struct Session(Arc<Follow>);
+
+impl SessionExtension for Session {
+    fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
+        Some(Box::new(self.0.watch(transfer)))
+    }
+}
