@@ -9,6 +9,7 @@ mod lab;
 mod man;
 mod report;
 mod schema;
+mod serve;
 mod sim;
 mod trace;
 
@@ -48,6 +49,7 @@ enum Command {
     #[command(subcommand)]
     Lab(lab::Command),
     Trace(trace::Trace),
+    Serve(serve::Serve),
     Compare(compare::Compare),
     Report(report::Report),
     /// Show the congestion controls, load them into the kernel, change them there
@@ -66,6 +68,7 @@ impl Cli {
             Command::Sim(command) => command.run(),
             Command::Lab(command) => command.run(),
             Command::Trace(command) => command.run(),
+            Command::Serve(command) => command.run(),
             Command::Compare(command) => command.run(),
             Command::Report(command) => command.run(),
             Command::Cc(command) => command.run(),

@@ -1,0 +1,193 @@
+//! `fairwind serve`: an FTP server.
+
+use std::io::{self, BufRead, IsTerminal};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use fairwind_ftp::data::Buffer;
+use fairwind_ftp::server::{self, Config, Server, Stop, UserConfig};
+
+use crate::failure::Failure;
+use crate::output;
+
+/// Where the password of a user without a hash comes from.
+const PASSWORD: &str = "FAIRWIND_FTP_PASSWORD";
+
+/// Serve a directory's files by FTP
+#[derive(Args)]
+#[command(after_help = "\
+Anybody may read, nobody may write, and only this machine is served, until told otherwise. Nothing
+above DIR can be reached, not by symbolic links either. An upload appears under its name when it is
+complete; what broke off waits to be resumed.
+
+Examples:
+  fairwind serve /srv/data                             For this machine, at port 2121
+  fairwind serve /srv/data --listen 0.0.0.0:21         For all (as root)
+  fairwind serve --hash-password                       Ask for a password, print its hash
+  fairwind serve /srv/data --user 'alice:$argon2id$…'  Alice may write
+  fairwind serve /srv/data --config ftp.toml           All settings: docs/ftp-server.md")]
+pub struct Serve {
+    /// Directory whose files are served
+    #[arg(required_unless_present = "hash_password")]
+    dir: Option<PathBuf>,
+    /// Configuration file (TOML); options here replace what it says
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address and port for clients [default: 127.0.0.1:2121]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// User who may write; without a hash the password comes from FAIRWIND_FTP_PASSWORD
+    #[arg(long, value_name = "NAME[:HASH]")]
+    user: Vec<String>,
+    /// Nobody without a password
+    #[arg(long)]
+    no_anonymous: bool,
+    /// Ports of passive data connections
+    #[arg(long, value_name = "FIRST-LAST", value_parser = ports)]
+    passive_ports: Option<(u16, u16)>,
+    /// Address that clients behind address translation see of this server
+    #[arg(long, value_name = "ADDRESS")]
+    masquerade: Option<std::net::Ipv4Addr>,
+    /// Network of other servers that third-party transfers may go to and come from
+    #[arg(long, value_name = "NETWORK")]
+    foreign_peer: Vec<ipnet::IpNet>,
+    /// Buffers of data sockets: auto for the kernel's own, or a size (64KiB)
+    #[arg(long, value_name = "SIZE")]
+    buffer: Option<Buffer>,
+    /// Do not size buffers to the path with clients that could
+    #[arg(long)]
+    no_drs: bool,
+    /// Advisor to follow
+    #[arg(long, value_name = "URL")]
+    advisor: Option<String>,
+    /// Log of transfers, in the format of xferlog(5)
+    #[arg(long, value_name = "FILE")]
+    xferlog: Option<PathBuf>,
+    /// Sessions at once from one address [default: 100]
+    #[arg(long, value_name = "NUMBER")]
+    sessions_per_address: Option<usize>,
+    /// Read a password, print its hash for the configuration, and do nothing else
+    #[arg(long)]
+    hash_password: bool,
+}
+
+impl Serve {
+    pub fn run(self) -> Result<(), Failure> {
+        if self.hash_password {
+            let hash = server::hash_password(&read_password()?).map_err(Failure::work)?;
+            output::line(&hash)?;
+            return Ok(());
+        }
+        log_to_standard_error();
+        let server = Server::bind(self.configuration()?).map_err(Failure::work)?;
+        let stop = Stop::default();
+        let asked = stop.clone();
+        ctrlc::set_handler(move || asked.ask()).map_err(Failure::work)?;
+        raise_descriptor_limit();
+        eprintln!(
+            "serving ftp://{}/",
+            server.address().map_err(Failure::work)?
+        );
+        server.run(&stop).map_err(Failure::work)
+    }
+
+    fn configuration(self) -> Result<Config, Failure> {
+        let mut config = Config::new(self.dir.unwrap_or_default());
+        if let Some(file) = &self.config {
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| Failure::input(format!("{}: {error}", file.display())))?;
+            config
+                .read(&text)
+                .map_err(|error| Failure::input(format!("{}: {error}", file.display())))?;
+        }
+        for user in &self.user {
+            config.users.push(parse_user(user)?);
+        }
+        config.listen = self.listen.unwrap_or(config.listen);
+        config.anonymous &= !self.no_anonymous;
+        config.drs &= !self.no_drs;
+        config.buffer = self.buffer.unwrap_or(config.buffer);
+        config.masquerade = self.masquerade.or(config.masquerade);
+        config.advisor = self.advisor.or(config.advisor);
+        config.xferlog = self.xferlog.or(config.xferlog);
+        config.foreign_peers.extend(self.foreign_peer);
+        if let Some((first, last)) = self.passive_ports {
+            config.passive_ports = Some(first..=last);
+        }
+        if let Some(number) = self.sessions_per_address {
+            config.limits.sessions_per_address = number;
+        }
+        Ok(config)
+    }
+}
+
+fn parse_user(text: &str) -> Result<UserConfig, Failure> {
+    let (name, password) = match text.split_once(':') {
+        Some((name, hash)) => (name, hash.to_owned()),
+        None => {
+            let password = std::env::var(PASSWORD).map_err(|_| {
+                Failure::input(format!(
+                    "--user {text}: neither a hash nor {PASSWORD} is given"
+                ))
+            })?;
+            (
+                text,
+                server::hash_password(&password).map_err(Failure::work)?,
+            )
+        }
+    };
+    Ok(UserConfig {
+        name: name.to_owned(),
+        password,
+        home: None,
+        write: true,
+    })
+}
+
+fn ports(text: &str) -> Result<(u16, u16), String> {
+    let range = text.split_once('-').and_then(|(first, last)| {
+        let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        (first > 0 && first <= last).then_some((first, last))
+    });
+    range.ok_or_else(|| format!("{text:?} is no range of ports: 50000-50100"))
+}
+
+/// One line of standard input; of a terminal without showing it.
+fn read_password() -> Result<String, Failure> {
+    let password = match io::stdin().is_terminal() {
+        true => rpassword::prompt_password("Password: ").map_err(Failure::work)?,
+        false => {
+            let mut line = String::new();
+            io::stdin()
+                .lock()
+                .read_line(&mut line)
+                .map_err(Failure::work)?;
+            line.trim_end_matches(['\r', '\n']).to_owned()
+        }
+    };
+    match password.is_empty() {
+        true => Err(Failure::input("the password is empty")),
+        false => Ok(password),
+    }
+}
+
+/// Every session and every data connection takes descriptors: as many as this process may have.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // If it cannot be raised, fewer clients are served at once.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+/// Log lines of the server; `RUST_LOG` says of what (`info` unless set).
+fn log_to_standard_error() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_writer(io::stderr)
+        .init();
+}
