@@ -216,6 +216,8 @@ fn download(peer: &Peer, bytes: u64) -> f64 {
             count => got += count as u64,
         }
     }
+    // ProFTPD says that it is done when the data connection is closed at both ends.
+    drop(data);
     assert!(control.reply().starts_with("226"));
     let rate = bytes as f64 / begin.elapsed().as_secs_f64() / 1e9;
     assert_eq!(got, bytes, "{}", peer.name);
