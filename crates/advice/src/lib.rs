@@ -4,13 +4,15 @@
 //! After Akarapu, *Evaluation of Dynamic TCP Congestion Control Scheme in the ENABLE service* (2002),
 //! section 3.3. [`advise`] is a function of the history, the request and the time; nothing here does
 //! I/O or reads a clock. The thesis' [`linear`] model and a daily and weekly [`profile`] are two
-//! [`Forecaster`]s; [`backtest`](mod@backtest) judges them on a recorded series.
+//! [`Forecaster`]s; [`backtest`](mod@backtest) judges them on a recorded series, [`generate`] makes
+//! series up.
 //!
 //! Mbit/s are 10^6 bit/s. Instants are UTC; days and times of day are those of a time zone.
 
 pub mod advice;
 pub mod backtest;
 pub mod forecast;
+pub mod generate;
 pub mod history;
 pub mod linear;
 pub mod profile;
@@ -23,6 +25,7 @@ mod normal;
 pub use advice::{Advice, Mode, Request, advise};
 pub use backtest::{Following, Report, backtest};
 pub use forecast::{Forecast, Forecaster, NoForecast};
+pub use generate::Curve;
 pub use history::{History, Hop};
 pub use sample::{Refusal, Refusals, Sample, Samples};
 pub use settings::{Buffers, Change, Controls, HistorySet, ModelKind, Settings, SettingsError};
