@@ -5,6 +5,7 @@
 
 pub(crate) mod figure;
 mod frame;
+pub mod history;
 pub mod palette;
 pub(crate) mod style;
 pub mod ticks;

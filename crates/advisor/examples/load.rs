@@ -1,0 +1,309 @@
+//! Measures the service under load: many paths with weeks of history, requests for advice at a fixed
+//! rate, new samples beside them.
+//!
+//! `cargo run --release -p fairwind-advisor --example load -- [--paths 1000] [--weeks 9] [--rate 500]
+//! [--seconds 60] [--history-memory MIB] [--state DIR]`
+//!
+//! The load is open: a request is due at its time whether or not the ones before were answered, and
+//! its latency counts from when it was due, so that a service that stalls cannot hide it.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use fairwind_advisor::generate::Curve;
+use fairwind_advisor::run::{Options, open, serve};
+use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
+use fairwind_advisor::store::{Order, Store, Write};
+use fairwind_advisor::{Clock, PathConfig};
+use hdrhistogram::Histogram;
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::sync::{Mutex, oneshot};
+
+/// Connections that the requests share.
+const CONNECTIONS: usize = 64;
+/// The clock's time when the load begins.
+const NOW: &str = "2026-03-02T14:00:00Z";
+
+struct Load {
+    paths: u32,
+    weeks: i64,
+    rate: f64,
+    seconds: f64,
+    history_mib: usize,
+    state: Option<PathBuf>,
+}
+
+impl Load {
+    fn of_arguments() -> Load {
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        let pairs = arguments.chunks_exact(2);
+        let given: HashMap<&str, &str> = pairs
+            .map(|pair| (pair[0].trim_start_matches('-'), pair[1].as_str()))
+            .collect();
+        let number = |name: &str, usual: f64| -> f64 {
+            let text = given.get(name);
+            text.map_or(usual, |text| text.parse().expect("a number"))
+        };
+        Load {
+            paths: number("paths", 1_000.0) as u32,
+            weeks: number("weeks", 9.0) as i64,
+            rate: number("rate", 500.0),
+            seconds: number("seconds", 60.0),
+            history_mib: number("history-memory", (DEFAULT_HISTORY_BYTES >> 20) as f64) as usize,
+            state: given.get("state").map(PathBuf::from),
+        }
+    }
+}
+
+fn main() {
+    let load = Load::of_arguments();
+    let temporary = tempfile::tempdir().expect("a directory");
+    let state = load
+        .state
+        .clone()
+        .unwrap_or_else(|| temporary.path().to_owned());
+    std::fs::create_dir_all(&state).expect("a directory");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    if !state.join("advisor.db").exists() {
+        runtime.block_on(fill(&load, &state));
+    }
+    let file = std::fs::metadata(state.join("advisor.db")).map_or(0, |data| data.len());
+    println!("database             {:.0} MB", file as f64 * 1e-6);
+
+    let options = Options {
+        state: Some(state),
+        listen: "127.0.0.1:0".parse().expect("an address"),
+        clock: Clock::new(Some(NOW.parse().expect("a time")), 1.0),
+        paths: Vec::new(),
+        xferlog: None,
+        history_bytes: load.history_mib << 20,
+    };
+    let begin = Instant::now();
+    let (ready, listens) = mpsc::channel();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let service = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let told = move |address| ready.send(address).expect("somebody listens");
+        let stop = async move { drop(stopped.await) };
+        runtime
+            .block_on(serve(options, told, stop))
+            .expect("the service runs");
+    });
+    let address = listens.recv().expect("the service starts");
+    println!(
+        "start                {:.3} s",
+        begin.elapsed().as_secs_f64()
+    );
+
+    let (advice, samples) = runtime.block_on(drive(&load, address));
+    report("advice", &advice);
+    report("new sample", &samples);
+    println!(
+        "resident memory      {} MiB, load generator included",
+        resident_kib() >> 10
+    );
+    drop(stop);
+    service.join().expect("the service ends");
+}
+
+/// Every path gets its weeks of history.
+async fn fill(load: &Load, state: &Path) {
+    let begin = Instant::now();
+    let store = open(state).await.expect("a store");
+    let now: Timestamp = NOW.parse().expect("a time");
+    let mut samples = 0;
+    for number in 0..load.paths {
+        let host = host(number).parse().expect("an address");
+        let mut config = PathConfig::new(format!("p{number}"), vec![host]);
+        config.threshold_mbps = Some(42.0);
+        config.own = true;
+        config.ping.interval_s = 0;
+        let path = store.put_path(&config).await.expect("a path");
+        let recording = curve(load, now, number).samples();
+        samples += recording.len();
+        let write = Write::Samples {
+            path: path.id,
+            hop: "path".to_owned(),
+            samples: recording,
+            order: Order::Fill,
+            now,
+        };
+        store.write(&[write]).await.expect("history");
+    }
+    store.close().await;
+    println!(
+        "filled               {samples} samples in {:.1} s",
+        begin.elapsed().as_secs_f64()
+    );
+}
+
+fn curve(load: &Load, now: Timestamp, number: u32) -> Curve {
+    let length = SignedDuration::from_hours(load.weeks * 7 * 24);
+    Curve {
+        start: now - length,
+        length,
+        interval: SignedDuration::from_mins(5),
+        capacity_mbps: 100.0,
+        quiet_mbps: 20.0,
+        busy_mbps: 70.0,
+        weekend: 0.6,
+        noise_mbps: 2.0,
+        memory: 0.9,
+        time_zone: TimeZone::UTC,
+        seed: u64::from(number),
+    }
+}
+
+fn host(number: u32) -> String {
+    std::net::Ipv4Addr::from(0x0a00_0001 + number).to_string()
+}
+
+/// Requests for advice of random paths, and a new sample of every path each five minutes.
+async fn drive(load: &Load, address: SocketAddr) -> (Histogram<u64>, Histogram<u64>) {
+    let advice = Arc::new(Mutex::new(Histogram::new(3).expect("three digits")));
+    let samples = Arc::new(Mutex::new(Histogram::new(3).expect("three digits")));
+    let connections = Arc::new(Connections::new(address));
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let begin = Instant::now();
+    let requests = (load.rate * load.seconds) as u32;
+    let mut tasks = Vec::new();
+    let every = (load.rate * 300.0 / f64::from(load.paths)).max(1.0) as u32;
+    let mut sampled = 0;
+    for number in 0..requests {
+        let due = begin + Duration::from_secs_f64(f64::from(number) / load.rate);
+        tokio::time::sleep_until(due.into()).await;
+        let path = random.random_range(0..load.paths);
+        let text = format!(
+            "GET /v1/advice?host={}&bytes=16000000000 HTTP/1.1\r\nhost: a\r\n\r\n",
+            host(path)
+        );
+        tasks.push(tokio::spawn(request(
+            Arc::clone(&connections),
+            text,
+            due,
+            Arc::clone(&advice),
+        )));
+        if number % every == 0 {
+            let body = format!("[{{\"time\":\"{NOW}\",\"available_mbps\":50}}]");
+            let text = format!(
+                "POST /v1/paths/p{}/samples HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
+                 content-length: {}\r\n\r\n{body}",
+                sampled % load.paths,
+                body.len()
+            );
+            sampled += 1;
+            tasks.push(tokio::spawn(request(
+                Arc::clone(&connections),
+                text,
+                due,
+                Arc::clone(&samples),
+            )));
+        }
+    }
+    for task in tasks {
+        task.await.expect("every request is answered");
+    }
+    let histogram = |shared: Arc<Mutex<Histogram<u64>>>| async move { shared.lock().await.clone() };
+    (histogram(advice).await, histogram(samples).await)
+}
+
+async fn request(
+    connections: Arc<Connections>,
+    text: String,
+    due: Instant,
+    histogram: Arc<Mutex<Histogram<u64>>>,
+) {
+    connections.exchange(&text).await;
+    let latency = due.elapsed().as_micros() as u64;
+    histogram
+        .lock()
+        .await
+        .record(latency)
+        .expect("a histogram of any size");
+}
+
+/// Connections that are kept.
+struct Connections {
+    address: SocketAddr,
+    idle: Mutex<Vec<BufReader<TcpStream>>>,
+    room: tokio::sync::Semaphore,
+}
+
+impl Connections {
+    fn new(address: SocketAddr) -> Connections {
+        Connections {
+            address,
+            idle: Mutex::default(),
+            room: tokio::sync::Semaphore::new(CONNECTIONS),
+        }
+    }
+
+    async fn exchange(&self, text: &str) {
+        let _permit = self.room.acquire().await.expect("it stays open");
+        let idle = self.idle.lock().await.pop();
+        let mut stream = match idle {
+            Some(stream) => stream,
+            None => {
+                let stream = TcpStream::connect(self.address)
+                    .await
+                    .expect("a connection");
+                stream.set_nodelay(true).expect("an option");
+                BufReader::new(stream)
+            }
+        };
+        stream
+            .get_mut()
+            .write_all(text.as_bytes())
+            .await
+            .expect("the service reads");
+        answer(&mut stream).await;
+        self.idle.lock().await.push(stream);
+    }
+}
+
+/// Reads an answer, which must be a good one.
+async fn answer(stream: &mut BufReader<TcpStream>) {
+    let mut line = String::new();
+    stream.read_line(&mut line).await.expect("an answer");
+    assert!(line.starts_with("HTTP/1.1 200"), "{line}");
+    let mut length = 0;
+    loop {
+        line.clear();
+        stream.read_line(&mut line).await.expect("a header");
+        if let Some(value) = line.strip_prefix("content-length: ") {
+            length = value.trim().parse().expect("a length");
+        }
+        if line == "\r\n" {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.expect("a body");
+}
+
+fn report(what: &str, histogram: &Histogram<u64>) {
+    let ms = |quantile: f64| histogram.value_at_quantile(quantile) as f64 * 1e-3;
+    println!(
+        "{what:<20} {} requests; ms: p50 {:.2}, p90 {:.2}, p99 {:.2}, p99.9 {:.2}, most {:.2}",
+        histogram.len(),
+        ms(0.5),
+        ms(0.9),
+        ms(0.99),
+        ms(0.999),
+        histogram.max() as f64 * 1e-3
+    );
+}
+
+fn resident_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse().ok())
+        .unwrap_or(0)
+}

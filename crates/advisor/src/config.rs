@@ -1,0 +1,119 @@
+//! The configuration file: optional, TOML.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::path::PathConfig;
+
+/// Where the service listens unless told otherwise: this machine only.
+pub const DEFAULT_LISTEN: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8649);
+
+/// What the file may say.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Address and port.
+    pub listen: Option<SocketAddr>,
+    /// A log of transfers, as FTP servers write it (xferlog), whose hosts become paths.
+    pub xferlog: Option<PathBuf>,
+    /// Memory for histories, MiB.
+    pub history_mib: Option<usize>,
+    /// Paths, declared anew at every start; paths that are not here stay as they are.
+    #[serde(default, rename = "path")]
+    pub paths: Vec<PathConfig>,
+}
+
+/// Why a file is not a configuration.
+#[derive(Debug, Error)]
+#[error("{file}: {problem}")]
+pub struct ConfigError {
+    file: PathBuf,
+    problem: String,
+}
+
+impl Config {
+    /// Reads the file and checks it whole.
+    pub fn load(file: &Path) -> Result<Config, ConfigError> {
+        let wrong = |problem: String| ConfigError {
+            file: file.to_owned(),
+            problem,
+        };
+        let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+        Config::parse(&text).map_err(wrong)
+    }
+
+    fn parse(text: &str) -> Result<Config, String> {
+        let config: Config = toml::from_str(text).map_err(|error| error.to_string())?;
+        for (at, path) in config.paths.iter().enumerate() {
+            path.settings().map_err(|error| error.to_string())?;
+            let before = &config.paths[..at];
+            if before.iter().any(|other| other.name == path.name) {
+                return Err(format!("path {:?} is there twice", path.name));
+            }
+        }
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_declares_paths() {
+        let config = Config::parse(
+            r#"
+            listen = "127.0.0.1:9000"
+            xferlog = "/var/log/xferlog"
+
+            [[path]]
+            name = "argonne"
+            hosts = ["192.0.2.0/24", "data.example.org"]
+            hops = ["gateway"]
+            threshold_mbps = 42
+            own = true
+            model = "linear"
+            history = { last_days = 7 }
+            change = { absolute_mbps = 2.0 }
+            time_zone = "America/Chicago"
+            ping = { host = "192.0.2.1", interval_s = 30 }
+            "#,
+        )
+        .unwrap();
+        assert_eq!(config.listen, Some("127.0.0.1:9000".parse().unwrap()));
+        let path = &config.paths[0];
+        assert_eq!(path.threshold_mbps, Some(42.0));
+        assert_eq!(path.history, fairwind_advice::HistorySet::LastDays(7));
+        assert!(path.own);
+    }
+
+    #[test]
+    fn an_empty_file_is_a_configuration() {
+        assert_eq!(Config::parse("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, expected) in [
+            ("lsten = 1", "lsten"),
+            ("[[path]]\nname = \"a\"\nhosts = []\nown = 3", "own"),
+            ("[[path]]\nname = \"a\"\nhosts = [\"1.2.3\"]", "1.2.3"),
+            (
+                "[[path]]\nname = \"a\"\nhosts = []\nwindow_s = 0",
+                "window_s",
+            ),
+            (
+                "[[path]]\nname = \"a\"\nhosts = []\n[[path]]\nname = \"a\"\nhosts = []",
+                "twice",
+            ),
+        ] {
+            let error = Config::parse(text).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

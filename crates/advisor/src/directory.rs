@@ -1,0 +1,227 @@
+//! The paths as the service has them in memory: by name, by number, by host.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use fairwind_advice::Settings;
+use ipnet::IpNet;
+
+use crate::host::{HostPattern, Routes};
+use crate::path::{PathConfig, PathError};
+use crate::store::{PathId, StoredPath};
+
+/// A path with what advice needs.
+#[derive(Clone, Debug)]
+pub struct KnownPath {
+    /// As it is stored.
+    pub stored: StoredPath,
+    /// The settings of its models.
+    pub settings: Settings,
+}
+
+impl KnownPath {
+    /// The path, if its declaration is sound.
+    pub fn new(stored: StoredPath) -> Result<KnownPath, PathError> {
+        let settings = stored.config.settings()?;
+        Ok(KnownPath { stored, settings })
+    }
+
+    /// The declaration.
+    pub fn config(&self) -> &PathConfig {
+        &self.stored.config
+    }
+}
+
+/// All paths of one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Directory {
+    by_name: BTreeMap<String, Arc<KnownPath>>,
+    by_id: HashMap<PathId, Arc<KnownPath>>,
+    routes: Routes<PathId>,
+    /// Addresses of the hosts that were declared by name.
+    resolved: Routes<PathId>,
+}
+
+impl Directory {
+    /// The directory of these paths. Of two with the same host the first by name has it.
+    pub fn new(paths: impl IntoIterator<Item = Arc<KnownPath>>) -> Directory {
+        let mut directory = Directory::default();
+        for path in paths {
+            directory.add(path);
+        }
+        directory
+    }
+
+    fn add(&mut self, path: Arc<KnownPath>) {
+        for host in &path.config().hosts {
+            self.routes.insert(host, path.stored.id);
+        }
+        self.by_id.insert(path.stored.id, Arc::clone(&path));
+        self.by_name.insert(path.config().name.clone(), path);
+    }
+
+    /// The directory with this path in the place of the one of its number, if there was one.
+    pub fn with(&self, path: KnownPath) -> Directory {
+        let same_hosts = |old: &Arc<KnownPath>| old.config().hosts == path.config().hosts;
+        let id = path.stored.id;
+        match self.by_id.get(&id) {
+            // Nothing leads elsewhere now: no need to build all routes again.
+            Some(old) if same_hosts(old) => {
+                let mut directory = self.clone();
+                directory.add(Arc::new(path));
+                directory
+            }
+            Some(_) => self.without(id).with(path),
+            None => {
+                let mut directory = self.clone();
+                directory.add(Arc::new(path));
+                directory
+            }
+        }
+    }
+
+    /// The directory without the path of this number.
+    pub fn without(&self, id: PathId) -> Directory {
+        let others = self.by_name.values().filter(|path| path.stored.id != id);
+        self.renewed(others.cloned())
+    }
+
+    /// The directory of these paths, with the addresses that were found for the names of this one.
+    pub fn renewed(&self, paths: impl IntoIterator<Item = Arc<KnownPath>>) -> Directory {
+        Directory {
+            resolved: self.resolved.clone(),
+            ..Directory::new(paths)
+        }
+    }
+
+    /// The directory with addresses of hosts that were declared by name.
+    pub fn with_addresses(&self, addresses: &[(IpAddr, PathId)]) -> Directory {
+        let mut directory = self.clone();
+        directory.resolved = Routes::default();
+        for &(address, path) in addresses {
+            let host = HostPattern::Network(IpNet::from(address));
+            directory.resolved.insert(&host, path);
+        }
+        directory
+    }
+
+    /// All paths, by name.
+    pub fn paths(&self) -> impl ExactSizeIterator<Item = &Arc<KnownPath>> {
+        self.by_name.values()
+    }
+
+    /// How many paths there are.
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// Whether there is no path.
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// The path of this name.
+    pub fn named(&self, name: &str) -> Option<&Arc<KnownPath>> {
+        self.by_name.get(name)
+    }
+
+    /// The path of this number.
+    pub fn numbered(&self, id: PathId) -> Option<&Arc<KnownPath>> {
+        self.by_id.get(&id)
+    }
+
+    /// The path to a host, an address or a name.
+    pub fn route(&self, host: &str) -> Option<&Arc<KnownPath>> {
+        let resolved = || self.resolved.find(host);
+        let exact = |path: &PathId| self.by_id.contains_key(path);
+        let path = match self.routes.find(host) {
+            // An address that a name stands for is nearer than a network around it, unless the
+            // address itself was declared.
+            Some(path) if self.names_exactly(host, path) => Some(path),
+            other => resolved().filter(exact).or(other),
+        };
+        self.by_id.get(&path?)
+    }
+
+    fn names_exactly(&self, host: &str, path: PathId) -> bool {
+        let Ok(pattern) = host.parse::<HostPattern>() else {
+            return false;
+        };
+        self.numbered(path)
+            .is_some_and(|path| path.config().hosts.contains(&pattern))
+    }
+
+    /// A path other than `id` that has one of these hosts already, and that host.
+    pub fn conflict(&self, id: Option<PathId>, hosts: &[HostPattern]) -> Option<(&str, String)> {
+        let others = self
+            .by_name
+            .values()
+            .filter(|path| Some(path.stored.id) != id);
+        for path in others {
+            if let Some(host) = hosts.iter().find(|host| path.config().hosts.contains(host)) {
+                return Some((&path.config().name, host.to_string()));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::StoredPath;
+
+    fn path(id: i64, name: &str, hosts: &[&str]) -> KnownPath {
+        let hosts = hosts.iter().map(|host| host.parse().unwrap()).collect();
+        KnownPath::new(StoredPath {
+            id: PathId(id),
+            config: PathConfig::new(name, hosts),
+            hops: Vec::new(),
+        })
+        .unwrap()
+    }
+
+    fn name(directory: &Directory, host: &str) -> Option<String> {
+        let path = directory.route(host)?;
+        Some(path.config().name.clone())
+    }
+
+    #[test]
+    fn a_path_that_is_declared_anew_loses_the_hosts_it_had() {
+        let directory = Directory::default().with(path(1, "a", &["192.0.2.1"]));
+        let directory = directory.with(path(1, "a", &["192.0.2.2"]));
+        assert_eq!(name(&directory, "192.0.2.1"), None);
+        assert_eq!(name(&directory, "192.0.2.2").as_deref(), Some("a"));
+        assert!(directory.without(PathId(1)).is_empty());
+    }
+
+    #[test]
+    fn the_address_of_a_name_is_nearer_than_a_network() {
+        let directory = Directory::default()
+            .with(path(1, "net", &["192.0.2.0/24", "192.0.2.9"]))
+            .with(path(2, "host", &["data.example.org"]));
+        let found = [
+            ("192.0.2.7".parse().unwrap(), PathId(2)),
+            ("192.0.2.9".parse().unwrap(), PathId(2)),
+        ];
+        let directory = directory.with_addresses(&found);
+        assert_eq!(name(&directory, "192.0.2.7").as_deref(), Some("host"));
+        assert_eq!(
+            name(&directory, "192.0.2.9").as_deref(),
+            Some("net"),
+            "it was declared itself"
+        );
+        let without = directory.without(PathId(2));
+        assert_eq!(name(&without, "192.0.2.7").as_deref(), Some("net"));
+    }
+
+    #[test]
+    fn a_host_of_another_path_is_a_conflict() {
+        let directory = Directory::default().with(path(1, "a", &["192.0.2.0/24"]));
+        let hosts = ["192.0.2.5/24".parse().unwrap()];
+        let conflict = directory.conflict(None, &hosts);
+        assert_eq!(conflict, Some(("a", "192.0.2.0/24".to_owned())));
+        assert_eq!(directory.conflict(Some(PathId(1)), &hosts), None);
+    }
+}

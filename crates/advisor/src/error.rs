@@ -1,0 +1,35 @@
+//! Why the service does not do what it was asked.
+
+use thiserror::Error;
+
+use crate::path::PathError;
+use crate::store::StoreError;
+
+/// Why the service does not do what it was asked.
+#[derive(Debug, Error)]
+pub enum ServiceError {
+    /// There is no such path.
+    #[error("there is no path {0:?}")]
+    NoPath(String),
+    /// No path leads to the host.
+    #[error("no path leads to {0}")]
+    NoRoute(String),
+    /// The request is wrong.
+    #[error("{0}")]
+    Invalid(String),
+    /// It would contradict what is there.
+    #[error("{0}")]
+    Conflict(String),
+    /// The store failed.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// The service is about to end, or its store failed for a whole group of writes.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl From<PathError> for ServiceError {
+    fn from(error: PathError) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}

@@ -1,0 +1,229 @@
+//! The histories that advice was lately made from, in bounded memory.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fairwind_advice::{History, Hop, Sample, Samples};
+use hashlink::LruCache;
+use jiff::Timestamp;
+
+use crate::store::PathId;
+
+/// Bytes of a sample in memory.
+const SAMPLE_BYTES: usize = 16;
+/// What a history takes besides its samples, about.
+const HISTORY_BYTES: usize = 512;
+
+/// Histories of paths; the longest unused ones leave when there are too many.
+#[derive(Debug)]
+pub struct Histories {
+    limit_bytes: usize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    entries: LruCache<PathId, Arc<History>>,
+    bytes: usize,
+    /// Counts the changes of each path, so that what was read before one is not kept after it.
+    versions: HashMap<PathId, u64>,
+}
+
+impl Histories {
+    /// Room for histories of so many bytes; the one used last stays even if it is larger.
+    pub fn new(limit_bytes: usize) -> Histories {
+        Histories {
+            limit_bytes,
+            inner: Mutex::new(Inner {
+                entries: LruCache::new_unbounded(),
+                bytes: 0,
+                versions: HashMap::new(),
+            }),
+        }
+    }
+
+    /// The history of the path, or the version under which one may be read and kept.
+    pub fn get(&self, path: PathId) -> Result<Arc<History>, u64> {
+        let mut inner = self.lock();
+        match inner.entries.get(&path) {
+            Some(history) => Ok(Arc::clone(history)),
+            None => Err(inner.versions.get(&path).copied().unwrap_or(0)),
+        }
+    }
+
+    /// Keeps a history that was read after `version` was asked for; whether nothing has changed since.
+    pub fn keep(&self, path: PathId, version: u64, history: Arc<History>) -> bool {
+        let mut inner = self.lock();
+        if inner.versions.get(&path).copied().unwrap_or(0) != version {
+            return false;
+        }
+        inner.bytes += bytes(&history);
+        if let Some(old) = inner.entries.insert(path, history) {
+            inner.bytes -= bytes(&old);
+        }
+        while inner.bytes > self.limit_bytes && inner.entries.len() > 1 {
+            let oldest = inner.entries.remove_lru();
+            inner.bytes -= oldest.map_or(0, |(_, history)| bytes(&history));
+        }
+        true
+    }
+
+    /// Adds new samples of a hop, ascending; where they do not simply follow, the history is read anew
+    /// when it is needed.
+    pub fn append(&self, path: PathId, hop: &str, samples: &[Sample]) {
+        self.change(path, |history| {
+            let hop = history.hops.iter_mut().find(|known| known.name == hop)?;
+            append(hop, samples)
+        });
+    }
+
+    /// A round-trip time was measured, milliseconds.
+    pub fn see_rtt(&self, path: PathId, rtt_ms: f64) {
+        self.change(path, |history| {
+            history.rtt = smoothed(history.rtt, rtt_ms);
+            Some(())
+        });
+    }
+
+    /// Forgets the path's history; it is read anew when it is needed.
+    pub fn forget(&self, path: PathId) {
+        self.change(path, |_| None);
+    }
+
+    /// Forgets all histories.
+    pub fn forget_all(&self) {
+        let mut inner = self.lock();
+        inner.entries.clear();
+        inner.bytes = 0;
+        inner
+            .versions
+            .values_mut()
+            .for_each(|version| *version += 1);
+    }
+
+    /// Bytes that the histories take, about.
+    pub fn bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
+    fn change(&self, path: PathId, change: impl FnOnce(&mut History) -> Option<()>) {
+        let mut inner = self.lock();
+        *inner.versions.entry(path).or_default() += 1;
+        let Some(history) = inner.entries.peek_mut(&path) else {
+            return;
+        };
+        let before = bytes(history);
+        // Whoever still reads the history as it was has a copy of his own.
+        let changed = change(Arc::make_mut(history));
+        let after = bytes(history);
+        inner.bytes = inner.bytes - before + after;
+        if changed.is_none() {
+            inner.entries.remove(&path);
+            inner.bytes -= after;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn append(hop: &mut Hop, samples: &[Sample]) -> Option<()> {
+    samples
+        .iter()
+        .try_for_each(|&sample| hop.insert(sample, Timestamp::MAX).ok())
+}
+
+/// The round-trip time after one of so many milliseconds was measured, smoothed as in RFC 6298,
+/// section 2.
+pub fn smoothed(before: Option<Duration>, rtt_ms: f64) -> Option<Duration> {
+    let smoothed_ms = match before {
+        Some(before) => before.as_secs_f64() * 1e3 * 0.875 + rtt_ms * 0.125,
+        None => rtt_ms,
+    };
+    Duration::try_from_secs_f64(smoothed_ms * 1e-3)
+        .ok()
+        .or(before)
+}
+
+/// Samples from the store, which are ascending.
+pub fn samples(stored: &[Sample]) -> Samples {
+    let mut samples = Samples::new();
+    for &sample in stored {
+        // The store refused what could be refused here.
+        let _ = samples.insert(sample, Timestamp::MAX);
+    }
+    samples
+}
+
+fn bytes(history: &History) -> usize {
+    let samples: usize = history.hops.iter().map(|hop| hop.samples().len()).sum();
+    HISTORY_BYTES + SAMPLE_BYTES * samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Sample {
+        Sample {
+            time: Timestamp::from_second(second).unwrap(),
+            available_mbps: 1.0,
+        }
+    }
+
+    fn history(seconds: &[i64]) -> Arc<History> {
+        let stored: Vec<Sample> = seconds.iter().copied().map(at).collect();
+        Arc::new(History {
+            hops: vec![Hop::new("r1", samples(&stored))],
+            rtt: None,
+        })
+    }
+
+    fn length(histories: &Histories, path: PathId) -> Option<usize> {
+        let history = histories.get(path).ok()?;
+        Some(history.hops[0].samples().len())
+    }
+
+    #[test]
+    fn a_new_sample_follows_the_others() {
+        let (histories, path) = (Histories::new(1 << 20), PathId(1));
+        assert!(histories.keep(path, 0, history(&[1, 2])));
+        histories.append(path, "r1", &[at(3), at(4)]);
+        assert_eq!(length(&histories, path), Some(4));
+        assert_eq!(histories.bytes(), 512 + 4 * 16);
+    }
+
+    #[test]
+    fn samples_that_do_not_follow_make_the_history_be_read_anew() {
+        let (histories, path) = (Histories::new(1 << 20), PathId(1));
+        assert!(histories.keep(path, 0, history(&[10])));
+        histories.append(path, "r1", &[at(3)]);
+        assert_eq!((length(&histories, path), histories.bytes()), (None, 0));
+        assert!(histories.keep(path, 1, history(&[3, 10])));
+        histories.append(path, "a new hop", &[at(11)]);
+        assert_eq!(length(&histories, path), None);
+    }
+
+    #[test]
+    fn what_was_read_before_a_change_is_not_kept_after_it() {
+        let (histories, path) = (Histories::new(1 << 20), PathId(1));
+        let version = histories.get(path).unwrap_err();
+        histories.append(path, "r1", &[at(3)]);
+        assert!(!histories.keep(path, version, history(&[1])));
+        assert_eq!(length(&histories, path), None);
+    }
+
+    #[test]
+    fn the_longest_unused_histories_leave() {
+        let histories = Histories::new(2 * (512 + 2 * 16));
+        for path in [1, 2] {
+            assert!(histories.keep(PathId(path), 0, history(&[1, 2])));
+        }
+        assert!(histories.get(PathId(1)).is_ok());
+        assert!(histories.keep(PathId(3), 0, history(&[1, 2])));
+        let there = |path| histories.get(PathId(path)).is_ok();
+        assert_eq!([there(1), there(2), there(3)], [true, false, true]);
+    }
+}

@@ -1,0 +1,263 @@
+//! Hosts at the other end of paths, and which path leads to a host.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Which hosts a path leads to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum HostPattern {
+    /// An address, or all of a network.
+    Network(IpNet),
+    /// A host's name, in lower case.
+    Name(String),
+    /// All names under a domain, in lower case.
+    Under(String),
+}
+
+/// A text that is neither address, network nor name.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "{0:?} is neither an address, a network (192.0.2.0/24), a name, nor a domain (*.example.org)"
+)]
+pub struct NoHost(String);
+
+impl FromStr for HostPattern {
+    type Err = NoHost;
+
+    fn from_str(text: &str) -> Result<Self, NoHost> {
+        if let Some(address) = address(text) {
+            return Ok(Self::Network(IpNet::from(address)));
+        }
+        if let Ok(network) = text.parse::<IpNet>() {
+            return Ok(Self::Network(network.trunc()));
+        }
+        let under = text.strip_prefix("*.");
+        let name = name(under.unwrap_or(text)).ok_or_else(|| NoHost(text.to_owned()))?;
+        Ok(match under {
+            Some(_) => Self::Under(name),
+            None => Self::Name(name),
+        })
+    }
+}
+
+impl TryFrom<String> for HostPattern {
+    type Error = NoHost;
+
+    fn try_from(text: String) -> Result<Self, NoHost> {
+        text.parse()
+    }
+}
+
+impl From<HostPattern> for String {
+    fn from(pattern: HostPattern) -> String {
+        pattern.to_string()
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network(network) if network.prefix_len() == network.max_prefix_len() => {
+                network.addr().fmt(f)
+            }
+            Self::Network(network) => network.fmt(f),
+            Self::Name(name) => name.fmt(f),
+            Self::Under(domain) => write!(f, "*.{domain}"),
+        }
+    }
+}
+
+impl HostPattern {
+    /// The host, if it is a single one.
+    pub fn single(&self) -> Option<String> {
+        match self {
+            Self::Network(network) if network.prefix_len() != network.max_prefix_len() => None,
+            Self::Under(_) => None,
+            _ => Some(self.to_string()),
+        }
+    }
+}
+
+/// An address; IPv4 in IPv6 is IPv4, brackets and a zone are left out.
+pub fn address(text: &str) -> Option<IpAddr> {
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'));
+    let bare = bare.unwrap_or(text);
+    let bare = bare.split_once('%').map_or(bare, |(address, _)| address);
+    bare.parse::<IpAddr>()
+        .ok()
+        .map(|address| address.to_canonical())
+}
+
+/// A host's name in lower case and without its last dot; none if it cannot be one.
+pub fn name(text: &str) -> Option<String> {
+    let name = text.strip_suffix('.').unwrap_or(text);
+    let label = |label: &str| {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        (1..=63).contains(&label.len()) && label.bytes().all(allowed)
+    };
+    // All digits and dots is an address that went wrong.
+    let numbers = name
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let sound = name.len() <= 253 && !numbers && name.split('.').all(label);
+    sound.then(|| name.to_ascii_lowercase())
+}
+
+/// Finds the path of a host: an exact name, the longest domain, the longest prefix.
+#[derive(Clone, Debug)]
+pub struct Routes<T> {
+    networks: HashMap<IpNet, T>,
+    /// Lengths of the prefixes that are there, IPv4 and IPv6, to try the longest first.
+    lengths: [BTreeSet<u8>; 2],
+    names: HashMap<String, T>,
+    domains: HashMap<String, T>,
+}
+
+impl<T: Copy> Default for Routes<T> {
+    fn default() -> Self {
+        Routes {
+            networks: HashMap::new(),
+            lengths: Default::default(),
+            names: HashMap::new(),
+            domains: HashMap::new(),
+        }
+    }
+}
+
+impl<T: Copy> Routes<T> {
+    /// Leads hosts of this pattern to `path`, unless another path has the very same pattern: then
+    /// that one is returned.
+    pub fn insert(&mut self, pattern: &HostPattern, path: T) -> Option<T> {
+        let (map, key) = match pattern {
+            HostPattern::Network(network) => {
+                if let Some(&taken) = self.networks.get(network) {
+                    return Some(taken);
+                }
+                self.lengths[family(network)].insert(network.prefix_len());
+                self.networks.insert(*network, path);
+                return None;
+            }
+            HostPattern::Name(name) => (&mut self.names, name),
+            HostPattern::Under(domain) => (&mut self.domains, domain),
+        };
+        if let Some(&taken) = map.get(key) {
+            return Some(taken);
+        }
+        map.insert(key.clone(), path);
+        None
+    }
+
+    /// The path to a host, which is an address or a name.
+    pub fn find(&self, host: &str) -> Option<T> {
+        match address(host) {
+            Some(address) => self.find_address(address),
+            None => self.find_name(&name(host)?),
+        }
+    }
+
+    /// The path of the longest prefix.
+    pub fn find_address(&self, address: IpAddr) -> Option<T> {
+        let whole = IpNet::from(address);
+        let lengths = self.lengths[family(&whole)].iter().rev();
+        let mut networks = lengths.filter_map(|&length| IpNet::new(address, length).ok());
+        networks.find_map(|network| self.networks.get(&network.trunc()).copied())
+    }
+
+    fn find_name(&self, name: &str) -> Option<T> {
+        if let Some(&path) = self.names.get(name) {
+            return Some(path);
+        }
+        let mut rest = name;
+        while let Some((_, domain)) = rest.split_once('.') {
+            if let Some(&path) = self.domains.get(domain) {
+                return Some(path);
+            }
+            rest = domain;
+        }
+        None
+    }
+}
+
+fn family(network: &IpNet) -> usize {
+    match network {
+        IpNet::V4(_) => 0,
+        IpNet::V6(_) => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn routes(patterns: &[(&str, u32)]) -> Routes<u32> {
+        let mut routes = Routes::default();
+        for (pattern, path) in patterns {
+            assert_eq!(routes.insert(&pattern.parse().unwrap(), *path), None);
+        }
+        routes
+    }
+
+    #[test]
+    fn the_longest_prefix_wins() {
+        let routes = routes(&[
+            ("0.0.0.0/0", 0),
+            ("192.0.2.0/24", 1),
+            ("192.0.2.128/25", 2),
+            ("192.0.2.130", 3),
+            ("2001:db8::/32", 4),
+        ]);
+        for (host, path) in [
+            ("198.51.100.1", Some(0)),
+            ("192.0.2.1", Some(1)),
+            ("192.0.2.129", Some(2)),
+            ("192.0.2.130", Some(3)),
+            ("::ffff:192.0.2.130", Some(3)),
+            ("2001:db8::7", Some(4)),
+            ("[2001:db8::7%eth0]", Some(4)),
+            ("2001:db9::7", None),
+            ("no/host", None),
+        ] {
+            assert_eq!(routes.find(host), path, "{host}");
+        }
+    }
+
+    #[test]
+    fn names_and_domains_lead_to_paths_whatever_their_case() {
+        let routes = routes(&[
+            ("Data.example.org", 1),
+            ("*.example.org", 2),
+            ("*.far.example.org", 3),
+        ]);
+        assert_eq!(routes.find("data.EXAMPLE.org."), Some(1));
+        assert_eq!(routes.find("x.example.org"), Some(2));
+        assert_eq!(routes.find("a.b.far.example.org"), Some(3));
+        assert_eq!(routes.find("example.org"), None);
+    }
+
+    #[test]
+    fn the_same_pattern_leads_to_one_path_only() {
+        let mut routes = routes(&[("192.0.2.0/24", 1)]);
+        let same = "192.0.2.77/24".parse().unwrap();
+        assert_eq!(routes.insert(&same, 2), Some(1));
+    }
+
+    #[test]
+    fn what_is_no_host_is_refused() {
+        for text in ["", "a b", "192.0.2.0/33", "1.2.3", "*.", "a..b", "-/-"] {
+            assert!(text.parse::<HostPattern>().is_err(), "{text}");
+        }
+        let written: Vec<String> = ["192.0.2.7", "192.0.2.9/24", "*.Example.org"]
+            .map(|text| text.parse::<HostPattern>().unwrap().to_string())
+            .into();
+        assert_eq!(written, ["192.0.2.7", "192.0.2.0/24", "*.example.org"]);
+    }
+}

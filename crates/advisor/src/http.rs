@@ -1,0 +1,68 @@
+//! The REST interface, `/metrics`, `/healthz`, and the OpenAPI document that describes them.
+
+mod advice;
+mod error;
+mod extract;
+mod health;
+mod history;
+mod paths;
+mod samples;
+
+pub use history::{HistoryAnswer, HopHistory, SampleEntry};
+
+use axum::extract::DefaultBodyLimit;
+use axum::routing::get;
+use axum::{Json, Router};
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::service::Service;
+use crate::xmlrpc;
+
+/// Longer bodies are refused, bytes: about 50,000 samples.
+const LONGEST_BODY: usize = 8 << 20;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "fairwind advisor",
+        description = "Advice for bulk transfers from the history of their paths. Times are RFC 3339, \
+                       Mbit/s are 10^6 bit/s. Errors are an object with the sentence `error`.",
+        version = "1"
+    ),
+    tags(
+        (name = "advice", description = "What a transfer should do"),
+        (name = "paths", description = "The paths that are known"),
+        (name = "tests", description = "What was measured"),
+        (name = "service", description = "The service itself"),
+    )
+)]
+struct Document;
+
+/// All routes over the service.
+pub fn router(service: &Service) -> Router {
+    let (router, document) = described().split_for_parts();
+    router
+        .route("/openapi.json", get(async || Json(document)))
+        .with_state(service.clone())
+        .layer(DefaultBodyLimit::max(LONGEST_BODY))
+        .merge(xmlrpc::router(service))
+}
+
+/// The OpenAPI document, as `docs/openapi.json` has it.
+pub fn document() -> utoipa::openapi::OpenApi {
+    described().into_openapi()
+}
+
+fn described() -> OpenApiRouter<Service> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(advice::advice))
+        .routes(routes!(paths::list))
+        .routes(routes!(paths::show, paths::put, paths::remove))
+        .routes(routes!(samples::record))
+        .routes(routes!(samples::transfer))
+        .routes(routes!(history::history))
+        .routes(routes!(health::metrics))
+        .routes(routes!(health::health))
+}

@@ -1,0 +1,33 @@
+//! Errors as HTTP has them.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::error::ServiceError;
+
+/// What went wrong.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ErrorBody {
+    /// In a sentence.
+    error: String,
+}
+
+impl IntoResponse for ServiceError {
+    fn into_response(self) -> Response {
+        let status = match self {
+            Self::NoPath(_) | Self::NoRoute(_) => StatusCode::NOT_FOUND,
+            Self::Invalid(_) => StatusCode::BAD_REQUEST,
+            Self::Conflict(_) => StatusCode::CONFLICT,
+            Self::Store(_) | Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        refusal(status, self.to_string())
+    }
+}
+
+/// An error's answer.
+pub fn refusal(status: StatusCode, error: String) -> Response {
+    (status, Json(ErrorBody { error })).into_response()
+}

@@ -1,0 +1,32 @@
+//! `/metrics` and `/healthz`.
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+
+use super::error::ErrorBody;
+use crate::error::ServiceError;
+use crate::service::Service;
+
+/// The service's counters, in the Prometheus (OpenMetrics) text format.
+#[utoipa::path(
+    get, path = "/metrics", tag = "service",
+    responses((status = OK, body = String, content_type = "application/openmetrics-text", description = "As asked."))
+)]
+pub async fn metrics(State(service): State<Service>) -> impl IntoResponse {
+    let format = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(CONTENT_TYPE, format)], service.metrics_text())
+}
+
+/// Whether the service and its store answer.
+#[utoipa::path(
+    get, path = "/healthz", tag = "service",
+    responses(
+        (status = OK, body = String, content_type = "text/plain", description = "As asked."),
+        (status = SERVICE_UNAVAILABLE, body = ErrorBody, description = "The store does not answer."),
+    )
+)]
+pub async fn health(State(service): State<Service>) -> Result<&'static str, ServiceError> {
+    service.check().await?;
+    Ok("ok\n")
+}

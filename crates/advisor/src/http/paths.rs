@@ -1,0 +1,83 @@
+//! `/v1/paths`.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+
+use super::error::ErrorBody;
+use super::extract;
+use crate::error::ServiceError;
+use crate::path::PathConfig;
+use crate::service::Service;
+
+/// All paths, by name.
+#[utoipa::path(
+    get, path = "/v1/paths", tag = "paths",
+    responses((status = OK, body = Vec<PathConfig>, description = "As it is declared."))
+)]
+pub async fn list(State(service): State<Service>) -> Json<Vec<PathConfig>> {
+    let directory = service.directory();
+    Json(
+        directory
+            .paths()
+            .map(|path| path.config().clone())
+            .collect(),
+    )
+}
+
+/// A path.
+#[utoipa::path(
+    get, path = "/v1/paths/{name}", tag = "paths",
+    params(("name" = String, Path, description = "Name of the path")),
+    responses((status = OK, body = PathConfig, description = "As it is declared."), (status = NOT_FOUND, body = ErrorBody, description = "There is no such path."))
+)]
+pub async fn show(
+    State(service): State<Service>,
+    Path(name): Path<String>,
+) -> Result<Json<PathConfig>, ServiceError> {
+    Ok(Json(service.path(&name)?.config().clone()))
+}
+
+/// Declares a path, or declares it anew; its history stays.
+#[utoipa::path(
+    put, path = "/v1/paths/{name}", tag = "paths",
+    params(("name" = String, Path, description = "Name of the path; the body may leave it out")),
+    request_body = PathConfig,
+    responses(
+        (status = CREATED, body = PathConfig, description = "It is new."),
+        (status = OK, body = PathConfig, description = "It was there before."),
+        (status = BAD_REQUEST, body = ErrorBody, description = "The request is wrong."),
+        (status = CONFLICT, body = ErrorBody, description = "Another path has one of the hosts."),
+        (status = UNPROCESSABLE_ENTITY, body = ErrorBody, description = "The body is JSON, but not what is expected."),
+    )
+)]
+pub async fn put(
+    State(service): State<Service>,
+    Path(name): Path<String>,
+    extract::Json(mut config): extract::Json<PathConfig>,
+) -> Result<(StatusCode, Json<PathConfig>), ServiceError> {
+    if !config.name.is_empty() && config.name != name {
+        let problem = format!("the URL says {name:?}, the body {:?}", config.name);
+        return Err(ServiceError::Invalid(problem));
+    }
+    config.name = name;
+    let status = match service.put_path(config.clone()).await? {
+        true => StatusCode::CREATED,
+        false => StatusCode::OK,
+    };
+    Ok((status, Json(config)))
+}
+
+/// Removes a path and its history.
+#[utoipa::path(
+    delete, path = "/v1/paths/{name}", tag = "paths",
+    params(("name" = String, Path, description = "Name of the path")),
+    responses((status = NO_CONTENT, description = "It is removed."), (status = NOT_FOUND, body = ErrorBody, description = "There is no such path."))
+)]
+pub async fn remove(
+    State(service): State<Service>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, ServiceError> {
+    service.remove_path(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,306 @@
+//! Recordings of available bandwidth from elsewhere: CSV files with a header.
+//!
+//! | columns | meaning |
+//! |---|---|
+//! | `time` (also `timestamp`, `unix_time`, `unix_time_utc`) | Unix seconds or RFC 3339 |
+//! | `available_mbps` | available bandwidth |
+//! | `used_mbps`, `capacity_mbps` | traffic and capacity, whose difference is available |
+//! | `octets` (also `in_octets`, `out_octets`), `capacity_mbps` | a router's counter (RFC 2863), whose growth is traffic |
+//!
+//! The capacity may be given beside the file instead. Other columns are ignored.
+
+mod counter;
+
+use std::io::Read;
+
+use fairwind_advice::Sample;
+use jiff::Timestamp;
+use thiserror::Error;
+
+use counter::{Counter, Growth};
+
+/// What a file cannot say about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ImportOptions {
+    /// Capacity where the file has no column of it, Mbit/s.
+    pub capacity_mbps: Option<f64>,
+    /// Width of the counter in bits, 32 or 64; without it 64 if a value needs it, else 32.
+    pub counter_bits: Option<u32>,
+}
+
+/// What a file holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recording {
+    /// In the order of the file; not judged yet.
+    pub samples: Vec<Sample>,
+    /// Intervals in which a counter began anew, of which nothing is known.
+    pub resets: u64,
+}
+
+/// Why a file is not a recording.
+#[derive(Debug, Error)]
+pub enum ImportError {
+    /// The header has not what is needed.
+    #[error("line 1: {0}")]
+    Header(String),
+    /// A line is wrong.
+    #[error("line {line}: {problem}")]
+    Line {
+        /// Which, counted from 1.
+        line: u64,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The file cannot be read as CSV.
+    #[error("{0}")]
+    Csv(#[from] csv::Error),
+}
+
+/// Reads a recording.
+pub fn read(file: impl Read, options: &ImportOptions) -> Result<Recording, ImportError> {
+    let mut reader = csv::ReaderBuilder::new()
+        .trim(csv::Trim::All)
+        .comment(Some(b'#'))
+        .from_reader(file);
+    let columns = Columns::find(reader.headers()?, options)?;
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record?;
+        let line = record.position().map_or(0, csv::Position::line);
+        let row = columns.row(&record, options);
+        rows.push(row.map_err(|problem| ImportError::Line { line, problem })?);
+    }
+    match columns.what {
+        What::Available(_) | What::Used(_) => Ok(values(&columns, &rows)),
+        What::Octets(_) => counted(&rows, options),
+    }
+}
+
+/// Where in a line what stands.
+struct Columns {
+    time: usize,
+    what: What,
+    capacity: Option<usize>,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Available(usize),
+    Used(usize),
+    Octets(usize),
+}
+
+struct Row {
+    time: Timestamp,
+    value: f64,
+    /// The counter, of which a double would not hold 64 bits.
+    octets: u64,
+    capacity_mbps: Option<f64>,
+}
+
+impl Columns {
+    fn find(header: &csv::StringRecord, options: &ImportOptions) -> Result<Columns, ImportError> {
+        let column = |names: &[&str]| {
+            let matches = |field: &str| names.iter().any(|name| field.eq_ignore_ascii_case(name));
+            header.iter().position(matches)
+        };
+        let missing = |what: &str| {
+            let there: Vec<&str> = header.iter().collect();
+            ImportError::Header(format!("{what}; the columns are: {}", there.join(", ")))
+        };
+        let time = column(&["time", "timestamp", "unix_time", "unix_time_utc"])
+            .ok_or_else(|| missing("a column \"time\" is needed"))?;
+        let what = column(&["available_mbps"])
+            .map(What::Available)
+            .or_else(|| column(&["used_mbps"]).map(What::Used))
+            .or_else(|| column(&["octets", "in_octets", "out_octets"]).map(What::Octets))
+            .ok_or_else(|| missing("available_mbps, used_mbps or octets is needed"))?;
+        let capacity = column(&["capacity_mbps"]);
+        let needs_capacity = !matches!(what, What::Available(_));
+        if needs_capacity && capacity.is_none() && options.capacity_mbps.is_none() {
+            return Err(missing(
+                "the capacity is needed, as a column capacity_mbps or as --capacity",
+            ));
+        }
+        Ok(Columns {
+            time,
+            what,
+            capacity,
+        })
+    }
+
+    fn row(&self, record: &csv::StringRecord, options: &ImportOptions) -> Result<Row, String> {
+        let field = |at: usize| record.get(at).unwrap_or("");
+        let capacity_mbps = match self.capacity {
+            Some(at) => Some(number(field(at))?),
+            None => options.capacity_mbps,
+        };
+        let time = time(field(self.time))?;
+        let (value, octets) = match self.what {
+            What::Available(at) | What::Used(at) => (number(field(at))?, 0),
+            What::Octets(at) => {
+                let text = field(at);
+                let octets = text.parse();
+                (
+                    0.0,
+                    octets.map_err(|_| format!("{text:?} is no count of octets"))?,
+                )
+            }
+        };
+        Ok(Row {
+            time,
+            value,
+            octets,
+            capacity_mbps,
+        })
+    }
+}
+
+/// Unix seconds, whole or not, or RFC 3339.
+fn time(text: &str) -> Result<Timestamp, String> {
+    let wrong =
+        || format!("{text:?} is neither Unix seconds nor a time such as 2026-03-02T14:00:00Z");
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds.abs() < 1e11 => {
+            Timestamp::from_microsecond((seconds * 1e6).round() as i64).map_err(|_| wrong())
+        }
+        Ok(_) => Err(wrong()),
+        Err(_) => text.parse().map_err(|_| wrong()),
+    }
+}
+
+/// An empty field is a test that failed: no number, which is refused and counted later.
+fn number(text: &str) -> Result<f64, String> {
+    match text {
+        "" => Ok(f64::NAN),
+        _ => text.parse().map_err(|_| format!("{text:?} is no number")),
+    }
+}
+
+fn values(columns: &Columns, rows: &[Row]) -> Recording {
+    let available = |row: &Row| match columns.what {
+        // More traffic than capacity is a measurement's noise.
+        What::Used(_) => {
+            (row.capacity_mbps.unwrap_or(f64::NAN) - row.value).max(0.0_f64.min(row.value))
+        }
+        _ => row.value,
+    };
+    let samples = rows.iter().map(|row| Sample {
+        time: row.time,
+        available_mbps: available(row),
+    });
+    Recording {
+        samples: samples.collect(),
+        resets: 0,
+    }
+}
+
+fn counted(rows: &[Row], options: &ImportOptions) -> Result<Recording, ImportError> {
+    let wide = rows.iter().any(|row| row.octets > u64::from(u32::MAX));
+    let bits = options.counter_bits.unwrap_or(if wide { 64 } else { 32 });
+    let counter = Counter::new(bits).map_err(ImportError::Header)?;
+    let mut recording = Recording::default();
+    for pair in rows.windows(2) {
+        let (before, after) = (&pair[0], &pair[1]);
+        let seconds = after.time.duration_since(before.time).as_secs_f64();
+        let capacity = after.capacity_mbps.unwrap_or(f64::NAN);
+        match counter.growth(before.octets, after.octets, seconds, capacity) {
+            Growth::Mbps(used) => recording.samples.push(Sample {
+                time: after.time,
+                available_mbps: (capacity - used).max(0.0),
+            }),
+            Growth::Reset => recording.resets += 1,
+            Growth::Ambiguous => {
+                let longest = counter.longest_interval_s(capacity);
+                return Err(ImportError::Header(format!(
+                    "a {bits}-bit counter of {capacity} Mbit/s turns over every {longest:.0} s, and \
+                     {seconds:.0} s lie between two readings: read ifHCInOctets (64 bits) instead"
+                )));
+            }
+        }
+    }
+    Ok(recording)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str, capacity_mbps: Option<f64>) -> Result<Vec<(i64, f64)>, String> {
+        let options = ImportOptions {
+            capacity_mbps,
+            counter_bits: None,
+        };
+        let recording = read(text.as_bytes(), &options).map_err(|error| error.to_string())?;
+        let pairs = recording.samples.iter();
+        Ok(pairs
+            .map(|s| (s.time.as_second(), s.available_mbps))
+            .collect())
+    }
+
+    #[test]
+    fn available_bandwidth_is_read_as_it_stands() {
+        let text = "unix_time_utc,available_mbps\n1078099200,45.521\n1078099500.0,45.42\n";
+        let expected = vec![(1_078_099_200, 45.521), (1_078_099_500, 45.42)];
+        assert_eq!(read_text(text, None).unwrap(), expected);
+        let text = "x, Time, Available_Mbps\n1,2004-03-01T00:00:00Z,45.521\n2,2004-03-01T01:05:00+01:00,45.42\n";
+        assert_eq!(read_text(text, None).unwrap(), expected);
+    }
+
+    #[test]
+    fn traffic_leaves_the_rest_of_the_capacity() {
+        let text = "time,used_mbps\n0,30\n300,110\n";
+        assert_eq!(
+            read_text(text, Some(100.0)).unwrap(),
+            [(0, 70.0), (300, 0.0)]
+        );
+        let text = "time,used_mbps,capacity_mbps\n0,30,45\n";
+        assert_eq!(read_text(text, None).unwrap(), [(0, 15.0)]);
+    }
+
+    #[test]
+    fn a_counter_grows_by_the_traffic_and_turns_over() {
+        // 37.5 MB in 300 s are 1 Mbit/s; the second step goes over 2^32.
+        let text = "time,octets\n0,4257467296\n300,4294967295\n600,37499999\n";
+        assert_eq!(read_text(text, Some(10.0)).unwrap().len(), 2);
+        for (_, available) in read_text(text, Some(10.0)).unwrap() {
+            assert!((available - 9.0).abs() < 1e-6, "{available}");
+        }
+    }
+
+    #[test]
+    fn a_counter_that_began_anew_leaves_a_gap() {
+        let text = "time,octets\n0,5000000000000\n300,7\n600,37500007\n";
+        assert_eq!(read_text(text, Some(10.0)).unwrap(), [(600, 9.0)]);
+    }
+
+    #[test]
+    fn a_counter_that_may_have_turned_over_twice_is_refused() {
+        let error = read_text("time,octets\n0,1\n300,2\n", Some(1_000.0)).unwrap_err();
+        assert!(error.contains("ifHCInOctets"), "{error}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        for (text, expected) in [
+            ("a,b\n1,2\n", "line 1: a column \"time\""),
+            ("time,b\n1,2\n", "line 1: available_mbps"),
+            ("time,used_mbps\n1,2\n", "--capacity"),
+            ("time,available_mbps\n1,2\nx,3\n", "line 3: \"x\""),
+            ("time,available_mbps\n1,2\n2,many\n", "line 3: \"many\""),
+            ("time,octets,capacity_mbps\n1,-2,5\n", "line 2: \"-2\""),
+        ] {
+            let error = read_text(text, None).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_test_that_failed_is_no_number() {
+        let recording = read(
+            "time,available_mbps\n1,\n".as_bytes(),
+            &ImportOptions::default(),
+        );
+        assert!(recording.unwrap().samples[0].available_mbps.is_nan());
+    }
+}

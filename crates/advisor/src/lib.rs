@@ -1,0 +1,32 @@
+//! The advice service: knows paths, keeps their history, watches them, and tells transfers what to do.
+//!
+//! What the advice is, is decided in `fairwind-advice`, which is pure. Here are the clock, the
+//! [`store`], the monitors, and the interfaces: REST ([`http`]), the thesis' calls over XML-RPC
+//! ([`xmlrpc`]), `/metrics`. [`run`] puts them together; `docs/advisor.md` tells how it is used.
+
+pub mod clock;
+pub mod config;
+pub mod directory;
+pub mod error;
+pub mod generate;
+pub mod histories;
+pub mod host;
+pub mod http;
+pub mod import;
+pub mod local;
+pub mod metrics;
+pub mod monitor;
+pub mod path;
+pub mod run;
+pub mod service;
+pub mod state;
+pub mod store;
+pub mod transfer;
+pub mod writer;
+pub mod xmlrpc;
+
+pub use clock::Clock;
+pub use config::Config;
+pub use error::ServiceError;
+pub use path::PathConfig;
+pub use service::Service;

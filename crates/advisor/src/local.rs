@@ -1,0 +1,135 @@
+//! The store of a state directory in the hands of a command, beside a service or without one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fairwind_advice::{Sample, Samples};
+use jiff::Timestamp;
+use tokio::runtime::Runtime;
+
+use crate::clock::Clock;
+use crate::directory::KnownPath;
+use crate::histories;
+use crate::host::HostPattern;
+use crate::path::PathConfig;
+use crate::run::{self, RunError};
+use crate::service::{SamplesAnswer, Service};
+use crate::state;
+use crate::store::Store;
+use crate::store::sqlite::SqliteStore;
+
+/// A command has no use for a memory of histories.
+const HISTORY_BYTES: usize = 1 << 20;
+
+/// Paths and history of a state directory. A service that works in it sees changes within seconds.
+#[derive(Debug)]
+pub struct Local {
+    runtime: Runtime,
+    service: Service,
+    store: Arc<SqliteStore>,
+}
+
+impl Local {
+    /// Opens the state directory; the usual one without a name. Samples later than the clock are
+    /// refused.
+    pub fn open(state: Option<&Path>, clock: Clock) -> Result<Local, RunError> {
+        let directory = state::directory(state)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()?;
+        let opened = async {
+            let store = run::open(&directory).await?;
+            let service = Service::start(store.clone(), clock, HISTORY_BYTES).await?;
+            Ok::<_, RunError>((service, store))
+        };
+        let (service, store) = runtime.block_on(opened)?;
+        Ok(Local {
+            runtime,
+            service,
+            store,
+        })
+    }
+
+    /// All paths, by name.
+    pub fn paths(&self) -> Vec<PathConfig> {
+        let directory = self.service.directory();
+        directory
+            .paths()
+            .map(|path| path.config().clone())
+            .collect()
+    }
+
+    /// The path of this name.
+    pub fn path(&self, name: &str) -> Result<Arc<KnownPath>, RunError> {
+        Ok(self.service.path(name)?)
+    }
+
+    /// The path of this name, which is declared, with these hosts, if there is none.
+    pub fn path_or_new(
+        &self,
+        name: &str,
+        hosts: &[HostPattern],
+    ) -> Result<Arc<KnownPath>, RunError> {
+        if self.service.directory().named(name).is_none() {
+            self.put_path(PathConfig::new(name, hosts.to_vec()))?;
+        }
+        self.path(name)
+    }
+
+    /// Declares a path, or declares it anew; whether it is new.
+    pub fn put_path(&self, config: PathConfig) -> Result<bool, RunError> {
+        let new = self.runtime.block_on(self.service.put_path(config))?;
+        self.announce()?;
+        Ok(new)
+    }
+
+    /// Removes a path and its history.
+    pub fn remove_path(&self, name: &str) -> Result<(), RunError> {
+        self.runtime.block_on(self.service.remove_path(name))?;
+        self.announce()
+    }
+
+    /// Adds a recording to a hop's history; without a hop to the path's first.
+    pub fn fill(
+        &self,
+        path: &KnownPath,
+        hop: Option<&str>,
+        samples: Vec<Sample>,
+    ) -> Result<SamplesAnswer, RunError> {
+        let hop = hop.unwrap_or(path.config().default_hop());
+        let answer = self
+            .runtime
+            .block_on(self.service.fill(path, hop, samples))?;
+        self.announce()?;
+        Ok(answer)
+    }
+
+    /// Every hop of the path and its samples.
+    pub fn samples(&self, path: &KnownPath) -> Result<Vec<(String, Samples)>, RunError> {
+        let read = async {
+            let mut hops = Vec::new();
+            for hop in &path.stored.hops {
+                let (from, to) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
+                let samples = self
+                    .service
+                    .samples(path, &hop.name, from, to, usize::MAX)
+                    .await?;
+                hops.push((hop.name.clone(), histories::samples(&samples)));
+            }
+            Ok(hops)
+        };
+        self.runtime.block_on(read)
+    }
+
+    fn announce(&self) -> Result<(), RunError> {
+        let announced = self.runtime.block_on(self.store.announce_change());
+        announced.map_err(|error| RunError::Service(error.into()))
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.runtime.block_on(self.store.close());
+    }
+}

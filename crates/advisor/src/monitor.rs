@@ -1,0 +1,85 @@
+//! What the service does by itself: echo requests, the log of transfers, the addresses of names, the
+//! changes that other programs make in the store.
+
+mod echo;
+mod schedule;
+mod xferlog;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use tokio::sync::watch;
+
+use crate::run::ended;
+use crate::service::Service;
+
+pub use xferlog::Follower;
+
+/// How often the store is asked for changes by others.
+const LOOKS_EVERY: Duration = Duration::from_secs(1);
+/// How often names are resolved.
+const RESOLVES_EVERY: Duration = Duration::from_secs(60);
+/// How often old round-trip times and transfers are forgotten.
+const FORGETS_EVERY: Duration = Duration::from_secs(3_600);
+/// How long round-trip times and transfers are kept.
+const KEEPS: SignedDuration = SignedDuration::from_hours(24 * 90);
+
+/// Starts all monitors; they end when `end` closes.
+pub fn start(service: &Service, xferlog: Option<PathBuf>, end: watch::Receiver<()>) {
+    let until = |task: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
+        let end = end.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = task => {}
+                () = ended(end) => {}
+            }
+        });
+    };
+    until(Box::pin(see_changes(service.clone())));
+    until(Box::pin(resolve(service.clone())));
+    until(Box::pin(forget(service.clone())));
+    until(Box::pin(schedule::echoes(service.clone())));
+    if let Some(file) = xferlog {
+        until(Box::pin(xferlog::follow(service.clone(), file)));
+    }
+}
+
+async fn see_changes(service: Service) {
+    let mut seen = service.changes().await.ok();
+    loop {
+        tokio::time::sleep(LOOKS_EVERY).await;
+        let now = match service.changes().await {
+            Ok(now) => now,
+            Err(error) => {
+                tracing::warn!("{error}");
+                continue;
+            }
+        };
+        if seen != Some(now) {
+            match service.reload().await {
+                Ok(()) => seen = Some(now),
+                Err(error) => tracing::warn!("the paths could not be read anew: {error}"),
+            }
+        }
+    }
+}
+
+async fn resolve(service: Service) {
+    loop {
+        service.resolve_names().await;
+        tokio::time::sleep(RESOLVES_EVERY).await;
+    }
+}
+
+async fn forget(service: Service) {
+    loop {
+        tokio::time::sleep(FORGETS_EVERY).await;
+        let Ok(oldest) = service.now().checked_sub(KEEPS) else {
+            continue;
+        };
+        if let Err(error) = service.forget_before(oldest).await {
+            tracing::warn!("{error}");
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! A path as its operator declares it: in the configuration file, on the command line, over REST.
+
+mod check;
+mod default;
+
+use std::time::Duration;
+
+use fairwind_advice::{Buffers, Change, Controls, HistorySet, ModelKind, Settings};
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use utoipa::ToSchema;
+
+use crate::host::HostPattern;
+
+/// The hop of paths that name none.
+pub const DEFAULT_HOP: &str = "path";
+/// The hop whose available bandwidth our own transfers found.
+pub const TRANSFERS_HOP: &str = "transfers";
+
+/// A path to other hosts, and how advice is made for it. Only name and hosts are needed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PathConfig {
+    /// Up to 64 letters, digits, `.`, `_` and `-`.
+    #[schema(example = "argonne")]
+    #[serde(default)]
+    pub name: String,
+    /// The hosts at its other end: addresses, networks (`192.0.2.0/24`), names, and the names under
+    /// a domain (`*.example.org`).
+    #[schema(value_type = Vec<String>, example = json!(["192.0.2.0/24", "data.example.org"]))]
+    pub hosts: Vec<HostPattern>,
+    /// The hops whose available bandwidth is measured; every one must have recent tests before
+    /// congestion control is switched off.
+    #[serde(default)]
+    pub hops: Vec<String>,
+    /// Below so many Mbit/s of available bandwidth a hop is congested. Without it the advice is
+    /// congestion control always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold_mbps: Option<f64>,
+    /// Bandwidth of the narrowest link, Mbit/s, if known: buffers then fit it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_mbps: Option<f64>,
+    /// Whether the path is the operator's own, so that congestion control may be switched off on it.
+    #[serde(default)]
+    pub own: bool,
+    /// The model that forecasts.
+    #[schema(value_type = Model)]
+    #[serde(default = "default::model")]
+    pub model: ModelKind,
+    /// Where a day begins: a name of the IANA time zone database.
+    #[schema(example = "America/Chicago")]
+    #[serde(default = "default::time_zone")]
+    pub time_zone: String,
+    /// The span of the straight lines of the linear model, seconds: more than 0, at most a day.
+    #[serde(default = "default::window_s")]
+    pub window_s: u32,
+    /// Two-sided confidence of the bound on the rate of change, between 0 and 1.
+    #[serde(default = "default::confidence")]
+    pub confidence: f64,
+    /// The change of available bandwidth that makes it time to ask again: `{relative = 0.05}` or
+    /// `{absolute_mbps = 2.0}`.
+    #[schema(value_type = serde_json::Value, example = json!({"relative": 0.05}))]
+    #[serde(default = "default::change")]
+    pub change: Change,
+    /// Nobody is asked to ask again earlier than this, seconds.
+    #[serde(default = "default::shortest_interval_s")]
+    pub shortest_interval_s: u32,
+    /// Nobody is asked to ask again later than this, seconds.
+    #[serde(default = "default::longest_interval_s")]
+    pub longest_interval_s: u32,
+    /// A hop whose newest test is older counts as congested, seconds.
+    #[serde(default = "default::stale_after_s")]
+    pub stale_after_s: u32,
+    /// The earlier days to learn from: `"all"`, `"same_weekday"` or `{last_days = 7}`.
+    #[schema(value_type = serde_json::Value, example = json!("all"))]
+    #[serde(default = "default::history")]
+    pub history: HistorySet,
+    /// The congestion controls that stand for the two modes: `on` (none: the kernel's default), `off`.
+    #[schema(value_type = Object, example = json!({"on": "cubic", "off": "nocc"}))]
+    #[serde(default)]
+    pub controls: Controls,
+    /// Least and largest buffer that is advised: `smallest_bytes`, `largest_bytes`.
+    #[schema(value_type = Object, example = json!({"smallest_bytes": 65_536, "largest_bytes": 67_108_864}))]
+    #[serde(default)]
+    pub buffers: Buffers,
+    /// Without congestion control, pace at this multiple of the available bandwidth; none: no pacing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace_at: Option<f64>,
+    /// How the round-trip time is measured by ICMP echo.
+    #[serde(default)]
+    pub ping: Ping,
+    /// Whether long transfers of our own count as tests of the available bandwidth, on a hop of their
+    /// own. Without hops they do, with hops they do not, unless this says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfers_are_tests: Option<bool>,
+}
+
+/// How the round-trip time is measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ping {
+    /// Whom to ask: an address or name; none: the first of the path's hosts that is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Seconds from one echo request to the next, 1 at least; 0 asks nobody.
+    #[serde(default = "default::ping_interval_s")]
+    pub interval_s: u32,
+}
+
+impl Default for Ping {
+    fn default() -> Self {
+        Ping {
+            host: None,
+            interval_s: default::ping_interval_s(),
+        }
+    }
+}
+
+/// The models that forecast available bandwidth.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[allow(
+    dead_code,
+    reason = "only described, in place of the type of the crate without I/O"
+)]
+pub enum Model {
+    /// The thesis' mean of one straight line for each earlier day.
+    Linear,
+    /// A daily and weekly profile corrected by the latest residual.
+    Profile,
+}
+
+/// What is wrong with a declaration.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("path {path:?}: {key}: {problem}")]
+pub struct PathError {
+    path: String,
+    key: &'static str,
+    problem: String,
+}
+
+impl PathConfig {
+    /// A path with nothing declared but its name and hosts.
+    pub fn new(name: impl Into<String>, hosts: Vec<HostPattern>) -> PathConfig {
+        let settings = Settings::default();
+        PathConfig {
+            name: name.into(),
+            hosts,
+            hops: Vec::new(),
+            threshold_mbps: None,
+            capacity_mbps: None,
+            own: false,
+            model: settings.model,
+            time_zone: default::time_zone(),
+            window_s: default::window_s(),
+            confidence: settings.confidence,
+            change: settings.change,
+            shortest_interval_s: default::shortest_interval_s(),
+            longest_interval_s: default::longest_interval_s(),
+            stale_after_s: default::stale_after_s(),
+            history: settings.history_set,
+            controls: settings.controls,
+            buffers: settings.buffers,
+            pace_at: None,
+            ping: Ping::default(),
+            transfers_are_tests: None,
+        }
+    }
+
+    /// The hops that advice rests on: those declared, and that of our own transfers where these are
+    /// tests. A path with neither has the hop `path`.
+    pub fn declared_hops(&self) -> Vec<&str> {
+        let mut hops: Vec<&str> = self.hops.iter().map(String::as_str).collect();
+        if self.transfers_are_tests == Some(true) {
+            hops.push(TRANSFERS_HOP);
+        }
+        hops
+    }
+
+    /// Whether advice rests on the hop of this name. A path without declared hops rests on every hop
+    /// that has samples.
+    pub fn rests_on(&self, hop: &str) -> bool {
+        let declared = self.declared_hops();
+        declared.is_empty() || declared.contains(&hop)
+    }
+
+    /// The hop of samples that name none.
+    pub fn default_hop(&self) -> &str {
+        self.hops.first().map_or(DEFAULT_HOP, String::as_str)
+    }
+
+    /// Whether our own transfers are tests of the available bandwidth.
+    pub fn learns_from_transfers(&self) -> bool {
+        self.transfers_are_tests.unwrap_or(self.hops.is_empty())
+    }
+
+    /// Whom to ask for an echo, and how often.
+    pub fn echo(&self) -> Option<(String, Duration)> {
+        let first = || self.hosts.iter().find_map(HostPattern::single);
+        let host = self.ping.host.clone().or_else(first)?;
+        let interval = Duration::from_secs(u64::from(self.ping.interval_s));
+        (!interval.is_zero()).then_some((host, interval))
+    }
+
+    /// The settings of the models.
+    ///
+    /// # Errors
+    /// Names the key that is wrong, and what would be right.
+    pub fn settings(&self) -> Result<Settings, PathError> {
+        self.check()?;
+        let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
+        Ok(Settings {
+            model: self.model,
+            window: seconds(self.window_s),
+            confidence: self.confidence,
+            change: self.change,
+            shortest_interval: seconds(self.shortest_interval_s),
+            longest_interval: seconds(self.longest_interval_s),
+            stale_after: seconds(self.stale_after_s),
+            threshold_mbps: self.threshold_mbps,
+            history_set: self.history,
+            time_zone: self.zone()?,
+            controls: self.controls.clone(),
+            own_path: self.own,
+            capacity_mbps: self.capacity_mbps,
+            buffers: self.buffers,
+            pace_at: self.pace_at,
+        })
+    }
+
+    fn zone(&self) -> Result<TimeZone, PathError> {
+        let problem = "a name of the time zone database is needed, such as Europe/Berlin";
+        TimeZone::get(&self.time_zone).map_err(|_| self.error("time_zone", problem))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> PathConfig {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn name_and_hosts_are_enough() {
+        let path = read(r#"{"name": "a", "hosts": ["192.0.2.0/24", "192.0.2.9"]}"#);
+        assert_eq!(path, PathConfig::new("a", path.hosts.clone()));
+        assert_eq!(path.settings().unwrap(), Settings::default());
+        assert_eq!(
+            path.echo(),
+            Some(("192.0.2.9".to_owned(), Duration::from_secs(60)))
+        );
+        assert!(path.learns_from_transfers() && path.rests_on("anything"));
+        let again: PathConfig =
+            serde_json::from_str(&serde_json::to_string(&path).unwrap()).unwrap();
+        assert_eq!(again, path);
+    }
+
+    #[test]
+    fn declared_hops_are_what_advice_rests_on() {
+        let path = read(r#"{"name": "a", "hosts": [], "hops": ["r1"], "ping": {"interval_s": 0}}"#);
+        assert!(path.rests_on("r1") && !path.rests_on("transfers"));
+        assert!(!path.learns_from_transfers());
+        assert_eq!(path.default_hop(), "r1");
+        assert_eq!(path.echo(), None);
+    }
+
+    #[test]
+    fn a_wrong_value_is_named() {
+        for (json, expected) in [
+            (r#"{"name": "a b", "hosts": []}"#, "name"),
+            (
+                r#"{"name": "a", "hosts": [], "time_zone": "Mars"}"#,
+                "time_zone",
+            ),
+            (
+                r#"{"name": "a", "hosts": [], "threshold_mbps": -1}"#,
+                "threshold_mbps",
+            ),
+            (r#"{"name": "a", "hosts": [], "hops": ["x", "x"]}"#, "hops"),
+            (
+                r#"{"name": "a", "hosts": [], "controls": {"on": "", "off": "nocc"}}"#,
+                "controls",
+            ),
+        ] {
+            let error = read(json).settings().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

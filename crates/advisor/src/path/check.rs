@@ -1,0 +1,104 @@
+//! Whether a declaration is sound.
+
+use fairwind_advice::Change;
+
+use super::{PathConfig, PathError};
+
+impl PathConfig {
+    pub(super) fn error(&self, key: &'static str, problem: &str) -> PathError {
+        PathError {
+            path: self.name.clone(),
+            key,
+            problem: problem.to_owned(),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), PathError> {
+        let positive = |value: f64| value.is_finite() && value > 0.0;
+        let optional = |value: Option<f64>| value.is_none_or(positive);
+        let change = match self.change {
+            Change::Relative(value) | Change::AbsoluteMbps(value) => value,
+        };
+        let rules = [
+            (
+                "name",
+                is_name(&self.name),
+                "1 to 64 letters, digits, '.', '_' and '-'",
+            ),
+            ("hosts", self.hosts.len() <= 1_000, "1,000 at most"),
+            (
+                "hops",
+                self.hops_are_sound(),
+                "up to 32 different names of 1 to 64 characters",
+            ),
+            (
+                "threshold_mbps",
+                optional(self.threshold_mbps),
+                "a number above 0",
+            ),
+            (
+                "capacity_mbps",
+                optional(self.capacity_mbps),
+                "a number above 0",
+            ),
+            ("pace_at", optional(self.pace_at), "a number above 0"),
+            (
+                "window_s",
+                (1..=86_400).contains(&self.window_s),
+                "1 to 86400",
+            ),
+            (
+                "confidence",
+                self.confidence > 0.0 && self.confidence < 1.0,
+                "a number between 0 and 1",
+            ),
+            ("change", positive(change), "a number above 0"),
+            (
+                "shortest_interval_s",
+                self.shortest_interval_s > 0,
+                "1 at least",
+            ),
+            (
+                "longest_interval_s",
+                self.longest_interval_s >= self.shortest_interval_s,
+                "not below shortest_interval_s",
+            ),
+            ("stale_after_s", self.stale_after_s > 0, "1 at least"),
+            (
+                "buffers",
+                self.buffers.smallest_bytes <= self.buffers.largest_bytes,
+                "smallest_bytes must not be above largest_bytes",
+            ),
+            (
+                "controls",
+                self.controls_are_sound(),
+                "names of 1 to 15 characters",
+            ),
+        ];
+        match rules.into_iter().find(|(_, sound, _)| !sound) {
+            Some((key, _, right)) => Err(self.error(key, right)),
+            None => Ok(()),
+        }
+    }
+
+    fn hops_are_sound(&self) -> bool {
+        let named = |hop: &String| !hop.is_empty() && hop.chars().count() <= 64;
+        let different = |(at, hop)| !self.hops[..at].contains(hop);
+        self.hops.len() <= 32
+            && self.hops.iter().all(named)
+            && self.hops.iter().enumerate().all(different)
+    }
+
+    fn controls_are_sound(&self) -> bool {
+        // The kernel's TCP_CA_NAME_MAX is 16 with the end of the string.
+        let sound = |name: &String| {
+            (1..16).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        self.controls.on.as_ref().is_none_or(sound) && sound(&self.controls.off)
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=64).contains(&name.len()) && name.bytes().all(allowed) && name != "." && name != ".."
+}

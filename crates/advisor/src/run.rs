@@ -1,0 +1,123 @@
+//! The service as a whole: opens the store, starts the monitors, listens.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+use crate::error::ServiceError;
+use crate::path::PathConfig;
+use crate::service::Service;
+use crate::state::{self, StateError};
+use crate::store::sqlite::SqliteStore;
+use crate::{http, monitor};
+
+/// What a service is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// State directory; the usual one without it.
+    pub state: Option<PathBuf>,
+    /// Address and port; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The clock.
+    pub clock: Clock,
+    /// Paths to declare.
+    pub paths: Vec<PathConfig>,
+    /// A log of transfers to follow.
+    pub xferlog: Option<PathBuf>,
+    /// Memory for histories, bytes.
+    pub history_bytes: usize,
+}
+
+/// Why the service did not start, or ended.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The state directory.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The store or a path.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// The address cannot be listened on.
+    #[error("{address}: {error}")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The operating system does not give what is needed.
+    #[error("{0}")]
+    System(#[from] std::io::Error),
+}
+
+/// Runs the service until SIGINT or SIGTERM. `ready` is told where it listens.
+pub fn run(options: Options, ready: impl FnOnce(SocketAddr)) -> Result<(), RunError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(serve(options, ready, terminated()))
+}
+
+/// Runs the service until `stop` is done.
+pub async fn serve(
+    options: Options,
+    ready: impl FnOnce(SocketAddr),
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), RunError> {
+    let directory = state::directory(options.state.as_deref())?;
+    let _held = state::hold(&directory)?;
+    let store = open(&directory).await?;
+    let service = Service::start(store.clone(), options.clock, options.history_bytes).await?;
+    for path in &options.paths {
+        service.put_path(path.clone()).await?;
+    }
+    let listener = TcpListener::bind(options.listen).await;
+    let listener = listener.map_err(|error| RunError::Listen {
+        address: options.listen,
+        error,
+    })?;
+    let (ending, end) = watch::channel(());
+    monitor::start(&service, options.xferlog, end.clone());
+    ready(listener.local_addr()?);
+    tokio::spawn(async move {
+        stop.await;
+        drop(ending);
+    });
+    axum::serve(listener, http::router(&service))
+        .with_graceful_shutdown(ended(end))
+        .await?;
+    store.close().await;
+    Ok(())
+}
+
+/// The store of a state directory, for programs beside the service.
+pub async fn open(directory: &Path) -> Result<Arc<SqliteStore>, ServiceError> {
+    let file = state::database(directory);
+    Ok(Arc::new(SqliteStore::open(&file).await?))
+}
+
+/// Waits for the end of the service.
+pub(crate) async fn ended(mut end: watch::Receiver<()>) {
+    // Nothing is ever sent: the channel closes.
+    while end.changed().await.is_ok() {}
+}
+
+async fn terminated() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}

@@ -1,0 +1,170 @@
+//! Advice for a host.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fairwind_advice::{Advice, History, Mode, Request, Settings, advise};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Service;
+use crate::directory::KnownPath;
+use crate::error::ServiceError;
+use crate::host;
+use crate::metrics::Interface;
+
+/// Time to find the addresses of a name.
+const RESOLVES_WITHIN: Duration = Duration::from_millis(500);
+
+/// What a transfer should do now, and when to ask again. A field that is missing or null leaves the
+/// kernel's default in place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AdviceAnswer {
+    /// `congestion-control` or `no-congestion-control`.
+    #[schema(example = "congestion-control")]
+    pub mode: String,
+    /// The congestion control that stands for the mode; null: the kernel's default.
+    pub congestion_control: Option<String>,
+    /// Available bandwidth now, Mbit/s, of the hop that has least of it.
+    pub available_mbps: Option<f64>,
+    /// Four of five times the available bandwidth lies between these, Mbit/s.
+    pub interval_mbps: Option<[f64; 2]>,
+    /// Round-trip time, milliseconds.
+    pub rtt_ms: Option<f64>,
+    /// Send buffer, bytes.
+    pub send_buffer_bytes: Option<u64>,
+    /// Receive buffer, bytes.
+    pub receive_buffer_bytes: Option<u64>,
+    /// Rate to pace at, Mbit/s.
+    pub pacing_mbps: Option<f64>,
+    /// Below so many Mbit/s of available bandwidth a hop is congested.
+    pub threshold_mbps: Option<f64>,
+    /// When to ask again, on the advisor's clock.
+    #[schema(value_type = String, format = DateTime)]
+    pub next_advice: Timestamp,
+    /// The model that forecast: `linear` or `profile`.
+    pub model: String,
+    /// How many earlier days the forecast rests on.
+    pub days_used: u32,
+    /// Mean goodness of fit of the days' straight lines, of the linear model.
+    pub r_squared: Option<f64>,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// The path whose history it comes from; null if no path leads to the host.
+    pub path: Option<String>,
+    /// Seconds of real time until the next advice. Clients use this and not `next_advice`, for the
+    /// advisor's clock may run faster than theirs.
+    pub ask_again_after_s: f64,
+}
+
+impl AdviceAnswer {
+    fn new(advice: Advice, path: Option<String>, ask_again_after: Duration) -> AdviceAnswer {
+        AdviceAnswer {
+            mode: mode_name(advice.mode).to_owned(),
+            congestion_control: advice.congestion_control,
+            available_mbps: advice.available_mbps,
+            interval_mbps: advice.interval_mbps,
+            rtt_ms: advice.rtt_ms,
+            send_buffer_bytes: advice.send_buffer_bytes,
+            receive_buffer_bytes: advice.receive_buffer_bytes,
+            pacing_mbps: advice.pacing_mbps,
+            threshold_mbps: advice.threshold_mbps,
+            next_advice: advice.next_advice,
+            model: advice.model,
+            days_used: advice.days_used,
+            r_squared: advice.r_squared,
+            reason: advice.reason,
+            path,
+            ask_again_after_s: ask_again_after.as_secs_f64(),
+        }
+    }
+
+    /// Whether congestion control is to be used.
+    pub fn congestion_control_is_on(&self) -> bool {
+        self.mode == mode_name(Mode::CongestionControl)
+    }
+}
+
+fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::CongestionControl => "congestion-control",
+        Mode::NoCongestionControl => "no-congestion-control",
+    }
+}
+
+impl Service {
+    /// The path that leads to a host, an address or a name. Names that are not declared are resolved.
+    pub async fn route(&self, host: &str) -> Result<Option<Arc<KnownPath>>, ServiceError> {
+        let directory = self.directory();
+        if let Some(path) = directory.route(host) {
+            return Ok(Some(Arc::clone(path)));
+        }
+        if host::address(host).is_some() || directory.is_empty() {
+            return Ok(None);
+        }
+        let Some(name) = host::name(host) else {
+            let wrong = format!("host: {host:?} is neither an address nor a name");
+            return Err(ServiceError::Invalid(wrong));
+        };
+        let path = addresses(&name).await.into_iter().find_map(|address| {
+            let path = directory.route(&address.to_string());
+            path.cloned()
+        });
+        Ok(path)
+    }
+
+    /// Advice for a transfer to or from a host. On a host without a path it is the kernel's defaults.
+    pub async fn advice(
+        &self,
+        host: &str,
+        request: &Request,
+        interface: Interface,
+    ) -> Result<AdviceAnswer, ServiceError> {
+        let begin = Instant::now();
+        let answer = match self.route(host).await? {
+            Some(path) => self.advice_for(&path, request).await?,
+            None => self.without_path(host, request),
+        };
+        let mode = match answer.congestion_control_is_on() {
+            true => mode_name(Mode::CongestionControl),
+            false => mode_name(Mode::NoCongestionControl),
+        };
+        self.metrics()
+            .count_advice(interface, mode, begin.elapsed().as_secs_f64());
+        Ok(answer)
+    }
+
+    async fn advice_for(
+        &self,
+        path: &KnownPath,
+        request: &Request,
+    ) -> Result<AdviceAnswer, ServiceError> {
+        let history = self.history(path).await?;
+        let advice = advise(&history, request, self.now(), &path.settings);
+        Ok(self.answer(advice, Some(path.config().name.clone())))
+    }
+
+    fn without_path(&self, host: &str, request: &Request) -> AdviceAnswer {
+        let settings = Settings::default();
+        let mut advice = advise(&History::default(), request, self.now(), &settings);
+        advice.reason = format!("congestion control: no path leads to {host}");
+        self.answer(advice, None)
+    }
+
+    fn answer(&self, advice: Advice, path: Option<String>) -> AdviceAnswer {
+        let wait = advice.next_advice.duration_since(self.now());
+        let real = self.clock().real(wait);
+        AdviceAnswer::new(advice, path, real)
+    }
+}
+
+/// The addresses of a name; none if there are none, or they cannot be had in time.
+pub(crate) async fn addresses(name: &str) -> Vec<IpAddr> {
+    let lookup = tokio::net::lookup_host((name, 0));
+    match tokio::time::timeout(RESOLVES_WITHIN, lookup).await {
+        Ok(Ok(found)) => found.map(|address| address.ip()).collect(),
+        _ => Vec::new(),
+    }
+}

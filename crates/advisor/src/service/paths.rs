@@ -1,0 +1,102 @@
+//! Declaring paths.
+
+use std::net::IpAddr;
+
+use crate::directory::KnownPath;
+use crate::error::ServiceError;
+use crate::host::HostPattern;
+use crate::path::PathConfig;
+use crate::store::PathId;
+
+use super::Service;
+use super::addresses;
+
+/// Paths that there may be: a log full of strangers must not fill the memory.
+pub const PATHS_AT_MOST: usize = 20_000;
+
+impl Service {
+    /// Declares a path, or declares it anew; its history stays. Whether it is new.
+    pub async fn put_path(&self, config: PathConfig) -> Result<bool, ServiceError> {
+        config.settings()?;
+        let _alone = self.shared.declaring.lock().await;
+        let directory = self.directory();
+        let known = directory.named(&config.name).map(|path| path.stored.id);
+        if let Some((other, host)) = directory.conflict(known, &config.hosts) {
+            let message = format!("{host} is on path {other} already");
+            return Err(ServiceError::Conflict(message));
+        }
+        if known.is_none() && directory.len() >= PATHS_AT_MOST {
+            let message = format!("there are {PATHS_AT_MOST} paths already");
+            return Err(ServiceError::Conflict(message));
+        }
+        let stored = self.shared.store.put_path(&config).await?;
+        let id = stored.id;
+        let path = KnownPath::new(stored)?;
+        self.shared.replace(|directory| directory.with(path));
+        self.shared.histories.forget(id);
+        Ok(known.is_none())
+    }
+
+    /// Removes a path and its history.
+    pub async fn remove_path(&self, name: &str) -> Result<(), ServiceError> {
+        let _alone = self.shared.declaring.lock().await;
+        let id = self.path(name)?.stored.id;
+        self.shared.store.remove_path(id).await?;
+        self.shared.replace(|directory| directory.without(id));
+        self.shared.histories.forget(id);
+        Ok(())
+    }
+
+    /// Makes a path of a host that is on none; whether it did.
+    pub async fn discover(&self, host: IpAddr) -> Result<bool, ServiceError> {
+        let host = host.to_canonical();
+        let unspecific = host.is_unspecified() || host.is_multicast() || host.is_loopback();
+        if unspecific || self.directory().route(&host.to_string()).is_some() {
+            return Ok(false);
+        }
+        let name = host.to_string().replace(':', "-");
+        let config = PathConfig::new(name, vec![HostPattern::Network(host.into())]);
+        let new = self.put_path(config).await?;
+        if new {
+            self.metrics().count_discovered();
+        }
+        Ok(new)
+    }
+
+    /// Reads all paths anew, after another program changed them.
+    pub async fn reload(&self) -> Result<(), ServiceError> {
+        let _alone = self.shared.declaring.lock().await;
+        self.shared.read_paths().await?;
+        self.shared.histories.forget_all();
+        Ok(())
+    }
+
+    /// A number that differs when another program changed something in the store.
+    pub async fn changes(&self) -> Result<i64, ServiceError> {
+        Ok(self.shared.store.changes().await?)
+    }
+
+    /// Finds the addresses of hosts that were declared by name, so that a request for an address finds
+    /// its path.
+    pub async fn resolve_names(&self) {
+        let mut names: Vec<(String, PathId)> = Vec::new();
+        for path in self.directory().paths() {
+            for host in &path.config().hosts {
+                if let HostPattern::Name(name) = host {
+                    names.push((name.clone(), path.stored.id));
+                }
+            }
+        }
+        let mut found = Vec::new();
+        for (name, path) in names {
+            found.extend(
+                addresses(&name)
+                    .await
+                    .into_iter()
+                    .map(|address| (address, path)),
+            );
+        }
+        self.shared
+            .replace(|directory| directory.with_addresses(&found));
+    }
+}

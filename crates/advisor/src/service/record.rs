@@ -1,0 +1,241 @@
+//! Samples and transfers come in.
+
+use std::collections::BTreeMap;
+
+use fairwind_advice::{Refusals, Sample};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Service;
+use crate::directory::KnownPath;
+use crate::error::ServiceError;
+use crate::path::TRANSFERS_HOP;
+use crate::store::{Order, PathId, Write, Written};
+use crate::transfer::TransferReport;
+
+/// Where round-trip times of our own transfers come from.
+const TRANSFER: &str = "transfer";
+
+/// A test of a hop.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewSample {
+    /// Name of the hop; the path's first if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hop: Option<String>,
+    /// When the test was made: RFC 3339.
+    #[schema(value_type = String, format = DateTime)]
+    pub time: Timestamp,
+    /// Available bandwidth, Mbit/s. What is no number (null, "NaN") is refused and counted.
+    #[schema(value_type = f64)]
+    #[serde(deserialize_with = "number")]
+    pub available_mbps: f64,
+    /// Round-trip time, milliseconds, if it was measured too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_ms: Option<f64>,
+    /// Who made the test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+}
+
+/// JSON has no NaN: programs write null or a text in its place, and one bad test must not take the
+/// others with it.
+fn number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Number {
+        Number(f64),
+        Other(serde::de::IgnoredAny),
+    }
+    Ok(match Number::deserialize(deserializer)? {
+        Number::Number(number) => number,
+        Number::Other(_) => f64::NAN,
+    })
+}
+
+/// What became of samples. They are on stable storage, and the next advice knows them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SamplesAnswer {
+    /// How many are history now.
+    pub accepted: u64,
+    /// How many were refused, by reason.
+    #[schema(value_type = RefusedSamples)]
+    pub refused: Refusals,
+}
+
+/// How many samples were refused, by reason.
+#[derive(ToSchema)]
+#[schema(as = RefusedSamples)]
+#[allow(
+    dead_code,
+    reason = "only described, in place of the type of the crate without I/O"
+)]
+pub struct RefusedSamples {
+    /// NaN, infinite, or no number at all.
+    not_a_number: u64,
+    /// Below 0.
+    negative: u64,
+    /// Later than the advisor's clock.
+    future: u64,
+    /// Of a time that is there already.
+    duplicate: u64,
+    /// Older than the newest sample of the hop.
+    out_of_order: u64,
+}
+
+impl SamplesAnswer {
+    fn add(&mut self, written: &Written) {
+        let Written::Samples { kept, refused, .. } = written else {
+            return;
+        };
+        self.accepted += kept.len() as u64;
+        self.refused.not_a_number += refused.not_a_number;
+        self.refused.negative += refused.negative;
+        self.refused.future += refused.future;
+        self.refused.duplicate += refused.duplicate;
+        self.refused.out_of_order += refused.out_of_order;
+    }
+}
+
+impl Service {
+    /// Takes tests of a path's hops.
+    pub async fn record(
+        &self,
+        path: &KnownPath,
+        samples: &[NewSample],
+    ) -> Result<SamplesAnswer, ServiceError> {
+        let mut by_hop: BTreeMap<&str, Vec<Sample>> = BTreeMap::new();
+        let mut writes = Vec::new();
+        for sample in samples {
+            let hop = sample.hop.as_deref().unwrap_or(path.config().default_hop());
+            check_hop(path, hop)?;
+            by_hop.entry(hop).or_default().push(Sample {
+                time: sample.time,
+                available_mbps: sample.available_mbps,
+            });
+            let rtt = sample.rtt_ms.filter(|rtt| rtt.is_finite() && *rtt > 0.0);
+            if let Some(rtt_ms) = rtt.filter(|_| sample.time <= self.now()) {
+                let source = sample.source.clone().unwrap_or_default();
+                writes.push(round_trip(path.stored.id, sample.time, rtt_ms, source));
+            }
+        }
+        for (hop, samples) in by_hop {
+            writes.push(self.samples_of(path.stored.id, hop, samples, Order::Append));
+        }
+        self.write(path, writes).await
+    }
+
+    /// Takes a recording of a hop, which may be older than what is there.
+    pub async fn fill(
+        &self,
+        path: &KnownPath,
+        hop: &str,
+        samples: Vec<Sample>,
+    ) -> Result<SamplesAnswer, ServiceError> {
+        check_hop(path, hop)?;
+        let write = self.samples_of(path.stored.id, hop, samples, Order::Fill);
+        self.write(path, vec![write]).await
+    }
+
+    /// Takes the result of a transfer of our own; the path that it tells of.
+    pub async fn record_transfer(&self, report: TransferReport) -> Result<String, ServiceError> {
+        report.check().map_err(ServiceError::Invalid)?;
+        let path = self.route(&report.host).await?;
+        let path = path.ok_or_else(|| ServiceError::NoRoute(report.host.clone()))?;
+        let (id, now) = (path.stored.id, self.now());
+        let mut writes = Vec::new();
+        if let Some(rtt_ms) = report.rtt_ms {
+            writes.push(round_trip(id, now, rtt_ms, TRANSFER.to_owned()));
+        }
+        let available = report.available_mbps();
+        if let Some(available_mbps) = available.filter(|_| path.config().learns_from_transfers()) {
+            let sample = Sample {
+                time: now,
+                available_mbps,
+            };
+            writes.push(self.samples_of(id, TRANSFERS_HOP, vec![sample], Order::Append));
+        }
+        writes.push(Write::Transfer {
+            path: id,
+            time: now,
+            report,
+        });
+        self.write(&path, writes).await?;
+        Ok(path.config().name.clone())
+    }
+
+    /// Takes a round-trip time that was measured now, milliseconds.
+    pub async fn record_round_trip(
+        &self,
+        path: &KnownPath,
+        rtt_ms: f64,
+        source: &str,
+    ) -> Result<(), ServiceError> {
+        let write = round_trip(path.stored.id, self.now(), rtt_ms, source.to_owned());
+        self.write(path, vec![write]).await?;
+        Ok(())
+    }
+
+    fn samples_of(&self, path: PathId, hop: &str, samples: Vec<Sample>, order: Order) -> Write {
+        Write::Samples {
+            path,
+            hop: hop.to_owned(),
+            samples,
+            order,
+            now: self.now(),
+        }
+    }
+
+    async fn write(
+        &self,
+        path: &KnownPath,
+        writes: Vec<Write>,
+    ) -> Result<SamplesAnswer, ServiceError> {
+        let mut answer = SamplesAnswer::default();
+        for written in self.writer.write(writes).await? {
+            if written == Written::Gone {
+                return Err(ServiceError::NoPath(path.config().name.clone()));
+            }
+            answer.add(&written);
+        }
+        Ok(answer)
+    }
+}
+
+fn round_trip(path: PathId, time: Timestamp, rtt_ms: f64, source: String) -> Write {
+    Write::RoundTrip {
+        path,
+        time,
+        rtt_ms,
+        source: source.chars().take(64).collect(),
+    }
+}
+
+/// Hops that a path has not declared may come, but not without end.
+fn check_hop(path: &KnownPath, hop: &str) -> Result<(), ServiceError> {
+    const HOPS_AT_MOST: usize = 64;
+    let hops = &path.stored.hops;
+    let sound = (1..=64).contains(&hop.chars().count());
+    let room = hops.len() < HOPS_AT_MOST || hops.iter().any(|known| known.name == hop);
+    match sound && room {
+        true => Ok(()),
+        false => Err(ServiceError::Invalid(format!(
+            "hop {hop:?}: names have 1 to 64 characters, a path has {HOPS_AT_MOST} hops at most"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_number_is_nan() {
+        for value in ["null", "\"NaN\"", "[]", "{}"] {
+            let json = format!(r#"{{"time": "2026-03-02T14:00:00Z", "available_mbps": {value}}}"#);
+            let sample: NewSample = serde_json::from_str(&json).unwrap();
+            assert!(sample.available_mbps.is_nan(), "{value}");
+        }
+    }
+}

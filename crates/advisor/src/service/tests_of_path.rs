@@ -1,0 +1,53 @@
+//! The results of all tests of a path: what `EnableGetNetInfo` answers.
+
+use fairwind_advice::Sample;
+use jiff::Timestamp;
+
+use super::Service;
+use crate::directory::KnownPath;
+use crate::error::ServiceError;
+use crate::store::RoundTrip;
+use crate::transfer::TransferReport;
+
+/// The newest results.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PathTests {
+    /// Every hop and its newest test.
+    pub hops: Vec<(String, Option<Sample>)>,
+    /// Newest round-trip time.
+    pub round_trip: Option<RoundTrip>,
+    /// Newest transfer of our own, and when it ended.
+    pub transfer: Option<(Timestamp, TransferReport)>,
+}
+
+impl Service {
+    /// The newest result of every test of the path.
+    pub async fn tests_of(&self, path: &KnownPath) -> Result<PathTests, ServiceError> {
+        let store = &self.shared.store;
+        let mut hops = Vec::new();
+        for hop in &path.stored.hops {
+            let newest = store
+                .samples(hop.id, Timestamp::UNIX_EPOCH, Timestamp::MAX, 1)
+                .await?;
+            hops.push((hop.name.clone(), newest.last().copied()));
+        }
+        let round_trips = store.round_trips(path.stored.id, 1).await?;
+        let transfers = store.transfers(path.stored.id, 1).await?;
+        Ok(PathTests {
+            hops,
+            round_trip: round_trips.into_iter().next(),
+            transfer: transfers.into_iter().next(),
+        })
+    }
+
+    /// Forgets round-trip times and transfers before `oldest`, of all paths.
+    pub async fn forget_before(&self, oldest: Timestamp) -> Result<(), ServiceError> {
+        for path in self.directory().paths() {
+            self.shared
+                .store
+                .forget_before(path.stored.id, oldest)
+                .await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,195 @@
+//! Where paths and their history are kept: the boundary that every database stands behind.
+
+pub mod admit;
+pub mod sqlite;
+
+use async_trait::async_trait;
+use fairwind_advice::{Refusals, Sample};
+use jiff::Timestamp;
+use thiserror::Error;
+
+use crate::path::PathConfig;
+use crate::transfer::TransferReport;
+
+/// Number of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PathId(pub i64);
+
+/// Number of a hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HopId(pub i64);
+
+/// A path and what the store knows of its hops.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredPath {
+    /// Number.
+    pub id: PathId,
+    /// As its operator declared it.
+    pub config: PathConfig,
+    /// Hops that were declared or have samples, in the order in which they came.
+    pub hops: Vec<StoredHop>,
+}
+
+impl StoredPath {
+    /// The hop of this name.
+    pub fn hop(&self, name: &str) -> Option<&StoredHop> {
+        self.hops.iter().find(|hop| hop.name == name)
+    }
+}
+
+/// A hop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredHop {
+    /// Number.
+    pub id: HopId,
+    /// Name or address.
+    pub name: String,
+}
+
+/// What may be written; all of one call to [`Store::write`] or nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// Samples of a hop.
+    Samples {
+        /// Of which path.
+        path: PathId,
+        /// Name of the hop, which is created if it is new.
+        hop: String,
+        /// In the order in which they came.
+        samples: Vec<Sample>,
+        /// Where they may go.
+        order: Order,
+        /// What time it is.
+        now: Timestamp,
+    },
+    /// A round-trip time.
+    RoundTrip {
+        /// Of which path.
+        path: PathId,
+        /// When it was measured.
+        time: Timestamp,
+        /// Milliseconds; finite and positive.
+        rtt_ms: f64,
+        /// Who measured it.
+        source: String,
+    },
+    /// A result of a transfer.
+    Transfer {
+        /// Of which path.
+        path: PathId,
+        /// When it ended.
+        time: Timestamp,
+        /// The result.
+        report: TransferReport,
+    },
+}
+
+impl Write {
+    /// The path it concerns.
+    pub fn path(&self) -> PathId {
+        match self {
+            Self::Samples { path, .. }
+            | Self::RoundTrip { path, .. }
+            | Self::Transfer { path, .. } => *path,
+        }
+    }
+}
+
+/// Where new samples may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Behind the newest one, as tests are made.
+    Append,
+    /// Anywhere, as when an old recording is read.
+    Fill,
+}
+
+/// What became of a [`Write`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Written {
+    /// Samples were judged.
+    Samples {
+        /// The hop.
+        hop: StoredHop,
+        /// Those that are now history, ascending in time.
+        kept: Vec<Sample>,
+        /// How many were refused and why.
+        refused: Refusals,
+    },
+    /// It is written.
+    Done,
+    /// The path is not there any more.
+    Gone,
+}
+
+/// A measured round-trip time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoundTrip {
+    /// When.
+    pub time: Timestamp,
+    /// Milliseconds.
+    pub rtt_ms: f64,
+    /// Who measured it.
+    pub source: String,
+}
+
+/// Why the store did not do it.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// The database says so.
+    #[error("the database: {0}")]
+    Database(#[from] sqlx::Error),
+    /// The database's tables could not be made or brought up to date.
+    #[error("the database cannot be brought up to date: {0}")]
+    Migration(#[from] sqlx::migrate::MigrateError),
+    /// What is in the database makes no sense.
+    #[error("the database holds nonsense: {0}")]
+    Corrupt(String),
+    /// There is a path of this name, or one with the same host.
+    #[error("{0}")]
+    Conflict(String),
+}
+
+/// A store of paths and history. What a call wrote is on stable storage when it returns.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// All paths, by name.
+    async fn paths(&self) -> Result<Vec<StoredPath>, StoreError>;
+
+    /// Creates the path, or changes what is declared of it; its history stays.
+    async fn put_path(&self, config: &PathConfig) -> Result<StoredPath, StoreError>;
+
+    /// Removes the path and its history; whether there was one.
+    async fn remove_path(&self, path: PathId) -> Result<bool, StoreError>;
+
+    /// Writes all of it in one transaction, and answers for each in the same order.
+    async fn write(&self, writes: &[Write]) -> Result<Vec<Written>, StoreError>;
+
+    /// The hop's samples with `from <= time < to`, ascending; the newest `most` of them.
+    async fn samples(
+        &self,
+        hop: HopId,
+        from: Timestamp,
+        to: Timestamp,
+        most: usize,
+    ) -> Result<Vec<Sample>, StoreError>;
+
+    /// The path's newest round-trip times, the newest first.
+    async fn round_trips(&self, path: PathId, most: u32) -> Result<Vec<RoundTrip>, StoreError>;
+
+    /// The path's newest transfers and when they ended, the newest first.
+    async fn transfers(
+        &self,
+        path: PathId,
+        most: u32,
+    ) -> Result<Vec<(Timestamp, TransferReport)>, StoreError>;
+
+    /// Forgets round-trip times and transfers before `oldest`.
+    async fn forget_before(&self, path: PathId, oldest: Timestamp) -> Result<(), StoreError>;
+
+    /// A number that differs when a program beside the service changed something.
+    async fn changes(&self) -> Result<i64, StoreError>;
+
+    /// Says to a running service that something was changed beside it.
+    async fn announce_change(&self) -> Result<(), StoreError>;
+}

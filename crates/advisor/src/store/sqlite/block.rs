@@ -1,0 +1,124 @@
+//! Samples packed into blocks.
+//!
+//! A block is a byte that names the format and 16 bytes a sample, little-endian: Unix time in
+//! microseconds, available bandwidth in Mbit/s as binary64. Its key says hop and second of the first
+//! sample; no two blocks of a hop begin in the same second.
+
+use fairwind_advice::Sample;
+use jiff::Timestamp;
+
+use crate::store::{HopId, StoreError};
+
+/// The format that this module writes.
+const FORMAT: u8 = 1;
+/// Samples of a block: a day of them, where they come every five minutes, and a block of that many
+/// still lies in one page with two others.
+pub const FULL: usize = 300;
+/// Bits of a key that hold the second.
+const SECOND_BITS: u32 = 34;
+
+/// The keys of all blocks of a hop.
+pub fn keys(hop: HopId) -> std::ops::RangeInclusive<i64> {
+    let first = hop.0 << SECOND_BITS;
+    first..=first + ((1 << SECOND_BITS) - 1)
+}
+
+/// The key of a block whose first sample is of this time, which is not before 1970.
+pub fn key(hop: HopId, time: Timestamp) -> i64 {
+    (hop.0 << SECOND_BITS) + time.as_second().clamp(0, (1 << SECOND_BITS) - 1)
+}
+
+/// Packs samples.
+pub fn pack(samples: &[Sample]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(1 + 16 * samples.len());
+    bytes.push(FORMAT);
+    for sample in samples {
+        bytes.extend(sample.time.as_microsecond().to_le_bytes());
+        bytes.extend(sample.available_mbps.to_le_bytes());
+    }
+    bytes
+}
+
+/// Unpacks a block behind `samples`.
+pub fn unpack(bytes: &[u8], samples: &mut Vec<Sample>) -> Result<(), StoreError> {
+    let nonsense = || StoreError::Corrupt("a block of samples is damaged".to_owned());
+    let (&FORMAT, packed) = bytes.split_first().ok_or_else(nonsense)? else {
+        return Err(nonsense());
+    };
+    let (packed, []) = packed.as_chunks::<16>() else {
+        return Err(nonsense());
+    };
+    samples.reserve(packed.len());
+    for bytes in packed {
+        let (time, value) = bytes.split_at(8);
+        let time_us = i64::from_le_bytes(time.try_into().expect("8 of 16 bytes"));
+        let available_mbps = f64::from_le_bytes(value.try_into().expect("8 of 16 bytes"));
+        let time = Timestamp::from_microsecond(time_us).map_err(|_| nonsense())?;
+        samples.push(Sample {
+            time,
+            available_mbps,
+        });
+    }
+    Ok(())
+}
+
+/// Cuts ascending samples into blocks of [`FULL`]; larger only where more fall into one second.
+pub fn cut(samples: &[Sample]) -> Vec<&[Sample]> {
+    let mut blocks = Vec::new();
+    let mut rest = samples;
+    while let Some(first) = rest.first() {
+        let second = first.time.as_second();
+        let mut length = rest.len().min(FULL);
+        while length < rest.len() && rest[length].time.as_second() == second {
+            length += 1;
+        }
+        let (block, behind) = rest.split_at(length);
+        blocks.push(block);
+        rest = behind;
+    }
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(time_us: i64) -> Sample {
+        Sample {
+            time: Timestamp::from_microsecond(time_us).unwrap(),
+            available_mbps: 42.5,
+        }
+    }
+
+    #[test]
+    fn what_was_packed_is_unpacked() {
+        let samples = [at(1_078_099_200_000_001), at(1_078_099_500_000_000)];
+        let bytes = pack(&samples);
+        assert_eq!(bytes.len(), 33);
+        let mut unpacked = Vec::new();
+        unpack(&bytes, &mut unpacked).unwrap();
+        assert_eq!(unpacked, samples);
+    }
+
+    #[test]
+    fn a_damaged_block_is_an_error() {
+        for bytes in [&[][..], &[2], &[1, 0, 0]] {
+            assert!(unpack(bytes, &mut Vec::new()).is_err(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn no_two_blocks_begin_in_the_same_second() {
+        let crowded: Vec<Sample> = (0..700).map(|n| at(n * 2_500)).collect();
+        let lengths: Vec<usize> = cut(&crowded).iter().map(|block| block.len()).collect();
+        assert_eq!(lengths, [400, 300]);
+    }
+
+    #[test]
+    fn the_keys_of_a_hop_do_not_reach_into_the_next_hop() {
+        let hop = HopId(7);
+        assert!(keys(hop).contains(&key(hop, Timestamp::UNIX_EPOCH)));
+        assert!(keys(hop).contains(&key(hop, Timestamp::MAX)));
+        assert_eq!(*keys(hop).end() + 1, *keys(HopId(8)).start());
+    }
+}

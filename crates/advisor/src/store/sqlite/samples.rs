@@ -1,0 +1,139 @@
+//! Reading and writing samples in blocks.
+
+use std::collections::HashMap;
+
+use fairwind_advice::Sample;
+use jiff::Timestamp;
+use sqlx::sqlite::SqlitePool;
+use sqlx::{Sqlite, Transaction};
+
+use super::{block, paths};
+use crate::store::admit::Admission;
+use crate::store::{HopId, Order, PathId, StoreError, Written};
+
+/// Samples with `from <= time < to`, the newest `most` of them, ascending.
+pub async fn between(
+    pool: &SqlitePool,
+    hop: HopId,
+    from: Timestamp,
+    to: Timestamp,
+    most: usize,
+) -> Result<Vec<Sample>, StoreError> {
+    if to <= from {
+        return Ok(Vec::new());
+    }
+    let keys = block::keys(hop);
+    let blocks = (most / block::FULL).saturating_add(2);
+    // The first sample that counts may lie in the block before.
+    let rows: Vec<Vec<u8>> = sqlx::query_scalar(
+        "SELECT samples FROM block WHERE id BETWEEN \
+         coalesce((SELECT max(id) FROM block WHERE id BETWEEN ? AND ?), ?) AND ? \
+         ORDER BY id DESC LIMIT ?",
+    )
+    .bind(keys.start())
+    .bind(block::key(hop, from))
+    .bind(keys.start())
+    .bind(block::key(hop, to))
+    .bind(i64::try_from(blocks).unwrap_or(i64::MAX))
+    .fetch_all(pool)
+    .await?;
+    let mut samples = Vec::with_capacity(rows.len() * block::FULL);
+    for row in rows.iter().rev() {
+        block::unpack(row, &mut samples)?;
+    }
+    let first = samples.partition_point(|sample| sample.time < from);
+    let end = samples.partition_point(|sample| sample.time < to);
+    let first = first.max(end.saturating_sub(most));
+    samples.truncate(end);
+    samples.drain(..first);
+    Ok(samples)
+}
+
+/// Judges samples and writes those that are kept.
+pub async fn write(
+    transaction: &mut Transaction<'static, Sqlite>,
+    path: PathId,
+    hop: &str,
+    samples: &[Sample],
+    order: Order,
+    now: Timestamp,
+) -> Result<Written, StoreError> {
+    let (hop, newest_us) = paths::hop(transaction, path, hop).await?;
+    let newest = newest_us.and_then(|us| Timestamp::from_microsecond(us).ok());
+    let Some(oldest) = samples.iter().map(|sample| sample.time).min() else {
+        return Ok(Written::Samples {
+            hop,
+            kept: Vec::new(),
+            refused: Default::default(),
+        });
+    };
+    // Where the clock went back, the newest sample before it is needed too.
+    let existing = existing(transaction, hop.id, oldest.min(now)).await?;
+    let mut before = Vec::new();
+    for (_, bytes) in &existing {
+        block::unpack(bytes, &mut before)?;
+    }
+    let mut admission = Admission::new(&before, newest, order, now);
+    samples.iter().for_each(|&sample| admission.ask(sample));
+    let (all, kept, refused) = admission.finish();
+    if let Some(last) = kept.last() {
+        rewrite(transaction, hop.id, existing, &all).await?;
+        sqlx::query(
+            "UPDATE hop SET newest_us = max(coalesce(newest_us, ?1), ?1), \
+             samples = samples + ?2 WHERE id = ?3",
+        )
+        .bind(last.time.as_microsecond())
+        .bind(i64::try_from(kept.len()).unwrap_or(i64::MAX))
+        .bind(hop.id.0)
+        .execute(&mut **transaction)
+        .await?;
+    }
+    Ok(Written::Samples { hop, kept, refused })
+}
+
+/// The blocks from the one before `oldest` to the last, by key.
+async fn existing(
+    transaction: &mut Transaction<'static, Sqlite>,
+    hop: HopId,
+    oldest: Timestamp,
+) -> Result<Vec<(i64, Vec<u8>)>, StoreError> {
+    let keys = block::keys(hop);
+    Ok(sqlx::query_as(
+        "SELECT id, samples FROM block WHERE id BETWEEN \
+         coalesce((SELECT max(id) FROM block WHERE id BETWEEN ? AND ?), ?) AND ? ORDER BY id",
+    )
+    .bind(keys.start())
+    .bind(block::key(hop, oldest))
+    .bind(keys.start())
+    .bind(keys.end())
+    .fetch_all(&mut **transaction)
+    .await?)
+}
+
+/// Puts `samples` in the place of the blocks; blocks that stay the same are not written.
+async fn rewrite(
+    transaction: &mut Transaction<'static, Sqlite>,
+    hop: HopId,
+    blocks: Vec<(i64, Vec<u8>)>,
+    samples: &[Sample],
+) -> Result<(), StoreError> {
+    let mut old: HashMap<i64, Vec<u8>> = blocks.into_iter().collect();
+    for part in block::cut(samples) {
+        let (key, bytes) = (block::key(hop, part[0].time), block::pack(part));
+        if old.remove(&key).is_some_and(|old| old == bytes) {
+            continue;
+        }
+        sqlx::query("INSERT OR REPLACE INTO block (id, samples) VALUES (?, ?)")
+            .bind(key)
+            .bind(bytes)
+            .execute(&mut **transaction)
+            .await?;
+    }
+    for key in old.into_keys() {
+        sqlx::query("DELETE FROM block WHERE id = ?")
+            .bind(key)
+            .execute(&mut **transaction)
+            .await?;
+    }
+    Ok(())
+}

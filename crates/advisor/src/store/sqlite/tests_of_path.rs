@@ -1,0 +1,135 @@
+//! What was measured from end to end: round-trip times, and our own transfers.
+
+use jiff::Timestamp;
+use sqlx::sqlite::SqlitePool;
+use sqlx::{Sqlite, Transaction};
+
+use crate::store::{PathId, RoundTrip, StoreError, Written};
+use crate::transfer::{Direction, TransferReport};
+
+/// Keeps a round-trip time; one of the same microsecond is replaced.
+pub async fn write_round_trip(
+    transaction: &mut Transaction<'static, Sqlite>,
+    path: PathId,
+    time: Timestamp,
+    rtt_ms: f64,
+    source: &str,
+) -> Result<Written, StoreError> {
+    sqlx::query(
+        "INSERT OR REPLACE INTO round_trip (path, time_us, rtt_ms, source) VALUES (?, ?, ?, ?)",
+    )
+    .bind(path.0)
+    .bind(time.as_microsecond())
+    .bind(rtt_ms)
+    .bind(source)
+    .execute(&mut **transaction)
+    .await?;
+    Ok(Written::Done)
+}
+
+/// The newest round-trip times, the newest first.
+pub async fn round_trips(
+    pool: &SqlitePool,
+    path: PathId,
+    most: u32,
+) -> Result<Vec<RoundTrip>, StoreError> {
+    let rows: Vec<(i64, f64, String)> = sqlx::query_as(
+        "SELECT time_us, rtt_ms, source FROM round_trip WHERE path = ? \
+         ORDER BY time_us DESC LIMIT ?",
+    )
+    .bind(path.0)
+    .bind(most)
+    .fetch_all(pool)
+    .await?;
+    let rows = rows.into_iter().map(|(time_us, rtt_ms, source)| {
+        Ok(RoundTrip {
+            time: time(time_us)?,
+            rtt_ms,
+            source,
+        })
+    });
+    rows.collect()
+}
+
+/// Keeps the result of a transfer.
+pub async fn write_transfer(
+    transaction: &mut Transaction<'static, Sqlite>,
+    path: PathId,
+    time: Timestamp,
+    report: &TransferReport,
+) -> Result<Written, StoreError> {
+    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    sqlx::query(
+        "INSERT INTO transfer (path, time_us, host, direction, bytes, seconds, retransmits, rtt_ms) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    )
+    .bind(path.0)
+    .bind(time.as_microsecond())
+    .bind(&report.host)
+    .bind(report.direction.name())
+    .bind(number(report.bytes))
+    .bind(report.seconds)
+    .bind(report.retransmits.map(number))
+    .bind(report.rtt_ms)
+    .execute(&mut **transaction)
+    .await?;
+    Ok(Written::Done)
+}
+
+type TransferRow = (i64, String, String, i64, f64, Option<i64>, Option<f64>);
+
+/// The newest transfers, the newest first.
+pub async fn transfers(
+    pool: &SqlitePool,
+    path: PathId,
+    most: u32,
+) -> Result<Vec<(Timestamp, TransferReport)>, StoreError> {
+    let rows: Vec<TransferRow> = sqlx::query_as(
+        "SELECT time_us, host, direction, bytes, seconds, retransmits, rtt_ms FROM transfer \
+         WHERE path = ? ORDER BY time_us DESC, id DESC LIMIT ?",
+    )
+    .bind(path.0)
+    .bind(most)
+    .fetch_all(pool)
+    .await?;
+    rows.into_iter().map(transfer).collect()
+}
+
+fn transfer(row: TransferRow) -> Result<(Timestamp, TransferReport), StoreError> {
+    let (time_us, host, direction, bytes, seconds, retransmits, rtt_ms) = row;
+    let direction = Direction::named(&direction)
+        .ok_or_else(|| StoreError::Corrupt(format!("a transfer that was {direction}")))?;
+    let report = TransferReport {
+        host,
+        bytes: bytes.unsigned_abs(),
+        seconds,
+        retransmits: retransmits.map(i64::unsigned_abs),
+        rtt_ms,
+        direction,
+    };
+    Ok((time(time_us)?, report))
+}
+
+/// Forgets what is older.
+pub async fn forget_before(
+    transaction: &mut Transaction<'static, Sqlite>,
+    path: PathId,
+    oldest: Timestamp,
+) -> Result<(), StoreError> {
+    for statement in [
+        "DELETE FROM round_trip WHERE path = ? AND time_us < ?",
+        "DELETE FROM transfer WHERE path = ? AND time_us < ?",
+    ] {
+        sqlx::query(statement)
+            .bind(path.0)
+            .bind(oldest.as_microsecond())
+            .execute(&mut **transaction)
+            .await?;
+    }
+    Ok(())
+}
+
+fn time(time_us: i64) -> Result<Timestamp, StoreError> {
+    Timestamp::from_microsecond(time_us)
+        .map_err(|error| StoreError::Corrupt(format!("a time: {error}")))
+}

@@ -1,0 +1,96 @@
+//! Writes wait for each other: what comes while a transaction is on its way to stable storage goes into
+//! the next one together.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::ServiceError;
+use crate::store::{Store, Write, Written};
+
+/// Groups of writes that may wait.
+const WAITING: usize = 1024;
+/// Writes of one transaction, unless one group alone has more.
+const TOGETHER: usize = 512;
+
+/// A group of writes and who waits for it.
+struct Job {
+    writes: Vec<Write>,
+    answer: oneshot::Sender<Result<Vec<Written>, String>>,
+}
+
+/// The way to the one task that writes.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Writer {
+    /// Starts the task. `seen` is called with everything that was written, before anybody is told.
+    pub fn start(
+        store: Arc<dyn Store>,
+        mut seen: impl FnMut(&Write, &Written) + Send + 'static,
+        mut took: impl FnMut(f64) + Send + 'static,
+    ) -> Writer {
+        let (jobs, mut waiting) = mpsc::channel(WAITING);
+        tokio::spawn(async move {
+            while let Some(first) = waiting.recv().await {
+                let group = group(first, &mut waiting);
+                let begin = Instant::now();
+                transact(store.as_ref(), group, &mut seen).await;
+                took(begin.elapsed().as_secs_f64());
+            }
+        });
+        Writer { jobs }
+    }
+
+    /// Writes; when this returns it is on stable storage and the next advice knows it.
+    pub async fn write(&self, writes: Vec<Write>) -> Result<Vec<Written>, ServiceError> {
+        let ending = || ServiceError::Unavailable("the service is ending".to_owned());
+        let (answer, answered) = oneshot::channel();
+        let job = Job { writes, answer };
+        self.jobs.send(job).await.map_err(|_| ending())?;
+        let written = answered.await.map_err(|_| ending())?;
+        written.map_err(ServiceError::Unavailable)
+    }
+}
+
+fn group(first: Job, waiting: &mut mpsc::Receiver<Job>) -> Vec<Job> {
+    let mut writes = first.writes.len();
+    let mut group = vec![first];
+    while writes < TOGETHER {
+        let Ok(job) = waiting.try_recv() else {
+            break;
+        };
+        writes += job.writes.len();
+        group.push(job);
+    }
+    group
+}
+
+async fn transact(store: &dyn Store, group: Vec<Job>, seen: &mut impl FnMut(&Write, &Written)) {
+    let mut writes = Vec::new();
+    let mut waiting = Vec::with_capacity(group.len());
+    for job in group {
+        waiting.push((job.writes.len(), job.answer));
+        writes.extend(job.writes);
+    }
+    match store.write(&writes).await {
+        Ok(written) => {
+            let pairs = writes.iter().zip(&written);
+            pairs.for_each(|(write, written)| seen(write, written));
+            let mut written = written.into_iter();
+            for (count, answer) in waiting {
+                // Whoever does not wait any more has his writes all the same.
+                let _ = answer.send(Ok(written.by_ref().take(count).collect()));
+            }
+        }
+        Err(error) => {
+            tracing::error!("nothing was written: {error}");
+            for (_, answer) in waiting {
+                let _ = answer.send(Err(format!("nothing was written: {error}")));
+            }
+        }
+    }
+}

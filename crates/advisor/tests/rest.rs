@@ -1,0 +1,272 @@
+//! The REST interface, asked by curl and by our own client.
+
+mod support;
+
+use std::time::Duration;
+
+use fairwind_advice::Mode;
+use fairwind_advice_client::{ClientError, Direction, Transfer};
+use serde_json::{Value, json};
+use support::{Running, curl};
+
+fn sample(time: &str, available_mbps: f64) -> Value {
+    json!({"time": time, "available_mbps": available_mbps})
+}
+
+#[test]
+fn a_service_without_configuration_advises_the_kernels_defaults() {
+    let service = Running::start();
+    let text = curl(&[&format!(
+        "{}/v1/advice?host=192.0.2.7&bytes=16000000000",
+        service.url
+    )]);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(answer["mode"], "congestion-control");
+    assert_eq!(answer["congestion_control"], Value::Null);
+    assert_eq!(answer["send_buffer_bytes"], Value::Null);
+    assert_eq!(answer["path"], Value::Null);
+    assert_eq!(
+        answer["reason"],
+        "congestion control: no path leads to 192.0.2.7"
+    );
+    assert_eq!(curl(&[&format!("{}/healthz", service.url)]), "ok\n");
+}
+
+#[test]
+fn a_new_sample_decides_the_next_answer() {
+    let service = Running::start();
+    let client = service.client();
+    let path = json!({"hops": ["r1"], "threshold_mbps": 42.0, "own": true});
+    service.put_path("argonne", &["192.0.2.0/24"], path);
+    let ask = || client.advice("192.0.2.7", None).unwrap().advice;
+    assert!(
+        ask().reason.contains("r1 has not been tested"),
+        "{}",
+        ask().reason
+    );
+    for (time, available_mbps, mode) in [
+        ("2026-03-02T13:50:00Z", 45.0, Mode::NoCongestionControl),
+        ("2026-03-02T13:51:00Z", 41.0, Mode::CongestionControl),
+        ("2026-03-02T13:52:00Z", 50.0, Mode::NoCongestionControl),
+    ] {
+        let samples = json!([sample(time, available_mbps)]);
+        let answer: Value = client.post("/v1/paths/argonne/samples", &samples).unwrap();
+        assert_eq!(answer["accepted"], 1);
+        assert_eq!(ask().mode, mode, "{}", ask().reason);
+    }
+    assert_eq!(ask().congestion_control.as_deref(), Some("nocc"));
+}
+
+#[test]
+fn samples_that_make_no_sense_are_refused_and_counted() {
+    let service = Running::start();
+    service.put_path("p", &["192.0.2.7"], json!({}));
+    let samples = json!([
+        sample("2026-03-02T13:00:00Z", 10.0),
+        sample("2026-03-02T13:00:00Z", 10.0),
+        sample("2026-03-02T12:00:00Z", 10.0),
+        sample("2026-03-02T13:05:00Z", -1.0),
+        sample("2026-03-03T00:00:00Z", 10.0),
+        {"time": "2026-03-02T13:06:00Z", "available_mbps": null},
+        {"time": "2026-03-02T13:07:00Z", "available_mbps": "NaN"},
+    ]);
+    let answer: Value = service
+        .client()
+        .post("/v1/paths/p/samples", &samples)
+        .unwrap();
+    let expected = json!({"accepted": 1, "refused": {
+        "duplicate": 1, "out_of_order": 1, "negative": 1, "future": 1, "not_a_number": 2}});
+    assert_eq!(answer, expected);
+    let metrics = service.metrics();
+    for line in [
+        "fairwind_advisor_samples_accepted_total 1",
+        "fairwind_advisor_samples_refused_total{reason=\"duplicate\"} 1",
+        "fairwind_advisor_samples_refused_total{reason=\"out_of_order\"} 1",
+        "fairwind_advisor_samples_refused_total{reason=\"negative\"} 1",
+        "fairwind_advisor_samples_refused_total{reason=\"future\"} 1",
+        "fairwind_advisor_samples_refused_total{reason=\"not_a_number\"} 2",
+    ] {
+        assert!(
+            metrics.lines().any(|there| there == line),
+            "{line}: {metrics}"
+        );
+    }
+}
+
+#[test]
+fn history_is_what_was_accepted() {
+    let service = Running::start();
+    let client = service.client();
+    service.put_path("p", &["192.0.2.7"], json!({"hops": ["a", "b"]}));
+    let samples: Vec<Value> = (0..1_000)
+        .map(|n| {
+            let second: jiff::Timestamp = "2026-03-01T00:00:00Z".parse().unwrap();
+            let time = second + jiff::SignedDuration::from_secs(60 * n);
+            json!({"hop": if n % 2 == 0 { "a" } else { "b" }, "time": time, "available_mbps": n})
+        })
+        .collect();
+    let answer: Value = client.post("/v1/paths/p/samples", &samples).unwrap();
+    assert_eq!(answer["accepted"], 1_000);
+    let span = "?from=2026-03-01T10:00:00Z&to=2026-03-01T10:04:00Z";
+    let history: Value = client.get(&format!("/v1/paths/p/history{span}")).unwrap();
+    let expected = json!({"path": "p", "hops": [
+        {"name": "a", "samples": [sample("2026-03-01T10:00:00Z", 600.0), sample("2026-03-01T10:02:00Z", 602.0)]},
+        {"name": "b", "samples": [sample("2026-03-01T10:01:00Z", 601.0), sample("2026-03-01T10:03:00Z", 603.0)]},
+    ]});
+    assert_eq!(history, expected);
+    let all: Value = client.get("/v1/paths/p/history").unwrap();
+    assert_eq!(all["hops"][1]["samples"].as_array().unwrap().len(), 500);
+}
+
+#[test]
+fn paths_are_declared_listed_changed_and_removed() {
+    let service = Running::start();
+    let at = |name: &str| format!("{}/v1/paths/{name}", service.url);
+    let status = |arguments: &[&str]| {
+        let mut all = vec!["-o", "/dev/null", "-w", "%{http_code}"];
+        all.extend(arguments);
+        curl(&all)
+    };
+    let json = "content-type: application/json";
+    let put = |name: &str, body: &str| status(&["-X", "PUT", "-H", json, "-d", body, &at(name)]);
+    assert_eq!(
+        put("a", r#"{"hosts": ["192.0.2.0/24"], "threshold_mbps": 42}"#),
+        "201"
+    );
+    assert_eq!(
+        put("a", r#"{"hosts": ["192.0.2.0/24"], "threshold_mbps": 27}"#),
+        "200"
+    );
+    assert_eq!(put("b", r#"{"hosts": ["192.0.2.0/24"]}"#), "409");
+    assert_eq!(put("b", r#"{"hosts": ["192.0.2.0/33"]}"#), "422");
+    assert_eq!(put("b", r#"{"hosts": [], "window_s": 0}"#), "400");
+    assert_eq!(put("b", "{"), "400");
+    let listed: Value =
+        serde_json::from_str(&curl(&[&format!("{}/v1/paths", service.url)])).unwrap();
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+    assert_eq!(listed[0]["threshold_mbps"], 27.0);
+    assert_eq!(status(&["-X", "DELETE", &at("a")]), "204");
+    assert_eq!(status(&["-X", "DELETE", &at("a")]), "404");
+    assert_eq!(status(&[&at("a")]), "404");
+}
+
+#[test]
+fn a_removed_path_leaves_no_history() {
+    let service = Running::start();
+    let client = service.client();
+    for accepted in [1, 1] {
+        service.put_path("p", &["192.0.2.7"], json!({}));
+        let samples = json!([sample("2026-03-02T13:00:00Z", 10.0)]);
+        let answer: Value = client.post("/v1/paths/p/samples", &samples).unwrap();
+        assert_eq!(answer["accepted"], accepted);
+        let _: Value = client.delete("/v1/paths/p").unwrap();
+    }
+}
+
+#[test]
+fn our_own_transfers_tell_of_their_path() {
+    let service = Running::start();
+    let client = service.client();
+    service.put_path("p", &["192.0.2.7"], json!({}));
+    let transfer = |host: &str| Transfer {
+        host: host.to_owned(),
+        bytes: 100_000_000,
+        seconds: 10.0,
+        retransmits: Some(3),
+        rtt_ms: Some(50.0),
+        direction: Direction::Sent,
+    };
+    client.report(&transfer("192.0.2.7")).unwrap();
+    let error = client.report(&transfer("192.0.2.8")).unwrap_err();
+    assert!(
+        matches!(error, ClientError::Refused { status: 404, .. }),
+        "{error}"
+    );
+    let advice = client.advice("192.0.2.7", None).unwrap().advice;
+    assert_eq!(advice.rtt_ms, Some(50.0));
+    let history: Value = client.get("/v1/paths/p/history").unwrap();
+    assert_eq!(history["hops"][0]["name"], "transfers");
+    assert_eq!(history["hops"][0]["samples"][0]["available_mbps"], 80.0);
+}
+
+#[test]
+fn the_waiting_time_is_that_of_the_asker() {
+    let service = Running::with(|options| {
+        options.clock = fairwind_advisor::Clock::new(Some(support::START.parse().unwrap()), 60.0);
+    });
+    service.put_path("p", &["192.0.2.7"], json!({"longest_interval_s": 1800}));
+    let answer = service.client().advice("192.0.2.7", None).unwrap();
+    let wait = answer.ask_again_after();
+    assert!(
+        (Duration::from_secs(29)..=Duration::from_secs(30)).contains(&wait),
+        "{wait:?}"
+    );
+}
+
+#[test]
+fn a_log_of_transfers_makes_paths() {
+    let place = tempfile::tempdir().unwrap();
+    let log = place.path().join("xferlog");
+    std::fs::write(&log, "").unwrap();
+    let service = Running::with(|options| options.xferlog = Some(log.clone()));
+    // The log is read from its end as it is when the service looks first.
+    std::thread::sleep(Duration::from_millis(300));
+    let line = "Mon Mar  2 14:00:00 2026 12 192.0.2.77 16000000 /pub/f b _ o a ftp ftp 0 * c\n";
+    std::fs::write(&log, line).unwrap();
+    let found = || service.client().advice("192.0.2.77", None).unwrap().path;
+    let mut path = found();
+    for _ in 0..100 {
+        if path.is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        path = found();
+    }
+    assert_eq!(path.as_deref(), Some("192.0.2.77"));
+}
+
+#[test]
+fn the_document_in_docs_is_that_of_the_code() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+    let written: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let service = Running::start();
+    let served: Value = service.client().get("/openapi.json").unwrap();
+    assert_eq!(
+        served, written,
+        "write it anew: fairwind advisor openapi > docs/openapi.json"
+    );
+    assert_eq!(served, json!(fairwind_advisor::http::document()));
+}
+
+#[test]
+fn huge_and_broken_bodies_are_refused_and_the_service_stays_up() {
+    let service = Running::start();
+    service.put_path("p", &["192.0.2.7"], json!({}));
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("huge");
+    std::fs::write(&file, vec![b'['; 20 << 20]).unwrap();
+    let body = format!("@{}", file.display());
+    let url = format!("{}/v1/paths/p/samples", service.url);
+    for (body, expected) in [
+        (body.as_str(), "413"),
+        ("[[[[", "422"),
+        ("[", "400"),
+        ("{}", "422"),
+    ] {
+        let status = curl(&[
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{http_code}",
+            "-H",
+            "content-type: application/json",
+            "-H",
+            "expect:",
+            "--data-binary",
+            body,
+            &url,
+        ]);
+        assert_eq!(status, expected, "{}", &body[..body.len().min(40)]);
+    }
+    assert_eq!(curl(&[&format!("{}/healthz", service.url)]), "ok\n");
+}

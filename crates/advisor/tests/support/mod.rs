@@ -1,0 +1,125 @@
+//! A service for tests.
+#![allow(dead_code, reason = "every test file uses a part of it")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use fairwind_advice_client::Client;
+use fairwind_advisor::Clock;
+use fairwind_advisor::run::{Options, serve};
+use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+/// The clock of the tests begins here.
+pub const START: &str = "2026-03-02T14:00:00Z";
+
+/// A service in a thread of this process; it ends when this is dropped.
+pub struct Running {
+    pub url: String,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    /// Kept until the end.
+    _state: tempfile::TempDir,
+}
+
+impl Running {
+    pub fn start() -> Running {
+        Running::with(|_| {})
+    }
+
+    pub fn with(change: impl FnOnce(&mut Options)) -> Running {
+        let state = tempfile::tempdir().unwrap();
+        let mut options = options(state.path());
+        change(&mut options);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (ready, listens) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build()
+                .unwrap();
+            let stop = async move { drop(stopped.await) };
+            let told = move |address| ready.send(format!("http://{address}")).unwrap();
+            runtime.block_on(serve(options, told, stop)).unwrap();
+        });
+        Running {
+            url: listens.recv_timeout(Duration::from_secs(30)).unwrap(),
+            stop: Some(stop),
+            thread: Some(thread),
+            _state: state,
+        }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(&self.url)
+            .unwrap()
+            .with_deadline(Duration::from_secs(30))
+    }
+
+    /// A path of these hosts, and nothing else declared but what is in `more`.
+    pub fn put_path(&self, name: &str, hosts: &[&str], more: Value) {
+        let mut config = json!({"hosts": hosts, "ping": {"interval_s": 0}});
+        config
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let _: Value = self
+            .client()
+            .put(&format!("/v1/paths/{name}"), &config)
+            .unwrap();
+    }
+
+    /// The lines of `/metrics`.
+    pub fn metrics(&self) -> String {
+        let text = curl(&[&format!("{}/metrics", self.url)]);
+        assert!(text.ends_with("# EOF\n"), "{text}");
+        text
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(Err(_)) = self.thread.take().map(JoinHandle::join) {
+            assert!(std::thread::panicking(), "the service has failed");
+        }
+    }
+}
+
+/// Options of a service in this directory, on a free port, its clock at [`START`].
+pub fn options(state: &Path) -> Options {
+    Options {
+        state: Some(PathBuf::from(state)),
+        listen: "127.0.0.1:0".parse().unwrap(),
+        clock: Clock::new(Some(START.parse().unwrap()), 1.0),
+        paths: Vec::new(),
+        xferlog: None,
+        history_bytes: DEFAULT_HISTORY_BYTES,
+    }
+}
+
+/// What a program writes; it must succeed.
+pub fn output(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What curl receives.
+pub fn curl(arguments: &[&str]) -> String {
+    let mut all = vec!["-sS", "--noproxy", "*", "--max-time", "30"];
+    all.extend(arguments);
+    output("curl", &all)
+}
+
+/// Runs a Python program.
+pub fn python(program: &str, url: &str) -> String {
+    output("python3", &["-c", program, url])
+}
