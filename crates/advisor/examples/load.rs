@@ -2,7 +2,7 @@
 //! rate, new samples beside them.
 //!
 //! `cargo run --release -p fairwind-advisor --example load -- [--paths 1000] [--weeks 9] [--rate 500]
-//! [--seconds 60] [--history-memory MIB] [--state DIR]`
+//! [--seconds 60] [--warm-up 30] [--history-memory MIB] [--state DIR]`
 //!
 //! The load is open: a request is due at its time whether or not the ones before were answered, and
 //! its latency counts from when it was due, so that a service that stalls cannot hide it.
@@ -36,6 +36,8 @@ struct Load {
     weeks: i64,
     rate: f64,
     seconds: f64,
+    /// Seconds between the start and the first request.
+    warm_up: f64,
     history_mib: usize,
     state: Option<PathBuf>,
 }
@@ -56,6 +58,7 @@ impl Load {
             weeks: number("weeks", 9.0) as i64,
             rate: number("rate", 500.0),
             seconds: number("seconds", 60.0),
+            warm_up: number("warm-up", 30.0),
             history_mib: number("history-memory", (DEFAULT_HISTORY_BYTES >> 20) as f64) as usize,
             state: given.get("state").map(PathBuf::from),
         }
@@ -102,6 +105,7 @@ fn main() {
         begin.elapsed().as_secs_f64()
     );
 
+    std::thread::sleep(Duration::from_secs_f64(load.warm_up));
     let (advice, samples) = runtime.block_on(drive(&load, address));
     report("advice", &advice);
     report("new sample", &samples);

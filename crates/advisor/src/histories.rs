@@ -12,8 +12,8 @@ use crate::store::PathId;
 
 /// Bytes of a sample in memory.
 const SAMPLE_BYTES: usize = 16;
-/// What a history takes besides its samples, about.
-const HISTORY_BYTES: usize = 512;
+/// What a hop takes besides its samples, with what was learned of them, about.
+const HOP_BYTES: usize = 64 << 10;
 
 /// Histories of paths; the longest unused ones leave when there are too many.
 #[derive(Debug)]
@@ -158,8 +158,8 @@ pub fn samples(stored: &[Sample]) -> Samples {
 }
 
 fn bytes(history: &History) -> usize {
-    let samples: usize = history.hops.iter().map(|hop| hop.samples().len()).sum();
-    HISTORY_BYTES + SAMPLE_BYTES * samples
+    let of_hop = |hop: &Hop| HOP_BYTES + SAMPLE_BYTES * hop.samples().len();
+    history.hops.iter().map(of_hop).sum()
 }
 
 #[cfg(test)]
@@ -192,7 +192,7 @@ mod tests {
         assert!(histories.keep(path, 0, history(&[1, 2])));
         histories.append(path, "r1", &[at(3), at(4)]);
         assert_eq!(length(&histories, path), Some(4));
-        assert_eq!(histories.bytes(), 512 + 4 * 16);
+        assert_eq!(histories.bytes(), 65_536 + 4 * 16);
     }
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_longest_unused_histories_leave() {
-        let histories = Histories::new(2 * (512 + 2 * 16));
+        let histories = Histories::new(2 * (65_536 + 2 * 16));
         for path in [1, 2] {
             assert!(histories.keep(PathId(path), 0, history(&[1, 2])));
         }

@@ -37,11 +37,21 @@ pub fn start(service: &Service, xferlog: Option<PathBuf>, end: watch::Receiver<(
         });
     };
     until(Box::pin(see_changes(service.clone())));
+    until(Box::pin(warm(service.clone())));
     until(Box::pin(resolve(service.clone())));
     until(Box::pin(forget(service.clone())));
     until(Box::pin(schedule::echoes(service.clone())));
     if let Some(file) = xferlog {
         until(Box::pin(xferlog::follow(service.clone(), file)));
+    }
+}
+
+/// Reads the histories once, one after the other, so that the first requests need not wait for them.
+async fn warm(service: Service) {
+    for path in service.directory().paths() {
+        if let Err(error) = service.history(path).await {
+            tracing::warn!("path {}: {error}", path.config().name);
+        }
     }
 }
 

@@ -29,7 +29,7 @@ const LEARNS_FROM: SignedDuration = SignedDuration::from_hours(24 * 182);
 /// Advice rests on so many samples of a hop at most, the newest.
 const SAMPLES_AT_MOST: usize = 500_000;
 /// Memory of histories unless told otherwise, bytes.
-pub const DEFAULT_HISTORY_BYTES: usize = 256 << 20;
+pub const DEFAULT_HISTORY_BYTES: usize = 512 << 20;
 
 /// The service. Cheap to clone; all clones are one.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Reading a path's history.
 
-use fairwind_advice::{History, Hop, Sample};
+use fairwind_advice::{History, Hop, Sample, Settings};
 use jiff::Timestamp;
 
 use super::{LEARNS_FROM, SAMPLES_AT_MOST, Service};
@@ -25,7 +25,8 @@ impl Service {
                 let samples = store
                     .samples(hop.id, from, Timestamp::MAX, SAMPLES_AT_MOST)
                     .await?;
-                hops.push(Hop::new(hop.name.clone(), histories::samples(&samples)));
+                let name = hop.name.clone();
+                hops.push(learned(name, samples, self.now(), path.settings.clone()).await?);
             }
         }
         let round_trips = store.round_trips(path.stored.id, ROUND_TRIPS).await?;
@@ -51,4 +52,21 @@ impl Service {
             ))),
         }
     }
+}
+
+/// A hop that has learned from its samples, which takes milliseconds and keeps nobody else waiting.
+async fn learned(
+    name: String,
+    samples: Vec<Sample>,
+    now: Timestamp,
+    settings: Settings,
+) -> Result<Hop, ServiceError> {
+    let learning = tokio::task::spawn_blocking(move || {
+        let mut hop = Hop::new(name, histories::samples(&samples));
+        hop.learn(now, &settings);
+        hop
+    });
+    learning
+        .await
+        .map_err(|error| ServiceError::Unavailable(error.to_string()))
 }
