@@ -1,16 +1,47 @@
 //! The client: sessions with servers, files fetched, stored and sent from server to server, each
 //! resumed where it broke off, verified, and named when it is complete.
+//!
+//! It blocks; transfers at the same time have a thread and a session each.
 
+pub mod batch;
+mod checksum;
+mod control;
+mod credentials;
+mod data_connection;
 mod error;
 mod extension;
 mod features;
+mod listing;
+mod local;
+mod netrc;
 mod options;
+mod place;
 mod progress;
+mod report;
+mod retrieve;
+mod retry;
+mod running_checksum;
+mod session;
+mod store;
+mod tcp;
+mod third_party;
+pub mod tree;
+mod unix_listing;
 
+pub use checksum::{Checksum, Verification};
+pub use credentials::{Ask, Credentials};
 pub use error::ClientError;
 pub use extension::{
     Change, Extension, ExtensionReport, ServerFacts, SessionExtension, Setup, Talk, extensions,
 };
 pub use features::Features;
+pub use listing::{Entry, Kind};
 pub use options::{ChecksumPolicy, DataMode, Options};
+pub use place::{Place, is_url, join, split};
 pub use progress::{Progress, Silent};
+pub use report::{Failed, FileReport, Outcome};
+pub use retrieve::Retrieval;
+pub use retry::Connection;
+pub use session::Session;
+pub use store::Storage;
+pub use third_party::third_party;

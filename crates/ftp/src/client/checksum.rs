@@ -1,0 +1,186 @@
+//! Checksums that servers make of their files: HASH (draft-bryan-ftpext-hash), XSHA256 and its kin.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{ClientError, Features, Session};
+use crate::protocol::digest::Algorithm;
+use crate::protocol::path::one_line;
+
+/// Bytes a second that the slowest server is thought to read and sum up.
+const SLOWEST: u64 = 20_000_000;
+
+/// A checksum.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Checksum {
+    /// `SHA-256` ...
+    pub algorithm: &'static str,
+    /// Hexadecimal digits in lower case.
+    pub value: String,
+}
+
+/// What is known of a file that has been moved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum Verification {
+    /// Both ends have the same checksum.
+    Verified(Checksum),
+    /// The server makes no checksums: only the number of bytes is known to be right.
+    NotOffered,
+    /// The server offers checksums and made none of this file; its reply.
+    Refused {
+        /// What it said.
+        reply: String,
+    },
+    /// The user wants none.
+    Off,
+}
+
+/// A way to have a server make a checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// HASH.
+    Hash(Algorithm),
+    /// XSHA256, XSHA512, XSHA1, XSHA, XMD5, XCRC.
+    Own(Algorithm, &'static str),
+}
+
+/// Commands of their own, the best first.
+const OWN: [(Algorithm, &str); 6] = [
+    (Algorithm::Sha256, "XSHA256"),
+    (Algorithm::Sha512, "XSHA512"),
+    (Algorithm::Sha1, "XSHA1"),
+    (Algorithm::Sha1, "XSHA"),
+    (Algorithm::Md5, "XMD5"),
+    (Algorithm::Crc32, "XCRC"),
+];
+
+impl Method {
+    /// What the server offers, the best first.
+    pub fn offered(features: &Features) -> Vec<Self> {
+        let hashes = features.hashes();
+        let mut offered: Vec<Self> = hashes.iter().map(|(hash, _)| Self::Hash(*hash)).collect();
+        offered.extend(
+            OWN.iter()
+                .filter(|(_, verb)| features.has(verb))
+                .map(|(algorithm, verb)| Self::Own(*algorithm, verb)),
+        );
+        let rank = |method: &Self| {
+            let all = Algorithm::ALL.iter();
+            all.take_while(|algorithm| **algorithm != method.algorithm())
+                .count()
+        };
+        offered.sort_by_key(rank);
+        offered
+    }
+
+    /// The algorithm.
+    pub fn algorithm(self) -> Algorithm {
+        match self {
+            Self::Hash(algorithm) | Self::Own(algorithm, _) => algorithm,
+        }
+    }
+}
+
+impl Session {
+    /// Has the server make a checksum of a file; its refusal is the inner error.
+    pub(super) fn remote_checksum(
+        &mut self,
+        method: Method,
+        path: &[u8],
+        size: Option<u64>,
+    ) -> Result<Result<String, String>, ClientError> {
+        let reading = Duration::from_secs(size.unwrap_or(1 << 40) / SLOWEST);
+        let patience = self.options.patience + reading;
+        match method {
+            Method::Hash(algorithm) => {
+                self.choose_hash(algorithm)?;
+                self.control.send("HASH", path)?;
+            }
+            Method::Own(_, verb) if path.contains(&b' ') => {
+                let quoted = [b"\"", path, b"\""].concat();
+                self.control.send(verb, &quoted)?;
+            }
+            Method::Own(_, verb) => self.control.send(verb, path)?,
+        }
+        let reply = self.control.last_reply(patience)?;
+        if !reply.is_positive() {
+            return Ok(Err(reply.to_string()));
+        }
+        match find(&reply.text(), method.algorithm()) {
+            Some(value) => Ok(Ok(value)),
+            None => Err(self.control.nonsense(&format!(
+                "no {} in {:?}",
+                method.algorithm(),
+                one_line(reply.text().as_bytes())
+            ))),
+        }
+    }
+
+    fn choose_hash(&mut self, algorithm: Algorithm) -> Result<(), ClientError> {
+        let chosen = self.chosen_hash.or_else(|| {
+            let hashes = self.features.hashes();
+            hashes
+                .iter()
+                .find(|(_, chosen)| *chosen)
+                .map(|(hash, _)| *hash)
+        });
+        if chosen != Some(algorithm) {
+            self.must("OPTS", format!("HASH {algorithm}").as_bytes())?;
+            self.chosen_hash = Some(algorithm);
+        }
+        Ok(())
+    }
+}
+
+/// The checksum in a reply: the first word that can be one.
+fn find(text: &str, algorithm: Algorithm) -> Option<String> {
+    let digits = algorithm.start().finish().len();
+    text.split_ascii_whitespace()
+        .map(|word| word.trim_matches(['"', ';', '.']))
+        .filter(|word| word.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        .find(|word| match algorithm {
+            // Some servers leave out zeroes at the beginning.
+            Algorithm::Crc32 => (1..=digits).contains(&word.len()),
+            _ => word.len() == digits,
+        })
+        .map(|word| format!("{:0>digits$}", word.to_ascii_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Reply;
+
+    fn offered(lines: &[&str]) -> Vec<Method> {
+        let mut all = vec!["Features:".to_owned()];
+        all.extend(lines.iter().map(|line| line.to_string()));
+        all.push("End".into());
+        Method::offered(&Features::read(&Reply::lines(211, all)))
+    }
+
+    #[test]
+    fn the_strongest_that_the_server_has_comes_first() {
+        assert_eq!(
+            offered(&["XCRC", "XSHA256", "HASH MD5*;SHA-1"]),
+            [
+                Method::Own(Algorithm::Sha256, "XSHA256"),
+                Method::Hash(Algorithm::Sha1),
+                Method::Hash(Algorithm::Md5),
+                Method::Own(Algorithm::Crc32, "XCRC"),
+            ]
+        );
+        assert_eq!(offered(&["SIZE"]), []);
+    }
+
+    #[test]
+    fn the_checksum_is_found_in_replies_of_all_sorts() {
+        let sha = "80bc95fd391772fa61c91ed68567f0980bb45fd9f2e2f9c0b4d0c1a5d4d3f6a7";
+        let hash = format!("SHA-256 0-49 {sha} name.ext");
+        assert_eq!(find(&hash, Algorithm::Sha256).unwrap(), sha);
+        assert_eq!(find(&sha.to_uppercase(), Algorithm::Sha256).unwrap(), sha);
+        assert_eq!(find("XCRC AB12", Algorithm::Crc32).unwrap(), "0000ab12");
+        assert_eq!(find("OK", Algorithm::Md5), None);
+    }
+}

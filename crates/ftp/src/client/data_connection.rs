@@ -1,0 +1,252 @@
+//! Opening data connections.
+//!
+//! Whatever a reply to PASV says, the client connects to the server of the control connection: a
+//! server cannot send it elsewhere. When the server connects, only it is let in.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::SockRef;
+
+use super::{ClientError, DataMode, Session};
+use crate::data::{Direction, SocketPlan, Transfer, TransferWatcher};
+use crate::protocol::{Reply, host_port};
+
+/// An open data connection.
+pub struct Channel {
+    /// The socket.
+    pub stream: TcpStream,
+    /// What is known of it.
+    pub transfer: Transfer,
+}
+
+/// A data connection in the making.
+enum Opening {
+    Open(TcpStream),
+    Waiting(Arc<TcpListener>, SocketPlan),
+}
+
+impl Session {
+    /// Sets up a data connection, sends `verb argument` after `REST first`, and answers with the open
+    /// connection when the server has agreed to begin.
+    ///
+    /// # Errors
+    /// The server refuses, or the connection does not come about.
+    pub(super) fn open_channel(
+        &mut self,
+        verb: &str,
+        argument: &[u8],
+        first: u64,
+        direction: Direction,
+    ) -> Result<Channel, ClientError> {
+        let mut plan = self.options.plan.clone();
+        let peer = self.control.peer().ip();
+        for extension in &mut self.extensions {
+            extension.plan(&mut plan, peer, direction);
+        }
+        let opening = match self.options.mode {
+            DataMode::Passive => self.open_passive(&plan)?,
+            DataMode::Active => self.open_active(plan)?,
+        };
+        if first > 0 {
+            let reply = self.control.ask("REST", first.to_string().as_bytes())?;
+            if !reply.is_intermediate() {
+                return Err(self.control.refused(reply));
+            }
+        }
+        self.control.send(verb, argument)?;
+        let reply = self.control.reply(self.options.patience)?;
+        if !reply.is_preliminary() {
+            return Err(self.control.refused(reply));
+        }
+        let (stream, listener) = match opening {
+            Opening::Open(stream) => (stream, None),
+            Opening::Waiting(listener, plan) => {
+                let stream = self.accept(&listener)?;
+                plan.settle(SockRef::from(&stream))
+                    .map_err(|error| self.data_error(error))?;
+                (stream, Some(listener))
+            }
+        };
+        let local = stream
+            .local_addr()
+            .map_err(|error| self.data_error(error))?;
+        let peer = stream.peer_addr().map_err(|error| self.data_error(error))?;
+        let transfer = Transfer {
+            direction,
+            local,
+            peer,
+            listener,
+            total: None,
+        };
+        Ok(Channel { stream, transfer })
+    }
+
+    /// All that follows this transfer.
+    pub(super) fn watchers(&mut self, transfer: &Transfer) -> Vec<Box<dyn TransferWatcher>> {
+        self.extensions
+            .iter_mut()
+            .filter_map(|extension| extension.watch(transfer))
+            .collect()
+    }
+
+    /// Has the extensions settle with the server what they have to, before a file's data connection.
+    pub(super) fn prepare(&mut self, direction: Direction) -> Result<(), ClientError> {
+        let mut extensions = std::mem::take(&mut self.extensions);
+        let result = extensions
+            .iter_mut()
+            .try_for_each(|extension| extension.prepare(self, direction));
+        self.extensions = extensions;
+        result
+    }
+
+    /// The address that the server waits at.
+    pub(super) fn ask_passive(&mut self) -> Result<SocketAddr, ClientError> {
+        let peer = self.control.peer();
+        if !self.plain_addresses {
+            let reply = self.control.ask("EPSV", b"")?;
+            if reply.code == 229 {
+                let port = host_port::parse_epsv_reply(&reply.text())
+                    .map_err(|error| self.control.nonsense(&error.to_string()))?;
+                return Ok(SocketAddr::new(peer.ip(), port));
+            }
+            if peer.is_ipv6() {
+                return Err(self.control.refused(reply));
+            }
+            self.plain_addresses = true;
+        }
+        self.ask_pasv()
+    }
+
+    /// The address in the reply to PASV, as it is.
+    pub(super) fn ask_pasv(&mut self) -> Result<SocketAddr, ClientError> {
+        let reply = self.control.ask("PASV", b"")?;
+        if reply.code != 227 {
+            return Err(self.control.refused(reply));
+        }
+        host_port::parse_passive_reply(&reply.text())
+            .map_err(|error| self.control.nonsense(&error.to_string()))
+    }
+
+    fn open_passive(&mut self, plan: &SocketPlan) -> Result<Opening, ClientError> {
+        let told = self.ask_passive()?;
+        let mut address = self.control.peer();
+        address.set_port(told.port());
+        if told.ip() != address.ip() {
+            self.options.progress.note(&format!(
+                "{} names {} for the data connection; {} is used, where the control connection leads",
+                self.control.server(),
+                told.ip(),
+                address.ip()
+            ));
+        }
+        if told.port() == 0 {
+            return Err(self.control.nonsense("port 0"));
+        }
+        let connect = || {
+            let socket = plan.socket(address)?;
+            socket.connect_timeout(&address.into(), self.options.patience)?;
+            plan.settle(SockRef::from(&socket))?;
+            Ok(TcpStream::from(socket))
+        };
+        connect().map(Opening::Open).map_err(|error: io::Error| {
+            let what = match error.kind() {
+                io::ErrorKind::TimedOut => {
+                    format!("not there within {:?}", self.options.patience)
+                }
+                _ => error.to_string(),
+            };
+            ClientError::Data {
+                peer: address.to_string(),
+                what,
+            }
+        })
+    }
+
+    fn open_active(&mut self, plan: SocketPlan) -> Result<Opening, ClientError> {
+        let address = SocketAddr::new(self.control.local().ip(), 0);
+        let listener = plan
+            .listen(address)
+            .map_err(|error| self.data_error(error))?;
+        let listener = TcpListener::from(listener);
+        let address = listener
+            .local_addr()
+            .map_err(|error| self.data_error(error))?;
+        let reply = self.tell_address(address)?;
+        match reply.is_positive() {
+            true => Ok(Opening::Waiting(Arc::new(listener), plan)),
+            false => Err(self.control.refused(reply)),
+        }
+    }
+
+    /// Tells the server where to connect to: EPRT, or PORT if it does not know that.
+    pub(super) fn tell_address(&mut self, address: SocketAddr) -> Result<Reply, ClientError> {
+        if !self.plain_addresses {
+            let reply = self
+                .control
+                .ask("EPRT", host_port::format_eprt(address).as_bytes())?;
+            if reply.is_positive() || !address.is_ipv4() || !matches!(reply.code, 500 | 502 | 522) {
+                return Ok(reply);
+            }
+            self.plain_addresses = true;
+        }
+        match address {
+            SocketAddr::V4(address) => self
+                .control
+                .ask("PORT", host_port::format_port(address).as_bytes()),
+            SocketAddr::V6(_) => self
+                .control
+                .ask("EPRT", host_port::format_eprt(address).as_bytes()),
+        }
+    }
+
+    /// The server's connection; strangers are turned away.
+    fn accept(&self, listener: &TcpListener) -> Result<TcpStream, ClientError> {
+        let server = self.control.peer().ip();
+        let deadline = Instant::now() + self.options.patience;
+        loop {
+            match listener.accept() {
+                Ok((stream, peer)) if same_host(peer.ip(), server) => return Ok(stream),
+                Ok((_, stranger)) => self.options.progress.note(&format!(
+                    "{} came in the place of {server} and was turned away",
+                    stranger.ip()
+                )),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(self.data_error(error)),
+            }
+            if self.options.progress.stopped() {
+                return Err(ClientError::Stopped);
+            }
+            if Instant::now() >= deadline {
+                return Err(ClientError::Data {
+                    peer: server.to_string(),
+                    what: format!(
+                        "the server did not connect within {:?}; behind a firewall, passive mode may work",
+                        self.options.patience
+                    ),
+                });
+            }
+            let wait = Timespec {
+                tv_sec: 0,
+                tv_nsec: 100_000_000,
+            };
+            // Whether something came is seen above.
+            let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&wait));
+        }
+    }
+
+    fn data_error(&self, error: io::Error) -> ClientError {
+        ClientError::Data {
+            peer: self.control.server().to_owned(),
+            what: error.to_string(),
+        }
+    }
+}
+
+/// The same address, IPv4 within IPv6 or not.
+fn same_host(one: IpAddr, other: IpAddr) -> bool {
+    one.to_canonical() == other.to_canonical()
+}

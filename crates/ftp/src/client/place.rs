@@ -1,0 +1,238 @@
+//! Where something is: `ftp://user:password@host:port/path` (RFC 1738 section 3.2, RFC 3986).
+//!
+//! The path is relative to the directory that the server puts the user in; one that begins with a
+//! second slash, `ftp://host//path` or `ftp://host/%2Fpath`, begins at the server's root.
+
+use std::fmt;
+use std::str::FromStr;
+
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use url::Url;
+
+use super::ClientError;
+use crate::protocol::path::one_line;
+
+/// What is escaped in the path of a URL that is shown.
+const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'?').add(b'#').add(b';');
+
+/// A place on a server.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Name or address; an IPv6 address without brackets.
+    pub host: String,
+    /// Port of the control connection, 21 by default.
+    pub port: u16,
+    /// The user, if one is named.
+    pub user: Option<String>,
+    /// The password, if one is given.
+    pub password: Option<String>,
+    /// The path as the server's commands take it; empty for the user's own directory.
+    pub path: Vec<u8>,
+}
+
+impl Place {
+    /// Host and port, as messages name a server.
+    pub fn server(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+
+    /// The same server and user, another path.
+    pub fn with_path(&self, path: Vec<u8>) -> Self {
+        Self {
+            path,
+            ..self.clone()
+        }
+    }
+
+    /// The path ends with a slash, or is empty: a directory is meant.
+    pub fn is_directory(&self) -> bool {
+        self.path.is_empty() || self.path.ends_with(b"/")
+    }
+
+    /// The last part of the path; none if there is none.
+    pub fn name(&self) -> Option<&[u8]> {
+        let trimmed = trim(&self.path);
+        let name = trimmed.rsplit(|byte| *byte == b'/').next()?;
+        (!name.is_empty()).then_some(name)
+    }
+}
+
+/// A directory's path with a name in it.
+pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = directory.to_vec();
+    if !path.is_empty() && !path.ends_with(b"/") {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
+
+/// A path without slashes at its end; `/` stays.
+pub fn trim(path: &[u8]) -> &[u8] {
+    let end = path.iter().rposition(|byte| *byte != b'/');
+    match end {
+        Some(end) => &path[..=end],
+        None => &path[..path.len().min(1)],
+    }
+}
+
+/// The directory of a path, and the name in it.
+pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (&path[..=slash], &path[slash + 1..]),
+        None => (b"", path),
+    }
+}
+
+impl FromStr for Place {
+    type Err = ClientError;
+
+    fn from_str(text: &str) -> Result<Self, ClientError> {
+        let wrong = |what: &str| ClientError::Usage(format!("{}: {what}", without_secret(text)));
+        if !is_url(text) {
+            return Err(wrong("a URL is wanted: ftp://user@host/path"));
+        }
+        let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
+        let host = url.host_str().ok_or_else(|| wrong("the host is missing"))?;
+        let (path, kind) = url.path().split_once(";type=").unwrap_or((url.path(), "i"));
+        if !matches!(kind, "i" | "I" | "d" | "D") {
+            return Err(wrong("only ;type=i is served: files are moved as they are"));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(wrong("? and # in a name are written %3F and %23"));
+        }
+        let decoded = |text: &str| {
+            let bytes: Vec<u8> = percent_decode_str(text).collect();
+            match bytes.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) {
+                true => Err(wrong("a line end cannot be part of a name")),
+                false => Ok(bytes),
+            }
+        };
+        let word = |text: &str| {
+            String::from_utf8(decoded(text)?).map_err(|_| wrong("user or password is no UTF-8"))
+        };
+        Ok(Self {
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port: url.port().unwrap_or(21),
+            user: match url.username() {
+                "" => None,
+                user => Some(word(user)?),
+            },
+            password: url.password().map(word).transpose()?,
+            path: decoded(path.strip_prefix('/').unwrap_or(path))?,
+        })
+    }
+}
+
+/// Whether it looks like a URL of ours, not like the name of a file.
+pub fn is_url(text: &str) -> bool {
+    text.get(..6)
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case("ftp://"))
+}
+
+/// A URL as it may be shown: without the password.
+fn without_secret(text: &str) -> String {
+    match text.split_once("://") {
+        Some((scheme, rest)) => match rest.rsplit_once('@') {
+            Some((who, rest)) => {
+                let user = who.split_once(':').map_or(who, |(user, _)| user);
+                format!("{scheme}://{user}@{rest}")
+            }
+            None => text.to_owned(),
+        },
+        None => text.to_owned(),
+    }
+}
+
+/// The URL, without the password.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let user = match &self.user {
+            Some(user) => format!(
+                "{}@",
+                utf8_percent_encode(user, percent_encoding::NON_ALPHANUMERIC)
+            ),
+            None => String::new(),
+        };
+        let server = self.server();
+        let server = server.strip_suffix(":21").unwrap_or(&server);
+        let path = one_line(&self.path);
+        write!(
+            f,
+            "ftp://{user}{server}/{}",
+            utf8_percent_encode(&path, ESCAPED)
+        )
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(text: &str) -> Place {
+        text.parse().unwrap()
+    }
+
+    fn wrong(text: &str) -> String {
+        text.parse::<Place>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_url_names_user_host_port_and_path() {
+        let all = place("ftp://anna:s%40crt@[2001:db8::1]:2121/a%20b/c");
+        assert_eq!((all.host.as_str(), all.port), ("2001:db8::1", 2121));
+        assert_eq!(all.user.as_deref(), Some("anna"));
+        assert_eq!(all.password.as_deref(), Some("s@crt"));
+        assert_eq!(all.path, b"a b/c");
+        assert_eq!(all.to_string(), "ftp://anna@[2001:db8::1]:2121/a%20b/c");
+        let short = place("FTP://ftp.example.org");
+        assert_eq!((short.port, short.user, short.path), (21, None, vec![]));
+    }
+
+    #[test]
+    fn paths_begin_where_the_server_puts_the_user_or_at_its_root() {
+        assert_eq!(place("ftp://h/x").path, b"x");
+        assert_eq!(place("ftp://h//x").path, b"/x");
+        assert_eq!(place("ftp://h/%2Fx").path, b"/x");
+        assert!(place("ftp://h/x/").is_directory());
+        assert_eq!(place("ftp://h/x/y/").name(), Some(&b"y"[..]));
+        assert_eq!(place("ftp://h/").name(), None);
+    }
+
+    #[test]
+    fn commands_are_not_smuggled_in_by_line_ends() {
+        assert_eq!(
+            wrong("ftp://u:p@h/x%0d%0aDELE%20y"),
+            "ftp://u@h/x%0d%0aDELE%20y: a line end cannot be part of a name"
+        );
+        assert!(wrong("ftp://u%0aX@h/").contains("line end"));
+    }
+
+    #[test]
+    fn what_is_no_ftp_url_is_refused_without_showing_the_password() {
+        assert!(wrong("http://u:secret@h/").starts_with("http://u@h/: a URL is wanted"));
+        assert!(wrong("ftp://h/x;type=a").contains("only ;type=i"));
+        assert!(wrong("ftp://h/x?y").contains("%3F"));
+        assert!(!wrong("ftp://u:secret@h:99999/").contains("secret"));
+    }
+
+    #[test]
+    fn paths_are_put_together_and_taken_apart() {
+        assert_eq!(join(b"", b"x"), b"x");
+        assert_eq!(join(b"/", b"x"), b"/x");
+        assert_eq!(join(b"a", b"x"), b"a/x");
+        assert_eq!(split(b"/a/x"), (&b"/a/"[..], &b"x"[..]));
+        assert_eq!(split(b"x"), (&b""[..], &b"x"[..]));
+        assert_eq!(trim(b"a//"), b"a");
+        assert_eq!(trim(b"//"), b"/");
+    }
+}

@@ -1,0 +1,471 @@
+//! A file fetched: into `.NAME.part`, from where an earlier attempt broke off, verified, renamed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use super::checksum::Method;
+use super::data_connection::Channel;
+use super::local::Partial;
+use super::retry::Task;
+use super::running_checksum::RunningChecksum;
+use super::tcp::Stopper;
+use super::{
+    Checksum, ChecksumPolicy, ClientError, Connection, Entry, FileReport, Place, Session,
+    Verification,
+};
+use crate::data::{Direction, Meter, Mover, TransferError, TransferWatcher, Watchers};
+use crate::protocol::Reply;
+use crate::protocol::path::one_line;
+
+/// How long the server has to say why a data connection broke.
+const LAST_WORD: Duration = Duration::from_secs(2);
+
+/// A file to be fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retrieval {
+    /// Its path on the server.
+    pub remote: Vec<u8>,
+    /// Its place here.
+    pub target: PathBuf,
+    /// What a listing says of it: a file here with the same size and time is not fetched again.
+    pub listed: Option<Entry>,
+}
+
+/// A retrieval under way.
+struct Fetch<'a> {
+    retrieval: &'a Retrieval,
+    number: usize,
+    partial: Option<Partial>,
+    report: FileReport,
+    /// The file as it was when the bytes that are here came; none if nobody knows.
+    origin: Option<Original>,
+    /// Attempts before this one left bytes.
+    continued: bool,
+    /// The server lets nobody begin in the middle.
+    no_restart: bool,
+}
+
+/// The file on the server, as far as the server says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Original {
+    size: Option<u64>,
+    modified: Option<Timestamp>,
+}
+
+impl Retrieval {
+    /// Its size, if that is known before.
+    pub fn size(&self) -> Option<u64> {
+        self.listed.as_ref().and_then(|entry| entry.size)
+    }
+
+    /// Fetches the file, number `number` for those who hear of the progress.
+    ///
+    /// # Errors
+    /// What did not pass. What has come waits in `.NAME.part`.
+    pub fn run(
+        &self,
+        connection: &mut Connection,
+        number: usize,
+    ) -> Result<FileReport, ClientError> {
+        let source = connection.place().with_path(self.remote.clone());
+        let mut report = FileReport::new(source.to_string(), self.target.display().to_string());
+        if let Some(Entry {
+            size: Some(size),
+            modified: Some(modified),
+            ..
+        }) = self.listed
+            && is_same(&self.target, size, modified)
+        {
+            connection.options().progress.begins(number, size);
+            report.size = size;
+            report.skipped = true;
+            return Ok(report);
+        }
+        let mut fetch = Fetch {
+            retrieval: self,
+            number,
+            partial: None,
+            report,
+            origin: None,
+            continued: false,
+            no_restart: false,
+        };
+        let result = connection.carry_out(&mut fetch);
+        if let (Err(_), Some(partial)) = (&result, fetch.partial.take()) {
+            partial.abandon();
+        }
+        result.map(|()| fetch.report)
+    }
+}
+
+/// A file here has this size and time.
+fn is_same(path: &Path, size: u64, modified: Timestamp) -> bool {
+    let Ok(facts) = fs::symlink_metadata(path) else {
+        return false;
+    };
+    let same_time = facts
+        .modified()
+        .ok()
+        .and_then(|time| Timestamp::try_from(time).ok())
+        .is_some_and(|time| time.as_second() == modified.as_second());
+    facts.is_file() && facts.len() == size && same_time
+}
+
+impl Original {
+    /// As noted beside the bytes; none if the server says too little to tell it from another.
+    fn note(self) -> Option<String> {
+        Some(format!("{} bytes of {}", self.size?, self.modified?))
+    }
+}
+
+impl Task for Fetch<'_> {
+    type Output = ();
+
+    fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
+        let original = Original {
+            size: session.size(&self.retrieval.remote)?,
+            modified: session.modified(&self.retrieval.remote)?,
+        };
+        if self.partial.is_none() {
+            if original.size.is_none() {
+                // So that nothing is begun here for a file that is not there.
+                session.exists(&self.retrieval.remote)?;
+            }
+            self.partial = Some(Partial::open(&self.retrieval.target)?);
+            if let (None, Some(size)) = (self.retrieval.size(), original.size) {
+                session.options.progress.expect(size);
+            }
+        }
+        let method = session.method()?;
+        let first = self.first(session, original, method)?;
+        if self.report.interruptions.is_empty() {
+            self.report.resumed_at = first;
+        }
+        let running = self.fetch(session, original, method, first)?;
+        self.verify(session, original, method, running)
+    }
+
+    fn moved(&self) -> u64 {
+        self.report.bytes
+    }
+
+    fn interrupted(&mut self, error: &ClientError) {
+        self.report.interruptions.push(error.to_string());
+    }
+}
+
+impl Fetch<'_> {
+    fn partial(&self) -> &Partial {
+        self.partial.as_ref().expect("an attempt opens it first")
+    }
+
+    /// The byte to go on from. Bytes that may be another file's are forgotten.
+    fn first(
+        &mut self,
+        session: &Session,
+        original: Original,
+        method: Option<Method>,
+    ) -> Result<u64, ClientError> {
+        let present = self.partial().len()?;
+        // This process has seen where they came from; else it was noted, or a checksum will tell.
+        let same = match self.origin {
+            Some(origin) => origin == original,
+            None => match (self.partial().origin(), original.note()) {
+                (Some(noted), Some(now)) => noted == now,
+                _ => method.is_some(),
+            },
+        };
+        let within = original.size.is_none_or(|size| present <= size);
+        let wanted = session.options.resume || self.origin.is_some();
+        self.origin = Some(original);
+        if present > 0 && same && within && wanted && !self.no_restart {
+            self.continued = true;
+            return Ok(present);
+        }
+        if present > 0 && wanted {
+            session.options.progress.note(&format!(
+                "{} begins anew: what is there is not, or may not be, of this file",
+                one_line(&self.retrieval.remote)
+            ));
+        }
+        self.begin_anew(original)?;
+        Ok(0)
+    }
+
+    fn begin_anew(&mut self, original: Original) -> Result<(), ClientError> {
+        self.continued = false;
+        self.partial().empty()?;
+        if let Some(note) = original.note() {
+            self.partial().note_origin(&note);
+        }
+        Ok(())
+    }
+
+    /// Fetches what is missing; answers with the checksum that grew meanwhile.
+    fn fetch(
+        &mut self,
+        session: &mut Session,
+        original: Original,
+        method: Option<Method>,
+        first: u64,
+    ) -> Result<Option<RunningChecksum>, ClientError> {
+        let running = match method {
+            Some(method) => {
+                let file = self.partial().file();
+                let begun = RunningChecksum::begin(file, method.algorithm(), first);
+                Some(begun.map_err(|error| self.partial().failed(error))?)
+            }
+            None => None,
+        };
+        let number = self.number;
+        if first > 0 && original.size == Some(first) {
+            session.options.progress.begins(number, first);
+            return Ok(running);
+        }
+        session.prepare(Direction::Receive)?;
+        let began = Instant::now();
+        let opened =
+            session.open_channel("RETR", &self.retrieval.remote, first, Direction::Receive);
+        let Channel { stream, transfer } = match opened {
+            Err(error) if first > 0 && is_about_restart(&error) => {
+                self.no_restart = true;
+                drop(running);
+                self.begin_anew(original)?;
+                return self.fetch(session, original, method, 0);
+            }
+            opened => opened?,
+        };
+        let total = original.size.map(|size| size - first);
+        let transfer = crate::data::Transfer { total, ..transfer };
+        let meter = Meter::default();
+        let mut following = Following {
+            own: Stopper::new(session.options.progress.clone(), &meter).telling(number, first),
+            checksum: running.as_ref(),
+            first,
+            others: Watchers(session.watchers(&transfer)),
+        };
+        drop(transfer);
+        let mut writer = self.partial().writer(first);
+        let moved = Mover::new(&stream, &meter, &mut following, session.options.patience)
+            .and_then(|mover| mover.receive_into(&mut writer, total));
+        drop(following);
+        let path = self.partial().path().to_owned();
+        let finished = session.finish(moved, &path);
+        self.report.moved(meter.moved(), began);
+        self.report.read_socket(&stream, Direction::Receive);
+        session.collect(&mut self.report);
+        let reply = finished?;
+        self.report.retransmits = retransmits(&reply).or(self.report.retransmits);
+        Ok(running)
+    }
+
+    /// The bytes are all there and are the file's; or it all begins anew, once.
+    fn verify(
+        &mut self,
+        session: &mut Session,
+        original: Original,
+        method: Option<Method>,
+        running: Option<RunningChecksum>,
+    ) -> Result<(), ClientError> {
+        let present = self.partial().len()?;
+        self.report.size = present;
+        if let Some(size) = original.size
+            && present < size
+        {
+            return Err(ClientError::Data {
+                peer: session.server().to_owned(),
+                what: format!("it ended after {present} of {size} bytes"),
+            });
+        }
+        let verification = match (method, running) {
+            (Some(method), Some(running)) => {
+                let here = running
+                    .finish(present)
+                    .map_err(|error| self.partial().failed(error))?;
+                session.compare(method, &self.retrieval.remote, present, here)?
+            }
+            _ => Ok(session.without_method()),
+        };
+        let too_long = original.size.is_some_and(|size| present > size);
+        match verification {
+            Ok(verification) if !too_long => {
+                self.report.checksum = verification;
+                let partial = self.partial.take().expect("it was there just now");
+                partial.complete(original.modified)
+            }
+            _ if self.continued => {
+                session.options.progress.note(&format!(
+                    "{} begins anew: what was there before was not of this file",
+                    one_line(&self.retrieval.remote)
+                ));
+                self.begin_anew(original)?;
+                let running = self.fetch(session, original, method, 0)?;
+                self.verify(session, original, method, running)
+            }
+            verification => {
+                if let Some(partial) = self.partial.take() {
+                    partial.discard();
+                }
+                let why = verification
+                    .err()
+                    .unwrap_or_else(|| "there are too many bytes".into());
+                Err(ClientError::Differs(format!(
+                    "{} is not what {} has: {why}",
+                    self.retrieval.target.display(),
+                    session.server()
+                )))
+            }
+        }
+    }
+}
+
+/// The server refused to begin in the middle, not the file.
+pub(super) fn is_about_restart(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused { what, reply, .. }
+        if what.starts_with("REST") && reply.code / 100 == 5)
+}
+
+/// What servers of ours say in their last reply: `... 3 retransmits`.
+pub(super) fn retransmits(reply: &Reply) -> Option<u64> {
+    let text = reply.text();
+    let words: Vec<&str> = text.split([' ', ',', ';', ':']).collect();
+    words
+        .windows(2)
+        .find(|pair| pair[1].starts_with("retransmit"))
+        .and_then(|pair| pair[0].parse().ok())
+}
+
+impl Session {
+    /// That a file is there and may be read, by a command that moves nothing.
+    fn exists(&mut self, path: &[u8]) -> Result<(), ClientError> {
+        if self.features.has("SIZE") {
+            self.must("SIZE", path)?;
+        }
+        Ok(())
+    }
+
+    /// How the server is to make checksums; none if nobody wants any, or it cannot.
+    pub(super) fn method(&self) -> Result<Option<Method>, ClientError> {
+        let best = self.methods().first().copied();
+        match self.options.checksum {
+            ChecksumPolicy::Off => Ok(None),
+            ChecksumPolicy::Required if best.is_none() => Err(ClientError::Differs(format!(
+                "{} makes no checksums",
+                self.server()
+            ))),
+            _ => Ok(best),
+        }
+    }
+
+    /// What is known of a file if there is no method.
+    pub(super) fn without_method(&self) -> Verification {
+        match self.options.checksum {
+            ChecksumPolicy::Off => Verification::Off,
+            _ => Verification::NotOffered,
+        }
+    }
+
+    /// Compares a checksum made here with the server's; the inner error says how they differ.
+    pub(super) fn compare(
+        &mut self,
+        method: Method,
+        path: &[u8],
+        size: u64,
+        here: String,
+    ) -> Result<Result<Verification, String>, ClientError> {
+        let algorithm = method.algorithm().name();
+        match self.remote_checksum(method, path, Some(size))? {
+            Ok(there) if there == here => Ok(Ok(Verification::Verified(Checksum {
+                algorithm,
+                value: here,
+            }))),
+            Ok(there) => Ok(Err(format!(
+                "its {algorithm} is {here} here and {there} there"
+            ))),
+            Err(reply) if self.options.checksum == ChecksumPolicy::Required => {
+                Ok(Err(format!("there is no {algorithm} of it: {reply}")))
+            }
+            Err(reply) => Ok(Ok(Verification::Refused { reply })),
+        }
+    }
+
+    /// The server's last word on a transfer whose bytes are moved, or are not.
+    pub(super) fn finish(
+        &mut self,
+        moved: Result<u64, TransferError>,
+        path: &Path,
+    ) -> Result<Reply, ClientError> {
+        let data = |what: String| ClientError::Data {
+            peer: self.control.server().to_owned(),
+            what,
+        };
+        let error = match moved {
+            Ok(_) => None,
+            Err(TransferError::Stopped) => return Err(ClientError::Stopped),
+            Err(TransferError::File(error)) => return Err(ClientError::local(path)(error)),
+            Err(TransferError::Stalled(time)) => {
+                return Err(data(format!("nothing moved for {time:?}")));
+            }
+            Err(TransferError::Connection(error)) => Some(data(error.to_string())),
+        };
+        let reply = match error {
+            None => self.control.last_reply(self.options.patience)?,
+            // A server that refuses in the middle closes, and says why.
+            Some(error) => match self.control.last_reply(LAST_WORD) {
+                Ok(reply) if !reply.is_positive() => reply,
+                _ => return Err(error),
+            },
+        };
+        match reply.is_positive() {
+            true => Ok(reply),
+            false => Err(self.control.refused(reply)),
+        }
+    }
+
+    /// What the extensions did in the transfer that has just ended.
+    pub(super) fn collect(&mut self, report: &mut FileReport) {
+        for extension in &mut self.extensions {
+            let done = extension.report();
+            for note in &done.notes {
+                self.options.progress.note(note);
+            }
+            report.add(done);
+        }
+    }
+}
+
+/// All who follow a transfer.
+pub(super) struct Following<'a> {
+    pub own: Stopper<'a>,
+    pub checksum: Option<&'a RunningChecksum>,
+    pub first: u64,
+    pub others: Watchers,
+}
+
+impl TransferWatcher for Following<'_> {
+    fn started(&mut self, socket: std::os::fd::BorrowedFd<'_>, total: Option<u64>) {
+        self.own.started(socket, total);
+        self.others.started(socket, total);
+    }
+
+    fn progressed(&mut self, moved: u64) {
+        self.own.progressed(moved);
+        if let Some(checksum) = self.checksum {
+            checksum.reaches(self.first + moved);
+        }
+        self.others.progressed(moved);
+    }
+
+    fn ended(&mut self, moved: u64) {
+        self.own.ended(moved);
+        self.others.ended(moved);
+    }
+}
+
+/// What a place is called in reports.
+pub(super) fn shown(place: &Place, path: &[u8]) -> String {
+    place.with_path(path.to_vec()).to_string()
+}

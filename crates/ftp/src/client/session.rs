@@ -1,0 +1,319 @@
+//! A session: a control connection that is logged in.
+
+use std::net::SocketAddr;
+
+use jiff::Timestamp;
+
+use super::checksum::Method;
+use super::control::Control;
+use super::listing::{self, Entry, Kind};
+use super::{
+    ClientError, Credentials, Features, Options, Place, ServerFacts, SessionExtension, Talk,
+};
+use crate::protocol::digest::Algorithm;
+use crate::protocol::path::one_line;
+use crate::protocol::{Reply, time};
+
+/// A session with a server.
+pub struct Session {
+    pub(super) control: Control,
+    pub(super) options: Options,
+    pub(super) features: Features,
+    pub(super) extensions: Vec<Box<dyn SessionExtension>>,
+    /// EPSV or EPRT has been refused: the commands of RFC 959 are used.
+    pub(super) plain_addresses: bool,
+    /// The hash that HASH makes, once it has been chosen.
+    pub(super) chosen_hash: Option<Algorithm>,
+    /// MLSD has been refused: LIST is used.
+    pub(super) plain_listings: bool,
+    /// The directory that the session began in.
+    home: Option<Vec<u8>>,
+}
+
+impl Session {
+    /// Connects and logs in.
+    ///
+    /// # Errors
+    /// No connection, a wrong password, or a server that makes no sense.
+    pub fn connect(
+        place: &Place,
+        credentials: &Credentials,
+        options: &Options,
+    ) -> Result<Self, ClientError> {
+        let mut control = Control::connect(place, options.patience, options.progress.clone())?;
+        let greeting = control.last_reply(options.patience)?;
+        if !greeting.is_positive() {
+            return Err(control.refused(greeting));
+        }
+        log_in(&mut control, credentials)?;
+        let features = match control.ask("FEAT", b"")? {
+            reply if reply.code == 211 => Features::read(&reply),
+            _ => Features::default(),
+        };
+        if features.has("UTF8") {
+            control.ask("OPTS", b"UTF8 ON")?;
+        }
+        let reply = control.ask("TYPE", b"I")?;
+        if !reply.is_positive() {
+            return Err(control.refused(reply));
+        }
+        let facts = ServerFacts {
+            host: &place.host,
+            local: control.local(),
+            peer: control.peer(),
+            features: &features,
+        };
+        let extensions = options
+            .extensions
+            .iter()
+            .filter_map(|extension| extension.open(&facts))
+            .collect();
+        Ok(Self {
+            control,
+            options: options.clone(),
+            features,
+            extensions,
+            plain_addresses: false,
+            chosen_hash: None,
+            plain_listings: false,
+            home: None,
+        })
+    }
+
+    /// Host and port.
+    pub fn server(&self) -> &str {
+        self.control.server()
+    }
+
+    /// Says goodbye; what the server makes of it is of no interest.
+    pub fn quit(mut self) {
+        let _ = self.control.ask("QUIT", b"");
+    }
+
+    /// Sends a command that has to succeed.
+    pub(super) fn must(&mut self, verb: &str, argument: &[u8]) -> Result<Reply, ClientError> {
+        let reply = self.control.ask(verb, argument)?;
+        match reply.is_positive() {
+            true => Ok(reply),
+            false => Err(self.control.refused(reply)),
+        }
+    }
+
+    /// The size of a file, bytes; none if the server does not say.
+    ///
+    /// # Errors
+    /// Those of the control connection.
+    pub fn size(&mut self, path: &[u8]) -> Result<Option<u64>, ClientError> {
+        let reply = self.control.ask("SIZE", path)?;
+        Ok(match reply.code {
+            213 => reply.lines[0].trim().parse().ok(),
+            _ => None,
+        })
+    }
+
+    /// When a file was changed; none if the server does not say.
+    ///
+    /// # Errors
+    /// Those of the control connection.
+    pub fn modified(&mut self, path: &[u8]) -> Result<Option<Timestamp>, ClientError> {
+        let reply = self.control.ask("MDTM", path)?;
+        Ok(match reply.code {
+            213 => time::parse(reply.lines[0].trim()),
+            _ => None,
+        })
+    }
+
+    /// Tells the server when a file was changed, if it takes that.
+    ///
+    /// # Errors
+    /// Those of the control connection.
+    pub fn set_modified(&mut self, path: &[u8], when: Timestamp) -> Result<(), ClientError> {
+        if self.features.has("MFMT") {
+            let mut argument = format!("{} ", time::format(when)).into_bytes();
+            argument.extend_from_slice(path);
+            self.control.ask("MFMT", &argument)?;
+        }
+        Ok(())
+    }
+
+    /// What there is under a path: MLST, or what SIZE and CWD say of it; none if nothing is.
+    ///
+    /// # Errors
+    /// Those of the control connection.
+    pub fn look(&mut self, path: &[u8]) -> Result<Option<Entry>, ClientError> {
+        if path.is_empty() {
+            return Ok(Some(Entry::new(b"".to_vec(), Kind::Directory)));
+        }
+        if self.features.has("MLST") {
+            let reply = self.control.ask("MLST", path)?;
+            if reply.code == 250 {
+                let entry = reply
+                    .lines
+                    .iter()
+                    .find_map(|line| listing::facts(line.trim_start().as_bytes()));
+                return Ok(entry);
+            }
+            if reply.code == 550 {
+                return Ok(None);
+            }
+        }
+        if self.is_directory(path)? {
+            return Ok(Some(Entry::new(path.to_vec(), Kind::Directory)));
+        }
+        let size = self.size(path)?;
+        let modified = match size {
+            Some(_) => self.modified(path)?,
+            None => None,
+        };
+        Ok(size.map(|size| Entry {
+            size: Some(size),
+            modified,
+            ..Entry::new(path.to_vec(), Kind::File)
+        }))
+    }
+
+    /// Whether one can go there.
+    fn is_directory(&mut self, path: &[u8]) -> Result<bool, ClientError> {
+        let home = self.home()?;
+        if !self.control.ask("CWD", path)?.is_positive() {
+            return Ok(false);
+        }
+        self.must("CWD", &home)?;
+        Ok(true)
+    }
+
+    /// The directory that the session began in.
+    fn home(&mut self) -> Result<Vec<u8>, ClientError> {
+        if let Some(home) = &self.home {
+            return Ok(home.clone());
+        }
+        let reply = self.must("PWD", b"")?;
+        let path = quoted(&reply.text()).ok_or_else(|| {
+            self.control
+                .nonsense("no directory between quotation marks")
+        })?;
+        Ok(self.home.insert(path.into_bytes()).clone())
+    }
+
+    /// Makes a directory and those above it, as far as they are not there.
+    ///
+    /// # Errors
+    /// The server refuses one of them and cannot go there either.
+    pub fn make_directories(&mut self, path: &[u8]) -> Result<(), ClientError> {
+        let path = super::place::trim(path);
+        if path.is_empty() || path == b"/" {
+            return Ok(());
+        }
+        let made = self.control.ask("MKD", path)?;
+        if made.is_positive() || self.is_directory(path)? {
+            return Ok(());
+        }
+        let (parent, _) = super::place::split(path);
+        if super::place::trim(parent).is_empty() || super::place::trim(parent) == b"/" {
+            return Err(ClientError::Refused {
+                server: self.server().to_owned(),
+                what: format!("MKD {}", one_line(path)),
+                reply: made,
+            });
+        }
+        self.make_directories(parent)?;
+        self.must("MKD", path).map(drop)
+    }
+
+    /// Deletes a file.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub fn delete(&mut self, path: &[u8]) -> Result<(), ClientError> {
+        self.must("DELE", path).map(drop)
+    }
+
+    /// Gives a file its name, in the place of one that may be there.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), ClientError> {
+        let refusal = match self.try_rename(from, to)? {
+            None => return Ok(()),
+            Some(refusal) => refusal,
+        };
+        // Some servers rename over nothing.
+        if refusal.code / 100 == 5 && self.size(to)?.is_some() {
+            self.delete(to)?;
+            if self.try_rename(from, to)?.is_none() {
+                return Ok(());
+            }
+        }
+        Err(ClientError::Refused {
+            server: self.server().to_owned(),
+            what: format!("to rename {} to {}", one_line(from), one_line(to)),
+            reply: refusal,
+        })
+    }
+
+    fn try_rename(&mut self, from: &[u8], to: &[u8]) -> Result<Option<Reply>, ClientError> {
+        let reply = self.control.ask("RNFR", from)?;
+        if !reply.is_intermediate() {
+            return Ok(Some(reply));
+        }
+        let reply = self.control.ask("RNTO", to)?;
+        Ok((!reply.is_positive()).then_some(reply))
+    }
+
+    /// The ways this server makes checksums.
+    pub(super) fn methods(&self) -> Vec<Method> {
+        Method::offered(&self.features)
+    }
+}
+
+impl Talk for Session {
+    fn features(&self) -> &Features {
+        &self.features
+    }
+
+    fn peer(&self) -> SocketAddr {
+        self.control.peer()
+    }
+
+    fn ask(&mut self, command: &str) -> Result<Reply, ClientError> {
+        self.control.ask(command, b"")
+    }
+}
+
+fn log_in(control: &mut Control, credentials: &Credentials) -> Result<(), ClientError> {
+    let mut reply = control.ask("USER", credentials.user.as_bytes())?;
+    if reply.code == 331 {
+        reply = control.ask("PASS", credentials.password.as_bytes())?;
+    }
+    if reply.code == 332 {
+        return Err(control.nonsense("an account is wanted, which is not served"));
+    }
+    match reply.is_positive() {
+        true => Ok(()),
+        false => Err(control.refused(reply)),
+    }
+}
+
+/// The text between quotation marks; a doubled one stands for itself (RFC 959 appendix II).
+fn quoted(text: &str) -> Option<String> {
+    let mut characters = text.split_once('"')?.1.chars().peekable();
+    let mut path = String::new();
+    loop {
+        match characters.next()? {
+            '"' if characters.next_if_eq(&'"').is_some() => path.push('"'),
+            '"' => return Some(path),
+            other => path.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_working_directory_is_between_quotation_marks() {
+        assert_eq!(quoted("\"/a \"\"b\"\"\" is it"), Some("/a \"b\"".into()));
+        assert_eq!(quoted("none"), None);
+    }
+}

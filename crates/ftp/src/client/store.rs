@@ -1,0 +1,282 @@
+//! A file stored: under `.NAME.part`, from where an earlier attempt broke off, verified, renamed.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use jiff::Timestamp;
+
+use super::checksum::Method;
+use super::data_connection::Channel;
+use super::local::partial_name;
+use super::place;
+use super::retrieve::{Following, is_about_restart, shown};
+use super::retry::Task;
+use super::running_checksum::RunningChecksum;
+use super::tcp::Stopper;
+use super::{ClientError, Connection, Entry, FileReport, Session};
+use crate::data::{Direction, Meter, Mover, Transfer, Watchers};
+use crate::protocol::path::one_line;
+
+/// A file to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Storage {
+    /// The file here.
+    pub source: PathBuf,
+    /// Its path on the server.
+    pub remote: Vec<u8>,
+    /// What a listing says is there: a file with the same size and time is not stored again.
+    pub present: Option<Entry>,
+}
+
+/// A storage under way.
+struct Push<'a> {
+    storage: &'a Storage,
+    number: usize,
+    file: File,
+    size: u64,
+    modified: Option<Timestamp>,
+    /// The path that the bytes gather under.
+    partial: Vec<u8>,
+    report: FileReport,
+    /// This process has sent bytes.
+    begun: bool,
+    /// Attempts before this one left bytes.
+    continued: bool,
+    no_restart: bool,
+}
+
+impl Storage {
+    /// Stores the file, number `number` for those who hear of the progress.
+    ///
+    /// # Errors
+    /// What did not pass. What has come waits under `.NAME.part` there.
+    pub fn run(
+        &self,
+        connection: &mut Connection,
+        number: usize,
+    ) -> Result<FileReport, ClientError> {
+        let failed = |error| ClientError::local(&self.source)(error);
+        let destination = shown(connection.place(), &self.remote);
+        let mut report = FileReport::new(self.source.display().to_string(), destination);
+        let file = File::open(&self.source).map_err(failed)?;
+        let facts = file.metadata().map_err(failed)?;
+        if !facts.is_file() {
+            return Err(failed(std::io::Error::other("that is no plain file")));
+        }
+        let modified = modified(&file);
+        report.size = facts.len();
+        if let Some(present) = &self.present
+            && present.size == Some(facts.len())
+            && present.modified.map(Timestamp::as_second) == modified.map(Timestamp::as_second)
+        {
+            connection.options().progress.begins(number, facts.len());
+            report.skipped = true;
+            return Ok(report);
+        }
+        let (directory, name) = place::split(&self.remote);
+        let partial = match connection.options().in_place {
+            true => self.remote.clone(),
+            false => place::join(directory, &partial_name(name)),
+        };
+        let mut push = Push {
+            storage: self,
+            number,
+            file,
+            size: facts.len(),
+            modified,
+            partial,
+            report,
+            begun: false,
+            continued: false,
+            no_restart: false,
+        };
+        connection.carry_out(&mut push)?;
+        Ok(push.report)
+    }
+}
+
+fn modified(file: &File) -> Option<Timestamp> {
+    let time = file.metadata().ok()?.modified().ok()?;
+    Timestamp::try_from(time).ok()
+}
+
+impl Task for Push<'_> {
+    type Output = ();
+
+    fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
+        let method = session.method()?;
+        let first = self.first(session, method)?;
+        if self.report.interruptions.is_empty() {
+            self.report.resumed_at = first;
+        }
+        let running = self.push(session, method, first)?;
+        self.verify(session, method, running)
+    }
+
+    fn moved(&self) -> u64 {
+        self.report.bytes
+    }
+
+    fn interrupted(&mut self, error: &ClientError) {
+        self.report.interruptions.push(error.to_string());
+    }
+}
+
+impl Push<'_> {
+    /// The byte to go on from.
+    fn first(&mut self, session: &mut Session, method: Option<Method>) -> Result<u64, ClientError> {
+        self.continued = false;
+        // Without a name of its own, what is there may be a whole file of another day.
+        let wanted = self.begun || (session.options.resume && !session.options.in_place);
+        if !wanted || self.no_restart {
+            return Ok(0);
+        }
+        let present = match session.size(&self.partial)? {
+            Some(present) if present > 0 && present <= self.size => present,
+            _ => return Ok(0),
+        };
+        // Bytes of an earlier process are this file's if it has not been changed since they went.
+        let same = self.begun || method.is_some() || {
+            let there = session.modified(&self.partial)?;
+            there
+                .zip(self.modified)
+                .is_some_and(|(there, here)| there >= here)
+        };
+        self.continued = same;
+        Ok(if same { present } else { 0 })
+    }
+
+    /// Stores what is missing; answers with the checksum that grew meanwhile.
+    fn push(
+        &mut self,
+        session: &mut Session,
+        method: Option<Method>,
+        first: u64,
+    ) -> Result<Option<RunningChecksum>, ClientError> {
+        let failed = |error| ClientError::local(&self.storage.source)(error);
+        let running = method
+            .map(|method| RunningChecksum::begin(&self.file, method.algorithm(), first))
+            .transpose()
+            .map_err(failed)?;
+        let number = self.number;
+        if first > 0 && first == self.size {
+            session.options.progress.begins(number, first);
+            return Ok(running);
+        }
+        // How many bytes there will be, for servers that make room or can tell an end from a break.
+        let room = session
+            .control
+            .ask("ALLO", self.size.to_string().as_bytes())?;
+        if room.code == 452 || room.code == 552 {
+            return Err(session.control.refused(room));
+        }
+        session.prepare(Direction::Send)?;
+        let began = Instant::now();
+        let opened = session.open_channel("STOR", &self.partial, first, Direction::Send);
+        let opened = match opened {
+            // What cannot be begun in the middle may be continued at the end.
+            Err(error) if first > 0 && is_about_restart(&error) => {
+                session.open_channel("APPE", &self.partial, 0, Direction::Send)
+            }
+            opened => opened,
+        };
+        let Channel { stream, transfer } = opened?;
+        let total = Some(self.size - first);
+        let transfer = Transfer { total, ..transfer };
+        let meter = Meter::default();
+        let mut following = Following {
+            own: Stopper::new(session.options.progress.clone(), &meter).telling(number, first),
+            checksum: running.as_ref(),
+            first,
+            others: Watchers(session.watchers(&transfer)),
+        };
+        drop(transfer);
+        self.begun = true;
+        let moved = Mover::new(&stream, &meter, &mut following, session.options.patience)
+            .and_then(|mover| mover.send_file(&self.file, first, self.size));
+        drop(following);
+        let finished = session.finish(moved, &self.storage.source);
+        self.report.moved(meter.moved(), began);
+        self.report.read_socket(&stream, Direction::Send);
+        session.collect(&mut self.report);
+        finished?;
+        Ok(running)
+    }
+
+    /// The bytes are all there and are the file's; or it all begins anew, once.
+    fn verify(
+        &mut self,
+        session: &mut Session,
+        method: Option<Method>,
+        running: Option<RunningChecksum>,
+    ) -> Result<(), ClientError> {
+        let there = session.size(&self.partial)?;
+        if let Some(there) = there
+            && there < self.size
+        {
+            return Err(ClientError::Data {
+                peer: session.server().to_owned(),
+                what: format!("{there} of {} bytes have arrived", self.size),
+            });
+        }
+        let verification = match (method, running) {
+            (Some(method), Some(running)) => {
+                let here = running
+                    .finish(self.size)
+                    .map_err(ClientError::local(&self.storage.source))?;
+                session.compare(method, &self.partial, self.size, here)?
+            }
+            _ => Ok(session.without_method()),
+        };
+        let too_long = there.is_some_and(|there| there > self.size);
+        match verification {
+            Ok(verification) if !too_long => {
+                self.report.checksum = verification;
+                self.complete(session)
+            }
+            _ if self.continued => {
+                session.options.progress.note(&format!(
+                    "{} begins anew: what was there before was not of this file",
+                    one_line(&self.storage.remote)
+                ));
+                self.continued = false;
+                let running = self.push(session, method, 0)?;
+                self.verify(session, method, running)
+            }
+            verification => {
+                // It must not be continued.
+                session.delete(&self.partial)?;
+                let why = verification
+                    .err()
+                    .unwrap_or_else(|| "there are too many bytes".into());
+                Err(ClientError::Differs(format!(
+                    "{} is not what {} has got: {why}",
+                    self.storage.source.display(),
+                    session.server()
+                )))
+            }
+        }
+    }
+
+    fn complete(&mut self, session: &mut Session) -> Result<(), ClientError> {
+        let facts = self
+            .file
+            .metadata()
+            .map_err(ClientError::local(&self.storage.source))?;
+        if facts.len() != self.size || modified(&self.file) != self.modified {
+            session.delete(&self.partial)?;
+            return Err(ClientError::Differs(format!(
+                "{} was changed while it was sent",
+                self.storage.source.display()
+            )));
+        }
+        if self.partial != self.storage.remote {
+            session.rename(&self.partial, &self.storage.remote)?;
+        }
+        match self.modified {
+            Some(modified) => session.set_modified(&self.storage.remote, modified),
+            None => Ok(()),
+        }
+    }
+}

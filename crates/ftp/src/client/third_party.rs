@@ -1,0 +1,484 @@
+//! A file sent from one server to another: one of them waits (EPSV, PASV), the other connects to it
+//! (EPRT, PORT), and the bytes never come here (RFC 959 section 5.2 and figure 3).
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::checksum::Method;
+use super::local::partial_name;
+use super::place;
+use super::retrieve::{retransmits, shown};
+use super::retry::Pauses;
+use super::{
+    Checksum, ChecksumPolicy, ClientError, Connection, FileReport, Options, Session, Verification,
+};
+use crate::protocol::Reply;
+
+/// How long the other server has to end when one has failed.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often the size of what has arrived is asked for.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Sends a file from one server to another.
+///
+/// # Errors
+/// What either of the servers said; what has come waits under `.NAME.part` at the destination.
+pub fn third_party(
+    source: &mut Connection,
+    destination: &mut Connection,
+    number: usize,
+) -> Result<FileReport, ClientError> {
+    let from = source.place().path.clone();
+    let to = destination.place().path.clone();
+    let (directory, name) = place::split(&to);
+    let partial = match destination.options().in_place {
+        true => to.clone(),
+        false => place::join(directory, &partial_name(name)),
+    };
+    let report = FileReport::new(
+        shown(source.place(), &from),
+        shown(destination.place(), &to),
+    );
+    let mut copy = Copy {
+        from,
+        to,
+        partial,
+        number,
+        report,
+        expected: false,
+        begun: false,
+        continued: false,
+        reversed: false,
+    };
+    let options = source.options().clone();
+    let mut pauses = Pauses::new(&options);
+    let mut was_open = false;
+    loop {
+        let error = match copy.attempt(source, destination, &mut was_open) {
+            Ok(()) => return Ok(copy.report),
+            Err(error) => error,
+        };
+        source.drop_session();
+        destination.drop_session();
+        if !was_open {
+            return Err(error);
+        }
+        let error = pauses.wait(error, copy.report.bytes)?;
+        copy.report.interruptions.push(error.to_string());
+    }
+}
+
+struct Copy {
+    from: Vec<u8>,
+    to: Vec<u8>,
+    partial: Vec<u8>,
+    number: usize,
+    report: FileReport,
+    /// Those who hear of the progress know the size.
+    expected: bool,
+    begun: bool,
+    continued: bool,
+    /// The source waits and the destination connects.
+    reversed: bool,
+}
+
+/// What is known of the file at the source.
+struct Original {
+    size: Option<u64>,
+    modified: Option<Timestamp>,
+}
+
+impl Copy {
+    fn attempt(
+        &mut self,
+        source: &mut Connection,
+        destination: &mut Connection,
+        was_open: &mut bool,
+    ) -> Result<(), ClientError> {
+        let monitor = destination.another();
+        let (source, destination) = (source.session()?, destination.session()?);
+        *was_open = true;
+        let original = Original {
+            size: source.size(&self.from)?,
+            modified: source.modified(&self.from)?,
+        };
+        if let (Some(size), false) = (original.size, std::mem::replace(&mut self.expected, true)) {
+            source.options.progress.expect(size);
+        }
+        let methods = common(source, destination)?;
+        let first = self.first(destination, &original, methods.is_some())?;
+        if self.report.interruptions.is_empty() {
+            self.report.resumed_at = first;
+        }
+        if original.size != Some(first) || first == 0 {
+            self.transfer(source, destination, &original, first, monitor)?;
+        }
+        self.verify(source, destination, &original, methods)
+    }
+
+    fn first(
+        &mut self,
+        destination: &mut Session,
+        original: &Original,
+        verified: bool,
+    ) -> Result<u64, ClientError> {
+        let options = &destination.options;
+        let wanted = self.begun || (options.resume && !options.in_place);
+        self.continued = false;
+        if !wanted || !(self.begun || verified) {
+            return Ok(0);
+        }
+        Ok(match (destination.size(&self.partial)?, original.size) {
+            (Some(there), Some(size)) if there > 0 && there <= size => {
+                self.continued = true;
+                there
+            }
+            _ => 0,
+        })
+    }
+
+    fn transfer(
+        &mut self,
+        source: &mut Session,
+        destination: &mut Session,
+        original: &Original,
+        first: u64,
+        monitor: Connection,
+    ) -> Result<(), ClientError> {
+        if let Some(size) = original.size {
+            let room = destination
+                .control
+                .ask("ALLO", size.to_string().as_bytes())?;
+            if room.code == 452 || room.code == 552 {
+                return Err(destination.control.refused(room));
+            }
+        }
+        for extension in source.options.extensions.clone() {
+            let done = extension.third_party(source, destination)?;
+            self.report.add(done);
+        }
+        let began = Instant::now();
+        self.join(source, destination)?;
+        if first > 0 {
+            restart(source, first)?;
+            restart(destination, first)?;
+        }
+        destination.control.send("STOR", &self.partial)?;
+        source.control.send("RETR", &self.from)?;
+        self.begun = true;
+        let seen = AtomicU64::new(first);
+        let over = AtomicBool::new(false);
+        let options = source.options.clone();
+        options.progress.begins(self.number, first);
+        let (number, partial) = (self.number, self.partial.clone());
+        let result = thread::scope(|scope| {
+            scope.spawn(|| {
+                look(monitor, &partial, &seen, &over, &|at| {
+                    options.progress.reaches(number, at)
+                })
+            });
+            let result = attend(source, destination, &seen, &options);
+            over.store(true, Ordering::Release);
+            result
+        });
+        let arrived = match destination.size(&self.partial) {
+            Ok(Some(size)) if result.is_ok() => size,
+            _ => seen.load(Ordering::Acquire),
+        };
+        self.report.moved(arrived.saturating_sub(first), began);
+        let [sent, _] = result?;
+        self.report.retransmits = retransmits(&sent).or(self.report.retransmits);
+        options.progress.reaches(self.number, arrived);
+        Ok(())
+    }
+
+    /// Has one server wait and the other connect: the destination waits, unless that is refused.
+    fn join(&mut self, source: &mut Session, destination: &mut Session) -> Result<(), ClientError> {
+        let first = match self.reversed {
+            false => connect(destination, source)?,
+            true => connect(source, destination)?,
+        };
+        let Err(refusal) = first else {
+            return Ok(());
+        };
+        let second = match self.reversed {
+            false => connect(source, destination)?,
+            true => connect(destination, source)?,
+        };
+        let Err(other) = second else {
+            self.reversed = !self.reversed;
+            return Ok(());
+        };
+        Err(ClientError::Servers(
+            format!(
+                "neither server connects to the other: {refusal}; {other}. Both have to allow data \
+                 connections with strangers, or with each other"
+            ),
+            false,
+        ))
+    }
+
+    fn verify(
+        &mut self,
+        source: &mut Session,
+        destination: &mut Session,
+        original: &Original,
+        methods: Option<(Method, Method)>,
+    ) -> Result<(), ClientError> {
+        let there = destination.size(&self.partial)?;
+        self.report.size = there.or(original.size).unwrap_or(self.report.bytes);
+        if let (Some(there), Some(size)) = (there, original.size)
+            && there < size
+        {
+            return Err(ClientError::Data {
+                peer: destination.server().to_owned(),
+                what: format!("{there} of {size} bytes have arrived"),
+            });
+        }
+        match self.compare(source, destination, original, methods)? {
+            Ok(verification) => self.report.checksum = verification,
+            Err(why) => {
+                destination.delete(&self.partial)?;
+                let text = format!("{} is not what was sent: {why}", self.report.destination);
+                return Err(match self.continued {
+                    // The next attempt finds nothing to go on with.
+                    true => ClientError::Servers(text, true),
+                    false => ClientError::Differs(text),
+                });
+            }
+        }
+        if self.partial != self.to {
+            destination.rename(&self.partial, &self.to)?;
+        }
+        match original.modified {
+            Some(modified) => destination.set_modified(&self.to, modified),
+            None => Ok(()),
+        }
+    }
+
+    fn compare(
+        &self,
+        source: &mut Session,
+        destination: &mut Session,
+        original: &Original,
+        methods: Option<(Method, Method)>,
+    ) -> Result<Result<Verification, String>, ClientError> {
+        let Some((here, there)) = methods else {
+            return Ok(Ok(source.without_method()));
+        };
+        let algorithm = here.algorithm().name();
+        let sent = source.remote_checksum(here, &self.from, original.size)?;
+        let arrived = destination.remote_checksum(there, &self.partial, original.size)?;
+        Ok(match (sent, arrived) {
+            (Ok(sent), Ok(arrived)) if sent == arrived => Ok(Verification::Verified(Checksum {
+                algorithm,
+                value: sent,
+            })),
+            (Ok(sent), Ok(arrived)) => Err(format!(
+                "its {algorithm} was {sent} and has become {arrived}"
+            )),
+            (Err(reply), _) | (_, Err(reply))
+                if source.options.checksum == ChecksumPolicy::Required =>
+            {
+                Err(format!("there is no {algorithm} of it: {reply}"))
+            }
+            (Err(reply), _) | (_, Err(reply)) => Ok(Verification::Refused { reply }),
+        })
+    }
+}
+
+/// The strongest checksum that both servers make.
+fn common(
+    source: &Session,
+    destination: &Session,
+) -> Result<Option<(Method, Method)>, ClientError> {
+    if source.options.checksum == ChecksumPolicy::Off {
+        return Ok(None);
+    }
+    let there = destination.methods();
+    let pair = source.methods().into_iter().find_map(|here| {
+        let same = there
+            .iter()
+            .find(|method| method.algorithm() == here.algorithm());
+        same.map(|method| (here, *method))
+    });
+    match pair {
+        None if source.options.checksum == ChecksumPolicy::Required => {
+            Err(ClientError::Differs(format!(
+                "{} and {} make no checksum that both know",
+                source.server(),
+                destination.server()
+            )))
+        }
+        pair => Ok(pair),
+    }
+}
+
+fn restart(session: &mut Session, first: u64) -> Result<(), ClientError> {
+    let reply = session.control.ask("REST", first.to_string().as_bytes())?;
+    match reply.is_intermediate() {
+        true => Ok(()),
+        false => Err(session.control.refused(reply)),
+    }
+}
+
+/// Has `waiting` wait and tells `other` where. The inner error is a server's refusal.
+fn connect(
+    waiting: &mut Session,
+    other: &mut Session,
+) -> Result<Result<(), ClientError>, ClientError> {
+    let address = match passive_address(waiting, other) {
+        Err(refusal @ ClientError::Refused { .. }) => return Ok(Err(refusal)),
+        address => address?,
+    };
+    let reply = other.tell_address(address)?;
+    Ok(match reply.is_positive() {
+        true => Ok(()),
+        false => Err(other.control.refused(reply)),
+    })
+}
+
+/// Where `waiting` waits, as `other` may reach it: at the address that we reach it at, unless that is
+/// this host's own.
+fn passive_address(waiting: &mut Session, other: &Session) -> Result<SocketAddr, ClientError> {
+    let known = waiting.control.peer();
+    let hidden = known.ip().is_loopback() && !other.control.peer().ip().is_loopback();
+    if hidden && known.is_ipv4() {
+        return waiting.ask_pasv();
+    }
+    let told = waiting.ask_passive()?;
+    Ok(SocketAddr::new(known.ip(), told.port()))
+}
+
+/// Waits for the last words of both servers.
+fn attend(
+    source: &mut Session,
+    destination: &mut Session,
+    seen: &AtomicU64,
+    options: &Options,
+) -> Result<[Reply; 2], ClientError> {
+    let mut sessions = [source, destination];
+    let mut last: [Option<Reply>; 2] = [None, None];
+    let (mut moved, mut since) = (seen.load(Ordering::Acquire), Instant::now());
+    let mut failed: Option<Instant> = None;
+    loop {
+        if options.progress.stopped() {
+            return Err(ClientError::Stopped);
+        }
+        if let [Some(one), Some(other)] = &last {
+            return conclude(&sessions, one, other);
+        }
+        let now = seen.load(Ordering::Acquire);
+        if now != moved {
+            (moved, since) = (now, Instant::now());
+        }
+        let out_of_time = since.elapsed() >= options.patience;
+        if out_of_time || failed.is_some_and(|since| since.elapsed() >= GRACE) {
+            return Err(silence(&sessions, &last, options.patience));
+        }
+        for (index, session) in sessions.iter_mut().enumerate() {
+            if last[index].is_some() || !ready(session) {
+                continue;
+            }
+            since = Instant::now();
+            let reply = session.control.reply(options.patience)?;
+            if reply.is_preliminary() {
+                continue;
+            }
+            if !reply.is_positive() {
+                failed = Some(Instant::now());
+            }
+            last[index] = Some(reply);
+        }
+    }
+}
+
+/// A reply has come, or the connection has ended, within a few milliseconds.
+fn ready(session: &Session) -> bool {
+    let wait = Timespec {
+        tv_sec: 0,
+        tv_nsec: 20_000_000,
+    };
+    let mut one = [PollFd::new(&session.control, PollFlags::IN)];
+    session.control.has_line() || poll(&mut one, Some(&wait)).is_ok_and(|count| count > 0)
+}
+
+fn conclude(
+    sessions: &[&mut Session; 2],
+    sent: &Reply,
+    received: &Reply,
+) -> Result<[Reply; 2], ClientError> {
+    let replies = [sent, received];
+    let refusals: Vec<usize> = (0..2)
+        .filter(|index| !replies[*index].is_positive())
+        .collect();
+    if refusals.is_empty() {
+        return Ok([sent.clone(), received.clone()]);
+    }
+    let said: Vec<String> = (0..2)
+        .map(|index| format!("{} said {}", sessions[index].server(), replies[index]))
+        .collect();
+    let transient = refusals
+        .iter()
+        .all(|index| replies[*index].is_transient_failure() && replies[*index].code != 452);
+    Err(ClientError::Servers(said.join("; "), transient))
+}
+
+/// One of them, or both, said nothing.
+fn silence(
+    sessions: &[&mut Session; 2],
+    last: &[Option<Reply>; 2],
+    patience: Duration,
+) -> ClientError {
+    let said: Vec<String> = (0..2)
+        .map(|index| match &last[index] {
+            Some(reply) => format!("{} said {reply}", sessions[index].server()),
+            None => format!("{} said nothing", sessions[index].server()),
+        })
+        .collect();
+    let refused = last
+        .iter()
+        .flatten()
+        .any(|reply| !reply.is_positive() && (!reply.is_transient_failure() || reply.code == 452));
+    let text = match last.iter().flatten().any(|reply| !reply.is_positive()) {
+        true => said.join("; "),
+        false => format!("nothing moved for {patience:?}: {}", said.join("; ")),
+    };
+    ClientError::Servers(text, !refused)
+}
+
+/// Asks from time to time how much has arrived, over a session of its own. Without one nobody knows
+/// how far the transfer is, which is no harm.
+fn look(
+    mut monitor: Connection,
+    partial: &[u8],
+    seen: &AtomicU64,
+    over: &AtomicBool,
+    tell: &dyn Fn(u64),
+) {
+    let mut next = Instant::now() + LOOK;
+    while !over.load(Ordering::Acquire) {
+        if Instant::now() < next {
+            thread::sleep(Duration::from_millis(20));
+            continue;
+        }
+        next = Instant::now() + LOOK;
+        let Ok(session) = monitor.session() else {
+            return;
+        };
+        match session.size(partial) {
+            Ok(Some(size)) => {
+                seen.fetch_max(size, Ordering::AcqRel);
+                tell(size);
+            }
+            Ok(None) => {}
+            Err(_) => return,
+        }
+    }
+    monitor.close();
+}

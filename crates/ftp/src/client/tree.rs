@@ -1,0 +1,215 @@
+//! Directories with all that is in them, here and there.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::{ClientError, Connection, Entry, Kind, Retrieval, Storage, place};
+use crate::protocol::path::one_line;
+
+/// How deep directories may lie in each other: a server can show the same one below itself for ever.
+const DEEPEST: usize = 64;
+/// Files and directories that are gone through at most.
+const MOST: usize = 1_000_000;
+
+/// What is to be done to have a tree at the other end, too.
+#[derive(Debug)]
+pub struct Tree<Directory, File> {
+    /// Directories to be made, those above before those below.
+    pub directories: Vec<Directory>,
+    /// Files to be moved.
+    pub files: Vec<File>,
+    /// What is neither file nor directory and is left out.
+    pub left_out: Vec<String>,
+    /// What a server should not have in a directory, and is refused; and why.
+    pub refused: Vec<String>,
+}
+
+/// What is below a directory of the server, to be fetched into `target`.
+///
+/// # Errors
+/// A directory that cannot be listed, or a tree without end.
+pub fn remote(
+    connection: &mut Connection,
+    root: &[u8],
+    target: &Path,
+) -> Result<Tree<PathBuf, Retrieval>, ClientError> {
+    let mut walk = RemoteWalk::default();
+    walk.directories.push(target.to_owned());
+    let mut open = vec![(root.to_vec(), target.to_owned(), 0)];
+    while let Some((directory, local, depth)) = open.pop() {
+        let entries = connection.with(|session| session.list(&directory))?;
+        for entry in entries {
+            if let Some(below) = walk.take(&directory, &local, entry, depth)? {
+                open.push(below);
+            }
+        }
+    }
+    Ok(Tree {
+        directories: walk.directories,
+        files: walk.files,
+        left_out: walk.left_out,
+        refused: walk.refused,
+    })
+}
+
+#[derive(Default)]
+struct RemoteWalk {
+    directories: Vec<PathBuf>,
+    files: Vec<Retrieval>,
+    left_out: Vec<String>,
+    refused: Vec<String>,
+    seen: HashSet<String>,
+}
+
+impl RemoteWalk {
+    fn was_seen(&mut self, directory: &Entry) -> bool {
+        let unique = directory.unique.clone();
+        unique.is_some_and(|unique| !self.seen.insert(unique))
+    }
+
+    /// Takes an entry in; answers a directory that is to be listed, too.
+    fn take(
+        &mut self,
+        directory: &[u8],
+        local: &Path,
+        entry: Entry,
+        depth: usize,
+    ) -> Result<Option<(Vec<u8>, PathBuf, usize)>, ClientError> {
+        let path = place::join(directory, &entry.name);
+        let shown = one_line(&path).into_owned();
+        let Some(name) = entry.local_name() else {
+            self.refused
+                .push(format!("{shown}: a name that leads elsewhere"));
+            return Ok(None);
+        };
+        if self.files.len() + self.directories.len() >= MOST {
+            return Err(ClientError::Usage(format!(
+                "more than {MOST} files and directories"
+            )));
+        }
+        let target = local.join(name);
+        match entry.kind {
+            Kind::File => {
+                self.files.push(Retrieval {
+                    remote: path,
+                    target,
+                    listed: Some(entry),
+                });
+                Ok(None)
+            }
+            Kind::Directory if depth >= DEEPEST => {
+                self.refused
+                    .push(format!("{shown}: more than {DEEPEST} directories deep"));
+                Ok(None)
+            }
+            Kind::Directory if self.was_seen(&entry) => {
+                self.refused
+                    .push(format!("{shown}: a directory that was seen before"));
+                Ok(None)
+            }
+            Kind::Directory => {
+                self.directories.push(target.clone());
+                Ok(Some((path, target, depth + 1)))
+            }
+            Kind::Link | Kind::Other => {
+                self.left_out
+                    .push(format!("{shown}: neither file nor directory"));
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// What is below a directory here, to be stored below `remote`.
+///
+/// # Errors
+/// A directory that cannot be read.
+pub fn local(root: &Path, remote: &[u8]) -> Result<Tree<Vec<u8>, Storage>, ClientError> {
+    let (mut directories, mut files, mut left_out) =
+        (vec![remote.to_vec()], Vec::new(), Vec::new());
+    let mut open = vec![(root.to_owned(), remote.to_vec())];
+    while let Some((directory, remote)) = open.pop() {
+        let failed = |error| ClientError::local(&directory)(error);
+        let mut entries = fs::read_dir(&directory)
+            .map_err(failed)?
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(failed)?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let there = place::join(&remote, entry.file_name().as_bytes());
+            let facts = entry.metadata().map_err(failed)?;
+            if facts.is_dir() {
+                directories.push(there.clone());
+                open.push((entry.path(), there));
+            } else if facts.is_file() {
+                files.push(Storage {
+                    source: entry.path(),
+                    remote: there,
+                    present: None,
+                });
+            } else {
+                left_out.push(format!(
+                    "{}: neither file nor directory",
+                    entry.path().display()
+                ));
+            }
+        }
+    }
+    Ok(Tree {
+        directories,
+        files,
+        left_out,
+        refused: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(walk: &mut RemoteWalk, entry: Entry, depth: usize) -> bool {
+        walk.take(b"/r", Path::new("l"), entry, depth)
+            .unwrap()
+            .is_some()
+    }
+
+    #[test]
+    fn names_that_lead_elsewhere_are_left_out() {
+        let mut walk = RemoteWalk::default();
+        for name in ["../../etc/cron.d/x", "/etc/passwd", "..", "a/b"] {
+            take(&mut walk, Entry::new(name.into(), Kind::File), 0);
+            take(&mut walk, Entry::new(name.into(), Kind::Directory), 0);
+        }
+        assert_eq!((walk.files.len(), walk.directories.len()), (0, 0));
+        assert_eq!(walk.refused.len(), 8);
+    }
+
+    #[test]
+    fn a_tree_without_end_is_cut() {
+        let mut walk = RemoteWalk::default();
+        let entry = || Entry::new(b"d".to_vec(), Kind::Directory);
+        assert!(take(&mut walk, entry(), 63));
+        assert!(!take(&mut walk, entry(), 64));
+        let again = || Entry {
+            unique: Some("1".into()),
+            ..entry()
+        };
+        assert!(take(&mut walk, again(), 0));
+        assert!(!take(&mut walk, again(), 1));
+    }
+
+    #[test]
+    fn a_tree_here_is_files_and_directories_but_no_links() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("d")).unwrap();
+        fs::write(folder.path().join("d/x"), "abc").unwrap();
+        std::os::unix::fs::symlink("..", folder.path().join("d/up")).unwrap();
+        let tree = local(folder.path(), b"r").unwrap();
+        assert_eq!(tree.directories, [b"r".to_vec(), b"r/d".to_vec()]);
+        assert_eq!(tree.files.len(), 1);
+        assert_eq!(tree.files[0].remote, b"r/d/x");
+        assert_eq!(tree.left_out.len(), 1);
+    }
+}
