@@ -18,6 +18,8 @@ pub enum Failure {
     Work(String),
     /// SIGINT, SIGTERM or SIGHUP: exit code 130.
     Interrupted,
+    /// SIGINT, SIGTERM or SIGHUP, and something waits to be gone on with: exit code 130.
+    Stopped(String),
     /// A run in real time ended before its time; what was measured is kept: exit code 1, or 130 after
     /// a signal.
     Incomplete {
@@ -60,6 +62,10 @@ impl Failure {
             }
             Self::Interrupted => {
                 eprintln!("interrupted: no result was kept");
+                ExitCode::from(130)
+            }
+            Self::Stopped(what) => {
+                eprintln!("interrupted: {what}");
                 ExitCode::from(130)
             }
             Self::Incomplete {

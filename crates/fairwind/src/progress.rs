@@ -1,5 +1,7 @@
 //! The progress bar on a terminal's standard error; in a pipe there is none.
 
+mod bytes;
+
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -7,6 +9,7 @@ use fairwind_experiment::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupt;
+pub use bytes::ByteBar;
 
 const STEPS: u64 = 1000;
 

@@ -4,14 +4,19 @@ mod cc;
 mod check;
 mod compare;
 mod completions;
+mod copy;
 mod execution;
+mod get;
 mod lab;
+mod ls;
 mod man;
+mod put;
 mod report;
 mod schema;
 mod serve;
 mod sim;
 mod trace;
+mod transfer;
 
 use clap::{Parser, Subcommand};
 
@@ -32,6 +37,7 @@ Examples:
   fairwind compare a.result b.result       Set two results side by side
   fairwind trace --live                    See inside the connections of this machine
   fairwind cc list                         Which congestion controls are there?
+  fairwind get ftp://host/big.iso          Fetch a file, go on where it broke off, verify it
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or wrong file, 130 interrupted."
 )]
@@ -50,6 +56,10 @@ enum Command {
     Lab(lab::Command),
     Trace(trace::Trace),
     Serve(serve::Serve),
+    Get(get::Get),
+    Put(put::Put),
+    Ls(ls::Ls),
+    Copy(copy::Copy),
     Compare(compare::Compare),
     Report(report::Report),
     /// Show the congestion controls, load them into the kernel, change them there
@@ -69,6 +79,10 @@ impl Cli {
             Command::Lab(command) => command.run(),
             Command::Trace(command) => command.run(),
             Command::Serve(command) => command.run(),
+            Command::Get(command) => command.run(),
+            Command::Put(command) => command.run(),
+            Command::Ls(command) => command.run(),
+            Command::Copy(command) => command.run(),
             Command::Compare(command) => command.run(),
             Command::Report(command) => command.run(),
             Command::Cc(command) => command.run(),

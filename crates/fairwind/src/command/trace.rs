@@ -27,7 +27,7 @@ use crate::table::Table;
 use crate::{interrupt, output};
 pub use columns::columns;
 use screen::Screen;
-pub use value::interval;
+pub use value::{duration, interval};
 
 /// Time between samples where nothing is said of it.
 const DEFAULT_INTERVAL: Duration = Duration::from_millis(10);

@@ -1,0 +1,163 @@
+//! `fairwind get`: files from a server.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use fairwind_ftp::client::batch::{self, Job};
+use fairwind_ftp::client::{Connection, Entry, Kind, Place, Retrieval, is_url, tree};
+
+use super::transfer::{self, Moving, Reach, failure};
+use crate::failure::Failure;
+
+/// Fetch files from an FTP server
+#[derive(Args)]
+#[command(after_help = "\
+A file appears under its name when all of it has come, has the server's checksum and is on the disk.
+Until then it is .NAME.part beside it; the same command goes on there after a failure. The path in a
+URL begins where the server puts the user; ftp://host//path begins at the server's root. User and
+password come from the URL, ~/.netrc, FAIRWIND_FTP_PASSWORD or a question; else the user is anonymous.
+
+With --recursive a file that is here already, with the size and time it has there, is not fetched
+again.
+
+Examples:
+  fairwind get ftp://ftp.example.org/pub/big.iso
+  fairwind get ftp://alice@ftp.example.org/run/one.h5 ftp://alice@ftp.example.org/run/two.h5 data/
+  fairwind get ftp://ftp.example.org/pub/run7 --recursive --parallel 4
+  fairwind get ftp://192.0.2.7/big.iso --advisor http://127.0.0.1:8649 --json | jq .mbps")]
+pub struct Get {
+    /// URLs of files of one server; then, if wanted, the place for them: a directory, or a file's name
+    /// for a single one [default: the working directory]
+    #[arg(required = true, value_name = "URL|LOCAL")]
+    what: Vec<String>,
+    /// Fetch directories with all that is in them
+    #[arg(long, short)]
+    recursive: bool,
+    /// Files at the same time, each over connections of its own
+    #[arg(long, value_name = "N", default_value = "1")]
+    parallel: NonZeroUsize,
+    #[command(flatten)]
+    reach: Reach,
+    #[command(flatten)]
+    moving: Moving,
+}
+
+/// Files to be fetched, and what a server should not have offered.
+#[derive(Default)]
+struct Wanted {
+    jobs: Vec<Job>,
+    refused: Vec<String>,
+}
+
+impl Get {
+    pub fn run(self) -> Result<(), Failure> {
+        let (places, local) = self.places()?;
+        let bar = transfer::begin()?;
+        let options = self.moving.options(&self.reach, &bar)?;
+        let mut connection = transfer::connection(transfer::server(&places)?.clone(), options)?;
+        let mut wanted = Wanted::default();
+        for place in &places {
+            self.add(&mut wanted, &mut connection, place, local, places.len())?;
+        }
+        let outcome = batch::run(connection, wanted.jobs, self.parallel);
+        bar.clear();
+        let mut outcome = outcome.map_err(failure)?;
+        for refused in wanted.refused {
+            outcome.fail(&refused, "not fetched");
+        }
+        self.moving.tell("get", &outcome)
+    }
+
+    fn places(&self) -> Result<(Vec<Place>, Option<&str>), Failure> {
+        let (urls, local) = match self.what.split_last() {
+            Some((last, urls)) if !is_url(last) => (urls, Some(last.as_str())),
+            _ => (&self.what[..], None),
+        };
+        if urls.is_empty() {
+            return Err(Failure::input("a URL is missing: ftp://user@host/path"));
+        }
+        let places = urls.iter().map(|url| transfer::place(url));
+        Ok((places.collect::<Result<_, _>>()?, local))
+    }
+
+    /// Adds the file, or the files below the directory, that a URL names.
+    fn add(
+        &self,
+        wanted: &mut Wanted,
+        connection: &mut Connection,
+        place: &Place,
+        local: Option<&str>,
+        places: usize,
+    ) -> Result<(), Failure> {
+        let is_directory = match self.recursive {
+            true => is_directory(connection, place)?,
+            false if place.is_directory() => {
+                return Err(Failure::input(format!(
+                    "{place}: --recursive fetches directories"
+                )));
+            }
+            false => false,
+        };
+        let name = place
+            .name()
+            .map(|name| Entry::new(name.to_vec(), Kind::File));
+        let name = name.as_ref().and_then(Entry::local_name);
+        let into = local.is_some_and(|local| local.ends_with('/')) || places > 1;
+        let local = Path::new(local.unwrap_or("."));
+        let target = match name {
+            Some(name) if into || local == Path::new(".") => local.join(name),
+            Some(name) if !is_directory && local.is_dir() => local.join(name),
+            None if !is_directory => {
+                return Err(Failure::input(format!("{place} names no file")));
+            }
+            _ => local.to_owned(),
+        };
+        if !is_directory {
+            make_directory(target.parent().unwrap_or(Path::new("")), into)?;
+            wanted.jobs.push(Job::Get(Retrieval {
+                remote: place.path.clone(),
+                target,
+                listed: None,
+            }));
+            return Ok(());
+        }
+        let root = place.path.clone();
+        let tree = tree::remote(connection, &root, &target).map_err(failure)?;
+        for directory in &tree.directories {
+            make_directory(directory, true)?;
+        }
+        for left_out in &tree.left_out {
+            connection
+                .options()
+                .progress
+                .note(&format!("left out: {left_out}"));
+        }
+        wanted.jobs.extend(tree.files.into_iter().map(Job::Get));
+        wanted.refused.extend(tree.refused);
+        Ok(())
+    }
+}
+
+fn is_directory(connection: &mut Connection, place: &Place) -> Result<bool, Failure> {
+    if place.is_directory() {
+        return Ok(true);
+    }
+    let entry = connection.with(|session| session.look(&place.path));
+    match entry.map_err(failure)? {
+        Some(entry) => Ok(entry.kind == Kind::Directory),
+        None => Err(Failure::work(format!(
+            "{place}: there is no such file or directory"
+        ))),
+    }
+}
+
+/// Makes a directory and those above it, if that is wanted.
+fn make_directory(path: &Path, wanted: bool) -> Result<(), Failure> {
+    if !wanted || path == Path::new("") {
+        return Ok(());
+    }
+    let path = PathBuf::from(path);
+    fs::create_dir_all(&path).map_err(|error| Failure::work(format!("{}: {error}", path.display())))
+}

@@ -1,0 +1,152 @@
+//! `fairwind put`: files to a server.
+
+use std::num::NonZeroUsize;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use fairwind_ftp::client::batch::{self, Job};
+use fairwind_ftp::client::{
+    ClientError, Connection, Entry, Kind, Options, Place, Storage, is_url, join, split, tree,
+};
+
+use super::transfer::{self, Moving, Reach, failure};
+use crate::failure::Failure;
+
+/// Store files on an FTP server
+#[derive(Args)]
+#[command(after_help = "\
+A file appears under its name there when all of it has arrived and has the checksum that it has here,
+as far as the server makes any. Until then it is .NAME.part beside it; the same command goes on there
+after a failure. A URL that ends with a slash, or names a directory, is where the files go; else it is
+the new name of a single one.
+
+With --recursive a file that is there already, with the size and time it has here, is not stored again.
+
+Examples:
+  fairwind put big.iso ftp://alice@ftp.example.org/incoming/
+  fairwind put one.h5 two.h5 ftp://alice@ftp.example.org/run/ --parallel 2
+  fairwind put run7 ftp://alice@ftp.example.org/runs/ --recursive
+  fairwind put big.iso ftp://192.0.2.7/new.iso --buffer 16MB --json | jq .retransmits")]
+pub struct Put {
+    /// Files, or directories with --recursive, and the URL of the place for them
+    #[arg(required = true, num_args = 2.., value_names = ["LOCAL", "URL"])]
+    what: Vec<PathBuf>,
+    /// Store directories with all that is in them
+    #[arg(long, short)]
+    recursive: bool,
+    /// Files at the same time, each over connections of its own
+    #[arg(long, value_name = "N", default_value = "1")]
+    parallel: NonZeroUsize,
+    /// Store under the file's name at once, on servers where nobody may rename: a broken transfer then
+    /// leaves a partial file that looks complete
+    #[arg(long)]
+    in_place: bool,
+    #[command(flatten)]
+    reach: Reach,
+    #[command(flatten)]
+    moving: Moving,
+}
+
+impl Put {
+    pub fn run(self) -> Result<(), Failure> {
+        let (url, locals) = self.what.split_last().expect("two are required");
+        let url = url
+            .to_str()
+            .filter(|url| is_url(url))
+            .ok_or_else(|| Failure::input("the last one has to be a URL: ftp://user@host/path"))?;
+        let place = transfer::place(url)?;
+        for local in locals {
+            if local.is_dir() && !self.recursive {
+                let local = local.display();
+                return Err(Failure::input(format!(
+                    "{local}: --recursive stores directories"
+                )));
+            }
+        }
+        let bar = transfer::begin()?;
+        let options = Options {
+            in_place: self.in_place,
+            ..self.moving.options(&self.reach, &bar)?
+        };
+        let mut connection = transfer::connection(place.clone(), options)?;
+        let into =
+            locals.len() > 1 || place.is_directory() || is_directory(&mut connection, &place)?;
+        let mut jobs = Vec::new();
+        for local in locals {
+            let remote = match into {
+                true => join(&place.path, name(local)?.as_bytes()),
+                false => place.path.clone(),
+            };
+            match local.is_dir() {
+                true => add_tree(&mut jobs, &mut connection, local, &remote)?,
+                false => jobs.push(Job::Put(Storage {
+                    source: local.clone(),
+                    remote,
+                    present: None,
+                })),
+            }
+        }
+        let outcome = batch::run(connection, jobs, self.parallel);
+        bar.clear();
+        self.moving.tell("put", &outcome.map_err(failure)?)
+    }
+}
+
+fn is_directory(connection: &mut Connection, place: &Place) -> Result<bool, Failure> {
+    let entry = connection.with(|session| session.look(&place.path));
+    let entry = entry.map_err(failure)?;
+    Ok(entry.is_some_and(|entry| entry.kind == Kind::Directory))
+}
+
+fn name(local: &Path) -> Result<std::ffi::OsString, Failure> {
+    // `.` and `..` have names, too.
+    let named = local.canonicalize();
+    let named = named.map_err(|error| Failure::work(format!("{}: {error}", local.display())))?;
+    let name = local.file_name().or(named.file_name());
+    name.map(ToOwned::to_owned)
+        .ok_or_else(|| Failure::input(format!("{} has no name", local.display())))
+}
+
+fn add_tree(
+    jobs: &mut Vec<Job>,
+    connection: &mut Connection,
+    local: &Path,
+    remote: &[u8],
+) -> Result<(), Failure> {
+    let tree = tree::local(local, remote).map_err(failure)?;
+    for left_out in &tree.left_out {
+        connection
+            .options()
+            .progress
+            .note(&format!("left out: {left_out}"));
+    }
+    let mut there = Vec::new();
+    for directory in &tree.directories {
+        let entries = connection.with(|session| {
+            session.make_directories(directory)?;
+            match session.list(directory) {
+                // Then all files are stored.
+                Err(ClientError::Refused { .. }) => Ok(Vec::new()),
+                entries => entries,
+            }
+        });
+        there.push((directory.as_slice(), entries.map_err(failure)?));
+    }
+    for storage in tree.files.clone() {
+        let present = present(&there, &storage.remote).cloned();
+        jobs.push(Job::Put(Storage { present, ..storage }));
+    }
+    Ok(())
+}
+
+/// What there is under a path already.
+fn present<'a>(there: &'a [(&[u8], Vec<Entry>)], path: &[u8]) -> Option<&'a Entry> {
+    let (directory, name) = split(path);
+    let (_, entries) = there
+        .iter()
+        .find(|(listed, _)| join(listed, b"") == directory)?;
+    entries
+        .iter()
+        .find(|entry| entry.name == name && entry.kind == Kind::File)
+}

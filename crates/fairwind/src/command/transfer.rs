@@ -1,0 +1,180 @@
+//! What `get`, `put`, `ls` and `copy` have in common: how a server is reached, and how files are moved.
+
+mod told;
+
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use fairwind_ftp::client::{
+    self, ChecksumPolicy, ClientError, Connection, Credentials, DataMode, Options, Outcome, Place,
+    Setup,
+};
+use fairwind_ftp::data::{Buffer, SocketPlan};
+use ipnet::IpNet;
+
+use super::trace::duration;
+use crate::failure::Failure;
+use crate::progress::ByteBar;
+use crate::{interrupt, output};
+
+/// How a server is reached.
+#[derive(Args)]
+pub struct Reach {
+    /// Have the server open data connections (EPRT, PORT), instead of this end
+    #[arg(long)]
+    active: bool,
+    /// How long a connection, a reply, or the next byte may take
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    timeout: Duration,
+    /// How often to try again in a row, without a byte in between, when a connection breaks; the pauses
+    /// grow from 1 s to 30 s
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    retries: u32,
+}
+
+/// How files are moved.
+#[derive(Args)]
+pub struct Moving {
+    /// Buffers of data connections: auto for the kernel's own, or a size (64KiB)
+    #[arg(long, value_name = "SIZE", default_value = "auto")]
+    buffer: Buffer,
+    /// Do not size buffers to the path with servers that could
+    #[arg(long)]
+    no_drs: bool,
+    /// Advisor to follow
+    #[arg(long, value_name = "URL")]
+    advisor: Option<String>,
+    /// Network to which the path is your own: there the advisor may switch congestion control off
+    #[arg(long, value_name = "NETWORK", requires = "advisor")]
+    allow_nocc: Vec<IpNet>,
+    /// Congestion control of this end's data connections [default: the machine's]
+    #[arg(long, value_name = "NAME")]
+    congestion_control: Option<String>,
+    /// Begin anew, whatever an earlier transfer left behind
+    #[arg(long)]
+    no_resume: bool,
+    /// Compare checksums: if the server makes any, always, or never
+    #[arg(long, value_enum, default_value_t = Checksums::Offered)]
+    checksum: Checksums,
+    /// Print the result as JSON and nothing else
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Checksums {
+    /// If the server makes any
+    Offered,
+    /// Always; a server that makes none is a failure
+    Required,
+    /// Never
+    Off,
+}
+
+impl Reach {
+    /// Options for sessions that move no files.
+    pub fn options(&self, bar: &Arc<ByteBar>) -> Options {
+        Options {
+            mode: match self.active {
+                true => DataMode::Active,
+                false => DataMode::Passive,
+            },
+            patience: self.timeout,
+            retries: self.retries,
+            progress: Arc::clone(bar) as Arc<dyn client::Progress>,
+            ..Options::default()
+        }
+    }
+}
+
+impl Moving {
+    /// Options for sessions that move files.
+    pub fn options(&self, reach: &Reach, bar: &Arc<ByteBar>) -> Result<Options, Failure> {
+        let extensions = client::extensions(&Setup {
+            drs: !self.no_drs,
+            advisor: self.advisor.clone(),
+            allow_nocc: self.allow_nocc.clone(),
+            buffer: self.buffer,
+        });
+        Ok(Options {
+            plan: SocketPlan {
+                congestion_control: self.congestion_control.clone(),
+                ..SocketPlan::with_buffer(self.buffer)
+            },
+            resume: !self.no_resume,
+            checksum: match self.checksum {
+                Checksums::Offered => ChecksumPolicy::Offered,
+                Checksums::Required => ChecksumPolicy::Required,
+                Checksums::Off => ChecksumPolicy::Off,
+            },
+            extensions: extensions.map_err(failure)?,
+            ..reach.options(bar)
+        })
+    }
+
+    /// Tells what became of it all; a failure if some of it failed.
+    pub fn tell(&self, command: &str, outcome: &Outcome) -> Result<(), Failure> {
+        match self.json {
+            true => output::json(&told::json(command, outcome))?,
+            false => output::line(&told::text(outcome))?,
+        }
+        match outcome.failures.as_slice() {
+            [] => Ok(()),
+            failures => {
+                let lines = failures.iter();
+                let lines: Vec<String> = lines
+                    .map(|failed| format!("{}: {}", failed.source, failed.error))
+                    .collect();
+                Err(Failure::Work(lines.join("\nerror: ")))
+            }
+        }
+    }
+}
+
+/// A bar, with signals caught.
+pub fn begin() -> Result<Arc<ByteBar>, Failure> {
+    interrupt::catch()?;
+    Ok(Arc::new(ByteBar::new()))
+}
+
+/// A URL.
+pub fn place(text: &str) -> Result<Place, Failure> {
+    text.parse().map_err(failure)
+}
+
+/// A connection to the server of a place, as the user there.
+pub fn connection(place: Place, options: Options) -> Result<Connection, Failure> {
+    let ask = |question: &str| match io::stdin().is_terminal() {
+        true => rpassword::prompt_password(question).ok(),
+        false => None,
+    };
+    let credentials = Credentials::find(&place, &ask).map_err(failure)?;
+    Ok(Connection::new(place, credentials, options))
+}
+
+/// The server of all these places, which has to be the same.
+pub fn server(places: &[Place]) -> Result<&Place, Failure> {
+    let first = &places[0];
+    let same = |place: &&Place| {
+        (&place.host, place.port, &place.user) == (&first.host, first.port, &first.user)
+    };
+    match places.iter().find(|place| !same(place)) {
+        None => Ok(first),
+        Some(other) => Err(Failure::input(format!(
+            "{first} and {other} are of different servers or users; one command moves files of one"
+        ))),
+    }
+}
+
+/// A client's error as a command's failure.
+pub fn failure(error: ClientError) -> Failure {
+    match error {
+        ClientError::Usage(_) => Failure::input(error),
+        ClientError::Stopped => {
+            Failure::Stopped("what has come waits to be resumed by the same command".into())
+        }
+        _ => Failure::work(error),
+    }
+}
