@@ -1,6 +1,5 @@
 //! Hands packets over to the hosts that they are for, and counts how late.
 
-use std::collections::HashMap;
 use std::io::IoSlice;
 use std::sync::Arc;
 
@@ -17,8 +16,8 @@ use crate::tun::{Offload, Tun};
 /// What leads out of a part of the network.
 pub struct Delivery {
     clock: Clock,
-    /// By node.
-    outputs: HashMap<usize, Output>,
+    /// By node; none where no packet leaves.
+    outputs: Vec<Option<Output>>,
     /// Packets that are at their hosts' devices, in order.
     due: Vec<Due>,
     pub lateness: Lateness,
@@ -47,7 +46,7 @@ impl Delivery {
     pub fn new(clock: Clock) -> Delivery {
         Delivery {
             clock,
-            outputs: HashMap::new(),
+            outputs: Vec::new(),
             due: Vec::with_capacity(ring::MOST),
             lateness: Lateness::default(),
             undelivered: 0,
@@ -62,13 +61,16 @@ impl Delivery {
             device,
             merges: tun.offload() == Offload::Both,
         };
-        self.outputs.insert(node, output);
+        if self.outputs.len() <= node {
+            self.outputs.resize_with(node + 1, || None);
+        }
+        self.outputs[node] = Some(output);
     }
 
     /// True if packets for this host end at this node.
     #[inline]
     pub fn ends_at(&self, node: usize, host: Option<usize>) -> bool {
-        let output = self.outputs.get(&node);
+        let output = self.outputs.get(node).and_then(Option::as_ref);
         output.is_some_and(|output| Some(output.host) == host)
     }
 
@@ -82,7 +84,8 @@ impl Delivery {
         departures: &mut Departures,
         (arena, ring): (&mut Arena, Option<&mut Ring>),
     ) {
-        if self.outputs[&node].merges && self.merge(node, (id, time), departures, arena) {
+        let merges = output(&self.outputs, node).merges;
+        if merges && self.merge(node, (id, time), departures, arena) {
             return;
         }
         self.due.push(Due { node, id, time });
@@ -104,7 +107,7 @@ impl Delivery {
     fn write_together(&mut self, arena: &mut Arena, ring: &mut Ring) {
         let start = self.clock.now();
         let packets = self.due.iter();
-        let packets = packets.map(|due| (self.outputs[&due.node].device, due.id));
+        let packets = packets.map(|due| (output(&self.outputs, due.node).device, due.id));
         let results = ring.write(arena, packets);
         // One after the other, and each takes as long as the others, more or less.
         let each = match self.due.len() {
@@ -127,7 +130,7 @@ impl Delivery {
         for Due { node, id, time } in self.due.drain(..) {
             let now = self.clock.now();
             debug_assert!(now >= time);
-            match self.outputs[&node].tun.write(arena.packet(id)) {
+            match output(&self.outputs, node).tun.write(arena.packet(id)) {
                 Ok(()) => self.lateness.add(now - time),
                 Err(_) => self.undelivered += 1,
             }
@@ -169,7 +172,7 @@ impl Delivery {
         for (part, &id) in parts.iter_mut().zip(&ids[..count]).skip(1) {
             *part = IoSlice::new(&arena.packet(id)[run.payload()..]);
         }
-        let written = self.outputs[&node].tun.write_parts(&parts[..count]);
+        let written = output(&self.outputs, node).tun.write_parts(&parts[..count]);
         // The first has waited longest; the others are told to be as late.
         for &id in &ids[..count] {
             match written {
@@ -180,4 +183,12 @@ impl Delivery {
         }
         true
     }
+}
+
+/// That of a node where packets leave.
+#[inline]
+fn output(outputs: &[Option<Output>], node: usize) -> &Output {
+    outputs[node]
+        .as_ref()
+        .expect("packets are handed over at hosts only")
 }
