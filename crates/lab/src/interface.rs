@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use nix::errno::Errno;
 
 use crate::LabError;
+use crate::queueing;
 
 mod ioctls {
     use libc::{Ioctl, ifreq};
@@ -67,7 +68,8 @@ impl Interfaces {
         request.ifr_ifru.ifru_addr = socket_address(Ipv4Addr::BROADCAST);
         // SAFETY: as above.
         unsafe { ioctls::set_netmask(fd, &request) }.map_err(failed("the netmask"))?;
-        self.raise(name)
+        self.raise(name)?;
+        queueing::set_plain(self.index(name)?)
     }
 
     /// Gives an interface one more address, alone on its network; `number` tells it from others.

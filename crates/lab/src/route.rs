@@ -5,14 +5,11 @@
 //!
 //! Source: rtnetlink(7), netlink(7), linux/rtnetlink.h.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::FromRawFd;
-
-use nix::errno::Errno;
 
 use crate::LabError;
+use crate::netlink::{self, attribute};
 
 /// A route through an interface of the calling thread's network namespace.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,35 +29,14 @@ pub struct Route<'a> {
 /// Adds the route.
 pub fn add(route: &Route<'_>) -> Result<(), LabError> {
     let failed = |error: io::Error| LabError::system("setting the route of a host", error);
-    let mut socket = open().map_err(failed)?;
-    socket.write_all(&request(route)).map_err(failed)?;
-    let mut answer = [0; 256];
-    let len = socket.read(&mut answer).map_err(failed)?;
-    match error(&answer[..len]) {
-        Some(0) => Ok(()),
-        Some(errno) => Err(failed(io::Error::from_raw_os_error(errno))),
-        None => Err(failed(io::ErrorKind::InvalidData.into())),
-    }
-}
-
-fn open() -> io::Result<File> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-    // SAFETY: the call takes numbers only.
-    let socket = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
-    let socket = Errno::result(socket)?;
-    // SAFETY: the descriptor has just been opened and nobody else has it.
-    Ok(unsafe { File::from_raw_fd(socket) })
+    netlink::order(&request(route)).map_err(failed)
 }
 
 /// `ip route add default|TO dev INDEX [src SOURCE] [congctl NAME] [initcwnd PACKETS]`
 fn request(route: &Route<'_>) -> Vec<u8> {
     const METRIC_INITCWND: u16 = 11;
     const METRIC_CC_ALGO: u16 = 16;
-    let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-    let mut message = vec![0; 4];
-    message.extend(libc::RTM_NEWROUTE.to_ne_bytes());
-    message.extend((flags as u16).to_ne_bytes());
-    message.extend([0; 8]);
+    let mut message = netlink::head(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
     let (length, any_length, no_service) = (route.to.map_or(0, |_| 32), 0, 0);
     message.extend([libc::AF_INET as u8, length, any_length, no_service]);
     message.extend([
@@ -88,25 +64,7 @@ fn request(route: &Route<'_>) -> Vec<u8> {
     if !metrics.is_empty() {
         message.extend(attribute(libc::RTA_METRICS, &metrics));
     }
-    let len = message.len() as u32;
-    message[..4].copy_from_slice(&len.to_ne_bytes());
-    message
-}
-
-/// An attribute, filled up to four bytes.
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let mut attribute = Vec::from((4 + value.len() as u16).to_ne_bytes());
-    attribute.extend(kind.to_ne_bytes());
-    attribute.extend(value);
-    attribute.resize(attribute.len().next_multiple_of(4), 0);
-    attribute
-}
-
-/// The error number of an answer, 0 for none.
-fn error(answer: &[u8]) -> Option<i32> {
-    let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
-    let number = i32::from_ne_bytes(answer.get(16..20)?.try_into().ok()?);
-    (i32::from(kind) == libc::NLMSG_ERROR).then_some(-number)
+    netlink::whole(message)
 }
 
 #[cfg(test)]
@@ -169,15 +127,5 @@ mod tests {
         assert_eq!(request[request.len() - 4..], [10, 77, 0, 9]);
         let kind = &request[request.len() - 6..request.len() - 4];
         assert_eq!(kind, libc::RTA_PREFSRC.to_ne_bytes());
-    }
-
-    #[test]
-    fn an_answer_tells_the_error() {
-        let mut answer = [0; 36];
-        answer[4..6].copy_from_slice(&2u16.to_ne_bytes());
-        assert_eq!(error(&answer), Some(0));
-        answer[16..20].copy_from_slice(&(-17i32).to_ne_bytes());
-        assert_eq!(error(&answer), Some(17));
-        assert_eq!(error(&answer[..10]), None);
     }
 }
