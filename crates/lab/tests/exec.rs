@@ -116,6 +116,72 @@ fn connections_deliver_every_byte_whoever_cuts_the_segments() {
     }
 }
 
+/// Refuses these system calls to the calling thread and to whatever it starts.
+fn forbid(calls: &[libc::c_long]) {
+    let code = |class: u32, jt, k| libc::sock_filter {
+        code: class as u16,
+        jt,
+        jf: u8::from(jt == 0 && class & libc::BPF_JMP != 0),
+        k,
+    };
+    let mut filter = vec![code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
+    for &call in calls {
+        filter.push(code(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            0,
+            call as u32,
+        ));
+        let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+        filter.push(code(libc::BPF_RET | libc::BPF_K, 0, refused));
+    }
+    filter.push(code(
+        libc::BPF_RET | libc::BPF_K,
+        0,
+        libc::SECCOMP_RET_ALLOW,
+    ));
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_mut_ptr(),
+    };
+    let mode = libc::SECCOMP_MODE_FILTER;
+    // SAFETY: the program and its instructions outlive the call.
+    let refused = unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &program) };
+    assert_eq!(refused, 0, "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn devices_are_read_where_the_kernel_refuses_the_filter_and_one_by_one_without_io_uring() {
+    if !permitted(privilege::check()) {
+        return;
+    }
+    let refused: [&'static [libc::c_long]; 2] =
+        [&[libc::SYS_bpf], &[libc::SYS_bpf, libc::SYS_io_uring_setup]];
+    for calls in refused {
+        for offload in OFFLOADS {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let server = role::command("stream_sink", &[file.path().to_str().unwrap()]);
+            let source = role::command("stream_source", &["{peer}", "5000000"]);
+            // With the filter, the device would have dropped all of them.
+            let sent = "awk '$1 == \"fw0:\" { exit !($11 > 100 && $13 == 0) }' /proc/net/dev";
+            let config = ExecConfig {
+                offload,
+                peer: Peer::serving(server),
+                ..config(path(100, 2), &format!("{source} && {sent}"))
+            };
+            let work = move || {
+                forbid(calls);
+                run(&config)
+            };
+            let outcome = std::thread::spawn(work).join().unwrap();
+            assert_eq!(outcome.exit_code, 0, "{offload:?}");
+            let received = fs::read_to_string(file.path()).unwrap();
+            assert_eq!(received, role::stream_digest(5_000_000), "{offload:?}");
+            let there = &outcome.statistics.pipes[0].statistics;
+            assert!(there.packets >= 3454, "{offload:?}: {}", there.packets);
+        }
+    }
+}
+
 #[test]
 fn the_share_of_packets_lost_is_the_one_asked_for() {
     if !permitted(privilege::check()) {
