@@ -15,8 +15,7 @@ typedef unsigned long long u64;
 struct state {
 	/* Not 0: the reader waits to be woken. */
 	u32 asleep;
-	/* Not 0: there was no room in `packets`, and what came then may not be read yet. */
-	u32 spills;
+	u32 unused;
 	/* Packets that found no room. */
 	u64 lost;
 };
@@ -38,25 +37,17 @@ struct __sk_buff {
 	u32 gso_size;
 };
 
-/* Small: a ring is written and read from end to end, and what the processors' caches hold costs less. */
 struct {
 	int (*type)[27]; /* BPF_MAP_TYPE_RINGBUF */
-	int (*max_entries)[1 << 22];
-} packets __attribute__((section(".maps"), used));
-
-struct {
-	int (*type)[27];
 	/* Bytes: room for 21,000 packets of 1500 bytes. */
 	int (*max_entries)[1 << 25];
-} spilled __attribute__((section(".maps"), used));
+} packets __attribute__((section(".maps"), used));
 
 char uplink_license[] SEC("license") = "Dual BSD/GPL";
 
 enum {
 	BPF_RB_NO_WAKEUP = 1,
 	BPF_RB_FORCE_WAKEUP = 2,
-	/* Of bpf_ringbuf_query: bytes that are not read. */
-	BPF_RB_AVAIL_DATA = 0,
 };
 
 static long (*const bpf_skb_load_bytes)(const void *skb, u32 offset, void *to,
@@ -64,24 +55,13 @@ static long (*const bpf_skb_load_bytes)(const void *skb, u32 offset, void *to,
 static void *(*const bpf_ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
 static void (*const bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
 static void (*const bpf_ringbuf_discard)(void *data, u64 flags) = (void *)133;
-static u64 (*const bpf_ringbuf_query)(void *ring, u64 flags) = (void *)134;
 
 /* The size of a record is to be a constant where it is reserved. */
 static inline __attribute__((always_inline)) void put(struct __sk_buff *skb, u32 len, u32 room)
 {
-	struct record *record = 0;
+	struct record *record = bpf_ringbuf_reserve(&packets, sizeof(*record) + room, 0);
 	u64 flags;
 
-	/* Nothing is put before what has spilled until all of that has been read. */
-	if (state.spills && !bpf_ringbuf_query(&spilled, BPF_RB_AVAIL_DATA))
-		state.spills = 0;
-	if (!state.spills) {
-		record = bpf_ringbuf_reserve(&packets, sizeof(*record) + room, 0);
-		if (!record)
-			state.spills = 1;
-	}
-	if (!record)
-		record = bpf_ringbuf_reserve(&spilled, sizeof(*record) + room, 0);
 	if (!record) {
 		__sync_fetch_and_add(&state.lost, 1);
 		return;

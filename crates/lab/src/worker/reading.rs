@@ -33,23 +33,22 @@ impl Worker {
     /// Reads what the kernel has put into our memory.
     fn read_uplink(&mut self, node: usize, reader: &mut Reader) -> bool {
         let mut packets = [Sent::default(); ring::MOST];
-        let records = reader.next();
-        let (count, end) = records.look(&mut packets);
+        let (count, end) = reader.look(&mut packets);
         if count == 0 {
-            records.release(end);
+            reader.release(end);
             return false;
         }
         let now = self.clock.now();
         self.advance(now);
         for &sent in &packets[..count] {
-            let packet = records.packet(sent);
+            let packet = reader.packet(sent);
             let header = Header::of(packet, sent.gso_size);
             match header.is_segmented() {
                 true => self.send_segments(node, header, packet, now),
                 false => self.send_copy(node, header, packet, now),
             }
         }
-        records.release(end);
+        reader.release(end);
         true
     }
 
