@@ -61,6 +61,12 @@ pub struct Serve {
     /// Advisor to follow
     #[arg(long, value_name = "URL")]
     advisor: Option<String>,
+    /// Network to which the paths are your own: there the advisor may switch congestion control off
+    #[arg(long, value_name = "NETWORK")]
+    allow_nocc: Vec<ipnet::IpNet>,
+    /// Log of what advice changed, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    advice_log: Option<PathBuf>,
     /// Log of transfers, in the format of xferlog(5)
     #[arg(long, value_name = "FILE")]
     xferlog: Option<PathBuf>,
@@ -110,6 +116,8 @@ impl Serve {
         config.buffer = self.buffer.unwrap_or(config.buffer);
         config.masquerade = self.masquerade.or(config.masquerade);
         config.advisor = self.advisor.or(config.advisor);
+        config.allow_nocc.extend(self.allow_nocc);
+        config.advice_log = self.advice_log.or(config.advice_log);
         config.xferlog = self.xferlog.or(config.xferlog);
         config.foreign_peers.extend(self.foreign_peer);
         if let Some((first, last)) = self.passive_ports {

@@ -1,7 +1,8 @@
 //! The advisor as transfers see it: somebody who may be slow, wrong or gone.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use fairwind_advice_client::{Answer, Client, ClientError, Transfer};
 
@@ -12,6 +13,12 @@ const DEADLINE: Duration = Duration::from_secs(15);
 /// After this time without an answer a transfer goes back to the kernel's defaults.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
+/// While there is no sound advice, one transfer asks in so much time, and each looks whether there is some.
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
+
+/// Questions at a time.
+const QUESTIONS: usize = 64;
+
 /// Longest answer, bytes: a few lines.
 const LONGEST_ANSWER: u64 = 64 << 10;
 
@@ -19,8 +26,17 @@ const LONGEST_ANSWER: u64 = 64 << 10;
 #[derive(Debug)]
 pub struct Advisor {
     client: Client,
-    /// Nobody has had sound advice since somebody was told that there is none.
-    lost: AtomicBool,
+    /// None while there is sound advice, or nobody has asked yet.
+    lost: Mutex<Option<Lost>>,
+    /// Questions that wait for their answer.
+    waiting: AtomicUsize,
+}
+
+/// There is no sound advice, and that has been told.
+#[derive(Debug)]
+struct Lost {
+    reason: String,
+    ask_at: Instant,
 }
 
 impl Advisor {
@@ -34,13 +50,29 @@ impl Advisor {
             .with_longest_answer(LONGEST_ANSWER);
         Ok(Self {
             client,
-            lost: AtomicBool::new(false),
+            lost: Mutex::new(None),
+            waiting: AtomicUsize::new(0),
         })
     }
 
-    /// Asks, and waits for the answer.
-    pub(super) fn ask(&self, host: &str, remaining: Option<u64>) -> Result<Answer, ClientError> {
-        self.client.advice(host, remaining)
+    /// Asks, and waits for the answer. While there is no sound advice most are told so without asking.
+    pub(super) fn ask(&self, host: &str, remaining: Option<u64>) -> Result<Answer, String> {
+        if let Some(lost) = self.lock().as_mut() {
+            let now = Instant::now();
+            if now < lost.ask_at {
+                return Err(lost.reason.clone());
+            }
+            lost.ask_at = now + PAUSE;
+        }
+        let answer = match self.waiting.fetch_add(1, Ordering::Relaxed) {
+            QUESTIONS.. => Err(format!("{}: {QUESTIONS} questions wait", self.url())),
+            _ => {
+                let answer = self.client.advice(host, remaining);
+                answer.map_err(|error| error.to_string())
+            }
+        };
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        answer
     }
 
     /// Tells how a transfer went; whether anybody hears it makes no difference to the transfer.
@@ -58,22 +90,31 @@ impl Advisor {
         self.client.url()
     }
 
-    /// Whether the last word about the advisor was that there is no sound advice.
+    /// Whether there is no sound advice.
     pub(super) fn is_lost(&self) -> bool {
-        self.lost.load(Ordering::Relaxed)
+        self.lock().is_some()
     }
 
     /// There is no sound advice: one line of log until there is some again.
     pub(super) fn lose(&self, reason: &str) {
-        if !self.lost.swap(true, Ordering::Relaxed) {
+        let mut lost = self.lock();
+        if lost.is_none() {
             tracing::warn!("no advice, transfers go on with the kernel's defaults: {reason}");
+            *lost = Some(Lost {
+                reason: reason.to_owned(),
+                ask_at: Instant::now() + PAUSE,
+            });
         }
     }
 
     /// There is sound advice.
     pub(super) fn find(&self) {
-        if self.lost.swap(false, Ordering::Relaxed) {
-            tracing::info!("the advisor at {} advises again", self.client.url());
+        if self.lock().take().is_some() {
+            tracing::info!("the advisor at {} advises again", self.url());
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Lost>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,215 +1,135 @@
 //! Whether an advised buffer is set. Setting one ends the kernel's autotuning of it, so that is done
 //! only where it gains something:
 //!
-//! * more is advised than autotuning could ever give (`net.ipv4.tcp_wmem`, `tcp_rmem`) and the kernel
-//!   grants more than that (`net.core.wmem_max`, `rmem_max`);
+//! * more is advised than autotuning could ever give (half of `net.ipv4.tcp_wmem[2]`, `tcp_rmem[2]`);
 //! * congestion control is off: then the send buffer is what bounds the packets in flight, and its size
 //!   is the advised one.
 //!
 //! Otherwise a buffer that advice has set goes back to autotuning, which makes it larger if need be. A
 //! buffer that somebody else has set, the user or dynamic right-sizing, is left alone.
 
-use std::fs;
-use std::io;
 use std::os::fd::BorrowedFd;
 
-use socket2::SockRef;
+use super::record::{Event, Setting, Told};
+use crate::data::buffers::{self, Granted, Side};
 
-use super::option::{self, RECEIVE_LOCKED, SEND_LOCKED};
-use super::record::Setting;
-
-/// What the kernel allows a buffer, bytes. The kernel doubles what it is asked for, for its own
-/// bookkeeping; `autotuned` is of such doubled bytes, `granted` is not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Limits {
-    /// What autotuning may reach: the third number of `tcp_wmem` or `tcp_rmem`.
-    pub autotuned: u64,
-    /// What a program gets at most: `wmem_max` or `rmem_max`.
-    pub granted: u64,
-}
-
-/// What is to be done with a buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Plan {
-    /// The kernel's autotuning has it.
-    Autotuned,
-    /// So many bytes are asked for.
-    Set(u32),
-    /// As `Set`, of the advised size only so much is granted.
-    Cut(u32),
-    /// Autotuning has it, though it gives less than advised: setting would give still less.
-    Limited,
-}
-
-/// The plan for a buffer of which `advised` bytes are advised; `bounds` if it is what bounds the packets
-/// in flight.
-pub(super) fn plan(advised: Option<u32>, bounds: bool, limits: Limits) -> Plan {
-    let Some(advised) = advised else {
-        return Plan::Autotuned;
-    };
-    let wanted = u64::from(advised);
-    let granted = wanted.min(limits.granted);
-    if !bounds && 2 * wanted <= limits.autotuned {
-        return Plan::Autotuned;
-    }
-    if !bounds && 2 * granted <= limits.autotuned {
-        return Plan::Limited;
-    }
-    match granted == wanted {
-        true => Plan::Set(advised),
-        false => Plan::Cut(granted as u32),
-    }
-}
-
-/// One buffer of a connection.
+/// One buffer of a connection, as advice has left it.
 #[derive(Debug)]
 pub(super) struct Buffer {
-    which: Setting,
-    /// What has been asked for; none while autotuning has it.
-    set: Option<u32>,
-    /// What the kernel said then.
-    seen: usize,
+    side: Side,
+    /// What was asked for, and what the kernel said then, bytes; none while autotuning has it.
+    set: Option<(u32, u64)>,
+}
+
+/// What a buffer is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It must not be smaller than what the control has in flight.
+    Serves,
+    /// Nothing else bounds what is in flight.
+    BoundsFlight,
+}
+
+/// The size to be set, if any, where so many bytes are advised and autotuning can reach `adapted`.
+fn wanted(advised: Option<u32>, role: Role, adapted: u64) -> Option<u32> {
+    advised.filter(|&bytes| role == Role::BoundsFlight || u64::from(bytes) > adapted)
 }
 
 impl Buffer {
-    pub(super) fn send() -> Self {
-        Self {
-            which: Setting::SendBuffer,
-            set: None,
-            seen: 0,
+    /// One that nobody has touched yet.
+    pub(super) fn of(side: Side) -> Self {
+        Self { side, set: None }
+    }
+
+    /// Does what is advised, where it gains something.
+    pub(super) fn follow(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        advised: Option<u32>,
+        role: Role,
+        told: &mut Told<'_>,
+    ) {
+        let wanted = wanted(advised, role, self.side.limits().adapted);
+        if wanted == self.set.map(|(asked, _)| asked) || self.is_foreign(socket) {
+            return;
+        }
+        let from = self.words();
+        match wanted {
+            Some(bytes) => self.set(socket, bytes, told),
+            None => self.give_back(socket),
+        }
+        if from != self.words() {
+            told.change(self.what(), from, self.words());
         }
     }
 
-    pub(super) fn receive() -> Self {
-        Self {
-            which: Setting::ReceiveBuffer,
-            set: None,
-            seen: 0,
-        }
-    }
-
-    pub(super) fn which(&self) -> Setting {
-        self.which
-    }
-
-    /// The sysctl that lifts what the kernel grants, to so many bytes.
-    pub(super) fn mend(&self, bytes: u32) -> String {
-        match self.which {
-            Setting::ReceiveBuffer => format!("sysctl -w net.core.rmem_max={bytes}"),
-            _ => format!("sysctl -w net.core.wmem_max={bytes}"),
-        }
-    }
-
-    /// What the kernel allows it.
-    pub(super) fn limits(&self) -> Limits {
-        let (tcp, core) = match self.which {
-            Setting::ReceiveBuffer => ("ipv4/tcp_rmem", "core/rmem_max"),
-            _ => ("ipv4/tcp_wmem", "core/wmem_max"),
+    fn set(&mut self, socket: BorrowedFd<'_>, bytes: u32, told: &mut Told<'_>) {
+        let Ok(granted) = buffers::set(socket, self.side, bytes) else {
+            return;
         };
-        Limits {
-            // Unknown: nothing is set.
-            autotuned: number(tcp, 2).unwrap_or(u64::MAX),
-            granted: number(core, 0).unwrap_or(0),
+        let seen = buffers::size(socket, self.side).unwrap_or_default();
+        self.set = match granted {
+            Granted::KernelTuned(_) => None,
+            Granted::Whole | Granted::Cut(_) => Some((bytes, seen)),
+        };
+        if let Granted::Cut(limit) | Granted::KernelTuned(limit) = granted {
+            told.events.push(Event::Refused {
+                what: self.what(),
+                wanted: bytes.to_string(),
+                reason: format!("the kernel grants {limit} bytes"),
+                mend: format!("sysctl -w {}={bytes}", self.side.sysctl()),
+            });
         }
     }
 
-    /// Its state in words.
-    pub(super) fn words(&self) -> String {
-        match self.set {
-            None => "autotuned".into(),
-            Some(bytes) => bytes.to_string(),
+    fn give_back(&mut self, socket: BorrowedFd<'_>) {
+        if buffers::give_back(socket, self.side).is_ok() {
+            self.set = None;
         }
     }
 
     /// Whether somebody else has set it, or nobody can tell.
-    pub(super) fn is_foreign(&self, socket: BorrowedFd<'_>) -> bool {
-        let locked = option::buffer_locks(socket).map(|locks| locks & self.lock() != 0);
-        match (locked, self.set) {
-            (Ok(locked), None) => locked,
-            (Ok(true), Some(_)) => self.size(socket).is_ok_and(|size| size != self.seen),
+    fn is_foreign(&self, socket: BorrowedFd<'_>) -> bool {
+        match (buffers::is_set(socket, self.side), self.set) {
+            (Ok(set), None) => set,
+            (Ok(true), Some((_, seen))) => buffers::size(socket, self.side).ok() != Some(seen),
             (Ok(false), Some(_)) => false,
             (Err(_), _) => true,
         }
     }
 
-    /// Whether it has been asked for so many bytes, or is autotuned if none.
-    pub(super) fn is(&self, bytes: Option<u32>) -> bool {
-        self.set == bytes
-    }
-
-    /// Asks for so many bytes.
-    pub(super) fn set(&mut self, socket: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
-        let options = SockRef::from(&socket);
-        match self.which {
-            Setting::ReceiveBuffer => options.set_recv_buffer_size(bytes as usize)?,
-            _ => options.set_send_buffer_size(bytes as usize)?,
-        }
-        self.set = Some(bytes);
-        self.seen = self.size(socket)?;
-        Ok(())
-    }
-
-    /// Gives it back to autotuning.
-    pub(super) fn release(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
-        let locks = option::buffer_locks(socket)?;
-        option::set_buffer_locks(socket, locks & !self.lock())?;
-        self.set = None;
-        Ok(())
-    }
-
-    fn lock(&self) -> u32 {
-        match self.which {
-            Setting::ReceiveBuffer => RECEIVE_LOCKED,
-            _ => SEND_LOCKED,
+    fn what(&self) -> Setting {
+        match self.side {
+            Side::Send => Setting::SendBuffer,
+            Side::Receive => Setting::ReceiveBuffer,
         }
     }
 
-    fn size(&self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        let options = SockRef::from(&socket);
-        match self.which {
-            Setting::ReceiveBuffer => options.recv_buffer_size(),
-            _ => options.send_buffer_size(),
+    fn words(&self) -> String {
+        match self.set {
+            None => "autotuned".into(),
+            Some((_, seen)) => seen.to_string(),
         }
     }
-}
-
-/// One of the numbers below `/proc/sys/net`.
-fn number(name: &str, index: usize) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/sys/net/{name}")).ok()?;
-    text.split_whitespace().nth(index)?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// 4 MiB by autotuning, which is 2 MiB of what programs ask for; 8 MiB to whoever asks.
-    const LIMITS: Limits = Limits {
-        autotuned: 4 << 20,
-        granted: 8 << 20,
-    };
-
     #[test]
     fn what_autotuning_can_give_is_left_to_it() {
-        assert_eq!(plan(None, false, LIMITS), Plan::Autotuned);
-        assert_eq!(plan(Some(2 << 20), false, LIMITS), Plan::Autotuned);
-        assert_eq!(plan(Some(3 << 20), false, LIMITS), Plan::Set(3 << 20));
-    }
-
-    #[test]
-    fn a_buffer_beyond_the_limit_is_cut_or_left() {
-        assert_eq!(plan(Some(9 << 20), false, LIMITS), Plan::Cut(8 << 20));
-        let stock = Limits {
-            granted: 212_992,
-            ..LIMITS
-        };
-        assert_eq!(plan(Some(9 << 20), false, stock), Plan::Limited);
+        assert_eq!(wanted(None, Role::Serves, 2 << 20), None);
+        assert_eq!(wanted(Some(2 << 20), Role::Serves, 2 << 20), None);
+        assert_eq!(wanted(Some(3 << 20), Role::Serves, 2 << 20), Some(3 << 20));
     }
 
     #[test]
     fn without_congestion_control_the_buffer_is_the_one_advised() {
-        assert_eq!(plan(Some(1 << 20), true, LIMITS), Plan::Set(1 << 20));
-        assert_eq!(plan(Some(9 << 20), true, LIMITS), Plan::Cut(8 << 20));
-        assert_eq!(plan(None, true, LIMITS), Plan::Autotuned);
+        assert_eq!(
+            wanted(Some(1 << 20), Role::BoundsFlight, 2 << 20),
+            Some(1 << 20)
+        );
+        assert_eq!(wanted(None, Role::BoundsFlight, 2 << 20), None);
     }
 }

@@ -75,7 +75,7 @@ fn add(report: &mut ExtensionReport, record: Record) {
             to,
             reason,
         } => report.changes.push(Change {
-            time: record.time,
+            time: Some(record.time),
             seconds: record.seconds,
             what: what.words().into(),
             from: Some(from),

@@ -11,11 +11,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairwind_advice_client::{Answer, ClientError, Direction as Way, Transfer as Outcome};
+use fairwind_advice_client::{Answer, Direction as Way, Transfer as Outcome};
 use jiff::Timestamp;
 
 use super::Follow;
-use super::advisor::PATIENCE;
+use super::advisor::{PATIENCE, PAUSE};
 use super::connection::{Connection, Permit};
 use super::orders::{Orders, clean};
 use super::record::{Event, Record};
@@ -26,10 +26,6 @@ const FIRST: Duration = Duration::from_millis(5);
 
 /// How often the transfer's thread looks whether an answer is overdue.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// The first pause after a question that got no sound answer; it doubles up to [`LONGEST_PAUSE`].
-const PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Follows the advisor during one transfer.
 #[derive(Debug)]
@@ -97,6 +93,11 @@ impl Follower {
         }
     }
 
+    /// What has happened so far.
+    pub fn records(&self) -> Vec<Record> {
+        self.shared.records()
+    }
+
     /// What others may know of it, also when it is over.
     pub(super) fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.shared)
@@ -117,7 +118,7 @@ impl TransferWatcher for Follower {
         let thread = thread::Builder::new().name("advice".into());
         // A few calls deep: a request, and a few options of a socket.
         state.busy = thread
-            .stack_size(256 << 10)
+            .stack_size(512 << 10)
             .spawn(move || shared.follow())
             .is_ok();
         // Who is known not to answer is not waited for.
@@ -178,19 +179,10 @@ impl Shared {
 
     /// The asking thread: asks until the transfer is over, then reports it.
     fn follow(&self) {
-        let mut pause = PAUSE;
         while let Some(remaining) = self.remaining() {
             let answer = self.follow.advisor.ask(&self.host(), remaining);
-            match self.take(answer) {
-                Some(until_next) => {
-                    self.wait(until_next);
-                    pause = PAUSE;
-                }
-                None => {
-                    self.wait(pause);
-                    pause = (2 * pause).min(LONGEST_PAUSE);
-                }
-            }
+            let until_next = self.take(answer);
+            self.wait(until_next.unwrap_or(PAUSE));
         }
         let outcome = self.lock().outcome.take();
         if let Some(outcome) = outcome {
@@ -215,8 +207,7 @@ impl Shared {
     }
 
     /// Applies an answer; how long to wait for the next question, none if it is worth nothing.
-    fn take(&self, answer: Result<Answer, ClientError>) -> Option<Duration> {
-        let answer = answer.map_err(|error| error.to_string());
+    fn take(&self, answer: Result<Answer, String>) -> Option<Duration> {
         let sound = answer.and_then(|answer| {
             let orders = Orders::of(&answer.advice).map_err(|what| {
                 let url = self.follow.advisor.url();
@@ -298,7 +289,7 @@ impl Shared {
         let counters = connection.counters();
         let bytes = match (self.direction, counters) {
             // What is still in the send buffer has not arrived.
-            (Direction::Send, Some(counters)) => counters.acknowledged.min(moved),
+            (Direction::Send, Some(counters)) => counters.tcpi_bytes_acked.min(moved),
             _ => moved,
         };
         (bytes > 0).then(|| Outcome {
@@ -307,9 +298,11 @@ impl Shared {
             seconds: time.as_secs_f64(),
             retransmits: counters
                 .filter(|_| self.direction == Direction::Send)
-                .map(|counters| counters.retransmits),
+                .map(|counters| counters.tcpi_total_retrans.into()),
             rtt_ms: counters
-                .and_then(|counters| counters.min_rtt_us)
+                .map(|counters| counters.tcpi_min_rtt)
+                // Before the first sample it is all ones.
+                .filter(|&rtt| rtt != 0 && rtt != u32::MAX)
                 .map(|rtt| f64::from(rtt) / 1e3),
             direction: match self.direction {
                 Direction::Send => Way::Sent,

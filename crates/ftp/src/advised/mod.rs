@@ -11,8 +11,8 @@ mod client;
 mod connection;
 mod control;
 mod follower;
-mod option;
 mod orders;
+mod pacing;
 mod record;
 mod server;
 

@@ -79,6 +79,31 @@ pub enum Event {
     },
 }
 
+/// What is done to a connection for one reason.
+#[derive(Debug)]
+pub(super) struct Told<'a> {
+    reason: &'a str,
+    pub events: Vec<Event>,
+}
+
+impl<'a> Told<'a> {
+    pub(super) fn because(reason: &'a str) -> Self {
+        Self {
+            reason,
+            events: Vec::new(),
+        }
+    }
+
+    pub(super) fn change(&mut self, what: Setting, from: String, to: String) {
+        self.events.push(Event::Change {
+            what,
+            from,
+            to,
+            reason: self.reason.to_owned(),
+        });
+    }
+}
+
 /// What of a connection is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -97,8 +97,8 @@ pub trait SessionExtension: Send {
 /// A change made to a live data connection.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    /// When.
-    pub time: Timestamp,
+    /// When, if anybody knows it.
+    pub time: Option<Timestamp>,
     /// Seconds since the data connection was open.
     pub seconds: f64,
     /// What was changed: `congestion control`, `send buffer`.

@@ -187,8 +187,15 @@ pub fn prepare_window_scale(socket: impl AsFd, bytes: u32) -> io::Result<()> {
 /// # Errors
 /// The kernel's.
 pub fn is_widened(socket: impl AsFd, bytes: u32) -> io::Result<bool> {
-    let locked = option(&socket, libc::SOL_SOCKET, SO_BUF_LOCK)? & Side::Receive.lock_bit() != 0;
-    Ok(locked && size(socket, Side::Receive)? == u64::from(bytes))
+    Ok(is_set(&socket, Side::Receive)? && size(socket, Side::Receive)? == u64::from(bytes))
+}
+
+/// Whether a program has set the buffer, so that the kernel does not adapt it.
+///
+/// # Errors
+/// The kernel's; it is older than 5.15.
+pub fn is_set(socket: impl AsFd, side: Side) -> io::Result<bool> {
+    Ok(option(socket, libc::SOL_SOCKET, SO_BUF_LOCK)? & side.lock_bit() != 0)
 }
 
 /// When the connection is open: the receive buffer that was widened for the sake of the window scale
