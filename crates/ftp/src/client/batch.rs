@@ -73,10 +73,8 @@ pub fn run(
                 scope.spawn(move || shared.work(connection, number == 0))
             })
             .collect();
-        let ended = threads.into_iter().map(|thread| thread.join());
-        ended.fold(Ok(()), |all, one| {
-            all.and(one.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        })
+        let mut ended = threads.into_iter().map(|thread| thread.join());
+        ended.try_for_each(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
     stopped?;
     Ok(shared

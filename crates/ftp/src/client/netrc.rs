@@ -48,11 +48,15 @@ fn entries(text: &str) -> Vec<(Option<String>, Login)> {
                 }
                 "login" => {
                     let value = value();
-                    entries.last_mut().map(|(_, login)| login.user = value);
+                    if let Some((_, login)) = entries.last_mut() {
+                        login.user = value;
+                    }
                 }
                 "password" => {
                     let value = value();
-                    entries.last_mut().map(|(_, login)| login.password = value);
+                    if let Some((_, login)) = entries.last_mut() {
+                        login.password = value;
+                    }
                 }
                 "account" => drop(value()),
                 word if word.starts_with('#') => break,

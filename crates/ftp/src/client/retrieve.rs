@@ -340,7 +340,7 @@ pub(super) fn retransmits(reply: &Reply) -> Option<u64> {
 
 impl Session {
     /// That a file is there and may be read, by a command that moves nothing.
-    fn exists(&mut self, path: &[u8]) -> Result<(), ClientError> {
+    pub(super) fn exists(&mut self, path: &[u8]) -> Result<(), ClientError> {
         if self.features.has("SIZE") {
             self.must("SIZE", path)?;
         }

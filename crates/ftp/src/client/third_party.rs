@@ -107,6 +107,10 @@ impl Copy {
             size: source.size(&self.from)?,
             modified: source.modified(&self.from)?,
         };
+        if original.size.is_none() {
+            // So that the destination hears nothing of a file that is not there.
+            source.exists(&self.from)?;
+        }
         if let (Some(size), false) = (original.size, std::mem::replace(&mut self.expected, true)) {
             source.options.progress.expect(size);
         }

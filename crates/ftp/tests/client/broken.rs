@@ -1,0 +1,264 @@
+//! Connections that break: killed ends, cut paths, servers that stand still.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use fairwind_ftp::client::{ClientError, Options, Progress};
+use fairwind_testing::{in_own_network, root};
+
+use crate::common::{Process, Running, eventually, noise, permitted};
+use crate::{At, get, is_verified, names, options, put};
+
+const ADDRESS: &str = "FAIRWIND_FTP_TEST_ADDRESS";
+const HERE: &str = "FAIRWIND_FTP_TEST_HERE";
+
+/// As slow as 256 KiB in 20 ms.
+struct Slow;
+
+impl Progress for Slow {
+    fn reaches(&self, _: usize, _: u64) {
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+#[ignore = "a role of this program, not a test"]
+fn a_client() {
+    let (Ok(address), Ok(here)) = (std::env::var(ADDRESS), std::env::var(HERE)) else {
+        return;
+    };
+    let slow = Options {
+        progress: Arc::new(Slow),
+        ..options()
+    };
+    get(address.parse().unwrap(), "x", Path::new(&here), slow).unwrap();
+}
+
+fn client(server: &Running, target: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "broken::a_client", "--ignored"])
+        .env(ADDRESS, server.address.to_string())
+        .env(HERE, target)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn a_client_that_is_killed_goes_on_where_it_was() {
+    let server = Running::start();
+    let here = tempfile::tempdir().unwrap();
+    let bytes = noise(60_000_000);
+    server.write("x", &bytes);
+    let (target, part) = (here.path().join("x"), here.path().join(".x.part"));
+    let mut client = client(&server, &target);
+    let length = || fs::metadata(&part).map_or(0, |facts| facts.len());
+    eventually("some bytes have come", || length() > 1_000_000);
+    client.kill().unwrap();
+    client.wait().unwrap();
+    assert_eq!(names(here.path()), [".x.part"], "nothing looks complete");
+    let had = length();
+    assert!(had < 60_000_000, "killed too late");
+    let got = get(server.address, "x", &target, options()).unwrap();
+    assert_eq!(got.resumed_at, had);
+    assert_eq!(fs::read(&target).unwrap(), bytes);
+    assert!(is_verified(&got));
+}
+
+#[test]
+fn a_server_that_is_killed_is_gone_on_with_when_it_is_back() {
+    let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let bytes = noise(20_000_000);
+    fs::write(there.path().join("x"), &bytes).unwrap();
+    let target = here.path().join("x");
+    for sending in [false, true] {
+        let server = Process::start(there.path());
+        let address = server.address;
+        let server = Arc::new(Mutex::new(server));
+        let victim = Arc::clone(&server);
+        let killing = Options {
+            progress: At::byte(5_000_000, move || victim.lock().unwrap().kill()),
+            retries: 1,
+            ..options()
+        };
+        let error = match sending {
+            false => get(address, "x", &target, killing),
+            true => put(address, &target, "y", killing),
+        };
+        assert!(error.is_err(), "nobody is there any more");
+        let back = Process::start(there.path());
+        let report = match sending {
+            false => get(back.address, "x", &target, options()),
+            true => put(back.address, &target, "y", options()),
+        };
+        let report = report.unwrap();
+        assert!(is_verified(&report), "{report:?}");
+        assert!(report.resumed_at > 0, "sending {sending}: {report:?}");
+        let result = match sending {
+            false => fs::read(&target),
+            true => fs::read(there.path().join("y")),
+        };
+        assert_eq!(result.unwrap(), bytes);
+    }
+    assert_eq!(names(here.path()), ["x"]);
+}
+
+/// Sets `lo` down or up in the network of the calling thread.
+fn set_loopback(up: bool) {
+    // SAFETY: an all-zero ifreq is valid; the calls read it and write only into it.
+    unsafe {
+        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        assert!(socket >= 0);
+        let mut request: libc::ifreq = std::mem::zeroed();
+        request.ifr_name[0] = b'l' as libc::c_char;
+        request.ifr_name[1] = b'o' as libc::c_char;
+        request.ifr_ifru.ifru_flags = if up { libc::IFF_UP as libc::c_short } else { 0 };
+        let failed = libc::ioctl(socket, libc::SIOCSIFFLAGS, &request) != 0;
+        libc::close(socket);
+        assert!(!failed, "{}", std::io::Error::last_os_error());
+    }
+}
+
+#[test]
+fn a_path_that_is_cut_for_seconds_is_survived() {
+    if !fairwind_testing::permitted(root()) {
+        return;
+    }
+    in_own_network(|| {
+        let server = Running::start();
+        let here = tempfile::tempdir().unwrap();
+        let bytes = noise(20_000_000);
+        server.write("x", &bytes);
+        let cutting = Options {
+            progress: At::byte(5_000_000, || {
+                set_loopback(false);
+                thread::spawn(|| {
+                    thread::sleep(Duration::from_secs(3));
+                    set_loopback(true);
+                });
+            }),
+            patience: Duration::from_secs(1),
+            pause: Duration::from_millis(500),
+            ..options()
+        };
+        let target = here.path().join("x");
+        let got = get(server.address, "x", &target, cutting).unwrap();
+        assert!(!got.interruptions.is_empty(), "the cut was felt");
+        assert!(is_verified(&got));
+        assert_eq!(got.bytes, 20_000_000, "nothing was moved twice");
+        assert_eq!(fs::read(&target).unwrap(), bytes);
+    });
+}
+
+/// pyftpdlib with faults.
+pub struct Pyftpd {
+    child: Child,
+    pub address: std::net::SocketAddr,
+}
+
+impl Pyftpd {
+    /// None if it is not installed, which CI does not forgive.
+    pub fn start(directory: &Path, faults: &[&str]) -> Option<Self> {
+        let python = ["/usr/bin/python3", "python3"].into_iter().find(|python| {
+            let mut import = Command::new(python);
+            import
+                .args(["-c", "import pyftpdlib"])
+                .stderr(Stdio::null());
+            import.status().is_ok_and(|status| status.success())
+        });
+        if !permitted("pyftpdlib", python.is_some()) {
+            return None;
+        }
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/client/pyftpd.py");
+        let mut child = Command::new(python?)
+            .arg(script)
+            .arg(directory)
+            .args(faults)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let address = lines
+            .map_while(Result::ok)
+            .find_map(|line| line.strip_prefix("serving ")?.parse().ok())
+            .expect("the server says where it is");
+        Some(Self { child, address })
+    }
+}
+
+impl Drop for Pyftpd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_server_that_stands_still_is_left_and_come_back_to() {
+    let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let bytes = noise(8_000_000);
+    fs::write(there.path().join("x"), &bytes).unwrap();
+    let Some(server) = Pyftpd::start(there.path(), &["stall=3000000"]) else {
+        return;
+    };
+    let impatient = Options {
+        patience: Duration::from_secs(2),
+        ..options()
+    };
+    let target = here.path().join("x");
+    let got = get(server.address, "x", &target, impatient).unwrap();
+    assert_eq!(got.interruptions.len(), 1);
+    assert!(
+        got.interruptions[0].contains("nothing moved for 2s"),
+        "{:?}",
+        got.interruptions
+    );
+    assert_eq!(got.bytes, 8_000_000, "nothing was moved twice");
+    assert_eq!(fs::read(&target).unwrap(), bytes);
+}
+
+#[test]
+fn connections_that_are_cut_are_taken_up_again_in_both_directions() {
+    let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let bytes = noise(8_000_000);
+    let target = here.path().join("x");
+    fs::write(there.path().join("x"), &bytes).unwrap();
+    for sending in [false, true] {
+        let Some(server) = Pyftpd::start(there.path(), &["cut=3000000"]) else {
+            return;
+        };
+        let report = match sending {
+            false => get(server.address, "x", &target, options()),
+            true => put(server.address, &target, "y", options()),
+        };
+        let report = report.unwrap();
+        assert_eq!(report.interruptions.len(), 1, "{:?}", report.interruptions);
+        assert_eq!(fs::read(&target).unwrap(), bytes);
+    }
+    assert_eq!(fs::read(there.path().join("y")).unwrap(), bytes);
+    assert_eq!(names(there.path()), ["x", "y"]);
+}
+
+#[test]
+fn trying_again_has_an_end() {
+    let here = tempfile::tempdir().unwrap();
+    let there = tempfile::tempdir().unwrap();
+    fs::write(there.path().join("x"), noise(20_000_000)).unwrap();
+    let server = Process::start(there.path());
+    let address = server.address;
+    let victim = Mutex::new(server);
+    let killing = Options {
+        progress: At::byte(1_000_000, move || victim.lock().unwrap().kill()),
+        retries: 2,
+        ..options()
+    };
+    let error = get(address, "x", &here.path().join("x"), killing).unwrap_err();
+    assert!(matches!(error, ClientError::Connect { .. }), "{error}");
+    assert_eq!(names(here.path()), [".x.part"]);
+}

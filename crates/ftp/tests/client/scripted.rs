@@ -1,0 +1,145 @@
+//! A server that does what a test tells it to, right or wrong.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// What is wrong with it. By default it is a plain server of RFC 959 with one file.
+#[derive(Clone)]
+pub struct Script {
+    /// Sent before the greeting.
+    pub before_greeting: Vec<u8>,
+    /// Lines of FEAT; none if it does not know the command.
+    pub features: Vec<&'static str>,
+    /// Whether it knows EPSV and EPRT.
+    pub extended: bool,
+    /// What the reply to PASV names instead of its address.
+    pub passive_address: Option<&'static str>,
+    /// The reply to MLSD, LIST and NLST.
+    pub listing: &'static str,
+    /// The reply to NLST, if another one.
+    pub names: Option<&'static str>,
+    /// The only file.
+    pub content: Vec<u8>,
+    /// Replies to verbs, in place of its own; an empty one is none at all.
+    pub replies: Vec<(&'static str, &'static str)>,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self {
+            before_greeting: Vec::new(),
+            features: Vec::new(),
+            extended: false,
+            passive_address: None,
+            listing: "",
+            names: None,
+            content: b"content".to_vec(),
+            replies: Vec::new(),
+        }
+    }
+}
+
+/// A running one, and all that it has been told.
+pub struct Scripted {
+    pub address: SocketAddr,
+    heard: Arc<Mutex<Vec<String>>>,
+}
+
+impl Scripted {
+    pub fn start(script: Script) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let shared = Arc::clone(&heard);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (script, heard) = (script.clone(), Arc::clone(&shared));
+                // The client may break off at any time.
+                thread::spawn(move || session(stream, &script, &heard).ok());
+            }
+        });
+        Self { address, heard }
+    }
+
+    /// The commands so far.
+    pub fn heard(&self) -> Vec<String> {
+        self.heard.lock().unwrap().clone()
+    }
+
+    pub fn has_heard(&self, verb: &str) -> bool {
+        self.heard().iter().any(|line| line.starts_with(verb))
+    }
+}
+
+fn session(stream: TcpStream, script: &Script, heard: &Mutex<Vec<String>>) -> std::io::Result<()> {
+    let mut out = stream.try_clone()?;
+    out.write_all(&script.before_greeting)?;
+    out.write_all(b"220 Hello\r\n")?;
+    let mut listener = None;
+    for line in BufReader::new(stream).lines() {
+        let line = line?;
+        heard.lock().unwrap().push(line.clone());
+        let verb = line.split(' ').next().unwrap_or_default().to_owned();
+        if let Some((_, reply)) = script.replies.iter().find(|(known, _)| *known == verb) {
+            out.write_all(reply.as_bytes())?;
+            continue;
+        }
+        let reply = match verb.as_str() {
+            "USER" => "331 Password".into(),
+            "PASS" | "TYPE" | "CWD" | "OPTS" | "MKD" => "250 Done".into(),
+            "PWD" => "257 \"/\"".into(),
+            "FEAT" if !script.features.is_empty() => {
+                format!(
+                    "211-Features\r\n {}\r\n211 End",
+                    script.features.join("\r\n ")
+                )
+            }
+            "SIZE" => format!("213 {}", script.content.len()),
+            "EPSV" if script.extended => {
+                format!("229 Here (|||{}|)", listen(&mut listener)?)
+            }
+            "PASV" => {
+                let port = listen(&mut listener)?;
+                let address = script.passive_address.unwrap_or("127,0,0,1");
+                format!("227 Here ({address},{},{})", port >> 8, port & 255)
+            }
+            "RETR" => {
+                send(&mut out, listener.take(), &script.content)?;
+                continue;
+            }
+            "MLSD" | "LIST" => {
+                send(&mut out, listener.take(), script.listing.as_bytes())?;
+                continue;
+            }
+            "NLST" => {
+                let names = script.names.unwrap_or(script.listing);
+                send(&mut out, listener.take(), names.as_bytes())?;
+                continue;
+            }
+            "QUIT" => "221 Bye".into(),
+            _ => "502 What?".into(),
+        };
+        out.write_all(format!("{reply}\r\n").as_bytes())?;
+    }
+    Ok(())
+}
+
+fn listen(listener: &mut Option<TcpListener>) -> std::io::Result<u16> {
+    let new = TcpListener::bind("127.0.0.1:0")?;
+    let port = new.local_addr()?.port();
+    *listener = Some(new);
+    Ok(port)
+}
+
+fn send(out: &mut TcpStream, listener: Option<TcpListener>, bytes: &[u8]) -> std::io::Result<()> {
+    let Some(listener) = listener else {
+        return out.write_all(b"425 How?\r\n");
+    };
+    let (mut data, _) = listener.accept()?;
+    out.write_all(b"150 Here it comes\r\n")?;
+    data.write_all(bytes)?;
+    drop(data);
+    out.write_all(b"226 That was it\r\n")
+}

@@ -1,0 +1,336 @@
+//! Wrong passwords, missing files, full disks, poor servers and bad ones.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use fairwind_ftp::client::{
+    ChecksumPolicy, ClientError, Connection, Credentials, Kind, Options, Progress, Verification,
+    tree,
+};
+use fairwind_testing::root;
+
+use crate::broken::Pyftpd;
+use crate::common::{Process, Running, noise};
+use crate::scripted::{Script, Scripted};
+use crate::{connection, get, names, options, place, put};
+
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Progress for Notes {
+    fn note(&self, text: &str) {
+        self.0.lock().unwrap().push(text.to_owned());
+    }
+}
+
+fn scripted(script: Script) -> Scripted {
+    Scripted::start(script)
+}
+
+#[test]
+fn a_wrong_password_is_told_and_not_tried_again() {
+    let server = Running::start();
+    let credentials = Credentials {
+        user: "alice".into(),
+        password: "guess".into(),
+    };
+    let begin = Instant::now();
+    let mut connection = Connection::new(place(server.address, "x"), credentials, options());
+    let error = connection.session().err().unwrap().to_string();
+    assert!(error.contains("refused PASS: 530"), "{error}");
+    assert!(!error.contains("guess"), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_file_that_is_not_there_begins_nothing_here() {
+    let server = Running::start();
+    let here = tempfile::tempdir().unwrap();
+    let error = get(server.address, "none", &here.path().join("x"), options()).unwrap_err();
+    assert!(error.to_string().contains(": 550"), "{error}");
+    assert_eq!(names(here.path()), Vec::<String>::new());
+    let error = put(server.address, &here.path().join("none"), "x", options()).unwrap_err();
+    assert!(matches!(error, ClientError::Local { .. }), "{error}");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_at_once() {
+    let here = tempfile::tempdir().unwrap();
+    let free = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let begin = Instant::now();
+    let error = get(free, "x", &here.path().join("x"), options())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with(&format!("no connection to {free}: 127.0.0.1: ")),
+        "{error}"
+    );
+    assert!(begin.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_server_that_says_nothing_is_named_with_what_was_asked() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let here = tempfile::tempdir().unwrap();
+    let impatient = || Options {
+        patience: Duration::from_millis(300),
+        ..options()
+    };
+    let error = get(address, "x", &here.path().join("x"), impatient()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("{address} did not answer the connection within 300ms")
+    );
+    let server = scripted(Script {
+        replies: vec![("PASV", "")],
+        ..Script::default()
+    });
+    let once = Options {
+        retries: 0,
+        ..impatient()
+    };
+    let error = get(server.address, "x", &here.path().join("x"), once).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("{} did not answer PASV within 300ms", server.address)
+    );
+}
+
+/// A file system of this size for this test, or none without root.
+fn small_room(size: &str) -> Option<tempfile::TempDir> {
+    if !fairwind_testing::permitted(root()) {
+        return None;
+    }
+    let room = tempfile::tempdir().unwrap();
+    let mount = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", &format!("size={size}"), "none"])
+        .arg(room.path())
+        .status()
+        .unwrap();
+    assert!(mount.success());
+    Some(room)
+}
+
+fn leave(room: tempfile::TempDir) {
+    assert!(
+        Command::new("umount")
+            .arg(room.path())
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+#[test]
+fn a_disk_that_is_full_here_keeps_what_has_come() {
+    let Some(room) = small_room("1m") else {
+        return;
+    };
+    let server = Running::start();
+    let bytes = noise(3_000_000);
+    server.write("x", &bytes);
+    let target = room.path().join("x");
+    let error = get(server.address, "x", &target, options()).unwrap_err();
+    let (names, error) = (names(room.path()), error.to_string());
+    let kept = fs::metadata(room.path().join(".x.part")).unwrap().size();
+    assert!(
+        Command::new("mount")
+            .args(["-o", "remount,size=8m"])
+            .arg(room.path())
+            .status()
+            .unwrap()
+            .success()
+    );
+    let got = get(server.address, "x", &target, options());
+    let whole = fs::read(&target);
+    leave(room);
+    assert!(
+        error.contains(".x.part: No space left on device"),
+        "{error}"
+    );
+    assert_eq!(names, [".x.part"]);
+    assert!((500_000..=1_048_576).contains(&kept), "{kept}");
+    assert_eq!(got.unwrap().resumed_at, kept);
+    assert!(whole.unwrap() == bytes);
+}
+
+#[test]
+fn a_disk_that_is_full_there_is_told_and_not_tried_again() {
+    if !fairwind_testing::permitted(root()) {
+        return;
+    }
+    let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let source = here.path().join("x");
+    fs::write(&source, noise(5_000_000)).unwrap();
+    let server = Process::start_in_small_room(there.path(), "1m");
+    let error = put(server.address, &source, "x", options())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("452"), "{error}");
+}
+
+#[test]
+fn a_server_without_rest_mlsd_epsv_and_checksums_will_do() {
+    let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let bytes = noise(2_000_000);
+    fs::create_dir(there.path().join("d")).unwrap();
+    fs::write(there.path().join("d/x"), &bytes).unwrap();
+    let without = ["REST", "MLSD", "MLST", "EPSV", "EPRT", "FEAT", "MDTM"];
+    let faults: Vec<String> = without
+        .iter()
+        .map(|verb| format!("without={verb}"))
+        .collect();
+    let mut faults: Vec<&str> = faults.iter().map(String::as_str).collect();
+    faults.push("cut=700000");
+    let Some(server) = Pyftpd::start(there.path(), &faults) else {
+        return;
+    };
+    let mut from = connection(server.address, "", options());
+    let found = tree::remote(&mut from, b"d", here.path()).unwrap();
+    assert_eq!(found.files.len(), 1);
+    let report = found.files[0].run(&mut from, 0).unwrap();
+    assert_eq!(fs::read(here.path().join("x")).unwrap(), bytes);
+    assert_eq!(report.checksum, Verification::NotOffered);
+    assert_eq!(report.interruptions.len(), 1);
+    assert!(report.bytes > 2_000_000, "it began anew: {}", report.bytes);
+    let sent = put(server.address, &here.path().join("x"), "d/y", options()).unwrap();
+    assert_eq!(fs::read(there.path().join("d/y")).unwrap(), bytes);
+    assert_eq!(sent.checksum, Verification::NotOffered);
+}
+
+#[test]
+fn a_server_without_checksums_fails_where_they_are_required() {
+    let server = scripted(Script::default());
+    let here = tempfile::tempdir().unwrap();
+    let strict = Options {
+        checksum: ChecksumPolicy::Required,
+        ..options()
+    };
+    let error = get(server.address, "x", &here.path().join("x"), strict).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("{} makes no checksums", server.address)
+    );
+    assert_eq!(names(here.path()), Vec::<String>::new());
+}
+
+#[test]
+fn bytes_that_are_not_the_servers_never_look_complete() {
+    let server = scripted(Script {
+        features: vec!["SIZE", "HASH SHA-256*"],
+        replies: vec![(
+            "HASH",
+            "213 SHA-256 0-6 ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad x\r\n",
+        )],
+        ..Script::default()
+    });
+    let here = tempfile::tempdir().unwrap();
+    let error = get(server.address, "x", &here.path().join("x"), options()).unwrap_err();
+    assert!(matches!(error, ClientError::Differs(_)), "{error}");
+    assert!(error.to_string().contains("its SHA-256 is "), "{error}");
+    assert_eq!(names(here.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_foreign_address_in_the_reply_to_pasv_is_not_connected_to() {
+    let server = scripted(Script {
+        // A network for documentation: nobody is there.
+        passive_address: Some("192,0,2,1"),
+        ..Script::default()
+    });
+    let here = tempfile::tempdir().unwrap();
+    let notes = Arc::new(Notes::default());
+    let hearing = Options {
+        progress: notes.clone(),
+        ..options()
+    };
+    get(server.address, "x", &here.path().join("x"), hearing).unwrap();
+    assert_eq!(fs::read(here.path().join("x")).unwrap(), b"content");
+    let notes = notes.0.lock().unwrap();
+    assert!(
+        notes[0].contains("names 192.0.2.1 for the data connection"),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn names_that_lead_out_of_the_directory_are_refused_in_all_listings() {
+    let mlsd = "type=file;size=7;modify=20200101000000; ../../evil\r\n\
+                type=dir; ..\r\ntype=dir; /etc\r\ntype=file;size=7; good\r\n";
+    let list = "-rw-r--r-- 1 a b 7 Jan 01 2020 ../../evil\r\n\
+                drwxr-xr-x 2 a b 7 Jan 01 2020 a/b\r\n-rw-r--r-- 1 a b 7 Jan 01 2020 good\r\n";
+    let scripts = [
+        Script {
+            features: vec!["MLST type*;size*;", "SIZE"],
+            listing: mlsd,
+            ..Script::default()
+        },
+        Script {
+            listing: list,
+            ..Script::default()
+        },
+        Script {
+            listing: "no format that anybody knows\r\n",
+            names: Some("../../evil\r\n/etc/passwd\r\ngood\r\n"),
+            replies: vec![("CWD", "550 No\r\n")],
+            ..Script::default()
+        },
+    ];
+    for script in scripts {
+        let server = scripted(script);
+        let mut connection = connection(server.address, "", options());
+        let found = tree::remote(&mut connection, b"", Path::new("here")).unwrap();
+        let files: Vec<_> = found
+            .files
+            .iter()
+            .map(|file| file.target.as_path())
+            .collect();
+        assert_eq!(files, [Path::new("here/good")]);
+        assert_eq!(found.directories, [Path::new("here")]);
+        assert_eq!(found.refused.len(), 2, "{:?}", found.refused);
+        assert!(!server.heard().iter().any(|line| line.contains("evil")));
+    }
+}
+
+#[test]
+fn replies_without_end_are_broken_off() {
+    let lines: Vec<u8> = b"220-more\r\n".repeat(1_000_000);
+    let one_line = vec![b'x'; 10_000_000];
+    for flood in [lines, one_line] {
+        let server = scripted(Script {
+            before_greeting: flood,
+            ..Script::default()
+        });
+        let mut connection = connection(server.address, "", options());
+        let error = connection.session().err().unwrap();
+        assert!(matches!(error, ClientError::Protocol { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_listing_without_format_is_asked_for_by_names() {
+    let server = scripted(Script {
+        listing: "GOOD.TXT;1   2/4   1-JAN-2020\r\n",
+        names: Some("dir/good\r\n"),
+        replies: vec![("CWD", "550 No\r\n")],
+        ..Script::default()
+    });
+    let mut connection = connection(server.address, "", options());
+    let entries = connection.with(|session| session.list(b"dir")).unwrap();
+    assert_eq!(entries.len(), 1);
+    assert_eq!(
+        (entries[0].name.as_slice(), entries[0].kind),
+        (&b"good"[..], Kind::File)
+    );
+    assert_eq!(entries[0].size, Some(7));
+    assert!(server.has_heard("SIZE dir/good"));
+}
