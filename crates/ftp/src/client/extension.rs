@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::{ClientError, Features};
 use crate::advised::{AdvisedClient, Advisor, Follow, Journal};
 use crate::data::{Buffer, Direction, SocketPlan, Transfer, TransferWatcher};
+use crate::drs::RightSizingClient;
 use crate::protocol::Reply;
 
 /// Something that adds to the client: commands, plans for data sockets, watchers.
@@ -157,6 +158,9 @@ pub fn extensions(setup: &Setup) -> Result<Vec<Arc<dyn Extension>>, ClientError>
             allow_nocc: setup.allow_nocc.clone(),
             journal: Journal::default(),
         })));
+    }
+    if setup.drs && setup.buffer == Buffer::Auto {
+        extensions.push(Arc::new(RightSizingClient::default()));
     }
     Ok(extensions)
 }

@@ -121,19 +121,24 @@ pub fn set(socket: impl AsFd, side: Side, bytes: u32) -> io::Result<Granted> {
 
 fn set_within_limits(socket: impl AsFd, side: Side, bytes: u32) -> io::Result<Granted> {
     let limits = side.limits();
-    let size = u64::from(bytes).min(limits.settable);
-    match side {
-        Side::Send => sockopt::set_socket_send_buffer_size(&socket, size as usize)?,
-        Side::Receive => sockopt::set_socket_recv_buffer_size(&socket, size as usize)?,
+    let (wanted, settable) = (u64::from(bytes), limits.settable);
+    let adapts = wanted > settable && limits.adapted > settable;
+    // What the kernel has made larger already must not become smaller.
+    if !adapts || size(&socket, side)? < settable {
+        let bytes = wanted.min(settable) as usize;
+        match side {
+            Side::Send => sockopt::set_socket_send_buffer_size(&socket, bytes)?,
+            Side::Receive => sockopt::set_socket_recv_buffer_size(&socket, bytes)?,
+        }
     }
-    if u64::from(bytes) <= limits.settable {
-        return Ok(Granted::Whole);
+    if adapts {
+        give_back(&socket, side)?;
+        return Ok(Granted::KernelTuned(size(&socket, side)?));
     }
-    if limits.adapted <= size {
-        return Ok(Granted::Cut(size));
-    }
-    give_back(socket, side)?;
-    Ok(Granted::KernelTuned(size))
+    Ok(match wanted <= settable {
+        true => Granted::Whole,
+        false => Granted::Cut(settable),
+    })
 }
 
 fn force(socket: impl AsFd, side: Side, bytes: u32) -> Result<(), Errno> {

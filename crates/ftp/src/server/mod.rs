@@ -37,6 +37,8 @@ use users::Users;
 use xferlog::Xferlog;
 
 use crate::advised::AdvisedServer;
+use crate::data::Buffer;
+use crate::drs::RightSizingServer;
 use crate::protocol::Reply;
 
 /// What all sessions share.
@@ -87,6 +89,10 @@ fn extensions(config: &Config) -> io::Result<Vec<Arc<dyn Extension>>> {
     let mut extensions: Vec<Arc<dyn Extension>> = Vec::new();
     if let Some(advised) = AdvisedServer::of(config)? {
         extensions.push(Arc::new(advised));
+    }
+    // Buffers that the operator fixed are not sized by anybody else.
+    if config.drs && config.buffer == Buffer::Auto {
+        extensions.push(Arc::new(RightSizingServer::default()));
     }
     Ok(extensions)
 }

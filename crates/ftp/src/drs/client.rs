@@ -1,0 +1,178 @@
+//! Right-sizing in the client: with a server, or arranged between two.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+use super::watcher::{RightSizing, lock};
+use super::{NAME, Record, Resize, Settings, Token};
+use crate::client::{
+    Change, ClientError, Extension, ExtensionReport, ServerFacts, SessionExtension, Talk,
+};
+use crate::data::{Direction, SocketPlan, Transfer, TransferWatcher};
+
+/// Right-sizing with servers that have it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RightSizingClient {
+    /// How buffers are sized.
+    pub settings: Settings,
+}
+
+impl Extension for RightSizingClient {
+    fn name(&self) -> &'static str {
+        "right-sizing"
+    }
+
+    fn open(&self, facts: &ServerFacts<'_>) -> Option<Box<dyn SessionExtension>> {
+        facts.features.has(NAME).then(|| {
+            let session: Box<dyn SessionExtension> = Box::new(Session {
+                settings: self.settings,
+                negotiation: Negotiation::Due,
+                record: Arc::default(),
+            });
+            session
+        })
+    }
+
+    /// The two servers get the same token, and find each other by it.
+    fn third_party(
+        &self,
+        source: &mut dyn Talk,
+        destination: &mut dyn Talk,
+    ) -> Result<ExtensionReport, ClientError> {
+        let report = ExtensionReport::default();
+        if !source.features().has(NAME) || !destination.features().has(NAME) {
+            return Ok(report);
+        }
+        let Ok(token) = Token::random() else {
+            return Ok(report);
+        };
+        if !arm(source, token)? {
+            return Ok(report);
+        }
+        if !arm(destination, token)? {
+            source.ask(&format!("OPTS {NAME} OFF"))?;
+        }
+        Ok(report)
+    }
+}
+
+fn arm(talk: &mut dyn Talk, token: Token) -> Result<bool, ClientError> {
+    let reply = talk.ask(&format!("OPTS {NAME} {token}"))?;
+    if reply.code != 200 {
+        tracing::info!("{}: no right-sizing: {reply}", talk.peer());
+    }
+    Ok(reply.code == 200)
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Negotiation {
+    Due,
+    Done(Token),
+    /// The server wants none.
+    Refused,
+}
+
+struct Session {
+    settings: Settings,
+    negotiation: Negotiation,
+    /// The last transfer's.
+    record: Arc<Mutex<Record>>,
+}
+
+impl Session {
+    fn token(&self) -> Option<Token> {
+        match self.negotiation {
+            Negotiation::Done(token) => Some(token),
+            Negotiation::Due | Negotiation::Refused => None,
+        }
+    }
+}
+
+impl SessionExtension for Session {
+    fn prepare(&mut self, talk: &mut dyn Talk, _: Direction) -> Result<(), ClientError> {
+        if matches!(self.negotiation, Negotiation::Due) {
+            self.negotiation = match Token::random() {
+                Ok(token) if arm(talk, token)? => Negotiation::Done(token),
+                _ => Negotiation::Refused,
+            };
+        }
+        Ok(())
+    }
+
+    fn plan(&mut self, plan: &mut SocketPlan, _: IpAddr, _: Direction) {
+        if self.token().is_some() {
+            plan.window_scale_for = Some(self.settings.ceiling as u32);
+        }
+    }
+
+    fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
+        let token = self.token()?;
+        self.record = Arc::default();
+        let record = Arc::clone(&self.record);
+        Some(Box::new(RightSizing::new(
+            transfer,
+            token,
+            self.settings,
+            record,
+        )))
+    }
+
+    fn report(&mut self) -> ExtensionReport {
+        report(&lock(&self.record))
+    }
+}
+
+fn report(record: &Record) -> ExtensionReport {
+    let mut figures = BTreeMap::new();
+    let mut figure = |name: &str, value: Option<f64>| {
+        figures.extend(value.map(|value| (format!("drs_{name}"), value)));
+    };
+    if record.direction.is_some() {
+        figure("messages", Some(record.messages as f64));
+        figure("echoes", Some(record.echoes as f64));
+        figure("faults", Some(record.faults as f64));
+        figure("paired_s", record.paired.map(|time| time.as_secs_f64()));
+        figure(
+            "buffer_bytes",
+            record.resizes.last().map(|last| last.bytes as f64),
+        );
+        figure("mean_buffer_bytes", record.mean_buffer());
+        let shortest = record.shortest_round_trip;
+        figure("min_rtt_ms", shortest.map(|time| time.as_secs_f64() * 1e3));
+        let last = record.estimates.last().map(|(_, estimate)| estimate);
+        figure(
+            "rtt_ms",
+            last.map(|last| last.round_trip.as_secs_f64() * 1e3),
+        );
+        figure("bandwidth_mbps", last.map(|last| last.bandwidth_bps / 1e6));
+    }
+    let side = match record.direction {
+        Some(Direction::Send) => "send",
+        _ => "receive",
+    };
+    ExtensionReport {
+        changes: changes(side, record),
+        figures,
+        notes: record.notes.clone(),
+    }
+}
+
+fn changes(side: &str, record: &Record) -> Vec<Change> {
+    let mut before = None;
+    let change = |resize: &Resize| Change {
+        time: record
+            .begin
+            .saturating_add(resize.time)
+            .unwrap_or(record.begin),
+        seconds: resize.time.as_secs_f64(),
+        what: format!("{side} buffer"),
+        from: before.replace(resize.bytes).map(|bytes| bytes.to_string()),
+        to: resize.bytes.to_string(),
+        reason: match &resize.estimate {
+            Some(estimate) => format!("twice {estimate}"),
+            None => "asked for by the receiver".into(),
+        },
+    };
+    record.resizes.iter().map(change).collect()
+}

@@ -1,0 +1,241 @@
+//! One buffer of a live data connection, sized by somebody who knows the path.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::estimator::Settings;
+use crate::data::buffers::{self, Granted, Side};
+use crate::data::tcp_info;
+
+/// A buffer, from the moment that right-sizing takes it over from the kernel.
+#[derive(Debug)]
+pub struct Sized {
+    socket: OwnedFd,
+    side: Side,
+    /// The size set last; none before the first.
+    bytes: Option<u64>,
+    /// The kernel adapts it, because it may do more than programs may.
+    left_to_kernel: bool,
+    /// A receive buffer that becomes smaller once the window has.
+    shrinking: Option<(Duration, u64)>,
+}
+
+/// Whether the limit of a side has been told of.
+static TOLD: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
+
+impl Sized {
+    /// The buffer at `side` of `socket`.
+    pub fn new(socket: OwnedFd, side: Side) -> Self {
+        Self {
+            socket,
+            side,
+            bytes: None,
+            left_to_kernel: false,
+            shrinking: None,
+        }
+    }
+
+    /// Its size as the kernel has it, bytes.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn size(&self) -> io::Result<u64> {
+        buffers::size(&self.socket, self.side)
+    }
+
+    /// Asks for a size; the answer is what the buffer has then, and the limit that was met, to be told
+    /// once in the life of the process.
+    ///
+    /// The first size is not smaller than what the kernel had found by itself. A receive buffer that is
+    /// to shrink first offers a smaller window, and follows when what was offered before has come
+    /// ([`settle`](Self::settle)): packets that were asked for always find room.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn ask(&mut self, now: Duration, bytes: u64) -> io::Result<(u64, Option<String>)> {
+        let bytes = match self.bytes {
+            None => bytes.max(self.size()?),
+            Some(_) => bytes,
+        };
+        if self.left_to_kernel {
+            return Ok((self.size()?, None));
+        }
+        let shrinks = self.bytes.is_some_and(|old| bytes < old);
+        if shrinks && self.side == Side::Receive {
+            self.shrinking = Some((now, bytes));
+            buffers::clamp_window(&self.socket, clamped(bytes))?;
+            return Ok((bytes, None));
+        }
+        self.shrinking = None;
+        self.set(bytes)
+    }
+
+    fn set(&mut self, bytes: u64) -> io::Result<(u64, Option<String>)> {
+        let granted = buffers::set(&self.socket, self.side, clamped(bytes))?;
+        self.bytes = Some(bytes);
+        let (size, limited) = match granted {
+            Granted::Whole => return Ok((bytes, None)),
+            Granted::Cut(size) => (size, limit(self.side, bytes, size)),
+            Granted::KernelTuned(size) => {
+                self.left_to_kernel = true;
+                (size, left(self.side, bytes))
+            }
+        };
+        let first = !TOLD[self.side as usize].swap(true, Ordering::Relaxed);
+        Ok((size, first.then_some(limited)))
+    }
+
+    /// To be called now and then: a receive buffer that is to shrink does so when the other end knows of
+    /// the smaller window and what was under way has been read.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn settle(&mut self, now: Duration, round_trip: Duration) -> io::Result<()> {
+        let Some((since, bytes)) = self.shrinking else {
+            return Ok(());
+        };
+        let unread = rustix::io::ioctl_fionread(&self.socket)?;
+        let offered = tcp_info(&self.socket).map_or(0, |info| info.tcpi_rcv_wnd);
+        let narrow = u64::from(offered) <= bytes + bytes / 8 && unread <= bytes / 2;
+        if now < since + 2 * round_trip || !narrow {
+            return buffers::clamp_window(&self.socket, clamped(bytes));
+        }
+        self.shrinking = None;
+        self.set(bytes).map(drop)
+    }
+
+    /// The buffer is the kernel's again.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn give_back(&mut self) -> io::Result<()> {
+        self.shrinking = None;
+        match self.bytes.take() {
+            Some(_) => buffers::give_back(&self.socket, self.side),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A size that a lying or strange end of the channel asks for, within what a sender has.
+pub fn bounded(bytes: u64, settings: &Settings) -> u64 {
+    bytes.clamp(settings.floor, settings.ceiling)
+}
+
+fn clamped(bytes: u64) -> u32 {
+    bytes.min(1 << 30) as u32
+}
+
+fn limit(side: Side, wanted: u64, size: u64) -> String {
+    let sysctl = side.sysctl();
+    format!(
+        "this machine cuts {} buffers at {size} bytes where the path wants {wanted}; sysctl -w {sysctl}={wanted} lifts that",
+        name(side)
+    )
+}
+
+fn left(side: Side, wanted: u64) -> String {
+    let sysctl = side.sysctl();
+    format!(
+        "programs may not set {} buffers of the {wanted} bytes that the path wants, so the kernel sizes them; sysctl -w {sysctl}={wanted} lifts that",
+        name(side)
+    )
+}
+
+fn name(side: Side) -> &'static str {
+    match side {
+        Side::Send => "send",
+        Side::Receive => "receive",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::OwnedFd;
+    use std::thread;
+    use std::time::Instant;
+
+    use super::*;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // The packets of a long path, not those of loopback.
+        socket2::SockRef::from(&listener)
+            .set_tcp_mss(1_448)
+            .unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (one, listener.accept().unwrap().0)
+    }
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn limits_are_told_with_the_sysctl_that_lifts_them() {
+        assert_eq!(
+            limit(Side::Send, 2_375_000, 212_992),
+            "this machine cuts send buffers at 212992 bytes where the path wants 2375000; \
+             sysctl -w net.core.wmem_max=2375000 lifts that"
+        );
+        assert_eq!(
+            left(Side::Receive, 2_375_000),
+            "programs may not set receive buffers of the 2375000 bytes that the path wants, \
+             so the kernel sizes them; sysctl -w net.core.rmem_max=2375000 lifts that"
+        );
+    }
+
+    #[test]
+    fn sizes_that_lie_are_bounded() {
+        let settings = Settings::default();
+        assert_eq!(bounded(1, &settings), 65_536);
+        assert_eq!(bounded(2_400_000, &settings), 2_400_000);
+        assert_eq!(bounded(u64::MAX, &settings), 33_554_432);
+    }
+
+    #[test]
+    fn the_first_size_is_not_smaller_than_the_kernels() {
+        let (socket, _far) = pair();
+        let before = buffers::size(&socket, Side::Send).unwrap();
+        let mut sized = Sized::new(OwnedFd::from(socket), Side::Send);
+        assert_eq!(sized.ask(ms(0), 4_096).unwrap(), (before, None));
+        assert_eq!(sized.ask(ms(1), 100_000).unwrap(), (100_000, None));
+    }
+
+    /// A reader that is slower than the path: the receive buffer is full when it is told to shrink to a
+    /// quarter, and no packet that was asked for may be lost.
+    #[test]
+    fn a_receive_buffer_that_shrinks_while_it_is_full_never_stalls_the_connection() {
+        let (socket, far) = pair();
+        let mut sized = Sized::new(socket.try_clone().unwrap().into(), Side::Receive);
+        sized.ask(ms(0), 400_000).unwrap();
+        let (seen, mut far) = (far.try_clone().unwrap(), far);
+        let sender = thread::spawn(move || {
+            let bytes: Vec<u8> = (0..4_000_000u32).map(|n| (n % 251) as u8).collect();
+            far.write_all(&bytes).unwrap();
+        });
+        let (start, mut moved) = (Instant::now(), 0usize);
+        let mut chunk = vec![0; 20_000];
+        let mut shrunk = false;
+        while moved < 4_000_000 {
+            let count = (&socket).read(&mut chunk).unwrap();
+            for (at, byte) in chunk[..count].iter().enumerate() {
+                assert_eq!(usize::from(*byte), (moved + at) % 251);
+            }
+            moved += count;
+            if moved > 1_000_000 && !shrunk {
+                shrunk = true;
+                sized.ask(start.elapsed(), 100_000).unwrap();
+            }
+            sized.settle(start.elapsed(), ms(1)).unwrap();
+            thread::sleep(ms(1));
+        }
+        sender.join().unwrap();
+        assert_eq!(sized.size().unwrap(), 100_000);
+        assert_eq!(tcp_info(&seen).unwrap().tcpi_total_retrans, 0);
+    }
+}

@@ -1,0 +1,66 @@
+//! The token by which the two ends of a data connection know the right-sizing connection beside it.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+
+/// 128 bits that nobody guesses, written as 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Token(u128);
+
+impl Token {
+    /// A new one.
+    ///
+    /// # Errors
+    /// The kernel has no random bytes.
+    pub fn random() -> io::Result<Self> {
+        let mut bytes = [0; 16];
+        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+        Ok(Self(u128::from_ne_bytes(bytes)))
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for Token {
+    /// Not the token itself, which belongs into no log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+impl FromStr for Token {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            true => u128::from_str_radix(text, 16).map(Self).map_err(drop),
+            false => Err(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_32_hexadecimal_digits() {
+        let text = "00112233445566778899aabbccddeeff";
+        assert_eq!(text.parse::<Token>().unwrap().to_string(), text);
+        for wrong in [
+            "",
+            "0011",
+            "+0112233445566778899aabbccddeeff",
+            "00112233445566778899aabbccddeefg",
+            "00112233445566778899aabbccddeeff0",
+        ] {
+            assert!(wrong.parse::<Token>().is_err(), "{wrong}");
+        }
+        assert_ne!(Token::random().unwrap(), Token::random().unwrap());
+    }
+}

@@ -1,0 +1,339 @@
+//! Right-sizing of one transfer: a thread beside it that holds the channel and sizes the buffers.
+//!
+//! The thread, not the transfer, answers messages: an echo that had to wait for the next piece of a
+//! file would make the round trip longer than the path's.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use jiff::Timestamp;
+
+use super::channel::{Channel, ChannelError, Wake};
+use super::estimator::{Estimate, Estimator, Settings};
+use super::message::{Line, Sbuf, trimmed};
+use super::record::{Record, Resize};
+use super::sized::{Sized, bounded};
+use super::token::Token;
+use crate::data::buffers::Side;
+use crate::data::{Direction, Transfer, TransferWatcher, tcp_info};
+
+/// Packets that a buffer has room for at least.
+const PACKETS: u64 = 16;
+
+/// Estimates in a round trip.
+const ESTIMATES: u32 = 10;
+
+/// Messages in a round trip while nothing changes.
+const MESSAGES: u32 = 4;
+
+/// Between estimates.
+const SHORTEST_TICK: Duration = Duration::from_millis(4);
+const LONGEST_TICK: Duration = Duration::from_millis(50);
+
+/// Between messages.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// What the transfer's thread and the one beside it share.
+#[derive(Debug)]
+struct Shared {
+    moved: AtomicU64,
+    wake: Wake,
+    record: Arc<Mutex<Record>>,
+}
+
+/// Watches one transfer.
+#[derive(Debug)]
+pub struct RightSizing {
+    transfer: Option<Transfer>,
+    token: Token,
+    settings: Settings,
+    shared: Option<Arc<Shared>>,
+    record: Arc<Mutex<Record>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+/// A record that another thread writes.
+pub fn lock(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
+    record.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl RightSizing {
+    /// For a transfer whose data connection is open. The channel belongs to whoever says `token`; what
+    /// is done goes into the record.
+    pub fn new(
+        transfer: &Transfer,
+        token: Token,
+        settings: Settings,
+        record: Arc<Mutex<Record>>,
+    ) -> Self {
+        Self {
+            transfer: Some(transfer.clone()),
+            token,
+            settings,
+            shared: None,
+            record,
+            thread: None,
+        }
+    }
+
+    fn begin(&mut self, socket: BorrowedFd<'_>) -> std::io::Result<()> {
+        let Some(transfer) = self.transfer.take() else {
+            return Ok(());
+        };
+        let shared = Arc::new(Shared {
+            moved: AtomicU64::new(0),
+            wake: Wake::new()?,
+            record: Arc::clone(&self.record),
+        });
+        {
+            let mut record = lock(&self.record);
+            record.begin = Timestamp::now();
+            record.direction = Some(transfer.direction);
+        }
+        let mut settings = self.settings;
+        // A buffer of few packets would stop and go.
+        let packet = tcp_info(socket).map_or(0, |info| info.tcpi_advmss);
+        settings.floor = settings.floor.max(PACKETS * u64::from(packet));
+        let work = Work {
+            socket: socket.try_clone_to_owned()?,
+            shared: Arc::clone(&shared),
+            token: self.token,
+            settings,
+            begin: Instant::now(),
+            wall: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default(),
+        };
+        let thread = thread::Builder::new()
+            .name("right-sizing".into())
+            .stack_size(256 << 10)
+            .spawn(move || work.run(transfer))?;
+        self.shared = Some(shared);
+        self.thread = Some(thread);
+        Ok(())
+    }
+}
+
+impl TransferWatcher for RightSizing {
+    fn started(&mut self, socket: BorrowedFd<'_>, _: Option<u64>) {
+        if let Err(error) = self.begin(socket) {
+            tracing::info!("right-sizing: {error}; the kernel sizes the buffers");
+        }
+    }
+
+    fn progressed(&mut self, moved: u64) {
+        if let Some(shared) = &self.shared {
+            shared.moved.store(moved, Ordering::Relaxed);
+        }
+    }
+
+    fn ended(&mut self, moved: u64) {
+        self.progressed(moved);
+        if let Some(shared) = self.shared.take() {
+            shared.wake.ring();
+        }
+        // The thread waits for nothing but the bell: its copy of the socket goes at once.
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for RightSizing {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.take() {
+            shared.wake.ring();
+        }
+    }
+}
+
+/// What the thread does.
+struct Work {
+    socket: OwnedFd,
+    shared: Arc<Shared>,
+    token: Token,
+    settings: Settings,
+    begin: Instant,
+    /// The time of day at `begin`: timestamps go on from there, whatever is done to the clock.
+    wall: Duration,
+}
+
+impl Work {
+    fn run(self, mut transfer: Transfer) {
+        let (peer, direction) = (transfer.peer, transfer.direction);
+        let opened = Channel::open(
+            &mut transfer,
+            self.socket.as_fd(),
+            self.token,
+            &self.shared.wake,
+        );
+        // The listening socket goes when nobody waits at it.
+        drop(transfer);
+        let ended = opened.and_then(|channel| {
+            self.record().paired = Some(self.begin.elapsed());
+            match direction {
+                Direction::Receive => self.receive(channel),
+                Direction::Send => self.send(channel),
+            }
+        });
+        self.record().pass_time(self.begin.elapsed());
+        match ended {
+            Err(ChannelError::Over | ChannelError::Closed) | Ok(()) => {}
+            Err(error) => {
+                tracing::info!("{peer}: right-sizing: {error}; the kernel sizes the buffers");
+            }
+        }
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        lock(&self.shared.record)
+    }
+
+    fn side(&self, side: Side) -> Result<Sized, ChannelError> {
+        Ok(Sized::new(self.socket.try_clone()?, side))
+    }
+
+    /// The receiver of the file: estimates, sizes its buffer, asks the sender for the same.
+    fn receive(&self, mut channel: Channel) -> Result<(), ChannelError> {
+        let mut sized = self.side(Side::Receive)?;
+        let mut estimator = Estimator::new(self.settings, sized.size()?);
+        let ended = self.estimate(&mut channel, &mut sized, &mut estimator);
+        if !matches!(ended, Err(ChannelError::Over)) {
+            sized.give_back()?;
+        }
+        ended
+    }
+
+    fn estimate(
+        &self,
+        channel: &mut Channel,
+        sized: &mut Sized,
+        estimator: &mut Estimator,
+    ) -> Result<(), ChannelError> {
+        let mut taken_over = false;
+        let mut message_due = Duration::ZERO;
+        loop {
+            let now = self.begin.elapsed();
+            let moved = self.shared.moved.load(Ordering::Relaxed);
+            let mut changed = false;
+            if let Some(estimate) = estimator.arrived(now, moved) {
+                self.record().estimated(now, estimate);
+                changed = estimator.resize(now).is_some() || !taken_over;
+                if changed {
+                    taken_over = true;
+                    self.resize(sized, now, estimator.buffer(), Some(estimate))?;
+                }
+                sized.settle(now, estimate.round_trip)?;
+            }
+            if (changed || now >= message_due) && channel.is_idle() {
+                let sbuf = Sbuf {
+                    timestamp: self.wall + self.begin.elapsed(),
+                    buffer_size: estimator.buffer(),
+                };
+                channel.send(format!("{sbuf}\r\n").as_bytes())?;
+                self.record().messages += 1;
+                message_due = now + pause(estimator, MESSAGES, SHORTEST_PAUSE, LONGEST_PAUSE);
+            }
+            let tick = pause(estimator, ESTIMATES, SHORTEST_TICK, LONGEST_TICK);
+            let lines = channel.lines(&self.shared.wake, Instant::now() + tick)?;
+            for line in lines {
+                self.echo_came(channel, estimator, &line)?;
+            }
+        }
+    }
+
+    fn echo_came(
+        &self,
+        channel: &mut Channel,
+        estimator: &mut Estimator,
+        line: &Line,
+    ) -> Result<(), ChannelError> {
+        let now = self.begin.elapsed();
+        let took = message(line)
+            .and_then(|sbuf| sbuf.timestamp.checked_sub(self.wall))
+            .and_then(|sent| estimator.echoed(now, sent));
+        match took {
+            Some(took) => self.record().echoed(took),
+            None => {
+                channel.fault()?;
+                self.record().faults += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The sender of the file: does as the receiver asks, and echoes.
+    fn send(&self, mut channel: Channel) -> Result<(), ChannelError> {
+        let mut sized = self.side(Side::Send)?;
+        let ended = self.follow(&mut channel, &mut sized);
+        if !matches!(ended, Err(ChannelError::Over)) {
+            sized.give_back()?;
+        }
+        ended
+    }
+
+    fn follow(&self, channel: &mut Channel, sized: &mut Sized) -> Result<(), ChannelError> {
+        let mut asked = None;
+        loop {
+            // Nothing is due until the receiver says something or the transfer ends.
+            let lines =
+                channel.lines(&self.shared.wake, Instant::now() + Duration::from_secs(60))?;
+            for line in lines {
+                let (Line::Whole(bytes), Some(sbuf)) = (&line, message(&line)) else {
+                    channel.fault()?;
+                    self.record().faults += 1;
+                    continue;
+                };
+                let size = bounded(sbuf.buffer_size, &self.settings);
+                if asked != Some(size) {
+                    asked = Some(size);
+                    self.resize(sized, self.begin.elapsed(), size, None)?;
+                }
+                channel.send(bytes)?;
+                self.record().messages += 1;
+            }
+        }
+    }
+
+    fn resize(
+        &self,
+        sized: &mut Sized,
+        now: Duration,
+        wanted: u64,
+        estimate: Option<Estimate>,
+    ) -> Result<(), ChannelError> {
+        let (bytes, limit) = sized.ask(now, wanted)?;
+        let mut record = self.record();
+        if let Some(limit) = limit {
+            tracing::warn!("right-sizing: {limit}");
+            record.notes.push(limit);
+        }
+        let resize = Resize {
+            time: now,
+            bytes,
+            estimate,
+        };
+        tracing::debug!("right-sizing: {resize}");
+        record.resized(resize);
+        Ok(())
+    }
+}
+
+fn message(line: &Line) -> Option<Sbuf> {
+    match line {
+        Line::Whole(bytes) => Sbuf::parse(trimmed(bytes)),
+        Line::TooLong => None,
+    }
+}
+
+/// A part of the round trip, within bounds.
+fn pause(estimator: &Estimator, parts: u32, shortest: Duration, longest: Duration) -> Duration {
+    estimator
+        .round_trip()
+        .map_or(shortest, |time| time / parts)
+        .clamp(shortest, longest)
+}

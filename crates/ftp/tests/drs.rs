@@ -1,0 +1,260 @@
+//! Right-sizing, seen from the wire: the server's part against a peer that says exactly what a test
+//! says, and both ends of our own.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+
+use common::{Client, PATIENCE, Running, data, noise};
+use fairwind_ftp::client::{
+    self, Connection, Credentials, FileReport, Options, Place, Retrieval, Setup, Storage,
+    third_party,
+};
+use fairwind_ftp::data::Buffer;
+
+const TOKEN: &str = "00112233445566778899aabbccddeeff";
+
+/// More than all buffers on the way take.
+const LARGE: usize = 48 << 20;
+
+/// A client that has said `OPTS DRS`.
+fn armed(server: &Running) -> Client {
+    let mut client = Client::alice(server);
+    client.expect(&format!("OPTS DRS {TOKEN}"), 200);
+    client
+}
+
+/// The second connection, of somebody who says `greeting`.
+fn channel(address: SocketAddr, greeting: &str) -> (TcpStream, BufReader<TcpStream>) {
+    let mut stream = data(address);
+    stream.write_all(greeting.as_bytes()).unwrap();
+    let lines = BufReader::new(stream.try_clone().unwrap());
+    (stream, lines)
+}
+
+fn greeting() -> String {
+    format!("DRS {TOKEN}\r\n")
+}
+
+/// A transfer of `/large` to us that waits for us to read, and where its channel is to be opened.
+fn downloading(server: &Running) -> (Client, TcpStream, SocketAddr) {
+    let mut client = armed(server);
+    let address = client.passive_address();
+    let data = data(address);
+    client.expect("RETR large", 150);
+    (client, data, address)
+}
+
+fn finish(mut client: Client, mut data: TcpStream, content: &[u8]) {
+    let mut got = Vec::new();
+    data.read_to_end(&mut got).unwrap();
+    assert_eq!(client.reply().code, 226);
+    assert!(got == content, "{} bytes came", got.len());
+}
+
+fn line(lines: &mut BufReader<TcpStream>) -> String {
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    line
+}
+
+#[test]
+fn right_sizing_is_offered_unless_it_is_off_or_buffers_are_fixed() {
+    let offers = |server: Running| {
+        let reply = Client::anonymous(&server).expect("FEAT", 211);
+        reply.lines.iter().any(|line| line.trim() == "DRS")
+    };
+    assert!(offers(Running::start()));
+    assert!(!offers(Running::with(|config| config.drs = false)));
+    assert!(!offers(Running::with(|config| {
+        config.buffer = Buffer::Fixed(65_536);
+    })));
+}
+
+#[test]
+fn a_sender_echoes_messages_as_they_came_and_ignores_what_is_none() {
+    let server = Running::start();
+    let content = noise(LARGE);
+    server.write("large", &content);
+    let (client, data, address) = downloading(&server);
+    let (mut stream, mut lines) = channel(address, &greeting());
+    let long = "9".repeat(10_000);
+    let sent = format!(
+        "SBUF 1082714400.50 300000\r\nnonsense\r\nSBUF -1 7\r\nSBUF 1 {long}\r\n\
+         sbuf 2 99999999999999999999\nSBUF 3 0\r\n"
+    );
+    stream.write_all(sent.as_bytes()).unwrap();
+    assert_eq!(line(&mut lines), "SBUF 1082714400.50 300000\r\n");
+    assert_eq!(line(&mut lines), "sbuf 2 99999999999999999999\n");
+    assert_eq!(line(&mut lines), "SBUF 3 0\r\n");
+    finish(client, data, &content);
+}
+
+#[test]
+fn a_peer_that_talks_nonsense_loses_the_channel_and_nothing_else() {
+    let server = Running::start();
+    let content = noise(LARGE);
+    server.write("large", &content);
+    let (client, data, address) = downloading(&server);
+    let (mut stream, mut lines) = channel(address, &greeting());
+    stream
+        .write_all("GET / HTTP/1.1\r\n".repeat(40).as_bytes())
+        .unwrap();
+    let mut rest = Vec::new();
+    // Closed, or reset because some of it was never read.
+    let _ = lines.read_to_end(&mut rest);
+    assert_eq!(rest, b"");
+    finish(client, data, &content);
+}
+
+#[test]
+fn a_channel_that_never_comes_or_dies_costs_nothing() {
+    let server = Running::start();
+    let content = noise(LARGE);
+    server.write("large", &content);
+    let (client, data, _) = downloading(&server);
+    finish(client, data, &content);
+
+    let (client, data, address) = downloading(&server);
+    let (mut stream, mut lines) = channel(address, &greeting());
+    stream.write_all(b"SBUF 1.5 300000\r\n").unwrap();
+    assert_eq!(line(&mut lines), "SBUF 1.5 300000\r\n");
+    drop((stream, lines));
+    finish(client, data, &content);
+}
+
+#[test]
+fn strangers_are_turned_away_and_the_peer_is_let_in() {
+    let server = Running::start();
+    let content = noise(LARGE);
+    server.write("large", &content);
+    let (client, data, address) = downloading(&server);
+    // One says nothing and stays.
+    let silent = common::data(address);
+    for wrong in [
+        "DRS ffeeddccbbaa99887766554433221100\r\n".to_owned(),
+        "\r\n".to_owned(),
+        format!("{}\r\n", "x".repeat(1_000)),
+    ] {
+        let (_stream, mut lines) = channel(address, &wrong);
+        let mut rest = Vec::new();
+        let _ = lines.read_to_end(&mut rest);
+        assert_eq!(rest, b"", "{wrong}");
+    }
+    let (mut stream, mut lines) = channel(address, &greeting());
+    stream.write_all(b"SBUF 1.5 300000\r\n").unwrap();
+    assert_eq!(line(&mut lines), "SBUF 1.5 300000\r\n");
+    drop(silent);
+    finish(client, data, &content);
+}
+
+#[test]
+fn a_receiver_asks_for_twice_what_comes_in_a_round_trip() {
+    let server = Running::start();
+    let mut client = armed(&server);
+    let address = client.passive_address();
+    let mut data = data(address);
+    client.expect("STOR upload", 150);
+    let (mut stream, mut lines) = channel(address, &greeting());
+    let content = noise(8 << 20);
+    let mut sizes = Vec::new();
+    for piece in content.chunks(64 << 10) {
+        data.write_all(piece).unwrap();
+        let message = line(&mut lines);
+        let words: Vec<&str> = message.trim_end().split(' ').collect();
+        assert_eq!((words.len(), words[0]), (3, "SBUF"), "{message}");
+        assert!(words[1].contains('.'), "{message}");
+        sizes.push(words[2].parse::<u64>().unwrap());
+        // As if the path were long.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        stream.write_all(message.as_bytes()).unwrap();
+    }
+    drop(data);
+    assert_eq!(client.reply().code, 226);
+    assert!(server.read("upload") == content);
+    assert!(sizes.iter().all(|size| (65_536..=32 << 20).contains(size)));
+    // Messages came again and again, though each waited for its echo.
+    assert_eq!(sizes.len(), 128);
+}
+
+/// A client of our own; `drs` for its right-sizing.
+fn connection(server: &Running, path: &str, drs: bool) -> Connection {
+    let url = format!("ftp://alice:secret@{}/{path}", server.address);
+    let setup = Setup {
+        drs,
+        advisor: None,
+        allow_nocc: Vec::new(),
+        buffer: Buffer::Auto,
+    };
+    let options = Options {
+        patience: PATIENCE,
+        extensions: client::extensions(&setup).unwrap(),
+        ..Options::default()
+    };
+    let place: Place = url.parse().unwrap();
+    let credentials = Credentials::find(&place, &|_| None).unwrap();
+    Connection::new(place, credentials, options)
+}
+
+fn get(server: &Running, target: &Path, drs: bool) -> FileReport {
+    let retrieval = Retrieval {
+        remote: b"large".to_vec(),
+        target: target.into(),
+        listed: None,
+    };
+    let mut connection = connection(server, "large", drs);
+    retrieval.run(&mut connection, 0).unwrap()
+}
+
+#[test]
+fn our_own_ends_find_each_other_for_downloads_and_uploads() {
+    let server = Running::start();
+    server.write("large", noise(LARGE));
+    let local = tempfile::tempdir().unwrap();
+    let target = local.path().join("large");
+    let report = get(&server, &target, true);
+    assert!(report.figures["drs_echoes"] >= 1.0, "{:?}", report.figures);
+    assert_eq!(report.figures["drs_faults"], 0.0);
+    assert_eq!(report.changes[0].what, "receive buffer");
+
+    let storage = Storage {
+        source: target,
+        remote: b"again".to_vec(),
+        present: None,
+    };
+    let mut connection = connection(&server, "again", true);
+    let report = storage.run(&mut connection, 0).unwrap();
+    assert!(
+        report.figures["drs_messages"] >= 1.0,
+        "{:?}",
+        report.figures
+    );
+    assert_eq!(report.changes[0].what, "send buffer");
+    assert!(server.read("again") == server.read("large"));
+}
+
+#[test]
+fn one_end_without_right_sizing_sees_plain_ftp() {
+    let server = Running::with(|config| config.drs = false);
+    server.write("large", noise(1 << 20));
+    let local = tempfile::tempdir().unwrap();
+    let report = get(&server, &local.path().join("one"), true);
+    assert!(report.figures.is_empty() && report.changes.is_empty());
+    let server = Running::start();
+    server.write("large", noise(1 << 20));
+    let report = get(&server, &local.path().join("other"), false);
+    assert!(report.figures.is_empty() && report.changes.is_empty());
+}
+
+#[test]
+fn two_servers_right_size_what_they_send_each_other() {
+    let (one, other) = (Running::start(), Running::start());
+    one.write("large", noise(LARGE));
+    let mut source = connection(&one, "large", true);
+    let mut destination = connection(&other, "copy", true);
+    let report = third_party(&mut source, &mut destination, 0).unwrap();
+    assert_eq!(report.bytes, LARGE as u64);
+    assert!(other.read("copy") == one.read("large"));
+}
