@@ -1,7 +1,7 @@
 //! `fairwind copy`: a file from server to server.
 
 use clap::Args;
-use fairwind_ftp::client::{Outcome, Place, join, third_party};
+use fairwind_ftp::client::{ClientError, Outcome, Place, join, third_party};
 
 use super::transfer::{self, Moving, Reach, failure};
 use crate::failure::Failure;
@@ -42,7 +42,13 @@ impl Copy {
         source.close();
         destination.close();
         let mut outcome = Outcome::default();
-        outcome.add(copied.map_err(failure)?);
+        match copied {
+            Ok(report) => outcome.add(report),
+            Err(error @ (ClientError::Usage(_) | ClientError::Stopped)) => {
+                return Err(failure(error));
+            }
+            Err(error) => outcome.fail(&source.place().to_string(), &error.to_string()),
+        }
         self.moving.tell("copy", &outcome)
     }
 }

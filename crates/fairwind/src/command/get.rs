@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fairwind_ftp::client::batch::{self, Job};
-use fairwind_ftp::client::{Connection, Entry, Kind, Place, Retrieval, is_url, tree};
+use fairwind_ftp::client::{Connection, Entry, Kind, Place, Retrieval, tree};
 
 use super::transfer::{self, Moving, Reach, failure};
 use crate::failure::Failure;
 
 /// Fetch files from an FTP server
 #[derive(Args)]
+#[command(override_usage = "fairwind get [OPTIONS] <URL>... [LOCAL]")]
 #[command(after_help = "\
 A file appears under its name when all of it has come, has the server's checksum and is on the disk.
 Until then it is .NAME.part beside it; the same command goes on there after a failure. The path in a
@@ -72,7 +73,7 @@ impl Get {
 
     fn places(&self) -> Result<(Vec<Place>, Option<&str>), Failure> {
         let (urls, local) = match self.what.split_last() {
-            Some((last, urls)) if !is_url(last) => (urls, Some(last.as_str())),
+            Some((last, urls)) if !last.contains("://") => (urls, Some(last.as_str())),
             _ => (&self.what[..], None),
         };
         if urls.is_empty() {
@@ -105,13 +106,14 @@ impl Get {
             .map(|name| Entry::new(name.to_vec(), Kind::File));
         let name = name.as_ref().and_then(Entry::local_name);
         let into = local.is_some_and(|local| local.ends_with('/')) || places > 1;
-        let local = Path::new(local.unwrap_or("."));
+        let local = Path::new(local.unwrap_or_default());
         let target = match name {
-            Some(name) if into || local == Path::new(".") => local.join(name),
+            Some(name) if into || local == Path::new("") => local.join(name),
             Some(name) if !is_directory && local.is_dir() => local.join(name),
             None if !is_directory => {
                 return Err(Failure::input(format!("{place} names no file")));
             }
+            None if local == Path::new("") => PathBuf::from("."),
             _ => local.to_owned(),
         };
         if !is_directory {

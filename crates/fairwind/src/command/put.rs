@@ -15,6 +15,7 @@ use crate::failure::Failure;
 
 /// Store files on an FTP server
 #[derive(Args)]
+#[command(override_usage = "fairwind put [OPTIONS] <LOCAL>... <URL>")]
 #[command(after_help = "\
 A file appears under its name there when all of it has arrived and has the checksum that it has here,
 as far as the server makes any. Until then it is .NAME.part beside it; the same command goes on there

@@ -118,6 +118,7 @@ impl Moving {
     pub fn tell(&self, command: &str, outcome: &Outcome) -> Result<(), Failure> {
         match self.json {
             true => output::json(&told::json(command, outcome))?,
+            false if outcome.transfers.is_empty() => {}
             false => output::line(&told::text(outcome))?,
         }
         match outcome.failures.as_slice() {

@@ -169,7 +169,8 @@ impl Control {
                 let Line::Whole(line) = line else {
                     return Err(self.nonsense("a line of a reply is too long"));
                 };
-                match reader.take(&String::from_utf8_lossy(&line)) {
+                // Replies are shown: nothing in them may steer a terminal.
+                match reader.take(&one_line(&line)) {
                     Ok(Some(reply)) if reply.code == 421 => return Err(self.refused(reply)),
                     Ok(Some(reply)) => return Ok(reply),
                     Ok(None) => {}

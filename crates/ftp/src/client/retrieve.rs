@@ -1,6 +1,7 @@
 //! A file fetched: into `.NAME.part`, from where an earlier attempt broke off, verified, renamed.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -71,7 +72,8 @@ impl Retrieval {
         number: usize,
     ) -> Result<FileReport, ClientError> {
         let source = connection.place().with_path(self.remote.clone());
-        let mut report = FileReport::new(source.to_string(), self.target.display().to_string());
+        let target = one_line(self.target.as_os_str().as_bytes());
+        let mut report = FileReport::new(source.to_string(), target.into_owned());
         if let Some(Entry {
             size: Some(size),
             modified: Some(modified),

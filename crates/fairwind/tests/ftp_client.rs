@@ -1,0 +1,219 @@
+//! `fairwind get`, `put`, `ls` and `copy` as their users meet them, with a server in this process.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread;
+
+use fairwind_ftp::server::{Config, Server, Stop, UserConfig, hash_password};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A server for anonymous users and alice, and an empty folder for the commands.
+struct Bench {
+    there: TempDir,
+    here: TempDir,
+    host: String,
+    stop: Stop,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let config = Config {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            users: vec![UserConfig {
+                name: "alice".into(),
+                password: hash_password("secret").unwrap(),
+                home: None,
+                write: true,
+            }],
+            ..Config::new(there.path())
+        };
+        let server = Server::bind(config).unwrap();
+        let host = server.address().unwrap().to_string();
+        let stop = Stop::default();
+        let asked = stop.clone();
+        thread::spawn(move || server.run(&asked).unwrap());
+        Self {
+            there,
+            here,
+            host,
+            stop,
+        }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fairwind"));
+        command
+            .current_dir(self.here.path())
+            .env("NETRC", self.here.path().join("netrc"))
+            .env_remove("FAIRWIND_FTP_PASSWORD");
+        for argument in arguments {
+            command.arg(argument.replace("{host}", &self.host));
+        }
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// What is printed by a command that has to succeed.
+    fn says(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.says(arguments)).unwrap()
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        fs::write(self.there.path().join(name), bytes).unwrap();
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.stop.ask();
+    }
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn read(folder: &TempDir, name: &str) -> Vec<u8> {
+    fs::read(folder.path().join(name)).unwrap()
+}
+
+#[test]
+fn a_file_comes_and_is_told_of_in_one_line() {
+    let bench = Bench::new();
+    bench.write("x", &[7; 12_345]);
+    let said = bench.says(&["get", "ftp://{host}/x"]);
+    assert!(said.starts_with("x: 12.3 kB in "), "{said}");
+    assert!(said.ends_with("; SHA-256 verified\n"), "{said}");
+    assert_eq!(read(&bench.here, "x"), [7; 12_345]);
+}
+
+#[test]
+fn json_is_one_object_with_an_entry_a_file() {
+    let bench = Bench::new();
+    bench.write("x", b"abc");
+    let told = bench.json(&["get", "ftp://{host}/x", "new/", "--json"]);
+    assert_eq!(told["command"], "get");
+    assert_eq!((&told["files"], &told["bytes"]), (&1.into(), &3.into()));
+    assert_eq!(told["verified"], 1);
+    assert_eq!(told["control_changes"], 0);
+    let file = &told["transfers"][0];
+    assert_eq!(file["destination"], "new/x");
+    assert_eq!(file["checksum"]["algorithm"], "SHA-256");
+    // FIPS 180-4 for "abc".
+    assert_eq!(
+        file["checksum"]["value"],
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    );
+    assert_eq!(read(&bench.here, "new/x"), b"abc");
+}
+
+#[test]
+fn passwords_come_from_the_url_netrc_or_the_environment() {
+    let bench = Bench::new();
+    fs::write(bench.here.path().join("x"), "abc").unwrap();
+    bench.says(&["put", "x", "ftp://alice:secret@{host}/1"]);
+    let output = bench.run(&["put", "x", "ftp://alice@{host}/2"]);
+    assert_eq!(output.status.code(), Some(2), "nobody can be asked");
+    assert!(
+        err(&output).contains("FAIRWIND_FTP_PASSWORD"),
+        "{}",
+        err(&output)
+    );
+    let known = bench
+        .command(&["put", "x", "ftp://alice@{host}/3"])
+        .env("FAIRWIND_FTP_PASSWORD", "secret")
+        .status()
+        .unwrap();
+    assert!(known.success());
+    let netrc = "machine 127.0.0.1 login alice password secret\n";
+    fs::write(bench.here.path().join("netrc"), netrc).unwrap();
+    bench.says(&["put", "x", "ftp://{host}/4"]);
+    for name in ["1", "3", "4"] {
+        assert_eq!(read(&bench.there, name), b"abc");
+    }
+}
+
+#[test]
+fn failures_and_wrong_usage_have_their_exit_codes() {
+    let bench = Bench::new();
+    let code = |arguments: &[&str]| bench.run(arguments).status.code();
+    assert_eq!(code(&["get", "ftp://{host}/none"]), Some(1));
+    assert_eq!(code(&["get", "ftp://alice:wrong@{host}/x"]), Some(1));
+    assert_eq!(code(&["get", "ftp://127.0.0.1:1/x"]), Some(1));
+    assert_eq!(code(&["ls", "ftp://{host}/none"]), Some(1));
+    assert_eq!(
+        code(&["copy", "ftp://{host}/none", "ftp://{host}/y"]),
+        Some(1)
+    );
+    assert_eq!(code(&["get", "http://{host}/x"]), Some(2));
+    assert_eq!(code(&["get", "ftp://{host}/x%0aDELE%20y"]), Some(2));
+    assert_eq!(code(&["get", "ftp://{host}/"]), Some(2));
+    assert_eq!(code(&["put", "ftp://{host}/x"]), Some(2));
+    assert_eq!(
+        code(&["get", "ftp://{host}/x", "--buffer", "much"]),
+        Some(2)
+    );
+    let wrong = bench.run(&["get", "ftp://alice:wrong@{host}/x"]);
+    assert!(!err(&wrong).contains("wrong"), "{}", err(&wrong));
+}
+
+#[test]
+fn one_failure_does_not_keep_other_files_from_coming() {
+    let bench = Bench::new();
+    bench.write("x", b"abc");
+    let output = bench.run(&["get", "ftp://{host}/none", "ftp://{host}/x", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["files"], 1);
+    assert!(
+        told["failures"][0]["error"]
+            .as_str()
+            .unwrap()
+            .contains("550"),
+        "{told}"
+    );
+    assert_eq!(read(&bench.here, "x"), b"abc");
+}
+
+#[test]
+fn a_tree_goes_there_and_is_listed_and_comes_back() {
+    let bench = Bench::new();
+    let tree = bench.here.path().join("tree");
+    fs::create_dir_all(tree.join("d")).unwrap();
+    fs::write(tree.join("x"), "abc").unwrap();
+    fs::write(tree.join("d/y"), "defg").unwrap();
+    let put = [
+        "put",
+        "tree",
+        "ftp://alice:secret@{host}/",
+        "-r",
+        "--parallel",
+        "2",
+    ];
+    bench.says(&put);
+    let listed = bench.json(&["ls", "ftp://{host}/tree", "--json"]);
+    assert_eq!(listed[0]["name"], "d");
+    assert_eq!(
+        (&listed[1]["kind"], &listed[1]["bytes"]),
+        (&"file".into(), &3.into())
+    );
+    let said = bench.says(&["ls", "ftp://{host}/tree"]);
+    assert!(said.ends_with("    3  x\n"), "{said}");
+    bench.says(&["get", "ftp://{host}/tree", "back", "-r"]);
+    assert_eq!(read(&bench.here, "back/d/y"), b"defg");
+    let again = bench.json(&["put", "tree", "ftp://alice:secret@{host}/", "-r", "--json"]);
+    assert_eq!((&again["skipped"], &again["bytes"]), (&2.into(), &0.into()));
+    assert!(Path::new(&bench.here.path().join("back/x")).is_file());
+}
