@@ -161,16 +161,13 @@ fn report(record: &Record) -> ExtensionReport {
 fn changes(side: &str, record: &Record) -> Vec<Change> {
     let mut before = None;
     let change = |resize: &Resize| Change {
-        time: record
-            .begin
-            .saturating_add(resize.time)
-            .unwrap_or(record.begin),
+        time: record.begin.checked_add(resize.time).ok(),
         seconds: resize.time.as_secs_f64(),
         what: format!("{side} buffer"),
         from: before.replace(resize.bytes).map(|bytes| bytes.to_string()),
         to: resize.bytes.to_string(),
         reason: match &resize.estimate {
-            Some(estimate) => format!("twice {estimate}"),
+            Some(estimate) => format!("{estimate}"),
             None => "asked for by the receiver".into(),
         },
     };
