@@ -1,0 +1,163 @@
+//! A server that follows an advisor, as its clients and its log see it.
+
+mod advisor;
+mod common;
+
+use std::fmt::{self, Write as _};
+use std::net::TcpListener;
+use std::sync::{LazyLock, Mutex};
+
+use advisor::{Reply, TestAdvisor, advice};
+use common::{Client, Running, noise};
+use fairwind_testing::{permitted, root, wait_until};
+use serde_json::{Value, json};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+/// The log's lines of warnings and worse.
+static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Takes the log of this process.
+static LOG: LazyLock<()> =
+    LazyLock::new(|| tracing::subscriber::set_global_default(Log).expect("nobody else does"));
+
+struct Log;
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line::default();
+        event.record(&mut line);
+        WARNINGS.lock().unwrap().push(line.0);
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[derive(Default)]
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, _: &Field, value: &dyn fmt::Debug) {
+        write!(self.0, "{value:?}").unwrap();
+    }
+}
+
+fn warnings(about: &str) -> Vec<String> {
+    let warnings = WARNINGS.lock().unwrap();
+    let about = warnings.iter().filter(|line| line.contains(about));
+    about.cloned().collect()
+}
+
+fn events(server: &Running, kind: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(server.path("advice.log")).unwrap_or_default();
+    let events = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    events
+        .filter(|event: &Value| event["event"] == kind)
+        .collect()
+}
+
+/// Follows the advisor at the URL; the log of advice is beside the directory that is served.
+fn following(url: &str) -> Running {
+    Running::with(|config| {
+        let outside = config.root.clone();
+        let inside = outside.join("served");
+        std::fs::create_dir(&inside).unwrap();
+        config.root = inside;
+        config.advisor = Some(url.to_owned());
+        config.advice_log = Some(outside.join("advice.log"));
+    })
+}
+
+fn served(server: &Running, name: &str, bytes: &[u8]) {
+    std::fs::write(server.path("served").join(name), bytes).unwrap();
+}
+
+#[test]
+fn the_control_of_a_download_changes_while_it_runs() {
+    if !permitted(root()) {
+        return;
+    }
+    // 8 MB at 64 Mbit/s take a second.
+    let control = |name: &str, again| {
+        let changes = json!({ "congestion_control": name, "pacing_mbps": 64.0 });
+        Reply::Advice(advice(again, changes))
+    };
+    let advisor = TestAdvisor::answering(vec![control("reno", 0.2), control("cubic", 3600.0)]);
+    let server = following(&advisor.url());
+    let content = noise(8_000_000);
+    served(&server, "big", &content);
+    assert!(Client::anonymous(&server).fetch("RETR big") == content);
+
+    wait_until("the result is told", || advisor.results().len() == 1);
+    let result = &advisor.results()[0];
+    assert_eq!(result["direction"], "sent");
+    assert_eq!(result["host"], "127.0.0.1");
+    let asked = advisor.asked();
+    assert_eq!(asked[0], "/v1/advice?host=127.0.0.1&bytes=8000000");
+    let changes = events(&server, "change");
+    let last = changes.last().unwrap();
+    assert_eq!(
+        (&last["what"], &last["to"], &last["reason"]),
+        (
+            &json!("congestion_control"),
+            &json!("cubic"),
+            &json!("because the test says so")
+        )
+    );
+    let bytes = last["bytes"].as_u64().unwrap();
+    assert!((1..8_000_000).contains(&bytes), "in its midst: {bytes}");
+    assert_eq!(events(&server, "advice").len(), 2);
+}
+
+#[test]
+fn an_advisor_that_is_gone_is_one_line_of_log_for_all_transfers() {
+    LazyLock::force(&LOG);
+    let nobody = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().to_string()
+    };
+    let server = following(&format!("http://{nobody}"));
+    let content = noise(300_000);
+    served(&server, "file", &content);
+    let mut client = Client::anonymous(&server);
+    for _ in 0..5 {
+        assert!(client.fetch("RETR file") == content);
+    }
+    wait_until("told", || !warnings(&nobody).is_empty());
+    let lines = warnings(&nobody);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(
+        lines[0].starts_with("no advice, transfers go on with the kernel's defaults: http://"),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn nocc_without_leave_is_a_line_of_log_that_names_the_option() {
+    LazyLock::force(&LOG);
+    let off = json!({ "mode": "no-congestion-control", "congestion_control": "nocc" });
+    let advisor = TestAdvisor::answering(vec![Reply::Advice(advice(3600.0, off))]);
+    let server = following(&advisor.url());
+    served(&server, "file", &noise(300_000));
+    Client::anonymous(&server).fetch("RETR file");
+    wait_until("told", || !events(&server, "refused").is_empty());
+    let refused = &events(&server, "refused")[0];
+    assert_eq!(refused["mend"], "--allow-nocc 127.0.0.1/32");
+    let lines = warnings("nocc is advised");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].ends_with(
+        "congestion control nocc is advised, but the path to 127.0.0.1 is not declared as own \
+         here: --allow-nocc 127.0.0.1/32"
+    ));
+}
