@@ -10,10 +10,20 @@ pub struct Capability {
     bit: u32,
 }
 
+/// Ports below `net.ipv4.ip_unprivileged_port_start`.
+pub const NET_BIND_SERVICE: Capability = Capability {
+    name: "CAP_NET_BIND_SERVICE",
+    bit: 10,
+};
 /// Networks, their devices and routes; eBPF programs that touch them.
 pub const NET_ADMIN: Capability = Capability {
     name: "CAP_NET_ADMIN",
     bit: 12,
+};
+/// Packets of any kind, such as ICMP echo.
+pub const NET_RAW: Capability = Capability {
+    name: "CAP_NET_RAW",
+    bit: 13,
 };
 /// Namespaces, mounts and much more.
 pub const SYS_ADMIN: Capability = Capability {

@@ -1,0 +1,59 @@
+//! Settings of the kernel below `/proc/sys`, and what is mounted.
+
+use std::fs;
+use std::path::PathBuf;
+
+/// The value of a setting such as `net.core.rmem_max`; none if this kernel, or this network namespace,
+/// has none of the name.
+pub fn sysctl(name: &str) -> Option<String> {
+    let path = format!("/proc/sys/{}", name.replace('.', "/"));
+    fs::read_to_string(path)
+        .ok()
+        .map(|text| text.trim().to_owned())
+}
+
+/// The numbers of a setting such as `net.ipv4.tcp_rmem`; none if it is not there or has others than
+/// numbers.
+pub fn sysctl_numbers(name: &str) -> Option<Vec<u64>> {
+    let text = sysctl(name)?;
+    let numbers = text.split_whitespace().map(str::parse);
+    numbers.collect::<Result<_, _>>().ok()
+}
+
+/// Where a file system of this type is mounted first, as this process sees it: `bpf`, `cgroup2`.
+pub fn mounted(file_system: &str) -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    mount_point(&mounts, file_system).map(PathBuf::from)
+}
+
+/// From the text of `/proc/self/mounts`: source, mount point, type, options.
+fn mount_point<'a>(mounts: &'a str, file_system: &str) -> Option<&'a str> {
+    mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let place = words.next()?;
+        (words.next()? == file_system).then_some(place)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_found_by_its_dotted_name() {
+        assert_eq!(sysctl("kernel.ostype").as_deref(), Some("Linux"));
+        assert_eq!(sysctl("net.ipv4.no_such_setting"), None);
+        assert_eq!(sysctl_numbers("net.ipv4.tcp_rmem").unwrap().len(), 3);
+        assert_eq!(sysctl_numbers("kernel.ostype"), None);
+    }
+
+    #[test]
+    fn a_mount_is_found_by_its_type() {
+        let mounts = "proc /proc proc rw 0 0\n\
+                      none /sys/fs/cgroup cgroup2 rw 0 0\n\
+                      bpf /sys/fs/bpf bpf rw 0 0\n";
+        assert_eq!(mount_point(mounts, "bpf"), Some("/sys/fs/bpf"));
+        assert_eq!(mount_point(mounts, "cgroup2"), Some("/sys/fs/cgroup"));
+        assert_eq!(mount_point(mounts, "nfs"), None);
+    }
+}
