@@ -8,6 +8,7 @@ mod checksum;
 mod control;
 mod credentials;
 mod data_connection;
+mod ending;
 mod error;
 mod extension;
 mod features;

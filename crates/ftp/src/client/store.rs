@@ -8,9 +8,10 @@ use jiff::Timestamp;
 
 use super::checksum::Method;
 use super::data_connection::Channel;
+use super::ending::Following;
 use super::local::partial_name;
 use super::place;
-use super::retrieve::{Following, is_about_restart, shown};
+use super::retrieve::{is_about_restart, shown};
 use super::retry::Task;
 use super::running_checksum::RunningChecksum;
 use super::tcp::Stopper;

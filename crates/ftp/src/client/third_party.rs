@@ -10,9 +10,10 @@ use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::checksum::Method;
+use super::ending::retransmits;
 use super::local::partial_name;
 use super::place;
-use super::retrieve::{retransmits, shown};
+use super::retrieve::shown;
 use super::retry::Pauses;
 use super::{
     Checksum, ChecksumPolicy, ClientError, Connection, FileReport, Options, Session, Verification,

@@ -1,0 +1,151 @@
+//! How a transfer ends: the server's last word, what those who followed it say, the checksums.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::checksum::Method;
+use super::running_checksum::RunningChecksum;
+use super::tcp::Stopper;
+use super::{Checksum, ChecksumPolicy, ClientError, FileReport, Session, Verification};
+use crate::data::{TransferError, TransferWatcher, Watchers};
+use crate::protocol::Reply;
+
+/// How long the server has to say why a data connection broke.
+const LAST_WORD: Duration = Duration::from_secs(2);
+
+/// What servers of ours say in their last reply: `... 3 retransmits`.
+pub(super) fn retransmits(reply: &Reply) -> Option<u64> {
+    let text = reply.text();
+    let words: Vec<&str> = text.split([' ', ',', ';', ':']).collect();
+    words
+        .windows(2)
+        .find(|pair| pair[1].starts_with("retransmit"))
+        .and_then(|pair| pair[0].parse().ok())
+}
+
+impl Session {
+    /// That a file is there and may be read, by a command that moves nothing.
+    pub(super) fn exists(&mut self, path: &[u8]) -> Result<(), ClientError> {
+        if self.features.has("SIZE") {
+            self.must("SIZE", path)?;
+        }
+        Ok(())
+    }
+
+    /// How the server is to make checksums; none if nobody wants any, or it cannot.
+    pub(super) fn method(&self) -> Result<Option<Method>, ClientError> {
+        let best = self.methods().first().copied();
+        match self.options.checksum {
+            ChecksumPolicy::Off => Ok(None),
+            ChecksumPolicy::Required if best.is_none() => Err(ClientError::Differs(format!(
+                "{} makes no checksums",
+                self.server()
+            ))),
+            _ => Ok(best),
+        }
+    }
+
+    /// What is known of a file if there is no method.
+    pub(super) fn without_method(&self) -> Verification {
+        match self.options.checksum {
+            ChecksumPolicy::Off => Verification::Off,
+            _ => Verification::NotOffered,
+        }
+    }
+
+    /// Compares a checksum made here with the server's; the inner error says how they differ.
+    pub(super) fn compare(
+        &mut self,
+        method: Method,
+        path: &[u8],
+        size: u64,
+        here: String,
+    ) -> Result<Result<Verification, String>, ClientError> {
+        let algorithm = method.algorithm().name();
+        match self.remote_checksum(method, path, Some(size))? {
+            Ok(there) if there == here => Ok(Ok(Verification::Verified(Checksum {
+                algorithm,
+                value: here,
+            }))),
+            Ok(there) => Ok(Err(format!(
+                "its {algorithm} is {here} here and {there} there"
+            ))),
+            Err(reply) if self.options.checksum == ChecksumPolicy::Required => {
+                Ok(Err(format!("there is no {algorithm} of it: {reply}")))
+            }
+            Err(reply) => Ok(Ok(Verification::Refused { reply })),
+        }
+    }
+
+    /// The server's last word on a transfer whose bytes are moved, or are not.
+    pub(super) fn finish(
+        &mut self,
+        moved: Result<u64, TransferError>,
+        path: &Path,
+    ) -> Result<Reply, ClientError> {
+        let data = |what: String| ClientError::Data {
+            peer: self.control.server().to_owned(),
+            what,
+        };
+        let error = match moved {
+            Ok(_) => None,
+            Err(TransferError::Stopped) => return Err(ClientError::Stopped),
+            Err(TransferError::File(error)) => return Err(ClientError::local(path)(error)),
+            Err(TransferError::Stalled(time)) => {
+                return Err(data(format!("nothing moved for {time:?}")));
+            }
+            Err(TransferError::Connection(error)) => Some(data(error.to_string())),
+        };
+        let reply = match error {
+            None => self.control.last_reply(self.options.patience)?,
+            // A server that refuses in the middle closes, and says why.
+            Some(error) => match self.control.last_reply(LAST_WORD) {
+                Ok(reply) if !reply.is_positive() => reply,
+                _ => return Err(error),
+            },
+        };
+        match reply.is_positive() {
+            true => Ok(reply),
+            false => Err(self.control.refused(reply)),
+        }
+    }
+
+    /// What the extensions did in the transfer that has just ended.
+    pub(super) fn collect(&mut self, report: &mut FileReport) {
+        for extension in &mut self.extensions {
+            let done = extension.report();
+            for note in &done.notes {
+                self.options.progress.note(note);
+            }
+            report.add(done);
+        }
+    }
+}
+
+/// All who follow a transfer.
+pub(super) struct Following<'a> {
+    pub own: Stopper<'a>,
+    pub checksum: Option<&'a RunningChecksum>,
+    pub first: u64,
+    pub others: Watchers,
+}
+
+impl TransferWatcher for Following<'_> {
+    fn started(&mut self, socket: std::os::fd::BorrowedFd<'_>, total: Option<u64>) {
+        self.own.started(socket, total);
+        self.others.started(socket, total);
+    }
+
+    fn progressed(&mut self, moved: u64) {
+        self.own.progressed(moved);
+        if let Some(checksum) = self.checksum {
+            checksum.reaches(self.first + moved);
+        }
+        self.others.progressed(moved);
+    }
+
+    fn ended(&mut self, moved: u64) {
+        self.own.ended(moved);
+        self.others.ended(moved);
+    }
+}
