@@ -4,6 +4,7 @@
 //! It blocks; transfers at the same time have a thread and a session each.
 
 pub mod batch;
+mod both_ends;
 mod checksum;
 mod control;
 mod credentials;
