@@ -1,12 +1,15 @@
-//! How fast the server sends on loopback, beside vsftpd and ProFTPD (Debian's packages `vsftpd` and
-//! `proftpd-core`, root): pairs of runs, one right after the other, each with a turn at going first.
+//! How fast the server sends on loopback, beside vsftpd and ProFTPD: pairs of runs, one right after the
+//! other, each with a turn at going first, in a network namespace of their own (root). The client has one
+//! processor, the servers another.
 //!
-//! `cargo bench -p fairwind-ftp --bench download [-- PAIRS [MIB]]`
+//! `cargo bench -p fairwind-ftp --bench download [-- PAIRS [MIB [CONTROL]]]`, CONTROL being the congestion
+//! control of all of them. Debian's packages of the two exclude each other; what is not installed is
+//! unpacked from its package (`apt-get download`, or `FAIRWIND_DEB_DIR=DIRECTORY` with the .deb).
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,6 +18,7 @@ use fairwind_ftp::server::{Config, Server, Stop};
 
 const PAIRS: usize = 15;
 const MIB: u64 = 1024;
+const CONTROL: &str = "cubic";
 
 fn main() {
     let arguments: Vec<String> = std::env::args()
@@ -29,6 +33,7 @@ fn main() {
     let number = |at: usize| arguments.get(at).and_then(|text| text.parse().ok());
     let pairs = number(0).unwrap_or(PAIRS as u64) as usize;
     let mib = number(1).unwrap_or(MIB);
+    let control = arguments.get(2).map_or(CONTROL, String::as_str);
     // In memory: the disk is nobody's merit.
     let room = if Path::new("/dev/shm").is_dir() {
         "/dev/shm"
@@ -46,12 +51,85 @@ fn main() {
     }
     drop(file);
 
+    let programs = [("vsftpd", "vsftpd"), ("proftpd", "proftpd-core")]
+        .map(|(program, package)| found(program, package, dir.path()));
+    own_network(control);
+    // The scheduler's choices would be most of the difference from run to run.
+    keep_to(1);
+    println!("{pairs} pairs of {mib} MiB each, congestion control {control}");
     let ours = ours(&root);
-    for other in [vsftpd(dir.path(), &root), proftpd(dir.path(), &root)]
-        .into_iter()
-        .flatten()
-    {
+    let others = [
+        programs[0]
+            .as_deref()
+            .and_then(|program| vsftpd(program, dir.path(), &root)),
+        programs[1]
+            .as_deref()
+            .and_then(|program| proftpd(program, dir.path(), &root)),
+    ];
+    keep_to(0);
+    for other in others.into_iter().flatten() {
         compare(&ours, &other, pairs, mib << 20);
+    }
+}
+
+/// The program as installed, or from its package, which goes to `dir`.
+fn found(program: &str, package: &str, dir: &Path) -> Option<PathBuf> {
+    let installed = Path::new("/usr/sbin").join(program);
+    if installed.exists() {
+        return Some(installed);
+    }
+    let debs = match std::env::var_os("FAIRWIND_DEB_DIR") {
+        Some(debs) => PathBuf::from(debs),
+        None => {
+            let mut download = Command::new("apt-get");
+            download.args(["download", "-q", package]).current_dir(dir);
+            // What came of it is looked for next.
+            let _ = download.stdout(Stdio::null()).status();
+            dir.to_owned()
+        }
+    };
+    let begin = format!("{package}_");
+    let deb = fs::read_dir(debs)
+        .ok()?
+        .flatten()
+        .find(|entry| entry.file_name().to_string_lossy().starts_with(&begin));
+    let Some(deb) = deb else {
+        eprintln!("{program} is not installed, nor is its package here");
+        return None;
+    };
+    let room = dir.join(package);
+    let unpacked = Command::new("dpkg")
+        .arg("-x")
+        .arg(deb.path())
+        .arg(&room)
+        .status();
+    let program = room.join("usr/sbin").join(program);
+    (unpacked.is_ok_and(|status| status.success()) && program.exists()).then_some(program)
+}
+
+/// A loopback that nobody else uses, and the control of every connection there: by its route, since the
+/// sysctl of a namespace takes only controls that everybody may use.
+fn own_network(control: &str) {
+    // SAFETY: nothing is taken from other threads: there are none yet.
+    let moved = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+    assert_eq!(moved, 0, "a network namespace needs root");
+    let route = format!(
+        "route replace local 127.0.0.1 dev lo table local proto kernel scope host src 127.0.0.1 congctl {control}"
+    );
+    for words in ["link set lo up", &route] {
+        let done = Command::new("ip").args(words.split(' ')).status();
+        assert!(done.unwrap().success(), "ip {words}");
+    }
+}
+
+/// This process, and those that it starts from now on, run on the processor of that number only; anywhere
+/// if there is none.
+fn keep_to(processor: usize) {
+    // SAFETY: the set is valid when it is all zeroes, and its size is its own.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
     }
 }
 
@@ -83,7 +161,7 @@ fn ours(root: &Path) -> Peer {
     started("fairwind", command, port).expect("our own server starts")
 }
 
-fn vsftpd(dir: &Path, root: &Path) -> Option<Peer> {
+fn vsftpd(program: &Path, dir: &Path, root: &Path) -> Option<Peer> {
     let port = free_port();
     let empty = dir.join("empty");
     fs::create_dir(&empty).unwrap();
@@ -96,12 +174,12 @@ fn vsftpd(dir: &Path, root: &Path) -> Option<Peer> {
         empty.display()
     );
     fs::write(&file, text).unwrap();
-    let mut command = Command::new("vsftpd");
+    let mut command = Command::new(program);
     command.arg(&file);
     started("vsftpd", command, port)
 }
 
-fn proftpd(dir: &Path, root: &Path) -> Option<Peer> {
+fn proftpd(program: &Path, dir: &Path, root: &Path) -> Option<Peer> {
     let port = free_port();
     let file = dir.join("proftpd.conf");
     let text = format!(
@@ -113,7 +191,7 @@ fn proftpd(dir: &Path, root: &Path) -> Option<Peer> {
         root.display()
     );
     fs::write(&file, text).unwrap();
-    let mut command = Command::new("proftpd");
+    let mut command = Command::new(program);
     command
         .args(["--nodaemon", "--quiet", "--config"])
         .arg(&file);
@@ -124,7 +202,7 @@ fn proftpd(dir: &Path, root: &Path) -> Option<Peer> {
 fn started(name: &'static str, mut command: Command, port: u16) -> Option<Peer> {
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(child) = command.spawn() else {
-        eprintln!("{name} is not installed");
+        eprintln!("{name} cannot be started");
         return None;
     };
     let peer = Peer {
@@ -171,6 +249,9 @@ fn compare(ours: &Peer, other: &Peer, pairs: usize, bytes: u64) {
                 (download(ours, bytes), theirs)
             }
         });
+    }
+    for (own, theirs) in &rates {
+        println!("    {own:.2} {theirs:.2}  {:.3}", own / theirs);
     }
     let ratios = quartiles(rates.iter().map(|(own, theirs)| own / theirs).collect());
     println!(

@@ -69,7 +69,7 @@ fn a_server_killed_while_it_sends_is_resumed_where_it_ended() {
 }
 
 #[test]
-fn a_full_disk_ends_the_upload_and_not_the_session() {
+fn a_full_disk_interrupts_the_upload_and_not_the_session() {
     let root = rustix::process::geteuid().is_root();
     if !permitted("root, for a small file system", root) {
         return;
@@ -78,16 +78,33 @@ fn a_full_disk_ends_the_upload_and_not_the_session() {
     let server = Process::start_in_small_room(dir.path(), "1m");
     let mut client = alice(&server);
     client.expect("ALLO 2000000", 452);
+    assert_eq!(client.give("STOR filler", &noise(500_000)).code, 226);
+    let content = noise(800_000);
     let mut upload = client.passive();
     client.expect("STOR x", 150);
     // The server closes the data connection when it has no more room.
+    let _ = upload.write_all(&content);
+    drop(upload);
+    assert_eq!(client.reply().code, 452);
+    assert_eq!(client.fetch("RETR filler"), noise(500_000));
+
+    // With room again the upload goes on where it ended.
+    client.expect("DELE filler", 250);
+    let size: usize = client.expect("SIZE x", 213).text().parse().unwrap();
+    assert!((1..=600_000).contains(&size), "{size}");
+    client.expect(&format!("REST {size}"), 350);
+    assert_eq!(client.give("STOR x", &content[size..]).code, 226);
+    assert!(client.fetch("RETR x") == content);
+
+    // What is to replace a file could not be resumed: it makes room.
+    let mut upload = client.passive();
+    client.expect("STOR x", 150);
     let _ = upload.write_all(&noise(8_000_000));
     drop(upload);
     assert_eq!(client.reply().code, 452);
-    client.expect("SIZE x", 550);
-    assert_eq!(client.fetch("LIST -a"), b"");
+    assert!(client.fetch("RETR x") == content);
     assert_eq!(client.give("STOR y", b"abc").code, 226);
-    assert_eq!(client.fetch("RETR y"), b"abc");
+    assert_eq!(client.fetch("NLST -a"), b"x\r\ny\r\n");
 }
 
 #[test]

@@ -4,10 +4,12 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::symlink;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::Duration;
 
 use common::{Client, Running, eventually, listening, noise};
+use fairwind_ftp::server::SyncPolicy;
 use socket2::{Domain, Socket, Type};
 
 #[test]
@@ -349,6 +351,81 @@ fn an_upload_of_a_client_that_vanished_does_not_look_complete() {
     assert_eq!(client.give("STOR x", b"the rest").code, 226);
     assert_eq!(server.read("x").len(), 100_008);
     assert_eq!(server.read("x")[..100_000], noise(100_000));
+}
+
+#[test]
+fn all_that_came_is_kept_when_the_control_connection_drops() {
+    let server = Running::start();
+    let mut client = Client::alice(&server);
+    let mut data = client.passive();
+    client.expect("STOR x", 150);
+    let content = noise(3_000_000);
+    data.write_all(&content).unwrap();
+    // The server's kernel has taken them all; how many of them the server has, nobody knows.
+    eventually("all bytes are acknowledged", || unacknowledged(&data) == 0);
+    drop(client);
+    eventually("the upload is given up", || {
+        let mut client = Client::alice(&server);
+        client.passive();
+        client.say("REST 3000000");
+        client.say("STOR x").code == 150
+    });
+    assert!(server.read(".x.fairwind-part") == content);
+    drop(data);
+}
+
+/// Bytes that the other end has not acknowledged yet (tcp(7), SIOCOUTQ).
+fn unacknowledged(stream: &TcpStream) -> i32 {
+    let mut bytes = 0;
+    // SAFETY: the kernel writes an integer to `bytes`.
+    let result = unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    assert_eq!(result, 0);
+    bytes
+}
+
+#[test]
+fn a_complete_file_is_continued() {
+    let server = Running::with(|config| config.sync = SyncPolicy::Uploads);
+    server.write("x", "0123456789");
+    let mut client = Client::alice(&server);
+    assert_eq!(client.give("APPE x", b"abc").code, 226);
+    assert_eq!(server.read("x"), b"0123456789abc");
+    client.expect("REST 4", 350);
+    assert_eq!(client.give("STOR x", b"ABC").code, 226);
+    assert_eq!(server.read("x"), b"0123ABC");
+    client.passive();
+    client.expect("REST 8", 350);
+    client.expect("STOR x", 554);
+}
+
+#[test]
+fn modes_are_changed_by_those_who_may_write() {
+    let server = Running::start();
+    server.write("x", "");
+    let outside = tempfile::NamedTempFile::new().unwrap();
+    symlink(outside.path(), server.path("link")).unwrap();
+    let mode = |path: &std::path::Path| {
+        let facts = std::fs::metadata(path).unwrap();
+        facts.permissions().mode() & 0o7777
+    };
+    let before = mode(outside.path());
+    Client::anonymous(&server).expect("SITE CHMOD 777 x", 550);
+    let mut client = Client::alice(&server);
+    client.expect("SITE CHMOD 000 x", 200);
+    assert_eq!(mode(&server.path("x")), 0);
+    client.expect("SITE CHMOD 0640 x", 200);
+    for (command, code) in [
+        ("SITE CHMOD 777 link", 550),
+        ("SITE CHMOD 4755 x", 501),
+        ("SITE CHMOD u+x x", 501),
+        ("SITE CHMOD 899 x", 501),
+        ("SITE CHMOD 644", 501),
+        ("SITE CHMOD 644 nothing", 550),
+    ] {
+        client.expect(command, code);
+    }
+    assert_eq!(mode(&server.path("x")), 0o640);
+    assert_eq!(mode(outside.path()), before);
 }
 
 #[test]

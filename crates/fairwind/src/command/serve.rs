@@ -70,6 +70,9 @@ pub struct Serve {
     /// Log of transfers, in the format of xferlog(5)
     #[arg(long, value_name = "FILE")]
     xferlog: Option<PathBuf>,
+    /// What is on the disk before a client is told of success: never (anything) or uploads
+    #[arg(long, value_name = "WHAT")]
+    sync: Option<server::SyncPolicy>,
     /// Sessions at once from one address [default: 100]
     #[arg(long, value_name = "NUMBER")]
     sessions_per_address: Option<usize>,
@@ -118,6 +121,7 @@ impl Serve {
         config.advisor = self.advisor.or(config.advisor);
         config.allow_nocc.extend(self.allow_nocc);
         config.advice_log = self.advice_log.or(config.advice_log);
+        config.sync = self.sync.unwrap_or(config.sync);
         config.xferlog = self.xferlog.or(config.xferlog);
         config.foreign_peers.extend(self.foreign_peer);
         if let Some((first, last)) = self.passive_ports {

@@ -18,8 +18,26 @@ use super::TransferWatcher;
 /// How long a call on the socket may wait. One call of sendfile waits up to four times.
 const TICK: Duration = Duration::from_millis(12);
 
-/// Bytes that one system call moves at most.
+/// Bytes that one system call moves at most, but for sendfile on a fast path ([`Stride`]).
 const CHUNK: usize = 256 << 10;
+
+/// How many bytes the next sendfile is asked for: more and more on a fast path, where fewer calls are
+/// faster; fewer as soon as a call takes longer than a [`TICK`], so that a slow path is still looked at for
+/// every [`CHUNK`].
+#[derive(Debug)]
+struct Stride(usize);
+
+impl Stride {
+    const LONGEST: usize = 2 << 20;
+
+    fn after(&mut self, taken: Duration) {
+        self.0 = match taken < TICK / 2 {
+            true => (self.0 * 2).min(Self::LONGEST),
+            false if taken > TICK => (self.0 / 2).max(CHUNK),
+            false => self.0,
+        };
+    }
+}
 
 /// Why a transfer ended early.
 #[derive(Debug, thiserror::Error)]
@@ -114,12 +132,16 @@ impl<'a> Mover<'a> {
     fn send_range(&mut self, file: &File, first: u64, end: u64) -> Result<(), TransferError> {
         // A hint; the transfer does without.
         let _ = fadvise(file, first, None, Advice::Sequential);
-        let mut offset = first;
+        let (mut offset, mut stride) = (first, Stride(CHUNK));
         while offset < end {
-            let count = CHUNK.min(usize::try_from(end - offset).unwrap_or(CHUNK));
+            let count = usize::try_from(end - offset).map_or(stride.0, |rest| rest.min(stride.0));
+            let begin = self.last;
             match rustix::fs::sendfile(self.socket, file, Some(&mut offset), count) {
                 Ok(0) => break,
-                Ok(count) => self.moved(count)?,
+                Ok(count) => {
+                    self.moved(count)?;
+                    stride.after(self.last - begin);
+                }
                 Err(Errno::AGAIN | Errno::INTR) => self.waited()?,
                 Err(error @ (Errno::IO | Errno::INVAL | Errno::OVERFLOW)) => {
                     return Err(TransferError::File(error.into()));
@@ -183,8 +205,42 @@ impl<'a> Mover<'a> {
 
     fn receive_all_into(&mut self, sink: &mut dyn Write) -> Result<(), TransferError> {
         let mut buffer = vec![0; CHUNK];
+        match self.receive_with(&mut buffer, sink) {
+            Err(TransferError::Stopped) => {
+                self.drain(&mut buffer, sink)?;
+                Err(TransferError::Stopped)
+            }
+            result => result,
+        }
+    }
+
+    /// Takes what waits in the socket when the transfer is stopped: it needs not be sent again.
+    fn drain(&mut self, buffer: &mut [u8], sink: &mut dyn Write) -> Result<(), TransferError> {
+        let mut rest = rustix::io::ioctl_fionread(self.socket).unwrap_or(0);
+        while rest > 0 {
+            let most = usize::try_from(rest).map_or(buffer.len(), |rest| rest.min(buffer.len()));
+            match (&mut &*self.socket).read(&mut buffer[..most]) {
+                Ok(0) => break,
+                Ok(count) => {
+                    sink.write_all(&buffer[..count])
+                        .map_err(TransferError::File)?;
+                    self.count(count);
+                    rest -= count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn receive_with(
+        &mut self,
+        buffer: &mut [u8],
+        sink: &mut dyn Write,
+    ) -> Result<(), TransferError> {
         loop {
-            match (&mut &*self.socket).read(&mut buffer) {
+            match (&mut &*self.socket).read(buffer) {
                 // A stop shuts the socket down, which looks like an end.
                 Ok(0) if self.meter.is_stopped() => return Err(TransferError::Stopped),
                 Ok(0) => return sink.flush().map_err(TransferError::File),
@@ -205,10 +261,14 @@ impl<'a> Mover<'a> {
     }
 
     fn moved(&mut self, count: usize) -> Result<(), TransferError> {
+        self.count(count);
+        self.go_on()
+    }
+
+    fn count(&mut self, count: usize) {
         let moved = self.meter.moved.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
         self.last = Instant::now();
         self.watcher.progressed(moved);
-        self.go_on()
     }
 
     fn waited(&mut self) -> Result<(), TransferError> {
@@ -303,7 +363,69 @@ mod tests {
         assert_eq!(mover.send_file(&file, 10, 900_010).unwrap(), 900_000);
         assert_eq!(reader.join().unwrap(), &bytes[10..900_010]);
         assert_eq!((notes.total, notes.ended), (Some(900_000), Some(900_000)));
-        assert!(notes.calls >= 4, "256 KiB at a time: {}", notes.calls);
+        assert!(notes.calls >= 2, "on the way too: {}", notes.calls);
+    }
+
+    /// Asks for a stop when it gets its first bytes, and others wait in the socket then.
+    struct StopsWithMoreWaiting<'a> {
+        near: &'a TcpStream,
+        far: TcpStream,
+        meter: &'a Meter,
+        got: Vec<u8>,
+    }
+
+    impl Write for StopsWithMoreWaiting<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.got.is_empty() {
+                self.far.write_all(&[2; 50_000])?;
+                while rustix::io::ioctl_fionread(self.near)? < 50_000 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                self.meter.stop();
+            }
+            self.got.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_waits_in_the_socket_when_a_transfer_stops_is_kept() {
+        let (near, mut far) = pair();
+        far.write_all(&[1; 1_000]).unwrap();
+        let (meter, mut notes) = (Meter::default(), Notes::default());
+        let mut sink = StopsWithMoreWaiting {
+            near: &near,
+            far,
+            meter: &meter,
+            got: Vec::new(),
+        };
+        let mover = Mover::new(&near, &meter, &mut notes, PATIENCE).unwrap();
+        let error = mover.receive_into(&mut sink, None).unwrap_err();
+        assert!(matches!(error, TransferError::Stopped), "{error}");
+        assert_eq!(sink.got, [vec![1; 1_000], vec![2; 50_000]].concat());
+        assert_eq!((meter.moved(), notes.ended), (51_000, Some(51_000)));
+    }
+
+    #[test]
+    fn calls_grow_on_a_fast_path_and_shrink_on_a_slow_one() {
+        let mut stride = Stride(CHUNK);
+        let mut after = |milliseconds| {
+            stride.after(Duration::from_millis(milliseconds));
+            stride.0 >> 10
+        };
+        assert_eq!(
+            [after(1), after(1), after(1), after(1)],
+            [512, 1024, 2048, 2048]
+        );
+        assert_eq!(
+            [after(7), after(13), after(100), after(100)],
+            [2048, 1024, 512, 256]
+        );
+        assert_eq!(after(100), 256);
     }
 
     #[test]

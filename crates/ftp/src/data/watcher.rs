@@ -15,7 +15,8 @@ pub trait TransferWatcher: Send {
     fn started(&mut self, socket: BorrowedFd<'_>, total: Option<u64>);
 
     /// `moved` bytes have been handed to, or taken from, the socket since the transfer began. Called
-    /// for every 256 KiB that moves and about every 50 ms while nothing does.
+    /// for every 256 KiB that moves, or every 2 MiB where that takes some milliseconds, and about every
+    /// 50 ms while nothing does.
     fn progressed(&mut self, moved: u64);
 
     /// The transfer is over, whether complete or not; the connection is about to be closed.

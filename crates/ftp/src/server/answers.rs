@@ -102,7 +102,7 @@ impl Session {
                 };
                 return self.checksum(path, algorithm, range, short).await;
             }
-            Command::Site { name, arguments } => self.site(&name, &arguments),
+            Command::Site { name, arguments } => either(self.site(&name, &arguments).await),
             Command::List(listing) => {
                 let form = Form::Long {
                     hidden: listing.hidden,
@@ -225,15 +225,30 @@ impl Session {
         }
     }
 
-    fn site(&mut self, name: &str, arguments: &[u8]) -> Reply {
-        if name == "HELP" {
-            return Reply::lines(214, help());
+    async fn site(&mut self, name: &str, arguments: &[u8]) -> Result<Reply, Reply> {
+        match name {
+            "HELP" => Ok(Reply::lines(214, help())),
+            "CHMOD" => self.change_mode(arguments).await,
+            _ => {
+                let arguments = one_line(arguments);
+                self.extensions
+                    .iter_mut()
+                    .find_map(|extension| extension.site(name, &arguments))
+                    .ok_or_else(|| Reply::new(504, format!("SITE {name} is not served")))
+            }
         }
-        let arguments = one_line(arguments);
-        self.extensions
-            .iter_mut()
-            .find_map(|extension| extension.site(name, &arguments))
-            .unwrap_or_else(|| Reply::new(504, format!("SITE {name} is not served")))
+    }
+
+    /// `SITE CHMOD 640 name`, as wu-ftpd has it.
+    async fn change_mode(&mut self, arguments: &[u8]) -> Result<Reply, Reply> {
+        self.writer()?;
+        let (mode, path) = parse_mode(arguments)
+            .ok_or_else(|| Reply::new(501, "SITE CHMOD, three octal digits, and a name"))?;
+        let path = self.cwd.join(path);
+        let text = format!("Mode {mode:03o} for {path}");
+        self.on_files(move |root| root.set_mode(&path, mode))
+            .await?;
+        Ok(Reply::new(200, text))
     }
 
     /// The status of the session, and of the transfer whose meter is given.
@@ -542,6 +557,18 @@ fn hash_reply(algorithm: Algorithm, range: ByteRange, sum: &str, name: &str) -> 
     )
 }
 
+/// Permission bits and the name after them. Neither set-user-ID nor its kin are for clients to set.
+fn parse_mode(arguments: &[u8]) -> Option<(u32, &[u8])> {
+    let space = arguments.iter().position(|&byte| byte == b' ')?;
+    let (digits, path) = (&arguments[..space], &arguments[space + 1..]);
+    if !(3..=4).contains(&digits.len()) || !digits.iter().all(u8::is_ascii_digit) || path.is_empty()
+    {
+        return None;
+    }
+    let mode = u32::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()?;
+    (mode <= 0o777).then_some((mode, path))
+}
+
 fn only(verb: &str, letter: u8, served: u8) -> Reply {
     match letter == served {
         true => Reply::new(200, "OK"),
@@ -553,6 +580,7 @@ fn help() -> Vec<String> {
     let verbs: Vec<&str> = VERBS.split_whitespace().collect();
     let mut lines = vec!["Commands:".to_owned()];
     lines.extend(verbs.chunks(12).map(|verbs| verbs.join(" ")));
+    lines.push("SITE CHMOD, SITE HELP".into());
     lines.push("End".into());
     lines
 }

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -41,6 +42,8 @@ pub struct Config {
     pub advice_log: Option<PathBuf>,
     /// The log of transfers, in the format of xferlog(5).
     pub xferlog: Option<PathBuf>,
+    /// Whether uploads are forced to the disk.
+    pub sync: SyncPolicy,
     /// What a client may use up.
     pub limits: Limits,
 }
@@ -62,6 +65,7 @@ impl Config {
             allow_nocc: Vec::new(),
             advice_log: None,
             xferlog: None,
+            sync: SyncPolicy::Never,
             limits: Limits::default(),
         }
     }
@@ -74,6 +78,29 @@ impl Config {
                 .foreign_peers
                 .iter()
                 .any(|network| network.contains(&address))
+    }
+}
+
+/// What is forced to the disk before a client is told that its upload is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SyncPolicy {
+    /// Nothing: what survives a power cut is up to the file system.
+    #[default]
+    Never,
+    /// The bytes, before the file has its name, and the name.
+    Uploads,
+}
+
+impl FromStr for SyncPolicy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "never" => Ok(Self::Never),
+            "uploads" => Ok(Self::Uploads),
+            _ => Err(format!("{text:?} is neither never nor uploads")),
+        }
     }
 }
 
@@ -161,6 +188,7 @@ struct File {
     allow_nocc: Option<Vec<IpNet>>,
     advice_log: Option<PathBuf>,
     xferlog: Option<PathBuf>,
+    sync: Option<SyncPolicy>,
     limits: Option<Limits>,
 }
 
@@ -197,6 +225,7 @@ impl Config {
         }
         self.advice_log = file.advice_log.or(self.advice_log.take());
         self.xferlog = file.xferlog.or(self.xferlog.take());
+        self.sync = file.sync.unwrap_or(self.sync);
         self.limits = file.limits.unwrap_or(std::mem::take(&mut self.limits));
         Ok(())
     }
@@ -215,6 +244,7 @@ mod tests {
                 passive_ports = [50000, 50100]
                 foreign_peers = ["192.0.2.0/24", "2001:db8::/32"]
                 buffer = "64KiB"
+                sync = "uploads"
                 [limits]
                 idle_s = 60
                 [[user]]
@@ -227,6 +257,7 @@ mod tests {
         assert_eq!(config.listen.to_string(), "127.0.0.1:2121");
         assert_eq!(config.passive_ports, Some(50_000..=50_100));
         assert_eq!(config.buffer, Buffer::Fixed(65_536));
+        assert_eq!(config.sync, SyncPolicy::Uploads);
         assert_eq!((config.limits.idle_s, config.limits.stalled_s), (60, 300));
         assert!(config.users[0].write);
         assert!(config.anonymous);

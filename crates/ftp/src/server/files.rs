@@ -4,13 +4,14 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use jiff::Timestamp;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, Timespec, Timestamps, UTIME_OMIT,
+    AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, Timespec, Timestamps,
+    UTIME_OMIT,
 };
 use rustix::io::Errno;
 
@@ -244,6 +245,22 @@ impl Root {
         )?)
     }
 
+    /// Sets the permission bits, `0o000` to `0o777`, of a file that need not be readable.
+    ///
+    /// # Errors
+    /// The kernel's; /proc is not mounted.
+    pub fn set_mode(&self, path: &VirtualPath, mode: u32) -> io::Result<()> {
+        let named = self.resolve(path, OFlags::PATH)?;
+        let known = facts(&named)?;
+        if !known.is_regular() && !known.is_directory() {
+            return Err(Errno::INVAL.into());
+        }
+        // A descriptor that only names a file is no good for fchmod(2); its link in /proc is (open(2)).
+        let link = format!("/proc/self/fd/{}", named.as_raw_fd());
+        let mode = Mode::from_raw_mode(mode);
+        Ok(rustix::fs::chmodat(CWD, link, mode, AtFlags::empty())?)
+    }
+
     /// Bytes that a user who is not root may still write to the file system.
     ///
     /// # Errors
@@ -301,8 +318,6 @@ fn named(error: io::Error, what: impl std::fmt::Display) -> io::Error {
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
-
-    use rustix::fs::CWD;
 
     use super::*;
 

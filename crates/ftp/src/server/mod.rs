@@ -5,6 +5,7 @@ mod answers;
 mod channel;
 mod config;
 mod control;
+mod copying;
 mod digest;
 mod extension;
 mod files;
@@ -27,7 +28,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, watch};
 
-pub use config::{Config, Limits, UserConfig};
+pub use config::{Config, Limits, SyncPolicy, UserConfig};
 pub use extension::{Extension, PeerFacts, SessionExtension};
 pub use users::hash_password;
 

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use jiff::Zoned;
 
 use super::channel::{self, Channel, Setup};
+use super::config::SyncPolicy;
 use super::listing::Form;
 use super::session::{Interruption, Session};
-use super::upload::{Start, Upload, UploadError};
+use super::upload::{Start, Upload, UploadError, force_name};
 use super::work::{self, Outcome, Work, file_failure};
 use super::xferlog::Entry;
 use crate::data::{Direction, Meter, Transfer, TransferError, Watchers};
@@ -304,10 +305,11 @@ impl Session {
         if let Some(upload) = outcome.upload {
             let keep = result.is_ok() && short.is_none();
             let full = matches!(&result, Err(TransferError::File(error)) if work::is_full(error));
+            let sync = self.shared.config.sync;
             let ended = tokio::task::spawn_blocking(move || match (keep, full) {
-                (true, _) => upload.complete(),
+                (true, _) => complete(upload, sync),
                 (false, true) => {
-                    upload.discard();
+                    upload.abandon_on_full_disk();
                     Ok(())
                 }
                 (false, false) => {
@@ -375,6 +377,21 @@ impl Session {
             user: user.name.clone(),
             complete,
         });
+    }
+}
+
+/// Gives a whole upload its name; on the disk, if that is the policy, before anybody hears of it.
+fn complete(upload: Upload, sync: SyncPolicy) -> io::Result<()> {
+    match sync {
+        SyncPolicy::Never => upload.complete().map(drop),
+        SyncPolicy::Uploads => {
+            if let Err(error) = upload.force_bytes() {
+                // Nobody knows which bytes are lost: there is nothing to resume.
+                upload.discard();
+                return Err(error);
+            }
+            force_name(&upload.complete()?)
+        }
     }
 }
 

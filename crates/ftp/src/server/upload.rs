@@ -10,6 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
+use super::copying;
 use super::files::{Facts, Root, facts};
 use crate::protocol::VirtualPath;
 use crate::protocol::digest::Algorithm;
@@ -36,6 +37,8 @@ pub struct Upload {
     file: File,
     first: u64,
     replaces: bool,
+    /// The complete file that is continued, until its bytes are in `file`.
+    continued: Option<OwnedFd>,
 }
 
 /// Why an upload cannot begin.
@@ -103,6 +106,7 @@ impl Upload {
             file,
             first: 0,
             replaces: true,
+            continued: None,
         };
         match upload.position(target, start) {
             Ok(first) => {
@@ -159,39 +163,40 @@ impl Upload {
             return Err(UploadError::BehindTheEnd(present));
         }
         if let (Some(target), true) = (target, first > 0) {
-            self.copy_from_target(target, first)?;
+            self.continued = Some(self.open_target(target)?);
+            self.file.set_len(0)?;
+        } else {
+            self.file.set_len(first)?;
         }
-        self.file.set_len(first)?;
         self.file.seek(SeekFrom::Start(first))?;
         Ok(first)
     }
 
-    /// What is to be continued is a complete file: it stays as it is until its successor is complete.
-    /// The kernel copies, or shares the blocks where the file system can.
-    fn copy_from_target(&self, target: Facts, bytes: u64) -> Result<(), UploadError> {
+    fn open_target(&self, target: Facts) -> Result<OwnedFd, UploadError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let source = rustix::fs::openat(&self.directory, &self.name, flags, Mode::empty())?;
-        if facts(&source)?.identity() != target.identity() {
-            return Err(UploadError::Busy);
+        match facts(&source)?.identity() == target.identity() {
+            true => Ok(source),
+            false => Err(UploadError::Busy),
         }
-        self.file.set_len(0)?;
-        let (mut from, mut to) = (0, 0);
-        while from < bytes {
-            let count = usize::try_from(bytes - from)
-                .unwrap_or(1 << 30)
-                .min(1 << 30);
-            match rustix::fs::copy_file_range(
-                &source,
-                Some(&mut from),
-                &self.file,
-                Some(&mut to),
-                count,
-            )? {
-                0 => return Err(UploadError::BehindTheEnd(from)),
-                _ => continue,
-            }
+    }
+
+    /// What is continued may be a complete file. It stays as it is until its successor is complete, so
+    /// its bytes are taken over first: shared where the file system can, else copied by the kernel; of
+    /// large files that takes its time. False if `is_stopped` said so before all were there.
+    ///
+    /// # Errors
+    /// The kernel's; the file has become shorter meanwhile.
+    pub fn take_over(&mut self, is_stopped: impl Fn() -> bool) -> io::Result<bool> {
+        let Some(source) = self.continued.take() else {
+            return Ok(true);
+        };
+        let taken = copying::first_bytes(&source, &self.file, self.first, is_stopped);
+        if !matches!(taken, Ok(true)) {
+            // A piece of the old file is nothing to resume.
+            self.file.set_len(0)?;
         }
-        Ok(())
+        taken
     }
 
     /// The file that gathers the bytes, at the place where they go on.
@@ -209,31 +214,41 @@ impl Upload {
         &self.name
     }
 
-    /// All bytes have come: the file takes its place, with the permissions of its predecessor.
+    /// Has the bytes on the disk, so that [`complete`](Self::complete) cannot give the name to less, and
+    /// whatever becomes of the power.
+    ///
+    /// # Errors
+    /// The kernel's: bytes are lost.
+    pub fn force_bytes(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// All bytes have come: the file takes its place, with the permissions of its predecessor. Answers
+    /// the directory, which has the name once it is forced to the disk ([`force_name`]).
     ///
     /// # Errors
     /// The kernel's.
-    pub fn complete(self) -> io::Result<()> {
+    pub fn complete(self) -> io::Result<OwnedFd> {
         if !self.replaces {
             let (from, to) = (&self.directory, &self.directory);
             let flags = RenameFlags::NOREPLACE;
-            return Ok(rustix::fs::renameat_with(
-                from,
-                &self.partial,
-                to,
-                &self.name,
-                flags,
-            )?);
+            rustix::fs::renameat_with(from, &self.partial, to, &self.name, flags)?;
+            return Ok(self.directory);
         }
         if let Some(predecessor) = existing(&self.directory, &self.name)? {
             rustix::fs::fchmod(&self.file, Mode::from_raw_mode(predecessor.mode() & 0o777))?;
         }
-        Ok(rustix::fs::renameat(
-            &self.directory,
-            &self.partial,
-            &self.directory,
-            &self.name,
-        )?)
+        rustix::fs::renameat(&self.directory, &self.partial, &self.directory, &self.name)?;
+        Ok(self.directory)
+    }
+
+    /// The disk is full: what has come waits if it can be resumed, and makes room if it cannot.
+    pub fn abandon_on_full_disk(self) {
+        let replaces_a_file = !matches!(existing(&self.directory, &self.name), Ok(None));
+        match replaces_a_file || self.force_bytes().is_err() {
+            true => self.discard(),
+            false => self.abandon(),
+        }
     }
 
     /// The upload broke off: what has come waits to be resumed, if it is anything.
@@ -249,6 +264,17 @@ impl Upload {
             tracing::warn!("unfinished upload {:?} stays: {error}", self.partial);
         }
     }
+}
+
+/// Has the names in a directory on the disk.
+///
+/// # Errors
+/// The kernel's.
+pub fn force_name(directory: &OwnedFd) -> io::Result<()> {
+    // A directory that was opened to resolve names only cannot be synchronised itself.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::openat(directory, ".", flags, Mode::empty())?;
+    Ok(rustix::fs::fsync(directory)?)
 }
 
 /// Facts of the file that an upload would replace.
@@ -341,11 +367,37 @@ mod tests {
     fn a_complete_file_stays_until_its_successor_is_complete() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("x"), "old").unwrap();
-        let upload = begin(&dir, Start::AtEnd).unwrap();
+        let mut upload = begin(&dir, Start::AtEnd).unwrap();
+        assert!(upload.take_over(|| false).unwrap());
         upload.file().write_all(b"er").unwrap();
         assert_eq!(fs::read(dir.path().join("x")).unwrap(), b"old");
         upload.complete().unwrap();
         assert_eq!(fs::read(dir.path().join("x")).unwrap(), b"older");
+    }
+
+    #[test]
+    fn what_is_taken_over_ends_where_the_upload_begins() {
+        let dir = tempfile::tempdir().unwrap();
+        let old: Vec<u8> = (0..100_000u32).map(|n| (n % 251) as u8).collect();
+        fs::write(dir.path().join("x"), &old).unwrap();
+        let mut upload = begin(&dir, Start::At(70_001)).unwrap();
+        assert!(upload.take_over(|| false).unwrap());
+        upload.file().write_all(b"new").unwrap();
+        upload.complete().unwrap();
+        let expected = [&old[..70_001], b"new"].concat();
+        assert!(fs::read(dir.path().join("x")).unwrap() == expected);
+    }
+
+    #[test]
+    fn taking_over_stops_when_asked_and_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("x"), "old").unwrap();
+        let mut upload = begin(&dir, Start::AtEnd).unwrap();
+        // Where the file system shares blocks there is nothing to stop.
+        if !upload.take_over(|| true).unwrap() {
+            upload.abandon();
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        }
     }
 
     #[test]

@@ -126,14 +126,19 @@ impl Work {
                 upload: None,
             },
             Self::Receive {
-                upload,
+                mut upload,
                 announced,
                 representation,
             } => {
+                let taken = upload.take_over(|| meter.is_stopped());
                 let mut file = upload.file();
-                let result = match representation {
-                    Representation::Image => mover.receive_into(&mut file, announced),
-                    Representation::Ascii => mover.receive_into(&mut FromNetwork::new(file), None),
+                let result = match (taken, representation) {
+                    (Err(error), _) => Err(TransferError::File(error)),
+                    (Ok(false), _) => Err(TransferError::Stopped),
+                    (_, Representation::Image) => mover.receive_into(&mut file, announced),
+                    (_, Representation::Ascii) => {
+                        mover.receive_into(&mut FromNetwork::new(file), None)
+                    }
                 };
                 Outcome {
                     result,
