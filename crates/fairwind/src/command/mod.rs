@@ -5,6 +5,7 @@ mod check;
 mod compare;
 mod completions;
 mod copy;
+mod doctor;
 mod execution;
 mod get;
 mod lab;
@@ -65,6 +66,7 @@ enum Command {
     /// Show the congestion controls, load them into the kernel, change them there
     #[command(subcommand)]
     Cc(cc::Command),
+    Doctor(doctor::Doctor),
     Check(check::Check),
     Schema(schema::Schema),
     Completions(completions::Completions),
@@ -86,6 +88,7 @@ impl Cli {
             Command::Compare(command) => command.run(),
             Command::Report(command) => command.run(),
             Command::Cc(command) => command.run(),
+            Command::Doctor(command) => command.run(),
             Command::Check(command) => command.run(),
             Command::Schema(command) => command.run(),
             Command::Completions(command) => command.run(),

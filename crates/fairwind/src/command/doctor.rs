@@ -1,0 +1,229 @@
+//! `fairwind doctor`: what this host can do, and what mends each shortcoming.
+
+mod buffers;
+mod check;
+mod facts;
+mod purpose;
+
+use clap::Args;
+use fairwind_experiment::units_text;
+use fairwind_path::units::{Bandwidth, Duration};
+use serde_json::{Value, json};
+
+pub use purpose::Purpose;
+
+use crate::failure::Failure;
+use crate::output;
+use check::{Finding, State};
+use facts::Facts;
+
+/// Say what this host can do, and which command mends what it cannot
+///
+/// The exit code is 0 if all that was asked for can work, 1 if not. Nothing is changed.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  fairwind doctor                              Everything
+  fairwind doctor --for lab,nocc               Only these; exit code 0 if both can work
+  fairwind doctor --for drs --bandwidth 10Gbit/s --rtt 100ms
+  fairwind doctor --json | jq -r '.purposes[].checks[].mend | select(.)'")]
+pub struct Doctor {
+    /// What is to work [default: all]
+    #[arg(
+        long = "for",
+        value_name = "PURPOSE",
+        value_enum,
+        value_delimiter = ','
+    )]
+    purposes: Vec<Purpose>,
+    /// Bandwidth that transfers are to reach
+    #[arg(long, value_name = "RATE", default_value = "1Gbit/s", value_parser = bandwidth)]
+    bandwidth: Bandwidth,
+    /// Round-trip time of their path
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
+    rtt: Duration,
+    /// Print the findings as JSON and nothing else
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was asked of a host and what was found there.
+struct Examination {
+    goal: Goal,
+    purposes: Vec<(Purpose, Vec<Finding>)>,
+}
+
+/// The path that transfers are to fill.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Goal {
+    bandwidth: Bandwidth,
+    rtt: Duration,
+}
+
+impl Goal {
+    /// Bytes in flight that fill the path.
+    fn product(&self) -> u64 {
+        let bits = u128::from(self.bandwidth.as_bps()) * u128::from(self.rtt.as_nanos());
+        u64::try_from(bits / 8_000_000_000).unwrap_or(u64::MAX)
+    }
+}
+
+impl Doctor {
+    pub fn run(self) -> Result<(), Failure> {
+        let goal = Goal {
+            bandwidth: self.bandwidth,
+            rtt: self.rtt,
+        };
+        let purposes = match self.purposes.is_empty() {
+            true => Purpose::ALL.to_vec(),
+            false => self.purposes,
+        };
+        let examination = Examination::of(&Facts::gather(), goal, &purposes);
+        match self.json {
+            true => output::json(&examination.json())?,
+            false => output::line(&examination.text())?,
+        }
+        match examination.missing().as_slice() {
+            [] => Ok(()),
+            missing => Err(Failure::work(format!(
+                "cannot work here: {}",
+                missing.join(", ")
+            ))),
+        }
+    }
+}
+
+impl Examination {
+    fn of(facts: &Facts, goal: Goal, purposes: &[Purpose]) -> Self {
+        let purposes = purposes.iter().map(|&p| (p, p.findings(facts, goal)));
+        Self {
+            goal,
+            purposes: purposes.collect(),
+        }
+    }
+
+    /// Names of what cannot work.
+    fn missing(&self) -> Vec<&'static str> {
+        let missing = self
+            .purposes
+            .iter()
+            .filter(|(_, f)| worst(f) == State::Missing);
+        missing.map(|(purpose, _)| purpose.name()).collect()
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for (purpose, findings) in &self.purposes {
+            let verdict = match worst(findings) {
+                State::Fine => "can work",
+                State::Limited => "can work, with limits",
+                State::Missing => "cannot work",
+            };
+            text.push_str(&format!("{}: {verdict}\n", purpose.name()));
+            for finding in findings {
+                text.push_str(&finding.text());
+            }
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        let purposes = self.purposes.iter().map(|(purpose, findings)| {
+            let checks: Vec<Value> = findings.iter().map(Finding::json).collect();
+            json!({ "purpose": purpose.name(), "state": worst(findings).name(), "checks": checks })
+        });
+        json!({
+            "works": self.missing().is_empty(),
+            "bandwidth_bps": self.goal.bandwidth.as_bps(),
+            "rtt_ms": self.goal.rtt.as_nanos() as f64 / 1e6,
+            "product_bytes": self.goal.product(),
+            "purposes": purposes.collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn worst(findings: &[Finding]) -> State {
+    let states = findings.iter().map(|finding| finding.state);
+    states.max().unwrap_or(State::Fine)
+}
+
+fn bandwidth(text: &str) -> Result<Bandwidth, String> {
+    match units_text::bandwidth(text).map_err(|error| format!("{}: {}", error.message, error.help))
+    {
+        Ok(bandwidth) if bandwidth.as_bps() == 0 => Err("a bandwidth above 0 is needed".into()),
+        bandwidth => bandwidth,
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    units_text::duration(text).map_err(|error| format!("{}: {}", error.message, error.help))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOAL: Goal = Goal {
+        bandwidth: Bandwidth::from_mbps(1_000),
+        rtt: Duration::from_millis(100),
+    };
+
+    #[test]
+    fn the_product_is_bytes() {
+        assert_eq!(GOAL.product(), 12_500_000);
+    }
+
+    #[test]
+    fn a_fit_host_can_do_everything() {
+        let examination = Examination::of(&Facts::fit(), GOAL, &Purpose::ALL);
+        assert_eq!(
+            examination.missing(),
+            Vec::<&str>::new(),
+            "{}",
+            examination.text()
+        );
+        assert!(
+            !examination.text().contains("limits"),
+            "{}",
+            examination.text()
+        );
+        assert_eq!(examination.json()["works"], true);
+    }
+
+    #[test]
+    fn an_unfit_host_can_simulate_and_every_shortcoming_has_its_command() {
+        let examination = Examination::of(&Facts::unfit(), GOAL, &Purpose::ALL);
+        assert_eq!(
+            examination.missing(),
+            ["lab", "trace", "controls", "nocc", "serve", "drs", "demo"]
+        );
+        for (_, findings) in &examination.purposes {
+            for finding in findings {
+                assert_eq!(
+                    finding.state == State::Fine,
+                    finding.mend.is_none(),
+                    "{finding:?}"
+                );
+            }
+        }
+        let json = examination.json();
+        assert_eq!(json["works"], false);
+        assert_eq!(json["purposes"][0]["state"], "fine");
+    }
+
+    #[test]
+    fn what_is_missing_stands_above_its_command() {
+        let facts = Facts {
+            available: vec!["cubic".into()],
+            ..Facts::fit()
+        };
+        let text = Examination::of(&facts, GOAL, &[Purpose::Nocc]).text();
+        assert!(text.starts_with("nocc: cannot work\n"), "{text}");
+        assert!(
+            text.contains(
+                "  no    fw_nocc         not loaded\n          fairwind cc load nocc --allow-nocc\n"
+            ),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! Buffers against a path's product of bandwidth and round trip.
+//!
+//! What sockets have is twice what programs ask for, half of it for bookkeeping (socket(7)). So the
+//! kernel's autotuning fills a path whose product is half of `net.ipv4.tcp_rmem[2]` and `tcp_wmem[2]`. A
+//! program gets what it asks for up to `net.core.rmem_max` and `wmem_max`, and beyond that with
+//! `CAP_NET_ADMIN`. Dynamic right-sizing asks for twice the product, or leaves the buffer to autotuning
+//! where that reaches further than what it may ask for.
+
+use fairwind_kernel::NET_ADMIN;
+
+use super::Goal;
+use super::check::Finding;
+use super::facts::Facts;
+
+/// One direction's buffer.
+struct Side {
+    what: &'static str,
+    adapted: u64,
+    settable: u64,
+    setting: &'static str,
+    /// The first two numbers of the setting in the kernel's own defaults.
+    first: &'static str,
+    limit: &'static str,
+}
+
+fn sides(facts: &Facts) -> [Side; 2] {
+    [
+        Side {
+            what: "receive buffer",
+            adapted: facts.adapted.receive,
+            settable: facts.settable.receive,
+            setting: "net.ipv4.tcp_rmem",
+            first: "4096 131072",
+            limit: "net.core.rmem_max",
+        },
+        Side {
+            what: "send buffer",
+            adapted: facts.adapted.send,
+            settable: facts.settable.send,
+            setting: "net.ipv4.tcp_wmem",
+            first: "4096 16384",
+            limit: "net.core.wmem_max",
+        },
+    ]
+}
+
+/// Whether the kernel's autotuning fills the path.
+pub fn autotuned(facts: &Facts, goal: Goal) -> Vec<Finding> {
+    let needed = goal.product().saturating_mul(2);
+    let mut findings: Vec<Finding> = sides(facts)
+        .iter()
+        .map(|side| {
+            let found = format!("autotuned to {}", mib(side.adapted / 2));
+            match side.adapted >= needed {
+                true => Finding::fine(side.what, found),
+                false => Finding::limited(
+                    side.what,
+                    format!("{found}, the path holds {}", mib(goal.product())),
+                    format!("sysctl -w {}='{} {needed}'", side.setting, side.first),
+                ),
+            }
+        })
+        .collect();
+    findings.push(match facts.autotuning {
+        true => Finding::fine("autotuning", "on"),
+        false => Finding::limited(
+            "autotuning",
+            "off: receive buffers stay as they begin",
+            "sysctl -w net.ipv4.tcp_moderate_rcvbuf=1",
+        ),
+    });
+    findings
+}
+
+/// Whether a program that sizes buffers itself fills the path.
+pub fn sized(facts: &Facts, goal: Goal) -> Vec<Finding> {
+    let needed = goal.product().saturating_mul(2);
+    let findings = sides(facts).map(|side| {
+        if facts.has(NET_ADMIN) {
+            return Finding::fine(side.what, "any size, with CAP_NET_ADMIN");
+        }
+        let reached = side.settable.max(side.adapted / 2);
+        let found = format!("up to {}", mib(reached));
+        let mend = format!("sysctl -w {}={needed}", side.limit);
+        let holds = format!("{found}, the path holds {}", mib(goal.product()));
+        match reached {
+            reached if reached >= needed => Finding::fine(side.what, found),
+            reached if reached >= goal.product() => Finding::limited(side.what, holds, mend),
+            _ => Finding::missing(side.what, holds, mend),
+        }
+    });
+    findings.into()
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use fairwind_path::units::{Bandwidth, Duration};
+
+    use super::*;
+    use crate::command::doctor::check::State;
+    use crate::command::doctor::facts::Sides;
+
+    /// 1,250,000 bytes.
+    const GOAL: Goal = Goal {
+        bandwidth: Bandwidth::from_mbps(100),
+        rtt: Duration::from_millis(100),
+    };
+
+    fn sides_of(receive: u64, send: u64) -> Sides {
+        Sides { receive, send }
+    }
+
+    #[test]
+    fn autotuning_needs_twice_the_product() {
+        let facts = Facts {
+            adapted: sides_of(2_500_000, 2_499_999),
+            ..Facts::fit()
+        };
+        let findings = autotuned(&facts, GOAL);
+        assert_eq!(findings[0].state, State::Fine);
+        assert_eq!(findings[1].state, State::Limited);
+        assert_eq!(
+            findings[1].mend.as_deref(),
+            Some("sysctl -w net.ipv4.tcp_wmem='4096 16384 2500000'")
+        );
+    }
+
+    #[test]
+    fn sizing_needs_the_limit_the_kernels_own_reach_or_the_capability() {
+        let mut facts = Facts {
+            adapted: sides_of(3_000_000, 1_000_000),
+            settable: sides_of(212_992, 212_992),
+            lacking: vec!["CAP_NET_ADMIN"],
+            ..Facts::fit()
+        };
+        let findings = sized(&facts, GOAL);
+        assert_eq!(findings[0].state, State::Limited, "1.5 MB of 2.5 MB");
+        assert_eq!(findings[1].state, State::Missing, "0.5 MB of 1.25 MB");
+        assert_eq!(
+            findings[1].mend.as_deref(),
+            Some("sysctl -w net.core.wmem_max=2500000")
+        );
+        facts.settable = sides_of(2_500_000, 2_500_000);
+        assert_eq!(sized(&facts, GOAL)[1].state, State::Fine);
+        facts.settable = sides_of(212_992, 212_992);
+        facts.lacking.clear();
+        assert_eq!(sized(&facts, GOAL)[1].state, State::Fine);
+    }
+}

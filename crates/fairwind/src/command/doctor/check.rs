@@ -1,0 +1,372 @@
+//! One check, one function of the facts.
+
+use fairwind_kernel::{BPF, NET_ADMIN, NET_BIND_SERVICE, NET_RAW, PERFMON, SYS_ADMIN, version};
+use serde_json::{Value, json};
+
+use super::facts::{BPF_FILE_SYSTEM, Facts};
+
+/// How much of what is needed is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// All.
+    Fine,
+    /// Enough to work with.
+    Limited,
+    /// Not enough.
+    Missing,
+}
+
+impl State {
+    /// As in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fine => "fine",
+            Self::Limited => "limited",
+            Self::Missing => "missing",
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Fine => "ok",
+            Self::Limited => "less",
+            Self::Missing => "no",
+        }
+    }
+}
+
+/// The outcome of a check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at.
+    pub what: &'static str,
+    /// Whether it is enough.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// The command that mends it; none if nothing is to be mended.
+    pub mend: Option<String>,
+}
+
+impl Finding {
+    /// Nothing is to be mended.
+    pub fn fine(what: &'static str, found: impl Into<String>) -> Self {
+        Self {
+            what,
+            state: State::Fine,
+            found: found.into(),
+            mend: None,
+        }
+    }
+
+    /// It works, though not as it might.
+    pub fn limited(what: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self {
+            what,
+            state: State::Limited,
+            found: found.into(),
+            mend: Some(mend.into()),
+        }
+    }
+
+    /// It does not work.
+    pub fn missing(what: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self {
+            state: State::Missing,
+            ..Self::limited(what, found, mend)
+        }
+    }
+
+    /// A line, and one below it with the command.
+    pub(super) fn text(&self) -> String {
+        let (state, what, found) = (self.state.word(), self.what, &self.found);
+        let mend = self.mend.as_ref().map(|mend| format!("          {mend}\n"));
+        format!(
+            "  {state:<5} {what:<15} {found}\n{}",
+            mend.unwrap_or_default()
+        )
+    }
+
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "check": self.what, "state": self.state.name(), "found": self.found, "mend": self.mend,
+        })
+    }
+}
+
+/// The kernel is at least this version.
+pub fn kernel(facts: &Facts, least: (u32, u32)) -> Finding {
+    let what = "kernel";
+    let (major, minor) = least;
+    match version(&facts.release) {
+        Some(version) if version < least => Finding::missing(
+            what,
+            format!("Linux {}, {major}.{minor} is the first", facts.release),
+            "apt install linux-image-amd64",
+        ),
+        _ => Finding::fine(what, format!("Linux {}", facts.release)),
+    }
+}
+
+/// The kernel describes its own types.
+pub fn btf(facts: &Facts) -> Finding {
+    match facts.btf {
+        true => Finding::fine("BTF", "/sys/kernel/btf/vmlinux"),
+        false => Finding::missing(
+            "BTF",
+            "no /sys/kernel/btf/vmlinux: built without CONFIG_DEBUG_INFO_BTF",
+            "apt install linux-image-amd64",
+        ),
+    }
+}
+
+/// eBPF programs may be loaded. `CAP_SYS_ADMIN` stands for all that takes.
+pub fn ebpf_capabilities(facts: &Facts) -> Finding {
+    match facts.has(SYS_ADMIN) {
+        true => Finding::fine("capabilities", "CAP_SYS_ADMIN"),
+        false => capabilities(facts, &[NET_ADMIN, PERFMON, BPF]),
+    }
+}
+
+/// Namespaces and devices may be made.
+pub fn lab_capabilities(facts: &Facts) -> Finding {
+    capabilities(facts, &[NET_ADMIN, SYS_ADMIN])
+}
+
+fn capabilities(facts: &Facts, needed: &[fairwind_kernel::Capability]) -> Finding {
+    let what = "capabilities";
+    let names = |has: bool| -> Vec<&str> {
+        let some = needed.iter().filter(|c| facts.has(**c) == has);
+        some.map(|capability| capability.name).collect()
+    };
+    match names(false).as_slice() {
+        [] => Finding::fine(what, names(true).join(", ")),
+        lacking => Finding::missing(what, format!("{} lacking", lacking.join(", ")), "sudo -s"),
+    }
+}
+
+/// TUN devices can be made.
+pub fn tun(facts: &Facts) -> Finding {
+    match facts.tun {
+        true => Finding::fine("TUN", "/dev/net/tun"),
+        false => Finding::missing("TUN", "no /dev/net/tun", "modprobe tun"),
+    }
+}
+
+/// Controls can be pinned.
+pub fn bpf_file_system(facts: &Facts) -> Finding {
+    match facts.bpf_file_system {
+        true => Finding::fine("BPF file system", BPF_FILE_SYSTEM),
+        false => Finding::missing(
+            "BPF file system",
+            format!("not mounted at {BPF_FILE_SYSTEM}"),
+            format!("mount -t bpf bpf {BPF_FILE_SYSTEM}"),
+        ),
+    }
+}
+
+/// Traces can be limited to the programs of a cgroup.
+pub fn cgroup(facts: &Facts) -> Finding {
+    match facts.cgroup {
+        true => Finding::fine("cgroup", "version 2"),
+        false => Finding::limited(
+            "cgroup",
+            "version 2 is not mounted: no trace of one cgroup alone",
+            "mount -t cgroup2 none /sys/fs/cgroup",
+        ),
+    }
+}
+
+/// Which controls of fairwind are in the kernel. None is no shortcoming.
+pub fn loaded(facts: &Facts) -> Finding {
+    let names = facts.available.iter().map(String::as_str);
+    let ours: Vec<&str> = names.filter(|name| name.starts_with("fw_")).collect();
+    match ours.as_slice() {
+        [] => Finding::fine("loaded", "none yet"),
+        ours => Finding::fine("loaded", ours.join(", ")),
+    }
+}
+
+const NOCC: &str = "fw_nocc";
+
+/// The control is in the kernel.
+pub fn nocc_loaded(facts: &Facts) -> Finding {
+    match facts.available.iter().any(|name| name == NOCC) {
+        true => Finding::fine(NOCC, "loaded"),
+        false => Finding::missing(NOCC, "not loaded", "fairwind cc load nocc --allow-nocc"),
+    }
+}
+
+/// This process may take it.
+pub fn nocc_allowed(facts: &Facts) -> Finding {
+    let what = "may take it";
+    let setting = "net.ipv4.tcp_allowed_congestion_control";
+    if facts.has(NET_ADMIN) {
+        return Finding::fine(what, "CAP_NET_ADMIN");
+    }
+    match facts.allowed.iter().any(|name| name == NOCC) {
+        true => Finding::fine(what, setting),
+        false => Finding::missing(
+            what,
+            format!("neither CAP_NET_ADMIN nor in {setting}"),
+            format!("sysctl -w {setting}='{} {NOCC}'", facts.allowed.join(" ")),
+        ),
+    }
+}
+
+/// The port that FTP clients look for can be had.
+pub fn port_21(facts: &Facts) -> Finding {
+    match facts.has(NET_BIND_SERVICE) || facts.first_port <= 21 {
+        true => Finding::fine("port 21", "can be had"),
+        false => Finding::limited(
+            "port 21",
+            format!(
+                "ports below {} are for CAP_NET_BIND_SERVICE",
+                facts.first_port
+            ),
+            "sysctl -w net.ipv4.ip_unprivileged_port_start=21",
+        ),
+    }
+}
+
+/// Files and sockets that a thousand sessions with a transfer each have open.
+const FILES: u64 = 4096;
+
+/// A thousand sessions find descriptors.
+pub fn files(facts: &Facts) -> Finding {
+    match facts.files {
+        files if files < FILES => Finding::limited(
+            "open files",
+            format!("{files}, a thousand sessions take {FILES}"),
+            format!("ulimit -Hn {FILES}"),
+        ),
+        files => Finding::fine("open files", files.to_string()),
+    }
+}
+
+/// ICMP echo may be sent.
+pub fn echo(facts: &Facts) -> Finding {
+    match (facts.ping, facts.has(NET_RAW)) {
+        (true, _) => Finding::fine("ICMP echo", "net.ipv4.ping_group_range"),
+        (false, true) => Finding::fine("ICMP echo", "CAP_NET_RAW"),
+        (false, false) => Finding::limited(
+            "ICMP echo",
+            "not allowed: no round-trip times but those of transfers",
+            "sysctl -w net.ipv4.ping_group_range='0 2147483647'",
+        ),
+    }
+}
+
+/// RFC 7323, section 2.
+pub fn window_scaling(facts: &Facts) -> Finding {
+    match facts.window_scaling {
+        true => Finding::fine("window scaling", "on"),
+        false => Finding::limited(
+            "window scaling",
+            "off: no window above 64 KiB",
+            "sysctl -w net.ipv4.tcp_window_scaling=1",
+        ),
+    }
+}
+
+/// RFC 7323, section 3.
+pub fn timestamps(facts: &Facts) -> Finding {
+    match facts.timestamps {
+        true => Finding::fine("timestamps", "on"),
+        false => Finding::limited(
+            "timestamps",
+            "off: old segments may pass for new ones above 1 Gbit/s",
+            "sysctl -w net.ipv4.tcp_timestamps=1",
+        ),
+    }
+}
+
+/// RFC 2018.
+pub fn sack(facts: &Facts) -> Finding {
+    match facts.sack {
+        true => Finding::fine("SACK", "on"),
+        false => Finding::limited(
+            "SACK",
+            "off: one loss is repaired a round trip",
+            "sysctl -w net.ipv4.tcp_sack=1",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_kernel_is_missing_what_came_later() {
+        let facts = Facts {
+            release: "6.1.0-56-amd64".into(),
+            ..Facts::fit()
+        };
+        assert_eq!(kernel(&facts, (5, 18)).state, State::Fine);
+        let finding = kernel(&facts, (6, 4));
+        assert_eq!(finding.state, State::Missing);
+        assert_eq!(finding.found, "Linux 6.1.0-56-amd64, 6.4 is the first");
+    }
+
+    #[test]
+    fn capabilities_that_lack_are_named() {
+        let facts = Facts {
+            lacking: vec!["CAP_SYS_ADMIN", "CAP_PERFMON"],
+            ..Facts::fit()
+        };
+        assert_eq!(ebpf_capabilities(&facts).found, "CAP_PERFMON lacking");
+        assert_eq!(lab_capabilities(&facts).found, "CAP_SYS_ADMIN lacking");
+        let admin = Facts {
+            lacking: vec!["CAP_PERFMON", "CAP_BPF"],
+            ..Facts::fit()
+        };
+        assert_eq!(ebpf_capabilities(&admin).state, State::Fine);
+    }
+
+    #[test]
+    fn nocc_can_be_taken_with_a_capability_or_by_the_list() {
+        let mut facts = Facts {
+            lacking: vec!["CAP_NET_ADMIN"],
+            allowed: vec!["reno".into(), "cubic".into()],
+            ..Facts::fit()
+        };
+        assert_eq!(
+            nocc_allowed(&facts).mend.as_deref(),
+            Some("sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic fw_nocc'")
+        );
+        facts.allowed.push("fw_nocc".into());
+        assert_eq!(nocc_allowed(&facts).state, State::Fine);
+    }
+
+    #[test]
+    fn ports_below_1024_can_be_opened_to_all() {
+        let mut facts = Facts {
+            lacking: vec!["CAP_NET_BIND_SERVICE"],
+            ..Facts::fit()
+        };
+        assert_eq!(port_21(&facts).state, State::Limited);
+        facts.first_port = 0;
+        assert_eq!(port_21(&facts).state, State::Fine);
+    }
+
+    #[test]
+    fn echo_takes_a_group_or_a_capability() {
+        let mut facts = Facts {
+            ping: false,
+            ..Facts::fit()
+        };
+        assert_eq!(echo(&facts).found, "CAP_NET_RAW");
+        facts.lacking = vec!["CAP_NET_RAW"];
+        assert_eq!(echo(&facts).state, State::Limited);
+    }
+
+    #[test]
+    fn controls_that_are_loaded_are_named() {
+        let facts = Facts {
+            available: ["cubic", "fw_sfsack", "fw_nocc"].map(String::from).into(),
+            ..Facts::fit()
+        };
+        assert_eq!(loaded(&facts).found, "fw_sfsack, fw_nocc");
+    }
+}

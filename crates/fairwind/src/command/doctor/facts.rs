@@ -1,0 +1,224 @@
+//! What this host is like.
+
+use std::fs;
+use std::path::Path;
+
+use fairwind_kernel::{
+    BPF, Capabilities, Capability, NET_ADMIN, NET_BIND_SERVICE, NET_RAW, PERFMON, SYS_ADMIN,
+    has_btf, mounted, release, sysctl, sysctl_numbers,
+};
+
+/// Where the BPF file system belongs.
+pub const BPF_FILE_SYSTEM: &str = "/sys/fs/bpf";
+
+/// All that the checks ask for. What the kernel does not tell is as it is by default.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// `uname -r`
+    pub release: String,
+    /// Whether the kernel describes its own types.
+    pub btf: bool,
+    /// Names of the capabilities that this process lacks, among those that matter.
+    pub lacking: Vec<&'static str>,
+    /// Whether `/dev/net/tun` is there.
+    pub tun: bool,
+    /// Whether the BPF file system is where it belongs.
+    pub bpf_file_system: bool,
+    /// Whether cgroups of version 2 are mounted.
+    pub cgroup: bool,
+    /// Congestion controls in the kernel.
+    pub available: Vec<String>,
+    /// Those that programs without privileges may take.
+    pub allowed: Vec<String>,
+    /// `net.ipv4.tcp_rmem` and `tcp_wmem`, the last numbers.
+    pub adapted: Sides,
+    /// `net.core.rmem_max` and `wmem_max`.
+    pub settable: Sides,
+    /// `net.ipv4.tcp_moderate_rcvbuf`
+    pub autotuning: bool,
+    /// `net.ipv4.tcp_window_scaling`
+    pub window_scaling: bool,
+    /// `net.ipv4.tcp_timestamps`
+    pub timestamps: bool,
+    /// `net.ipv4.tcp_sack`
+    pub sack: bool,
+    /// `net.ipv4.ip_unprivileged_port_start`
+    pub first_port: u64,
+    /// Whether one of the groups of this process is in `net.ipv4.ping_group_range`.
+    pub ping: bool,
+    /// How many files this process may have open, if it raises its limit.
+    pub files: u64,
+}
+
+/// Bytes of receive and send buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sides {
+    pub receive: u64,
+    pub send: u64,
+}
+
+impl Facts {
+    /// Those of this host, for this process.
+    pub fn gather() -> Self {
+        Self {
+            release: release(),
+            btf: has_btf(),
+            lacking: lacking(),
+            tun: Path::new("/dev/net/tun").exists(),
+            bpf_file_system: mounted("bpf")
+                .is_some_and(|place| place == Path::new(BPF_FILE_SYSTEM)),
+            cgroup: mounted("cgroup2").is_some(),
+            available: words("net.ipv4.tcp_available_congestion_control"),
+            allowed: words("net.ipv4.tcp_allowed_congestion_control"),
+            adapted: Sides {
+                receive: last("net.ipv4.tcp_rmem").unwrap_or(6 << 20),
+                send: last("net.ipv4.tcp_wmem").unwrap_or(4 << 20),
+            },
+            settable: Sides {
+                receive: last("net.core.rmem_max").unwrap_or(212_992),
+                send: last("net.core.wmem_max").unwrap_or(212_992),
+            },
+            autotuning: is_on("net.ipv4.tcp_moderate_rcvbuf"),
+            window_scaling: is_on("net.ipv4.tcp_window_scaling"),
+            timestamps: is_on("net.ipv4.tcp_timestamps"),
+            sack: is_on("net.ipv4.tcp_sack"),
+            first_port: last("net.ipv4.ip_unprivileged_port_start").unwrap_or(1024),
+            ping: may_ping(),
+            files: rustix::process::getrlimit(rustix::process::Resource::Nofile)
+                .maximum
+                .unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Whether this process has the capability.
+    pub fn has(&self, capability: Capability) -> bool {
+        !self.lacking.contains(&capability.name)
+    }
+}
+
+fn lacking() -> Vec<&'static str> {
+    let all = [
+        NET_BIND_SERVICE,
+        NET_ADMIN,
+        NET_RAW,
+        SYS_ADMIN,
+        PERFMON,
+        BPF,
+    ];
+    match Capabilities::of_this_process() {
+        Ok(capabilities) => capabilities.missing(&all),
+        Err(_) => all.iter().map(|capability| capability.name).collect(),
+    }
+}
+
+fn words(setting: &str) -> Vec<String> {
+    let text = sysctl(setting).unwrap_or_default();
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+fn last(setting: &str) -> Option<u64> {
+    sysctl_numbers(setting)?.last().copied()
+}
+
+/// On unless the kernel says that it is off.
+fn is_on(setting: &str) -> bool {
+    last(setting) != Some(0)
+}
+
+fn may_ping() -> bool {
+    let range = sysctl_numbers("net.ipv4.ping_group_range").unwrap_or_default();
+    let [first, end] = range[..] else {
+        return false;
+    };
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    groups(&status).any(|group| (first..=end).contains(&group))
+}
+
+/// The effective and the supplementary groups, from the text of `/proc/PID/status`.
+fn groups(status: &str) -> impl Iterator<Item = u64> {
+    let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    let effective = line("Gid:").and_then(|ids| ids.split_whitespace().nth(1));
+    let others = line("Groups:").unwrap_or_default().split_whitespace();
+    effective
+        .into_iter()
+        .chain(others)
+        .filter_map(|id| id.parse().ok())
+}
+
+#[cfg(test)]
+impl Facts {
+    /// A host that can do everything.
+    pub fn fit() -> Self {
+        let much = Sides {
+            receive: 64 << 20,
+            send: 64 << 20,
+        };
+        Self {
+            release: "6.18.0".into(),
+            btf: true,
+            lacking: Vec::new(),
+            tun: true,
+            bpf_file_system: true,
+            cgroup: true,
+            available: ["reno", "cubic", "fw_nocc"].map(String::from).into(),
+            allowed: ["reno"].map(String::from).into(),
+            adapted: much,
+            settable: much,
+            autotuning: true,
+            window_scaling: true,
+            timestamps: true,
+            sack: true,
+            first_port: 1024,
+            ping: true,
+            files: 524_288,
+        }
+    }
+
+    /// A host that can do next to nothing.
+    pub fn unfit() -> Self {
+        let little = Sides {
+            receive: 212_992,
+            send: 212_992,
+        };
+        Self {
+            release: "5.4.0".into(),
+            btf: false,
+            lacking: [
+                NET_BIND_SERVICE,
+                NET_ADMIN,
+                NET_RAW,
+                SYS_ADMIN,
+                PERFMON,
+                BPF,
+            ]
+            .map(|capability| capability.name)
+            .into(),
+            tun: false,
+            bpf_file_system: false,
+            cgroup: false,
+            available: vec!["cubic".into()],
+            allowed: vec!["cubic".into()],
+            adapted: little,
+            settable: little,
+            autotuning: false,
+            window_scaling: false,
+            timestamps: false,
+            sack: false,
+            first_port: 1024,
+            ping: false,
+            files: 1024,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_the_effective_and_the_supplementary_ones() {
+        let status = "Name:\tx\nGid:\t1000\t1001\t1000\t1000\nGroups:\t27 100 \n";
+        assert_eq!(groups(status).collect::<Vec<_>>(), [1001, 27, 100]);
+        assert_eq!(groups("Groups:\n").count(), 0);
+    }
+}
