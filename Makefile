@@ -5,10 +5,11 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 OUT ?= out
 FAIRWIND := cargo run --release --quiet --package fairwind --bin fairwind --
+DCCS := cargo run --profile optimised --package fairwind --example dccs -- experiments/dccs $(OUT)/dccs
 WEB100 := cargo run --release --package fairwind --example web100_dummynet -- experiments/web100-dummynet $(OUT)/web100-dummynet
 DEMO := experiments/web100-dummynet/figure-4.17-4.19.toml
 
-.PHONY: help demo test bench experiments experiments-lab validation kernels
+.PHONY: help demo test bench experiments experiments-lab validation kernels dccs
 
 help:
 	@echo "make demo             SF-SACK against SACK: build, run, table and report"
@@ -16,6 +17,7 @@ help:
 	@echo "make bench            speed and memory of the simulator (some minutes)"
 	@echo "make experiments      every figure and table of the thesis, and the tables of its page in docs/"
 	@echo "make experiments-lab  the same in the simulator and on the running kernel (root, 40 minutes)"
+	@echo "make dccs             the transfers of the thesis on dynamic congestion control (20 minutes)"
 	@echo "make validation       the simulator held to the running kernel, cell by cell (root, 15 minutes)"
 	@echo "make kernels          what works on other kernels, in virtual machines (15 minutes, 300 MB fetched)"
 	@echo
@@ -48,6 +50,12 @@ experiments:
 experiments-lab:
 	@scripts/setup build
 	$(WEB100) --engine both $(if $(PAGE),--page $(PAGE)) $(ARGS)
+
+# Transfers that have been run are kept, so it may be interrupted; PAGE=FILE puts the tables into the
+# page, ARGS is for the program (ARGS="--scale 0.01" is a look in half a minute).
+dccs:
+	@scripts/setup build
+	nice -n 10 $(DCCS) $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
 # Results of the lab that are there are used again; ARGS is for the program (ARGS="--only sim").
 validation:

@@ -1,0 +1,341 @@
+//! Runs the transfers: what each is told, what the path loses, and what comes of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fairwind_advice::HistorySet;
+use fairwind_experiment::Experiment;
+use fairwind_experiment::engine::sim::scenario;
+use fairwind_path::units::Time;
+use fairwind_sim::outcome::{FlowOutcome, Instruments, Observer, Outcome};
+use serde_json::{Value, json};
+
+use crate::Error;
+use crate::following::{self, Input};
+use crate::relation::{self, Relation, scaled};
+use crate::series::{Series, available};
+use crate::thesis::LEVELS;
+
+/// The file, in bytes: throughput times transfer time of the thesis' tables, within 0.1 %.
+const FILE_BYTES: f64 = 16.384e9;
+/// No transfer takes longer.
+const SPAN: Duration = Duration::from_secs(8 * 3600);
+/// Round-trip time of the path, milliseconds: 25 ms each way (appendix B.2).
+const RTT_MS: f64 = 50.0;
+
+/// How a file is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Standard,
+    Nocc,
+    Advised(HistorySet),
+}
+
+/// One transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// Connections of others beside it.
+    pub others: usize,
+    /// Position in [`LEVELS`].
+    pub level: usize,
+    /// Position in the times of day.
+    pub time: usize,
+    pub way: Way,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transfer {
+    pub case: Case,
+    /// Mean throughput, Mbit/s.
+    pub mbps: f64,
+    /// As the thesis' file of 16 GB takes, seconds.
+    pub seconds: f64,
+    /// Mean throughput of the others while it ran, Mbit/s.
+    pub others_mbps: Vec<f64>,
+    /// What it was told, as the thesis writes it.
+    pub inputs: String,
+    pub timeouts: u64,
+}
+
+/// What is run. Transfers that are told the same are the same, and share a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runs {
+    /// Everything.
+    All,
+    /// What has no record.
+    Missing,
+    /// Nothing.
+    None,
+}
+
+/// Where the experiments are and how large the transfers.
+pub struct Bench {
+    pub experiments: PathBuf,
+    pub results: PathBuf,
+    /// Size of the file and length of everything, as a share of the thesis'.
+    pub scale: f64,
+    pub relation: Relation,
+    pub runs: Runs,
+}
+
+impl Bench {
+    /// Runs one transfer over the series; nothing if it has not been run and is not to be.
+    pub fn run(&self, series: &Series, case: Case) -> Result<Option<Transfer>, Error> {
+        let level = &LEVELS[case.level];
+        let samples = series.with_less(level.less_mbps)?;
+        let start = series.start(case.time)?;
+        let inputs = match case.way {
+            Way::Advised(set) => {
+                let settings = following::settings(level.threshold_mbps, set);
+                following::inputs(&samples, &settings, start, SPAN)
+            }
+            Way::Standard | Way::Nocc => Vec::new(),
+        };
+        let losses = available(&samples, start, SPAN);
+        let trace = relation::trace(self.relation, RTT_MS, &losses, self.scale);
+        let folder = self.results.join(series.name);
+        fs::create_dir_all(&folder)?;
+        let trace_file = folder.join(format!("loss-{}-{}.csv", level.used_percent, case.time));
+        write_whole(&trace_file, &trace)?;
+        let file = self.experiments.join(file_of(case.others));
+        let set = self.settings(case.way, &inputs, &fs::canonicalize(&trace_file)?);
+        let experiment = Experiment::load(&file, &set)?;
+        let asked = json!({ "experiment": experiment.text(), "set": set, "trace": trace });
+        let place = folder.join(format!("{:016x}.json", digest(&asked.to_string())));
+        let sent = match kept(&place, &asked) {
+            Some(sent) if self.runs != Runs::All => sent,
+            _ if self.runs == Runs::None => return Ok(None),
+            _ => {
+                let sent = Sent::of(&run_until_sent(&experiment)?)
+                    .ok_or_else(|| format!("{case:?}: not sent within {} s", SPAN.as_secs()))?;
+                write_whole(
+                    &place,
+                    &format!("{:#}\n", json!({ "asked": asked, "sent": sent.json() })),
+                )?;
+                sent
+            }
+        };
+        Ok(Some(self.transfer(case, &inputs, sent)))
+    }
+
+    fn transfer(&self, case: Case, inputs: &[Input], sent: Sent) -> Transfer {
+        let told = inputs.partition_point(|input| scaled(input.after, self.scale) < sent.seconds);
+        Transfer {
+            case,
+            mbps: sent.mbps,
+            seconds: sent.seconds / self.scale,
+            others_mbps: sent.others_mbps,
+            inputs: following::text(&inputs[..told]),
+            timeouts: sent.timeouts,
+        }
+    }
+
+    /// What is put over the experiment file.
+    fn settings(&self, way: Way, inputs: &[Input], trace: &Path) -> Vec<String> {
+        let first = match way {
+            Way::Standard => "reno",
+            Way::Nocc => "nocc",
+            Way::Advised(_) => inputs
+                .first()
+                .map_or("reno", |i| following::control(i.mode)),
+        };
+        let trace = toml_text(&trace.display().to_string());
+        vec![
+            format!("duration={:.6}s", scaled(SPAN, self.scale)),
+            format!("flow.ftp.bytes={:.0}B", FILE_BYTES * self.scale),
+            format!("link.server.loss={{ trace = {trace} }}"),
+            format!("flow.ftp.congestion_control={first}"),
+            format!(
+                "flow.ftp.switch={}",
+                following::switches(inputs, self.scale)
+            ),
+        ]
+    }
+
+    /// The throughput of one background connection alone, Mbit/s.
+    pub fn background_alone(&self) -> Result<f64, Error> {
+        let file = self.experiments.join(file_of(1));
+        let set = ["duration=120s", "flow.ftp.start=119s"].map(str::to_owned);
+        let outcome = fairwind_sim::run(
+            &scenario(&Experiment::load(&file, &set)?, 1, false)?,
+            &mut (),
+        );
+        Ok(mean_mbps(&outcome.flows[1], 118.0))
+    }
+
+    /// The throughput at each loss of Table 1 with this delay, Mbit/s, the mean of all seeds.
+    pub fn table_1(experiments: &Path, delay_ms: f64) -> Result<[f64; 4], Error> {
+        let file = experiments.join("table-1.toml");
+        let mut observed = [0.0; 4];
+        for (percent, mbps) in (1..).zip(&mut observed) {
+            let set = [
+                format!("link.path.delay={}ms", delay_ms / 2.0),
+                format!("link.path.reverse.delay={}ms", delay_ms / 2.0),
+                format!("link.path.loss={percent}%"),
+            ];
+            let experiment = Experiment::load(&file, &set)?;
+            let seconds = experiment.file().duration.as_secs_f64();
+            for &seed in experiment.seeds() {
+                let outcome = fairwind_sim::run(&scenario(&experiment, seed, false)?, &mut ());
+                *mbps += outcome.flows[0].bytes as f64 * 8.0 / 1e6 / seconds;
+            }
+            *mbps /= experiment.seeds().len() as f64;
+        }
+        Ok(observed)
+    }
+}
+
+/// The experiment file with so many connections of others.
+fn file_of(others: usize) -> String {
+    match others {
+        0 => "transfer.toml".to_owned(),
+        others => format!("background-{others}.toml"),
+    }
+}
+
+/// Runs until the first flow has sent everything; what others do after that is not waited for.
+fn run_until_sent(experiment: &Experiment) -> Result<Outcome, Error> {
+    struct UntilSent {
+        bytes: u64,
+        received: u64,
+    }
+    impl Observer for UntilSent {
+        fn flow(&mut self, flow: usize, _connection: usize, _now: Time, instruments: &Instruments) {
+            if flow == 0 {
+                self.received = instruments.bytes_received;
+            }
+        }
+        fn progress(&mut self, _now: Time) -> bool {
+            self.received < self.bytes
+        }
+    }
+    let bytes = experiment.flows()[0].flow.bytes;
+    let mut until = UntilSent {
+        bytes: bytes.map_or(u64::MAX, |bytes| bytes.0),
+        received: 0,
+    };
+    let scenario = scenario(experiment, experiment.seeds()[0], true)?;
+    Ok(fairwind_sim::run(&scenario, &mut until))
+}
+
+/// Mean throughput in the whole seconds until `took`, Mbit/s.
+fn mean_mbps(flow: &FlowOutcome, took: f64) -> f64 {
+    let seconds = (took.floor() as usize).clamp(1, flow.bytes_per_second.len().max(1));
+    let bytes: u64 = flow.bytes_per_second.iter().take(seconds).sum();
+    bytes as f64 * 8.0 / 1e6 / seconds as f64
+}
+
+/// What a run gave.
+struct Sent {
+    mbps: f64,
+    seconds: f64,
+    others_mbps: Vec<f64>,
+    retransmits: u64,
+    timeouts: u64,
+}
+
+impl Sent {
+    /// Nothing if the file was not sent whole.
+    fn of(outcome: &Outcome) -> Option<Sent> {
+        let (ftp, others) = outcome.flows.split_first()?;
+        let seconds = ftp.completion?.as_secs_f64();
+        Some(Sent {
+            mbps: ftp.bytes as f64 * 8.0 / 1e6 / seconds,
+            seconds,
+            others_mbps: others
+                .iter()
+                .map(|other| mean_mbps(other, seconds))
+                .collect(),
+            retransmits: ftp.retransmits,
+            timeouts: ftp.timeouts,
+        })
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "mbps": self.mbps,
+            "seconds": self.seconds,
+            "others_mbps": self.others_mbps,
+            "retransmits": self.retransmits,
+            "timeouts": self.timeouts,
+        })
+    }
+}
+
+/// What the run that is recorded there gave, if it is the one that is asked for.
+fn kept(place: &Path, asked: &Value) -> Option<Sent> {
+    let record: Value = serde_json::from_str(&fs::read_to_string(place).ok()?).ok()?;
+    if record["asked"] != *asked {
+        return None;
+    }
+    let sent = &record["sent"];
+    let others = sent["others_mbps"].as_array()?.iter();
+    Some(Sent {
+        mbps: sent["mbps"].as_f64()?,
+        seconds: sent["seconds"].as_f64()?,
+        others_mbps: others.map(Value::as_f64).collect::<Option<_>>()?,
+        retransmits: sent["retransmits"].as_u64()?,
+        timeouts: sent["timeouts"].as_u64()?,
+    })
+}
+
+/// FNV-1a (Fowler, Noll and Vo).
+fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+fn toml_text(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+/// Writes beside the place and moves it there, as several transfers share a trace.
+fn write_whole(place: &Path, text: &str) -> Result<(), Error> {
+    let beside = place.with_extension(format!("{:?}", std::thread::current().id()));
+    fs::write(&beside, text)?;
+    Ok(fs::rename(&beside, place)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A five-hundredth of the morning's row of Tables 3 and 4.
+    #[test]
+    fn the_advised_transfer_of_a_free_morning_is_as_fast_as_one_without_congestion_control() {
+        let results = tempfile::tempdir().unwrap();
+        let bench = Bench {
+            experiments: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/dccs"),
+            results: results.path().to_owned(),
+            scale: 0.002,
+            relation: Relation { constant: 7.0 },
+            runs: Runs::Missing,
+        };
+        let series = Series::generated().unwrap();
+        let run = |way| {
+            let case = Case {
+                others: 0,
+                level: 0,
+                time: 2,
+                way,
+            };
+            bench.run(&series, case).unwrap().unwrap()
+        };
+        let (standard, nocc) = (run(Way::Standard), run(Way::Nocc));
+        let advised = run(Way::Advised(HistorySet::All));
+        assert!(advised.inputs.starts_with('0'), "{}", advised.inputs);
+        assert!(!advised.inputs.contains('1'), "{}", advised.inputs);
+        assert_eq!(advised.mbps, nocc.mbps);
+        assert!(
+            nocc.mbps > 1.1 * standard.mbps,
+            "{} {}",
+            nocc.mbps,
+            standard.mbps
+        );
+        // What was run is kept as it was.
+        assert_eq!(run(Way::Nocc), nocc);
+    }
+}

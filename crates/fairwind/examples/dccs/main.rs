@@ -1,0 +1,243 @@
+//! Runs the tests of Akarapu's thesis (Tables 1 to 27) in the simulator, over a generated curve of
+//! available bandwidth and a recorded one, and prints the tables of `docs/dccs.md`: `make dccs`.
+
+mod bench;
+mod following;
+#[path = "../web100_dummynet/page.rs"]
+mod page;
+mod relation;
+mod series;
+mod tables;
+mod thesis;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use clap::Parser;
+use fairwind_experiment::result::Machine;
+
+use bench::{Bench, Case, Runs, Transfer, Way};
+use page::Section;
+use series::Series;
+use tables::{Done, HISTORY_SETS};
+use thesis::{LEVELS, TIMES};
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// Run the tests of the thesis on dynamic TCP congestion control and print the tables of its page
+#[derive(Parser)]
+#[command(after_help = "\
+RESULTS gets a folder for each series, with a record of each transfer and the losses of the path at
+each time of day. A record of the same transfer that is there already is kept. At --scale 0.01 the file
+has a hundredth of its size and the day passes a hundred times faster: a quick look, in which a
+standard transfer loses only a handful of packets.")]
+struct Arguments {
+    /// Folder of the experiment files
+    experiments: PathBuf,
+    /// Folder for the results
+    results: PathBuf,
+    /// Size of the file and length of the day, as a share of the thesis'
+    #[arg(long, default_value_t = 1.0, value_parser = share)]
+    scale: f64,
+    /// The recorded series; where it is not, it is left out
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "../shared/data/thesis_like.csv.gz"
+    )]
+    recorded: PathBuf,
+    /// Transfers at the same time [default: one a core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Run again what has been run already
+    #[arg(long)]
+    again: bool,
+    /// Run nothing: print the tables of what has been run already
+    #[arg(long, conflicts_with = "again")]
+    kept: bool,
+    /// Put the tables into this page
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.001..=1.0).contains(&share) => Ok(share),
+        _ => Err("a number from 0.001 to 1".to_owned()),
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Error> {
+    let observed = [
+        Bench::table_1(&arguments.experiments, 25.0)?,
+        Bench::table_1(&arguments.experiments, 50.0)?,
+    ];
+    let (table_1, relation) = tables::table_1(observed);
+    let bench = Bench {
+        experiments: arguments.experiments.clone(),
+        results: arguments.results.clone(),
+        scale: arguments.scale,
+        relation,
+        runs: match (arguments.again, arguments.kept) {
+            (true, _) => Runs::All,
+            (_, true) => Runs::None,
+            _ => Runs::Missing,
+        },
+    };
+    let background_alone = bench.background_alone()?;
+    let all = all_series(arguments)?;
+    let transfers = transfers(&bench, &all, arguments.jobs)?;
+    let done: Vec<Done> = all
+        .iter()
+        .zip(transfers)
+        .map(|(series, transfers)| Done {
+            series,
+            transfers,
+            background_alone,
+        })
+        .collect();
+    let mut sections = vec![table_1];
+    sections.extend(tables::all(&done));
+    sections.push(made());
+    match &arguments.page {
+        Some(page) => page::fill(page, &sections),
+        None => {
+            for section in &sections {
+                println!("<!-- {} -->\n{}", section.name, section.markdown);
+            }
+            Ok(())
+        }
+    }
+}
+
+fn all_series(arguments: &Arguments) -> Result<Vec<Series>, Error> {
+    let mut all = vec![Series::generated()?];
+    match Series::recorded(&arguments.recorded)? {
+        Some(series) => all.push(series),
+        None => eprintln!("{}: not there, left out", arguments.recorded.display()),
+    }
+    Ok(all)
+}
+
+/// Every transfer of the tables; those that may turn out the same as others come after them.
+fn cases() -> Vec<Case> {
+    let [all, same_weekday, last_week] = HISTORY_SETS.map(Way::Advised);
+    let mut cases = Vec::new();
+    for others in 0..=2 {
+        cases.extend(tests(others, &[Way::Standard, Way::Nocc, all]));
+    }
+    cases.extend(tests(0, &[same_weekday, last_week]));
+    cases
+}
+
+/// The transfers beside so many others; only those that are alone go over paths of every level.
+fn tests(others: usize, ways: &[Way]) -> Vec<Case> {
+    let levels = if others == 0 { LEVELS.len() } else { 1 };
+    let mut cases = Vec::new();
+    for &way in ways {
+        for (level, time) in (0..levels).flat_map(|l| (0..TIMES.len()).map(move |t| (l, t))) {
+            cases.push(Case {
+                others,
+                level,
+                time,
+                way,
+            });
+        }
+    }
+    cases
+}
+
+/// Runs them all over every series, several at a time, and gives those of each series.
+fn transfers(
+    bench: &Bench,
+    all: &[Series],
+    jobs: Option<usize>,
+) -> Result<Vec<Vec<Transfer>>, Error> {
+    let cores = || std::thread::available_parallelism().map_or(1, |n| n.get());
+    let cases = cases();
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&case) = cases.get(at / all.len()) else {
+                return;
+            };
+            let series = at % all.len();
+            let begun = Instant::now();
+            let transfer = bench.run(&all[series], case);
+            match &transfer {
+                Ok(Some(transfer)) => tell(&all[series], transfer, begun),
+                Ok(None) => {}
+                Err(_) => next.store(cases.len() * all.len(), Ordering::Relaxed),
+            }
+            done.lock()
+                .expect("no thread panics")
+                .push((series, transfer));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.unwrap_or_else(cores).max(1) {
+            scope.spawn(work);
+        }
+    });
+    let mut transfers = vec![Vec::new(); all.len()];
+    for (series, transfer) in done.into_inner().expect("no thread panics") {
+        transfers[series].extend(transfer?);
+    }
+    Ok(transfers)
+}
+
+fn tell(series: &Series, transfer: &Transfer, begun: Instant) {
+    let Case {
+        others,
+        level,
+        time,
+        way,
+    } = transfer.case;
+    eprintln!(
+        "{} {:?} used {} % at {:?} beside {others}: {:.2} Mbit/s, others {:.2?}, told {:?}, {} timeouts ({:.0} s)",
+        series.name,
+        way,
+        LEVELS[level].used_percent,
+        TIMES[time],
+        transfer.mbps,
+        transfer.others_mbps,
+        transfer.inputs,
+        transfer.timeouts,
+        begun.elapsed().as_secs_f64()
+    );
+}
+
+/// When, of what and on what the tables were made.
+fn made() -> Section {
+    let output = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output();
+        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+        text.unwrap_or_default()
+    };
+    let machine = Machine::here();
+    Section {
+        name: "run",
+        markdown: format!(
+            "Run on {} at commit {}, on {} cores of an {}.\n",
+            output("date", &["+%Y-%m-%d"]),
+            output("git", &["rev-parse", "--short", "HEAD"]),
+            machine.cores,
+            machine.cpu,
+        ),
+    }
+}

@@ -1,0 +1,118 @@
+//! Throughput and loss: P = [(C S) / (RTT T)]² (thesis, section 5.3), in the units of the thesis'
+//! program (appendix B.3): P in percent, S in bytes and counted as bits, RTT in milliseconds, T in
+//! Mbit/s. With P as a share, its C is ten times the usual constant.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use crate::series::Recorded;
+
+/// A packet, bytes: with it the columns of Table 1 come out of the constants that it names.
+const PACKET: f64 = 1500.0;
+
+/// The relation with a fitted constant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Relation {
+    pub constant: f64,
+}
+
+impl Relation {
+    /// Long-term throughput in Mbit/s.
+    pub fn mbps(self, rtt_ms: f64, loss_percent: f64) -> f64 {
+        self.constant * 8.0 * PACKET / 1000.0 / (rtt_ms * loss_percent.sqrt())
+    }
+
+    /// The share of packets to lose, 0 to 1, so that the throughput is `mbps`.
+    pub fn loss(self, rtt_ms: f64, mbps: f64) -> f64 {
+        let root = self.constant * 8.0 * PACKET / 1000.0 / (rtt_ms * mbps);
+        (root * root / 100.0).min(1.0)
+    }
+
+    /// The constant with which the relation is least off, as a share of what was observed: pairs of
+    /// what it says with a constant of 1, and what was observed.
+    pub fn fit(cells: &[(f64, f64)]) -> Relation {
+        let first: f64 = cells.iter().map(|(said, observed)| said / observed).sum();
+        let second = cells
+            .iter()
+            .map(|(said, observed)| (said / observed).powi(2));
+        Relation {
+            constant: first / second.sum::<f64>(),
+        }
+    }
+}
+
+/// The least bandwidth that a trace gives a transfer, Mbit/s: losses stay far below 1.
+const LEAST_MBPS: f64 = 1.0;
+
+/// The losses that give a standard transfer the available bandwidth, as a recording for `loss`: from
+/// the start of the transfer on, `scale` as long as it takes in the series.
+pub fn trace(relation: Relation, rtt_ms: f64, available: &[Recorded], scale: f64) -> String {
+    let mut text = String::from("time_s,loss_probability\n");
+    for sample in available {
+        let loss = relation.loss(rtt_ms, sample.mbps.max(LEAST_MBPS));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{:.6},{loss:.12}", scaled(sample.after, scale));
+    }
+    text
+}
+
+/// Seconds of a run that is `scale` as long.
+pub fn scaled(duration: Duration, scale: f64) -> f64 {
+    duration.as_secs_f64() * scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_columns_of_table_1_come_out_of_their_constants() {
+        let said = |constant: f64, rtt_ms, loss| {
+            let mbps = Relation { constant }.mbps(rtt_ms, loss);
+            (mbps * 100.0).round() / 100.0
+        };
+        assert_eq!(
+            [1.0, 2.0, 3.0, 4.0].map(|p| said(9.76, 25.0, p)),
+            [4.68, 3.31, 2.7, 2.34]
+        );
+        assert_eq!(
+            [1.0, 2.0, 3.0, 4.0].map(|p| said(12.2, 50.0, p)),
+            [2.93, 2.07, 1.69, 1.46]
+        );
+    }
+
+    #[test]
+    fn a_loss_gives_the_throughput_that_it_was_computed_for() {
+        let relation = Relation { constant: 9.76 };
+        let loss = relation.loss(50.0, 42.0);
+        assert!((relation.mbps(50.0, loss * 100.0) - 42.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_fit_finds_the_constant_behind_exact_observations() {
+        let unit = Relation { constant: 1.0 };
+        let cells: Vec<(f64, f64)> = [1.0, 2.0, 4.0]
+            .map(|loss| (unit.mbps(25.0, loss), 8.0 * unit.mbps(25.0, loss)))
+            .to_vec();
+        assert!((Relation::fit(&cells).constant - 8.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_trace_runs_as_much_faster_as_the_transfer_is_smaller() {
+        let available = [
+            Recorded {
+                after: Duration::ZERO,
+                mbps: 42.0,
+            },
+            Recorded {
+                after: Duration::from_secs(200),
+                mbps: 0.0,
+            },
+        ];
+        let relation = Relation { constant: 9.76 };
+        let text = trace(relation, 50.0, &available, 0.01);
+        let expected =
+            "time_s,loss_probability\n0.000000,0.000031104522\n2.000000,0.054868377600\n";
+        assert_eq!(text, expected);
+    }
+}
