@@ -5,7 +5,10 @@
 //! its echo take, and the buffer twice their product, because the sender may be in slow start and
 //! double what it has under way with every round trip. The paper leaves the interval to further work.
 //! Here it is the round trip itself, and slides: in slow start packets come in one burst per round
-//! trip, of which such an interval holds exactly one, wherever it begins.
+//! trip, of which such an interval holds exactly one, wherever it begins. And a window that is offered
+//! now is used a round trip later: what comes then is taken to be as much more than what comes now, as
+//! that is more than what came a round trip ago, up to twice as much. The kernel's own adaptation looks
+//! as far ahead (`tcp_rcv_space_adjust`).
 //!
 //! Times are those since the data connection was open.
 
@@ -67,10 +70,11 @@ impl fmt::Display for Estimate {
 #[derive(Debug, Clone)]
 pub struct Estimator {
     settings: Settings,
-    /// Time, and bytes that had arrived by then: the last round trip, and one sample before it.
+    /// Time, and bytes that had arrived by then: the last two round trips, and one sample before them.
     arrivals: VecDeque<(Duration, u64)>,
     round_trip: Option<Duration>,
-    /// Products within [`Settings::hold`] that no later one exceeds: the first is the largest.
+    /// Products to come, of those within [`Settings::hold`] that no later one exceeds: the first is the
+    /// largest.
     products: VecDeque<(Duration, u64)>,
     buffer: u64,
     changed: Duration,
@@ -125,30 +129,36 @@ impl Estimator {
             .max(self.settings.shortest_round_trip)
             .min(now);
         let begin = now - span;
-        while self.arrivals.get(1).is_some_and(|(at, _)| *at <= begin) {
+        let before = begin.checked_sub(span);
+        let oldest = before.unwrap_or_default();
+        while self.arrivals.get(1).is_some_and(|(at, _)| *at <= oldest) {
             self.arrivals.pop_front();
         }
-        let bytes = total.saturating_sub(self.total_at(begin));
+        let at_begin = self.total_at(begin);
+        let bytes = total.saturating_sub(at_begin);
         let estimate = Estimate {
             bandwidth_bps: bytes as f64 * 8.0 / span.as_secs_f64().max(1e-6),
             round_trip: self.round_trip?,
             product: bytes,
         };
-        self.keep(now, bytes);
+        let last = before.map_or(bytes, |before| {
+            at_begin.saturating_sub(self.total_at(before))
+        });
+        self.keep(now, ahead(bytes, last));
         Some(estimate)
     }
 
     /// Bytes that had arrived at `time`, between two samples on the line through them.
     fn total_at(&self, time: Duration) -> u64 {
-        let (Some(&(t0, b0)), Some(&(t1, b1))) = (self.arrivals.front(), self.arrivals.get(1))
-        else {
+        let after = self.arrivals.partition_point(|(at, _)| *at <= time);
+        let Some(&(t0, b0)) = after.checked_sub(1).and_then(|at| self.arrivals.get(at)) else {
             return self.arrivals.front().map_or(0, |sample| sample.1);
         };
-        if time <= t0 || t1 == t0 {
+        let Some(&(t1, b1)) = self.arrivals.get(after) else {
             return b0;
-        }
+        };
         let share = (time - t0).as_secs_f64() / (t1 - t0).as_secs_f64();
-        b0 + (b1.saturating_sub(b0) as f64 * share.min(1.0)) as u64
+        b0 + (b1.saturating_sub(b0) as f64 * share) as u64
     }
 
     fn keep(&mut self, now: Duration, product: u64) {
@@ -164,6 +174,11 @@ impl Estimator {
         while self.products.front().is_some_and(|(at, _)| *at < oldest) {
             self.products.pop_front();
         }
+    }
+
+    /// The kernel has found a larger size by itself.
+    pub fn raise(&mut self, buffer: u64) {
+        self.buffer = self.buffer.max(buffer);
     }
 
     /// The buffer's new size, if it should change. It grows at once and shrinks by halves, after what
@@ -183,6 +198,14 @@ impl Estimator {
         self.changed = now;
         Some(self.buffer)
     }
+}
+
+/// What the next round trip will bring, after one that brought `bytes` and one before it that brought
+/// `last`.
+fn ahead(bytes: u64, last: u64) -> u64 {
+    let most = bytes.saturating_mul(2);
+    let growing = u128::from(bytes) * u128::from(bytes) / u128::from(last.max(1));
+    u64::try_from(growing).unwrap_or(most).clamp(bytes, most)
 }
 
 #[cfg(test)]
@@ -264,8 +287,27 @@ mod tests {
                 assert!(estimator.buffer() >= burst, "{burst} bytes come next");
             }
         }
-        // The sixth burst was 32 x 14,480 bytes; a round trip that ends with it holds no other.
-        assert_eq!(estimator.buffer(), 926_720);
+        // The sixth burst was 32 x 14,480 bytes, and a round trip that ends with it holds no other. As
+        // it was twice the fifth, the seventh will be twice as large: the buffer is twice that.
+        assert_eq!(estimator.buffer(), 1_853_440);
+    }
+
+    #[test]
+    fn what_grows_is_taken_to_grow_on_but_no_more_than_twice() {
+        assert_eq!(ahead(1_500, 1_000), 2_250);
+        assert_eq!(ahead(3_000, 1_000), 6_000);
+        assert_eq!(ahead(3_000, 0), 6_000);
+        assert_eq!(ahead(1_000, 1_000), 1_000);
+        assert_eq!(ahead(500, 1_000), 500);
+        assert_eq!(ahead(u64::MAX, 1), u64::MAX);
+    }
+
+    #[test]
+    fn what_the_kernel_has_found_by_itself_is_where_it_begins() {
+        let mut estimator = estimator(65_536);
+        estimator.raise(300_000);
+        estimator.raise(200_000);
+        assert_eq!(estimator.buffer(), 300_000);
     }
 
     #[test]

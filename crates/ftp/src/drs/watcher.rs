@@ -24,13 +24,13 @@ use crate::data::{Direction, Transfer, TransferWatcher, tcp_info};
 const PACKETS: u64 = 16;
 
 /// Estimates in a round trip.
-const ESTIMATES: u32 = 10;
+const ESTIMATES: u32 = 20;
 
 /// Messages in a round trip while nothing changes.
 const MESSAGES: u32 = 4;
 
 /// Between estimates.
-const SHORTEST_TICK: Duration = Duration::from_millis(4);
+const SHORTEST_TICK: Duration = Duration::from_millis(2);
 const LONGEST_TICK: Duration = Duration::from_millis(50);
 
 /// Between messages.
@@ -222,6 +222,9 @@ impl Work {
             let mut changed = false;
             if let Some(estimate) = estimator.arrived(now, moved) {
                 self.record().estimated(now, estimate);
+                if !taken_over {
+                    estimator.raise(sized.size()?);
+                }
                 changed = estimator.resize(now).is_some() || !taken_over;
                 if changed {
                     taken_over = true;
