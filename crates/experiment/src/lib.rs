@@ -16,6 +16,7 @@ pub mod units_text;
 
 pub mod compare;
 pub mod overlay;
+pub mod page;
 pub mod plot;
 pub mod record;
 pub mod report;
