@@ -367,7 +367,10 @@ fn mbps(mbps: f64) -> String {
 }
 
 fn percent(percent: f64) -> String {
-    format!("{percent:.1} %")
+    match percent.is_nan() {
+        true => "-".to_owned(),
+        false => format!("{percent:.1} %"),
+    }
 }
 
 fn clock(seconds: f64) -> String {
