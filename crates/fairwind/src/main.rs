@@ -2,6 +2,7 @@
 //! real connections, and the congestion controls.
 
 mod command;
+mod demo;
 mod failure;
 mod interrupt;
 mod output;

@@ -5,6 +5,7 @@ mod check;
 mod compare;
 mod completions;
 mod copy;
+mod demo;
 mod doctor;
 mod execution;
 mod get;
@@ -49,6 +50,7 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Demo(demo::Demo),
     /// Simulate experiments
     #[command(subcommand)]
     Sim(sim::Command),
@@ -77,6 +79,7 @@ impl Cli {
     /// Does what the command line asks for.
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
+            Command::Demo(command) => command.run(),
             Command::Sim(command) => command.run(),
             Command::Lab(command) => command.run(),
             Command::Trace(command) => command.run(),

@@ -1,0 +1,228 @@
+//! `fairwind demo`: the main job in one command.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use fairwind_experiment::result::RESULT_FILE;
+use jiff::Timestamp;
+
+use crate::demo::stage::{Outcomes, perform, simulate};
+use crate::demo::story::{CAPACITY_MBPS, DELAY_MS};
+use crate::demo::{Story, monitor, report, table};
+use crate::failure::Failure;
+use crate::progress::Bar;
+use crate::{interrupt, output};
+
+/// Move a file over a shared long path three ways: standard, without congestion control, advised
+///
+/// Two sites, 100 Mbit/s and a round-trip time of 50 ms apart, and others whose traffic follows a day's
+/// curve. The file is moved by `fairwind get` from `fairwind serve`, on this machine's TCP over an
+/// emulated path: by standard TCP, with congestion control switched off throughout, and switched off
+/// and on by the advice of `fairwind advisor`, which knows nine weeks of the path's history. Prints a
+/// table and names an HTML report. Where the kernel or the permissions for that are missing, says so
+/// and does the same in the simulator.
+#[derive(Args)]
+#[command(after_help = "\
+Takes two and a half minutes as root, --quick half a minute; in the simulator seconds. The same seed
+gives the same day, the same file and, in the simulator, the same numbers.
+
+Examples:
+  fairwind demo
+  fairwind demo --quick --seed 7 --out seven
+  fairwind demo --sim")]
+pub struct Demo {
+    /// Seed of the day's curve, of the file and of all random choices
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    /// Folder for report and results
+    #[arg(long, value_name = "DIR", default_value = "demo.result")]
+    out: PathBuf,
+    /// Replace what an earlier demonstration has left in the folder
+    #[arg(long)]
+    force: bool,
+    /// Only the hours of a morning, and a smaller file
+    #[arg(long)]
+    quick: bool,
+    /// In the simulator, whatever this machine can do
+    #[arg(long)]
+    sim: bool,
+    #[command(flatten)]
+    tests: Tests,
+}
+
+/// What the demonstration starts itself with, in the lab.
+#[derive(Args)]
+struct Tests {
+    /// Tell an advisor of the tests in this file, when their time has come, and do nothing else
+    #[arg(long, value_name = "FILE", hide = true, requires_all = ["advisor", "clock_start", "clock_rate"])]
+    tests: Option<PathBuf>,
+    #[arg(long, value_name = "URL", hide = true)]
+    advisor: Option<String>,
+    #[arg(long, value_name = "TIME", hide = true)]
+    clock_start: Option<Timestamp>,
+    #[arg(long, value_name = "FACTOR", hide = true)]
+    clock_rate: Option<f64>,
+}
+
+impl Demo {
+    pub fn run(self) -> Result<(), Failure> {
+        if let Tests {
+            tests: Some(file),
+            advisor: Some(advisor),
+            clock_start: Some(start),
+            clock_rate: Some(rate),
+        } = &self.tests
+        {
+            return monitor::run(file, advisor, *start, *rate);
+        }
+        let story = match self.quick {
+            true => Story::quick(self.seed),
+            false => Story::full(self.seed),
+        };
+        make_room(&self.out, self.force)?;
+        interrupt::catch()?;
+        let missing = match self.sim {
+            true => Vec::new(),
+            false => missing(),
+        };
+        let in_lab = !self.sim && missing.is_empty();
+        output::line(&introduction(&story, in_lab, &missing))?;
+        let bar = Bar::new(1);
+        let outcomes = match in_lab {
+            true => perform(story, &self.out, &bar),
+            false => simulate(story, &self.out, &bar),
+        };
+        bar.clear();
+        let outcomes = outcomes?;
+        let page = report::write(&outcomes, &missing, &self.out)?;
+        output::line(&format!(
+            "{}{}",
+            table::text(&outcomes),
+            closing(&outcomes, &page)
+        ))?;
+        judge(&outcomes)
+    }
+}
+
+/// What this machine lacks for the lab and its programs, each with what would help.
+fn missing() -> Vec<String> {
+    let lab = fairwind_lab::privilege::check()
+        .err()
+        .map(|error| error.to_string());
+    let trace = fairwind_trace::kernel::check_requirements()
+        .err()
+        .map(|error| error.to_string());
+    let control = fairwind_cc::kernel::check_requirements()
+        .err()
+        .map(|error| error.to_string());
+    let mut missing: Vec<String> = [lab, trace, control].into_iter().flatten().collect();
+    missing.dedup();
+    missing
+}
+
+fn introduction(story: &Story, in_lab: bool, missing: &[String]) -> String {
+    let mut text = String::new();
+    for reason in missing {
+        text.push_str(&format!("missing: {reason}\n"));
+    }
+    let place = match in_lab {
+        true => format!("on this kernel, 4 runs of {} s", story.length_s),
+        false => "in the simulator".to_owned(),
+    };
+    text.push_str(&format!(
+        "{} MB over {CAPACITY_MBPS} Mbit/s and {} ms (round trip), shared with others; {} to {}, {place}\n",
+        story.file_bytes / 1_000_000,
+        2 * DELAY_MS,
+        story.begins.strftime("%H:%M"),
+        story.time_at(story.length_s).strftime("%H:%M"),
+    ));
+    text
+}
+
+fn closing(outcomes: &Outcomes, page: &Path) -> String {
+    let warnings = outcomes.ways.iter().flat_map(|outcome| {
+        let all = outcome
+            .measured
+            .warnings
+            .iter()
+            .chain(&outcome.advised.refused);
+        all.map(|warning| format!("warning: {}: {warning}\n", outcome.way.words()))
+    });
+    format!(
+        "{}report: {}\n",
+        warnings.collect::<String>(),
+        page.display()
+    )
+}
+
+/// A file that arrived otherwise than it was sent is a failure.
+fn judge(outcomes: &Outcomes) -> Result<(), Failure> {
+    let broken = outcomes
+        .ways
+        .iter()
+        .find(|outcome| outcome.identical == Some(false));
+    match broken {
+        Some(outcome) => Err(Failure::work(format!(
+            "{}: the file has not arrived as it was sent",
+            outcome.way.words()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// An empty folder. What an earlier demonstration or run has left there is removed if that is wished,
+/// anything else never.
+fn make_room(out: &Path, force: bool) -> Result<(), Failure> {
+    let named = |error: io::Error| Failure::work(format!("{}: {error}", out.display()));
+    let is_ours = || {
+        [
+            report::FILE,
+            RESULT_FILE,
+            crate::demo::network::TRAFFIC_FILE,
+        ]
+        .iter()
+        .any(|file| out.join(file).is_file())
+    };
+    let is_empty = match fs::read_dir(out) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        Err(error) => return Err(named(error)),
+    };
+    match (is_empty, is_ours(), force) {
+        (true, ..) => {}
+        (_, true, true) => fs::remove_dir_all(out).map_err(named)?,
+        (_, true, false) => {
+            return Err(Failure::input(format!(
+                "{} holds a result already\n  help: name another folder with --out, or replace it with --force",
+                out.display()
+            )));
+        }
+        (_, false, _) => {
+            return Err(Failure::input(format!(
+                "{} is in the way: it holds no result\n  help: name another folder with --out",
+                out.display()
+            )));
+        }
+    }
+    fs::create_dir_all(out).map_err(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_results_are_replaced_and_only_if_that_is_wished() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        make_room(&out, false).unwrap();
+        fs::write(out.join("thesis.pdf"), "").unwrap();
+        assert!(matches!(make_room(&out, true), Err(Failure::Input(_))));
+        fs::write(out.join(report::FILE), "").unwrap();
+        assert!(matches!(make_room(&out, false), Err(Failure::Input(_))));
+        make_room(&out, true).unwrap();
+        assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
+    }
+}

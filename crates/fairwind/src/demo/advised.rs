@@ -1,0 +1,213 @@
+//! What the advisor says in the course of the transfer, and what is changed for it: worked out
+//! beforehand for the simulator, read from the server's log in the lab.
+
+use std::fs;
+use std::path::Path;
+
+use fairwind_advice::{Advice, History, Hop, Request, Samples, advise};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::day::Day;
+use super::story::{HOP, START_S, Story};
+
+/// Nobody asks the advisor sooner again than after this, seconds.
+const SHORTEST_WAIT_S: f64 = 0.1;
+
+/// An answer of the advisor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// Since the start of the run, seconds.
+    pub at_s: f64,
+    /// Its estimate of the available bandwidth, Mbit/s.
+    pub available_mbps: Option<f64>,
+}
+
+/// A change on the connection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Since the start of the run, seconds.
+    pub at_s: f64,
+    /// What was changed, in words.
+    pub what: String,
+    /// Before.
+    pub from: String,
+    /// From then on.
+    pub to: String,
+    /// The advisor's reason.
+    pub reason: String,
+}
+
+/// All of a transfer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Advised {
+    /// The answers, ascending in time.
+    pub answers: Vec<Answer>,
+    /// The changes, ascending in time.
+    pub changes: Vec<Change>,
+    /// What was advised and could not be done.
+    pub refused: Vec<String>,
+}
+
+/// What is changed when it is the congestion control.
+pub const CONTROL: &str = "congestion control";
+
+impl Advised {
+    /// The changes of the congestion control.
+    pub fn control_changes(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(|change| change.what == CONTROL)
+    }
+
+    /// What of it is said and done before `end_s`.
+    pub fn until(&self, end_s: f64) -> Advised {
+        let mut until = self.clone();
+        until.answers.retain(|answer| answer.at_s < end_s);
+        until.changes.retain(|change| change.at_s < end_s);
+        until
+    }
+
+    /// When congestion control was off, until `end_s`: from and to, seconds.
+    pub fn spans_off(&self, end_s: f64) -> Vec<(f64, f64)> {
+        let mut spans = Vec::new();
+        let mut since = None;
+        for change in self.control_changes() {
+            match (is_off(&change.to), since) {
+                (true, None) => since = Some(change.at_s),
+                (false, Some(from)) => {
+                    spans.push((from, change.at_s));
+                    since = None;
+                }
+                _ => {}
+            }
+        }
+        spans.extend(since.filter(|&from| from < end_s).map(|from| (from, end_s)));
+        spans
+    }
+}
+
+/// Whether the control is congestion control switched off, under whatever name it is in the kernel.
+fn is_off(control: &str) -> bool {
+    control
+        .strip_prefix("fw_")
+        .unwrap_or(control)
+        .starts_with("nocc")
+}
+
+/// What the advisor would say, with every test known at its time.
+pub fn foreseen(story: &Story, day: &Day) -> Advised {
+    let settings = story.settings();
+    let (samples, _) = Samples::from_unordered(day.history.iter().copied(), story.begins);
+    let mut history = History {
+        hops: vec![Hop::new(HOP, samples)],
+        rtt: None,
+    };
+    let mut tests = day.tests.iter().copied().peekable();
+    let mut advised = Advised::default();
+    let mut control = settings.controls.on.clone().unwrap_or_default();
+    let mut at_s = START_S;
+    while at_s < story.length_s {
+        let now = story.time_at(at_s);
+        while let Some(test) = tests.next_if(|test| test.time <= now) {
+            // Tests of the generator are in order and of the past.
+            let _ = history.hops[0].insert(test, now);
+        }
+        let advice = advise(&history, &Request::default(), now, &settings);
+        advised.answers.push(Answer {
+            at_s,
+            available_mbps: advice.available_mbps,
+        });
+        let wanted = advice.congestion_control.clone().unwrap_or_default();
+        if wanted != control {
+            advised.changes.push(Change {
+                at_s,
+                what: CONTROL.to_owned(),
+                from: std::mem::replace(&mut control, wanted.clone()),
+                to: wanted,
+                reason: advice.reason.clone(),
+            });
+        }
+        at_s += wait_s(&advice, now, story);
+    }
+    advised
+}
+
+fn wait_s(advice: &Advice, now: Timestamp, story: &Story) -> f64 {
+    let wait: SignedDuration = advice.next_advice.duration_since(now);
+    (wait.as_secs_f64() / story.rate).max(SHORTEST_WAIT_S)
+}
+
+/// What the server has written into its log of advice; nothing if there is no log.
+pub fn logged(log: &Path) -> Advised {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let mut advised = Advised::default();
+    for record in text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+    {
+        advised.take(&record);
+    }
+    advised
+}
+
+impl Advised {
+    /// Takes a line of the log.
+    fn take(&mut self, record: &Value) {
+        let text = |key: &str| record[key].as_str().unwrap_or_default().to_owned();
+        let at_s = START_S + record["seconds"].as_f64().unwrap_or_default();
+        match record["event"].as_str() {
+            Some("advice") => self.answers.push(Answer {
+                at_s,
+                available_mbps: record["available_mbps"].as_f64(),
+            }),
+            Some("change") => self.changes.push(Change {
+                at_s,
+                what: text("what").replace('_', " "),
+                from: text("from"),
+                to: text("to"),
+                reason: text("reason"),
+            }),
+            Some("refused") => self.refused.push(format!(
+                "{} {} was advised, but {}: {}",
+                text("what").replace('_', " "),
+                text("wanted"),
+                text("reason"),
+                text("mend")
+            )),
+            Some("lost") => self.refused.push(format!("no advice: {}", text("reason"))),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn congestion_control_comes_on_in_the_morning_and_goes_off_in_the_evening() {
+        let story = Story::full(1);
+        let advised = foreseen(&story, &Day::of(&story));
+        let changes: Vec<&Change> = advised.control_changes().collect();
+        assert_eq!(changes[0].at_s, START_S);
+        assert_eq!((&*changes[0].from, &*changes[0].to), ("cubic", "nocc"));
+        let spans = advised.spans_off(story.length_s);
+        // Traffic of 58 Mbit/s: at about half past ten (4 s) and half past eight in the evening (24 s).
+        assert!(spans[0].0 == START_S && spans[0].1 < 6.0, "{spans:?}");
+        assert_eq!(spans.last().unwrap().1, story.length_s);
+        for (from, to) in &spans[..spans.len() - 1] {
+            assert!(*to < 6.0 || *from > 21.0, "{spans:?}");
+        }
+    }
+
+    #[test]
+    fn the_log_of_a_server_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("advice.log");
+        let line = r#"{"time":"2026-03-02T14:00:00Z","local":"192.0.2.1:20","peer":"192.0.2.7:40000","seconds":1.5,"bytes":1000,"event":"change","what":"congestion_control","from":"cubic","to":"fw_nocc_1a2b","reason":"because"}"#;
+        fs::write(&log, format!("{line}\n")).unwrap();
+        let advised = logged(&log);
+        assert_eq!(advised.changes[0].what, CONTROL);
+        assert_eq!(advised.spans_off(9.0), [(3.5, 9.0)]);
+        assert_eq!(logged(&folder.path().join("none")), Advised::default());
+    }
+}

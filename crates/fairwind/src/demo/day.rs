@@ -1,0 +1,93 @@
+//! The available bandwidth of the path: nine weeks of it that are over, and the day of the story.
+
+use fairwind_advice::Sample;
+use fairwind_advisor::generate::Curve;
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+
+use super::story::{CAPACITY_MBPS, Story, TEST_INTERVAL, WEEKS};
+
+/// Least traffic of the others, Mbit/s: a link's bandwidth cannot be 0.
+const LEAST_MBPS: f64 = 1.0;
+
+/// Tests of the available bandwidth.
+#[derive(Clone, Debug)]
+pub struct Day {
+    /// Until the start of a run, ascending.
+    pub history: Vec<Sample>,
+    /// After the start of a run, ascending.
+    pub tests: Vec<Sample>,
+}
+
+impl Day {
+    /// The tests of this story, all from its seed.
+    pub fn of(story: &Story) -> Day {
+        let before = SignedDuration::from_hours(WEEKS * 7 * 24);
+        let run = SignedDuration::from_secs_f64(story.length_s * story.rate);
+        let curve = Curve {
+            start: story
+                .begins
+                .saturating_sub(before)
+                .unwrap_or(Timestamp::MIN),
+            length: before + run + TEST_INTERVAL,
+            interval: TEST_INTERVAL,
+            capacity_mbps: CAPACITY_MBPS,
+            quiet_mbps: 22.0,
+            busy_mbps: 76.0,
+            weekend: 0.6,
+            noise_mbps: 2.0,
+            memory: 0.9,
+            time_zone: TimeZone::UTC,
+            seed: story.seed,
+        };
+        let (history, tests) = curve
+            .samples()
+            .into_iter()
+            .partition(|sample| sample.time <= story.begins);
+        Day { history, tests }
+    }
+
+    /// The tests from the start of a run on: seconds and Mbit/s.
+    pub fn curve(&self, story: &Story) -> Vec<(f64, f64)> {
+        let all = self.history.last().into_iter().chain(&self.tests);
+        all.map(|sample| {
+            let seconds = story.seconds_until(sample.time).max(0.0);
+            (seconds, sample.available_mbps)
+        })
+        .collect()
+    }
+
+    /// What others want of the path, as a recording for a link: seconds and Mbit/s.
+    pub fn traffic_csv(&self, story: &Story) -> String {
+        let lines = self.curve(story).into_iter().map(|(seconds, available)| {
+            let used = (CAPACITY_MBPS - available).max(LEAST_MBPS);
+            format!("{seconds:.3},{used:.3}\n")
+        });
+        format!("time_s,used_mbps\n{}", lines.collect::<String>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_day_follows_nine_weeks_of_five_minute_tests() {
+        let story = Story::full(1);
+        let day = Day::of(&story);
+        assert_eq!(day.history.len(), 9 * 7 * 288 + 1);
+        assert_eq!(day.history.last().unwrap().time, story.begins);
+        // 36 s are 18 hours; one more test closes the last interval.
+        assert_eq!(day.tests.len(), 18 * 12);
+        assert!(
+            day.traffic_csv(&story)
+                .starts_with("time_s,used_mbps\n0.000,")
+        );
+    }
+
+    #[test]
+    fn equal_seeds_give_the_same_day() {
+        let csv = |seed| Day::of(&Story::quick(seed)).traffic_csv(&Story::quick(seed));
+        assert_eq!(csv(3), csv(3));
+        assert_ne!(csv(3), csv(4));
+    }
+}

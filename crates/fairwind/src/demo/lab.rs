@@ -1,0 +1,273 @@
+//! The two sites of the lab: the file in the west, the commands of server, client and advisor, and
+//! what they leave behind.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use fairwind_advisor::local::Local;
+use fairwind_advisor::{Clock, PathConfig};
+use fairwind_cc::kernel::Loaded;
+use fairwind_cc::native;
+use fairwind_ftp::protocol::digest::Algorithm;
+use fairwind_lab::congestion_control::load_private;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use super::day::Day;
+use super::story::{BUFFER_BYTES, HOP, PATH, Story, Way};
+use crate::failure::Failure;
+
+/// The file that is moved.
+const FILE: &str = "random.bin";
+/// Where the server listens.
+const PORT: u16 = 2121;
+/// Where the advisor listens, in the server's host.
+const ADVISOR: &str = "127.0.0.1:8649";
+/// The addresses of the lab's hosts.
+const NETWORK: &str = "10.77.0.0/16";
+/// Bytes that are written, read and summed at a time.
+const PIECE: usize = 1 << 18;
+
+/// The command lines of a way.
+#[derive(Clone, Debug, Default)]
+pub struct Programs {
+    /// `fairwind get`, in the east.
+    pub client: String,
+    /// `fairwind serve`, in the west.
+    pub server: String,
+    /// `fairwind advisor` and what tells it of tests, in the west.
+    pub advisor: String,
+}
+
+/// What all ways have in common. Leaves the kernel and the disk as they were when it is dropped.
+#[derive(Debug)]
+pub struct Site {
+    folder: PathBuf,
+    /// This command.
+    fairwind: PathBuf,
+    checksum: String,
+    /// Congestion control switched off, for the connections of this run alone.
+    nocc: Loaded,
+    begins: String,
+    rate: f64,
+}
+
+impl Site {
+    /// Writes the file, teaches the advisor the path's history, and loads what switches congestion
+    /// control off, under a name of its own.
+    pub fn prepare(story: &Story, day: &Day, out: &Path) -> Result<Site, Failure> {
+        let nocc = native::find("nocc")
+            .expect("it is in cc/")
+            .default_parameters();
+        let out = fs::canonicalize(out)?;
+        let mut site = Site {
+            folder: out.join("site"),
+            fairwind: std::env::current_exe()?,
+            checksum: String::new(),
+            nocc: load_private(&nocc).map_err(Failure::work)?,
+            begins: story.begins.to_string(),
+            rate: story.rate,
+        };
+        for folder in [site.west(), site.east(), site.state()] {
+            fs::create_dir_all(folder)?;
+        }
+        site.checksum = write_random(&site.west().join(FILE), story)?;
+        site.teach(story, day)?;
+        fs::write(site.tests(), tests_csv(day))?;
+        Ok(site)
+    }
+
+    /// Nine weeks of history, and how advice is made.
+    fn teach(&self, story: &Story, day: &Day) -> Result<(), Failure> {
+        let settings = story.settings();
+        let host = NETWORK.parse().map_err(Failure::work)?;
+        let mut path = PathConfig::new(PATH, vec![host]);
+        path.hops = vec![HOP.to_owned()];
+        path.threshold_mbps = settings.threshold_mbps;
+        path.capacity_mbps = settings.capacity_mbps;
+        path.own = settings.own_path;
+        path.model = settings.model;
+        path.stale_after_s = settings.stale_after.as_secs() as u32;
+        path.controls = settings.controls;
+        path.controls.off = self.nocc.name().to_owned();
+        path.ping.interval_s = 0;
+        let clock = Clock::new(Some(story.begins), 1.0);
+        let local = Local::open(Some(&self.state()), clock).map_err(Failure::work)?;
+        local.put_path(path).map_err(Failure::work)?;
+        let known = local.path(PATH).map_err(Failure::work)?;
+        local
+            .fill(&known, Some(HOP), day.history.clone())
+            .map_err(Failure::work)?;
+        Ok(())
+    }
+
+    /// The command lines of a way.
+    pub fn programs(&self, way: Way) -> Result<Programs, Failure> {
+        let fairwind = shell_word(&self.fairwind)?;
+        let (arrived, config) = (shell_word(&self.arrived(way))?, self.config(way));
+        fs::write(&config, self.configuration(way))?;
+        let server = format!(
+            "exec {fairwind} serve {} --config {} --listen 0.0.0.0:{PORT}",
+            shell_word(&self.west())?,
+            shell_word(&config)?,
+        );
+        let client = format!(
+            "exec {fairwind} get ftp://{{to}}:{PORT}/{FILE} {arrived} --buffer {BUFFER_BYTES} --no-drs"
+        );
+        // The clock starts with the run.
+        let advisor = format!(
+            "{fairwind} advisor --state {} --listen {ADVISOR} --clock-start {begins} --clock-rate {rate} \
+             & exec {fairwind} demo --tests {} --advisor http://{ADVISOR} --clock-start {begins} \
+             --clock-rate {rate}",
+            shell_word(&self.state())?,
+            shell_word(&self.tests())?,
+            begins = self.begins,
+            rate = self.rate,
+        );
+        Ok(Programs {
+            client,
+            server,
+            advisor,
+        })
+    }
+
+    /// The server's configuration: the same buffers in all ways, so that control alone differs.
+    fn configuration(&self, way: Way) -> String {
+        let mut toml = format!("buffer = \"{BUFFER_BYTES}\"\ndrs = false\n");
+        if way == Way::Advised {
+            toml += &format!(
+                "advisor = \"http://{ADVISOR}\"\nallow_nocc = [\"{NETWORK}\"]\nadvice_log = {:?}\n",
+                self.log(way).display().to_string()
+            );
+        }
+        toml
+    }
+
+    /// Whether the file that this way has moved is the one that was sent.
+    pub fn arrived_whole(&self, way: Way) -> Result<bool, Failure> {
+        let path = self.arrived(way);
+        let whole = match checksum(&path) {
+            Ok(sum) => sum == self.checksum,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(Failure::work(format!("{}: {error}", path.display()))),
+        };
+        // It has been looked at; room is needed for the next.
+        let _ = fs::remove_file(path);
+        Ok(whole)
+    }
+
+    /// Where the server tells of advice.
+    pub fn log(&self, way: Way) -> PathBuf {
+        let name = format!("{}.advice.jsonl", way.folder());
+        self.folder.with_file_name(name)
+    }
+
+    fn west(&self) -> PathBuf {
+        self.folder.join("west")
+    }
+
+    fn east(&self) -> PathBuf {
+        self.folder.join("east")
+    }
+
+    fn state(&self) -> PathBuf {
+        self.folder.join("advisor")
+    }
+
+    fn tests(&self) -> PathBuf {
+        self.folder.join("tests.csv")
+    }
+
+    fn config(&self, way: Way) -> PathBuf {
+        self.folder.join(format!("{}.toml", way.folder()))
+    }
+
+    fn arrived(&self, way: Way) -> PathBuf {
+        self.east().join(format!("{}.bin", way.folder()))
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        // What is not there need not be removed.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The tests of the day that have not been made at the start of a run.
+fn tests_csv(day: &Day) -> String {
+    let lines = day
+        .tests
+        .iter()
+        .map(|test| format!("{},{:.3}\n", test.time, test.available_mbps));
+    lines.collect()
+}
+
+/// Writes the file of random bytes and answers its checksum.
+fn write_random(path: &Path, story: &Story) -> io::Result<String> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(story.seed);
+    let mut file = BufWriter::with_capacity(PIECE, File::create(path)?);
+    let mut sum = Algorithm::Sha256.start();
+    let mut left = story.file_bytes;
+    let mut piece = vec![0; PIECE];
+    while left > 0 {
+        let length = left.min(PIECE as u64) as usize;
+        random.fill_bytes(&mut piece[..length]);
+        sum.update(&piece[..length]);
+        file.write_all(&piece[..length])?;
+        left -= length as u64;
+    }
+    file.flush()?;
+    Ok(sum.finish())
+}
+
+fn checksum(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut sum = Algorithm::Sha256.start();
+    let mut piece = vec![0; PIECE];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(sum.finish()),
+            length => sum.update(&piece[..length]),
+        }
+    }
+}
+
+/// A path as one word of the shell. The lab would replace braces in it.
+fn shell_word(path: &Path) -> Result<String, Failure> {
+    let text = path.to_str().filter(|text| !text.contains(['{', '}']));
+    let text = text.ok_or_else(|| {
+        Failure::input(format!(
+            "{}: the path must be UTF-8 without braces for the shell of the lab",
+            path.display()
+        ))
+    })?;
+    Ok(format!("'{}'", text.replace('\'', "'\\''")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_word_of_the_shell() {
+        let word = |path: &str| shell_word(Path::new(path));
+        assert_eq!(word("/a b").unwrap(), "'/a b'");
+        assert_eq!(word("/it's").unwrap(), "'/it'\\''s'");
+        assert!(word("/{to}").is_err());
+    }
+
+    #[test]
+    fn the_checksum_of_the_file_is_that_of_its_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("random.bin");
+        let story = Story {
+            file_bytes: 300_000,
+            ..Story::quick(1)
+        };
+        let sum = write_random(&path, &story).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), 300_000);
+        assert_eq!(checksum(&path).unwrap(), sum);
+    }
+}

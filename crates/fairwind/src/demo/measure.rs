@@ -1,0 +1,239 @@
+//! What came of a run: the totals and curves of the transfer and of the others.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use fairwind_experiment::page::Point;
+use fairwind_experiment::result::{FLOWS_FILE, RunResult};
+use fairwind_experiment::series::SeriesError;
+use fairwind_experiment::series::columns::FLOW;
+use fairwind_experiment::series::reader::scan;
+
+use super::network::{TRANSFER, others};
+use super::story::START_S;
+
+/// Width of the intervals of throughput, seconds.
+const INTERVAL_S: f64 = 0.5;
+
+/// A run in numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// The file's connection, if there was one.
+    pub transfer: Option<Transfer>,
+    /// Payload that the others' receivers had by then: seconds and bytes.
+    others: Vec<(f64, f64)>,
+    /// Throughput of all others together, Mbit/s.
+    pub others_mbps: Vec<Point>,
+    /// Reasons to doubt the numbers.
+    pub warnings: Vec<String>,
+}
+
+/// The connection over which the file went.
+#[derive(Clone, Debug, Default)]
+pub struct Transfer {
+    /// Payload that arrived.
+    pub bytes: u64,
+    /// When its last byte had arrived, seconds from the start of the run.
+    pub end_s: f64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Throughput, Mbit/s.
+    pub mbps: Vec<Point>,
+    /// Congestion window, kB.
+    pub cwnd: Vec<Point>,
+    /// Smoothed round-trip time, ms.
+    pub rtt: Vec<Point>,
+}
+
+impl Transfer {
+    /// How long it took, seconds.
+    pub fn took_s(&self) -> f64 {
+        self.end_s - START_S
+    }
+
+    /// Payload over time, Mbit/s.
+    pub fn throughput_mbps(&self) -> f64 {
+        self.bytes as f64 * 8.0 / 1e6 / self.took_s()
+    }
+}
+
+impl Measured {
+    /// Reads the series of the run in `folder`.
+    ///
+    /// # Errors
+    /// If there are none.
+    pub fn read(folder: &Path, run: &RunResult) -> Result<Measured, SeriesError> {
+        let names = others();
+        let mut flows: Vec<&str> = names.iter().map(String::as_str).collect();
+        let transfer = flows.len();
+        flows.push(TRANSFER);
+        let columns = [
+            "connection",
+            "BytesReceived",
+            "SegsRetrans",
+            "CurCwnd",
+            "SmoothedRTT",
+        ];
+        let mut series: BTreeMap<(usize, i64), Vec<Row>> = BTreeMap::new();
+        scan(&folder.join(FLOWS_FILE), FLOW, &flows, &columns, |row| {
+            let value = |at: usize| row.values[at].unwrap_or_default();
+            series.entry((row.name, value(0))).or_default().push(Row {
+                time_s: row.time_s,
+                bytes: value(1) as f64,
+                retransmits: value(2) as u64,
+                cwnd: value(3) as f64,
+                rtt_us: row.values[4].map(|rtt| rtt as f64),
+            });
+        })?;
+        let end_s = run.duration_s;
+        let others: Vec<&Vec<Row>> = series
+            .iter()
+            .filter(|((flow, _), _)| *flow < transfer)
+            .map(|(_, rows)| rows)
+            .collect();
+        let others = sum(&others, end_s);
+        // Control connections carry little: the file went over that with the most.
+        let main = series
+            .iter()
+            .filter(|((flow, _), _)| *flow == transfer)
+            .map(|(_, rows)| rows)
+            .max_by(|a, b| last_bytes(a).total_cmp(&last_bytes(b)));
+        let incomplete = run
+            .incomplete
+            .iter()
+            .map(|reason| format!("incomplete: {reason}"));
+        Ok(Measured {
+            transfer: main.and_then(|rows| connection(rows)),
+            others_mbps: throughput(&others),
+            others,
+            warnings: incomplete.chain(run.warnings.iter().cloned()).collect(),
+        })
+    }
+
+    /// Payload that arrived at the others between two moments, bytes.
+    pub fn others_bytes(&self, from_s: f64, to_s: f64) -> f64 {
+        at(&self.others, to_s) - at(&self.others, from_s)
+    }
+}
+
+/// A sample of a connection.
+struct Row {
+    time_s: f64,
+    bytes: f64,
+    retransmits: u64,
+    cwnd: f64,
+    rtt_us: Option<f64>,
+}
+
+fn last_bytes(rows: &[Row]) -> f64 {
+    rows.last().map_or(0.0, |row| row.bytes)
+}
+
+fn connection(rows: &[Row]) -> Option<Transfer> {
+    let last = rows.last()?;
+    let end = rows.iter().find(|row| row.bytes >= last.bytes)?;
+    let active = || rows.iter().filter(|row| row.time_s <= end.time_s);
+    let delivered: Vec<(f64, f64)> = std::iter::once((START_S, 0.0))
+        .chain(active().map(|row| (row.time_s, row.bytes)))
+        .collect();
+    let point = |time_s, value| Point { time_s, value };
+    Some(Transfer {
+        bytes: last.bytes as u64,
+        end_s: end.time_s,
+        retransmits: last.retransmits,
+        mbps: throughput(&delivered),
+        cwnd: active()
+            .map(|row| point(row.time_s, row.cwnd / 1e3))
+            .collect(),
+        rtt: active()
+            .filter_map(|row| Some(point(row.time_s, row.rtt_us? / 1e3)))
+            .collect(),
+    })
+}
+
+/// What all of these connections had received together, at every interval until `end_s`.
+fn sum(connections: &[&Vec<Row>], end_s: f64) -> Vec<(f64, f64)> {
+    let curves: Vec<Vec<(f64, f64)>> = connections
+        .iter()
+        .map(|rows| rows.iter().map(|row| (row.time_s, row.bytes)).collect())
+        .collect();
+    let steps = (end_s / INTERVAL_S).floor() as usize;
+    (0..=steps)
+        .map(|step| {
+            let time_s = step as f64 * INTERVAL_S;
+            (time_s, curves.iter().map(|curve| at(curve, time_s)).sum())
+        })
+        .collect()
+}
+
+/// The value of a curve at a time: on the straight line between its neighbours, 0 before the first.
+fn at(curve: &[(f64, f64)], time_s: f64) -> f64 {
+    let after = curve.partition_point(|&(time, _)| time < time_s);
+    match (
+        after.checked_sub(1).map(|before| curve[before]),
+        curve.get(after),
+    ) {
+        (Some((t0, v0)), Some(&(t1, v1))) => v0 + (v1 - v0) * (time_s - t0) / (t1 - t0),
+        (None, Some(&(time, value))) if time == time_s => value,
+        (None, _) => 0.0,
+        (Some((_, value)), None) => value,
+    }
+}
+
+/// Mbit/s in each interval, at its end.
+fn throughput(delivered: &[(f64, f64)]) -> Vec<Point> {
+    let (Some(&(first, _)), Some(&(last, _))) = (delivered.first(), delivered.last()) else {
+        return Vec::new();
+    };
+    let steps = ((last - first) / INTERVAL_S).floor() as usize;
+    (1..=steps)
+        .map(|step| {
+            let to = first + step as f64 * INTERVAL_S;
+            let bytes = at(delivered, to) - at(delivered, to - INTERVAL_S);
+            Point {
+                time_s: to,
+                value: bytes * 8.0 / 1e6 / INTERVAL_S,
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_is_straight_between_its_samples() {
+        let curve = [(1.0, 0.0), (2.0, 100.0), (4.0, 100.0)];
+        assert_eq!(at(&curve, 0.5), 0.0);
+        assert_eq!(at(&curve, 1.0), 0.0);
+        assert_eq!(at(&curve, 1.5), 50.0);
+        assert_eq!(at(&curve, 3.0), 100.0);
+        assert_eq!(at(&curve, 9.0), 100.0);
+    }
+
+    #[test]
+    fn throughput_is_payload_over_the_interval() {
+        // 125,000 bytes in each half second are 2 Mbit/s.
+        let points = throughput(&[(0.0, 0.0), (1.0, 250_000.0)]);
+        let values: Vec<(f64, f64)> = points.iter().map(|p| (p.time_s, p.value)).collect();
+        assert_eq!(values, [(0.5, 2.0), (1.0, 2.0)]);
+    }
+
+    #[test]
+    fn a_transfer_ends_with_its_last_byte() {
+        let row = |time_s, bytes| Row {
+            time_s,
+            bytes,
+            retransmits: 3,
+            cwnd: 10_000.0,
+            rtt_us: Some(50_000.0),
+        };
+        let rows = [row(2.1, 0.0), row(4.0, 1e6), row(6.0, 5e6), row(9.0, 5e6)];
+        let transfer = connection(&rows).unwrap();
+        // 5 MB from the start at 2 s until 6 s.
+        assert_eq!(transfer.throughput_mbps(), 10.0);
+        assert_eq!(transfer.rtt.len(), 3);
+        assert_eq!(transfer.retransmits, 3);
+    }
+}

@@ -1,0 +1,164 @@
+//! Runs every way, one after the other, and gathers what came of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fairwind_experiment::engine::lab::Lab;
+use fairwind_experiment::engine::sim::Sim;
+use fairwind_experiment::{
+    Completed, Engine, ExecuteError, ExecuteOptions, Experiment, Progress, execute,
+};
+
+use super::advised::{self, Advised};
+use super::day::Day;
+use super::lab::Site;
+use super::measure::Measured;
+use super::network::{self, Means, TRAFFIC_FILE};
+use super::story::{Story, Way};
+use crate::failure::Failure;
+
+/// What came of a way.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Which.
+    pub way: Way,
+    /// In numbers.
+    pub measured: Measured,
+    /// What the advisor said, and what was changed.
+    pub advised: Advised,
+    /// Whether the file that arrived is the file that was sent; nothing if there is no file.
+    pub identical: Option<bool>,
+    /// The experiment, as TOML.
+    pub experiment: String,
+}
+
+/// All that came of a demonstration.
+#[derive(Debug)]
+pub struct Outcomes {
+    /// The story.
+    pub story: Story,
+    /// Its day.
+    pub day: Day,
+    /// In the order of [`Way::ALL`].
+    pub ways: Vec<Outcome>,
+    /// `sim` or `lab`.
+    pub engine: &'static str,
+}
+
+impl Outcomes {
+    /// What came of this way.
+    pub fn of(&self, way: Way) -> &Outcome {
+        let found = self.ways.iter().find(|outcome| outcome.way == way);
+        found.expect("every way is run")
+    }
+
+    /// Share of their payload that the others lost while the transfer of this way was under way,
+    /// against what they have alone in the same time; nothing without a transfer.
+    pub fn others_lost(&self, way: Way) -> Option<f64> {
+        let outcome = self.of(way);
+        let (from, to) = (
+            super::story::START_S,
+            outcome.measured.transfer.as_ref()?.end_s,
+        );
+        let alone = self.of(Way::Nobody).measured.others_bytes(from, to);
+        let beside = outcome.measured.others_bytes(from, to);
+        (alone > 0.0).then(|| 1.0 - beside / alone)
+    }
+
+    /// Payload that the others lost in the whole run against the run alone, bytes.
+    pub fn others_lost_bytes(&self, way: Way) -> f64 {
+        let bytes = |way| self.of(way).measured.others_bytes(0.0, self.story.length_s);
+        bytes(Way::Nobody) - bytes(way)
+    }
+}
+
+/// Runs all in the simulator; results go to folders below `out`.
+pub fn simulate(story: Story, out: &Path, progress: &dyn Progress) -> Result<Outcomes, Failure> {
+    let day = Day::of(&story);
+    write_traffic(&story, &day, out)?;
+    let foreseen = advised::foreseen(&story, &day);
+    let run = |way: Way| -> Result<Outcome, Failure> {
+        let text = network::experiment(&story, way, &Means::Simulated(&foreseen));
+        let measured = run(&text, way, &Sim, out, progress)?;
+        let transfer = measured.transfer.as_ref();
+        let advised = match (way, transfer) {
+            (Way::Advised, Some(transfer)) => foreseen.until(transfer.end_s),
+            _ => Advised::default(),
+        };
+        Ok(Outcome {
+            way,
+            measured,
+            advised,
+            identical: None,
+            experiment: text,
+        })
+    };
+    let ways = Way::ALL.into_iter().map(run).collect::<Result<_, _>>()?;
+    Ok(Outcomes {
+        story,
+        day,
+        ways,
+        engine: "sim",
+    })
+}
+
+/// Runs all on the running kernel, with the real programs.
+pub fn perform(story: Story, out: &Path, progress: &dyn Progress) -> Result<Outcomes, Failure> {
+    let day = Day::of(&story);
+    write_traffic(&story, &day, out)?;
+    let site = Site::prepare(&story, &day, out)?;
+    let run = |way: Way| -> Result<Outcome, Failure> {
+        let programs = site.programs(way)?;
+        let text = network::experiment(&story, way, &Means::Programs(&programs));
+        let measured = run(&text, way, &Lab::default(), out, progress)?;
+        Ok(Outcome {
+            way,
+            measured,
+            advised: advised::logged(&site.log(way)),
+            identical: match way {
+                Way::Nobody => None,
+                way => Some(site.arrived_whole(way)?),
+            },
+            experiment: text,
+        })
+    };
+    let ways = Way::ALL.into_iter().map(run).collect::<Result<_, _>>()?;
+    Ok(Outcomes {
+        story,
+        day,
+        ways,
+        engine: "lab",
+    })
+}
+
+fn write_traffic(story: &Story, day: &Day, out: &Path) -> Result<(), Failure> {
+    let path = out.join(TRAFFIC_FILE);
+    fs::write(&path, day.traffic_csv(story))
+        .map_err(|error| Failure::work(format!("{}: {error}", path.display())))
+}
+
+/// Runs an experiment once.
+fn run(
+    text: &str,
+    way: Way,
+    engine: &dyn Engine,
+    out: &Path,
+    progress: &dyn Progress,
+) -> Result<Measured, Failure> {
+    let experiment = Experiment::parse(text, way.words(), out, &[])?;
+    let folder: PathBuf = out.join(way.folder());
+    let options = ExecuteOptions::new(&folder);
+    let completed = execute(&experiment, engine, &options, progress).map_err(failure)?;
+    let Completed { runs, .. } = completed;
+    if crate::interrupt::asked() {
+        return Err(Failure::Interrupted);
+    }
+    Measured::read(&folder, &runs[0]).map_err(Failure::work)
+}
+
+fn failure(error: ExecuteError) -> Failure {
+    match error {
+        ExecuteError::Stopped => Failure::Interrupted,
+        other => Failure::work(other),
+    }
+}

@@ -1,0 +1,156 @@
+//! The numbers of the demonstration.
+//!
+//! After Akarapu 2002, chapter 5: a path of 100 Mbit/s with a round-trip time of 50 ms (his 50 ms are
+//! all in one direction, and he calls them an RTT), buffers of 1 MB, a threshold of 42 Mbit/s.
+
+use std::time::Duration;
+
+use fairwind_advice::{Controls, ModelKind, Settings};
+use jiff::{SignedDuration, Timestamp};
+
+/// Bandwidth of the path, Mbit/s.
+pub const CAPACITY_MBPS: f64 = 100.0;
+/// Delay of the path in one direction, milliseconds.
+pub const DELAY_MS: u32 = 25;
+/// Below so much available bandwidth the path is congested, Mbit/s.
+pub const THRESHOLD_MBPS: f64 = 42.0;
+/// Queue of the path, packets: bandwidth times round-trip time.
+pub const QUEUE_PACKETS: u32 = 430;
+/// What programs ask for as buffers of the transfer, bytes; the kernel doubles it for itself. The
+/// window that comes of it is 1,310,720 bytes, twice the bandwidth times the round-trip time.
+pub const BUFFER_BYTES: u64 = 1 << 20;
+/// When the transfer starts in a run, seconds: the others have found their pace by then.
+pub const START_S: f64 = 2.0;
+/// Connections of the others.
+pub const OTHERS: usize = 4;
+/// Weeks of history.
+pub const WEEKS: i64 = 9;
+/// From test to test of the available bandwidth.
+pub const TEST_INTERVAL: SignedDuration = SignedDuration::from_mins(5);
+/// The path as the advisor knows it, and its only hop.
+pub const PATH: &str = "demo";
+/// The hop at which others are met.
+pub const HOP: &str = "bottleneck";
+
+/// What is told, in which time.
+#[derive(Clone, Debug)]
+pub struct Story {
+    /// Of the curve, the file and all random choices.
+    pub seed: u64,
+    /// Length of each run, seconds.
+    pub length_s: f64,
+    /// Time of day at the start of a run.
+    pub begins: Timestamp,
+    /// Seconds of the day that pass in a second.
+    pub rate: f64,
+    /// The file, bytes.
+    pub file_bytes: u64,
+}
+
+/// How the file is moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// Not at all: the others are alone.
+    Nobody,
+    /// By standard TCP.
+    Standard,
+    /// With congestion control switched off throughout.
+    Nocc,
+    /// With congestion control switched off and on as the advisor says.
+    Advised,
+}
+
+impl Way {
+    /// All, in the order in which they run.
+    pub const ALL: [Way; 4] = [Way::Nobody, Way::Standard, Way::Nocc, Way::Advised];
+    /// Those that move the file.
+    pub const TRANSFERS: [Way; 3] = [Way::Standard, Way::Nocc, Way::Advised];
+
+    /// Its folder.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Way::Nobody => "others-alone",
+            Way::Standard => "standard",
+            Way::Nocc => "nocc",
+            Way::Advised => "advised",
+        }
+    }
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Way::Nobody => "the others alone",
+            Way::Standard => "standard TCP",
+            Way::Nocc => "NOCC throughout",
+            Way::Advised => "advised",
+        }
+    }
+}
+
+impl Story {
+    /// From half past eight in the morning to half past two at night, half an hour a second.
+    pub fn full(seed: u64) -> Story {
+        Story {
+            seed,
+            length_s: 36.0,
+            begins: timestamp("2026-03-03T08:30:00Z"),
+            rate: 1800.0,
+            file_bytes: 150_000_000,
+        }
+    }
+
+    /// Four hours of the morning, in which the path becomes congested.
+    pub fn quick(seed: u64) -> Story {
+        Story {
+            seed,
+            length_s: 7.0,
+            begins: timestamp("2026-03-03T08:30:00Z"),
+            rate: 2000.0,
+            file_bytes: 26_000_000,
+        }
+    }
+
+    /// The time of day so many seconds after the start of a run.
+    pub fn time_at(&self, seconds: f64) -> Timestamp {
+        let passed = SignedDuration::from_secs_f64(seconds * self.rate);
+        self.begins.saturating_add(passed).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Seconds from the start of a run to a time of day.
+    pub fn seconds_until(&self, time: Timestamp) -> f64 {
+        time.duration_since(self.begins).as_secs_f64() / self.rate
+    }
+
+    /// How the advisor makes its advice for the path: the thesis' model; the path is declared as our
+    /// own, which it is.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            model: ModelKind::Linear,
+            stale_after: Duration::from_secs(3600),
+            threshold_mbps: Some(THRESHOLD_MBPS),
+            capacity_mbps: Some(CAPACITY_MBPS),
+            own_path: true,
+            controls: Controls {
+                on: Some("cubic".to_owned()),
+                off: "nocc".to_owned(),
+            },
+            ..Settings::default()
+        }
+    }
+}
+
+fn timestamp(text: &str) -> Timestamp {
+    text.parse().expect("a literal in the form of RFC 3339")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_an_hour_passes_in_a_second() {
+        let story = Story::full(1);
+        assert_eq!(story.time_at(2.0), timestamp("2026-03-03T09:30:00Z"));
+        assert_eq!(story.seconds_until(story.time_at(7.5)), 7.5);
+    }
+}

@@ -1,0 +1,100 @@
+//! `fairwind demo` as its users meet it: in the simulator, and with all its programs on the running
+//! kernel.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use fairwind_testing::or_skip;
+use tempfile::TempDir;
+
+/// The ways of the table, in their order.
+const WAYS: [&str; 3] = ["standard TCP", "NOCC throughout", "advised"];
+
+fn demo(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fairwind"))
+        .current_dir(folder)
+        .args(["demo", "--quick"])
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn out(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// The words of the row of a way, without its name.
+fn row<'a>(text: &'a str, way: &str) -> Vec<&'a str> {
+    let line = text.lines().find_map(|line| line.strip_prefix(way));
+    line.unwrap_or_else(|| panic!("no {way}: {text}"))
+        .split_whitespace()
+        .collect()
+}
+
+#[test]
+fn in_the_simulator_the_same_seed_tells_the_same_story() {
+    let folder = TempDir::new().unwrap();
+    let first = out(&demo(folder.path(), &["--sim", "--seed", "3"]));
+    for way in WAYS {
+        let row = row(&first, way);
+        assert_eq!((row.len(), row[6]), (7, "simulated"), "{row:?}");
+    }
+    // Advised, congestion control goes on in the course of the morning.
+    assert_ne!(row(&first, "advised")[5], "0");
+    assert!(
+        first.ends_with("report: demo.result/report.html\n"),
+        "{first}"
+    );
+    let again = out(&demo(folder.path(), &["--sim", "--seed", "3", "--force"]));
+    assert_eq!(first, again);
+}
+
+#[test]
+fn the_report_refers_to_nothing_outside_and_tells_every_change() {
+    let folder = TempDir::new().unwrap();
+    out(&demo(folder.path(), &["--sim"]));
+    let report = fs::read_to_string(folder.path().join("demo.result/report.html")).unwrap();
+    for part in [
+        "Available bandwidth",
+        "threshold",
+        "Congestion window",
+        "Smoothed round-trip time",
+    ] {
+        assert!(report.contains(part), "{part}");
+    }
+    assert!(report.contains("no congestion control: every hop has at least the threshold"));
+    for outside in ["src=", "href=", "url(", "@import"] {
+        assert!(!report.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn a_result_is_not_overwritten_without_force() {
+    let folder = TempDir::new().unwrap();
+    out(&demo(folder.path(), &["--sim"]));
+    let refused = demo(folder.path(), &["--sim"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--force"));
+}
+
+/// The real server, client and advisor, on the running kernel.
+#[test]
+fn on_the_kernel_every_file_arrives_as_it_was_sent() {
+    if or_skip(fairwind_lab::privilege::check()).is_none()
+        || or_skip(fairwind_trace::kernel::check_requirements()).is_none()
+        || or_skip(fairwind_cc::kernel::check_requirements()).is_none()
+    {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let text = out(&demo(folder.path(), &[]));
+    for way in WAYS {
+        assert_eq!(row(&text, way).last(), Some(&"identical"), "{text}");
+    }
+    assert_ne!(row(&text, "advised")[5], "0", "{text}");
+    // What is large and what the programs needed is gone.
+    assert!(!folder.path().join("demo.result/site").exists());
+}
