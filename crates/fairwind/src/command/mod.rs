@@ -1,5 +1,7 @@
 //! The subcommands, one module each.
 
+mod advise;
+mod advisor;
 mod cc;
 mod check;
 mod compare;
@@ -9,6 +11,7 @@ mod demo;
 mod doctor;
 mod execution;
 mod get;
+mod history;
 mod lab;
 mod ls;
 mod man;
@@ -68,6 +71,9 @@ enum Command {
     /// Show the congestion controls, load them into the kernel, change them there
     #[command(subcommand)]
     Cc(cc::Command),
+    Advisor(Box<advisor::Advisor>),
+    Advise(advise::Advise),
+    History(Box<history::History>),
     Doctor(doctor::Doctor),
     Check(check::Check),
     Schema(schema::Schema),
@@ -91,6 +97,9 @@ impl Cli {
             Command::Compare(command) => command.run(),
             Command::Report(command) => command.run(),
             Command::Cc(command) => command.run(),
+            Command::Advisor(command) => command.run(),
+            Command::Advise(command) => command.run(),
+            Command::History(command) => command.run(),
             Command::Doctor(command) => command.run(),
             Command::Check(command) => command.run(),
             Command::Schema(command) => command.run(),

@@ -1,0 +1,121 @@
+//! `fairwind advisor`: the advice service.
+
+mod backtest;
+mod openapi;
+mod paths;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use fairwind_advisor::config::DEFAULT_LISTEN;
+use fairwind_advisor::run::{Options, RunError};
+use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
+use fairwind_advisor::{Clock, Config, run};
+use jiff::Timestamp;
+
+use crate::failure::Failure;
+
+/// Tell transfers what to do, from the history of their paths
+///
+/// Keeps the available bandwidth and round-trip time of paths to other hosts, and answers with
+/// congestion control or without, buffer sizes, available bandwidth and the time to ask again; over
+/// REST and XML-RPC. Needs no configuration: it listens on this machine only and keeps what it knows
+/// in the state directory. docs/advisor.md has the rest.
+#[derive(Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  fairwind advisor
+  fairwind advisor --config /etc/fairwind/advisor.toml --xferlog /var/log/xferlog
+  fairwind advisor paths add argonne 192.0.2.0/24 --hop gateway --threshold 42 --own
+  fairwind advisor backtest recorded.csv --threshold 42"
+)]
+pub struct Advisor {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// Address and port [default: 127.0.0.1:8649]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// Read this configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// State directory [default: $STATE_DIRECTORY, or fairwind in $XDG_STATE_HOME or ~/.local/state]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Make paths of the hosts that come up in this log of transfers
+    #[arg(long, value_name = "FILE")]
+    xferlog: Option<PathBuf>,
+    /// Memory for the histories of paths, MiB [default: 512]
+    #[arg(long, value_name = "MIB")]
+    history_memory: Option<usize>,
+    /// Start the clock at this time instead of now (for the lab)
+    #[arg(long, value_name = "TIME")]
+    clock_start: Option<Timestamp>,
+    /// Run the clock so many times as fast (for the lab)
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = rate)]
+    clock_rate: f64,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    Backtest(backtest::Backtest),
+    #[command(subcommand)]
+    Paths(paths::Paths),
+    Openapi(openapi::Openapi),
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| "a number is needed".to_owned())?;
+    match (1e-3..=1e6).contains(&rate) {
+        true => Ok(rate),
+        false => Err("0.001 to 1000000".to_owned()),
+    }
+}
+
+impl Advisor {
+    pub fn run(self) -> Result<(), Failure> {
+        match self.action {
+            Some(Action::Backtest(backtest)) => backtest.run(),
+            Some(Action::Paths(paths)) => paths.run(),
+            Some(Action::Openapi(openapi)) => openapi.run(),
+            None => self.serve(),
+        }
+    }
+
+    fn serve(self) -> Result<(), Failure> {
+        let config = match &self.config {
+            Some(file) => Config::load(file).map_err(Failure::input)?,
+            None => Config::default(),
+        };
+        tracing_subscriber::fmt()
+            .with_writer(std::io::stderr)
+            .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
+            .with_target(false)
+            .with_ansi(false)
+            .init();
+        let history_mib = self.history_memory.or(config.history_mib);
+        let options = Options {
+            state: self.state,
+            listen: self.listen.or(config.listen).unwrap_or(DEFAULT_LISTEN),
+            clock: Clock::new(self.clock_start, self.clock_rate),
+            paths: config.paths,
+            xferlog: self.xferlog.or(config.xferlog),
+            history_bytes: history_mib.map_or(DEFAULT_HISTORY_BYTES, |mib| mib << 20),
+        };
+        let ready = |address| eprintln!("fairwind advisor: http://{address}");
+        run::run(options, ready).map_err(failure)
+    }
+}
+
+/// Who is to mend it: the user, or the machine.
+pub fn failure(error: RunError) -> Failure {
+    use fairwind_advisor::ServiceError;
+    match &error {
+        RunError::Service(
+            ServiceError::NoPath(_) | ServiceError::Invalid(_) | ServiceError::Conflict(_),
+        ) => Failure::input(error),
+        _ => Failure::work(error),
+    }
+}

@@ -1,0 +1,195 @@
+//! `fairwind advisor backtest`: how well the models would have done.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use fairwind_advice::backtest::{Report, backtest};
+use fairwind_advice::{ModelKind, Samples, Settings};
+use fairwind_advisor::local::Local;
+use fairwind_advisor::{Clock, import};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::json;
+
+use super::failure;
+use crate::failure::Failure;
+use crate::output;
+use crate::table::Table;
+
+/// Judge the models on a path's own past, or on a recording
+///
+/// Forecasts each sample of the second half an hour ahead, from what was known then, and follows the
+/// advice against the threshold: calls per hour, calls that changed nothing, and the share of time in
+/// the wrong state.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  fairwind advisor backtest --path argonne
+  fairwind advisor backtest recorded.csv --threshold 42 --time-zone America/Chicago")]
+pub struct Backtest {
+    /// A recording, CSV
+    #[arg(required_unless_present = "path", conflicts_with = "path")]
+    file: Option<PathBuf>,
+    /// A path of the advisor, with its settings
+    #[arg(long, value_name = "NAME")]
+    path: Option<String>,
+    /// Below so much available bandwidth the path is congested, Mbit/s
+    #[arg(long, value_name = "MBPS")]
+    threshold: Option<f64>,
+    /// Where its day begins
+    #[arg(long, value_name = "ZONE")]
+    time_zone: Option<String>,
+    /// The first moment that is judged [default: the middle]
+    #[arg(long, value_name = "TIME")]
+    from: Option<Timestamp>,
+    /// How far ahead, minutes
+    #[arg(long, value_name = "MINUTES", default_value = "60", value_parser = clap::value_parser!(u32).range(1..=1440))]
+    ahead: u32,
+    /// State directory
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The samples of a hop and how its path is set.
+struct Past {
+    hop: String,
+    samples: Samples,
+    settings: Settings,
+}
+
+impl Backtest {
+    pub fn run(self) -> Result<(), Failure> {
+        let mut reports = Vec::new();
+        for past in self.pasts()? {
+            let all = past.samples.all();
+            let (Some(first), Some(last)) = (all.iter().next(), all.last()) else {
+                continue;
+            };
+            let from = self.from.unwrap_or_else(|| middle(first.time, last.time));
+            for model in ModelKind::ALL {
+                let settings = Settings {
+                    model,
+                    ..past.settings.clone()
+                };
+                let ahead = Duration::from_secs(u64::from(self.ahead) * 60);
+                reports.push((
+                    past.hop.clone(),
+                    backtest(&past.samples, from, ahead, &settings),
+                ));
+            }
+        }
+        if reports.is_empty() {
+            return Err(Failure::input("there is no history to judge by"));
+        }
+        match self.json {
+            true => Ok(output::json(&json_of(&reports))?),
+            false => Ok(output::line(&table(&reports).render())?),
+        }
+    }
+
+    fn pasts(&self) -> Result<Vec<Past>, Failure> {
+        let mut pasts = match (&self.path, &self.file) {
+            (Some(path), _) => self.of_path(path)?,
+            (None, Some(file)) => vec![of_file(file)?],
+            (None, None) => Vec::new(),
+        };
+        for past in &mut pasts {
+            past.settings.threshold_mbps = self.threshold.or(past.settings.threshold_mbps);
+            if let Some(zone) = &self.time_zone {
+                past.settings.time_zone = TimeZone::get(zone).map_err(Failure::input)?;
+            }
+        }
+        Ok(pasts)
+    }
+
+    fn of_path(&self, name: &str) -> Result<Vec<Past>, Failure> {
+        let local = Local::open(self.state.as_deref(), Clock::System).map_err(failure)?;
+        let path = local.path(name).map_err(failure)?;
+        let hops = local.samples(&path).map_err(failure)?;
+        let pasts = hops.into_iter().map(|(hop, samples)| Past {
+            hop,
+            samples,
+            settings: path.settings.clone(),
+        });
+        Ok(pasts.collect())
+    }
+}
+
+fn of_file(file: &Path) -> Result<Past, Failure> {
+    let wrong = |error: String| Failure::input(format!("{}: {error}", file.display()));
+    let opened = File::open(file).map_err(|error| wrong(error.to_string()))?;
+    let recording = import::read(opened, &import::ImportOptions::default());
+    let recording = recording.map_err(|error| wrong(error.to_string()))?;
+    let (samples, refused) = Samples::from_unordered(recording.samples, Timestamp::MAX);
+    if refused.total() > 0 {
+        eprintln!(
+            "{}: {} samples were refused",
+            file.display(),
+            refused.total()
+        );
+    }
+    Ok(Past {
+        hop: file
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
+        samples,
+        settings: Settings::default(),
+    })
+}
+
+fn middle(first: Timestamp, last: Timestamp) -> Timestamp {
+    let middle = (first.as_microsecond() + last.as_microsecond()) / 2;
+    Timestamp::from_microsecond(middle).unwrap_or(last)
+}
+
+fn json_of(reports: &[(String, Report)]) -> serde_json::Value {
+    let entries = reports.iter().map(|(hop, report)| {
+        let mut entry = json!(report);
+        entry["hop"] = json!(hop);
+        if let Some(following) = &report.following {
+            entry["following"]["calls_per_hour"] = json!(following.calls_per_hour());
+            entry["following"]["wrong_share"] = json!(following.wrong_share());
+        }
+        entry
+    });
+    entries.collect()
+}
+
+fn table(reports: &[(String, Report)]) -> Table {
+    let mut table = Table::new()
+        .words("hop")
+        .words("model")
+        .numbers("judged")
+        .numbers("error Mbit/s")
+        .numbers("in interval")
+        .numbers("calls/h")
+        .numbers("redundant")
+        .numbers("wrong state");
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    for (hop, report) in reports {
+        let following = report.following.as_ref();
+        let redundant = following.map(|f| f64::from(f.redundant_calls) / f64::from(f.calls.max(1)));
+        table.row([
+            hop.clone(),
+            report.model.clone(),
+            report.judged.to_string(),
+            format!("{:.3}", report.mean_absolute_error_mbps),
+            report.interval_coverage.map(percent).unwrap_or_default(),
+            following
+                .map(|f| format!("{:.2}", f.calls_per_hour()))
+                .unwrap_or_default(),
+            redundant.map(percent).unwrap_or_default(),
+            following
+                .map(|f| percent(f.wrong_share()))
+                .unwrap_or_default(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,17 @@
+//! `fairwind advisor openapi`: the interface, for programs.
+
+use clap::Args;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::output;
+
+/// Print the OpenAPI document of the REST interface
+#[derive(Args)]
+pub struct Openapi {}
+
+impl Openapi {
+    pub fn run(self) -> Result<(), Failure> {
+        Ok(output::json(&json!(fairwind_advisor::http::document()))?)
+    }
+}

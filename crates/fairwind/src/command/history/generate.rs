@@ -1,0 +1,126 @@
+//! `fairwind history generate`: a history that might have been.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fairwind_advisor::Clock;
+use fairwind_advisor::generate::Curve;
+use fairwind_advisor::host::HostPattern;
+use fairwind_advisor::local::Local;
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+
+use super::import::summary;
+use crate::command::advisor::failure;
+use crate::failure::Failure;
+use crate::output;
+
+/// Make up the history of a path: weeks of a daily and weekly curve with noise
+///
+/// Traffic is least at four in the morning, most at three in the afternoon, less at the weekend. Equal
+/// seeds give equal histories.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  fairwind history generate --path lab --host 10.0.0.0/8 --weeks 9 --until 2026-03-02T14:00:00Z
+  fairwind history generate --path lab --capacity 100 --quiet 20 --busy 70 --csv > curve.csv")]
+pub struct Generate {
+    /// The path; it is declared if it is new
+    #[arg(long, value_name = "NAME", required_unless_present = "csv")]
+    path: Option<String>,
+    /// Hosts at the other end, where the path is new
+    #[arg(long, value_name = "HOST")]
+    host: Vec<HostPattern>,
+    /// The hop [default: the path's first]
+    #[arg(long, value_name = "NAME")]
+    hop: Option<String>,
+    /// How many weeks
+    #[arg(long, value_name = "N", default_value = "9", value_parser = clap::value_parser!(u32).range(1..=520))]
+    weeks: u32,
+    /// The end [default: now]
+    #[arg(long, value_name = "TIME")]
+    until: Option<Timestamp>,
+    /// Seconds from sample to sample
+    #[arg(long, value_name = "S", default_value = "300", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    interval: u32,
+    /// Bandwidth of the link, Mbit/s
+    #[arg(long, value_name = "MBPS", default_value = "100")]
+    capacity: f64,
+    /// Traffic in the small hours of a working day, Mbit/s
+    #[arg(long, value_name = "MBPS", default_value = "20")]
+    quiet: f64,
+    /// Traffic in the afternoon of a working day, Mbit/s
+    #[arg(long, value_name = "MBPS", default_value = "70")]
+    busy: f64,
+    /// Share of the traffic that there is at the weekend
+    #[arg(long, value_name = "SHARE", default_value = "0.6")]
+    weekend: f64,
+    /// Standard deviation of the noise, Mbit/s
+    #[arg(long, value_name = "MBPS", default_value = "2")]
+    noise: f64,
+    /// Where the day is, such as Europe/Berlin
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
+    time_zone: String,
+    /// Seed
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    /// Print CSV instead of writing history
+    #[arg(long, conflicts_with_all = ["path", "host", "hop", "state"])]
+    csv: bool,
+    /// State directory
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+}
+
+impl Generate {
+    pub fn run(&self) -> Result<(), Failure> {
+        let until = self.until.unwrap_or_else(Timestamp::now);
+        let samples = self.curve(until)?.samples();
+        let Some(name) = &self.path else {
+            let lines = samples
+                .iter()
+                .map(|s| format!("{},{:.3}\n", s.time, s.available_mbps));
+            let text: String = lines.collect();
+            return Ok(output::line(&format!("time,available_mbps\n{text}"))?);
+        };
+        // A history for the lab's clock may lie in the future of ours.
+        let clock = Clock::new(Some(until), 1.0);
+        let local = Local::open(self.state.as_deref(), clock).map_err(failure)?;
+        let path = local.path_or_new(name, &self.host).map_err(failure)?;
+        let answer = local
+            .fill(&path, self.hop.as_deref(), samples)
+            .map_err(failure)?;
+        Ok(output::line(&summary(&answer))?)
+    }
+
+    fn curve(&self, until: Timestamp) -> Result<Curve, Failure> {
+        let numbers = [
+            self.capacity,
+            self.quiet,
+            self.busy,
+            self.weekend,
+            self.noise,
+        ];
+        if numbers
+            .iter()
+            .any(|number| !(number.is_finite() && *number >= 0.0))
+        {
+            return Err(Failure::input(
+                "rates and shares are numbers that are not negative",
+            ));
+        }
+        let length = SignedDuration::from_hours(i64::from(self.weeks) * 7 * 24);
+        Ok(Curve {
+            start: until.checked_sub(length).map_err(Failure::input)?,
+            length,
+            interval: SignedDuration::from_secs(i64::from(self.interval)),
+            capacity_mbps: self.capacity,
+            quiet_mbps: self.quiet,
+            busy_mbps: self.busy,
+            weekend: self.weekend,
+            noise_mbps: self.noise,
+            memory: 0.9,
+            time_zone: TimeZone::get(&self.time_zone).map_err(Failure::input)?,
+            seed: self.seed,
+        })
+    }
+}

@@ -1,0 +1,95 @@
+//! `fairwind history import`: recordings from elsewhere.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use clap::Args;
+use fairwind_advisor::Clock;
+use fairwind_advisor::host::HostPattern;
+use fairwind_advisor::import::{ImportOptions, read};
+use fairwind_advisor::local::Local;
+use fairwind_advisor::service::SamplesAnswer;
+
+use crate::command::advisor::failure;
+use crate::failure::Failure;
+use crate::output;
+
+/// Add a recording to the history of a path
+///
+/// A CSV file with a header. A column time (Unix seconds or RFC 3339), and available_mbps; or
+/// used_mbps and the capacity; or octets, a router's counter, and the capacity. The recording may be
+/// older than what is there; samples of times that are there already are refused and counted.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  fairwind history import available.csv --path argonne
+  fairwind history import ifHCInOctets.csv --path argonne --hop gateway --capacity 155")]
+pub struct Import {
+    /// The recording; - for standard input
+    file: PathBuf,
+    /// The path; it is declared if it is new
+    #[arg(long, value_name = "NAME")]
+    path: String,
+    /// Hosts at the other end, where the path is new
+    #[arg(long, value_name = "HOST")]
+    host: Vec<HostPattern>,
+    /// The hop [default: the path's first]
+    #[arg(long, value_name = "NAME")]
+    hop: Option<String>,
+    /// Capacity, where the file has no column capacity_mbps, Mbit/s
+    #[arg(long, value_name = "MBPS")]
+    capacity: Option<f64>,
+    /// Width of the counter, 32 or 64 [default: 64 if a value needs it, else 32]
+    #[arg(long, value_name = "BITS")]
+    counter_bits: Option<u32>,
+    /// State directory
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+}
+
+impl Import {
+    pub fn run(&self) -> Result<(), Failure> {
+        let wrong = |error: String| Failure::input(format!("{}: {error}", self.file.display()));
+        let file: Box<dyn Read> = match self.file.as_os_str() == "-" {
+            true => Box::new(io::stdin().lock()),
+            false => Box::new(File::open(&self.file).map_err(|error| wrong(error.to_string()))?),
+        };
+        let options = ImportOptions {
+            capacity_mbps: self.capacity,
+            counter_bits: self.counter_bits,
+        };
+        let recording = read(file, &options).map_err(|error| wrong(error.to_string()))?;
+        let local = Local::open(self.state.as_deref(), Clock::System).map_err(failure)?;
+        let path = local.path_or_new(&self.path, &self.host).map_err(failure)?;
+        let answer = local
+            .fill(&path, self.hop.as_deref(), recording.samples)
+            .map_err(failure)?;
+        let mut text = summary(&answer);
+        if recording.resets > 0 {
+            text += &format!(
+                "\n{} intervals in which the counter began anew",
+                recording.resets
+            );
+        }
+        Ok(output::line(&text)?)
+    }
+}
+
+/// What became of the samples.
+pub fn summary(answer: &SamplesAnswer) -> String {
+    let refused = &answer.refused;
+    let mut text = format!("{} samples are history now", answer.accepted);
+    for (number, why) in [
+        (refused.duplicate, "of times that are there already"),
+        (refused.out_of_order, "before 1970"),
+        (refused.future, "of the future"),
+        (refused.negative, "below 0"),
+        (refused.not_a_number, "that are no numbers"),
+    ] {
+        if number > 0 {
+            text += &format!("\n{number} refused: {why}");
+        }
+    }
+    text
+}

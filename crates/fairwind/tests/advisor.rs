@@ -1,0 +1,240 @@
+//! The advisor on the command line: paths, history, advice, backtest.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+/// The clock of the services here begins here, and the generated histories end here.
+const NOW: &str = "2026-03-02T14:00:00Z";
+
+fn fairwind(state: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fairwind"))
+        .args(arguments)
+        .env("STATE_DIRECTORY", state)
+        .output()
+        .unwrap()
+}
+
+fn printed(state: &Path, arguments: &[&str]) -> String {
+    let output = fairwind(state, arguments);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A service, killed when it is dropped.
+struct Service {
+    child: Child,
+    url: String,
+}
+
+impl Service {
+    fn start(state: &Path) -> Service {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_fairwind"))
+            .args(["advisor", "--listen", "127.0.0.1:0", "--clock-start", NOW])
+            .env("STATE_DIRECTORY", state)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut lines = lines.map_while(Result::ok);
+        let url = lines.find_map(|line| Some(line.strip_prefix("fairwind advisor: ")?.to_owned()));
+        // Nobody must wait for a reader of its messages.
+        std::thread::spawn(move || lines.for_each(drop));
+        Service {
+            child,
+            url: url.expect("the service has started"),
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn generate(state: &Path) {
+    let paths = [
+        "advisor",
+        "paths",
+        "add",
+        "lab",
+        "10.0.0.0/8",
+        "--hop",
+        "gateway",
+        "--threshold",
+        "42",
+    ];
+    assert_eq!(
+        printed(state, &[&paths[..], &["--own"]].concat()),
+        "lab is declared\n"
+    );
+    let generated = printed(
+        state,
+        &[
+            "history", "generate", "--path", "lab", "--weeks", "2", "--until", NOW,
+        ],
+    );
+    assert_eq!(generated, "4032 samples are history now\n");
+}
+
+#[test]
+fn advice_rests_on_a_generated_history() {
+    let state = tempfile::tempdir().unwrap();
+    generate(state.path());
+    let service = Service::start(state.path());
+    let ask = [
+        "advise",
+        "10.0.0.7",
+        "--bytes",
+        "16000000000",
+        "--json",
+        "--advisor",
+        &service.url,
+    ];
+    let answer: serde_json::Value = serde_json::from_str(&printed(state.path(), &ask)).unwrap();
+    assert_eq!(answer["path"], "lab");
+    // Traffic at two in the afternoon is nearly the most: 70 of 100 Mbit/s.
+    assert_eq!(answer["mode"], "congestion-control");
+    let available = answer["available_mbps"].as_f64().unwrap();
+    assert!((25.0..36.0).contains(&available), "{answer}");
+    let text = printed(
+        state.path(),
+        &["advise", "10.0.0.7", "--advisor", &service.url],
+    );
+    assert!(
+        text.starts_with("mode                 congestion control\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn history_is_shown_and_drawn() {
+    let state = tempfile::tempdir().unwrap();
+    generate(state.path());
+    let service = Service::start(state.path());
+    let plot = state.path().join("lab.svg");
+    let host = ["history", "10.0.0.7", "--advisor", &service.url];
+    let table = printed(state.path(), &host);
+    assert!(
+        table.contains("gateway") && table.contains("4032"),
+        "{table}"
+    );
+    printed(
+        state.path(),
+        &[&host[..], &["--plot", plot.to_str().unwrap()]].concat(),
+    );
+    let svg = std::fs::read_to_string(plot).unwrap();
+    assert!(
+        svg.starts_with("<svg") && svg.contains("threshold"),
+        "{svg}"
+    );
+    let nobody = fairwind(
+        state.path(),
+        &["history", "192.0.2.1", "--advisor", &service.url],
+    );
+    assert_eq!(nobody.status.code(), Some(2));
+}
+
+#[test]
+fn a_running_service_sees_what_is_imported_beside_it() {
+    let state = tempfile::tempdir().unwrap();
+    let service = Service::start(state.path());
+    let file = state.path().join("recorded.csv");
+    let text = "time,used_mbps\n2026-03-02T13:50:00Z,40\n2026-03-02T13:55:00Z,30\n2026-03-02T13:55:00Z,30\n1,nan\n";
+    std::fs::write(&file, text).unwrap();
+    let import = [
+        "history",
+        "import",
+        file.to_str().unwrap(),
+        "--path",
+        "p",
+        "--host",
+        "192.0.2.7",
+        "--capacity",
+        "100",
+    ];
+    let expected = "2 samples are history now\n1 refused: of times that are there already\n\
+                    1 refused: that are no numbers\n";
+    assert_eq!(printed(state.path(), &import), expected);
+    let ask = ["advise", "192.0.2.7", "--json", "--advisor", &service.url];
+    for _ in 0..100 {
+        let answer: serde_json::Value = serde_json::from_str(&printed(state.path(), &ask)).unwrap();
+        if answer["path"] == "p" {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    panic!("the service has not seen the path");
+}
+
+#[test]
+fn models_are_judged_on_a_recording() {
+    let state = tempfile::tempdir().unwrap();
+    let curve = printed(
+        state.path(),
+        &[
+            "history", "generate", "--csv", "--weeks", "3", "--until", NOW,
+        ],
+    );
+    let file = state.path().join("curve.csv");
+    std::fs::write(&file, curve).unwrap();
+    let backtest = [
+        "advisor",
+        "backtest",
+        file.to_str().unwrap(),
+        "--threshold",
+        "42",
+        "--json",
+    ];
+    let reports: serde_json::Value =
+        serde_json::from_str(&printed(state.path(), &backtest)).unwrap();
+    let reports = reports.as_array().unwrap();
+    assert_eq!(reports.len(), 2);
+    for report in reports {
+        let error = report["mean_absolute_error_mbps"].as_f64().unwrap();
+        // The noise alone has a mean of 1.6.
+        assert!((0.5..6.0).contains(&error), "{report}");
+        assert!(
+            report["following"]["calls_per_hour"].as_f64().unwrap() > 0.0,
+            "{report}"
+        );
+    }
+}
+
+#[test]
+fn one_service_works_in_a_state_directory() {
+    let state = tempfile::tempdir().unwrap();
+    let _service = Service::start(state.path());
+    let second = fairwind(state.path(), &["advisor", "--listen", "127.0.0.1:0"]);
+    assert_eq!(second.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&second.stderr);
+    assert!(error.contains("another advisor works here"), "{error}");
+}
+
+#[test]
+fn wrong_input_is_named() {
+    let state = tempfile::tempdir().unwrap();
+    let config = state.path().join("advisor.toml");
+    std::fs::write(&config, "[[path]]\nname = \"a\"\nhosts = [\"1.2.3\"]\n").unwrap();
+    for (arguments, expected) in [
+        (
+            vec!["advisor", "--config", config.to_str().unwrap()],
+            "1.2.3",
+        ),
+        (vec!["advisor", "paths", "remove", "nobody"], "nobody"),
+        (vec!["advisor", "backtest", "--path", "nobody"], "nobody"),
+        (
+            vec!["advise", "h", "--advisor", "https://example.org"],
+            "example.org",
+        ),
+        (vec!["advisor", "--clock-rate", "0"], "0.001"),
+    ] {
+        let output = fairwind(state.path(), &arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+    }
+}
