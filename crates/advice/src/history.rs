@@ -59,13 +59,31 @@ impl Hop {
     /// [`HistorySet::LastDays`](crate::HistorySet::LastDays), the day; else it returns at once.
     /// Forecasts are the same without it.
     pub fn learn(&mut self, now: Timestamp, settings: &Settings) {
-        let is_learned = self.learned.as_ref().is_some_and(|l| l.fits(now, settings));
-        if !is_learned {
-            self.learned = match settings.model {
-                ModelKind::Linear => None,
-                ModelKind::Profile => Some(profile::learned(&self.samples, now, settings)),
-            };
+        if !self.is_learned(now, settings) {
+            self.learned = Some(profile::learned(&self.samples, now, settings));
         }
+    }
+
+    /// Whether forecasts of the model of `settings` at `now` need no learning first.
+    pub fn is_learned(&self, now: Timestamp, settings: &Settings) -> bool {
+        match settings.model {
+            ModelKind::Linear => true,
+            ModelKind::Profile => self.learned.as_ref().is_some_and(|l| l.fits(now, settings)),
+        }
+    }
+
+    /// Takes over what `earlier`, a copy of this hop with fewer samples or as many, has learned, and
+    /// learns from the samples since; so that learning need not keep forecasts waiting. Whether
+    /// `earlier` was such a copy; nothing has changed if not.
+    pub fn adopt(&mut self, earlier: Hop) -> bool {
+        if !self.samples.begin_with(&earlier.samples) {
+            return false;
+        }
+        self.learned = earlier.learned;
+        if let Some(learned) = &mut self.learned {
+            learned.learn(self.samples.all());
+        }
+        true
     }
 
     /// As [`Samples::forget_future`].

@@ -159,6 +159,12 @@ impl Samples {
         first
     }
 
+    /// Whether the first samples of these are all of `earlier`.
+    pub fn begin_with(&self, earlier: &Samples) -> bool {
+        self.times_us.starts_with(&earlier.times_us)
+            && self.values_mbps.starts_with(&earlier.values_mbps)
+    }
+
     /// How many samples there are.
     pub fn len(&self) -> usize {
         self.times_us.len()

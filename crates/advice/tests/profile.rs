@@ -244,3 +244,29 @@ fn advice_of_nine_weeks_takes_less_than_a_millisecond() {
     println!("a new sample and advice: {:?} (median)", took[100]);
     assert!(took[100] < Duration::from_millis(1), "{:?}", took[100]);
 }
+
+#[test]
+fn what_a_copy_learned_is_taken_over_with_the_samples_since() {
+    let start = time("2026-03-02T00:00:00Z");
+    let all = five_minutes(start, 4_032, office_hours(&TimeZone::UTC));
+    let now = all.all().last().unwrap().time;
+    let settings = Settings::default();
+    let hop = |count: usize| {
+        let (samples, _) = Samples::from_unordered(all.all().iter().take(count), Timestamp::MAX);
+        Hop::new("kscy", samples)
+    };
+    let mut copy = hop(4_000);
+    copy.learn(now, &settings);
+    let mut taught = hop(4_032);
+    assert!(!taught.is_learned(now, &settings));
+    assert!(taught.adopt(copy.clone()));
+    assert!(taught.is_learned(now, &settings));
+    let ahead = Duration::from_secs(3_600);
+    assert_eq!(
+        taught.forecast(now, ahead, &settings),
+        hop(4_032).forecast(now, ahead, &settings)
+    );
+    let mut shorter = hop(3_999);
+    assert!(!shorter.adopt(copy));
+    assert!(!shorter.is_learned(now, &settings));
+}
