@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use fairwind_advisor::generate::Curve;
+use fairwind_advice::Curve;
 use fairwind_advisor::run::{Options, open, serve};
 use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
 use fairwind_advisor::store::{Order, Store, Write};
 use fairwind_advisor::{Clock, PathConfig};
 use hdrhistogram::Histogram;
-use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+use jiff::{SignedDuration, Timestamp};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -130,7 +130,8 @@ async fn fill(load: &Load, state: &Path) {
         config.own = true;
         config.ping.interval_s = 0;
         let path = store.put_path(&config).await.expect("a path");
-        let recording = curve(load, now, number).samples();
+        let begins = now - SignedDuration::from_hours(load.weeks * 7 * 24);
+        let recording = curve(number).samples(begins, now);
         samples += recording.len();
         let write = Write::Samples {
             path: path.id,
@@ -148,20 +149,10 @@ async fn fill(load: &Load, state: &Path) {
     );
 }
 
-fn curve(load: &Load, now: Timestamp, number: u32) -> Curve {
-    let length = SignedDuration::from_hours(load.weeks * 7 * 24);
+fn curve(number: u32) -> Curve {
     Curve {
-        start: now - length,
-        length,
-        interval: SignedDuration::from_mins(5),
-        capacity_mbps: 100.0,
-        quiet_mbps: 20.0,
-        busy_mbps: 70.0,
-        weekend: 0.6,
-        noise_mbps: 2.0,
-        memory: 0.9,
-        time_zone: TimeZone::UTC,
         seed: u64::from(number),
+        ..Curve::default()
     }
 }
 

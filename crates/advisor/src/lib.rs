@@ -8,7 +8,6 @@ pub mod clock;
 pub mod config;
 pub mod directory;
 pub mod error;
-pub mod generate;
 pub mod histories;
 pub mod host;
 pub mod http;

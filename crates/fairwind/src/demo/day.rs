@@ -1,8 +1,9 @@
 //! The available bandwidth of the path: nine weeks of it that are over, and the day of the story.
 
-use fairwind_advice::Sample;
-use fairwind_advisor::generate::Curve;
-use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+use std::time::Duration;
+
+use fairwind_advice::{Curve, Sample};
+use jiff::{SignedDuration, Timestamp};
 
 use super::story::{CAPACITY_MBPS, Story, TEST_INTERVAL, WEEKS};
 
@@ -24,23 +25,26 @@ impl Day {
         let before = SignedDuration::from_hours(WEEKS * 7 * 24);
         let run = SignedDuration::from_secs_f64(story.length_s * story.rate);
         let curve = Curve {
-            start: story
-                .begins
-                .saturating_sub(before)
-                .unwrap_or(Timestamp::MIN),
-            length: before + run + TEST_INTERVAL,
-            interval: TEST_INTERVAL,
-            capacity_mbps: CAPACITY_MBPS,
-            quiet_mbps: 22.0,
-            busy_mbps: 76.0,
-            weekend: 0.6,
-            noise_mbps: 2.0,
-            memory: 0.9,
-            time_zone: TimeZone::UTC,
             seed: story.seed,
+            step: Duration::from_secs(TEST_INTERVAL.as_secs().unsigned_abs()),
+            capacity_mbps: CAPACITY_MBPS,
+            day: vec![(4.0, CAPACITY_MBPS - 22.0), (15.0, CAPACITY_MBPS - 76.0)],
+            weekend_mbps: 20.0,
+            days_mbps: 0.0,
+            slow_mbps: 2.0,
+            fast_mbps: 0.0,
+            ..Curve::default()
         };
+        let from = story
+            .begins
+            .saturating_sub(before)
+            .unwrap_or(Timestamp::MIN);
+        let to = story
+            .begins
+            .saturating_add(run + TEST_INTERVAL)
+            .unwrap_or(Timestamp::MAX);
         let (history, tests) = curve
-            .samples()
+            .samples(from, to)
             .into_iter()
             .partition(|sample| sample.time <= story.begins);
         Day { history, tests }

@@ -1,10 +1,11 @@
 //! `fairwind history generate`: a history that might have been.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use fairwind_advice::{Curve, Sample};
 use fairwind_advisor::Clock;
-use fairwind_advisor::generate::Curve;
 use fairwind_advisor::host::HostPattern;
 use fairwind_advisor::local::Local;
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
@@ -17,7 +18,7 @@ use crate::output;
 /// Make up the history of a path: weeks of a daily and weekly curve with noise
 ///
 /// Traffic is least at four in the morning, most at three in the afternoon, less at the weekend. Equal
-/// seeds give equal histories.
+/// seeds give equal histories, on every machine.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -51,10 +52,10 @@ pub struct Generate {
     /// Traffic in the afternoon of a working day, Mbit/s
     #[arg(long, value_name = "MBPS", default_value = "70")]
     busy: f64,
-    /// Share of the traffic that there is at the weekend
-    #[arg(long, value_name = "SHARE", default_value = "0.6")]
+    /// So much less traffic there is at the weekend, Mbit/s
+    #[arg(long, value_name = "MBPS", default_value = "20")]
     weekend: f64,
-    /// Standard deviation of the noise, Mbit/s
+    /// Standard deviation of the noise, which comes and goes within an hour, Mbit/s
     #[arg(long, value_name = "MBPS", default_value = "2")]
     noise: f64,
     /// Where the day is, such as Europe/Berlin
@@ -74,7 +75,7 @@ pub struct Generate {
 impl Generate {
     pub fn run(&self) -> Result<(), Failure> {
         let until = self.until.unwrap_or_else(Timestamp::now);
-        let samples = self.curve(until)?.samples();
+        let samples = self.samples(until)?;
         let Some(name) = &self.path else {
             let lines = samples
                 .iter()
@@ -92,7 +93,7 @@ impl Generate {
         Ok(output::line(&summary(&answer))?)
     }
 
-    fn curve(&self, until: Timestamp) -> Result<Curve, Failure> {
+    fn samples(&self, until: Timestamp) -> Result<Vec<Sample>, Failure> {
         let numbers = [
             self.capacity,
             self.quiet,
@@ -104,23 +105,25 @@ impl Generate {
             .iter()
             .any(|number| !(number.is_finite() && *number >= 0.0))
         {
-            return Err(Failure::input(
-                "rates and shares are numbers that are not negative",
-            ));
+            return Err(Failure::input("rates are numbers that are not negative"));
         }
         let length = SignedDuration::from_hours(i64::from(self.weeks) * 7 * 24);
-        Ok(Curve {
-            start: until.checked_sub(length).map_err(Failure::input)?,
-            length,
-            interval: SignedDuration::from_secs(i64::from(self.interval)),
-            capacity_mbps: self.capacity,
-            quiet_mbps: self.quiet,
-            busy_mbps: self.busy,
-            weekend: self.weekend,
-            noise_mbps: self.noise,
-            memory: 0.9,
-            time_zone: TimeZone::get(&self.time_zone).map_err(Failure::input)?,
+        let from = until.checked_sub(length).map_err(Failure::input)?;
+        let curve = Curve {
             seed: self.seed,
-        })
+            step: Duration::from_secs(self.interval.into()),
+            time_zone: TimeZone::get(&self.time_zone).map_err(Failure::input)?,
+            capacity_mbps: self.capacity,
+            day: vec![
+                (4.0, self.capacity - self.quiet),
+                (15.0, self.capacity - self.busy),
+            ],
+            weekend_mbps: self.weekend,
+            days_mbps: 0.0,
+            slow_mbps: self.noise,
+            fast_mbps: 0.0,
+            ..Curve::default()
+        };
+        Ok(curve.samples(from, until))
     }
 }
