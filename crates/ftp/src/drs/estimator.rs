@@ -8,7 +8,8 @@
 //! trip, of which such an interval holds exactly one, wherever it begins. And a window that is offered
 //! now is used a round trip later: what comes then is taken to be as much more than what comes now, as
 //! that is more than what came a round trip ago, up to twice as much. The kernel's own adaptation looks
-//! as far ahead (`tcp_rcv_space_adjust`).
+//! as far ahead (`tcp_rcv_space_adjust`). No congestion control sends more than twice as much from one
+//! round trip to the next: what comes beyond that had waited behind a lost packet, and is not counted.
 //!
 //! Times are those since the data connection was open.
 
@@ -144,7 +145,7 @@ impl Estimator {
         let last = before.map_or(bytes, |before| {
             at_begin.saturating_sub(self.total_at(before))
         });
-        self.keep(now, ahead(bytes, last));
+        self.keep(now, ahead(bytes, last, self.buffer));
         Some(estimate)
     }
 
@@ -201,8 +202,13 @@ impl Estimator {
 }
 
 /// What the next round trip will bring, after one that brought `bytes` and one before it that brought
-/// `last`.
-fn ahead(bytes: u64, last: u64) -> u64 {
+/// `last`; half of `buffer` is what it has been sized for already.
+fn ahead(bytes: u64, last: u64, buffer: u64) -> u64 {
+    // Twice, and a quarter of that for bursts that are not evenly spaced.
+    let credible = last.saturating_mul(5) / 2;
+    if bytes > credible {
+        return bytes.min(credible.max(buffer / 2));
+    }
     let most = bytes.saturating_mul(2);
     let growing = u128::from(bytes) * u128::from(bytes) / u128::from(last.max(1));
     u64::try_from(growing).unwrap_or(most).clamp(bytes, most)
@@ -294,12 +300,19 @@ mod tests {
 
     #[test]
     fn what_grows_is_taken_to_grow_on_but_no_more_than_twice() {
-        assert_eq!(ahead(1_500, 1_000), 2_250);
-        assert_eq!(ahead(3_000, 1_000), 6_000);
-        assert_eq!(ahead(3_000, 0), 6_000);
-        assert_eq!(ahead(1_000, 1_000), 1_000);
-        assert_eq!(ahead(500, 1_000), 500);
-        assert_eq!(ahead(u64::MAX, 1), u64::MAX);
+        assert_eq!(ahead(1_500, 1_000, 0), 2_250);
+        assert_eq!(ahead(2_500, 1_000, 0), 5_000);
+        assert_eq!(ahead(1_000, 1_000, 0), 1_000);
+        assert_eq!(ahead(500, 1_000, 0), 500);
+    }
+
+    #[test]
+    fn what_had_waited_behind_a_lost_packet_is_not_counted() {
+        assert_eq!(ahead(3_000, 1_000, 0), 2_500);
+        assert_eq!(ahead(3_000, 1_000, 5_400), 2_700);
+        assert_eq!(ahead(3_000, 0, 9_000), 3_000);
+        assert_eq!(ahead(3_000, 0, 0), 0);
+        assert_eq!(ahead(u64::MAX, 1, 65_536), 32_768);
     }
 
     #[test]
@@ -355,8 +368,10 @@ mod tests {
             estimator.resize(ms(100 * n));
         }
         assert_eq!(estimator.buffer(), 65_536);
-        estimator.arrived(ms(90_100), u64::MAX);
-        assert_eq!(estimator.resize(ms(90_100)), Some(32 << 20));
+        let mut estimator = self::estimator(65_536);
+        estimator.echoed(ms(100), ms(0));
+        estimator.arrived(ms(100), u64::MAX);
+        assert_eq!(estimator.resize(ms(100)), Some(32 << 20));
     }
 
     #[test]
