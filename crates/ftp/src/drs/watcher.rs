@@ -214,13 +214,17 @@ impl Work {
         sized: &mut Sized,
         estimator: &mut Estimator,
     ) -> Result<(), ChannelError> {
+        let mut arrivals = Arrivals::default();
         let mut taken_over = false;
         let mut message_due = Duration::ZERO;
         loop {
             let now = self.begin.elapsed();
-            let moved = self.shared.moved.load(Ordering::Relaxed);
+            let arrived = match tcp_info(&self.socket) {
+                Some(info) => arrivals.count(info.tcpi_data_segs_in, info.tcpi_rcv_mss),
+                None => self.shared.moved.load(Ordering::Relaxed),
+            };
             let mut changed = false;
-            if let Some(estimate) = estimator.arrived(now, moved) {
+            if let Some(estimate) = estimator.arrived(now, arrived) {
                 self.record().estimated(now, estimate);
                 if !taken_over {
                     estimator.raise(sized.size()?);
@@ -333,10 +337,43 @@ fn message(line: &Line) -> Option<Sbuf> {
     }
 }
 
+/// Bytes that have arrived, in whatever order: those that wait behind a lost packet count when they
+/// come, not when it does.
+#[derive(Debug, Default)]
+struct Arrivals {
+    packets: u32,
+    bytes: u64,
+}
+
+impl Arrivals {
+    /// After `packets` in all (`tcpi_data_segs_in`), the last ones of `size` bytes (`tcpi_rcv_mss`).
+    fn count(&mut self, packets: u32, size: u32) -> u64 {
+        let new = packets.wrapping_sub(self.packets);
+        self.packets = packets;
+        self.bytes += u64::from(new) * u64::from(size);
+        self.bytes
+    }
+}
+
 /// A part of the round trip, within bounds.
 fn pause(estimator: &Estimator, parts: u32, shortest: Duration, longest: Duration) -> Duration {
     estimator
         .round_trip()
         .map_or(shortest, |time| time / parts)
         .clamp(shortest, longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_count_with_the_size_that_they_have_when_they_come() {
+        let mut arrivals = Arrivals::default();
+        assert_eq!(arrivals.count(10, 536), 5_360);
+        assert_eq!(arrivals.count(20, 1_448), 19_840);
+        assert_eq!(arrivals.count(20, 9_000), 19_840);
+        arrivals.packets = u32::MAX;
+        assert_eq!(arrivals.count(1, 1_000), 21_840);
+    }
 }
