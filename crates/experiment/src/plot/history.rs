@@ -80,7 +80,13 @@ mod tests {
             available: vec![(0.0, 40.0), (1.0, 60.0), (2.0, 50.0)],
         };
         let svg = svg("argonne from 2026-03-02", 2.0, Some(42.0), &[hop]);
-        for expected in ["gateway &lt;1&gt;", "threshold", "Time (days)", "Mbit/s", "argonne from"] {
+        for expected in [
+            "gateway &lt;1&gt;",
+            "threshold",
+            "Time (days)",
+            "Mbit/s",
+            "argonne from",
+        ] {
             assert!(svg.contains(expected), "{expected}: {svg}");
         }
     }
