@@ -179,9 +179,10 @@ fn number(text: &str) -> Result<f64, String> {
 
 fn values(columns: &Columns, rows: &[Row]) -> Recording {
     let available = |row: &Row| match columns.what {
-        // More traffic than capacity is a measurement's noise.
-        What::Used(_) => {
-            (row.capacity_mbps.unwrap_or(f64::NAN) - row.value).max(0.0_f64.min(row.value))
+        // More traffic than capacity is a measurement's noise. `f64::max` would make 0 of no number, and
+        // less than no traffic is refused as what it is.
+        What::Used(_) if row.value >= 0.0 => {
+            (row.capacity_mbps.unwrap_or(f64::NAN) - row.value).clamp(0.0, f64::INFINITY)
         }
         _ => row.value,
     };
@@ -256,6 +257,14 @@ mod tests {
         );
         let text = "time,used_mbps,capacity_mbps\n0,30,45\n";
         assert_eq!(read_text(text, None).unwrap(), [(0, 15.0)]);
+    }
+
+    #[test]
+    fn traffic_that_is_none_leaves_nothing_that_could_be_taken_for_a_test() {
+        let text = "time,used_mbps\n0,nan\n300,-5\n";
+        let samples = read_text(text, Some(100.0)).unwrap();
+        assert!(samples[0].1.is_nan());
+        assert_eq!(samples[1], (300, -5.0));
     }
 
     #[test]

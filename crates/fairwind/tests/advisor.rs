@@ -192,16 +192,22 @@ fn models_are_judged_on_a_recording() {
     let reports: serde_json::Value =
         serde_json::from_str(&printed(state.path(), &backtest)).unwrap();
     let reports = reports.as_array().unwrap();
-    assert_eq!(reports.len(), 2);
-    for report in reports {
-        let error = report["mean_absolute_error_mbps"].as_f64().unwrap();
-        // The noise alone has a mean of 1.6.
-        assert!((0.5..6.0).contains(&error), "{report}");
+    let error_of = |model: &str| {
+        let report = reports.iter().find(|report| report["model"] == model);
+        let report = report.unwrap_or_else(|| panic!("{model} is judged"));
         assert!(
             report["following"]["calls_per_hour"].as_f64().unwrap() > 0.0,
             "{report}"
         );
-    }
+        report["mean_absolute_error_mbps"].as_f64().unwrap()
+    };
+    assert_eq!(reports.len(), 2);
+    // The noise alone has a mean of 1.6.
+    let profile = error_of("profile");
+    assert!((1.0..3.0).contains(&profile), "{profile}");
+    // The straight lines take a weekend for any other day.
+    let linear = error_of("linear");
+    assert!(linear > 2.0 * profile, "{linear} against {profile}");
 }
 
 #[test]
