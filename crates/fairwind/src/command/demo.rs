@@ -25,7 +25,7 @@ use crate::{interrupt, output};
 /// and does the same in the simulator.
 #[derive(Args)]
 #[command(after_help = "\
-Takes two and a half minutes as root, --quick half a minute; in the simulator seconds. The same seed
+Takes two and a half minutes as root, --quick three quarters of a minute; in the simulator seconds. The same seed
 gives the same day, the same file and, in the simulator, the same numbers.
 
 Examples:

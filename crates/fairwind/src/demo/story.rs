@@ -103,7 +103,7 @@ impl Story {
     pub fn quick(seed: u64) -> Story {
         Story {
             seed,
-            length_s: 7.0,
+            length_s: 10.0,
             begins: timestamp("2026-03-03T08:30:00Z"),
             rate: 2000.0,
             file_bytes: 26_000_000,
