@@ -25,8 +25,8 @@ use crate::{interrupt, output};
 /// and does the same in the simulator.
 #[derive(Args)]
 #[command(after_help = "\
-Takes two and a half minutes as root, --quick three quarters of a minute; in the simulator seconds. The same seed
-gives the same day, the same file and, in the simulator, the same numbers.
+Takes two and a half minutes as root, --quick three quarters of a minute; in the simulator seconds.
+The same seed gives the same day, the same file and, in the simulator, the same numbers.
 
 Examples:
   fairwind demo

@@ -99,7 +99,7 @@ impl Story {
         }
     }
 
-    /// Four hours of the morning, in which the path becomes congested.
+    /// Five and a half hours around noon, before which the path becomes congested.
     pub fn quick(seed: u64) -> Story {
         Story {
             seed,
