@@ -4,6 +4,7 @@ mod advisor;
 mod common;
 
 use std::fmt::{self, Write as _};
+use std::io::Read;
 use std::net::TcpListener;
 use std::sync::{LazyLock, Mutex};
 
@@ -88,7 +89,8 @@ fn the_control_of_a_download_changes_while_it_runs() {
     if !permitted(root()) {
         return;
     }
-    // 8 MB at 64 Mbit/s take a second.
+    // 8 MB at 64 Mbit/s take a second. Nothing is read before the first advice is followed, so that it
+    // cannot come too late.
     let control = |name: &str, again| {
         let changes = json!({ "congestion_control": name, "pacing_mbps": 64.0 });
         Reply::Advice(advice(again, changes))
@@ -97,14 +99,24 @@ fn the_control_of_a_download_changes_while_it_runs() {
     let server = following(&advisor.url());
     let content = noise(8_000_000);
     served(&server, "big", &content);
-    assert!(Client::anonymous(&server).fetch("RETR big") == content);
+    let mut client = Client::anonymous(&server);
+    let mut data = client.passive();
+    client.expect("RETR big", 150);
+    wait_until("followed", || !events(&server, "change").is_empty());
+    let mut received = Vec::new();
+    data.read_to_end(&mut received).unwrap();
+    assert!(received == content);
+    client.reply();
 
     wait_until("the result is told", || advisor.results().len() == 1);
     let result = &advisor.results()[0];
     assert_eq!(result["direction"], "sent");
     assert_eq!(result["host"], "127.0.0.1");
     let asked = advisor.asked();
-    assert_eq!(asked[0], "/v1/advice?host=127.0.0.1&bytes=8000000");
+    // What is left when it asks, which is all unless it is late.
+    let left = asked[0].strip_prefix("/v1/advice?host=127.0.0.1&bytes=");
+    let left: u64 = left.unwrap_or_else(|| panic!("{asked:?}")).parse().unwrap();
+    assert!((1..=8_000_000).contains(&left), "{left}");
     let changes = events(&server, "change");
     let last = changes.last().unwrap();
     assert_eq!(
@@ -149,9 +161,13 @@ fn nocc_without_leave_is_a_line_of_log_that_names_the_option() {
     let off = json!({ "mode": "no-congestion-control", "congestion_control": "nocc" });
     let advisor = TestAdvisor::answering(vec![Reply::Advice(advice(3600.0, off))]);
     let server = following(&advisor.url());
-    served(&server, "file", &noise(300_000));
-    Client::anonymous(&server).fetch("RETR file");
+    // More than the buffers hold: the transfer lasts until its client reads.
+    served(&server, "file", &vec![0; 64 << 20]);
+    let mut client = Client::anonymous(&server);
+    let unread = client.passive();
+    client.expect("RETR file", 150);
     wait_until("told", || !events(&server, "refused").is_empty());
+    drop(unread);
     let refused = &events(&server, "refused")[0];
     assert_eq!(refused["mend"], "--allow-nocc 127.0.0.1/32");
     let lines = warnings("nocc is advised");
