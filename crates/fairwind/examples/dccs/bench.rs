@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::Error;
 use crate::following::{self, Input};
-use crate::relation::{self, Relation, scaled};
+use crate::relation::{Losses, Relation, Trace, scaled};
 use crate::series::{Series, available};
 use crate::thesis::LEVELS;
 
@@ -42,6 +42,8 @@ pub struct Case {
     /// Position in the times of day.
     pub time: usize,
     pub way: Way,
+    /// How the emulator takes the losses that it is told.
+    pub losses: Losses,
 }
 
 /// What came of it.
@@ -93,11 +95,17 @@ impl Bench {
             }
             Way::Standard | Way::Nocc => Vec::new(),
         };
-        let losses = available(&samples, start, SPAN);
-        let trace = relation::trace(self.relation, RTT_MS, &losses, self.scale);
+        let trace = Trace {
+            relation: self.relation,
+            losses: case.losses,
+            rtt_ms: RTT_MS,
+            scale: self.scale,
+            share: 1.0,
+        }
+        .csv(&available(&samples, start, SPAN));
         let folder = self.results.join(series.name);
         fs::create_dir_all(&folder)?;
-        let trace_file = folder.join(format!("loss-{}-{}.csv", level.used_percent, case.time));
+        let trace_file = folder.join(trace_name(case));
         write_whole(&trace_file, &trace)?;
         let file = self.experiments.join(file_of(case.others));
         let set = self.settings(case.way, &inputs, &fs::canonicalize(&trace_file)?);
@@ -192,6 +200,15 @@ fn file_of(others: usize) -> String {
     match others {
         0 => "transfer.toml".to_owned(),
         others => format!("background-{others}.toml"),
+    }
+}
+
+/// The recording of the losses of a transfer.
+fn trace_name(case: Case) -> String {
+    let used = LEVELS[case.level].used_percent;
+    match case.losses {
+        Losses::Rounded => format!("loss-{used}-{}.csv", case.time),
+        Losses::Exact => format!("loss-exact-{used}-{}.csv", case.time),
     }
 }
 
@@ -321,6 +338,7 @@ mod tests {
                 level: 0,
                 time: 2,
                 way,
+                losses: Losses::Rounded,
             };
             bench.run(&series, case).unwrap().unwrap()
         };

@@ -21,6 +21,7 @@ use fairwind_experiment::result::Machine;
 
 use bench::{Bench, Case, Runs, Transfer, Way};
 use page::Section;
+use relation::Losses;
 use series::Series;
 use tables::{Done, HISTORY_SETS};
 use thesis::{LEVELS, TIMES};
@@ -137,14 +138,19 @@ fn cases() -> Vec<Case> {
     let [all, same_weekday, last_week] = HISTORY_SETS.map(Way::Advised);
     let mut cases = Vec::new();
     for others in 0..=2 {
-        cases.extend(tests(others, &[Way::Standard, Way::Nocc, all]));
+        let ways = [Way::Standard, Way::Nocc, all];
+        cases.extend(tests(others, &ways, Losses::Rounded));
     }
-    cases.extend(tests(0, &[same_weekday, last_week]));
+    cases.extend(tests(0, &[same_weekday, last_week], Losses::Rounded));
+    for others in 0..=1 {
+        let ways = [Way::Standard, Way::Nocc, all];
+        cases.extend(tests(others, &ways, Losses::Exact));
+    }
     cases
 }
 
 /// The transfers beside so many others; only those that are alone go over paths of every level.
-fn tests(others: usize, ways: &[Way]) -> Vec<Case> {
+fn tests(others: usize, ways: &[Way], losses: Losses) -> Vec<Case> {
     let levels = if others == 0 { LEVELS.len() } else { 1 };
     let mut cases = Vec::new();
     for &way in ways {
@@ -154,6 +160,7 @@ fn tests(others: usize, ways: &[Way]) -> Vec<Case> {
                 level,
                 time,
                 way,
+                losses,
             });
         }
     }
@@ -207,11 +214,11 @@ fn tell(series: &Series, transfer: &Transfer, begun: Instant) {
         level,
         time,
         way,
+        losses,
     } = transfer.case;
     eprintln!(
-        "{} {:?} used {} % at {:?} beside {others}: {:.2} Mbit/s, others {:.2?}, told {:?}, {} timeouts ({:.0} s)",
+        "{} {way:?} {losses:?} used {} % at {:?} beside {others}: {:.2} Mbit/s, others {:.2?}, told {:?}, {} timeouts ({:.0} s)",
         series.name,
-        way,
         LEVELS[level].used_percent,
         TIMES[time],
         transfer.mbps,

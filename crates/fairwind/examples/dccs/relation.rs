@@ -41,19 +41,57 @@ impl Relation {
     }
 }
 
+/// How an emulator takes a loss that it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Losses {
+    /// To the nearest of 65,536 parts: as the thesis' did, by all that its tables show.
+    Rounded,
+    /// As it is.
+    Exact,
+}
+
+/// What the thesis' emulator counts losses in.
+const PARTS: f64 = 65536.0;
+
+impl Losses {
+    /// The share that is lost when `loss` is asked for.
+    pub fn taken(self, loss: f64) -> f64 {
+        match self {
+            Losses::Rounded => (loss * PARTS).round() / PARTS,
+            Losses::Exact => loss,
+        }
+    }
+}
+
 /// The least bandwidth that a trace gives a transfer, Mbit/s: losses stay far below 1.
 const LEAST_MBPS: f64 = 1.0;
 
-/// The losses that give a standard transfer the available bandwidth, as a recording for `loss`: from
-/// the start of the transfer on, `scale` as long as it takes in the series.
-pub fn trace(relation: Relation, rtt_ms: f64, available: &[Recorded], scale: f64) -> String {
-    let mut text = String::from("time_s,loss_probability\n");
-    for sample in available {
-        let loss = relation.loss(rtt_ms, sample.mbps.max(LEAST_MBPS));
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{:.6},{loss:.12}", scaled(sample.after, scale));
+/// The losses of the path in a transfer, as a recording for `loss`: those that give standard TCP the
+/// available bandwidth, as far as the emulator takes them.
+pub struct Trace {
+    pub relation: Relation,
+    pub losses: Losses,
+    /// Round-trip time of the thesis' path, milliseconds.
+    pub rtt_ms: f64,
+    /// How long the transfer takes, as a share of the thesis'.
+    pub scale: f64,
+    /// The losses of a path whose round-trip time is not the thesis', as a share of its losses.
+    pub share: f64,
+}
+
+impl Trace {
+    /// From the start of the transfer on.
+    pub fn csv(&self, available: &[Recorded]) -> String {
+        let mut text = String::from("time_s,loss_probability\n");
+        for sample in available {
+            let asked = self.relation.loss(self.rtt_ms, sample.mbps.max(LEAST_MBPS));
+            let loss = (self.losses.taken(asked) * self.share).min(1.0);
+            let after = scaled(sample.after, self.scale);
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{after:.6},{loss:.12}");
+        }
+        text
     }
-    text
 }
 
 /// Seconds of a run that is `scale` as long.
@@ -109,10 +147,37 @@ mod tests {
                 mbps: 0.0,
             },
         ];
-        let relation = Relation { constant: 9.76 };
-        let text = trace(relation, 50.0, &available, 0.01);
+        let trace = Trace {
+            relation: Relation { constant: 9.76 },
+            losses: Losses::Exact,
+            rtt_ms: 50.0,
+            scale: 0.01,
+            share: 1.0,
+        };
         let expected =
             "time_s,loss_probability\n0.000000,0.000031104522\n2.000000,0.054868377600\n";
-        assert_eq!(text, expected);
+        assert_eq!(trace.csv(&available), expected);
+        // 2.04 and 3595.9 parts of 65,536; on a path of a fifth of the round-trip time 25 times as much.
+        let shorter = Trace {
+            losses: Losses::Rounded,
+            share: 25.0,
+            ..trace
+        };
+        let expected =
+            "time_s,loss_probability\n0.000000,0.000762939453\n2.000000,1.000000000000\n";
+        assert_eq!(shorter.csv(&available), expected);
+    }
+
+    /// The program of the thesis (appendix B.3) asks for 0.71 parts at 51 Mbit/s and 1.05 at 42.
+    #[test]
+    fn what_the_slightly_congested_path_loses_is_one_part_at_all_times_of_day() {
+        let program = Relation {
+            constant: 9.76 * 1076.0 / 1500.0,
+        };
+        let parts = |mbps| Losses::Rounded.taken(program.loss(50.0, mbps)) * PARTS;
+        assert_eq!([36.0, 42.0, 51.0, 55.0].map(parts), [1.0; 4]);
+        // With 15 Mbit/s less from 1 to 3, and with 30 less not the same either.
+        assert_eq!([21.0, 27.0, 36.0, 40.0].map(parts), [4.0, 3.0, 1.0, 1.0]);
+        assert_eq!([6.0, 12.0, 21.0, 25.0].map(parts), [51.0, 13.0, 4.0, 3.0]);
     }
 }

@@ -6,7 +6,7 @@ use fairwind_advice::HistorySet;
 
 use crate::bench::{Case, Transfer, Way};
 use crate::page::Section;
-use crate::relation::Relation;
+use crate::relation::{Losses, Relation};
 use crate::series::Series;
 use crate::thesis::{
     BACKGROUND_ALONE, CONSTANT, LEVELS, Level, OBSERVED, ONE_BACKGROUND, TIMES, TWO_BACKGROUND,
@@ -36,12 +36,23 @@ impl Done<'_> {
 
     /// Standard, advised and without congestion control.
     fn ways(&self, others: usize, level: usize, time: usize) -> Option<[&Transfer; 3]> {
+        self.ways_with(Losses::Rounded, others, level, time)
+    }
+
+    fn ways_with(
+        &self,
+        losses: Losses,
+        others: usize,
+        level: usize,
+        time: usize,
+    ) -> Option<[&Transfer; 3]> {
         let [standard, advised, nocc] = WAYS.map(|way| {
             self.find(Case {
                 others,
                 level,
                 time,
                 way,
+                losses,
             })
         });
         Some([standard?, advised?, nocc?])
@@ -149,31 +160,33 @@ fn summary(done: &[Done<'_>]) -> Section {
         percent(57.65),
         percent(75.30),
     ]);
-    for done in done {
-        let gains = [0, 1, 2].map(|level| mean(gains(done, level)));
-        let losses = [0, 1, 2].map(|way| mean(losses(done, way)));
-        let cells = gains.into_iter().chain(losses).map(percent);
-        table.row(&[vec![done.series.name.to_owned()], cells.collect()].concat());
+    let rows = [(Losses::Rounded, ""), (Losses::Exact, ", losses not rounded")];
+    for (losses, addition) in rows {
+        for done in done {
+            let gains = [0, 1, 2].map(|level| mean(gains(done, losses, level)));
+            let lost = [0, 1, 2].map(|way| mean(others_lost(done, losses, way)));
+            let cells = gains.into_iter().chain(lost).map(percent);
+            let name = format!("{}{addition}", done.series.name);
+            table.row(&[vec![name], cells.collect()].concat());
+        }
     }
     table.section()
 }
 
 /// The gain of advised over standard FTP at each time of day, percent.
-fn gains(done: &Done<'_>, level: usize) -> Vec<f64> {
+fn gains(done: &Done<'_>, losses: Losses, level: usize) -> Vec<f64> {
     let gain = |time| {
-        let [standard, advised, _] = done.ways(0, level, time)?;
+        let [standard, advised, _] = done.ways_with(losses, 0, level, time)?;
         Some(100.0 * (advised.mbps / standard.mbps - 1.0))
     };
     (0..TIMES.len()).filter_map(gain).collect()
 }
 
 /// What one background connection loses at each time of day, percent.
-fn losses(done: &Done<'_>, way: usize) -> Vec<f64> {
+fn others_lost(done: &Done<'_>, losses: Losses, way: usize) -> Vec<f64> {
     let loss = |time| {
-        Some(loss(
-            done.background_alone,
-            done.ways(1, 0, time)?[way].others_mbps[0],
-        ))
+        let other = done.ways_with(losses, 1, 0, time)?[way].others_mbps[0];
+        Some(loss(done.background_alone, other))
     };
     (0..TIMES.len()).filter_map(loss).collect()
 }
@@ -236,7 +249,7 @@ fn mean_gains(table: &mut Table, done: &[Done<'_>], level: usize) {
     };
     row("mean", "thesis", LEVELS[level].mean_gain);
     for done in done {
-        row("", done.series.name, mean(gains(done, level)));
+        row("", done.series.name, mean(gains(done, Losses::Rounded, level)));
     }
 }
 
@@ -290,7 +303,7 @@ fn one_background(done: &[Done<'_>]) -> Section {
         means(
             "",
             done.series.name,
-            [0, 1, 2].map(|way| mean(losses(done, way))),
+            [0, 1, 2].map(|way| mean(others_lost(done, Losses::Rounded, way))),
         );
     }
     let mut section = table.section();
@@ -346,6 +359,7 @@ fn history_sets(done: &[Done<'_>], level: usize) -> Section {
                     level,
                     time,
                     way: Way::Advised(set),
+                    losses: Losses::Rounded,
                 })
             });
             let mut cells = vec![String::new(), done.series.name.to_owned()];
