@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use jiff::Timestamp;
 
 use super::files::{Facts, Root};
-use super::upload;
+use super::partial;
 use crate::protocol::path::one_line;
 use crate::protocol::{VirtualPath, time};
 
@@ -138,7 +138,7 @@ pub fn write(root: &Root, path: &VirtualPath, form: Form, out: &mut dyn Write) -
             Form::Long { hidden } | Form::Names { hidden } => {
                 hidden || !name.as_bytes().starts_with(b".")
             }
-            Form::Facts { .. } => !upload::is_partial(&name),
+            Form::Facts { .. } => !partial::is_partial(&name),
         };
         // A name that has gone meanwhile is none.
         if shown && let Ok(facts) = directory.facts(&name) {

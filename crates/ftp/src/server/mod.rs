@@ -1,6 +1,8 @@
 //! The server: sessions on the control connection, files below a root that nothing leaves, transfers
 //! in threads of their own.
 
+mod abilities;
+mod agreement;
 mod answers;
 mod channel;
 mod config;
@@ -10,6 +12,9 @@ mod digest;
 mod extension;
 mod files;
 mod listing;
+mod login;
+mod names;
+mod partial;
 mod session;
 mod transfer;
 mod upload;

@@ -5,17 +5,14 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::copying;
 use super::files::{Facts, Root, facts};
+use super::partial::{UploadError, existing, is_partial, open_alone, partial_name};
 use crate::protocol::VirtualPath;
-use crate::protocol::digest::Algorithm;
-
-const SUFFIX: &[u8] = b".fairwind-part";
 
 /// Where an upload begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,51 +36,6 @@ pub struct Upload {
     replaces: bool,
     /// The complete file that is continued, until its bytes are in `file`.
     continued: Option<OwnedFd>,
-}
-
-/// Why an upload cannot begin.
-#[derive(Debug, thiserror::Error)]
-pub enum UploadError {
-    /// Somebody is uploading the same file.
-    #[error("somebody is uploading this file")]
-    Busy,
-    /// It is to begin behind the end of what is there.
-    #[error("there are only {0} bytes to resume after")]
-    BehindTheEnd(u64),
-    /// The kernel's.
-    #[error(transparent)]
-    File(#[from] io::Error),
-}
-
-impl From<Errno> for UploadError {
-    fn from(error: Errno) -> Self {
-        Self::File(error.into())
-    }
-}
-
-/// Whether a name is that of an unfinished upload.
-pub fn is_partial(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(b".") && name.as_bytes().ends_with(SUFFIX)
-}
-
-/// The name that the bytes of `name` gather under.
-fn partial_name(name: &OsStr) -> OsString {
-    let mut partial = b".".to_vec();
-    if name.len() + SUFFIX.len() < 255 {
-        partial.extend_from_slice(name.as_bytes());
-    } else {
-        let mut hasher = Algorithm::Sha256.start();
-        hasher.update(name.as_bytes());
-        partial.extend_from_slice(hasher.finish().as_bytes());
-    }
-    partial.extend_from_slice(SUFFIX);
-    OsString::from_vec(partial)
-}
-
-/// The path of the unfinished upload of `path`.
-pub fn partial_path(path: &VirtualPath) -> Option<VirtualPath> {
-    let (parent, name) = path.split()?;
-    Some(parent.join(partial_name(name).as_bytes()))
 }
 
 impl Upload {
@@ -277,46 +229,6 @@ pub fn force_name(directory: &OwnedFd) -> io::Result<()> {
     Ok(rustix::fs::fsync(directory)?)
 }
 
-/// Facts of the file that an upload would replace.
-fn existing(directory: &OwnedFd, name: &OsStr) -> Result<Option<Facts>, Errno> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let open = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
-        Err(Errno::NOENT) => return Ok(None),
-        open => open?,
-    };
-    match facts(&open).map_err(|_| Errno::IO)? {
-        facts if facts.is_directory() => Err(Errno::ISDIR),
-        facts if facts.is_regular() => Ok(Some(facts)),
-        // A link, a pipe, a device: not to be replaced by a file.
-        _ => Err(Errno::PERM),
-    }
-}
-
-/// Opens the partial file for nobody else but us.
-fn open_alone(directory: &OwnedFd, partial: &OsStr) -> Result<File, UploadError> {
-    let flags =
-        OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = File::from(rustix::fs::openat(
-        directory,
-        partial,
-        flags,
-        Mode::from_raw_mode(0o666),
-    )?);
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => return Err(UploadError::Busy),
-        locked => locked?,
-    }
-    // Whoever had the lock before may have completed the file meanwhile; then the name is gone.
-    let open = facts(&file)?;
-    if !open.is_regular() {
-        return Err(Errno::PERM.into());
-    }
-    match existing(directory, partial)? {
-        Some(named) if named.identity() == open.identity() => Ok(file),
-        _ => Err(UploadError::Busy),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -408,13 +320,5 @@ mod tests {
         first.abandon();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
         assert!(begin(&dir, Start::Afresh).is_ok());
-    }
-
-    #[test]
-    fn names_of_any_length_have_a_partial_name() {
-        let long = "n".repeat(255);
-        let partial = partial_name(OsStr::new(&long));
-        assert!(partial.len() <= 255 && is_partial(&partial));
-        assert_eq!(partial_name(OsStr::new("x")), ".x.fairwind-part");
     }
 }

@@ -1,0 +1,86 @@
+//! Where a data connection will be made: PORT and EPRT, PASV and EPSV.
+
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+
+use super::channel::{Listening, Setup};
+use super::session::Session;
+use crate::protocol::command::{ExtendedPassive, Family};
+use crate::protocol::{Reply, host_port};
+
+impl Session {
+    pub(super) fn active(&mut self, address: SocketAddr) -> Reply {
+        if self.extended_only {
+            return Reply::new(503, "After EPSV ALL there is only EPSV");
+        }
+        self.setup = None;
+        let client = self.control.facts().peer.ip();
+        // RFC 2577 section 3: no bounce.
+        if address.port() < 1024 || !self.shared.config.permits_peer(client, address.ip()) {
+            tracing::warn!("{client}: a data connection to {address} refused");
+            return Reply::new(504, "No data connection will be made to that address");
+        }
+        self.setup = Some(Setup::Active(address));
+        Reply::new(200, "The data connection will be made there")
+    }
+
+    pub(super) fn passive(&mut self) -> Result<Reply, Reply> {
+        if self.extended_only {
+            return Err(Reply::new(503, "After EPSV ALL there is only EPSV"));
+        }
+        let IpAddr::V4(own) = self.control.facts().local.ip() else {
+            return Err(Reply::new(425, "PASV is for IPv4; use EPSV"));
+        };
+        let port = self.listen()?.port();
+        let shown = SocketAddrV4::new(self.shared.config.masquerade.unwrap_or(own), port);
+        let text = format!("Entering Passive Mode ({})", host_port::format_port(shown));
+        Ok(Reply::new(227, text))
+    }
+
+    pub(super) fn extended_passive(&mut self, what: ExtendedPassive) -> Result<Reply, Reply> {
+        let own = if self.control.facts().local.is_ipv4() {
+            Family::V4
+        } else {
+            Family::V6
+        };
+        match what {
+            ExtendedPassive::All => {
+                self.extended_only = true;
+                Ok(Reply::new(200, "Only EPSV from now on"))
+            }
+            ExtendedPassive::Port(Some(family)) if family != own => {
+                let number = if own == Family::V4 { 1 } else { 2 };
+                Err(Reply::new(
+                    522,
+                    format!("Network protocol not supported, use ({number})"),
+                ))
+            }
+            ExtendedPassive::Port(_) => {
+                let port = self.listen()?.port();
+                let text = format!(
+                    "Entering Extended Passive Mode ({})",
+                    host_port::format_epsv(port)
+                );
+                Ok(Reply::new(229, text))
+            }
+        }
+    }
+
+    fn listen(&mut self) -> Result<SocketAddr, Reply> {
+        // What waited before goes first: its port may be wanted again.
+        self.setup = None;
+        let plan = self.plan(None, None);
+        let address = self.control.facts().local.ip();
+        let opened = Listening::open(&self.shared.config, address, plan)
+            .and_then(|listening| listening.address().map(|address| (listening, address)));
+        match opened {
+            Ok((listening, address)) => {
+                self.setup = Some(Setup::Passive(listening));
+                Ok(address)
+            }
+            Err(error) => {
+                tracing::warn!("no passive data connection at {address}: {error}");
+                Err(Reply::new(425, "No port is free for a data connection"))
+            }
+        }
+    }
+}

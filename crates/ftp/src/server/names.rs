@@ -1,0 +1,191 @@
+//! Files and directories by their names: what there is, and what becomes of it.
+
+use std::io;
+
+use super::listing;
+use super::partial;
+use super::session::Session;
+use crate::protocol::command::{Listing, Representation};
+use crate::protocol::{Reply, VirtualPath, time};
+
+impl Session {
+    pub(super) async fn change_directory(&mut self, path: VirtualPath) -> Result<Reply, Reply> {
+        let wanted = path.clone();
+        self.on_files(move |root| root.directory(&wanted).map(drop))
+            .await?;
+        self.cwd = path;
+        Ok(Reply::new(
+            250,
+            format!("{} is the working directory", self.cwd.quoted()),
+        ))
+    }
+
+    pub(super) async fn stat_path(&mut self, listing: Listing) -> Result<Reply, Reply> {
+        let path = self.cwd.join(&listing.path);
+        let heading = format!("Status of {path}:");
+        let (files, code) = self
+            .on_files(move |root| {
+                let code = if root.facts(&path)?.is_directory() {
+                    212
+                } else {
+                    213
+                };
+                Ok((listing::lines(root, &path, listing.hidden)?, code))
+            })
+            .await?;
+        let mut lines = vec![heading];
+        lines.extend(files);
+        lines.push("End of status".into());
+        Ok(Reply::lines(code, lines))
+    }
+
+    pub(super) async fn facts(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
+        let path = self.cwd.join(&path);
+        let (name, write) = (path.text(), self.user()?.write);
+        let facts = self.on_files(move |root| root.facts(&path)).await?;
+        let line = format!(
+            "{} {name}",
+            self.selection.of(&facts, listing::kind(&facts), write)
+        );
+        Ok(Reply::lines(250, vec!["Facts:".into(), line, "End".into()]))
+    }
+
+    /// For somebody who may write, an unfinished upload has a size: the one to resume at.
+    pub(super) async fn size(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
+        if self.representation == Representation::Ascii {
+            return Err(Reply::new(550, "SIZE goes with TYPE I"));
+        }
+        let path = self.cwd.join(&path);
+        let may_resume = self.user()?.write;
+        let facts = self
+            .on_files(move |root| match root.facts(&path) {
+                Err(error) if may_resume && error.kind() == io::ErrorKind::NotFound => {
+                    root.facts(&partial::partial_path(&path).ok_or(error)?)
+                }
+                facts => facts,
+            })
+            .await?;
+        match facts.is_regular() {
+            true => Ok(Reply::new(213, facts.size().to_string())),
+            false => Err(Reply::new(550, "That is no plain file")),
+        }
+    }
+
+    pub(super) async fn modified(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
+        let path = self.cwd.join(&path);
+        let facts = self.on_files(move |root| root.facts(&path)).await?;
+        Ok(Reply::new(213, time::format(facts.modified())))
+    }
+
+    pub(super) async fn set_modified(
+        &mut self,
+        when: jiff::Timestamp,
+        path: Vec<u8>,
+    ) -> Result<Reply, Reply> {
+        self.writer()?;
+        let path = self.cwd.join(&path);
+        let text = format!("Modify={}; {path}", time::format(when));
+        self.on_files(move |root| root.set_modified(&path, when))
+            .await?;
+        Ok(Reply::new(213, text))
+    }
+
+    /// `SITE CHMOD 640 name`, as wu-ftpd has it.
+    pub(super) async fn change_mode(&mut self, arguments: &[u8]) -> Result<Reply, Reply> {
+        self.writer()?;
+        let (mode, path) = parse_mode(arguments)
+            .ok_or_else(|| Reply::new(501, "SITE CHMOD, three octal digits, and a name"))?;
+        let path = self.cwd.join(path);
+        let text = format!("Mode {mode:03o} for {path}");
+        self.on_files(move |root| root.set_mode(&path, mode))
+            .await?;
+        Ok(Reply::new(200, text))
+    }
+
+    pub(super) async fn allocate(&mut self, bytes: u64) -> Result<Reply, Reply> {
+        self.writer()?;
+        let path = self.cwd.clone();
+        let free = self.on_files(move |root| root.free_bytes(&path)).await?;
+        if bytes > free {
+            return Err(Reply::new(
+                452,
+                format!("There is room for {free} bytes only"),
+            ));
+        }
+        self.announced = Some(bytes);
+        Ok(Reply::new(200, format!("{bytes} bytes announced")))
+    }
+
+    pub(super) async fn rename_from(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
+        self.writer()?;
+        let path = self.cwd.join(&path);
+        let wanted = path.clone();
+        self.on_files(move |root| root.facts(&wanted)).await?;
+        self.rename_from = Some(path);
+        Ok(Reply::new(350, "RNTO with the new name, please"))
+    }
+
+    pub(super) async fn rename_to(
+        &mut self,
+        from: Option<VirtualPath>,
+        path: Vec<u8>,
+    ) -> Result<Reply, Reply> {
+        let from = from.ok_or_else(|| Reply::new(503, "RNFR comes right before"))?;
+        self.writer()?;
+        let to = self.cwd.join(&path);
+        if to
+            .split()
+            .is_some_and(|(_, name)| partial::is_partial(name))
+        {
+            return Err(Reply::new(553, "That name is for unfinished uploads"));
+        }
+        self.on_files(move |root| root.rename(&from, &to)).await?;
+        Ok(Reply::new(250, "Renamed"))
+    }
+
+    pub(super) async fn delete(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
+        self.writer()?;
+        let path = self.cwd.join(&path);
+        self.on_files(move |root| match root.remove_file(&path) {
+            // Of a file that never became complete there is only the unfinished upload.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match partial::partial_path(&path) {
+                    Some(partial) => root.remove_file(&partial),
+                    None => Err(error),
+                }
+            }
+            result => result,
+        })
+        .await?;
+        Ok(Reply::new(250, "Deleted"))
+    }
+
+    pub(super) async fn remove_directory(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
+        self.writer()?;
+        let path = self.cwd.join(&path);
+        self.on_files(move |root| root.remove_directory(&path))
+            .await?;
+        Ok(Reply::new(250, "Removed"))
+    }
+
+    pub(super) async fn make_directory(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
+        self.writer()?;
+        let path = self.cwd.join(&path);
+        let made = path.quoted();
+        self.on_files(move |root| root.make_directory(&path))
+            .await?;
+        Ok(Reply::new(257, format!("{made} made")))
+    }
+}
+
+/// Permission bits and the name after them. Neither set-user-ID nor its kin are for clients to set.
+fn parse_mode(arguments: &[u8]) -> Option<(u32, &[u8])> {
+    let space = arguments.iter().position(|&byte| byte == b' ')?;
+    let (digits, path) = (&arguments[..space], &arguments[space + 1..]);
+    if !(3..=4).contains(&digits.len()) || !digits.iter().all(u8::is_ascii_digit) || path.is_empty()
+    {
+        return None;
+    }
+    let mode = u32::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()?;
+    (mode <= 0o777).then_some((mode, path))
+}
