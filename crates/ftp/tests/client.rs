@@ -9,6 +9,8 @@ mod common;
 mod others;
 #[path = "client/scripted.rs"]
 mod scripted;
+#[path = "client/turns.rs"]
+mod turns;
 #[path = "client/wrong.rs"]
 mod wrong;
 

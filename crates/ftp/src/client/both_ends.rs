@@ -1,6 +1,8 @@
-//! Waiting for two servers at once: for the last words of both, and for the bytes that go between them.
+//! Two servers at once: commands to both, the last words of both, and the bytes that go between them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,8 +13,29 @@ use crate::protocol::Reply;
 
 /// How long the other server has to end when one has failed.
 const GRACE: Duration = Duration::from_secs(5);
+/// How long a wait for two servers is, before it is looked whether it still makes sense.
+const GLANCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 20_000_000,
+};
 /// How often the size of what has arrived is asked for.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// Does something with each of the servers at the same time: neither waits for the other's round trips.
+pub fn at_once<A: Send, B>(
+    with_one: impl FnOnce() -> A + Send,
+    with_other: impl FnOnce() -> B,
+) -> (A, B) {
+    thread::scope(|scope| {
+        let one = scope.spawn(with_one);
+        let other = with_other();
+        let one = one.join();
+        (
+            one.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            other,
+        )
+    })
+}
 
 /// Waits for the last words of both servers.
 pub fn attend(
@@ -40,10 +63,9 @@ pub fn attend(
         if out_of_time || failed.is_some_and(|since| since.elapsed() >= GRACE) {
             return Err(silence(&sessions, &last, options.patience));
         }
-        for (index, session) in sessions.iter_mut().enumerate() {
-            if last[index].is_some() || !ready(session) {
-                continue;
-            }
+        let speaking = who_speaks(&sessions, &last);
+        for index in (0..2).filter(|index| speaking[*index]) {
+            let session = &mut sessions[index];
             since = Instant::now();
             let reply = session.control.reply(options.patience)?;
             if reply.is_preliminary() {
@@ -57,14 +79,27 @@ pub fn attend(
     }
 }
 
-/// A reply has come, or the connection has ended, within a few milliseconds.
-fn ready(session: &Session) -> bool {
-    let wait = Timespec {
-        tv_sec: 0,
-        tv_nsec: 20_000_000,
-    };
-    let mut one = [PollFd::new(&session.control, PollFlags::IN)];
-    session.control.has_line() || poll(&mut one, Some(&wait)).is_ok_and(|count| count > 0)
+/// Of those who have not said their last word: from whom something comes, or whose connection ends,
+/// within a few milliseconds.
+fn who_speaks(sessions: &[&mut Session; 2], last: &[Option<Reply>; 2]) -> [bool; 2] {
+    let open: Vec<usize> = (0..2).filter(|index| last[*index].is_none()).collect();
+    let mut speaking = [false; 2];
+    for index in &open {
+        speaking[*index] = sessions[*index].control.has_line();
+    }
+    if speaking.contains(&true) {
+        return speaking;
+    }
+    let mut controls: Vec<_> = open
+        .iter()
+        .map(|index| PollFd::new(&sessions[*index].control, PollFlags::IN))
+        .collect();
+    // In a wait that is interrupted nobody has spoken.
+    let _ = poll(&mut controls, Some(&GLANCE));
+    for (index, control) in open.iter().zip(&controls) {
+        speaking[*index] = !control.revents().is_empty();
+    }
+    speaking
 }
 
 fn conclude(
@@ -111,33 +146,36 @@ fn silence(
     ClientError::Servers(text, !refused)
 }
 
-/// Asks from time to time how much has arrived, over a session of its own. Without one nobody knows
-/// how far the transfer is, which is no harm.
+/// Asks from time to time how much has arrived, over a session of its own, until the sender is dropped.
+/// Nobody waits for it: what is asked last may be answered after the transfer. Without such a session
+/// nobody knows how far the transfer is, which is no harm.
 pub fn look(
     mut monitor: Connection,
-    partial: &[u8],
-    seen: &AtomicU64,
-    over: &AtomicBool,
-    tell: &dyn Fn(u64),
-) {
-    let mut next = Instant::now() + LOOK;
-    while !over.load(Ordering::Acquire) {
-        if Instant::now() < next {
-            thread::sleep(Duration::from_millis(20));
-            continue;
-        }
-        next = Instant::now() + LOOK;
-        let Ok(session) = monitor.session() else {
-            return;
-        };
-        match session.size(partial) {
-            Ok(Some(size)) => {
-                seen.fetch_max(size, Ordering::AcqRel);
-                tell(size);
+    partial: Vec<u8>,
+    seen: Arc<AtomicU64>,
+    tell: impl Fn(u64) + Send + 'static,
+) -> Sender<()> {
+    let (running, over) = channel();
+    thread::spawn(move || {
+        while goes_on(&over, LOOK) {
+            let Ok(session) = monitor.session() else {
+                return;
+            };
+            match session.size(&partial) {
+                Ok(Some(size)) if goes_on(&over, Duration::ZERO) => {
+                    seen.fetch_max(size, Ordering::AcqRel);
+                    tell(size);
+                }
+                Ok(_) => {}
+                Err(_) => return,
             }
-            Ok(None) => {}
-            Err(_) => return,
         }
-    }
-    monitor.close();
+        monitor.close();
+    });
+    running
+}
+
+/// Whether the sender is still there after `time`.
+fn goes_on(over: &Receiver<()>, time: Duration) -> bool {
+    over.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
 }

@@ -140,6 +140,28 @@ impl Control {
         self.last_reply(self.patience)
     }
 
+    /// Sends commands that do not depend on each other, and waits for their replies: one round trip for
+    /// all. None may be one that moves data.
+    ///
+    /// # Errors
+    /// Those of the connection; a refusal is a reply.
+    pub fn ask_all<const N: usize>(
+        &mut self,
+        commands: [(&str, &[u8]); N],
+    ) -> Result<[Reply; N], ClientError> {
+        let mut asked = Vec::with_capacity(N);
+        for (verb, argument) in commands {
+            self.send(verb, argument)?;
+            asked.push(self.asked.clone());
+        }
+        let mut replies = Vec::with_capacity(N);
+        for asked in asked {
+            self.asked = asked;
+            replies.push(self.last_reply(self.patience)?);
+        }
+        Ok(replies.try_into().expect("a reply for each command"))
+    }
+
     /// The next reply that is not preliminary.
     ///
     /// # Errors

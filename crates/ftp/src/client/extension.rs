@@ -51,7 +51,7 @@ pub struct ServerFacts<'a> {
 }
 
 /// A control connection that is between two commands.
-pub trait Talk {
+pub trait Talk: Send {
     /// The server's answer to FEAT.
     fn features(&self) -> &Features;
 

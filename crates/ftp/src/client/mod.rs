@@ -17,6 +17,7 @@ mod listing;
 mod local;
 mod netrc;
 mod options;
+mod original;
 mod place;
 mod progress;
 mod report;
@@ -30,6 +31,7 @@ mod third_party;
 pub mod tree;
 mod unix_listing;
 
+pub(crate) use both_ends::at_once;
 pub use checksum::{Checksum, Verification};
 pub use credentials::{Ask, Credentials};
 pub use error::ClientError;

@@ -90,14 +90,13 @@ impl FileReport {
         }
     }
 
-    /// A data connection that began then has moved so many bytes, and is over.
-    pub(super) fn moved(&mut self, bytes: u64, began: Instant) {
-        let now = Instant::now();
+    /// A data connection that began and ended then has moved so many bytes.
+    pub(super) fn moved(&mut self, bytes: u64, began: Instant, ended: Instant) {
         self.bytes += bytes;
-        self.seconds += (now - began).as_secs_f64();
+        self.seconds += (ended - began).as_secs_f64();
         self.mbps = mbps(self.bytes, Duration::from_secs_f64(self.seconds));
         self.began.get_or_insert(began);
-        self.ended = Some(now);
+        self.ended = Some(ended);
     }
 
     /// What the kernel knows of a data connection that is about to be closed.

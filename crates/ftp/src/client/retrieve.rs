@@ -11,6 +11,7 @@ use super::checksum::Method;
 use super::data_connection::Channel;
 use super::ending::{Following, retransmits};
 use super::local::Partial;
+use super::original::Original;
 use super::retry::Task;
 use super::running_checksum::RunningChecksum;
 use super::tcp::Stopper;
@@ -41,13 +42,6 @@ struct Fetch<'a> {
     continued: bool,
     /// The server lets nobody begin in the middle.
     no_restart: bool,
-}
-
-/// The file on the server, as far as the server says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Original {
-    size: Option<u64>,
-    modified: Option<Timestamp>,
 }
 
 impl Retrieval {
@@ -110,21 +104,11 @@ fn is_same(path: &Path, size: u64, modified: Timestamp) -> bool {
     facts.is_file() && facts.len() == size && same_time
 }
 
-impl Original {
-    /// As noted beside the bytes; none if the server says too little to tell it from another.
-    fn note(self) -> Option<String> {
-        Some(format!("{} bytes of {}", self.size?, self.modified?))
-    }
-}
-
 impl Task for Fetch<'_> {
     type Output = ();
 
     fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
-        let original = Original {
-            size: session.size(&self.retrieval.remote)?,
-            modified: session.modified(&self.retrieval.remote)?,
-        };
+        let original = Original::ask(session, &self.retrieval.remote)?;
         if self.partial.is_none() {
             if original.size.is_none() {
                 // So that nothing is begun here for a file that is not there.
@@ -250,7 +234,7 @@ impl Fetch<'_> {
         drop(following);
         let path = self.partial().path().to_owned();
         let finished = session.finish(moved, &path);
-        self.report.moved(meter.moved(), began);
+        self.report.moved(meter.moved(), began, Instant::now());
         self.report.read_socket(&stream, Direction::Receive);
         session.collect(&mut self.report);
         let reply = finished?;

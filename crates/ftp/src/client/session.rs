@@ -46,16 +46,13 @@ impl Session {
             return Err(control.refused(greeting));
         }
         log_in(&mut control, credentials)?;
-        let features = match control.ask("FEAT", b"")? {
-            reply if reply.code == 211 => Features::read(&reply),
-            _ => Features::default(),
-        };
+        let [features, image] = control.ask_all([("FEAT", b""), ("TYPE", b"I")])?;
+        if !image.is_positive() {
+            return Err(control.refused(image));
+        }
+        let features = Features::read(&features);
         if features.has("UTF8") {
             control.ask("OPTS", b"UTF8 ON")?;
-        }
-        let reply = control.ask("TYPE", b"I")?;
-        if !reply.is_positive() {
-            return Err(control.refused(reply));
         }
         let facts = ServerFacts {
             host: &place.host,
@@ -104,11 +101,7 @@ impl Session {
     /// # Errors
     /// Those of the control connection.
     pub fn size(&mut self, path: &[u8]) -> Result<Option<u64>, ClientError> {
-        let reply = self.control.ask("SIZE", path)?;
-        Ok(match reply.code {
-            213 => reply.lines[0].trim().parse().ok(),
-            _ => None,
-        })
+        Ok(size(&self.control.ask("SIZE", path)?))
     }
 
     /// When a file was changed; none if the server does not say.
@@ -116,11 +109,7 @@ impl Session {
     /// # Errors
     /// Those of the control connection.
     pub fn modified(&mut self, path: &[u8]) -> Result<Option<Timestamp>, ClientError> {
-        let reply = self.control.ask("MDTM", path)?;
-        Ok(match reply.code {
-            213 => time::parse(reply.lines[0].trim()),
-            _ => None,
-        })
+        Ok(modified(&self.control.ask("MDTM", path)?))
     }
 
     /// Tells the server when a file was changed, if it takes that.
@@ -278,6 +267,16 @@ impl Talk for Session {
     fn ask(&mut self, command: &str) -> Result<Reply, ClientError> {
         self.control.ask(command, b"")
     }
+}
+
+/// What a reply to SIZE says, bytes.
+pub(super) fn size(reply: &Reply) -> Option<u64> {
+    (reply.code == 213).then(|| reply.lines[0].trim().parse().ok())?
+}
+
+/// What a reply to MDTM says.
+pub(super) fn modified(reply: &Reply) -> Option<Timestamp> {
+    (reply.code == 213).then(|| time::parse(reply.lines[0].trim()))?
 }
 
 fn log_in(control: &mut Control, credentials: &Credentials) -> Result<(), ClientError> {

@@ -198,7 +198,7 @@ impl Push<'_> {
             .and_then(|mover| mover.send_file(&self.file, first, self.size));
         drop(following);
         let finished = session.finish(moved, &self.storage.source);
-        self.report.moved(meter.moved(), began);
+        self.report.moved(meter.moved(), began, Instant::now());
         self.report.read_socket(&stream, Direction::Send);
         session.collect(&mut self.report);
         finished?;

@@ -2,16 +2,15 @@
 //! (EPRT, PORT), and the bytes never come here (RFC 959 section 5.2 and figure 3).
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use jiff::Timestamp;
-
-use super::both_ends::{attend, look};
+use super::both_ends::{at_once, attend, look};
 use super::checksum::Method;
 use super::ending::retransmits;
 use super::local::partial_name;
+use super::original::Original;
 use super::place;
 use super::retrieve::shown;
 use super::retry::Pauses;
@@ -80,12 +79,6 @@ struct Copy {
     reversed: bool,
 }
 
-/// What is known of the file at the source.
-struct Original {
-    size: Option<u64>,
-    modified: Option<Timestamp>,
-}
-
 impl Copy {
     fn attempt(
         &mut self,
@@ -94,12 +87,14 @@ impl Copy {
         was_open: &mut bool,
     ) -> Result<(), ClientError> {
         let monitor = destination.another();
-        let (source, destination) = (source.session()?, destination.session()?);
+        let (source, destination) = at_once(|| source.session(), || destination.session());
+        let (source, destination) = (source?, destination?);
         *was_open = true;
-        let original = Original {
-            size: source.size(&self.from)?,
-            modified: source.modified(&self.from)?,
-        };
+        let (original, present) = at_once(
+            || Original::ask(source, &self.from),
+            || self.present(destination),
+        );
+        let (original, present) = (original?, present?);
         if original.size.is_none() {
             // So that the destination hears nothing of a file that is not there.
             source.exists(&self.from)?;
@@ -108,37 +103,37 @@ impl Copy {
             source.options.progress.expect(size);
         }
         let methods = common(source, destination)?;
-        let first = self.first(destination, &original, methods.is_some())?;
+        let first = self.first(&original, present, methods.is_some());
         if self.report.interruptions.is_empty() {
             self.report.resumed_at = first;
         }
-        if original.size != Some(first) || first == 0 {
-            self.transfer(source, destination, &original, first, monitor)?;
-        }
-        self.verify(source, destination, &original, methods)
+        let arrived = match original.size != Some(first) || first == 0 {
+            true => self.transfer(source, destination, &original, first, monitor)?,
+            false => Some(first),
+        };
+        self.verify(source, destination, &original, arrived, methods)
     }
 
-    fn first(
-        &mut self,
-        destination: &mut Session,
-        original: &Original,
-        verified: bool,
-    ) -> Result<u64, ClientError> {
+    /// Bytes that wait at the destination, if they may be continued.
+    fn present(&self, destination: &mut Session) -> Result<Option<u64>, ClientError> {
         let options = &destination.options;
-        let wanted = self.begun || (options.resume && !options.in_place);
-        self.continued = false;
-        if !wanted || !(self.begun || verified) {
-            return Ok(0);
+        match self.begun || (options.resume && !options.in_place) {
+            true => destination.size(&self.partial),
+            false => Ok(None),
         }
-        Ok(match (destination.size(&self.partial)?, original.size) {
-            (Some(there), Some(size)) if there > 0 && there <= size => {
-                self.continued = true;
-                there
-            }
-            _ => 0,
-        })
     }
 
+    fn first(&mut self, original: &Original, present: Option<u64>, verified: bool) -> u64 {
+        let known = self.begun || verified;
+        let first = present
+            .zip(original.size)
+            .filter(|(present, size)| known && present <= size)
+            .map_or(0, |(present, _)| present);
+        self.continued = first > 0;
+        first
+    }
+
+    /// Moves what is missing; answers with the bytes that are at the destination then, if it says.
     fn transfer(
         &mut self,
         source: &mut Session,
@@ -146,7 +141,7 @@ impl Copy {
         original: &Original,
         first: u64,
         monitor: Connection,
-    ) -> Result<(), ClientError> {
+    ) -> Result<Option<u64>, ClientError> {
         if let Some(size) = original.size {
             let room = destination
                 .control
@@ -168,30 +163,30 @@ impl Copy {
         destination.control.send("STOR", &self.partial)?;
         source.control.send("RETR", &self.from)?;
         self.begun = true;
-        let seen = AtomicU64::new(first);
-        let over = AtomicBool::new(false);
+        let seen = Arc::new(AtomicU64::new(first));
         let options = source.options.clone();
         options.progress.begins(self.number, first);
-        let (number, partial) = (self.number, self.partial.clone());
-        let result = thread::scope(|scope| {
-            scope.spawn(|| {
-                look(monitor, &partial, &seen, &over, &|at| {
-                    options.progress.reaches(number, at)
-                })
-            });
-            let result = attend(source, destination, &seen, &options);
-            over.store(true, Ordering::Release);
-            result
-        });
-        let arrived = match destination.size(&self.partial) {
-            Ok(Some(size)) if result.is_ok() => size,
-            _ => seen.load(Ordering::Acquire),
+        let (number, progress) = (self.number, Arc::clone(&options.progress));
+        let looking = look(
+            monitor,
+            self.partial.clone(),
+            Arc::clone(&seen),
+            move |at| progress.reaches(number, at),
+        );
+        let result = attend(source, destination, &seen, &options);
+        let ended = Instant::now();
+        drop(looking);
+        let there = match &result {
+            Ok(_) => destination.size(&self.partial)?,
+            Err(_) => None,
         };
-        self.report.moved(arrived.saturating_sub(first), began);
+        let arrived = there.unwrap_or_else(|| seen.load(Ordering::Acquire));
+        self.report
+            .moved(arrived.saturating_sub(first), began, ended);
         let [sent, _] = result?;
         self.report.retransmits = retransmits(&sent).or(self.report.retransmits);
         options.progress.reaches(self.number, arrived);
-        Ok(())
+        Ok(there)
     }
 
     /// Has one server wait and the other connect: the destination waits, unless that is refused.
@@ -225,9 +220,9 @@ impl Copy {
         source: &mut Session,
         destination: &mut Session,
         original: &Original,
+        there: Option<u64>,
         methods: Option<(Method, Method)>,
     ) -> Result<(), ClientError> {
-        let there = destination.size(&self.partial)?;
         self.report.size = there.or(original.size).unwrap_or(self.report.bytes);
         if let (Some(there), Some(size)) = (there, original.size)
             && there < size
@@ -269,9 +264,11 @@ impl Copy {
             return Ok(Ok(source.without_method()));
         };
         let algorithm = here.algorithm().name();
-        let sent = source.remote_checksum(here, &self.from, original.size)?;
-        let arrived = destination.remote_checksum(there, &self.partial, original.size)?;
-        Ok(match (sent, arrived) {
+        let (sent, arrived) = at_once(
+            || source.remote_checksum(here, &self.from, original.size),
+            || destination.remote_checksum(there, &self.partial, original.size),
+        );
+        Ok(match (sent?, arrived?) {
             (Ok(sent), Ok(arrived)) if sent == arrived => Ok(Verification::Verified(Checksum {
                 algorithm,
                 value: sent,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::watcher::{RightSizing, lock};
 use super::{NAME, Record, Resize, Settings, Token};
 use crate::client::{
-    Change, ClientError, Extension, ExtensionReport, ServerFacts, SessionExtension, Talk,
+    Change, ClientError, Extension, ExtensionReport, ServerFacts, SessionExtension, Talk, at_once,
 };
 use crate::data::{Direction, SocketPlan, Transfer, TransferWatcher};
 
@@ -47,11 +47,11 @@ impl Extension for RightSizingClient {
         let Ok(token) = Token::random() else {
             return Ok(report);
         };
-        if !arm(source, token)? {
-            return Ok(report);
-        }
-        if !arm(destination, token)? {
-            source.ask(&format!("OPTS {NAME} OFF"))?;
+        let (sends, receives) = at_once(|| arm(source, token), || arm(destination, token));
+        match (sends?, receives?) {
+            (true, false) => drop(source.ask(&format!("OPTS {NAME} OFF"))?),
+            (false, true) => drop(destination.ask(&format!("OPTS {NAME} OFF"))?),
+            _ => {}
         }
         Ok(report)
     }

@@ -1,0 +1,145 @@
+//! How often the client has to wait for the path before bytes flow: replies are held back until both
+//! servers and the client have fallen silent, and each time that they are let go is a round trip.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fairwind_ftp::client::{ChecksumPolicy, Options, third_party};
+
+use super::common::{Running, noise};
+use super::{connection, get, open_to_others, options};
+
+/// Longer than the client thinks between two commands.
+const SILENCE: Duration = Duration::from_millis(150);
+
+/// Control connections over the same slow path.
+#[derive(Clone, Default)]
+struct Path(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    turns: usize,
+    last_word: Option<Instant>,
+    held: Vec<(TcpStream, Vec<u8>)>,
+    /// What the client said, and in which turn.
+    heard: Vec<(usize, String)>,
+}
+
+impl Path {
+    fn begin() -> Self {
+        let path = Self::default();
+        let state = Arc::downgrade(&path.0);
+        thread::spawn(move || {
+            while let Some(state) = state.upgrade() {
+                state.lock().unwrap().let_go();
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        path
+    }
+
+    /// The address that leads to a server's control connection over this path.
+    fn to(&self, server: SocketAddr) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let path = self.clone();
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let server = TcpStream::connect(server).unwrap();
+                let ends = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                let (there, back) = (path.clone(), path.clone());
+                thread::spawn(move || there.carry_commands(client, server));
+                thread::spawn(move || back.hold_replies(ends.1, ends.0));
+            }
+        });
+        address
+    }
+
+    fn carry_commands(&self, client: TcpStream, mut server: TcpStream) {
+        for line in BufReader::new(client).lines().map_while(Result::ok) {
+            let mut state = self.0.lock().unwrap();
+            state.last_word = Some(Instant::now());
+            let turn = state.turns;
+            state.heard.push((turn, line.clone()));
+            drop(state);
+            if server.write_all(format!("{line}\r\n").as_bytes()).is_err() {
+                return;
+            }
+        }
+        let _ = server.shutdown(std::net::Shutdown::Write);
+    }
+
+    fn hold_replies(&self, server: TcpStream, client: TcpStream) {
+        for line in BufReader::new(server).lines().map_while(Result::ok) {
+            let Ok(client) = client.try_clone() else {
+                return;
+            };
+            let mut state = self.0.lock().unwrap();
+            state.last_word = Some(Instant::now());
+            state
+                .held
+                .push((client, format!("{line}\r\n").into_bytes()));
+        }
+        let _ = client.shutdown(std::net::Shutdown::Both);
+    }
+
+    /// The turn in which a command was said.
+    fn turn_of(&self, verb: &str) -> usize {
+        let state = self.0.lock().unwrap();
+        let found = state.heard.iter().find(|(_, line)| line.starts_with(verb));
+        found
+            .unwrap_or_else(|| panic!("{verb} is not in {:?}", state.heard))
+            .0
+    }
+}
+
+impl State {
+    fn let_go(&mut self) {
+        if self.held.is_empty() || self.last_word.is_some_and(|at| at.elapsed() < SILENCE) {
+            return;
+        }
+        self.turns += 1;
+        self.last_word = Some(Instant::now());
+        for (mut client, bytes) in self.held.drain(..) {
+            // The client may have left.
+            let _ = client.write_all(&bytes);
+        }
+    }
+}
+
+fn without_checksums() -> Options {
+    Options {
+        checksum: ChecksumPolicy::Off,
+        ..options()
+    }
+}
+
+/// The greeting; USER; PASS; FEAT and TYPE; OPTS UTF8; SIZE and MDTM; EPSV; RETR.
+#[test]
+fn a_file_is_asked_for_after_seven_round_trips() {
+    let server = Running::start();
+    server.write("x", noise(100_000));
+    let path = Path::begin();
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("x");
+    get(path.to(server.address), "x", &target, without_checksums()).unwrap();
+    assert_eq!((path.turn_of("EPSV"), path.turn_of("RETR")), (6, 7));
+}
+
+/// As above for both servers at once, but ALLO before EPSV, and EPRT after it. From EPSV to RETR there
+/// is one more than for a client, which connects meanwhile; here the server connects after RETR.
+#[test]
+fn a_file_goes_between_servers_after_nine_round_trips() {
+    let (a, b) = (open_to_others(), open_to_others());
+    a.write("x", noise(100_000));
+    let path = Path::begin();
+    let mut from = connection(path.to(a.address), "x", without_checksums());
+    let mut to = connection(path.to(b.address), "y", without_checksums());
+    third_party(&mut from, &mut to, 0).unwrap();
+    assert!(b.read("y") == a.read("x"));
+    let turns = ["USER", "ALLO", "EPSV", "EPRT", "STOR", "RETR"].map(|verb| path.turn_of(verb));
+    assert_eq!(turns, [1, 6, 7, 8, 9, 9]);
+}
