@@ -25,6 +25,8 @@ pub struct Hop {
     pub name: String,
     samples: Samples,
     learned: Option<Learner>,
+    /// For the day that begins next, where the settings ask each day for other samples.
+    learned_ahead: Option<Learner>,
 }
 
 impl Hop {
@@ -33,7 +35,7 @@ impl Hop {
         Self {
             name: name.into(),
             samples,
-            learned: None,
+            ..Self::default()
         }
     }
 
@@ -48,9 +50,7 @@ impl Hop {
     /// Says why the sample was refused; nothing has changed then.
     pub fn insert(&mut self, sample: Sample, now: Timestamp) -> Result<(), Refusal> {
         self.samples.insert(sample, now)?;
-        if let Some(learned) = &mut self.learned {
-            learned.learn(self.samples.all());
-        }
+        self.learn_new_samples();
         Ok(())
     }
 
@@ -59,16 +59,39 @@ impl Hop {
     /// [`HistorySet::LastDays`](crate::HistorySet::LastDays), the day; else it returns at once.
     /// Forecasts are the same without it.
     pub fn learn(&mut self, now: Timestamp, settings: &Settings) {
-        if !self.is_learned(now, settings) {
-            self.learned = Some(profile::learned(&self.samples, now, settings));
+        let fits = |learned: &Learner| learned.fits(now, settings);
+        if settings.model == ModelKind::Linear || self.learned.as_ref().is_some_and(fits) {
+            return;
+        }
+        let ahead = self.learned_ahead.take().filter(fits);
+        let learned = ahead.unwrap_or_else(|| profile::learned(&self.samples, now, settings));
+        self.learned = Some(learned);
+    }
+
+    /// Learns as well what forecasts at `then` will need, which may be on the next day, so that
+    /// nothing needs to be learned when it comes.
+    pub fn learn_ahead(&mut self, now: Timestamp, then: Timestamp, settings: &Settings) {
+        self.learn(now, settings);
+        if !self.is_learned(then, settings) {
+            let known = self.samples.until(now);
+            self.learned_ahead = Some(profile::learned_for(known, then, settings));
         }
     }
 
     /// Whether forecasts of the model of `settings` at `now` need no learning first.
     pub fn is_learned(&self, now: Timestamp, settings: &Settings) -> bool {
-        match settings.model {
-            ModelKind::Linear => true,
-            ModelKind::Profile => self.learned.as_ref().is_some_and(|l| l.fits(now, settings)),
+        settings.model == ModelKind::Linear || self.fitting(now, settings).is_some()
+    }
+
+    /// What was learned that may be asked at `now`.
+    fn fitting(&self, now: Timestamp, settings: &Settings) -> Option<&Learner> {
+        let mut learned = self.learned.iter().chain(&self.learned_ahead);
+        learned.find(|learned| learned.fits(now, settings))
+    }
+
+    fn learn_new_samples(&mut self) {
+        for learned in self.learned.iter_mut().chain(&mut self.learned_ahead) {
+            learned.learn(self.samples.all());
         }
     }
 
@@ -80,9 +103,8 @@ impl Hop {
             return false;
         }
         self.learned = earlier.learned;
-        if let Some(learned) = &mut self.learned {
-            learned.learn(self.samples.all());
-        }
+        self.learned_ahead = earlier.learned_ahead;
+        self.learn_new_samples();
         true
     }
 
@@ -91,6 +113,7 @@ impl Hop {
         let dropped = self.samples.forget_future(now);
         if dropped > 0 {
             self.learned = None;
+            self.learned_ahead = None;
         }
         dropped
     }
@@ -110,10 +133,8 @@ impl Hop {
         ahead: Duration,
         settings: &Settings,
     ) -> Result<Forecast, NoForecast> {
-        match &self.learned {
-            Some(learned)
-                if settings.model == ModelKind::Profile && learned.fits(now, settings) =>
-            {
+        match self.fitting(now, settings) {
+            Some(learned) if settings.model == ModelKind::Profile => {
                 learned.forecast(now, ahead, settings)
             }
             _ => settings

@@ -27,5 +27,5 @@ pub use backtest::{Following, Report, backtest};
 pub use forecast::{Forecast, Forecaster, NoForecast};
 pub use generate::Curve;
 pub use history::{History, Hop};
-pub use sample::{Refusal, Refusals, Sample, Samples};
+pub use sample::{LARGEST_MBPS, Refusal, Refusals, Sample, Samples};
 pub use settings::{Buffers, Change, Controls, HistorySet, ModelKind, Settings, SettingsError};

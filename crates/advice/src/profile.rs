@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use crate::calendar::{plus, signed};
 use crate::forecast::{Forecast, Forecaster, NoForecast};
-use crate::sample::Samples;
+use crate::sample::{Samples, Span};
 use crate::settings::Settings;
 
 mod experts;
@@ -45,8 +45,13 @@ impl Forecaster for Profile {
 
 /// What the samples until `now` teach.
 pub fn learned(samples: &Samples, now: Timestamp, settings: &Settings) -> Learner {
-    let mut learner = Learner::new(now, settings);
-    learner.learn(samples.until(now));
+    learned_for(samples.until(now), now, settings)
+}
+
+/// What `known` teaches that forecasts at `then` need.
+pub fn learned_for(known: Span<'_>, then: Timestamp, settings: &Settings) -> Learner {
+    let mut learner = Learner::new(then, settings);
+    learner.learn(known);
     learner
 }
 

@@ -142,6 +142,37 @@ fn the_history_set_bounds_what_is_learned() {
 }
 
 #[test]
+fn what_was_learned_ahead_of_a_day_is_what_the_day_needs() {
+    let start = time("2026-03-02T00:00:00Z");
+    let value = |time: Timestamp| 40.0 + (time.as_second() / 300 % 97) as f64 / 10.0;
+    // Until 23:55 of the tenth day, and an hour more.
+    let samples = five_minutes(start, 10 * 288, value);
+    let more = five_minutes(start, 10 * 288 + 12, value);
+    let settings = Settings {
+        history_set: HistorySet::LastDays(3),
+        ..Settings::default()
+    };
+    let (now, later) = (time("2026-03-11T23:55:00Z"), time("2026-03-12T00:55:00Z"));
+    let mut hop = Hop::new("kscy", samples.clone());
+    hop.learn(now, &settings);
+    assert!(!hop.is_learned(later, &settings));
+    hop.learn_ahead(now, later, &settings);
+    assert!(hop.is_learned(now, &settings) && hop.is_learned(later, &settings));
+    assert_eq!(
+        hop.forecast(now, HOUR, &settings),
+        Hop::new("", samples.clone()).forecast(now, HOUR, &settings)
+    );
+    for sample in more.all().iter().skip(samples.len()) {
+        hop.insert(sample, later).unwrap();
+    }
+    assert!(hop.is_learned(later, &settings) && !hop.is_learned(now, &settings));
+    assert_eq!(
+        hop.forecast(later, HOUR, &settings),
+        Hop::new("", more).forecast(later, HOUR, &settings)
+    );
+}
+
+#[test]
 fn of_the_same_weekday_only_those_days_count() {
     let start = time("2026-03-02T00:00:00Z");
     // Wednesdays have 40 Mbit/s, other days 10; now it is the fourth Wednesday, 11:55.
