@@ -1,8 +1,11 @@
 //! Measures the service under load: many paths with weeks of history, requests for advice at a fixed
 //! rate, new samples beside them.
 //!
-//! `cargo run --release -p fairwind-advisor --example load -- [--paths 1000] [--weeks 9] [--rate 500]
-//! [--seconds 60] [--warm-up 30] [--history-memory MIB] [--state DIR]`
+//! `cargo run --profile optimised -p fairwind-advisor --example load -- [--paths 1000] [--weeks 9]
+//! [--rate 500] [--sample-every 300] [--seconds 60] [--warm-up 30] [--history-memory MIB] [--state DIR]`
+//!
+//! Every path has a new sample each `--sample-every` seconds. When it is acknowledged, the path's advice
+//! is asked for, and must name it.
 //!
 //! The load is open: a request is due at its time whether or not the ones before were answered, and
 //! its latency counts from when it was due, so that a service that stalls cannot hide it.
@@ -14,6 +17,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use fairwind_advice::Curve;
+use fairwind_advisor::http::Limits;
 use fairwind_advisor::run::{Options, open, serve};
 use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
 use fairwind_advisor::store::{Order, Store, Write};
@@ -24,17 +28,20 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex, oneshot};
 
 /// Connections that the requests share.
 const CONNECTIONS: usize = 64;
-/// The clock's time when the load begins.
+/// The clock's time when the history ends.
 const NOW: &str = "2026-03-02T14:00:00Z";
 
 struct Load {
     paths: u32,
     weeks: i64,
     rate: f64,
+    /// Seconds between the new samples of a path.
+    sample_every_s: f64,
     seconds: f64,
     /// Seconds between the start and the first request.
     warm_up: f64,
@@ -57,6 +64,7 @@ impl Load {
             paths: number("paths", 1_000.0) as u32,
             weeks: number("weeks", 9.0) as i64,
             rate: number("rate", 500.0),
+            sample_every_s: number("sample-every", 300.0),
             seconds: number("seconds", 60.0),
             warm_up: number("warm-up", 30.0),
             history_mib: number("history-memory", (DEFAULT_HISTORY_BYTES >> 20) as f64) as usize,
@@ -80,15 +88,18 @@ fn main() {
     let file = std::fs::metadata(state.join("advisor.db")).map_or(0, |data| data.len());
     println!("database             {:.0} MB", file as f64 * 1e-6);
 
+    let start = runtime.block_on(behind_all(&state));
     let options = Options {
         state: Some(state),
         listen: "127.0.0.1:0".parse().expect("an address"),
-        clock: Clock::new(Some(NOW.parse().expect("a time")), 1.0),
+        clock: Clock::new(Some(start), 1.0),
         paths: Vec::new(),
         xferlog: None,
         history_bytes: load.history_mib << 20,
+        limits: Limits::default(),
     };
     let begin = Instant::now();
+    let clock = options.clock;
     let (ready, listens) = mpsc::channel();
     let (stop, stopped) = oneshot::channel::<()>();
     let service = std::thread::spawn(move || {
@@ -106,9 +117,15 @@ fn main() {
     );
 
     std::thread::sleep(Duration::from_secs_f64(load.warm_up));
-    let (advice, samples) = runtime.block_on(drive(&load, address));
-    report("advice", &advice);
-    report("new sample", &samples);
+    let driven = runtime.block_on(drive(&load, address, clock));
+    report("advice", &driven.advice);
+    report("new sample", &driven.samples);
+    report("advice after it", &driven.advice_after);
+    println!(
+        "in the next answer   {} of {} new samples",
+        driven.advice_after.len() - driven.unseen,
+        driven.samples.len()
+    );
     println!(
         "resident memory      {} MiB, load generator included",
         resident_kib() >> 10
@@ -160,68 +177,149 @@ fn host(number: u32) -> String {
     std::net::Ipv4Addr::from(0x0a00_0001 + number).to_string()
 }
 
-/// Requests for advice of random paths, and a new sample of every path each five minutes.
-async fn drive(load: &Load, address: SocketAddr) -> (Histogram<u64>, Histogram<u64>) {
-    let advice = Arc::new(Mutex::new(Histogram::new(3).expect("three digits")));
-    let samples = Arc::new(Mutex::new(Histogram::new(3).expect("three digits")));
-    let connections = Arc::new(Connections::new(address));
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-    let begin = Instant::now();
-    let requests = (load.rate * load.seconds) as u32;
-    let mut tasks = Vec::new();
-    let every = (load.rate * 300.0 / f64::from(load.paths)).max(1.0) as u32;
-    let mut sampled = 0;
-    for number in 0..requests {
-        let due = begin + Duration::from_secs_f64(f64::from(number) / load.rate);
-        tokio::time::sleep_until(due.into()).await;
-        let path = random.random_range(0..load.paths);
-        let text = format!(
-            "GET /v1/advice?host={}&bytes=16000000000 HTTP/1.1\r\nhost: a\r\n\r\n",
-            host(path)
-        );
-        tasks.push(tokio::spawn(request(
-            Arc::clone(&connections),
-            text,
-            due,
-            Arc::clone(&advice),
-        )));
-        if number % every == 0 {
-            let body = format!("[{{\"time\":\"{NOW}\",\"available_mbps\":50}}]");
-            let text = format!(
-                "POST /v1/paths/p{}/samples HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
-                 content-length: {}\r\n\r\n{body}",
-                sampled % load.paths,
-                body.len()
-            );
-            sampled += 1;
-            tasks.push(tokio::spawn(request(
-                Arc::clone(&connections),
-                text,
-                due,
-                Arc::clone(&samples),
-            )));
+/// A time behind all samples, also those of an earlier run.
+async fn behind_all(state: &Path) -> Timestamp {
+    let store = open(state).await.expect("a store");
+    let mut newest: Timestamp = NOW.parse().expect("a time");
+    for path in store.paths().await.expect("paths") {
+        for hop in path.hops {
+            let (from, to) = (newest, Timestamp::MAX);
+            let samples = store.samples(hop.id, from, to, 1).await.expect("samples");
+            newest = samples
+                .last()
+                .map_or(newest, |sample| sample.time.max(newest));
         }
     }
-    for task in tasks {
-        task.await.expect("every request is answered");
-    }
-    let histogram = |shared: Arc<Mutex<Histogram<u64>>>| async move { shared.lock().await.clone() };
-    (histogram(advice).await, histogram(samples).await)
+    store.close().await;
+    newest + SignedDuration::from_secs(300)
 }
 
-async fn request(
-    connections: Arc<Connections>,
-    text: String,
-    due: Instant,
-    histogram: Arc<Mutex<Histogram<u64>>>,
-) {
-    connections.exchange(&text).await;
-    let latency = due.elapsed().as_micros() as u64;
-    histogram
-        .lock()
-        .await
-        .record(latency)
-        .expect("a histogram of any size");
+/// What was measured: latencies in microseconds.
+#[derive(Clone)]
+struct Driven {
+    advice: Histogram<u64>,
+    samples: Histogram<u64>,
+    /// Of advice for a path whose new sample was just acknowledged.
+    advice_after: Histogram<u64>,
+    /// How many of those did not name the sample.
+    unseen: u64,
+}
+
+impl Default for Driven {
+    fn default() -> Driven {
+        let histogram = Histogram::new(3).expect("three digits");
+        Driven {
+            advice: histogram.clone(),
+            samples: histogram.clone(),
+            advice_after: histogram,
+            unseen: 0,
+        }
+    }
+}
+
+/// The load's way to the service.
+struct Driver {
+    connections: Connections,
+    clock: Clock,
+    driven: Mutex<Driven>,
+}
+
+/// Requests for advice of random paths, and new samples of all paths in turn.
+async fn drive(load: &Load, address: SocketAddr, clock: Clock) -> Driven {
+    let driver = Arc::new(Driver {
+        connections: Connections::new(address),
+        clock,
+        driven: Mutex::default(),
+    });
+    let samples_a_second = f64::from(load.paths) / load.sample_every_s;
+    let begin = Instant::now();
+    let requests = tokio::spawn(at_rate(begin, load.rate, load.seconds, {
+        let driver = Arc::clone(&driver);
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let paths = load.paths;
+        move |due, _| {
+            let (driver, path) = (Arc::clone(&driver), random.random_range(0..paths));
+            async move { driver.ask(path, due).await }
+        }
+    }));
+    let samples = tokio::spawn(at_rate(begin, samples_a_second, load.seconds, {
+        let driver = Arc::clone(&driver);
+        let paths = load.paths;
+        move |due, number| {
+            let driver = Arc::clone(&driver);
+            async move { driver.sample(number % paths, number, due).await }
+        }
+    }));
+    requests.await.expect("every request is answered");
+    samples.await.expect("every sample is acknowledged");
+    driver.driven.lock().await.clone()
+}
+
+/// Starts `work` so many times a second for so many seconds, with the time at which it is due, and waits
+/// for all of it. The runtime's timer counts in milliseconds, so a thread of its own keeps the time.
+async fn at_rate<F>(
+    begin: Instant,
+    rate: f64,
+    seconds: f64,
+    mut work: impl FnMut(Instant, u32) -> F + Send + 'static,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let runtime = Handle::current();
+    let started = tokio::task::spawn_blocking(move || {
+        let mut tasks = Vec::new();
+        for number in 0..(rate * seconds) as u32 {
+            let due = begin + Duration::from_secs_f64(f64::from(number) / rate);
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            tasks.push(runtime.spawn(work(due, number)));
+        }
+        tasks
+    });
+    for task in started.await.expect("all are started") {
+        task.await.expect("it is answered");
+    }
+}
+
+impl Driver {
+    async fn ask(&self, path: u32, due: Instant) {
+        self.connections.exchange(&advice_of(path)).await;
+        record(&mut self.driven.lock().await.advice, micros(due));
+    }
+
+    /// A new sample of a path, and whether the path's next advice knows it.
+    async fn sample(&self, path: u32, number: u32, due: Instant) {
+        // Below the threshold, so that the reason names it; no two in a row alike.
+        let available_mbps = 10.0 + f64::from(number % 307) / 10.0;
+        let time = self.clock.now();
+        let body = format!("[{{\"time\":\"{time}\",\"available_mbps\":{available_mbps:.1}}}]");
+        let text = format!(
+            "POST /v1/paths/p{path}/samples HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let answer = self.connections.exchange(&text).await;
+        assert!(answer.contains("\"accepted\":1"), "{answer}");
+        let acknowledged = Instant::now();
+        record(&mut self.driven.lock().await.samples, micros(due));
+        let answer = self.connections.exchange(&advice_of(path)).await;
+        let named = answer.contains(&format!("has {available_mbps:.1} Mbit/s available"));
+        let mut driven = self.driven.lock().await;
+        record(&mut driven.advice_after, micros(acknowledged));
+        driven.unseen += u64::from(!named);
+    }
+}
+
+fn advice_of(path: u32) -> String {
+    let host = host(path);
+    format!("GET /v1/advice?host={host}&bytes=16000000000 HTTP/1.1\r\nhost: a\r\n\r\n")
+}
+
+fn micros(since: Instant) -> u64 {
+    since.elapsed().as_micros() as u64
+}
+
+fn record(histogram: &mut Histogram<u64>, latency: u64) {
+    histogram.record(latency).expect("a histogram of any size");
 }
 
 /// Connections that are kept.
@@ -240,7 +338,8 @@ impl Connections {
         }
     }
 
-    async fn exchange(&self, text: &str) {
+    /// The answer's body.
+    async fn exchange(&self, text: &str) -> String {
         let _permit = self.room.acquire().await.expect("it stays open");
         let idle = self.idle.lock().await.pop();
         let mut stream = match idle {
@@ -258,13 +357,14 @@ impl Connections {
             .write_all(text.as_bytes())
             .await
             .expect("the service reads");
-        answer(&mut stream).await;
+        let body = answer(&mut stream).await;
         self.idle.lock().await.push(stream);
+        body
     }
 }
 
 /// Reads an answer, which must be a good one.
-async fn answer(stream: &mut BufReader<TcpStream>) {
+async fn answer(stream: &mut BufReader<TcpStream>) -> String {
     let mut line = String::new();
     stream.read_line(&mut line).await.expect("an answer");
     assert!(line.starts_with("HTTP/1.1 200"), "{line}");
@@ -281,6 +381,7 @@ async fn answer(stream: &mut BufReader<TcpStream>) {
     }
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await.expect("a body");
+    String::from_utf8(body).expect("JSON is text")
 }
 
 fn report(what: &str, histogram: &Histogram<u64>) {

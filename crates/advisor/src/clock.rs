@@ -45,6 +45,18 @@ impl Clock {
         }
     }
 
+    /// What time it will be when so much real time has passed.
+    pub fn after(&self, real: Duration) -> Timestamp {
+        let passed = match *self {
+            Clock::System => SignedDuration::try_from(real).ok(),
+            Clock::Driven { rate, .. } => {
+                SignedDuration::try_from_secs_f64(real.as_secs_f64() * rate).ok()
+            }
+        };
+        let time = passed.and_then(|passed| self.now().checked_add(passed).ok());
+        time.unwrap_or(Timestamp::MAX)
+    }
+
     /// Real time that passes while the clock goes on by `duration`; nothing if that is negative.
     pub fn real(&self, duration: SignedDuration) -> Duration {
         let seconds = duration.as_secs_f64().max(0.0);

@@ -52,6 +52,34 @@ impl Histories {
         }
     }
 
+    /// The history of the path, if it is here; that it was looked at does not count as use.
+    pub fn peek(&self, path: PathId) -> Option<Arc<History>> {
+        self.lock().entries.peek(&path).cloned()
+    }
+
+    /// Whether there seems to be room for one more.
+    pub fn has_room(&self) -> bool {
+        let inner = self.lock();
+        let usual = inner.bytes / inner.entries.len().max(1);
+        inner.bytes + usual <= self.limit_bytes
+    }
+
+    /// Takes over what was learned from a copy of the path's history; a history that is another by now
+    /// stays as it is.
+    pub fn adopt(&self, path: PathId, copy: History) {
+        let mut inner = self.lock();
+        let Some(history) = inner.entries.peek_mut(&path) else {
+            return;
+        };
+        let history = Arc::make_mut(history);
+        for learned in copy.hops {
+            let mut hops = history.hops.iter_mut();
+            if let Some(hop) = hops.find(|hop| hop.name == learned.name) {
+                hop.adopt(learned);
+            }
+        }
+    }
+
     /// Keeps a history that was read after `version` was asked for; whether nothing has changed since.
     pub fn keep(&self, path: PathId, version: u64, history: Arc<History>) -> bool {
         let mut inner = self.lock();
@@ -84,6 +112,26 @@ impl Histories {
             history.rtt = smoothed(history.rtt, rtt_ms);
             Some(())
         });
+    }
+
+    /// Forgets samples before `oldest`, of all histories; what was learned of them stays.
+    pub fn forget_before(&self, oldest: Timestamp) {
+        let mut inner = self.lock();
+        let mut freed = 0;
+        for (_, history) in inner.entries.iter_mut() {
+            let begins_before = |hop: &Hop| {
+                let first = hop.samples().all().iter().next();
+                first.is_some_and(|first| first.time < oldest)
+            };
+            if history.hops.iter().any(begins_before) {
+                let hops = &mut Arc::make_mut(history).hops;
+                freed += hops
+                    .iter_mut()
+                    .map(|hop| hop.forget_before(oldest))
+                    .sum::<usize>();
+            }
+        }
+        inner.bytes -= SAMPLE_BYTES * freed;
     }
 
     /// Forgets the path's history; it is read anew when it is needed.
@@ -213,6 +261,37 @@ mod tests {
         histories.append(path, "r1", &[at(3)]);
         assert!(!histories.keep(path, version, history(&[1])));
         assert_eq!(length(&histories, path), None);
+    }
+
+    #[test]
+    fn what_a_copy_learned_is_taken_over_unless_the_history_is_another() {
+        let settings = fairwind_advice::Settings::default();
+        let now = Timestamp::from_second(100).unwrap();
+        let is_learned = |histories: &Histories, path| {
+            let history = histories.peek(path).unwrap();
+            history.hops[0].is_learned(now, &settings)
+        };
+        let (histories, path) = (Histories::new(1 << 20), PathId(1));
+        assert!(histories.keep(path, 0, history(&[1, 2])));
+        let mut copy = History::clone(&histories.peek(path).unwrap());
+        copy.hops[0].learn(now, &settings);
+        histories.append(path, "r1", &[at(3)]);
+        assert!(!is_learned(&histories, path));
+        histories.adopt(path, copy.clone());
+        assert!(is_learned(&histories, path));
+        assert_eq!(length(&histories, path), Some(3));
+        assert!(histories.keep(path, 1, history(&[0, 1, 2])));
+        histories.adopt(path, copy);
+        assert!(!is_learned(&histories, path), "a sample has come before");
+    }
+
+    #[test]
+    fn old_samples_leave_and_their_room_is_free() {
+        let (histories, path) = (Histories::new(1 << 20), PathId(1));
+        assert!(histories.keep(path, 0, history(&[1, 2, 3])));
+        histories.forget_before(Timestamp::from_second(3).unwrap());
+        assert_eq!(length(&histories, path), Some(1));
+        assert_eq!(histories.bytes(), 65_536 + 16);
     }
 
     #[test]

@@ -7,8 +7,10 @@ mod health;
 mod history;
 mod paths;
 mod samples;
+mod serve;
 
 pub use history::{HistoryAnswer, HopHistory, SampleEntry};
+pub use serve::{Limits, serve};
 
 use axum::extract::DefaultBodyLimit;
 use axum::routing::get;

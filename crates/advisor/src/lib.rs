@@ -20,6 +20,7 @@ pub mod run;
 pub mod service;
 pub mod state;
 pub mod store;
+pub mod teacher;
 pub mod transfer;
 pub mod writer;
 pub mod xmlrpc;

@@ -18,9 +18,11 @@ pub use xferlog::Follower;
 
 /// How often the store is asked for changes by others.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
+/// How often histories that need it are learned anew.
+const LEARNS_EVERY: Duration = Duration::from_secs(60);
 /// How often names are resolved.
 const RESOLVES_EVERY: Duration = Duration::from_secs(60);
-/// How often old round-trip times and transfers are forgotten.
+/// How often old samples in memory, round-trip times and transfers are forgotten.
 const FORGETS_EVERY: Duration = Duration::from_secs(3_600);
 /// How long round-trip times and transfers are kept.
 const KEEPS: SignedDuration = SignedDuration::from_hours(24 * 90);
@@ -37,7 +39,7 @@ pub fn start(service: &Service, xferlog: Option<PathBuf>, end: watch::Receiver<(
         });
     };
     until(Box::pin(see_changes(service.clone())));
-    until(Box::pin(warm(service.clone())));
+    until(Box::pin(learn(service.clone())));
     until(Box::pin(resolve(service.clone())));
     until(Box::pin(forget(service.clone())));
     until(Box::pin(schedule::echoes(service.clone())));
@@ -46,12 +48,11 @@ pub fn start(service: &Service, xferlog: Option<PathBuf>, end: watch::Receiver<(
     }
 }
 
-/// Reads the histories once, one after the other, so that the first requests need not wait for them.
-async fn warm(service: Service) {
-    for path in service.directory().paths() {
-        if let Err(error) = service.history(path).await {
-            tracing::warn!("path {}: {error}", path.config().name);
-        }
+async fn learn(service: Service) {
+    service.warm().await;
+    loop {
+        tokio::time::sleep(LEARNS_EVERY).await;
+        service.keep_learned().await;
     }
 }
 
@@ -85,6 +86,7 @@ async fn resolve(service: Service) {
 async fn forget(service: Service) {
     loop {
         tokio::time::sleep(FORGETS_EVERY).await;
+        service.forget_old_samples();
         let Ok(oldest) = service.now().checked_sub(KEEPS) else {
             continue;
         };

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::error::ServiceError;
+use crate::http::Limits;
 use crate::path::PathConfig;
 use crate::service::Service;
 use crate::state::{self, StateError};
@@ -32,6 +33,8 @@ pub struct Options {
     pub xferlog: Option<PathBuf>,
     /// Memory for histories, bytes.
     pub history_bytes: usize,
+    /// What clients are allowed.
+    pub limits: Limits,
 }
 
 /// Why the service did not start, or ended.
@@ -89,9 +92,7 @@ pub async fn serve(
         stop.await;
         drop(ending);
     });
-    axum::serve(listener, http::router(&service))
-        .with_graceful_shutdown(ended(end))
-        .await?;
+    http::serve(listener, http::router(&service), options.limits, end).await;
     store.close().await;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod advice;
 mod history;
+mod learn;
 mod paths;
 mod record;
 mod tests_of_path;
@@ -17,6 +18,7 @@ use crate::error::ServiceError;
 use crate::histories::Histories;
 use crate::metrics::Metrics;
 use crate::store::{PathId, Store, Write, Written};
+use crate::teacher::Teacher;
 use crate::writer::Writer;
 
 pub use advice::AdviceAnswer;
@@ -36,6 +38,7 @@ pub const DEFAULT_HISTORY_BYTES: usize = 512 << 20;
 pub struct Service {
     shared: Arc<Shared>,
     writer: Writer,
+    teacher: Teacher,
 }
 
 struct Shared {
@@ -47,6 +50,8 @@ struct Shared {
     /// Held while a path is declared or removed, or all are read anew.
     declaring: tokio::sync::Mutex<()>,
     histories: Histories,
+    /// Held while a history is learned.
+    learning: tokio::sync::Mutex<()>,
     metrics: Metrics,
 }
 
@@ -72,6 +77,7 @@ impl Service {
             replacing: Mutex::default(),
             declaring: tokio::sync::Mutex::default(),
             histories: Histories::new(history_bytes),
+            learning: tokio::sync::Mutex::default(),
             metrics: Metrics::default(),
         });
         shared.read_paths().await?;
@@ -81,7 +87,16 @@ impl Service {
             move |write, written| seen.see(write, written),
             move |seconds| took.metrics.count_transaction(seconds),
         );
-        Ok(Service { shared, writer })
+        let learns = Arc::clone(&shared);
+        let teacher = Teacher::start(move |path| {
+            let learns = Arc::clone(&learns);
+            async move { learns.learn(path).await }
+        });
+        Ok(Service {
+            shared,
+            writer,
+            teacher,
+        })
     }
 
     /// What time it is.

@@ -133,6 +133,15 @@ pub struct RoundTrip {
     pub source: String,
 }
 
+/// How far a log has been read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogPlace {
+    /// Bytes that have been read.
+    pub position: u64,
+    /// The last of these bytes, by which the place is known again in a file that was moved or copied.
+    pub before: Vec<u8>,
+}
+
 /// Why the store did not do it.
 #[derive(Debug, Error)]
 pub enum StoreError {
@@ -186,6 +195,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Forgets round-trip times and transfers before `oldest`.
     async fn forget_before(&self, path: PathId, oldest: Timestamp) -> Result<(), StoreError>;
+
+    /// How far the log of this name has been read, if ever.
+    async fn log_place(&self, name: &str) -> Result<Option<LogPlace>, StoreError>;
+
+    /// Keeps how far the log of this name has been read.
+    async fn keep_log_place(&self, name: &str, place: &LogPlace) -> Result<(), StoreError>;
 
     /// A number that differs when a program beside the service changed something.
     async fn changes(&self) -> Result<i64, StoreError>;

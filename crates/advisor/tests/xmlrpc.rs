@@ -50,7 +50,10 @@ fn python_sees_faults() {
 import sys, xmlrpc.client
 server = xmlrpc.client.ServerProxy(sys.argv[1] + "/RPC2")
 for call in (lambda: server.NoSuchMethod(), lambda: server.EnableGetBufferSize(),
-             lambda: server.EnableGetAdvice("192.0.2.7", -1), lambda: server.EnableGetBufferSize(7),
+             lambda: server.EnableGetAdvice("192.0.2.7", -1),
+             lambda: server.EnableGetAdvice("192.0.2.7", float("nan")),
+             lambda: server.EnableGetAdvice("192.0.2.7", float("inf")),
+             lambda: server.EnableGetAdvice("192.0.2.7", "-5"), lambda: server.EnableGetBufferSize(7),
              lambda: server.EnableGetNetInfo("198.51.100.1"), lambda: server.EnableGetAdvice("a b", 1)):
     try:
         print(call())
@@ -59,6 +62,9 @@ for call in (lambda: server.NoSuchMethod(), lambda: server.EnableGetBufferSize()
 print(server.EnableGetAdvice("198.51.100.1", 1)["congestion_control"])
 "#;
     let expected = "404 Unknown method.\n-32602 the host is needed\n\
+        -32602 the remaining bytes are a number that is not negative\n\
+        -32602 the remaining bytes are a number that is not negative\n\
+        -32602 the remaining bytes are a number that is not negative\n\
         -32602 the remaining bytes are a number that is not negative\n\
         -32602 the host is an address or a name, as text\n\
         -32602 no path leads to 198.51.100.1\n\

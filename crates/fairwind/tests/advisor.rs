@@ -30,8 +30,13 @@ struct Service {
 
 impl Service {
     fn start(state: &Path) -> Service {
+        Service::with(state, &[])
+    }
+
+    fn with(state: &Path, arguments: &[&str]) -> Service {
         let mut child = Command::new(env!("CARGO_BIN_EXE_fairwind"))
             .args(["advisor", "--listen", "127.0.0.1:0", "--clock-start", NOW])
+            .args(arguments)
             .env("STATE_DIRECTORY", state)
             .stderr(Stdio::piped())
             .spawn()
@@ -168,6 +173,101 @@ fn a_running_service_sees_what_is_imported_beside_it() {
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     panic!("the service has not seen the path");
+}
+
+#[test]
+fn samples_of_a_recording_that_make_no_sense_are_refused_and_counted() {
+    let state = tempfile::tempdir().unwrap();
+    let file = state.path().join("recorded.csv");
+    let text = "time,available_mbps\n2026-03-02T13:55:00Z,30\n2026-03-02T13:50:00Z,40\n\
+                2026-03-02T13:50:00Z,41\n2026-03-02T13:51:00Z,-1\n2200-01-01T00:00:00Z,30\n\
+                2026-03-02T13:52:00Z,inf\n2026-03-02T13:53:00Z,1e12\n1969-12-31T00:00:00Z,30\n";
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let import = [
+        "history",
+        "import",
+        file,
+        "--path",
+        "p",
+        "--host",
+        "192.0.2.7",
+    ];
+    let printed = printed(state.path(), &import);
+    let mut lines: Vec<&str> = printed.lines().collect();
+    lines.sort_unstable();
+    let expected = [
+        "1 refused: before 1970",
+        "1 refused: below 0",
+        "1 refused: of the future",
+        "1 refused: of times that are there already",
+        "2 refused: that are no numbers",
+        "2 samples are history now",
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn a_routers_counter_leaves_the_rest_of_the_capacity() {
+    let state = tempfile::tempdir().unwrap();
+    let file = state.path().join("counter.csv");
+    // 1.5 GB in 300 s are 40 Mbit/s of 100; the counter of 32 bits turns over.
+    let text = "time,octets\n2026-03-02T13:50:00Z,3000000000\n2026-03-02T13:55:00Z,205032704\n";
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let import = [
+        "history",
+        "import",
+        file,
+        "--path",
+        "p",
+        "--host",
+        "192.0.2.7",
+    ];
+    let import = [&import[..], &["--capacity", "100"]].concat();
+    assert_eq!(
+        printed(state.path(), &import),
+        "1 samples are history now\n"
+    );
+    let service = Service::start(state.path());
+    let table = printed(
+        state.path(),
+        &["history", "192.0.2.7", "--advisor", &service.url],
+    );
+    assert!(table.contains("60.0"), "{table}");
+}
+
+#[test]
+fn a_configuration_declares_paths_and_names_the_log_to_follow() {
+    let state = tempfile::tempdir().unwrap();
+    let (config, log) = (
+        state.path().join("advisor.toml"),
+        state.path().join("xferlog"),
+    );
+    std::fs::write(&log, "").unwrap();
+    let text = format!(
+        "xferlog = {log:?}\n[[path]]\nname = \"argonne\"\nhosts = [\"192.0.2.0/24\"]\n\
+         threshold_mbps = 42\nping = {{ interval_s = 0 }}\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let service = Service::with(state.path(), &["--config", config.to_str().unwrap()]);
+    let path_of = |host: &str| -> serde_json::Value {
+        let ask = ["advise", host, "--json", "--advisor", &service.url];
+        let answer = printed(state.path(), &ask);
+        serde_json::from_str::<serde_json::Value>(&answer).unwrap()["path"].clone()
+    };
+    assert_eq!(path_of("192.0.2.7"), "argonne");
+    // Written while the log was followed: from its beginning, or from where it was found empty.
+    let line = "Mon Mar  2 14:00:00 2026 12 198.51.100.7 16000000 /pub/f b _ o a ftp ftp 0 * c\n";
+    for _ in 0..100 {
+        if path_of("198.51.100.7") == "198.51.100.7" {
+            return;
+        }
+        let mut file = std::fs::File::options().append(true).open(&log).unwrap();
+        std::io::Write::write_all(&mut file, line.as_bytes()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    panic!("the log makes no path");
 }
 
 #[test]

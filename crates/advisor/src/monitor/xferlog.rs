@@ -1,18 +1,23 @@
 //! Follows a log of transfers (xferlog, as wu-ftpd, ProFTPD, vsftpd and `fairwind serve` write it): the
 //! hosts in it become paths.
 //!
-//! A log is read from its end as it is when the service starts; what was there before says nothing
-//! about who comes today. It may be cut, or moved away and begun anew, at any time.
+//! A log that the service has never read is read from its end; what was there before says nothing about
+//! who comes today. Else it is read on from where the service has come to, which the store remembers.
+//! It may be cut, copied away and cut, or moved away and begun anew, at any time, also while the service
+//! is down; what was moved away meanwhile is read to its end if it still lies beside, under a longer
+//! name (`xferlog.1`).
 
+use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::net::IpAddr;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::host;
 use crate::service::Service;
+use crate::store::LogPlace;
 
 /// How often the log is looked at.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
@@ -20,19 +25,44 @@ const LOOKS_EVERY: Duration = Duration::from_secs(1);
 const LONGEST_LINE: usize = 8 << 10;
 /// Read at a time.
 const CHUNK: usize = 64 << 10;
+/// A place in a log is known again by so many bytes before it: two lines or more, each with its date.
+const BEFORE: usize = 256;
 
 /// Follows the file for ever.
 pub async fn follow(service: Service, file: PathBuf) {
-    let mut follower = Follower::at_end(file);
+    // The store knows it by this name, wherever the service is started from.
+    let file = std::path::absolute(&file).unwrap_or(file);
+    let name = file.to_string_lossy().into_owned();
+    let mut kept = service.log_place(&name).await.unwrap_or_else(|error| {
+        tracing::warn!("{name}: {error}; it is read from its end");
+        None
+    });
+    let mut follower = match &kept {
+        Some(place) => Follower::at(&file, place.clone()),
+        None => Follower::at_end(&file),
+    };
     let mut complained = false;
     loop {
-        match follower.new_hosts() {
+        // A log may have grown by any amount while nobody read it.
+        let looking = tokio::task::spawn_blocking(move || {
+            let outcome = follower.new_hosts();
+            (follower, outcome)
+        });
+        let Ok((looked, outcome)) = looking.await else {
+            return;
+        };
+        follower = looked;
+        match outcome {
             Ok(hosts) => {
                 complained = false;
                 discover(&service, hosts).await;
+                if kept.as_ref() != Some(follower.place()) {
+                    keep(&service, &name, follower.place()).await;
+                    kept = Some(follower.place().clone());
+                }
             }
             Err(error) if !complained => {
-                tracing::warn!("{}: {error}", follower.path.display());
+                tracing::warn!("{name}: {error}");
                 complained = true;
             }
             Err(_) => {}
@@ -41,7 +71,7 @@ pub async fn follow(service: Service, file: PathBuf) {
     }
 }
 
-async fn discover(service: &Service, hosts: Vec<IpAddr>) {
+async fn discover(service: &Service, hosts: BTreeSet<IpAddr>) {
     for host in hosts {
         match service.discover(host).await {
             Ok(true) => tracing::info!("{host} is a new path"),
@@ -51,13 +81,22 @@ async fn discover(service: &Service, hosts: Vec<IpAddr>) {
     }
 }
 
+async fn keep(service: &Service, name: &str, place: &LogPlace) {
+    if let Err(error) = service.keep_log_place(name, place).await {
+        tracing::warn!("{name}: {error}; after a restart some of it is read again");
+    }
+}
+
 /// Reads what is appended to a log.
 #[derive(Debug)]
 pub struct Follower {
     path: PathBuf,
     /// The file that is read; its name may lead to another by now.
     file: Option<File>,
+    /// Bytes that have been read.
     position: u64,
+    /// The place behind the last whole line.
+    place: LogPlace,
     /// The beginning of a line whose end is not written yet.
     unfinished: Vec<u8>,
 }
@@ -65,37 +104,47 @@ pub struct Follower {
 impl Follower {
     /// Follows the log from its present end; from its beginning if it comes later.
     pub fn at_end(path: impl AsRef<Path>) -> Follower {
-        let path = path.as_ref().to_owned();
-        let opened = File::open(&path).ok();
-        let length = opened
-            .as_ref()
-            .and_then(|file| file.metadata().ok())
-            .map(|data| data.len());
+        let file = File::open(path.as_ref()).ok();
+        let place = file.as_ref().and_then(|file| end(file).ok());
+        Follower::new(path.as_ref(), file, place.unwrap_or_default())
+    }
+
+    /// Follows the log from a place to which it was read before.
+    pub fn at(path: impl AsRef<Path>, place: LogPlace) -> Follower {
+        Follower::new(path.as_ref(), file_of(path.as_ref(), &place), place)
+    }
+
+    fn new(path: &Path, file: Option<File>, place: LogPlace) -> Follower {
         Follower {
-            path,
-            file: opened,
-            position: length.unwrap_or(0),
+            path: path.to_owned(),
+            file,
+            position: place.position,
+            place,
             unfinished: Vec::new(),
         }
     }
 
-    /// The hosts of lines that have come since the last time, each once.
-    pub fn new_hosts(&mut self) -> io::Result<Vec<IpAddr>> {
-        let mut hosts = Vec::new();
+    /// The place behind the last whole line.
+    pub fn place(&self) -> &LogPlace {
+        &self.place
+    }
+
+    /// The hosts of lines that have come since the last time.
+    pub fn new_hosts(&mut self) -> io::Result<BTreeSet<IpAddr>> {
+        let mut hosts = BTreeSet::new();
         // What was still written to the old file belongs to the log.
         self.read(&mut hosts)?;
         if self.moved()? {
             self.file = File::open(&self.path).map(Some).or_else(absent)?;
-            self.restart();
+            self.go_back();
             self.read(&mut hosts)?;
         }
-        hosts.sort();
-        hosts.dedup();
         Ok(hosts)
     }
 
-    fn restart(&mut self) {
-        self.position = 0;
+    /// Goes back to the end of the last whole line.
+    fn go_back(&mut self) {
+        self.position = self.place.position;
         self.unfinished.clear();
     }
 
@@ -111,7 +160,7 @@ impl Follower {
         })
     }
 
-    fn read(&mut self, hosts: &mut Vec<IpAddr>) -> io::Result<()> {
+    fn read(&mut self, hosts: &mut BTreeSet<IpAddr>) -> io::Result<()> {
         let Some(file) = self.file.take() else {
             return Ok(());
         };
@@ -120,10 +169,10 @@ impl Follower {
         outcome
     }
 
-    fn read_from(&mut self, mut file: &File, hosts: &mut Vec<IpAddr>) -> io::Result<()> {
-        let length = file.metadata()?.len();
-        if length < self.position {
-            self.restart();
+    fn read_from(&mut self, mut file: &File, hosts: &mut BTreeSet<IpAddr>) -> io::Result<()> {
+        if file.metadata()?.len() < self.position || !is_in(&self.place, file) {
+            self.place = LogPlace::default();
+            self.go_back();
         }
         file.seek(SeekFrom::Start(self.position))?;
         let mut buffer = vec![0; CHUNK];
@@ -132,22 +181,75 @@ impl Follower {
             if read == 0 {
                 return Ok(());
             }
-            self.position += read as u64;
             self.lines(&buffer[..read], hosts);
         }
     }
 
-    fn lines(&mut self, bytes: &[u8], hosts: &mut Vec<IpAddr>) {
+    fn lines(&mut self, bytes: &[u8], hosts: &mut BTreeSet<IpAddr>) {
         for part in bytes.split_inclusive(|&byte| byte == b'\n') {
-            if self.unfinished.len() + part.len() <= LONGEST_LINE {
+            self.position += part.len() as u64;
+            let fits = self.unfinished.len() + part.len() <= LONGEST_LINE;
+            if fits {
                 self.unfinished.extend_from_slice(part);
             }
             if part.ends_with(b"\n") {
+                let line = if fits { &self.unfinished } else { part };
+                self.place.go_behind(line, self.position);
                 hosts.extend(remote_host(&String::from_utf8_lossy(&self.unfinished)));
                 self.unfinished.clear();
             }
         }
     }
+}
+
+impl LogPlace {
+    /// Goes on to `position`, which is behind these bytes.
+    fn go_behind(&mut self, bytes: &[u8], position: u64) {
+        match self.position + bytes.len() as u64 == position {
+            true => self.before.extend_from_slice(bytes),
+            // A part between was too long to keep.
+            false => self.before = bytes.to_vec(),
+        }
+        let surplus = self.before.len().saturating_sub(BEFORE);
+        self.before.drain(..surplus);
+        self.position = position;
+    }
+}
+
+/// The place at the end of a file.
+fn end(file: &File) -> io::Result<LogPlace> {
+    let position = file.metadata()?.len();
+    let length = position.min(BEFORE as u64);
+    let mut before = vec![0; length as usize];
+    file.read_exact_at(&mut before, position - length)?;
+    Ok(LogPlace { position, before })
+}
+
+/// Whether the place is one of this file: the bytes before it are those.
+fn is_in(place: &LogPlace, file: &File) -> bool {
+    let mut there = vec![0; place.before.len()];
+    let from = place.position.checked_sub(there.len() as u64);
+    from.is_some_and(|from| file.read_exact_at(&mut there, from).is_ok()) && there == place.before
+}
+
+/// The file that the place is in: the log itself, or what it was before it was moved away.
+fn file_of(log: &Path, place: &LogPlace) -> Option<File> {
+    if let Some(file) = File::open(log).ok().filter(|file| is_in(place, file)) {
+        return Some(file);
+    }
+    if place.before.is_empty() {
+        return None;
+    }
+    let name = log.file_name()?.as_encoded_bytes();
+    let beside = std::fs::read_dir(log.parent()?).ok()?;
+    let moved = beside.flatten().filter_map(|entry| {
+        let longer = entry.file_name().as_encoded_bytes().starts_with(name);
+        // A pipe of such a name would not open before somebody writes.
+        let plain = entry.file_type().is_ok_and(|kind| kind.is_file());
+        (longer && plain).then(|| entry.path())
+    });
+    let mut files = moved.filter_map(|path| File::open(path).ok());
+    files.find(|file| is_in(place, file))
 }
 
 fn absent<T>(error: io::Error) -> io::Result<Option<T>> {
@@ -232,6 +334,73 @@ mod tests {
         fs::rename(&path, place.path().join("xferlog.1")).unwrap();
         append(&path, &line("192.0.2.4"));
         assert_eq!(texts(&mut follower), ["192.0.2.3", "192.0.2.4"]);
+    }
+
+    /// What a follower that goes on from the place reads.
+    fn from(path: &Path, place: &LogPlace) -> Vec<String> {
+        texts(&mut Follower::at(path, place.clone()))
+    }
+
+    #[test]
+    fn a_log_is_read_on_where_it_was_left() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("xferlog");
+        append(&path, &(line("192.0.2.1") + "Mon Mar  2"));
+        let mut follower = Follower::at_end(&path);
+        let cut_line = " 14:00:00 2026 12 192.0.2.2 5 /f b _ o a ftp ftp 0 * c\n";
+        append(&path, &(cut_line.to_owned() + &line("192.0.2.3") + "Mon"));
+        // The first line is known from its middle on, and so is none.
+        assert_eq!(texts(&mut follower), ["192.0.2.3"]);
+        let left = follower.place().clone();
+        assert!(from(&path, &left).is_empty(), "nothing is read twice");
+        append(&path, &line("192.0.2.4")[3..]);
+        assert_eq!(from(&path, &left), ["192.0.2.4"]);
+    }
+
+    /// A log of two lines, and the place between them.
+    fn left_between(path: &Path) -> LogPlace {
+        append(path, &line("192.0.2.1"));
+        let left = Follower::at_end(path).place().clone();
+        append(path, &line("192.0.2.2"));
+        left
+    }
+
+    #[test]
+    fn a_log_that_was_moved_away_meanwhile_is_read_to_its_end_first() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("xferlog");
+        let left = left_between(&path);
+        fs::rename(&path, place.path().join("xferlog.1")).unwrap();
+        assert_eq!(
+            from(&path, &left),
+            ["192.0.2.2"],
+            "before the new one is there"
+        );
+        append(&path, &line("192.0.2.3"));
+        assert_eq!(from(&path, &left), ["192.0.2.2", "192.0.2.3"]);
+        fs::remove_file(place.path().join("xferlog.1")).unwrap();
+        assert_eq!(from(&path, &left), ["192.0.2.3"], "what is gone is gone");
+    }
+
+    #[test]
+    fn a_log_that_was_copied_away_and_cut_is_read_on_in_the_copy() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("xferlog");
+        let left = left_between(&path);
+        fs::copy(&path, place.path().join("xferlog.1")).unwrap();
+        // It has grown beyond the place again, so that its length tells nothing.
+        fs::write(&path, line("198.51.100.7").repeat(3)).unwrap();
+        assert_eq!(from(&path, &left), ["192.0.2.2", "198.51.100.7"]);
+    }
+
+    #[test]
+    fn a_log_that_was_cut_and_grew_as_long_again_is_read_from_its_beginning() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("xferlog");
+        append(&path, &line("192.0.2.1"));
+        let mut follower = Follower::at_end(&path);
+        fs::write(&path, line("192.0.2.2") + &line("192.0.2.3")).unwrap();
+        assert_eq!(texts(&mut follower), ["192.0.2.2", "192.0.2.3"]);
     }
 
     #[test]

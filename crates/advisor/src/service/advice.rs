@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fairwind_advice::{Advice, History, Mode, Request, Settings, advise};
+use fairwind_advice::{Advice, History, Mode, ModelKind, Request, Settings, advise};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -44,7 +44,7 @@ pub struct AdviceAnswer {
     /// When to ask again, on the advisor's clock.
     #[schema(value_type = String, format = DateTime)]
     pub next_advice: Timestamp,
-    /// The model that forecast: `linear` or `profile`.
+    /// The model that forecast: `linear` or `profile`; `linear` also while the profile is being learned.
     pub model: String,
     /// How many earlier days the forecast rests on.
     pub days_used: u32,
@@ -142,7 +142,15 @@ impl Service {
         request: &Request,
     ) -> Result<AdviceAnswer, ServiceError> {
         let history = self.history(path).await?;
-        let advice = advise(&history, request, self.now(), &path.settings);
+        let now = self.now();
+        let mut hops = history.hops.iter();
+        let advice = match hops.all(|hop| hop.is_learned(now, &path.settings)) {
+            true => advise(&history, request, now, &path.settings),
+            false => {
+                self.teacher.ask(path.stored.id);
+                meanwhile(&history, request, now, &path.settings)
+            }
+        };
         Ok(self.answer(advice, Some(path.config().name.clone())))
     }
 
@@ -158,6 +166,17 @@ impl Service {
         let real = self.clock().real(wait);
         AdviceAnswer::new(advice, path, real)
     }
+}
+
+/// Advice by the linear model, which needs no learning, while another is being learned.
+fn meanwhile(history: &History, request: &Request, now: Timestamp, settings: &Settings) -> Advice {
+    let linear = Settings {
+        model: ModelKind::Linear,
+        ..settings.clone()
+    };
+    let mut advice = advise(history, request, now, &linear);
+    advice.reason += &format!("; {} is being learned", settings.model.name());
+    advice
 }
 
 /// The addresses of a name; none if there are none, or they cannot be had in time.

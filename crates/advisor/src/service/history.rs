@@ -1,7 +1,7 @@
 //! Reading a path's history.
 
-use fairwind_advice::{History, Hop, Sample, Settings};
-use jiff::Timestamp;
+use fairwind_advice::{History, Hop, Sample};
+use jiff::{SignedDuration, Timestamp};
 
 use super::{LEARNS_FROM, SAMPLES_AT_MOST, Service};
 use crate::directory::KnownPath;
@@ -10,23 +10,27 @@ use crate::histories;
 
 /// Round-trip times that the smoothed one is made of.
 const ROUND_TRIPS: u32 = 16;
+/// So many samples are learned in a millisecond or two: nobody needs to answer without them.
+const LEARNS_AT_ONCE: usize = 1_000;
 
 impl Service {
     /// The path's history from the store.
     pub(super) async fn read_history(&self, path: &KnownPath) -> Result<History, ServiceError> {
         let store = &self.shared.store;
-        let from = self
-            .now()
-            .checked_sub(LEARNS_FROM)
-            .unwrap_or(Timestamp::MIN);
+        let now = self.now();
+        let from = now.checked_sub(LEARNS_FROM).unwrap_or(Timestamp::MIN);
+        // What a clock that ran ahead has left in the store would keep new samples out.
+        let behind = now.checked_add(SignedDuration::from_micros(1));
+        let to = behind.unwrap_or(Timestamp::MAX);
         let mut hops = Vec::new();
         for hop in &path.stored.hops {
             if path.config().rests_on(&hop.name) {
-                let samples = store
-                    .samples(hop.id, from, Timestamp::MAX, SAMPLES_AT_MOST)
-                    .await?;
-                let name = hop.name.clone();
-                hops.push(learned(name, samples, self.now(), path.settings.clone()).await?);
+                let samples = store.samples(hop.id, from, to, SAMPLES_AT_MOST).await?;
+                let mut hop = Hop::new(hop.name.clone(), histories::samples(&samples));
+                if samples.len() <= LEARNS_AT_ONCE {
+                    hop.learn(now, &path.settings);
+                }
+                hops.push(hop);
             }
         }
         let round_trips = store.round_trips(path.stored.id, ROUND_TRIPS).await?;
@@ -52,21 +56,4 @@ impl Service {
             ))),
         }
     }
-}
-
-/// A hop that has learned from its samples, which takes milliseconds and keeps nobody else waiting.
-async fn learned(
-    name: String,
-    samples: Vec<Sample>,
-    now: Timestamp,
-    settings: Settings,
-) -> Result<Hop, ServiceError> {
-    let learning = tokio::task::spawn_blocking(move || {
-        let mut hop = Hop::new(name, histories::samples(&samples));
-        hop.learn(now, &settings);
-        hop
-    });
-    learning
-        .await
-        .map_err(|error| ServiceError::Unavailable(error.to_string()))
 }

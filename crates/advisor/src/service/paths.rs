@@ -6,7 +6,7 @@ use crate::directory::KnownPath;
 use crate::error::ServiceError;
 use crate::host::HostPattern;
 use crate::path::PathConfig;
-use crate::store::PathId;
+use crate::store::{LogPlace, PathId};
 
 use super::Service;
 use super::addresses;
@@ -74,6 +74,16 @@ impl Service {
     /// A number that differs when another program changed something in the store.
     pub async fn changes(&self) -> Result<i64, ServiceError> {
         Ok(self.shared.store.changes().await?)
+    }
+
+    /// How far the log of this name has been read, if ever.
+    pub async fn log_place(&self, name: &str) -> Result<Option<LogPlace>, ServiceError> {
+        Ok(self.shared.store.log_place(name).await?)
+    }
+
+    /// Keeps how far the log of this name has been read.
+    pub async fn keep_log_place(&self, name: &str, place: &LogPlace) -> Result<(), ServiceError> {
+        Ok(self.shared.store.keep_log_place(name, place).await?)
     }
 
     /// Finds the addresses of hosts that were declared by name, so that a request for an address finds

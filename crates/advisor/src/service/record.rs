@@ -72,7 +72,7 @@ pub struct SamplesAnswer {
     reason = "only described, in place of the type of the crate without I/O"
 )]
 pub struct RefusedSamples {
-    /// NaN, infinite, or no number at all.
+    /// NaN, infinite, above 10^9 Mbit/s, or no number at all.
     not_a_number: u64,
     /// Below 0.
     negative: u64,

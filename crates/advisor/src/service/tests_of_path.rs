@@ -3,7 +3,7 @@
 use fairwind_advice::Sample;
 use jiff::Timestamp;
 
-use super::Service;
+use super::{LEARNS_FROM, Service};
 use crate::directory::KnownPath;
 use crate::error::ServiceError;
 use crate::store::RoundTrip;
@@ -38,6 +38,13 @@ impl Service {
             round_trip: round_trips.into_iter().next(),
             transfer: transfers.into_iter().next(),
         })
+    }
+
+    /// Forgets samples in memory that advice does not rest on any more.
+    pub fn forget_old_samples(&self) {
+        if let Ok(oldest) = self.now().checked_sub(LEARNS_FROM) {
+            self.shared.histories.forget_before(oldest);
+        }
     }
 
     /// Forgets round-trip times and transfers before `oldest`, of all paths.

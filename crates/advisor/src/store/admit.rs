@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fairwind_advice::{Refusal, Refusals, Sample};
+use fairwind_advice::{LARGEST_MBPS, Refusal, Refusals, Sample};
 use jiff::Timestamp;
 
 use super::Order;
@@ -56,7 +56,7 @@ impl Admission {
     }
 
     fn judge(&self, sample: Sample) -> Result<(), Refusal> {
-        if !sample.available_mbps.is_finite() {
+        if !sample.available_mbps.is_finite() || sample.available_mbps > LARGEST_MBPS {
             return Err(Refusal::NotANumber);
         }
         if sample.available_mbps < 0.0 {
@@ -134,6 +134,7 @@ mod tests {
             at(400, -1.0),
             at(410, f64::NAN),
             at(420, f64::INFINITY),
+            at(430, 1e10),
             at(1_001, 5.0),
         ];
         let (kept, refused) = admit(Order::Append, 1_000, &samples);
@@ -142,7 +143,7 @@ mod tests {
             out_of_order: 1,
             duplicate: 2,
             negative: 1,
-            not_a_number: 2,
+            not_a_number: 3,
             future: 1,
         };
         assert_eq!(refused, expected);

@@ -4,6 +4,7 @@
 //! one writer and a few readers. `docs/advisor.md` has the layout.
 
 mod block;
+mod logs;
 mod paths;
 mod samples;
 mod tests_of_path;
@@ -20,7 +21,7 @@ use sqlx::sqlite::{
 };
 use sqlx::{SqlSafeStr, Sqlite, Transaction};
 
-use super::{HopId, PathId, RoundTrip, Store, StoreError, StoredPath, Write, Written};
+use super::{HopId, LogPlace, PathId, RoundTrip, Store, StoreError, StoredPath, Write, Written};
 use crate::path::PathConfig;
 use crate::transfer::TransferReport;
 
@@ -32,11 +33,18 @@ const PAGE: u32 = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The tables, and how they came to be.
-const MIGRATIONS: [(i64, &str, &str); 1] = [(
-    1,
-    "paths and history",
-    include_str!("../../migrations/sqlite/0001_paths_and_history.sql"),
-)];
+const MIGRATIONS: [(i64, &str, &str); 2] = [
+    (
+        1,
+        "paths and history",
+        include_str!("../../migrations/sqlite/0001_paths_and_history.sql"),
+    ),
+    (
+        2,
+        "logs",
+        include_str!("../../migrations/sqlite/0002_logs.sql"),
+    ),
+];
 
 /// Paths and history in an SQLite file.
 #[derive(Debug)]
@@ -144,6 +152,14 @@ impl Store for SqliteStore {
         tests_of_path::forget_before(&mut transaction, path, oldest).await?;
         transaction.commit().await?;
         Ok(())
+    }
+
+    async fn log_place(&self, name: &str) -> Result<Option<LogPlace>, StoreError> {
+        logs::place(&self.readers, name).await
+    }
+
+    async fn keep_log_place(&self, name: &str, place: &LogPlace) -> Result<(), StoreError> {
+        logs::keep(&self.writer, name, place).await
     }
 
     async fn changes(&self) -> Result<i64, StoreError> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use fairwind_advice_client::Client;
 use fairwind_advisor::Clock;
+use fairwind_advisor::http::Limits;
 use fairwind_advisor::run::{Options, serve};
 use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
 use serde_json::{Value, json};
@@ -100,6 +101,7 @@ pub fn options(state: &Path) -> Options {
         paths: Vec::new(),
         xferlog: None,
         history_bytes: DEFAULT_HISTORY_BYTES,
+        limits: Limits::default(),
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use fairwind_advisor::config::DEFAULT_LISTEN;
+use fairwind_advisor::http::Limits;
 use fairwind_advisor::run::{Options, RunError};
 use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
 use fairwind_advisor::{Clock, Config, run};
@@ -103,6 +104,7 @@ impl Advisor {
             paths: config.paths,
             xferlog: self.xferlog.or(config.xferlog),
             history_bytes: history_mib.map_or(DEFAULT_HISTORY_BYTES, |mib| mib << 20),
+            limits: Limits::default(),
         };
         let ready = |address| eprintln!("fairwind advisor: http://{address}");
         run::run(options, ready).map_err(failure)

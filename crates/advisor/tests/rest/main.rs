@@ -1,5 +1,7 @@
 //! The REST interface, asked by curl and by our own client.
 
+mod limits;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::time::Duration;
@@ -91,6 +93,68 @@ fn samples_that_make_no_sense_are_refused_and_counted() {
             "{line}: {metrics}"
         );
     }
+}
+
+#[test]
+fn a_clock_that_is_set_back_keeps_no_new_sample_out() {
+    let state = tempfile::tempdir().unwrap();
+    let at = |start: &str| {
+        Running::with(|options| {
+            options.state = Some(state.path().to_owned());
+            options.clock = fairwind_advisor::Clock::new(Some(start.parse().unwrap()), 1.0);
+        })
+    };
+    let record = |service: &Running, time: &str, available_mbps: f64| {
+        let samples = json!([sample(time, available_mbps)]);
+        let answer: Value = service
+            .client()
+            .post("/v1/paths/p/samples", &samples)
+            .unwrap();
+        assert_eq!(answer["accepted"], 1, "{answer}");
+        let advice = service.client().advice("192.0.2.7", None).unwrap().advice;
+        let expected = format!("has {available_mbps:.1} Mbit/s available");
+        assert!(advice.reason.contains(&expected), "{}", advice.reason);
+    };
+    let ahead = at("2027-03-02T14:00:00Z");
+    ahead.put_path("p", &["192.0.2.7"], json!({"threshold_mbps": 42.0}));
+    record(&ahead, "2027-03-02T14:00:00Z", 10.0);
+    drop(ahead);
+    let right = at("2026-03-02T14:00:00Z");
+    record(&right, "2026-03-02T13:50:00Z", 20.0);
+    record(&right, "2026-03-02T13:55:00Z", 30.0);
+    drop(right);
+    // Once it goes forward by an hour, the newest test is too old.
+    let later = at("2026-03-02T15:00:00Z");
+    let advice = later.client().advice("192.0.2.7", None).unwrap().advice;
+    assert!(
+        advice.reason.contains("the newest test of path is 39"),
+        "{}",
+        advice.reason
+    );
+}
+
+#[test]
+fn paths_are_asked_for_echoes_at_their_interval() {
+    let service = Running::with(|options| {
+        let path = json!({"name": "here", "hosts": ["127.0.0.1"], "ping": {"interval_s": 1}});
+        options.paths = vec![serde_json::from_value(path).unwrap()];
+    });
+    let mut advice = service.client().advice("127.0.0.1", None).unwrap().advice;
+    for _ in 0..100 {
+        if advice.rtt_ms.is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        advice = service.client().advice("127.0.0.1", None).unwrap().advice;
+    }
+    if advice.rtt_ms.is_none() && std::env::var_os("CI").is_none() {
+        eprintln!("skipped: neither ping_group_range nor CAP_NET_RAW");
+        return;
+    }
+    let rtt_ms = advice.rtt_ms.expect("this machine answers");
+    assert!((0.0..3_000.0).contains(&rtt_ms), "{rtt_ms}");
+    let metrics = service.metrics();
+    assert!(metrics.contains("outcome=\"answered\""), "{metrics}");
 }
 
 #[test]
@@ -268,5 +332,49 @@ fn huge_and_broken_bodies_are_refused_and_the_service_stays_up() {
         ]);
         assert_eq!(status, expected, "{}", &body[..body.len().min(40)]);
     }
+    for (method, at, expected) in [
+        ("PATCH", "/v1/paths/p/samples", "405"),
+        ("BREW", "/v1/advice?host=192.0.2.7", "405"),
+        ("GET", "/v2/advice?host=192.0.2.7", "404"),
+        ("GET", "/v1/advice", "400"),
+        ("GET", "/v1/advice?host=192.0.2.7&bytes=-1", "400"),
+        ("GET", "/v1/advice?host=192.0.2.7&bytes=NaN", "400"),
+    ] {
+        let url = format!("{}{at}", service.url);
+        let asked = ["-o", "/dev/null", "-w", "%{http_code}", "-X", method, &url];
+        assert_eq!(curl(&asked), expected, "{method} {at}");
+    }
     assert_eq!(curl(&[&format!("{}/healthz", service.url)]), "ok\n");
+}
+
+#[test]
+fn what_was_written_to_the_log_while_nobody_looked_makes_paths_too() {
+    let place = tempfile::tempdir().unwrap();
+    let log = place.path().join("xferlog");
+    let line = |host: &str| {
+        format!("Mon Mar  2 14:00:00 2026 12 {host} 16000000 /pub/f b _ o a ftp ftp 0 * c\n")
+    };
+    std::fs::write(&log, line("192.0.2.77")).unwrap();
+    let start = || {
+        Running::with(|options| {
+            options.state = Some(place.path().join("state"));
+            options.xferlog = Some(log.clone());
+        })
+    };
+    let service = start();
+    // The log is read from its end as it is when the service looks first.
+    std::thread::sleep(Duration::from_millis(300));
+    drop(service);
+    let all = line("192.0.2.77") + &line("192.0.2.78");
+    std::fs::write(&log, all).unwrap();
+    let service = start();
+    let found = |host: &str| service.client().advice(host, None).unwrap().path;
+    for _ in 0..100 {
+        if found("192.0.2.78").is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(found("192.0.2.78").as_deref(), Some("192.0.2.78"));
+    assert_eq!(found("192.0.2.77"), None);
 }

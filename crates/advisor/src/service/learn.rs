@@ -1,0 +1,193 @@
+//! Bringing what was learned of the histories in memory up to date.
+
+use std::time::Duration;
+
+use fairwind_advice::History;
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Service, Shared};
+use crate::store::PathId;
+
+/// Real time before its beginning in which what a new day needs is learned.
+const LEARNS_AHEAD: Duration = Duration::from_secs(600);
+/// The same on a clock that runs faster, at most.
+const LEARNS_AHEAD_AT_MOST: SignedDuration = SignedDuration::from_hours(12);
+
+impl Service {
+    /// Reads and learns the histories of all paths, one after the other, as far as memory has room for
+    /// them, so that the first requests find them.
+    pub async fn warm(&self) {
+        for path in self.directory().paths() {
+            if !self.shared.histories.has_room() {
+                return;
+            }
+            match self.history(path).await {
+                Ok(_) => self.shared.learn(path.stored.id).await,
+                Err(error) => tracing::warn!("path {}: {error}", path.config().name),
+            }
+        }
+    }
+
+    /// Learns those histories in memory that need it, or will soon, one after the other: with the history
+    /// of the last days every path does once a day, shortly before the day begins.
+    pub async fn keep_learned(&self) {
+        for path in self.directory().paths() {
+            self.shared.learn(path.stored.id).await;
+        }
+    }
+}
+
+impl Shared {
+    /// Learns the history of a path, if it is in memory and needs it, from a copy: nobody waits for it.
+    pub(super) async fn learn(&self, id: PathId) {
+        let Some(path) = self.directory().numbered(id).cloned() else {
+            return;
+        };
+        let now = self.clock.now();
+        let soon = self.soon(now);
+        let needs_it = |history: &History| {
+            history.hops.iter().any(|hop| {
+                let is_learned = |time| hop.is_learned(time, &path.settings);
+                !is_learned(now) || !is_learned(soon)
+            })
+        };
+        if !self.histories.peek(id).is_some_and(|h| needs_it(&h)) {
+            return;
+        }
+        // One at a time: the requests have need of the processors too.
+        let _alone = self.learning.lock().await;
+        let Some(history) = self.histories.peek(id).filter(|h| needs_it(h)) else {
+            return;
+        };
+        let mut copy = History::clone(&history);
+        drop(history);
+        let settings = path.settings.clone();
+        let learning = tokio::task::spawn_blocking(move || {
+            for hop in &mut copy.hops {
+                hop.learn_ahead(now, soon, &settings);
+            }
+            copy
+        });
+        match learning.await {
+            Ok(learned) => self.histories.adopt(id, learned),
+            Err(error) => tracing::error!("path {}: {error}", path.config().name),
+        }
+    }
+
+    fn soon(&self, now: Timestamp) -> Timestamp {
+        let at_most = now.checked_add(LEARNS_AHEAD_AT_MOST);
+        self.clock
+            .after(LEARNS_AHEAD)
+            .min(at_most.unwrap_or(Timestamp::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fairwind_advice::{Curve, HistorySet, Request};
+    use jiff::{SignedDuration, Timestamp};
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::metrics::Interface;
+    use crate::path::PathConfig;
+    use crate::service::{AdviceAnswer, NewSample};
+    use crate::store::Store;
+    use crate::store::sqlite::SqliteStore;
+
+    /// A service that knows eight days of the path of 192.0.2.7, too many to be learned at once.
+    async fn service(place: &tempfile::TempDir, now: &str, history: HistorySet) -> Service {
+        let store = SqliteStore::open(&place.path().join("db")).await.unwrap();
+        let now: Timestamp = now.parse().unwrap();
+        let clock = Clock::new(Some(now), 1.0);
+        let store: Arc<dyn Store> = Arc::new(store);
+        let service = Service::start(store, clock, 1 << 20).await.unwrap();
+        let mut config = PathConfig::new("p", vec!["192.0.2.7".parse().unwrap()]);
+        config.history = history;
+        config.threshold_mbps = Some(42.0);
+        service.put_path(config).await.unwrap();
+        let path = service.path("p").unwrap();
+        let samples = Curve::default().samples(now - SignedDuration::from_hours(24 * 8), now);
+        let answer = service.fill(&path, "path", samples).await.unwrap();
+        assert_eq!(answer.accepted, 8 * 288);
+        service
+    }
+
+    async fn ask(service: &Service) -> AdviceAnswer {
+        let request = Request::default();
+        let answer = service.advice("192.0.2.7", &request, Interface::Rest).await;
+        answer.unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_linear_model_answers_until_a_long_history_is_learned() {
+        let place = tempfile::tempdir().unwrap();
+        let service = service(&place, "2026-03-02T14:00:00Z", HistorySet::All).await;
+        let first = ask(&service).await;
+        assert_eq!(first.model, "linear");
+        assert_eq!(first.days_used, 8);
+        assert!(
+            first.reason.ends_with("; profile is being learned"),
+            "{}",
+            first.reason
+        );
+        service.keep_learned().await;
+        let second = ask(&service).await;
+        assert_eq!(second.model, "profile");
+        assert!(second.interval_mbps.is_some());
+        assert!(
+            !second.reason.contains("being learned"),
+            "{}",
+            second.reason
+        );
+    }
+
+    #[tokio::test]
+    async fn a_new_sample_is_part_of_the_next_answer_also_while_the_history_is_being_learned() {
+        let place = tempfile::tempdir().unwrap();
+        let service = service(&place, "2026-03-02T14:00:00Z", HistorySet::All).await;
+        let path = service.path("p").unwrap();
+        // Nothing can be learned meanwhile.
+        let learning = service.shared.learning.lock().await;
+        for available_mbps in [12.3, 14.5] {
+            let sample = NewSample {
+                hop: None,
+                time: service.now(),
+                available_mbps,
+                rtt_ms: None,
+                source: None,
+            };
+            service.record(&path, &[sample]).await.unwrap();
+            let answer = ask(&service).await;
+            assert_eq!(answer.model, "linear");
+            let expected = format!("has {available_mbps} Mbit/s available");
+            assert!(answer.reason.contains(&expected), "{}", answer.reason);
+        }
+        drop(learning);
+        service.keep_learned().await;
+        let answer = ask(&service).await;
+        assert_eq!(answer.model, "profile");
+        assert!(answer.reason.contains("has 14.5 "), "{}", answer.reason);
+    }
+
+    #[tokio::test]
+    async fn what_a_new_day_needs_is_learned_before_it_begins() {
+        for (now, ahead) in [
+            ("2026-03-02T23:49:00Z", false),
+            ("2026-03-02T23:51:00Z", true),
+        ] {
+            let place = tempfile::tempdir().unwrap();
+            let service = service(&place, now, HistorySet::LastDays(7)).await;
+            assert_eq!(ask(&service).await.model, "linear");
+            service.keep_learned().await;
+            assert_eq!(ask(&service).await.model, "profile");
+            let path = service.path("p").unwrap();
+            let history = service.shared.histories.peek(path.stored.id).unwrap();
+            let midnight: Timestamp = "2026-03-03T00:00:00Z".parse().unwrap();
+            let learned = history.hops[0].is_learned(midnight, &path.settings);
+            assert_eq!(learned, ahead, "{now}");
+        }
+    }
+}

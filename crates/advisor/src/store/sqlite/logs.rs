@@ -1,0 +1,29 @@
+//! How far the logs of transfers have been read.
+
+use sqlx::sqlite::SqlitePool;
+
+use crate::store::{LogPlace, StoreError};
+
+/// The place in the log of this name, if it has been read.
+pub async fn place(pool: &SqlitePool, name: &str) -> Result<Option<LogPlace>, StoreError> {
+    let row: Option<(i64, Vec<u8>)> =
+        sqlx::query_as("SELECT position, bytes_before FROM log WHERE name = ?")
+            .bind(name)
+            .fetch_optional(pool)
+            .await?;
+    Ok(row.map(|(position, before)| LogPlace {
+        position: position.cast_unsigned(),
+        before,
+    }))
+}
+
+/// Keeps the place in the log of this name.
+pub async fn keep(pool: &SqlitePool, name: &str, place: &LogPlace) -> Result<(), StoreError> {
+    sqlx::query("INSERT OR REPLACE INTO log (name, position, bytes_before) VALUES (?, ?, ?)")
+        .bind(name)
+        .bind(place.position.cast_signed())
+        .bind(&place.before)
+        .execute(pool)
+        .await?;
+    Ok(())
+}

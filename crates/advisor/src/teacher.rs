@@ -1,0 +1,73 @@
+//! Learning off the way of the requests: whoever needs what is not learned yet says so and goes on.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc;
+
+use crate::store::PathId;
+
+/// Paths that wait to be learned; more must ask again.
+const WAITING: usize = 1024;
+
+/// The way to the one task that learns.
+#[derive(Clone, Debug)]
+pub struct Teacher {
+    paths: mpsc::Sender<PathId>,
+    waiting: Arc<Mutex<HashSet<PathId>>>,
+}
+
+impl Teacher {
+    /// Starts the task, which does `learn` with one path after the other.
+    pub fn start<F>(mut learn: impl FnMut(PathId) -> F + Send + 'static) -> Teacher
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (paths, mut next) = mpsc::channel(WAITING);
+        let waiting = Arc::new(Mutex::new(HashSet::new()));
+        let teacher = Teacher { paths, waiting };
+        let waiting = Arc::clone(&teacher.waiting);
+        tokio::spawn(async move {
+            while let Some(path) = next.recv().await {
+                // Whoever asks from now on may know of samples that come too late for this time.
+                lock(&waiting).remove(&path);
+                learn(path).await;
+            }
+        });
+        teacher
+    }
+
+    /// Has the path learned some time soon, once, however often it is asked for until then.
+    pub fn ask(&self, path: PathId) {
+        let mut waiting = lock(&self.waiting);
+        if waiting.insert(path) && self.paths.try_send(path).is_err() {
+            waiting.remove(&path);
+        }
+    }
+}
+
+fn lock(waiting: &Mutex<HashSet<PathId>>) -> std::sync::MutexGuard<'_, HashSet<PathId>> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_path_that_waits_already_is_learned_once() {
+        let (learned, mut seen) = mpsc::unbounded_channel();
+        let teacher = Teacher::start(move |path: PathId| {
+            let learned = learned.clone();
+            async move { learned.send(path).unwrap() }
+        });
+        // The task does not run before this one waits.
+        for path in [1, 2, 1, 1] {
+            teacher.ask(PathId(path));
+        }
+        assert_eq!(seen.recv().await, Some(PathId(1)));
+        assert_eq!(seen.recv().await, Some(PathId(2)));
+        teacher.ask(PathId(3));
+        assert_eq!(seen.recv().await, Some(PathId(3)));
+    }
+}

@@ -1,0 +1,97 @@
+//! Clients that keep the service waiting, and more of them than it has room for.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use fairwind_advisor::http::Limits;
+
+use super::support::{Running, curl};
+
+/// Short enough to wait for.
+fn limits() -> Limits {
+    Limits {
+        connections: 2,
+        head: Duration::from_millis(400),
+        answer: Duration::from_millis(400),
+        ..Limits::default()
+    }
+}
+
+fn connect(service: &Running) -> TcpStream {
+    let address = service.url.strip_prefix("http://").unwrap();
+    let stream = TcpStream::connect(address).unwrap();
+    let patience = Some(Duration::from_secs(30));
+    stream.set_read_timeout(patience).unwrap();
+    stream
+}
+
+/// All that comes until the service closes the connection.
+fn rest(stream: &mut TcpStream) -> String {
+    let mut text = Vec::new();
+    match stream.read_to_end(&mut text) {
+        Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("{error}"),
+        _ => String::from_utf8(text).unwrap(),
+    }
+}
+
+#[test]
+fn a_head_that_does_not_come_to_an_end_is_not_waited_for_and_keeps_nobody_waiting() {
+    let head = Duration::from_secs(3);
+    let service = Running::with(|options| options.limits = Limits { head, ..limits() });
+    let mut stream = connect(&service);
+    let begin = Instant::now();
+    stream
+        .write_all(b"GET /healthz HTTP/1.1\r\nhost: a")
+        .unwrap();
+    assert_eq!(curl(&[&format!("{}/healthz", service.url)]), "ok\n");
+    stream.set_nonblocking(true).unwrap();
+    let error = stream.read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldBlock, "the other came first");
+    stream.set_nonblocking(false).unwrap();
+    let text = rest(&mut stream);
+    assert!(!text.starts_with("HTTP/1.1 200"), "{text}");
+    assert!(begin.elapsed() >= Duration::from_millis(2_900));
+}
+
+#[test]
+fn a_body_that_does_not_come_to_an_end_is_answered_by_408() {
+    let service = Running::with(|options| options.limits = limits());
+    let mut stream = connect(&service);
+    let head = "POST /v1/transfers HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
+                content-length: 100\r\n\r\n{";
+    stream.write_all(head.as_bytes()).unwrap();
+    let text = rest(&mut stream);
+    assert!(text.starts_with("HTTP/1.1 408 "), "{text}");
+    assert!(
+        text.ends_with("{\"error\":\"no answer within 0.4 s\"}"),
+        "{text}"
+    );
+}
+
+#[test]
+fn silent_connections_give_way_to_one_that_asks() {
+    let service = Running::with(|options| options.limits = limits());
+    let silent: Vec<TcpStream> = (0..8).map(|_| connect(&service)).collect();
+    assert_eq!(curl(&[&format!("{}/healthz", service.url)]), "ok\n");
+    drop(silent);
+}
+
+#[test]
+fn the_service_ends_although_a_connection_stays_open() {
+    let service = Running::with(|_| {});
+    let mut stream = connect(&service);
+    stream
+        .write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n")
+        .unwrap();
+    let mut first = [0; 15];
+    stream.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200 OK");
+    let begin = Instant::now();
+    drop(service);
+    assert!(
+        begin.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        begin.elapsed()
+    );
+}
