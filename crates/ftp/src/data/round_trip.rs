@@ -21,7 +21,11 @@ pub fn tcp_info(socket: impl AsFd) -> Option<libc::tcp_info> {
     }
 }
 
-/// The smoothed round trip of a TCP connection (`tcpi_rtt`); none if the socket is none.
-pub fn round_trip(socket: impl AsFd) -> Option<Duration> {
-    tcp_info(socket).map(|info| Duration::from_micros(info.tcpi_rtt.into()))
+/// The shortest round trip that a TCP connection has seen lately (`tcpi_min_rtt`); none if the socket is
+/// none, or nothing has been acknowledged yet.
+pub fn shortest_round_trip(socket: impl AsFd) -> Option<Duration> {
+    let shortest = tcp_info(socket)?.tcpi_min_rtt;
+    (1..u32::MAX)
+        .contains(&shortest)
+        .then(|| Duration::from_micros(shortest.into()))
 }

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::extension::PeerFacts;
-use crate::data::round_trip;
+use crate::data::shortest_round_trip;
 use crate::protocol::Reply;
 use crate::protocol::line::{Line, LineDecoder};
 
@@ -72,9 +72,9 @@ impl Control {
         timeout(PATIENCE, self.stream.write_all(&reply.encode())).await?
     }
 
-    /// The round trip to the client.
-    pub fn round_trip(&self) -> Duration {
-        round_trip(&self.stream).unwrap_or_default()
+    /// The shortest round trip to the client: most others have waited for a delayed acknowledgement.
+    pub fn shortest_round_trip(&self) -> Duration {
+        shortest_round_trip(&self.stream).unwrap_or_default()
     }
 }
 

@@ -287,22 +287,24 @@ impl Session {
         if interruption == Interruption::Aborted {
             result = Err(TransferError::Stopped);
         }
-        // An end of stream is how a whole file ends, and how a client that is killed ends.
+        let arrived = announced.zip(result.as_ref().ok().copied());
+        // An end of stream is how a whole file ends, and how a client that is killed ends: unless all
+        // that was announced has come, it is looked whether the client is still there.
         if direction == Direction::Receive && result.is_ok() {
             let grace = self
                 .control
-                .round_trip()
+                .shortest_round_trip()
                 .clamp(Duration::from_millis(1), LONGEST_GRACE);
             let orderly = match interruption {
                 Interruption::Gone => self.quits(),
+                _ if arrived.is_some_and(|(all, moved)| moved >= all) => true,
                 _ => self.stays(grace).await,
             };
             if !orderly {
                 result = Err(TransferError::Stopped);
             }
         }
-        let short = announced.zip(result.as_ref().ok().copied());
-        let short = short.filter(|(all, moved)| direction == Direction::Receive && moved < all);
+        let short = arrived.filter(|(all, moved)| direction == Direction::Receive && moved < all);
         if let Some(upload) = outcome.upload {
             let keep = result.is_ok() && short.is_none();
             let full = matches!(&result, Err(TransferError::File(error)) if work::is_full(error));
