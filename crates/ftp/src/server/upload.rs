@@ -102,10 +102,8 @@ impl Upload {
 
     /// Brings the partial file to the byte that the upload begins at.
     fn position(&mut self, target: Option<Facts>, start: Start) -> Result<u64, UploadError> {
-        let present = match target {
-            Some(target) => target.size(),
-            None => facts(&self.file)?.size(),
-        };
+        let gathered = facts(&self.file)?.size();
+        let present = target.map_or(gathered, |target| target.size());
         let first = match start {
             Start::Afresh => 0,
             Start::At(first) => first,
@@ -114,11 +112,17 @@ impl Upload {
         if first > present {
             return Err(UploadError::BehindTheEnd(present));
         }
-        if let (Some(target), true) = (target, first > 0) {
-            self.continued = Some(self.open_target(target)?);
-            self.file.set_len(0)?;
-        } else {
-            self.file.set_len(first)?;
+        let kept = match target {
+            Some(target) if first > 0 => {
+                self.continued = Some(self.open_target(target)?);
+                0
+            }
+            _ => first,
+        };
+        // ext4 writes a file to the disk when it is closed if it was ever cut to nothing, even from nothing:
+        // the last reply would wait for that.
+        if gathered != kept {
+            self.file.set_len(kept)?;
         }
         self.file.seek(SeekFrom::Start(first))?;
         Ok(first)
