@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fairwind_advice::{Advice, History, Mode, ModelKind, Request, Settings, advise};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -168,13 +168,17 @@ impl Service {
     }
 }
 
-/// Advice by the linear model, which needs no learning, while another is being learned.
+/// Advice by the linear model, which needs no learning, while another is being learned. Whoever follows it
+/// comes again as soon as he may.
 fn meanwhile(history: &History, request: &Request, now: Timestamp, settings: &Settings) -> Advice {
     let linear = Settings {
         model: ModelKind::Linear,
         ..settings.clone()
     };
     let mut advice = advise(history, request, now, &linear);
+    let soon = SignedDuration::try_from(settings.shortest_interval).unwrap_or(SignedDuration::ZERO);
+    let soon = now.checked_add(soon).unwrap_or(Timestamp::MAX);
+    advice.next_advice = advice.next_advice.min(soon);
     advice.reason += &format!("; {} is being learned", settings.model.name());
     advice
 }

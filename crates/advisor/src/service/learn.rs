@@ -128,6 +128,8 @@ mod tests {
         let first = ask(&service).await;
         assert_eq!(first.model, "linear");
         assert_eq!(first.days_used, 8);
+        // The shortest interval, although the forecast holds for longer.
+        assert!(first.ask_again_after_s <= 60.0, "{first:?}");
         assert!(
             first.reason.ends_with("; profile is being learned"),
             "{}",
