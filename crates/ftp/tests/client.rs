@@ -28,7 +28,7 @@ use fairwind_ftp::client::{
     Place, Progress, Retrieval, Storage, Verification, third_party, tree,
 };
 
-use common::{Running, noise};
+use common::{Running, noise, permitted};
 
 /// Does something when a transfer comes to a byte for the first time.
 struct At {
@@ -155,6 +155,49 @@ fn a_file_comes_and_goes_in_all_ways_to_connect() {
     assert_eq!(modes, [true, true]);
     assert_eq!(names(here.path()), ["x"]);
     assert_eq!(names(server.dir.path()), ["x", "y"]);
+}
+
+/// A server at an address of IPv6; none where there is no IPv6.
+fn over_ipv6() -> Option<Running> {
+    let there = std::net::TcpListener::bind("[::1]:0").is_ok();
+    permitted("IPv6", there).then(|| {
+        Running::with(|config| {
+            config.listen = "[::1]:0".parse().unwrap();
+            config.foreign_peers.push("::1/128".parse().unwrap());
+        })
+    })
+}
+
+#[test]
+fn files_come_and_go_over_ipv6_in_both_ways_to_connect() {
+    let Some(server) = over_ipv6() else {
+        return;
+    };
+    let here = tempfile::tempdir().unwrap();
+    let bytes = noise(3_000_001);
+    server.write("x", &bytes);
+    let target = here.path().join("x");
+    for mode in [DataMode::Passive, DataMode::Active] {
+        let options = || Options { mode, ..options() };
+        let got = get(server.address, "x", &target, options()).unwrap();
+        assert_eq!(fs::read(&target).unwrap(), bytes);
+        assert_eq!((got.bytes, is_verified(&got)), (3_000_001, true));
+        put(server.address, &target, "y", options()).unwrap();
+        assert_eq!(server.read("y"), bytes);
+    }
+}
+
+#[test]
+fn a_file_goes_from_server_to_server_over_ipv6() {
+    let (Some(a), Some(b)) = (over_ipv6(), over_ipv6()) else {
+        return;
+    };
+    a.write("x", noise(3_000_000));
+    let mut from = connection(a.address, "x", options());
+    let mut to = connection(b.address, "y", options());
+    let report = third_party(&mut from, &mut to, 0).unwrap();
+    assert!(is_verified(&report), "{:?}", report.checksum);
+    assert!(b.read("y") == a.read("x"));
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn set_loopback(up: bool) {
 }
 
 #[test]
-fn a_path_that_is_cut_for_seconds_is_survived() {
+fn a_file_is_identical_after_a_path_was_cut_for_ten_seconds() {
     if !fairwind_testing::permitted(root()) {
         return;
     }
@@ -138,17 +138,18 @@ fn a_path_that_is_cut_for_seconds_is_survived() {
             progress: At::byte(5_000_000, || {
                 set_loopback(false);
                 thread::spawn(|| {
-                    thread::sleep(Duration::from_secs(3));
+                    thread::sleep(Duration::from_secs(10));
                     set_loopback(true);
                 });
             }),
             patience: Duration::from_secs(1),
-            pause: Duration::from_millis(500),
+            // After pauses of 0.7, 1.4, 2.8 and 5.6 s the path is there again.
+            pause: Duration::from_millis(700),
             ..options()
         };
         let target = here.path().join("x");
         let got = get(server.address, "x", &target, cutting).unwrap();
-        assert!(!got.interruptions.is_empty(), "the cut was felt");
+        assert!(got.interruptions.len() >= 4, "{:?}", got.interruptions);
         assert!(is_verified(&got));
         assert_eq!(got.bytes, 20_000_000, "nothing was moved twice");
         assert_eq!(fs::read(&target).unwrap(), bytes);
