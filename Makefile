@@ -8,7 +8,7 @@ FAIRWIND := cargo run --release --quiet --package fairwind --bin fairwind --
 DCCS := cargo run --profile optimised --package fairwind --example dccs -- experiments/dccs $(OUT)/dccs
 WEB100 := cargo run --release --package fairwind --example web100_dummynet -- experiments/web100-dummynet $(OUT)/web100-dummynet
 
-.PHONY: help demo test bench experiments experiments-lab validation kernels dccs
+.PHONY: help demo test bench experiments experiments-lab validation kernels dccs dccs-lab
 
 help:
 	@echo "make demo             one file over a shared path, moved three ways: build, run, table and report"
@@ -57,6 +57,12 @@ experiments-lab:
 dccs:
 	@scripts/setup build
 	nice -n 10 $(DCCS) $(if $(PAGE),--page $(PAGE)) $(ARGS)
+
+# Tests that have been run are kept, so it may be interrupted.
+dccs-lab:
+	@scripts/setup build
+	cargo build --profile optimised --package fairwind --bin fairwind
+	$(DCCS) --engine lab $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
 # Results of the lab that are there are used again; ARGS is for the program (ARGS="--only sim").
 validation:

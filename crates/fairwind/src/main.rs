@@ -2,17 +2,14 @@
 //! real connections, and the congestion controls.
 
 mod command;
-mod demo;
-mod failure;
-mod interrupt;
 mod output;
 mod progress;
 mod summary;
-mod table;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use fairwind::{demo, failure, interrupt, table};
 
 fn main() -> ExitCode {
     match command::Cli::parse().run() {

@@ -1,6 +1,7 @@
 //! Text tables: columns aligned by their widest cell, words to the left, numbers to the right.
 
 /// A table under construction.
+#[derive(Default)]
 pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
@@ -14,10 +15,7 @@ struct Column {
 impl Table {
     /// An empty table.
     pub fn new() -> Self {
-        Self {
-            columns: Vec::new(),
-            rows: Vec::new(),
-        }
+        Self::default()
     }
 
     /// Adds a column of words.

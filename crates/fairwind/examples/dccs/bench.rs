@@ -103,9 +103,9 @@ impl Bench {
             share: 1.0,
         }
         .csv(&available(&samples, start, SPAN));
-        let folder = self.results.join(series.name);
-        fs::create_dir_all(&folder)?;
-        let trace_file = folder.join(trace_name(case));
+        let folder = &self.results;
+        fs::create_dir_all(folder)?;
+        let trace_file = folder.join(format!("loss-{:016x}.csv", digest(&trace)));
         write_whole(&trace_file, &trace)?;
         let file = self.experiments.join(file_of(case.others));
         let set = self.settings(case.way, &inputs, &fs::canonicalize(&trace_file)?);
@@ -173,8 +173,9 @@ impl Bench {
         Ok(mean_mbps(&outcome.flows[1], 118.0))
     }
 
-    /// The throughput at each loss of Table 1 with this delay, Mbit/s, the mean of all seeds.
-    pub fn table_1(experiments: &Path, delay_ms: f64) -> Result<[f64; 4], Error> {
+    /// The throughput at each loss of Table 1 with this delay and this stack, Mbit/s, the mean of all
+    /// seeds.
+    pub fn table_1(experiments: &Path, delay_ms: f64, stack: &str) -> Result<[f64; 4], Error> {
         let file = experiments.join("table-1.toml");
         let mut observed = [0.0; 4];
         for (percent, mbps) in (1..).zip(&mut observed) {
@@ -182,6 +183,7 @@ impl Bench {
                 format!("link.path.delay={}ms", delay_ms / 2.0),
                 format!("link.path.reverse.delay={}ms", delay_ms / 2.0),
                 format!("link.path.loss={percent}%"),
+                format!("stack={stack}"),
             ];
             let experiment = Experiment::load(&file, &set)?;
             let seconds = experiment.file().duration.as_secs_f64();
@@ -200,15 +202,6 @@ fn file_of(others: usize) -> String {
     match others {
         0 => "transfer.toml".to_owned(),
         others => format!("background-{others}.toml"),
-    }
-}
-
-/// The recording of the losses of a transfer.
-fn trace_name(case: Case) -> String {
-    let used = LEVELS[case.level].used_percent;
-    match case.losses {
-        Losses::Rounded => format!("loss-{used}-{}.csv", case.time),
-        Losses::Exact => format!("loss-exact-{used}-{}.csv", case.time),
     }
 }
 
@@ -299,7 +292,7 @@ fn kept(place: &Path, asked: &Value) -> Option<Sent> {
 }
 
 /// FNV-1a (Fowler, Noll and Vo).
-fn digest(text: &str) -> u64 {
+pub fn digest(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
@@ -310,7 +303,7 @@ fn toml_text(text: &str) -> String {
 }
 
 /// Writes beside the place and moves it there, as several transfers share a trace.
-fn write_whole(place: &Path, text: &str) -> Result<(), Error> {
+pub fn write_whole(place: &Path, text: &str) -> Result<(), Error> {
     let beside = place.with_extension(format!("{:?}", std::thread::current().id()));
     fs::write(&beside, text)?;
     Ok(fs::rename(&beside, place)?)

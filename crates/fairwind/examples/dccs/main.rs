@@ -1,27 +1,31 @@
 //! Runs the tests of Akarapu's thesis (Tables 1 to 27) in the simulator, over a generated curve of
-//! available bandwidth and a recorded one, and prints the tables of `docs/dccs.md`: `make dccs`.
+//! available bandwidth and a recorded one, and those of Tables 3 to 18 scaled down on the running
+//! kernel, and prints the tables of `docs/dccs.md`: `make dccs`, `make dccs-lab`.
 
 mod bench;
 mod following;
 #[path = "../web100_dummynet/page.rs"]
 mod page;
 mod relation;
+mod scaled;
 mod series;
 mod tables;
 mod thesis;
 
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use clap::Parser;
-use fairwind_experiment::result::Machine;
+use clap::{Parser, ValueEnum};
+use fairwind::demo::lab::missing;
+use fairwind::interrupt;
 
 use bench::{Bench, Case, Runs, Transfer, Way};
 use page::Section;
-use relation::Losses;
+use relation::{Losses, Relation};
+use scaled::Small;
 use series::Series;
 use tables::{Done, HISTORY_SETS};
 use thesis::{LEVELS, TIMES};
@@ -31,8 +35,8 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 /// Run the tests of the thesis on dynamic TCP congestion control and print the tables of its page
 #[derive(Parser)]
 #[command(after_help = "\
-RESULTS gets a folder for each series, with a record of each transfer and the losses of the path at
-each time of day. A record of the same transfer that is there already is kept. At --scale 0.01 the file
+RESULTS gets a record of each transfer and the losses of the paths. A record of the same transfer that
+is there already is kept. At --scale 0.01 the file
 has a hundredth of its size and the day passes a hundred times faster: a quick look, in which a
 standard transfer loses only a handful of packets.")]
 struct Arguments {
@@ -40,6 +44,12 @@ struct Arguments {
     experiments: PathBuf,
     /// Folder for the results
     results: PathBuf,
+    /// The tests of the thesis' size in the simulator, or those scaled down in simulator and lab
+    #[arg(long, value_enum, default_value = "sim")]
+    engine: Engine,
+    /// Stop after so many runs in the lab
+    #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
+    runs: usize,
     /// Size of the file and length of the day, as a share of the thesis'
     #[arg(long, default_value_t = 1.0, value_parser = share)]
     scale: f64,
@@ -64,6 +74,12 @@ struct Arguments {
     page: Option<PathBuf>,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum Engine {
+    Sim,
+    Lab,
+}
+
 fn share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.001..=1.0).contains(&share) => Ok(share),
@@ -82,21 +98,49 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Error> {
-    let observed = [
-        Bench::table_1(&arguments.experiments, 25.0)?,
-        Bench::table_1(&arguments.experiments, 50.0)?,
-    ];
-    let (table_1, relation) = tables::table_1(observed);
+    let observed = |stack| -> Result<_, Error> {
+        let at = |delay_ms| Bench::table_1(&arguments.experiments, delay_ms, stack);
+        Ok([at(25.0)?, at(50.0)?])
+    };
+    let (table_1, relation) = tables::table_1(observed("2005")?);
+    let sections = match arguments.engine {
+        Engine::Sim => simulated(arguments, table_1, relation)?,
+        Engine::Lab => {
+            let here = tables::fit(observed("linux")?.map(|row| row.map(Some)));
+            in_lab(arguments, relation, here)?
+        }
+    };
+    match &arguments.page {
+        Some(page) => page::fill(page, &sections),
+        None => {
+            for section in &sections {
+                println!("<!-- {} -->\n{}", section.name, section.markdown);
+            }
+            Ok(())
+        }
+    }
+}
+
+fn runs(arguments: &Arguments) -> Runs {
+    match (arguments.again, arguments.kept) {
+        (true, _) => Runs::All,
+        (_, true) => Runs::None,
+        _ => Runs::Missing,
+    }
+}
+
+/// The tables of transfers of the thesis' size.
+fn simulated(
+    arguments: &Arguments,
+    table_1: Section,
+    relation: Relation,
+) -> Result<Vec<Section>, Error> {
     let bench = Bench {
         experiments: arguments.experiments.clone(),
         results: arguments.results.clone(),
         scale: arguments.scale,
         relation,
-        runs: match (arguments.again, arguments.kept) {
-            (true, _) => Runs::All,
-            (_, true) => Runs::None,
-            _ => Runs::Missing,
-        },
+        runs: runs(arguments),
     };
     let background_alone = bench.background_alone()?;
     let all = all_series(arguments)?;
@@ -112,15 +156,60 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         .collect();
     let mut sections = vec![table_1];
     sections.extend(tables::all(&done));
-    sections.push(made());
-    match &arguments.page {
-        Some(page) => page::fill(page, &sections),
-        None => {
-            for section in &sections {
-                println!("<!-- {} -->\n{}", section.name, section.markdown);
+    sections.push(page::made("run"));
+    Ok(sections)
+}
+
+/// The tables of the tests scaled down.
+fn in_lab(
+    arguments: &Arguments,
+    relation: Relation,
+    relation_here: Relation,
+) -> Result<Vec<Section>, Error> {
+    let missing = missing();
+    if !arguments.kept && !missing.is_empty() {
+        let missing = missing.join("\n");
+        return Err(format!("{missing}\n  help: --engine sim needs none of it").into());
+    }
+    interrupt::catch().map_err(|failure| format!("{failure:?}"))?;
+    let small = Small {
+        results: arguments.results.join("scaled"),
+        relation,
+        relation_here,
+        series: &Series::generated()?,
+        runs: runs(arguments),
+        fairwind: command()?,
+    };
+    let mut moved = Vec::new();
+    let mut ran = 0;
+    for engine in [scaled::Engine::Sim, scaled::Engine::Lab] {
+        for case in scaled::cases(engine) {
+            if small.is_to_be_run(case)? && engine == scaled::Engine::Lab {
+                if ran == arguments.runs {
+                    return Err("stopped: what has been run is kept".into());
+                }
+                ran += 1;
             }
-            Ok(())
+            moved.extend(small.run(case)?);
         }
+    }
+    let mut sections = scaled::tables::all(&moved, relation_here);
+    sections.push(page::made("lab run"));
+    Ok(sections)
+}
+
+/// The command `fairwind`, which was built beside this program.
+fn command() -> Result<PathBuf, Error> {
+    let examples = std::env::current_exe()?;
+    let folder = examples.ancestors().nth(2).unwrap_or(&examples);
+    let command = folder.join("fairwind");
+    match command.is_file() {
+        true => Ok(command),
+        false => Err(format!(
+            "{}: not there\n  help: build it with the same profile: cargo build --bin fairwind",
+            command.display()
+        )
+        .into()),
     }
 }
 
@@ -227,24 +316,4 @@ fn tell(series: &Series, transfer: &Transfer, begun: Instant) {
         transfer.timeouts,
         begun.elapsed().as_secs_f64()
     );
-}
-
-/// When, of what and on what the tables were made.
-fn made() -> Section {
-    let output = |program: &str, arguments: &[&str]| {
-        let output = Command::new(program).args(arguments).output();
-        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-        text.unwrap_or_default()
-    };
-    let machine = Machine::here();
-    Section {
-        name: "run",
-        markdown: format!(
-            "Run on {} at commit {}, on {} cores of an {}.\n",
-            output("date", &["+%Y-%m-%d"]),
-            output("git", &["rev-parse", "--short", "HEAD"]),
-            machine.cores,
-            machine.cpu,
-        ),
-    }
 }

@@ -80,12 +80,17 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// From the start of the transfer on.
+    /// From the start of the transfer on, a line a change: paths that lose the same are the same.
     pub fn csv(&self, available: &[Recorded]) -> String {
         let mut text = String::from("time_s,loss_probability\n");
+        let mut before = None;
         for sample in available {
             let asked = self.relation.loss(self.rtt_ms, sample.mbps.max(LEAST_MBPS));
             let loss = (self.losses.taken(asked) * self.share).min(1.0);
+            if before == Some(loss) {
+                continue;
+            }
+            before = Some(loss);
             let after = scaled(sample.after, self.scale);
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{after:.6},{loss:.12}");
@@ -157,7 +162,7 @@ mod tests {
         let expected =
             "time_s,loss_probability\n0.000000,0.000031104522\n2.000000,0.054868377600\n";
         assert_eq!(trace.csv(&available), expected);
-        // 2.04 and 3595.9 parts of 65,536; on a path of a fifth of the round-trip time 25 times as much.
+        // 2.04 and 3595.9 parts of 65,536; a fifth of the round-trip time takes 25 times as much.
         let shorter = Trace {
             losses: Losses::Rounded,
             share: 25.0,
@@ -166,6 +171,25 @@ mod tests {
         let expected =
             "time_s,loss_probability\n0.000000,0.000762939453\n2.000000,1.000000000000\n";
         assert_eq!(shorter.csv(&available), expected);
+    }
+
+    #[test]
+    fn a_trace_has_a_line_a_change() {
+        let sample = |seconds, mbps| Recorded {
+            after: Duration::from_secs(seconds),
+            mbps,
+        };
+        let trace = Trace {
+            relation: Relation { constant: 7.0 },
+            losses: Losses::Rounded,
+            rtt_ms: 50.0,
+            scale: 1.0,
+            share: 1.0,
+        };
+        let available = [sample(0, 42.0), sample(300, 51.0), sample(600, 30.0)];
+        let expected =
+            "time_s,loss_probability\n0.000000,0.000015258789\n600.000000,0.000030517578\n";
+        assert_eq!(trace.csv(&available), expected);
     }
 
     /// The program of the thesis (appendix B.3) asks for 0.71 parts at 51 Mbit/s and 1.05 at 42.

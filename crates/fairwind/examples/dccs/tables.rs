@@ -60,13 +60,14 @@ impl Done<'_> {
 }
 
 /// A table that grows row by row.
-struct Table {
+pub struct Table {
     name: &'static str,
     markdown: String,
 }
 
 impl Table {
-    fn new(name: &'static str, columns: &str) -> Table {
+    /// `columns` is its first line.
+    pub fn new(name: &'static str, columns: &str) -> Table {
         let rule = "|---".repeat(columns.matches('|').count() - 1);
         Table {
             name,
@@ -74,12 +75,12 @@ impl Table {
         }
     }
 
-    fn row(&mut self, cells: &[String]) {
+    pub fn row(&mut self, cells: &[String]) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.markdown, "| {} |", cells.join(" | "));
     }
 
-    fn section(self) -> Section {
+    pub fn section(self) -> Section {
         Section {
             name: self.name,
             markdown: self.markdown,
@@ -101,20 +102,22 @@ pub fn all(done: &[Done<'_>]) -> Vec<Section> {
     sections
 }
 
+/// The constant behind what Table 1 has, or would have, at delays of 25 and 50 ms, Mbit/s.
+pub fn fit(observed: [[Option<f64>; 4]; 2]) -> Relation {
+    let unit = Relation { constant: 1.0 };
+    let mut cells = Vec::new();
+    for (row, rtt_ms) in observed.iter().zip([25.0, 50.0]) {
+        for (value, percent) in row.iter().zip([1.0, 2.0, 3.0, 4.0]) {
+            cells.extend(value.map(|value| (unit.mbps(rtt_ms, percent), value)));
+        }
+    }
+    Relation::fit(&cells)
+}
+
 /// Table 1 and the constant that comes of it: what the simulator gives at delays of 25 and 50 ms.
 pub fn table_1(observed: [[f64; 4]; 2]) -> (Section, Relation) {
-    let unit = Relation { constant: 1.0 };
-    let cells = |values: [[Option<f64>; 4]; 2]| {
-        let mut cells = Vec::new();
-        for (row, rtt_ms) in values.iter().zip([25.0, 50.0]) {
-            for (value, percent) in row.iter().zip([1.0, 2.0, 3.0, 4.0]) {
-                cells.extend(value.map(|value| (unit.mbps(rtt_ms, percent), value)));
-            }
-        }
-        cells
-    };
-    let fitted = Relation::fit(&cells(observed.map(|row| row.map(Some))));
-    let of_thesis = Relation::fit(&cells(OBSERVED));
+    let fitted = fit(observed.map(|row| row.map(Some)));
+    let of_thesis = fit(OBSERVED);
     let mut table = Table::new(
         "table 1",
         &format!(
@@ -160,7 +163,10 @@ fn summary(done: &[Done<'_>]) -> Section {
         percent(57.65),
         percent(75.30),
     ]);
-    let rows = [(Losses::Rounded, ""), (Losses::Exact, ", losses not rounded")];
+    let rows = [
+        (Losses::Rounded, ""),
+        (Losses::Exact, ", losses not rounded"),
+    ];
     for (losses, addition) in rows {
         for done in done {
             let gains = [0, 1, 2].map(|level| mean(gains(done, losses, level)));
@@ -191,7 +197,7 @@ fn others_lost(done: &Done<'_>, losses: Losses, way: usize) -> Vec<f64> {
     (0..TIMES.len()).filter_map(loss).collect()
 }
 
-fn loss(alone: f64, beside: f64) -> f64 {
+pub fn loss(alone: f64, beside: f64) -> f64 {
     100.0 * (1.0 - beside / alone)
 }
 
@@ -249,7 +255,11 @@ fn mean_gains(table: &mut Table, done: &[Done<'_>], level: usize) {
     };
     row("mean", "thesis", LEVELS[level].mean_gain);
     for done in done {
-        row("", done.series.name, mean(gains(done, Losses::Rounded, level)));
+        row(
+            "",
+            done.series.name,
+            mean(gains(done, Losses::Rounded, level)),
+        );
     }
 }
 
@@ -371,16 +381,16 @@ fn history_sets(done: &[Done<'_>], level: usize) -> Section {
     table.section()
 }
 
-fn time_of_day(time: usize) -> String {
+pub fn time_of_day(time: usize) -> String {
     let (hour, minute) = TIMES[time];
     format!("{hour:02}:{minute:02}")
 }
 
-fn mbps(mbps: f64) -> String {
+pub fn mbps(mbps: f64) -> String {
     format!("{mbps:.2}")
 }
 
-fn percent(percent: f64) -> String {
+pub fn percent(percent: f64) -> String {
     match percent.is_nan() {
         true => "-".to_owned(),
         false => format!("{percent:.1} %"),
@@ -398,6 +408,6 @@ fn clock(seconds: f64) -> String {
 }
 
 /// NaN without values.
-fn mean(values: Vec<f64>) -> f64 {
+pub fn mean(values: Vec<f64>) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }

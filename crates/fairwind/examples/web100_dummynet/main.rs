@@ -79,7 +79,7 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
     };
     bench.check()?;
     let mut sections = tables::all(&bench)?;
-    sections.push(tables::run());
+    sections.push(page::made("run"));
     if bench.engines.len() > 1 {
         let laid = figures::lay(&bench)?;
         sections.push(figures::distances(&laid));

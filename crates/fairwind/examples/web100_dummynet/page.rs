@@ -1,8 +1,11 @@
-//! The page of the thesis: what is between `<!-- NAME -->` and `<!-- end -->` is made by this
-//! program.
+//! The page of a paper: what is between `<!-- NAME -->` and `<!-- end -->` is made by the program of its
+//! experiments.
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
+
+use fairwind_experiment::result::Machine;
 
 use crate::Error;
 
@@ -25,4 +28,32 @@ pub fn fill(page: &Path, sections: &[Section]) -> Result<(), Error> {
         text.replace_range(from..from + length, &section.markdown);
     }
     Ok(fs::write(page, text)?)
+}
+
+/// When, of what and on what the tables were made.
+pub fn made(name: &'static str) -> Section {
+    let output = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output();
+        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+        text.unwrap_or_default()
+    };
+    let machine = Machine::here();
+    Section {
+        name,
+        markdown: format!(
+            "Run on {} at commit {}, on {} cores of an {} with {}.\n",
+            output("date", &["+%Y-%m-%d"]),
+            output("git", &["rev-parse", "--short", "HEAD"]),
+            machine.cores,
+            machine.cpu,
+            kernel(&machine)
+        ),
+    }
+}
+
+/// The kernel's name and release, without what the builder of the kernel added.
+fn kernel(machine: &Machine) -> String {
+    let release = machine.system.trim_start_matches("linux ");
+    let release = release.split('-').next().unwrap_or(release);
+    format!("Linux {release}")
 }

@@ -1,9 +1,8 @@
 //! The tables of the page: what the thesis says, and under or beside it what each engine gives.
 
 use std::fmt::Write;
-use std::process::Command;
 
-use fairwind_experiment::result::{FlowResult, Machine, RunResult, Statistic};
+use fairwind_experiment::result::{FlowResult, RunResult, Statistic};
 use fairwind_experiment::series::columns::FLOW;
 use fairwind_experiment::series::reader::scan;
 
@@ -22,34 +21,6 @@ pub fn all(bench: &Bench) -> Result<Vec<Section>, Error> {
         weighted_queues(bench)?,
     ];
     Ok(tables.into_iter().flatten().collect())
-}
-
-/// When, of what and on what the tables were made.
-pub fn run() -> Section {
-    let output = |program: &str, arguments: &[&str]| {
-        let output = Command::new(program).args(arguments).output();
-        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-        text.unwrap_or_default()
-    };
-    let machine = Machine::here();
-    Section {
-        name: "run",
-        markdown: format!(
-            "Run on {} at commit {}, on {} cores of an {} with {}.\n",
-            output("date", &["+%Y-%m-%d"]),
-            output("git", &["rev-parse", "--short", "HEAD"]),
-            machine.cores,
-            machine.cpu,
-            kernel(&machine)
-        ),
-    }
-}
-
-/// The kernel's name and release, without what the builder of the kernel added.
-fn kernel(machine: &Machine) -> String {
-    let release = machine.system.trim_start_matches("linux ");
-    let release = release.split('-').next().unwrap_or(release);
-    format!("Linux {release}")
 }
 
 /// A table that grows row by row.

@@ -8,6 +8,7 @@ use clap::Args;
 use fairwind_experiment::result::RESULT_FILE;
 use jiff::Timestamp;
 
+use crate::demo::lab::missing;
 use crate::demo::stage::{Outcomes, perform, simulate};
 use crate::demo::story::{CAPACITY_MBPS, DELAY_MS};
 use crate::demo::{Story, monitor, report, table};
@@ -104,22 +105,6 @@ impl Demo {
         ))?;
         judge(&outcomes)
     }
-}
-
-/// What this machine lacks for the lab and its programs, each with what would help.
-fn missing() -> Vec<String> {
-    let lab = fairwind_lab::privilege::check()
-        .err()
-        .map(|error| error.to_string());
-    let trace = fairwind_trace::kernel::check_requirements()
-        .err()
-        .map(|error| error.to_string());
-    let control = fairwind_cc::kernel::check_requirements()
-        .err()
-        .map(|error| error.to_string());
-    let mut missing: Vec<String> = [lab, trace, control].into_iter().flatten().collect();
-    missing.dedup();
-    missing
 }
 
 fn introduction(story: &Story, in_lab: bool, missing: &[String]) -> String {

@@ -5,12 +5,14 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+use fairwind_advice::{Sample, Settings};
 use fairwind_advisor::local::Local;
 use fairwind_advisor::{Clock, PathConfig};
 use fairwind_cc::kernel::Loaded;
 use fairwind_cc::native;
 use fairwind_ftp::protocol::digest::Algorithm;
 use fairwind_lab::congestion_control::load_private;
+use jiff::Timestamp;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -29,6 +31,59 @@ const NETWORK: &str = "10.77.0.0/16";
 /// Bytes that are written, read and summed at a time.
 const PIECE: usize = 1 << 18;
 
+/// What this machine lacks for the lab and its programs, each with what would help.
+pub fn missing() -> Vec<String> {
+    let lab = fairwind_lab::privilege::check()
+        .err()
+        .map(|error| error.to_string());
+    let trace = fairwind_trace::kernel::check_requirements()
+        .err()
+        .map(|error| error.to_string());
+    let control = fairwind_cc::kernel::check_requirements()
+        .err()
+        .map(|error| error.to_string());
+    let mut missing: Vec<String> = [lab, trace, control].into_iter().flatten().collect();
+    missing.dedup();
+    missing
+}
+
+/// What is moved, over which path, and when.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Of the bytes of the file.
+    pub seed: u64,
+    /// The file, bytes.
+    pub file_bytes: u64,
+    /// What both programs ask for as buffers, bytes.
+    pub buffer_bytes: u64,
+    /// Time on the advisor's clock at the start of a run.
+    pub begins: Timestamp,
+    /// How much faster than ours the advisor's clock runs.
+    pub rate: f64,
+    /// How the advisor makes its advice for the path.
+    pub settings: Settings,
+    /// Tests of the path until the start of a run, ascending.
+    pub history: Vec<Sample>,
+    /// Those of which the advisor hears during a run, ascending.
+    pub tests: Vec<Sample>,
+}
+
+impl Setup {
+    /// That of the demonstration.
+    pub fn of(story: &Story, day: &Day) -> Setup {
+        Setup {
+            seed: story.seed,
+            file_bytes: story.file_bytes,
+            buffer_bytes: BUFFER_BYTES,
+            begins: story.begins,
+            rate: story.rate,
+            settings: story.settings(),
+            history: day.history.clone(),
+            tests: day.tests.clone(),
+        }
+    }
+}
+
 /// The command lines of a way.
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
@@ -44,43 +99,48 @@ pub struct Programs {
 #[derive(Debug)]
 pub struct Site {
     folder: PathBuf,
-    /// This command.
+    /// The command.
     fairwind: PathBuf,
     checksum: String,
     /// Congestion control switched off, for the connections of this run alone.
     nocc: Loaded,
-    begins: String,
+    buffer_bytes: u64,
+    begins: Timestamp,
     rate: f64,
 }
 
 impl Site {
     /// Writes the file, teaches the advisor the path's history, and loads what switches congestion
-    /// control off, under a name of its own.
-    pub fn prepare(story: &Story, day: &Day, out: &Path) -> Result<Site, Failure> {
+    /// control off, under a name of its own. All that is done later is done by the command `fairwind`.
+    ///
+    /// # Errors
+    /// If the kernel, the disk or the advisor's store refuses.
+    pub fn prepare(setup: &Setup, fairwind: PathBuf, out: &Path) -> Result<Site, Failure> {
         let nocc = native::find("nocc")
             .expect("it is in cc/")
             .default_parameters();
         let out = fs::canonicalize(out)?;
         let mut site = Site {
             folder: out.join("site"),
-            fairwind: std::env::current_exe()?,
+            fairwind,
             checksum: String::new(),
             nocc: load_private(&nocc).map_err(Failure::work)?,
-            begins: story.begins.to_string(),
-            rate: story.rate,
+            buffer_bytes: setup.buffer_bytes,
+            begins: setup.begins,
+            rate: setup.rate,
         };
         for folder in [site.west(), site.east(), site.state()] {
             fs::create_dir_all(folder)?;
         }
-        site.checksum = write_random(&site.west().join(FILE), story)?;
-        site.teach(story, day)?;
-        fs::write(site.tests(), tests_csv(day))?;
+        site.checksum = write_random(&site.west().join(FILE), setup)?;
+        site.teach(setup)?;
+        fs::write(site.tests(), tests_csv(&setup.tests))?;
         Ok(site)
     }
 
-    /// Nine weeks of history, and how advice is made.
-    fn teach(&self, story: &Story, day: &Day) -> Result<(), Failure> {
-        let settings = story.settings();
+    /// The history, and how advice is made.
+    fn teach(&self, setup: &Setup) -> Result<(), Failure> {
+        let settings = setup.settings.clone();
         let host = NETWORK.parse().map_err(Failure::work)?;
         let mut path = PathConfig::new(PATH, vec![host]);
         path.hops = vec![HOP.to_owned()];
@@ -92,17 +152,20 @@ impl Site {
         path.controls = settings.controls;
         path.controls.off = self.nocc.name().to_owned();
         path.ping.interval_s = 0;
-        let clock = Clock::new(Some(story.begins), 1.0);
+        let clock = Clock::new(Some(setup.begins), 1.0);
         let local = Local::open(Some(&self.state()), clock).map_err(Failure::work)?;
         local.put_path(path).map_err(Failure::work)?;
         let known = local.path(PATH).map_err(Failure::work)?;
         local
-            .fill(&known, Some(HOP), day.history.clone())
+            .fill(&known, Some(HOP), setup.history.clone())
             .map_err(Failure::work)?;
         Ok(())
     }
 
     /// The command lines of a way.
+    ///
+    /// # Errors
+    /// If a path cannot be a word of the shell, or the server's configuration cannot be written.
     pub fn programs(&self, way: Way) -> Result<Programs, Failure> {
         let fairwind = shell_word(&self.fairwind)?;
         let (arrived, config) = (shell_word(&self.arrived(way))?, self.config(way));
@@ -113,7 +176,8 @@ impl Site {
             shell_word(&config)?,
         );
         let client = format!(
-            "exec {fairwind} get ftp://{{to}}:{PORT}/{FILE} {arrived} --buffer {BUFFER_BYTES} --no-drs"
+            "exec {fairwind} get ftp://{{to}}:{PORT}/{FILE} {arrived} --buffer {} --no-drs",
+            self.buffer_bytes
         );
         // The clock starts with the run.
         let advisor = format!(
@@ -134,7 +198,7 @@ impl Site {
 
     /// The server's configuration: the same buffers in all ways, so that control alone differs.
     fn configuration(&self, way: Way) -> String {
-        let mut toml = format!("buffer = \"{BUFFER_BYTES}\"\ndrs = false\n");
+        let mut toml = format!("buffer = \"{}\"\ndrs = false\n", self.buffer_bytes);
         if way == Way::Advised {
             toml += &format!(
                 "advisor = \"http://{ADVISOR}\"\nallow_nocc = [\"{NETWORK}\"]\nadvice_log = {:?}\n",
@@ -144,7 +208,15 @@ impl Site {
         toml
     }
 
-    /// Whether the file that this way has moved is the one that was sent.
+    /// Whether the client has all of the file: until then it has another name.
+    pub fn has_arrived(&self, way: Way) -> bool {
+        self.arrived(way).exists()
+    }
+
+    /// Whether the file that this way has moved is the one that was sent. Removes it.
+    ///
+    /// # Errors
+    /// If it is there and cannot be read.
     pub fn arrived_whole(&self, way: Way) -> Result<bool, Failure> {
         let path = self.arrived(way);
         let whole = match checksum(&path) {
@@ -196,20 +268,19 @@ impl Drop for Site {
 }
 
 /// The tests of the day that have not been made at the start of a run.
-fn tests_csv(day: &Day) -> String {
-    let lines = day
-        .tests
+fn tests_csv(tests: &[Sample]) -> String {
+    let lines = tests
         .iter()
         .map(|test| format!("{},{:.3}\n", test.time, test.available_mbps));
     lines.collect()
 }
 
 /// Writes the file of random bytes and answers its checksum.
-fn write_random(path: &Path, story: &Story) -> io::Result<String> {
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(story.seed);
+fn write_random(path: &Path, setup: &Setup) -> io::Result<String> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(setup.seed);
     let mut file = BufWriter::with_capacity(PIECE, File::create(path)?);
     let mut sum = Algorithm::Sha256.start();
-    let mut left = story.file_bytes;
+    let mut left = setup.file_bytes;
     let mut piece = vec![0; PIECE];
     while left > 0 {
         let length = left.min(PIECE as u64) as usize;
@@ -266,7 +337,8 @@ mod tests {
             file_bytes: 300_000,
             ..Story::quick(1)
         };
-        let sum = write_random(&path, &story).unwrap();
+        let setup = Setup::of(&story, &Day::of(&story));
+        let sum = write_random(&path, &setup).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), 300_000);
         assert_eq!(checksum(&path).unwrap(), sum);
     }

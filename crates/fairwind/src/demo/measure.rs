@@ -33,6 +33,8 @@ pub struct Measured {
 pub struct Transfer {
     /// Payload that arrived.
     pub bytes: u64,
+    /// When it opened, seconds from the start of the run.
+    pub opened_s: f64,
     /// When its last byte had arrived, seconds from the start of the run.
     pub end_s: f64,
     /// Segments sent again.
@@ -130,7 +132,7 @@ fn last_bytes(rows: &[Row]) -> f64 {
 }
 
 fn connection(rows: &[Row]) -> Option<Transfer> {
-    let last = rows.last()?;
+    let (first, last) = (rows.first()?, rows.last()?);
     let end = rows.iter().find(|row| row.bytes >= last.bytes)?;
     let active = || rows.iter().filter(|row| row.time_s <= end.time_s);
     let delivered: Vec<(f64, f64)> = std::iter::once((START_S, 0.0))
@@ -139,6 +141,7 @@ fn connection(rows: &[Row]) -> Option<Transfer> {
     let point = |time_s, value| Point { time_s, value };
     Some(Transfer {
         bytes: last.bytes as u64,
+        opened_s: first.time_s,
         end_s: end.time_s,
         retransmits: last.retransmits,
         mbps: throughput(&delivered),
@@ -233,6 +236,7 @@ mod tests {
         let transfer = connection(&rows).unwrap();
         // 5 MB from the start at 2 s until 6 s.
         assert_eq!(transfer.throughput_mbps(), 10.0);
+        assert_eq!(transfer.opened_s, 2.1);
         assert_eq!(transfer.rtt.len(), 3);
         assert_eq!(transfer.retransmits, 3);
     }

@@ -11,7 +11,7 @@ use fairwind_experiment::{
 
 use super::advised::{self, Advised};
 use super::day::Day;
-use super::lab::Site;
+use super::lab::{Setup, Site};
 use super::measure::Measured;
 use super::network::{self, Means, TRAFFIC_FILE};
 use super::story::{Story, Way};
@@ -106,7 +106,8 @@ pub fn simulate(story: Story, out: &Path, progress: &dyn Progress) -> Result<Out
 pub fn perform(story: Story, out: &Path, progress: &dyn Progress) -> Result<Outcomes, Failure> {
     let day = Day::of(&story);
     write_traffic(&story, &day, out)?;
-    let site = Site::prepare(&story, &day, out)?;
+    let fairwind = std::env::current_exe()?;
+    let site = Site::prepare(&Setup::of(&story, &day), fairwind, out)?;
     let run = |way: Way| -> Result<Outcome, Failure> {
         let programs = site.programs(way)?;
         let text = network::experiment(&story, way, &Means::Programs(&programs));

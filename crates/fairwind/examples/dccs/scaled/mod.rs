@@ -1,0 +1,502 @@
+//! The tests scaled down, on the running kernel with the real server, client and advisor, and in the
+//! simulator: a 240th of the file while the day passes 240 times as fast.
+//!
+//! A window grows by a packet a round trip, whatever the file: over 50 ms a standard transfer of so
+//! small a file would see no loss or one. So the path is scaled, too. With a round-trip time, windows and
+//! a queue 2.5 times smaller, and 2.5² times the losses, standard TCP has the same rate, and loses and
+//! grows 2.5² times as often. The losses are also those of the TCP that runs here, whose constant is
+//! fitted as that of the thesis' is.
+
+pub mod network;
+pub mod tables;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fairwind::demo::lab::{Setup, Site};
+use fairwind::demo::measure::Measured;
+use fairwind::demo::story::Way;
+use fairwind::interrupt;
+use fairwind_advice::{HistorySet, Mode};
+use fairwind_experiment::engine::lab::Lab;
+use fairwind_experiment::engine::sim::Sim;
+use fairwind_experiment::{ExecuteOptions, Experiment, Progress, execute};
+use fairwind_lab::host::Offload;
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use crate::Error;
+use crate::bench::{Runs, digest, write_whole};
+use crate::following::{self, Input};
+use crate::relation::{Losses, Relation, Trace};
+use crate::series::{Series, available};
+use crate::thesis::{LEVELS, TIMES};
+use network::{Means, Network};
+
+/// How many times faster the day passes, and smaller the file is.
+const RATE: f64 = 240.0;
+/// The file: 16.384 GB / 240.
+const FILE_BYTES: u64 = 68_266_667;
+/// Round-trip time of the thesis' path, milliseconds, and how many times shorter it is here.
+const RTT_MS: f64 = 50.0;
+const SHORTER: f64 = 2.5;
+/// When the transfer starts in a run, seconds: server and advisor are there, and others at their pace.
+const START_S: f64 = 1.0;
+/// What both programs ask for as buffers, alone: its window, five eighths of what the kernel makes of it,
+/// lasts for 70 Mbit/s, as the thesis' server had it.
+const BUFFER_ALONE: u64 = 146_500;
+/// The same beside others, where the round-trip time varies and a link of 72.6 Mbit/s holds the server:
+/// the window of the thesis' 1 MB in the simulator, scaled.
+const BUFFER_BESIDE: u64 = 251_658;
+/// The receive buffer of one of the others: with its window it has 83 Mbit/s alone, as in the thesis.
+const BUFFER_OF_OTHERS: u64 = 74_000;
+/// What others have alone is measured for so long, seconds.
+const ALONE_S: f64 = 10.0;
+/// Seeds of the simulator: in a small file each loss weighs much.
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=10;
+
+/// What carries the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// The simulator; the mean of ten seeds.
+    Sim,
+    /// The running kernel; a run.
+    Lab,
+}
+
+/// One transfer; `Nobody` is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    pub engine: Engine,
+    /// Connections of others.
+    pub others: usize,
+    /// Position in [`LEVELS`].
+    pub level: usize,
+    /// Position in [`TIMES`].
+    pub time: usize,
+    pub way: Way,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moved {
+    pub case: Case,
+    /// Mean throughput of the transfer, Mbit/s; nothing without one.
+    pub mbps: f64,
+    /// Mean throughput of all others together meanwhile, Mbit/s.
+    pub others_mbps: f64,
+    /// What it was told, as the thesis writes it.
+    pub inputs: String,
+    /// Segments sent again.
+    pub retransmits: f64,
+}
+
+/// Where and how the tests are run.
+pub struct Small<'a> {
+    pub results: PathBuf,
+    /// Of the thesis' TCP.
+    pub relation: Relation,
+    /// Of the TCP that runs here.
+    pub relation_here: Relation,
+    pub series: &'a Series,
+    pub runs: Runs,
+    /// The command `fairwind`.
+    pub fairwind: PathBuf,
+}
+
+impl Small<'_> {
+    /// Whether a test is still to be run.
+    pub fn is_to_be_run(&self, case: Case) -> Result<bool, Error> {
+        Ok(self.kept(case, &self.test(case)?.asked()).is_none() && self.runs != Runs::None)
+    }
+
+    /// Runs a test, or takes what it gave before; nothing if it has not been run and is not to be.
+    pub fn run(&self, case: Case) -> Result<Option<Moved>, Error> {
+        let test = self.test(case)?;
+        let asked = test.asked();
+        if let Some(moved) = self.kept(case, &asked) {
+            return Ok(Some(moved));
+        }
+        if self.runs == Runs::None {
+            return Ok(None);
+        }
+        fs::create_dir_all(&self.results)?;
+        let moved = match case.engine {
+            Engine::Sim => self.simulate(case, &test)?,
+            Engine::Lab => self.perform(case, &test)?,
+        };
+        let record = json!({ "asked": asked, "moved": moved.json() });
+        write_whole(&self.place(case), &format!("{record:#}\n"))?;
+        let Moved {
+            mbps,
+            others_mbps,
+            inputs,
+            retransmits,
+            ..
+        } = &moved;
+        eprintln!(
+            "{}: {mbps:.2} Mbit/s, others {others_mbps:.2}, told {inputs:?}, {retransmits} sent again",
+            name(case)
+        );
+        Ok(Some(moved))
+    }
+
+    fn place(&self, case: Case) -> PathBuf {
+        self.results.join(format!("{}.json", name(case)))
+    }
+
+    /// What the test gave before, if it is the one that is asked for.
+    fn kept(&self, case: Case, asked: &Value) -> Option<Moved> {
+        if self.runs == Runs::All {
+            return None;
+        }
+        let record: Value =
+            serde_json::from_str(&fs::read_to_string(self.place(case)).ok()?).ok()?;
+        if record["asked"] != *asked {
+            return None;
+        }
+        let moved = &record["moved"];
+        Some(Moved {
+            case,
+            mbps: moved["mbps"].as_f64()?,
+            others_mbps: moved["others_mbps"].as_f64()?,
+            inputs: moved["inputs"].as_str()?.to_owned(),
+            retransmits: moved["retransmits"].as_f64()?,
+        })
+    }
+
+    /// What is known of a test before it is run.
+    fn test(&self, case: Case) -> Result<Test, Error> {
+        let level = &LEVELS[case.level];
+        let samples = self.series.with_less(level.less_mbps)?;
+        let start = self.series.start(case.time)?;
+        let begins = start - SignedDuration::from_secs_f64(START_S * RATE);
+        let span = Duration::from_secs_f64(longest_s(case) * RATE);
+        let trace = Trace {
+            relation: self.relation,
+            losses: Losses::Rounded,
+            rtt_ms: RTT_MS,
+            scale: 1.0 / RATE,
+            share: (SHORTER * self.relation_here.constant / self.relation.constant).powi(2),
+        };
+        let settings = following::settings(level.threshold_mbps, HistorySet::All);
+        let inputs = match case.way {
+            Way::Advised => following::inputs(&samples, &settings, start, span),
+            _ => Vec::new(),
+        };
+        let (history, tests) = samples
+            .all()
+            .iter()
+            .filter(|sample| sample.time < start + SignedDuration::try_from(span).expect("hours"))
+            .partition(|sample| sample.time <= begins);
+        Ok(Test {
+            losses: trace.csv(&available(&samples, begins, span)),
+            inputs,
+            setup: Setup {
+                seed: 1,
+                file_bytes: FILE_BYTES,
+                buffer_bytes: buffer_bytes(case.others),
+                begins,
+                rate: RATE,
+                settings,
+                history,
+                tests,
+            },
+        })
+    }
+
+    fn network<'a>(&self, case: Case, losses: &'a Path, seed: u64) -> Network<'a> {
+        Network {
+            others: case.others,
+            losses,
+            longest_s: longest_s(case),
+            seed,
+        }
+    }
+
+    fn simulate(&self, case: Case, test: &Test) -> Result<Moved, Error> {
+        let folder = self.results.join(format!("{}.run", name(case)));
+        let losses = test.write_losses(&self.results)?;
+        let first = match (case.way, test.inputs.first()) {
+            (Way::Nocc, _) => "nocc",
+            (Way::Advised, Some(input)) => following::control(input.mode),
+            _ => "reno",
+        };
+        let switch = following::switches(&after(&test.inputs, START_S * RATE), 1.0 / RATE);
+        let means = Means::Simulated {
+            first,
+            switch: &switch,
+        };
+        let mut all = Vec::new();
+        for seed in SEEDS {
+            let text = self
+                .network(case, &losses, seed)
+                .experiment(case.way, &means);
+            let experiment = Experiment::parse(&text, "scaled", &self.results, &[])?;
+            let options = ExecuteOptions {
+                force: true,
+                ..ExecuteOptions::new(&folder)
+            };
+            let done = execute(&experiment, &Sim, &options, &())?;
+            let measured = Measured::read(&folder, &done.runs[0])?;
+            all.push(moved(case, &measured, &test.inputs)?);
+        }
+        fs::remove_dir_all(&folder)?;
+        Ok(mean(&all))
+    }
+
+    fn perform(&self, case: Case, test: &Test) -> Result<Moved, Error> {
+        let folder = self.results.join(name(case));
+        let losses = test.write_losses(&self.results)?;
+        let site = Site::prepare(&test.setup, self.fairwind.clone(), &self.results)
+            .map_err(|failure| format!("{failure:?}"))?;
+        let log = site.log(case.way);
+        if log.exists() {
+            fs::remove_file(&log)?;
+        }
+        let programs = site
+            .programs(case.way)
+            .map_err(|failure| format!("{failure:?}"))?;
+        let means = Means::Programs(&programs);
+        let text = self.network(case, &losses, 1).experiment(case.way, &means);
+        let experiment = Experiment::parse(&text, "scaled", &self.results, &[])?;
+        let options = ExecuteOptions {
+            force: true,
+            ..ExecuteOptions::new(&folder)
+        };
+        let lab = Lab {
+            offload: Offload::None,
+            own_controls: false,
+        };
+        let until = UntilArrived {
+            site: &site,
+            way: case.way,
+        };
+        let done = execute(&experiment, &lab, &options, &until)?;
+        if interrupt::asked() {
+            return Err("interrupted: what has been run is kept".into());
+        }
+        if case.way != Way::Nobody {
+            let whole = site.arrived_whole(case.way);
+            if !whole.map_err(|failure| format!("{failure:?}"))? {
+                let why = done.incomplete.unwrap_or_default();
+                return Err(
+                    format!("{case:?}: the file has not arrived as it was sent {why}").into(),
+                );
+            }
+        }
+        let inputs = match case.way {
+            Way::Advised => logged(&fs::read_to_string(&log)?),
+            _ => Vec::new(),
+        };
+        let measured = Measured::read(&folder, &done.runs[0])?;
+        moved(case, &measured, &inputs)
+    }
+}
+
+/// What is known of a test before it is run.
+struct Test {
+    /// A recording.
+    losses: String,
+    /// What an advisor says at each next advice time, after the start of the transfer on its clock.
+    inputs: Vec<Input>,
+    setup: Setup,
+}
+
+impl Test {
+    /// All that the outcome depends on.
+    fn asked(&self) -> Value {
+        json!({
+            "losses": self.losses, "inputs": following::text(&self.inputs), "file": FILE_BYTES,
+            "rate": RATE, "buffer": self.setup.buffer_bytes, "others": BUFFER_OF_OTHERS, "start": START_S,
+        })
+    }
+
+    fn write_losses(&self, folder: &Path) -> Result<PathBuf, Error> {
+        let folder = fs::canonicalize(folder)?;
+        let path = folder.join(format!("loss-{:016x}.csv", digest(&self.losses)));
+        write_whole(&path, &self.losses)?;
+        Ok(path)
+    }
+}
+
+/// Ends a run when the file is there, or a signal has come.
+struct UntilArrived<'a> {
+    site: &'a Site,
+    way: Way,
+}
+
+impl Progress for UntilArrived<'_> {
+    fn run(&self, _: u64, _: f64) -> bool {
+        !interrupt::asked() && !self.site.has_arrived(self.way)
+    }
+}
+
+/// Every test of one engine, those without others first.
+pub fn cases(engine: Engine) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut add = |others, level, time, way| {
+        cases.push(Case {
+            engine,
+            others,
+            level,
+            time,
+            way,
+        });
+    };
+    for level in 0..LEVELS.len() {
+        for time in 0..TIMES.len() {
+            for way in Way::TRANSFERS {
+                add(0, level, time, way);
+            }
+        }
+    }
+    for others in 1..=2 {
+        add(others, 0, 0, Way::Nobody);
+        for time in 0..TIMES.len() {
+            for way in Way::TRANSFERS {
+                add(others, 0, time, way);
+            }
+        }
+    }
+    cases
+}
+
+fn buffer_bytes(others: usize) -> u64 {
+    match others {
+        0 => BUFFER_ALONE,
+        _ => BUFFER_BESIDE,
+    }
+}
+
+/// No run is longer, seconds.
+fn longest_s(case: Case) -> f64 {
+    let least_mbps = match (case.way, case.others, case.level) {
+        (Way::Nobody, ..) => return START_S + ALONE_S,
+        (_, 0, 0) => 25.0,
+        (_, 0, 1) => 14.0,
+        _ => 7.0,
+    };
+    START_S + 1.0 + FILE_BYTES as f64 * 8.0 / 1e6 / least_mbps
+}
+
+fn name(case: Case) -> String {
+    let Case {
+        engine,
+        others,
+        level,
+        time,
+        way,
+    } = case;
+    let engine = match engine {
+        Engine::Sim => "sim",
+        Engine::Lab => "lab",
+    };
+    let used = LEVELS[level].used_percent;
+    format!("{engine}-{used}-{time}-beside-{others}-{}", way.folder())
+}
+
+fn moved(case: Case, measured: &Measured, inputs: &[Input]) -> Result<Moved, Error> {
+    let Some(transfer) = &measured.transfer else {
+        let bytes = measured.others_bytes(START_S, START_S + ALONE_S);
+        return Ok(Moved {
+            case,
+            mbps: 0.0,
+            others_mbps: bytes * 8.0 / 1e6 / ALONE_S,
+            inputs: String::new(),
+            retransmits: 0.0,
+        });
+    };
+    if transfer.bytes < FILE_BYTES {
+        let (bytes, longest) = (transfer.bytes, longest_s(case));
+        return Err(format!("{case:?}: {bytes} bytes were sent in {longest:.0} s").into());
+    }
+    let (opened_s, end_s) = (transfer.opened_s, transfer.end_s);
+    let took_s = end_s - opened_s;
+    let told = inputs.partition_point(|input| input.after.as_secs_f64() < took_s * RATE);
+    Ok(Moved {
+        case,
+        mbps: FILE_BYTES as f64 * 8.0 / 1e6 / took_s,
+        others_mbps: measured.others_bytes(opened_s, end_s) * 8.0 / 1e6 / took_s,
+        inputs: following::text(&inputs[..told]),
+        retransmits: transfer.retransmits as f64,
+    })
+}
+
+/// The inputs so many seconds later.
+fn after(inputs: &[Input], seconds: f64) -> Vec<Input> {
+    let later = |input: &Input| Input {
+        after: input.after + Duration::from_secs_f64(seconds),
+        ..*input
+    };
+    inputs.iter().map(later).collect()
+}
+
+/// The answers in a server's log of advice, on the advisor's clock.
+fn logged(log: &str) -> Vec<Input> {
+    let input = |line: &str| {
+        let record: Value = serde_json::from_str(line).ok()?;
+        let mode = match (record["event"].as_str()?, record["mode"].as_str()?) {
+            ("advice", "congestion-control") => Mode::CongestionControl,
+            ("advice", "no-congestion-control") => Mode::NoCongestionControl,
+            _ => return None,
+        };
+        let after = Duration::try_from_secs_f64(record["seconds"].as_f64()? * RATE).ok()?;
+        Some(Input { after, mode })
+    };
+    log.lines().filter_map(input).collect()
+}
+
+/// The mean over seeds of what was told the same; the inputs are those of most seeds.
+fn mean(all: &[Moved]) -> Moved {
+    let mean = |value: fn(&Moved) -> f64| all.iter().map(value).sum::<f64>() / all.len() as f64;
+    let count = |moved: &&Moved| all.iter().filter(|m| m.inputs == moved.inputs).count();
+    let first = all.iter().max_by_key(count).expect("there are seeds");
+    Moved {
+        mbps: mean(|moved| moved.mbps),
+        others_mbps: mean(|moved| moved.others_mbps),
+        retransmits: mean(|moved| moved.retransmits),
+        ..first.clone()
+    }
+}
+
+impl Moved {
+    fn json(&self) -> Value {
+        json!({
+            "mbps": self.mbps, "others_mbps": self.others_mbps, "inputs": self.inputs,
+            "retransmits": self.retransmits,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answers_in_a_log_are_inputs_on_the_advisors_clock() {
+        let log = "{\"event\":\"advice\",\"mode\":\"congestion-control\",\"seconds\":0.0}\n\
+                   {\"event\":\"change\",\"what\":\"congestion_control\",\"seconds\":0.1}\n\
+                   {\"event\":\"advice\",\"mode\":\"no-congestion-control\",\"seconds\":1.5}\n";
+        let inputs = logged(log);
+        assert_eq!(following::text(&inputs), "1,0");
+        assert_eq!(inputs[1].after, Duration::from_secs(360));
+    }
+
+    #[test]
+    fn every_test_of_the_thesis_is_there_once() {
+        let cases = cases(Engine::Lab);
+        // 3 levels and 2 numbers of others, 5 times of day, 3 ways; and each number of others alone.
+        assert_eq!(cases.len(), 5 * 5 * 3 + 2);
+        let mut names: Vec<String> = cases.into_iter().map(name).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 77);
+    }
+
+    #[test]
+    fn the_day_passes_as_much_faster_as_the_file_is_smaller() {
+        assert!((FILE_BYTES as f64 * RATE / 16.384e9 - 1.0).abs() < 1e-6);
+    }
+}
