@@ -4,10 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::checksum::Method;
-use super::running_checksum::RunningChecksum;
-use super::tcp::Stopper;
 use super::{Checksum, ChecksumPolicy, ClientError, FileReport, Session, Verification};
-use crate::data::{TransferError, TransferWatcher, Watchers};
+use crate::data::TransferError;
 use crate::protocol::Reply;
 
 /// How long the server has to say why a data connection broke.
@@ -119,33 +117,5 @@ impl Session {
             }
             report.add(done);
         }
-    }
-}
-
-/// All who follow a transfer.
-pub(super) struct Following<'a> {
-    pub own: Stopper<'a>,
-    pub checksum: Option<&'a RunningChecksum>,
-    pub first: u64,
-    pub others: Watchers,
-}
-
-impl TransferWatcher for Following<'_> {
-    fn started(&mut self, socket: std::os::fd::BorrowedFd<'_>, total: Option<u64>) {
-        self.own.started(socket, total);
-        self.others.started(socket, total);
-    }
-
-    fn progressed(&mut self, moved: u64) {
-        self.own.progressed(moved);
-        if let Some(checksum) = self.checksum {
-            checksum.reaches(self.first + moved);
-        }
-        self.others.progressed(moved);
-    }
-
-    fn ended(&mut self, moved: u64) {
-        self.own.ended(moved);
-        self.others.ended(moved);
     }
 }

@@ -15,6 +15,7 @@ mod extension;
 mod features;
 mod listing;
 mod local;
+mod moving;
 mod netrc;
 mod options;
 mod original;

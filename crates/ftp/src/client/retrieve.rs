@@ -8,15 +8,14 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::checksum::Method;
-use super::data_connection::Channel;
-use super::ending::{Following, retransmits};
+use super::ending::retransmits;
 use super::local::Partial;
+use super::moving::Part;
 use super::original::Original;
 use super::retry::Task;
 use super::running_checksum::RunningChecksum;
-use super::tcp::Stopper;
 use super::{ClientError, Connection, Entry, FileReport, Place, Session};
-use crate::data::{Direction, Meter, Mover, Watchers};
+use crate::data::Direction;
 use crate::protocol::path::one_line;
 
 /// A file to be fetched.
@@ -209,7 +208,7 @@ impl Fetch<'_> {
         let began = Instant::now();
         let opened =
             session.open_channel("RETR", &self.retrieval.remote, first, Direction::Receive);
-        let Channel { stream, transfer } = match opened {
+        let channel = match opened {
             Err(error) if first > 0 && is_about_restart(&error) => {
                 self.no_restart = true;
                 drop(running);
@@ -218,26 +217,19 @@ impl Fetch<'_> {
             }
             opened => opened?,
         };
-        let total = original.size.map(|size| size - first);
-        let transfer = crate::data::Transfer { total, ..transfer };
-        let meter = Meter::default();
-        let mut following = Following {
-            own: Stopper::new(session.options.progress.clone(), &meter).telling(number, first),
-            checksum: running.as_ref(),
+        let partial = self.partial.as_ref().expect("an attempt opens it first");
+        let part = Part {
+            number,
             first,
-            others: Watchers(session.watchers(&transfer)),
+            total: original.size.map(|size| size - first),
+            path: partial.path(),
+            checksum: running.as_ref(),
+            began,
         };
-        drop(transfer);
-        let mut writer = self.partial().writer(first);
-        let moved = Mover::new(&stream, &meter, &mut following, session.options.patience)
-            .and_then(|mover| mover.receive_into(&mut writer, total));
-        drop(following);
-        let path = self.partial().path().to_owned();
-        let finished = session.finish(moved, &path);
-        self.report.moved(meter.moved(), began, Instant::now());
-        self.report.read_socket(&stream, Direction::Receive);
-        session.collect(&mut self.report);
-        let reply = finished?;
+        let mut writer = partial.writer(first);
+        let reply = session.move_part(&part, channel, &mut self.report, |mover| {
+            mover.receive_into(&mut writer, part.total)
+        })?;
         self.report.retransmits = retransmits(&reply).or(self.report.retransmits);
         Ok(running)
     }

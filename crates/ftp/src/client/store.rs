@@ -7,16 +7,14 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::checksum::Method;
-use super::data_connection::Channel;
-use super::ending::Following;
 use super::local::partial_name;
+use super::moving::Part;
 use super::place;
 use super::retrieve::{is_about_restart, shown};
 use super::retry::Task;
 use super::running_checksum::RunningChecksum;
-use super::tcp::Stopper;
 use super::{ClientError, Connection, Entry, FileReport, Session};
-use crate::data::{Direction, Meter, Mover, Transfer, Watchers};
+use crate::data::Direction;
 use crate::protocol::path::one_line;
 
 /// A file to be stored.
@@ -182,26 +180,19 @@ impl Push<'_> {
             }
             opened => opened,
         };
-        let Channel { stream, transfer } = opened?;
-        let total = Some(self.size - first);
-        let transfer = Transfer { total, ..transfer };
-        let meter = Meter::default();
-        let mut following = Following {
-            own: Stopper::new(session.options.progress.clone(), &meter).telling(number, first),
-            checksum: running.as_ref(),
+        let channel = opened?;
+        let part = Part {
+            number,
             first,
-            others: Watchers(session.watchers(&transfer)),
+            total: Some(self.size - first),
+            path: &self.storage.source,
+            checksum: running.as_ref(),
+            began,
         };
-        drop(transfer);
         self.begun = true;
-        let moved = Mover::new(&stream, &meter, &mut following, session.options.patience)
-            .and_then(|mover| mover.send_file(&self.file, first, self.size));
-        drop(following);
-        let finished = session.finish(moved, &self.storage.source);
-        self.report.moved(meter.moved(), began, Instant::now());
-        self.report.read_socket(&stream, Direction::Send);
-        session.collect(&mut self.report);
-        finished?;
+        session.move_part(&part, channel, &mut self.report, |mover| {
+            mover.send_file(&self.file, first, self.size)
+        })?;
         Ok(running)
     }
 

@@ -1,0 +1,91 @@
+//! The middle of a transfer, that fetching and storing share: bytes move over an open data connection
+//! under the eyes of all who follow it, the server has its last word, and the report has the numbers.
+
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::time::Instant;
+
+use super::data_connection::Channel;
+use super::running_checksum::RunningChecksum;
+use super::tcp::Stopper;
+use super::{ClientError, FileReport, Session};
+use crate::data::{Meter, Mover, Transfer, TransferError, TransferWatcher, Watchers};
+use crate::protocol::Reply;
+
+/// What is moved.
+pub(super) struct Part<'a> {
+    /// The number of the file for those who hear of the progress.
+    pub number: usize,
+    /// The first byte that is moved.
+    pub first: u64,
+    /// Bytes that are to be moved, as far as that is known.
+    pub total: Option<u64>,
+    /// The file here.
+    pub path: &'a Path,
+    /// The checksum that grows with what is here.
+    pub checksum: Option<&'a RunningChecksum>,
+    /// When the first command of the data connection was sent.
+    pub began: Instant,
+}
+
+impl Session {
+    /// Has `act` move the bytes; answers with the server's last word.
+    pub(super) fn move_part(
+        &mut self,
+        part: &Part<'_>,
+        channel: Channel,
+        report: &mut FileReport,
+        act: impl FnOnce(Mover<'_>) -> Result<u64, TransferError>,
+    ) -> Result<Reply, ClientError> {
+        let Channel { stream, transfer } = channel;
+        let transfer = Transfer {
+            total: part.total,
+            ..transfer
+        };
+        let (direction, progress) = (transfer.direction, self.options.progress.clone());
+        let meter = Meter::default();
+        let mut following = Following {
+            own: Stopper::new(progress, &meter).telling(part.number, part.first),
+            checksum: part.checksum,
+            first: part.first,
+            others: Watchers(self.watchers(&transfer)),
+        };
+        drop(transfer);
+        let moved =
+            Mover::new(&stream, &meter, &mut following, self.options.patience).and_then(act);
+        drop(following);
+        let finished = self.finish(moved, part.path);
+        report.moved(meter.moved(), part.began, Instant::now());
+        report.read_socket(&stream, direction);
+        self.collect(report);
+        finished
+    }
+}
+
+/// All who follow a transfer.
+struct Following<'a> {
+    own: Stopper<'a>,
+    checksum: Option<&'a RunningChecksum>,
+    first: u64,
+    others: Watchers,
+}
+
+impl TransferWatcher for Following<'_> {
+    fn started(&mut self, socket: BorrowedFd<'_>, total: Option<u64>) {
+        self.own.started(socket, total);
+        self.others.started(socket, total);
+    }
+
+    fn progressed(&mut self, moved: u64) {
+        self.own.progressed(moved);
+        if let Some(checksum) = self.checksum {
+            checksum.reaches(self.first + moved);
+        }
+        self.others.progressed(moved);
+    }
+
+    fn ended(&mut self, moved: u64) {
+        self.own.ended(moved);
+        self.others.ended(moved);
+    }
+}
