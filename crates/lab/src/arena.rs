@@ -84,6 +84,13 @@ impl Arena {
         &self.chunks[id.0 as usize / CHUNK][at..at + len]
     }
 
+    /// The slot from its start, `len` bytes: the packet and, behind it, anything.
+    #[inline]
+    pub fn filled(&self, id: PacketId, len: usize) -> &[u8] {
+        let at = id.0 as usize % CHUNK * self.slot;
+        &self.chunks[id.0 as usize / CHUNK][at..at + len]
+    }
+
     /// Says what flow the packet belongs to.
     #[inline]
     pub fn set_tag(&mut self, id: PacketId, tag: Tag) {

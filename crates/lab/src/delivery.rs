@@ -12,6 +12,7 @@ use crate::lateness::Lateness;
 use crate::merge::{self, Run};
 use crate::ring::{self, Ring};
 use crate::tun::{Offload, Tun};
+use crate::vnet;
 
 /// What leads out of a part of the network.
 pub struct Delivery {
@@ -106,9 +107,11 @@ impl Delivery {
 
     fn write_together(&mut self, arena: &mut Arena, ring: &mut Ring) {
         let start = self.clock.now();
-        let packets = self.due.iter();
-        let packets = packets.map(|due| (output(&self.outputs, due.node).device, due.id));
-        let results = ring.write(arena, packets);
+        let frames = self.due.iter().map(|due| {
+            let device = output(&self.outputs, due.node).device;
+            (device, frame(arena, due.id))
+        });
+        let results = ring.write(frames);
         // One after the other, and each takes as long as the others, more or less.
         let each = match self.due.len() {
             1 => Duration::ZERO,
@@ -130,7 +133,7 @@ impl Delivery {
         for Due { node, id, time } in self.due.drain(..) {
             let now = self.clock.now();
             debug_assert!(now >= time);
-            match output(&self.outputs, node).tun.write(arena.packet(id)) {
+            match output(&self.outputs, node).tun.write(frame(arena, id)) {
                 Ok(()) => self.lateness.add(now - time),
                 Err(_) => self.undelivered += 1,
             }
@@ -183,6 +186,12 @@ impl Delivery {
         }
         true
     }
+}
+
+/// What is written of a packet.
+#[inline]
+fn frame(arena: &Arena, id: PacketId) -> &[u8] {
+    arena.filled(id, vnet::padded(arena.packet(id).len()))
 }
 
 /// That of a node where packets leave.

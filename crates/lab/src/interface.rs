@@ -68,7 +68,8 @@ impl Interfaces {
         request.ifr_ifru.ifru_addr = socket_address(Ipv4Addr::BROADCAST);
         // SAFETY: as above.
         unsafe { ioctls::set_netmask(fd, &request) }.map_err(failed("the netmask"))?;
-        self.raise(name)?;
+        // Nobody is there to answer.
+        self.add_flags(name, libc::IFF_UP | libc::IFF_NOARP)?;
         queueing::set_plain(self.index(name)?)
     }
 
@@ -96,6 +97,10 @@ impl Interfaces {
 
     /// Lets the interface carry packets.
     pub fn raise(&self, name: &str) -> Result<(), LabError> {
+        self.add_flags(name, libc::IFF_UP)
+    }
+
+    fn add_flags(&self, name: &str, added: libc::c_int) -> Result<(), LabError> {
         let fd = self.socket.as_raw_fd();
         let failed = |error: Errno| LabError::system(format!("setting {name} up"), error);
         let mut request = request(name);
@@ -103,7 +108,7 @@ impl Interfaces {
         unsafe { ioctls::flags(fd, &mut request) }.map_err(failed)?;
         // SAFETY: the call before has set this member.
         let flags = unsafe { request.ifr_ifru.ifru_flags };
-        request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as libc::c_short;
+        request.ifr_ifru.ifru_flags = flags | added as libc::c_short;
         // SAFETY: the socket is open and the request a whole ifreq that outlives the call.
         unsafe { ioctls::set_flags(fd, &request) }
             .map(drop)

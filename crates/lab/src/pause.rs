@@ -115,16 +115,12 @@ impl Pauses {
         let inputs = if for_inputs { &self.inputs[..] } else { &[] };
         let mut fds = Vec::with_capacity(1 + inputs.len());
         fds.push(PollFd::new(self.stopped.as_fd(), PollFlags::POLLIN));
+        let mut idle = true;
         for tun in inputs {
-            let fd = match tun.uplink() {
-                Some(uplink) => {
-                    uplink.sleep();
-                    uplink.as_fd()
-                }
-                None => tun.as_fd(),
-            };
-            fds.push(PollFd::new(fd, PollFlags::POLLIN));
+            idle &= tun.sleep();
+            fds.push(PollFd::new(tun.as_fd(), PollFlags::POLLIN));
         }
+        let time = if idle { time } else { Some(Duration::ZERO) };
         let time = time.map(|time| {
             let nanos = time.as_nanos();
             TimeSpec::new(
@@ -134,8 +130,8 @@ impl Pauses {
         });
         // A signal only wakes early, which the caller takes for a wake-up like any other.
         let _ = ppoll(&mut fds, time, None);
-        for uplink in inputs.iter().filter_map(|tun| tun.uplink()) {
-            uplink.wake();
+        for (tun, fd) in inputs.iter().zip(&fds[1..]) {
+            tun.wake(fd.any() == Some(true));
         }
         fds[0].any() == Some(true)
     }

@@ -53,30 +53,38 @@ impl Ring {
         }))
     }
 
-    /// Writes packets to devices, in this order. Answers the lengths, or negative error numbers.
-    pub fn write(
+    /// Writes frames to devices, in this order. Answers negative error numbers for those that could not
+    /// be written.
+    pub fn write<'a>(
         &mut self,
-        arena: &Arena,
-        packets: impl Iterator<Item = (usize, PacketId)>,
+        frames: impl ExactSizeIterator<Item = (usize, &'a [u8])>,
     ) -> [i32; MOST] {
-        self.submit(packets.map(|(device, id)| write(device, arena.packet(id))))
+        let last = frames.len() - 1;
+        // Success is told of the last only, and means that all have been tried.
+        self.submit(frames.enumerate().map(|(number, (device, frame))| {
+            let entry = write(device, frame);
+            match number == last {
+                true => entry,
+                false => entry.flags(squeue::Flags::SKIP_SUCCESS),
+            }
+        }))
     }
 
-    /// Has orders, [`MOST`] at most, carried out. Their buffers must stay where they are meanwhile.
+    /// Has orders, from one to [`MOST`], carried out. Their buffers must stay where they are meanwhile.
     fn submit(&mut self, entries: impl Iterator<Item = squeue::Entry>) -> [i32; MOST] {
-        let mut results = [0; MOST];
         let mut given = 0;
         for entry in entries.take(MOST) {
-            let entry = entry.user_data(given as u64);
+            let entry = entry.user_data(given);
             // SAFETY: the callers borrow what the entries point to for longer than this call, which
-            // does not return before all are done.
+            // does not return before the last is done. None of them waits, so they are done in order.
             let pushed = unsafe { self.ring.submission().push(&entry) };
             pushed.expect("the ring has room for all orders of a call");
             given += 1;
         }
-        let mut done = 0;
-        while done < given {
-            match self.ring.submit_and_wait(given - done) {
+        let mut results = [0; MOST];
+        let mut done = false;
+        while !done {
+            match self.ring.submit_and_wait(1) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // Leaving would free what the kernel may still write to.
@@ -87,16 +95,16 @@ impl Ring {
             }
             for completion in self.ring.completion() {
                 results[completion.user_data() as usize] = completion.result();
-                done += 1;
+                done |= completion.user_data() + 1 == given;
             }
         }
         results
     }
 }
 
-fn write(device: usize, packet: &[u8]) -> squeue::Entry {
-    let (file, len) = (types::Fixed(device as u32), packet.len() as u32);
-    opcode::Write::new(file, packet.as_ptr(), len)
+fn write(device: usize, frame: &[u8]) -> squeue::Entry {
+    let (file, len) = (types::Fixed(device as u32), frame.len() as u32);
+    opcode::Write::new(file, frame.as_ptr(), len)
         .offset(u64::MAX)
         .rw_flags(libc::RWF_NOWAIT)
         .build()

@@ -1,4 +1,6 @@
-//! TUN devices: a network interface whose packets this process reads and writes.
+//! Devices of the TUN driver: a network interface whose packets this process reads and writes. They are
+//! TAP devices, with Ethernet headers, because the kernel makes packets of what is written to those in
+//! fewer steps, and TCP can join them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -23,6 +25,7 @@ mod ioctls {
         set_offload,
         nix::request_code_write!(b'T', 208, size_of::<libc::c_uint>())
     );
+    nix::ioctl_write_ptr_bad!(set_address, libc::SIOCSIFHWADDR as libc::Ioctl, libc::ifreq);
     nix::ioctl_write_ptr_bad!(
         set_steering,
         nix::request_code_read!(b'T', 224, size_of::<libc::c_int>()),
@@ -77,12 +80,16 @@ impl Tun {
         };
         let mut request = crate::interface::request(name);
         request.ifr_ifru.ifru_flags =
-            (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
+            (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
         // SAFETY: the descriptor is open and the request a whole ifreq that outlives the call, which
         // writes the name into it.
         unsafe { ioctls::set_iff(file.as_raw_fd(), &mut request) }
             .map_err(|error| failed("making", error))?;
         let name = crate::interface::name(&request);
+        request.ifr_ifru.ifru_hwaddr = hardware_address(vnet::ADDRESS);
+        // SAFETY: as above; the call reads the address.
+        unsafe { ioctls::set_address(file.as_raw_fd(), &request) }
+            .map_err(|error| failed("setting the address of", error))?;
         let features = match offload {
             Offload::Send | Offload::Both => {
                 libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN
@@ -119,7 +126,7 @@ impl Tun {
         }
     }
 
-    /// Writes a packet behind its [`vnet`] header: the host receives it before this returns.
+    /// Writes a packet behind its [`vnet`] headers: the host receives it before this returns.
     #[inline]
     pub fn write(&self, packet: &[u8]) -> io::Result<()> {
         debug_assert!(packet.len() > vnet::LEN);
@@ -140,6 +147,21 @@ impl Tun {
         self.uplink.as_ref()
     }
 
+    /// Says that the descriptor is to tell when the host has sent something. False if it already has.
+    pub fn sleep(&self) -> bool {
+        self.uplink.as_ref().is_none_or(|uplink| uplink.sleep())
+    }
+
+    /// Ends what [`Tun::sleep`] began; `told` if the descriptor has told.
+    pub fn wake(&self, told: bool) {
+        let Some(uplink) = &self.uplink else { return };
+        uplink.wake();
+        if told {
+            // One byte of a packet, which is in the ring as a whole.
+            let _ = self.read(&mut [0; vnet::LEN + 1], &mut []);
+        }
+    }
+
     /// What the device does for the host.
     pub fn offload(&self) -> Offload {
         self.offload
@@ -149,6 +171,16 @@ impl Tun {
     pub fn cuts(&self) -> bool {
         matches!(self.offload, Offload::Send | Offload::Both)
     }
+}
+
+fn hardware_address(address: [u8; 6]) -> libc::sockaddr {
+    // SAFETY: a sockaddr is numbers, for which zero is valid.
+    let mut socket_address: libc::sockaddr = unsafe { std::mem::zeroed() };
+    socket_address.sa_family = libc::ARPHRD_ETHER;
+    for (to, from) in socket_address.sa_data.iter_mut().zip(address) {
+        *to = from as libc::c_char;
+    }
+    socket_address
 }
 
 /// Has every packet that the host sends go to the eBPF program of this descriptor.

@@ -1,9 +1,19 @@
-//! The header that a TUN device puts before each packet: what is left to do to it.
+//! What stands before each packet of a TAP device: a header that says what is left to do to it, and that
+//! of Ethernet, which is the same for all.
 //!
 //! Source: virtio 1.2, 5.1.6; `struct virtio_net_hdr` in linux/virtio_net.h.
 
-/// Its length in bytes.
-pub const LEN: usize = 10;
+/// Length of both in bytes.
+pub const LEN: usize = VIRTIO + ETHERNET;
+
+const VIRTIO: usize = 10;
+const ETHERNET: usize = 14;
+
+/// The Ethernet address of every device. Nobody asks for it, and no frame goes further than its path.
+pub const ADDRESS: [u8; 6] = [0x02, 0, 0, 0, 0, 1];
+
+/// A frame of IPv4, from a device to a device.
+const FRAME: [u8; ETHERNET] = [0x02, 0, 0, 0, 0, 1, 0x02, 0, 0, 0, 0, 1, 0x08, 0];
 
 /// The checksum covers what follows `csum_start` and is yet to be made.
 pub const NEEDS_CSUM: u8 = 1;
@@ -16,7 +26,27 @@ pub const GSO_TCPV6: u8 = 4;
 /// CWR is set and belongs to the first segment alone.
 pub const GSO_ECN: u8 = 0x80;
 
-/// The header; offsets count from the first byte of the IP header.
+/// How long a packet is to be where it is written, headers included: longer than it is, so that it takes as
+/// much of the receiver's socket buffer (`truesize`) as behind a network card, 2304 bytes for one of 1500.
+/// A TAP device alone would count 2176. IP drops what is more than it says.
+#[inline]
+pub fn padded(len: usize) -> usize {
+    const HEADROOM: usize = 64;
+    const SHARED_INFO: usize = 320;
+    const SMALL_HEAD: usize = 704;
+    const PAGE: usize = 4096;
+    let room = (len - VIRTIO + HEADROOM).next_multiple_of(64) + SHARED_INFO;
+    if room > PAGE {
+        return len;
+    }
+    let head = match room > SMALL_HEAD {
+        true => room.next_power_of_two(),
+        false => SMALL_HEAD,
+    };
+    VIRTIO + head - SHARED_INFO - HEADROOM
+}
+
+/// What is left to do to a packet; offsets count from the first byte of the IP header, 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     pub flags: u8,
@@ -28,16 +58,16 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header at the start of `bytes`, of which there are at least [`LEN`].
+    /// Reads the first of the headers at the start of `bytes`, of which there are at least [`LEN`].
     #[inline]
     pub fn read(bytes: &[u8]) -> Header {
         let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         Header {
             flags: bytes[0],
             gso_type: bytes[1],
-            hdr_len: word(2),
+            hdr_len: word(2).saturating_sub(ETHERNET as u16),
             gso_size: word(4),
-            csum_start: word(6),
+            csum_start: word(6).saturating_sub(ETHERNET as u16),
             csum_offset: word(8),
         }
     }
@@ -63,15 +93,20 @@ impl Header {
         }
     }
 
-    /// Writes the header to the start of `bytes`, of which there are at least [`LEN`].
+    /// Writes both headers to the start of `bytes`, of which there are at least [`LEN`].
     #[inline]
     pub fn write(self, bytes: &mut [u8]) {
+        let in_frame = |offset| match offset {
+            0 => 0,
+            offset => offset + ETHERNET as u16,
+        };
         bytes[0] = self.flags;
         bytes[1] = self.gso_type;
-        bytes[2..4].copy_from_slice(&self.hdr_len.to_ne_bytes());
+        bytes[2..4].copy_from_slice(&in_frame(self.hdr_len).to_ne_bytes());
         bytes[4..6].copy_from_slice(&self.gso_size.to_ne_bytes());
-        bytes[6..8].copy_from_slice(&self.csum_start.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&in_frame(self.csum_start).to_ne_bytes());
         bytes[8..10].copy_from_slice(&self.csum_offset.to_ne_bytes());
+        bytes[VIRTIO..LEN].copy_from_slice(&FRAME);
     }
 
     /// True if the packet stands for several segments.
@@ -136,6 +171,37 @@ mod tests {
         assert_eq!(header, unmade);
         assert_eq!(Header::of(&with_checksum(0xba2b), 0), Header::default());
         assert_eq!(Header::of(&with_checksum(0), 0), Header::default());
+    }
+
+    #[test]
+    fn what_is_written_counts_from_the_ethernet_header_and_is_read_as_it_was() {
+        let header = Header::of(&with_checksum(0x14b8), 0);
+        let mut bytes = [0xff; LEN];
+        header.write(&mut bytes);
+        let words = [
+            [0, 0],
+            0_u16.to_ne_bytes(),
+            34_u16.to_ne_bytes(),
+            6_u16.to_ne_bytes(),
+        ];
+        assert_eq!(bytes[..2], [NEEDS_CSUM, GSO_NONE]);
+        assert_eq!(bytes[2..10], *words.as_flattened());
+        assert_eq!(bytes[10..16], ADDRESS);
+        assert_eq!(bytes[22..], [0x08, 0]);
+        assert_eq!(Header::read(&bytes), header);
+        Header::default().write(&mut bytes);
+        assert_eq!(bytes[..10], [0; 10]);
+    }
+
+    #[test]
+    fn packets_take_the_memory_that_the_kernel_takes_for_them_behind_a_card() {
+        // 10 of the first header, and 2048 - 320 - 64.
+        assert_eq!(padded(LEN + 1500), 10 + 1664);
+        assert_eq!(padded(LEN + 40), 10 + 320);
+        assert_eq!(padded(LEN + 306), 10 + 320);
+        assert_eq!(padded(LEN + 307), 10 + 640);
+        assert_eq!(padded(LEN + 3698), 10 + 3712);
+        assert_eq!(padded(LEN + 3699), LEN + 3699);
     }
 
     #[test]

@@ -152,7 +152,10 @@ impl Worker {
         } = *common.options;
         Worker {
             clock: common.clock,
-            arena: Arena::new(vnet::LEN + common.largest.max(SLOT), ARENA_BYTES),
+            arena: Arena::new(
+                vnet::padded(vnet::LEN + common.largest.max(SLOT)),
+                ARENA_BYTES,
+            ),
             large: vec![0; LARGEST].into_boxed_slice(),
             routes: Arc::clone(&common.routes),
             inputs,

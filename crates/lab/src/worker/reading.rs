@@ -33,22 +33,23 @@ impl Worker {
     /// Reads what the kernel has put into our memory.
     fn read_uplink(&mut self, node: usize, reader: &mut Reader) -> bool {
         let mut packets = [Sent::default(); ring::MOST];
-        let (count, end) = reader.look(&mut packets);
+        let records = reader.next();
+        let (count, end) = records.look(&mut packets);
         if count == 0 {
-            reader.release(end);
+            records.release(end);
             return false;
         }
         let now = self.clock.now();
         self.advance(now);
         for &sent in &packets[..count] {
-            let packet = reader.packet(sent);
+            let packet = records.packet(sent);
             let header = Header::of(packet, sent.gso_size);
             match header.is_segmented() {
                 true => self.send_segments(node, header, packet, now),
                 false => self.send_copy(node, header, packet, now),
             }
         }
-        reader.release(end);
+        records.release(end);
         true
     }
 
