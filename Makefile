@@ -8,7 +8,7 @@ FAIRWIND := cargo run --release --quiet --package fairwind --bin fairwind --
 DCCS := cargo run --profile optimised --package fairwind --example dccs -- experiments/dccs $(OUT)/dccs
 WEB100 := cargo run --release --package fairwind --example web100_dummynet -- experiments/web100-dummynet $(OUT)/web100-dummynet
 
-.PHONY: help demo test bench experiments experiments-lab validation kernels dccs dccs-lab
+.PHONY: help demo test bench experiments experiments-lab validation kernels dccs dccs-lab drsftp
 
 help:
 	@echo "make demo             one file over a shared path, moved three ways: build, run, table and report"
@@ -17,6 +17,7 @@ help:
 	@echo "make experiments      every figure and table of the thesis, and the tables of its page in docs/"
 	@echo "make experiments-lab  the same in the simulator and on the running kernel (root, 40 minutes)"
 	@echo "make dccs             the transfers of the thesis on dynamic congestion control (20 minutes)"
+	@echo "make drsftp           the transfers of drsFTP, on the running kernel (root, an hour)"
 	@echo "make validation       the simulator held to the running kernel, cell by cell (root, 15 minutes)"
 	@echo "make kernels          what works on other kernels, in virtual machines (15 minutes, 300 MB fetched)"
 	@echo
@@ -63,6 +64,13 @@ dccs-lab:
 	@scripts/setup build
 	cargo build --profile optimised --package fairwind --bin fairwind
 	$(DCCS) --engine lab $(if $(PAGE),--page $(PAGE)) $(ARGS)
+
+# Transfers that have been run are kept, so it may be interrupted; PAGE=FILE puts the tables and figures
+# into the page, ARGS is for the program (ARGS="--path 95 --sizes 1 8 128" takes ten minutes).
+drsftp:
+	@scripts/setup build
+	cargo build --release --package fairwind --bin fairwind
+	experiments/drsftp/run --out $(OUT)/drsftp $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
 # Results of the lab that are there are used again; ARGS is for the program (ARGS="--only sim").
 validation:
