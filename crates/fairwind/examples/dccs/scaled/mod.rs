@@ -7,6 +7,7 @@
 //! grows 2.5² times as often. The losses are also those of the TCP that runs here, whose constant is
 //! fitted as that of the thesis' is.
 
+pub mod moved;
 pub mod network;
 pub mod tables;
 
@@ -18,7 +19,7 @@ use fairwind::demo::lab::{Setup, Site};
 use fairwind::demo::measure::Measured;
 use fairwind::demo::story::Way;
 use fairwind::interrupt;
-use fairwind_advice::{HistorySet, Mode};
+use fairwind_advice::HistorySet;
 use fairwind_experiment::engine::lab::Lab;
 use fairwind_experiment::engine::sim::Sim;
 use fairwind_experiment::{ExecuteOptions, Experiment, Progress, execute};
@@ -32,6 +33,7 @@ use crate::following::{self, Input};
 use crate::relation::{Losses, Relation, Trace};
 use crate::series::{Series, available};
 use crate::thesis::{LEVELS, TIMES};
+use moved::{Moved, logged};
 use network::{Means, Network};
 
 /// How many times faster the day passes, and smaller the file is.
@@ -76,20 +78,6 @@ pub struct Case {
     /// Position in [`TIMES`].
     pub time: usize,
     pub way: Way,
-}
-
-/// What came of it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Moved {
-    pub case: Case,
-    /// Mean throughput of the transfer, Mbit/s; nothing without one.
-    pub mbps: f64,
-    /// Mean throughput of all others together meanwhile, Mbit/s.
-    pub others_mbps: f64,
-    /// What it was told, as the thesis writes it.
-    pub inputs: String,
-    /// Segments sent again.
-    pub retransmits: f64,
 }
 
 /// Where and how the tests are run.
@@ -156,14 +144,7 @@ impl Small<'_> {
         if record["asked"] != *asked {
             return None;
         }
-        let moved = &record["moved"];
-        Some(Moved {
-            case,
-            mbps: moved["mbps"].as_f64()?,
-            others_mbps: moved["others_mbps"].as_f64()?,
-            inputs: moved["inputs"].as_str()?.to_owned(),
-            retransmits: moved["retransmits"].as_f64()?,
-        })
+        Moved::parse(case, &record["moved"])
     }
 
     /// What is known of a test before it is run.
@@ -240,10 +221,10 @@ impl Small<'_> {
             };
             let done = execute(&experiment, &Sim, &options, &())?;
             let measured = Measured::read(&folder, &done.runs[0])?;
-            all.push(moved(case, &measured, &test.inputs)?);
+            all.push(Moved::of(case, &measured, &test.inputs)?);
         }
         fs::remove_dir_all(&folder)?;
-        Ok(mean(&all))
+        Ok(Moved::mean(&all))
     }
 
     fn perform(&self, case: Case, test: &Test) -> Result<Moved, Error> {
@@ -291,7 +272,7 @@ impl Small<'_> {
             _ => Vec::new(),
         };
         let measured = Measured::read(&folder, &done.runs[0])?;
-        moved(case, &measured, &inputs)
+        Moved::of(case, &measured, &inputs)
     }
 }
 
@@ -397,33 +378,6 @@ fn name(case: Case) -> String {
     format!("{engine}-{used}-{time}-beside-{others}-{}", way.folder())
 }
 
-fn moved(case: Case, measured: &Measured, inputs: &[Input]) -> Result<Moved, Error> {
-    let Some(transfer) = &measured.transfer else {
-        let bytes = measured.others_bytes(START_S, START_S + ALONE_S);
-        return Ok(Moved {
-            case,
-            mbps: 0.0,
-            others_mbps: bytes * 8.0 / 1e6 / ALONE_S,
-            inputs: String::new(),
-            retransmits: 0.0,
-        });
-    };
-    if transfer.bytes < FILE_BYTES {
-        let (bytes, longest) = (transfer.bytes, longest_s(case));
-        return Err(format!("{case:?}: {bytes} bytes were sent in {longest:.0} s").into());
-    }
-    let (opened_s, end_s) = (transfer.opened_s, transfer.end_s);
-    let took_s = end_s - opened_s;
-    let told = inputs.partition_point(|input| input.after.as_secs_f64() < took_s * RATE);
-    Ok(Moved {
-        case,
-        mbps: FILE_BYTES as f64 * 8.0 / 1e6 / took_s,
-        others_mbps: measured.others_bytes(opened_s, end_s) * 8.0 / 1e6 / took_s,
-        inputs: following::text(&inputs[..told]),
-        retransmits: transfer.retransmits as f64,
-    })
-}
-
 /// The inputs so many seconds later.
 fn after(inputs: &[Input], seconds: f64) -> Vec<Input> {
     let later = |input: &Input| Input {
@@ -433,56 +387,9 @@ fn after(inputs: &[Input], seconds: f64) -> Vec<Input> {
     inputs.iter().map(later).collect()
 }
 
-/// The answers in a server's log of advice, on the advisor's clock.
-fn logged(log: &str) -> Vec<Input> {
-    let input = |line: &str| {
-        let record: Value = serde_json::from_str(line).ok()?;
-        let mode = match (record["event"].as_str()?, record["mode"].as_str()?) {
-            ("advice", "congestion-control") => Mode::CongestionControl,
-            ("advice", "no-congestion-control") => Mode::NoCongestionControl,
-            _ => return None,
-        };
-        let after = Duration::try_from_secs_f64(record["seconds"].as_f64()? * RATE).ok()?;
-        Some(Input { after, mode })
-    };
-    log.lines().filter_map(input).collect()
-}
-
-/// The mean over seeds of what was told the same; the inputs are those of most seeds.
-fn mean(all: &[Moved]) -> Moved {
-    let mean = |value: fn(&Moved) -> f64| all.iter().map(value).sum::<f64>() / all.len() as f64;
-    let count = |moved: &&Moved| all.iter().filter(|m| m.inputs == moved.inputs).count();
-    let first = all.iter().max_by_key(count).expect("there are seeds");
-    Moved {
-        mbps: mean(|moved| moved.mbps),
-        others_mbps: mean(|moved| moved.others_mbps),
-        retransmits: mean(|moved| moved.retransmits),
-        ..first.clone()
-    }
-}
-
-impl Moved {
-    fn json(&self) -> Value {
-        json!({
-            "mbps": self.mbps, "others_mbps": self.others_mbps, "inputs": self.inputs,
-            "retransmits": self.retransmits,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_answers_in_a_log_are_inputs_on_the_advisors_clock() {
-        let log = "{\"event\":\"advice\",\"mode\":\"congestion-control\",\"seconds\":0.0}\n\
-                   {\"event\":\"change\",\"what\":\"congestion_control\",\"seconds\":0.1}\n\
-                   {\"event\":\"advice\",\"mode\":\"no-congestion-control\",\"seconds\":1.5}\n";
-        let inputs = logged(log);
-        assert_eq!(following::text(&inputs), "1,0");
-        assert_eq!(inputs[1].after, Duration::from_secs(360));
-    }
 
     #[test]
     fn every_test_of_the_thesis_is_there_once() {

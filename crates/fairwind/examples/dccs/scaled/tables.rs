@@ -2,7 +2,8 @@
 
 use fairwind::demo::story::Way;
 
-use super::{Case, Engine, Moved};
+use super::moved::Moved;
+use super::{Case, Engine};
 use crate::page::Section;
 use crate::relation::Relation;
 use crate::tables::{Table, loss, mbps, mean, percent, time_of_day};
