@@ -1,15 +1,19 @@
 //! `fairwind get`, `put`, `ls` and `copy` as their users meet them, with a server in this process; and
 //! behind a long path, which needs root (without it that test says so and passes, unless CI is set).
 
+#[path = "../../ftp/tests/advisor/mod.rs"]
+mod advisor;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
 
+use advisor::{Reply, TestAdvisor, advice};
 use fairwind_ftp::server::{Config, Server, Stop, UserConfig, hash_password};
 use fairwind_lab::privilege;
-use fairwind_testing::permitted;
-use serde_json::Value;
+use fairwind_testing::{permitted, root, wait_until};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A server for anonymous users and alice, and an empty folder for the commands.
@@ -221,16 +225,75 @@ fn a_tree_goes_there_and_is_listed_and_comes_back() {
     assert!(Path::new(&bench.here.path().join("back/x")).is_file());
 }
 
-/// The seconds that a transfer takes from the far end of a path of 100 ms to this one: what `command` does,
-/// in a shell with the program as `$0` and `folder` as `$1`.
-fn seconds_over_a_long_path(folder: &Path, command: &str) -> f64 {
+/// 16 MB at 64 Mbit/s take two seconds, and the sender a quarter less; the second advice comes after 0.1 s.
+#[test]
+fn an_upload_follows_its_advisor_and_tells_it_how_it_went() {
+    if !permitted(root()) {
+        return;
+    }
+    let control = |name: &str, again| {
+        let changes = json!({ "congestion_control": name, "pacing_mbps": 64.0 });
+        Reply::Advice(advice(again, changes))
+    };
+    let advisor = TestAdvisor::answering(vec![control("reno", 0.1), control("cubic", 3600.0)]);
+    let bench = Bench::new();
+    let bytes: Vec<u8> = (0..16_000_000u32).map(|n| (n % 251) as u8).collect();
+    fs::write(bench.here.path().join("x"), &bytes).unwrap();
+    let report = bench.json(&[
+        "put",
+        "x",
+        "ftp://alice:secret@{host}/",
+        "--advisor",
+        &advisor.url(),
+        "--json",
+    ]);
+    assert!(read(&bench.there, "x") == bytes);
+    let transfer = &report["transfers"][0];
+    assert_eq!(transfer["congestion_control"], "cubic");
+    let mbps = transfer["mbps"].as_f64().unwrap();
+    assert!(mbps < 70.0, "paced at 64 Mbit/s: {mbps}");
+    let changes = transfer["changes"].as_array().unwrap();
+    let controls: Vec<_> = changes
+        .iter()
+        .filter(|change| change["what"] == "congestion control")
+        .map(|change| (&change["to"], &change["reason"]))
+        .collect();
+    let why = json!("because the test says so");
+    assert_eq!(controls, [(&json!("reno"), &why), (&json!("cubic"), &why)]);
+    assert_eq!(report["control_changes"], 2);
+    wait_until("the result is told", || advisor.results().len() == 1);
+    let result = &advisor.results()[0];
+    assert_eq!(
+        (&result["direction"], &result["host"]),
+        (&json!("sent"), &json!("127.0.0.1"))
+    );
+    // Those that have arrived when the last ones are in the socket.
+    let arrived = result["bytes"].as_u64().unwrap();
+    assert!((1_000_000..=16_000_000).contains(&arrived), "{arrived}");
+}
+
+/// Two folders, of the far end and of this one, and a file of 2,000,000 bytes at the far end.
+fn two_ends() -> (TempDir, Vec<u8>) {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["served", "received"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    let bytes: Vec<u8> = (0..2_000_000u32).map(|n| (n % 251) as u8).collect();
+    fs::write(folder.path().join("served/x"), &bytes).unwrap();
+    (folder, bytes)
+}
+
+/// The seconds that a transfer takes on a path whose round trip is 100 ms: what `command` does in a shell
+/// with the program as `$0` and the folder as `$1`.
+fn seconds_over_a_long_path(folder: &TempDir, command: &str) -> f64 {
     let fairwind = env!("CARGO_BIN_EXE_fairwind");
-    let served = folder.join("served");
-    let server = format!("{fairwind} serve {} --listen 0.0.0.0:21", served.display());
+    let served = folder.path().join("served");
+    let served = served.display();
+    let server = format!("{fairwind} serve {served} --user alice --listen 0.0.0.0:21");
     let output = Command::new(fairwind)
         .args(["lab", "exec", "--delay", "50ms", "--server", &server])
         .args(["--", "sh", "-c", command, fairwind])
-        .arg(folder)
+        .arg(folder.path())
         .env("FAIRWIND_FTP_PASSWORD", "secret")
         .output()
         .unwrap();
@@ -240,6 +303,11 @@ fn seconds_over_a_long_path(folder: &Path, command: &str) -> f64 {
     report["transfers"][0]["seconds"].as_f64().unwrap()
 }
 
+fn download(folder: &TempDir) -> f64 {
+    let get = r#""$0" get ftp://$FAIRWIND_PEER/x "$1/x" --json --checksum off"#;
+    seconds_over_a_long_path(folder, get)
+}
+
 /// Three round trips until the first byte comes, and seven of slow start: what more there is, is waiting
 /// for nothing.
 #[test]
@@ -247,27 +315,36 @@ fn a_copy_between_servers_takes_as_long_as_a_download() {
     if !permitted(privilege::check()) {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    for name in ["served", "received"] {
-        fs::create_dir(folder.path().join(name)).unwrap();
-    }
-    let bytes: Vec<u8> = (0..2_000_000u32).map(|n| (n % 251) as u8).collect();
-    fs::write(folder.path().join("served/x"), &bytes).unwrap();
-    let download = seconds_over_a_long_path(
-        folder.path(),
-        r#""$0" get ftp://$FAIRWIND_PEER/x "$1/x" --json --checksum off"#,
-    );
+    let (folder, bytes) = two_ends();
+    let download = download(&folder);
     let copy = seconds_over_a_long_path(
-        folder.path(),
+        &folder,
         r#""$0" serve "$1/received" --listen "$FAIRWIND_HOST:2121" \
                --user alice --foreign-peer "$FAIRWIND_PEER/32" &
            until "$0" ls "ftp://$FAIRWIND_HOST:2121/" >/dev/null 2>&1; do sleep 0.1; done
            "$0" copy ftp://$FAIRWIND_PEER/x "ftp://alice@$FAIRWIND_HOST:2121/x" --json --checksum off
            status=$?; kill $!; exit $status"#,
     );
-    assert!(fs::read(folder.path().join("received/x")).unwrap() == bytes);
+    assert!(read(&folder, "received/x") == bytes);
     assert!(
         (download - 0.05..download + 0.05).contains(&copy),
         "{copy} s instead of {download} s"
+    );
+}
+
+/// The first byte goes when the server has said that it may, and the server's last word comes back.
+#[test]
+fn an_upload_takes_a_round_trip_more_than_a_download() {
+    if !permitted(privilege::check()) {
+        return;
+    }
+    let (folder, bytes) = two_ends();
+    let download = download(&folder);
+    let put = r#""$0" put "$1/x" ftp://alice@$FAIRWIND_PEER/y --json --checksum off"#;
+    let upload = seconds_over_a_long_path(&folder, put);
+    assert!(read(&folder, "served/y") == bytes);
+    assert!(
+        (download + 0.05..download + 0.15).contains(&upload),
+        "{upload} s, a download {download} s"
     );
 }
