@@ -237,6 +237,9 @@ pub fn force_name(directory: &OwnedFd) -> io::Result<()> {
 mod tests {
     use std::fs;
     use std::io::Write;
+    use std::mem::MaybeUninit;
+
+    use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 
     use super::*;
 
@@ -314,6 +317,26 @@ mod tests {
             upload.abandon();
             assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         }
+    }
+
+    /// A file that was cut is written to the disk when it is closed (ext4), while the client waits.
+    #[test]
+    fn a_new_file_is_not_cut_and_what_is_begun_anew_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let watch = inotify::init(CreateFlags::NONBLOCK).unwrap();
+        inotify::add_watch(&watch, dir.path(), WatchFlags::MODIFY).unwrap();
+        let changes = || {
+            let mut buffer = [MaybeUninit::uninit(); 1_024];
+            let mut events = Reader::new(&watch, &mut buffer);
+            std::iter::from_fn(|| events.next().ok().map(drop)).count()
+        };
+        let upload = begin(&dir, Start::Afresh).unwrap();
+        assert_eq!(changes(), 0);
+        upload.file().write_all(b"abc").unwrap();
+        upload.abandon();
+        assert_eq!(changes(), 1);
+        begin(&dir, Start::Afresh).unwrap();
+        assert_eq!(changes(), 1);
     }
 
     #[test]
