@@ -177,16 +177,17 @@ impl Copy {
         let ended = Instant::now();
         drop(looking);
         let there = match &result {
-            Ok(_) => destination.size(&self.partial)?,
-            Err(_) => None,
+            Ok(_) => destination.size(&self.partial),
+            Err(_) => Ok(None),
         };
-        let arrived = there.unwrap_or_else(|| seen.load(Ordering::Acquire));
+        let told = there.as_ref().ok().copied().flatten();
+        let arrived = told.unwrap_or_else(|| seen.load(Ordering::Acquire));
         self.report
             .moved(arrived.saturating_sub(first), began, ended);
         let [sent, _] = result?;
         self.report.retransmits = retransmits(&sent).or(self.report.retransmits);
         options.progress.reaches(self.number, arrived);
-        Ok(there)
+        there
     }
 
     /// Has one server wait and the other connect: the destination waits, unless that is refused.
