@@ -75,7 +75,7 @@ impl Uplink {
         self.asleep().store(1, Ordering::Relaxed);
         // Whoever looks at the ring now sees what was sent before the store is seen.
         fence(Ordering::SeqCst);
-        self.packets.is_empty()
+        self.packets.is_empty() && self.spilled.is_empty()
     }
 
     /// Asks not to be woken.
