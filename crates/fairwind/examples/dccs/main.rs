@@ -110,15 +110,7 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
             in_lab(arguments, relation, here)?
         }
     };
-    match &arguments.page {
-        Some(page) => page::fill(page, &sections),
-        None => {
-            for section in &sections {
-                println!("<!-- {} -->\n{}", section.name, section.markdown);
-            }
-            Ok(())
-        }
-    }
+    page::publish(arguments.page.as_deref(), &sections)
 }
 
 fn runs(arguments: &Arguments) -> Runs {

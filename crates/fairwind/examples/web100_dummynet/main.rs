@@ -88,13 +88,5 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
             sections.extend(figures::publish(&laid, &folder)?);
         }
     }
-    match &arguments.page {
-        Some(page) => page::fill(page, &sections),
-        None => {
-            for section in &sections {
-                println!("<!-- {} -->\n{}", section.name, section.markdown);
-            }
-            Ok(())
-        }
-    }
+    page::publish(arguments.page.as_deref(), &sections)
 }

@@ -17,8 +17,19 @@ pub struct Section {
     pub markdown: String,
 }
 
+/// Puts the parts into the page, or prints them where there is none.
+pub fn publish(page: Option<&Path>, sections: &[Section]) -> Result<(), Error> {
+    if let Some(page) = page {
+        return fill(page, sections);
+    }
+    for section in sections {
+        println!("<!-- {} -->\n{}", section.name, section.markdown);
+    }
+    Ok(())
+}
+
 /// Replaces the parts of the page.
-pub fn fill(page: &Path, sections: &[Section]) -> Result<(), Error> {
+fn fill(page: &Path, sections: &[Section]) -> Result<(), Error> {
     let mut text = fs::read_to_string(page)?;
     for section in sections {
         let begin = format!("<!-- {} -->\n", section.name);

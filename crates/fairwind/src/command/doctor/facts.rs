@@ -11,6 +11,16 @@ use fairwind_kernel::{
 /// Where the BPF file system belongs.
 pub const BPF_FILE_SYSTEM: &str = "/sys/fs/bpf";
 
+/// What something of fairwind asks for.
+const THAT_MATTER: [Capability; 6] = [
+    NET_BIND_SERVICE,
+    NET_ADMIN,
+    NET_RAW,
+    SYS_ADMIN,
+    PERFMON,
+    BPF,
+];
+
 /// All that the checks ask for. What the kernel does not tell is as it is by default.
 #[derive(Debug, Clone)]
 pub struct Facts {
@@ -97,17 +107,12 @@ impl Facts {
 }
 
 fn lacking() -> Vec<&'static str> {
-    let all = [
-        NET_BIND_SERVICE,
-        NET_ADMIN,
-        NET_RAW,
-        SYS_ADMIN,
-        PERFMON,
-        BPF,
-    ];
     match Capabilities::of_this_process() {
-        Ok(capabilities) => capabilities.missing(&all),
-        Err(_) => all.iter().map(|capability| capability.name).collect(),
+        Ok(capabilities) => capabilities.missing(&THAT_MATTER),
+        Err(_) => THAT_MATTER
+            .iter()
+            .map(|capability| capability.name)
+            .collect(),
     }
 }
 
@@ -183,16 +188,7 @@ impl Facts {
         Self {
             release: "5.4.0".into(),
             btf: false,
-            lacking: [
-                NET_BIND_SERVICE,
-                NET_ADMIN,
-                NET_RAW,
-                SYS_ADMIN,
-                PERFMON,
-                BPF,
-            ]
-            .map(|capability| capability.name)
-            .into(),
+            lacking: THAT_MATTER.map(|capability| capability.name).into(),
             tun: false,
             bpf_file_system: false,
             cgroup: false,
