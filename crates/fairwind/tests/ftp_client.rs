@@ -1,8 +1,10 @@
 //! `fairwind get`, `put`, `ls` and `copy` as their users meet them, with a server in this process; and
-//! behind a long path, which needs root (without it that test says so and passes, unless CI is set).
+//! behind a long path, which needs root (without it those tests say so and pass, unless CI is set).
 
 #[path = "../../ftp/tests/advisor/mod.rs"]
 mod advisor;
+#[path = "ftp_client/long_path.rs"]
+mod long_path;
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +13,6 @@ use std::thread;
 
 use advisor::{Reply, TestAdvisor, advice};
 use fairwind_ftp::server::{Config, Server, Stop, UserConfig, hash_password};
-use fairwind_lab::privilege;
 use fairwind_testing::{permitted, root, wait_until};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -270,81 +271,4 @@ fn an_upload_follows_its_advisor_and_tells_it_how_it_went() {
     // Those that have arrived when the last ones are in the socket.
     let arrived = result["bytes"].as_u64().unwrap();
     assert!((1_000_000..=16_000_000).contains(&arrived), "{arrived}");
-}
-
-/// Two folders, of the far end and of this one, and a file of 2,000,000 bytes at the far end.
-fn two_ends() -> (TempDir, Vec<u8>) {
-    let folder = tempfile::tempdir().unwrap();
-    for name in ["served", "received"] {
-        fs::create_dir(folder.path().join(name)).unwrap();
-    }
-    let bytes: Vec<u8> = (0..2_000_000u32).map(|n| (n % 251) as u8).collect();
-    fs::write(folder.path().join("served/x"), &bytes).unwrap();
-    (folder, bytes)
-}
-
-/// The seconds that a transfer takes on a path whose round trip is 100 ms: what `command` does in a shell
-/// with the program as `$0` and the folder as `$1`.
-fn seconds_over_a_long_path(folder: &TempDir, command: &str) -> f64 {
-    let fairwind = env!("CARGO_BIN_EXE_fairwind");
-    let served = folder.path().join("served");
-    let served = served.display();
-    let server = format!("{fairwind} serve {served} --user alice --listen 0.0.0.0:21");
-    let output = Command::new(fairwind)
-        .args(["lab", "exec", "--delay", "50ms", "--server", &server])
-        .args(["--", "sh", "-c", command, fairwind])
-        .arg(folder.path())
-        .env("FAIRWIND_FTP_PASSWORD", "secret")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", err(&output));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["bytes"], 2_000_000);
-    report["transfers"][0]["seconds"].as_f64().unwrap()
-}
-
-fn download(folder: &TempDir) -> f64 {
-    let get = r#""$0" get ftp://$FAIRWIND_PEER/x "$1/x" --json --checksum off"#;
-    seconds_over_a_long_path(folder, get)
-}
-
-/// Three round trips until the first byte comes, and seven of slow start: what more there is, is waiting
-/// for nothing.
-#[test]
-fn a_copy_between_servers_takes_as_long_as_a_download() {
-    if !permitted(privilege::check()) {
-        return;
-    }
-    let (folder, bytes) = two_ends();
-    let download = download(&folder);
-    let copy = seconds_over_a_long_path(
-        &folder,
-        r#""$0" serve "$1/received" --listen "$FAIRWIND_HOST:2121" \
-               --user alice --foreign-peer "$FAIRWIND_PEER/32" &
-           until "$0" ls "ftp://$FAIRWIND_HOST:2121/" >/dev/null 2>&1; do sleep 0.1; done
-           "$0" copy ftp://$FAIRWIND_PEER/x "ftp://alice@$FAIRWIND_HOST:2121/x" --json --checksum off
-           status=$?; kill $!; exit $status"#,
-    );
-    assert!(read(&folder, "received/x") == bytes);
-    assert!(
-        (download - 0.05..download + 0.05).contains(&copy),
-        "{copy} s instead of {download} s"
-    );
-}
-
-/// The first byte goes when the server has said that it may, and the server's last word comes back.
-#[test]
-fn an_upload_takes_a_round_trip_more_than_a_download() {
-    if !permitted(privilege::check()) {
-        return;
-    }
-    let (folder, bytes) = two_ends();
-    let download = download(&folder);
-    let put = r#""$0" put "$1/x" ftp://alice@$FAIRWIND_PEER/y --json --checksum off"#;
-    let upload = seconds_over_a_long_path(&folder, put);
-    assert!(read(&folder, "served/y") == bytes);
-    assert!(
-        (download + 0.05..download + 0.15).contains(&upload),
-        "{upload} s, a download {download} s"
-    );
 }

@@ -1,0 +1,188 @@
+//! How many round trips of a long path a transfer takes. They are counted in the packets that the path
+//! carried, as the longest chain in which each was sent after the one before had arrived: how late a busy
+//! machine is with any of them makes no chain longer.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use fairwind_lab::privilege;
+use fairwind_testing::permitted;
+use tempfile::TempDir;
+
+use super::{err, read};
+
+/// Three flights of a sender that begins with ten segments of 1448 bytes: 10, 20 and 12 of them.
+const LENGTH: u32 = 60_000;
+
+/// Of the path, in each direction. No chain is longer than it should be as long as all that one flight
+/// brings about is less than a round trip late.
+const DELAY_US: u64 = 250_000;
+
+/// Two folders, of the far end and of this one, and a file at the far end.
+fn two_ends() -> (TempDir, Vec<u8>) {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["served", "received"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    let bytes: Vec<u8> = (0..LENGTH).map(|n| (n % 251) as u8).collect();
+    fs::write(folder.path().join("served/x"), &bytes).unwrap();
+    (folder, bytes)
+}
+
+/// The round trips of a transfer: what `command` does in a shell with the program as `$0` and the folder
+/// as `$1`. Reno's slow start, unlike CUBIC's, does not end when packets are late.
+fn round_trips(folder: &TempDir, command: &str) -> usize {
+    let fairwind = env!("CARGO_BIN_EXE_fairwind");
+    let served = folder.path().join("served");
+    let server = format!(
+        "{fairwind} serve {} --user alice --listen 0.0.0.0:21 --no-drs",
+        served.display()
+    );
+    let there = folder.path().join("path.pcapng");
+    let output = Command::new(fairwind)
+        .args(["lab", "exec", "--delay", &format!("{DELAY_US}us")])
+        .args(["--congestion-control", "reno", "--server", &server])
+        .arg("--capture")
+        .arg(&there)
+        .args(["--", "sh", "-c", command, fairwind])
+        .arg(folder.path())
+        .env("FAIRWIND_FTP_PASSWORD", "secret")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+    let mut packets = packets(&there, End::Far);
+    packets.extend(packets_back(folder));
+    count(packets)
+}
+
+fn packets_back(folder: &TempDir) -> Vec<Packet> {
+    packets(&folder.path().join("path.reverse.pcapng"), End::Near)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Near,
+    Far,
+}
+
+struct Packet {
+    arrives_us: u64,
+    at: End,
+    /// What tcpdump says of it.
+    text: String,
+}
+
+impl Packet {
+    fn says(&self, verbs: &[&str]) -> bool {
+        let said = self.text.split_once("FTP: ").map(|(_, said)| said);
+        said.is_some_and(|said| verbs.iter().any(|verb| said.starts_with(verb)))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.text.ends_with("length 0")
+    }
+}
+
+fn packets(capture: &Path, at: End) -> Vec<Packet> {
+    let read = Command::new("tcpdump")
+        .args(["-n", "-tt", "-r"])
+        .arg(capture)
+        .args(["tcp"])
+        .output()
+        .unwrap();
+    assert!(read.status.success(), "{}", err(&read));
+    let lines = String::from_utf8_lossy(&read.stdout).into_owned();
+    lines
+        .lines()
+        .map(|line| {
+            let (time, text) = line.split_once(' ').unwrap();
+            Packet {
+                arrives_us: time.replace('.', "").parse().unwrap(),
+                at,
+                text: text.to_owned(),
+            }
+        })
+        .collect()
+}
+
+/// From the first command of the transfer to the last packet with bytes that came before the command
+/// after it.
+fn count(packets: Vec<Packet>) -> usize {
+    let sent = |packet: &Packet| packet.arrives_us - DELAY_US;
+    let of = |verbs: &[&str], from: u64| {
+        let found = packets
+            .iter()
+            .filter(|packet| packet.at == End::Far && sent(packet) >= from && packet.says(verbs));
+        found.map(sent).min().unwrap()
+    };
+    let begin = of(&["EPSV", "EPRT"], 0);
+    let asked = of(&["STOR", "RETR"], begin);
+    let end = of(&["SIZE", "QUIT"], asked);
+    let mut events: Vec<_> = (0..packets.len())
+        .filter(|&number| sent(&packets[number]) >= begin)
+        .flat_map(|number| {
+            let packet = &packets[number];
+            [(packet.arrives_us, 0, number), (sent(packet), 1, number)]
+        })
+        .collect();
+    events.sort_unstable();
+    // Trips behind each end, those of each packet, and those when something came last.
+    let (mut behind, mut trips, mut last) = ([0; 2], vec![0; packets.len()], 0);
+    for (_, leaves, number) in events.into_iter().take_while(|event| event.0 < end) {
+        let packet = &packets[number];
+        let (near, far) = match packet.at {
+            End::Near => (0, 1),
+            End::Far => (1, 0),
+        };
+        if leaves == 1 {
+            trips[number] = behind[far] + 1;
+            continue;
+        }
+        behind[near] = behind[near].max(trips[number]);
+        if packet.at == End::Near && !packet.is_empty() {
+            last = trips[number];
+        }
+    }
+    last / 2
+}
+
+/// EPSV; SYN and RETR; and three flights.
+#[test]
+fn a_download_takes_five_round_trips() {
+    if !permitted(privilege::check()) {
+        return;
+    }
+    let (folder, bytes) = two_ends();
+    let get = r#""$0" get ftp://$FAIRWIND_PEER/x "$1/x" --json --checksum off --no-drs"#;
+    assert_eq!(round_trips(&folder, get), 5);
+    assert!(read(&folder, "x") == bytes);
+}
+
+/// As many as a download: what more there were, would be waiting for nothing.
+#[test]
+fn a_copy_between_servers_takes_as_many() {
+    if !permitted(privilege::check()) {
+        return;
+    }
+    let (folder, bytes) = two_ends();
+    let copy = r#""$0" serve "$1/received" --listen "$FAIRWIND_HOST:2121" --no-drs \
+               --user alice --foreign-peer "$FAIRWIND_PEER/32" &
+           until "$0" ls "ftp://$FAIRWIND_HOST:2121/" >/dev/null 2>&1; do sleep 0.1; done
+           "$0" copy ftp://$FAIRWIND_PEER/x "ftp://alice@$FAIRWIND_HOST:2121/x" --checksum off
+           status=$?; kill $!; exit $status"#;
+    assert_eq!(round_trips(&folder, copy), 5);
+    assert!(read(&folder, "received/x") == bytes);
+}
+
+/// The first byte goes when the server has said that it may, and the server's last word comes back.
+#[test]
+fn an_upload_takes_one_more() {
+    if !permitted(privilege::check()) {
+        return;
+    }
+    let (folder, bytes) = two_ends();
+    let put = r#""$0" put "$1/served/x" ftp://alice@$FAIRWIND_PEER/y --checksum off"#;
+    assert_eq!(round_trips(&folder, put), 6);
+    assert!(read(&folder, "served/y") == bytes);
+}
