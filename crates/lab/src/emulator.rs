@@ -17,6 +17,7 @@ use crate::host::Host;
 use crate::network::Network;
 use crate::statistics::{FlowCounts, Mishaps, NamedPipe, PipeSample, Statistics};
 use crate::tun::Tun;
+use crate::wakeful::Wakeful;
 use crate::worker::{Common, Report, Worker};
 
 pub use crate::capture::{Capture, CaptureCounts};
@@ -54,6 +55,7 @@ pub struct Emulator {
     workers: Vec<Running>,
     /// With the number of their pipe.
     captures: Vec<(usize, Writer)>,
+    _wakeful: Wakeful,
 }
 
 #[derive(Debug)]
@@ -124,6 +126,7 @@ impl Emulator {
             samples,
             workers: workers.collect::<Result<_, _>>()?,
             captures,
+            _wakeful: Wakeful::begin(),
         })
     }
 

@@ -46,6 +46,7 @@ mod transit;
 mod tun;
 mod uplink;
 mod vnet;
+mod wakeful;
 mod worker;
 
 pub use error::LabError;
