@@ -18,7 +18,7 @@ help:
 	@echo "make experiments-lab  the same in the simulator and on the running kernel (root, 40 minutes)"
 	@echo "make dccs             the transfers of the thesis on dynamic congestion control (20 minutes)"
 	@echo "make dccs-lab         the same scaled down, with the real server and advisor on the running kernel (root, 25 minutes)"
-	@echo "make drsftp           the transfers of drsFTP, on the running kernel (root, an hour)"
+	@echo "make drsftp           the transfers of drsFTP, on the running kernel (root, an hour and a half)"
 	@echo "make validation       the simulator held to the running kernel, cell by cell (root, 15 minutes)"
 	@echo "make kernels          what works on other kernels, in virtual machines (15 minutes, 300 MB fetched)"
 	@echo
