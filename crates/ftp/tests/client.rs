@@ -7,6 +7,8 @@ mod broken;
 mod common;
 #[path = "client/others.rs"]
 mod others;
+#[path = "client/proftpd.rs"]
+mod proftpd;
 #[path = "client/scripted.rs"]
 mod scripted;
 #[path = "client/turns.rs"]

@@ -1,0 +1,187 @@
+//! ProFTPD, with its module that makes checksums: as installed, or as `scripts/setup test` unpacked it.
+
+use std::fs::{self, Permissions};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use fairwind_ftp::client::{DataMode, Kind, Verification, third_party};
+
+use crate::common::{eventually, noise, permitted};
+use crate::{Options, connection, get, is_verified, names, options, put};
+
+/// `secret` of alice, as crypt(5) has it.
+const SECRET: &str = "$6$fairwind$J.Cu/z00AXnowPS2V6vRr6WvX/KBIR40YYFsny4LLsAyEpoPG3/RLOv8q/LmHmG5HIYlDsT0jygFOLOwaySmj1";
+
+struct Proftpd {
+    child: Child,
+    address: SocketAddr,
+    there: PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+/// Where the system has it, or else the room beside what is built.
+fn rooms() -> [PathBuf; 2] {
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    [PathBuf::from("/"), built.join("proftpd")]
+}
+
+impl Proftpd {
+    fn start() -> Option<Self> {
+        let room = rooms()
+            .into_iter()
+            .find(|room| room.join("usr/sbin/proftpd").exists());
+        if !permitted("ProFTPD", room.is_some()) {
+            return None;
+        }
+        let room = room?;
+        let directory = tempfile::tempdir().unwrap();
+        let there = directory.path().join("there");
+        fs::create_dir(&there).unwrap();
+        let address = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let child = Command::new(room.join("usr/sbin/proftpd"))
+            .args(["--nodaemon", "--quiet", "--config"])
+            .arg(configured(directory.path(), &room, address.port()))
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let running = Self {
+            child,
+            address,
+            there,
+            _directory: directory,
+        };
+        eventually("ProFTPD listens", || TcpStream::connect(address).is_ok());
+        Some(running)
+    }
+}
+
+impl Drop for Proftpd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The configuration's file: alice alone may log in, and is whoever runs the tests.
+fn configured(directory: &Path, room: &Path, port: u16) -> PathBuf {
+    // SAFETY: these calls take nothing and only answer.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let here = directory.display();
+    let (users, file) = (directory.join("users"), directory.join("proftpd.conf"));
+    fs::write(
+        &users,
+        format!("alice:{SECRET}:{user}:{group}::{here}/there:/bin/sh\n"),
+    )
+    .unwrap();
+    // It takes no passwords that others may read.
+    fs::set_permissions(&users, Permissions::from_mode(0o600)).unwrap();
+    let modules = room.join("usr/lib/proftpd");
+    let text = format!(
+        "ServerType standalone\nDefaultAddress 127.0.0.1\nSocketBindTight on\nPort {port}\nUseIPv6 off\n\
+         ModulePath {}\nLoadModule mod_digest.c\nControlsEngine off\nDelayEngine off\nUseReverseDNS off\n\
+         AuthOrder mod_auth_file.c\nAuthPAM off\nAuthUserFile {here}/users\nRootLogin on\nUseFtpUsers off\n\
+         RequireValidShell off\nAllowOverwrite on\nAllowStoreRestart on\nAllowForeignAddress on\n\
+         WtmpLog off\nUseLastlog off\nTransferLog none\nSystemLog none\nPidFile {here}/pid\n\
+         ScoreboardFile {here}/scores\n",
+        modules.display()
+    );
+    fs::write(&file, text).unwrap();
+    file
+}
+
+#[test]
+fn proftpd_gives_and_takes_files_and_their_checksums() {
+    let Some(server) = Proftpd::start() else {
+        return;
+    };
+    let here = tempfile::tempdir().unwrap();
+    let bytes = noise(3_000_000);
+    fs::write(server.there.join("x"), &bytes).unwrap();
+    let target = here.path().join("x");
+    for mode in [DataMode::Passive, DataMode::Active] {
+        let options = || Options { mode, ..options() };
+        let got = get(server.address, "x", &target, options()).unwrap();
+        assert!(is_verified(&got), "{:?}", got.checksum);
+        assert!(fs::read(&target).unwrap() == bytes);
+        fs::remove_file(&target).unwrap();
+        fs::write(here.path().join("y"), &bytes).unwrap();
+        let sent = put(server.address, &here.path().join("y"), "y", options()).unwrap();
+        assert!(is_verified(&sent), "{:?}", sent.checksum);
+        assert!(fs::read(server.there.join("y")).unwrap() == bytes);
+        assert_eq!(names(&server.there), ["x", "y"]);
+        fs::remove_file(server.there.join("y")).unwrap();
+    }
+}
+
+#[test]
+fn proftpd_goes_on_with_files() {
+    let Some(server) = Proftpd::start() else {
+        return;
+    };
+    let here = tempfile::tempdir().unwrap();
+    let bytes = noise(2_000_000);
+    fs::write(server.there.join("x"), &bytes).unwrap();
+    let target = here.path().join("x");
+    fs::write(here.path().join(".x.part"), &bytes[..1_500_000]).unwrap();
+    let got = get(server.address, "x", &target, options()).unwrap();
+    assert_eq!((got.resumed_at, got.bytes), (1_500_000, 500_000));
+    assert!(is_verified(&got), "{:?}", got.checksum);
+    assert!(fs::read(&target).unwrap() == bytes);
+    fs::write(server.there.join(".y.part"), &bytes[..700_000]).unwrap();
+    let sent = put(server.address, &target, "y", options()).unwrap();
+    assert_eq!((sent.resumed_at, sent.bytes), (700_000, 1_300_000));
+    assert!(is_verified(&sent), "{:?}", sent.checksum);
+    assert!(fs::read(server.there.join("y")).unwrap() == bytes);
+}
+
+/// MLSD.
+#[test]
+fn proftpd_lists_kinds_sizes_and_times() {
+    let Some(server) = Proftpd::start() else {
+        return;
+    };
+    fs::write(server.there.join("a file"), [7; 1234]).unwrap();
+    fs::create_dir(server.there.join("d")).unwrap();
+    let entries = connection(server.address, "", options())
+        .with(|session| session.list(b""))
+        .unwrap();
+    let mut told: Vec<_> = entries
+        .iter()
+        .map(|entry| (entry.text(), entry.kind))
+        .collect();
+    told.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!(
+        told,
+        [
+            ("a file".to_owned(), Kind::File),
+            ("d".to_owned(), Kind::Directory)
+        ]
+    );
+    assert!(entries.iter().all(|entry| entry.modified.is_some()));
+    let file = entries.iter().find(|entry| entry.kind == Kind::File);
+    assert_eq!(file.unwrap().size, Some(1234));
+}
+
+#[test]
+fn proftpd_sends_to_proftpd() {
+    let (Some(a), Some(b)) = (Proftpd::start(), Proftpd::start()) else {
+        return;
+    };
+    let bytes = noise(2_000_000);
+    fs::write(a.there.join("x"), &bytes).unwrap();
+    let mut from = connection(a.address, "x", options());
+    let mut to = connection(b.address, "y", options());
+    let report = third_party(&mut from, &mut to, 0).unwrap();
+    assert_eq!(report.bytes, 2_000_000);
+    let Verification::Verified(checksum) = &report.checksum else {
+        panic!("{:?}", report.checksum);
+    };
+    assert_eq!(checksum.algorithm, "SHA-256");
+    assert!(fs::read(b.there.join("y")).unwrap() == bytes);
+    assert_eq!(names(&b.there), ["y"]);
+}
