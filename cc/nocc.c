@@ -11,7 +11,20 @@
  *
  * The window is a constant above any receiver's window in use. It is restored at once after a
  * timeout, so that all lost packets are sent again, not one a round-trip time. There is no pacing.
- * A control that takes over begins with the packets then in flight, not with the constant.
+ * The thesis does not say how congestion control is resumed. What is in flight tells little: in the
+ * recoveries that such a sender makes it goes from the receiver's whole window to a few packets and
+ * back within some round-trip times. So a control that takes over goes on from what the path was
+ * seen to carry: packets delivered, in order or not, on average of the latest 10 to 20 round-trip
+ * times, times the least round-trip time (the model of BBR: Cardwell et al., "BBR: congestion-based
+ * congestion control", 2016). The average spans whole recoveries; the rate of one ACK among them is
+ * off by a factor of ten. If packets were lost in that time, the threshold is the same, so that a
+ * recovery under way ends at it (RFC 6937) and slow start does not fill the queue again.
+ *
+ * If no reduction is under way, more than that may be in flight still. Its losses are to come, and
+ * the new control will take its own share off the window for them. So the window is what is in
+ * flight, at most twice what the path carries: where slow start would have it at the first loss.
+ *
+ * After less than a round-trip time window and threshold are again as they were before.
  *
  * Parameters (unit, default):
  *	window  packets, 100000  what the congestion window is set to
@@ -21,6 +34,38 @@
 #define NOCC_PARAMETERS(P) \
 	P(window, "packets", 100000, 10, 400000, "what the congestion window is set to")
 CC_PARAMETERS(NOCC_PARAMETERS);
+
+#define ROUNDS 10U /* least time between two looks, smoothed round-trip times */
+
+/* What had been delivered and lost at a time. */
+struct look {
+	u64 us; /* 0: none */
+	u32 delivered; /* packets */
+	u32 lost; /* packets */
+};
+
+struct nocc {
+	struct look earlier; /* the average is taken from here */
+	struct look latest; /* and from here when ROUNDS more have passed */
+	u32 prior_cwnd; /* when the connection took this control; 0: it has not yet */
+	u32 prior_ssthresh;
+};
+CC_STATE_FITS(struct nocc);
+
+static void watch(struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct nocc *ca = inet_csk_ca(sk);
+	const struct look now = { tp->delivered_mstamp, tp->delivered, tp->lost };
+
+	if (!ca->earlier.us) {
+		ca->earlier = now;
+		ca->latest = now;
+	} else if (now.us - ca->latest.us >= ROUNDS * (u64)(tp->srtt_us >> 3)) {
+		ca->earlier = ca->latest;
+		ca->latest = now;
+	}
+}
 
 static void open_window(struct sock *sk)
 {
@@ -32,7 +77,13 @@ static void open_window(struct sock *sk)
 
 CC_HOOK(void, nocc_init, struct sock *sk)
 {
-	tcp_sk(sk)->snd_ssthresh = TCP_INFINITE_SSTHRESH;
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct nocc *ca = inet_csk_ca(sk);
+
+	ca->earlier.us = 0;
+	ca->prior_cwnd = tp->snd_cwnd;
+	ca->prior_ssthresh = tp->snd_ssthresh;
+	tp->snd_ssthresh = TCP_INFINITE_SSTHRESH;
 	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
 	open_window(sk);
 }
@@ -40,12 +91,32 @@ CC_HOOK(void, nocc_init, struct sock *sk)
 CC_HOOK(void, nocc_release, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
+	const struct nocc *ca = inet_csk_ca(sk);
+	u64 elapsed_us = tp->delivered_mstamp - ca->earlier.us;
+	u32 delivered = tp->delivered - ca->earlier.delivered;
+	u32 min_rtt_us = max(tcp_min_rtt(tp), 1U);
+	u64 carried;
+	u32 cwnd;
 
-	tp->snd_cwnd = max(tcp_packets_in_flight(tp), (u32)TCP_INIT_CWND);
+	if (!ca->prior_cwnd)
+		return;
+	if (!ca->earlier.us || elapsed_us < min_rtt_us) {
+		tp->snd_cwnd = ca->prior_cwnd;
+		tp->snd_ssthresh = ca->prior_ssthresh;
+		return;
+	}
+	carried = max((u64)delivered * min_rtt_us / elapsed_us, (u64)TCP_INIT_CWND);
+	cwnd = min(carried, (u64)tp->snd_cwnd);
+	if (tp->lost != ca->earlier.lost)
+		tp->snd_ssthresh = cwnd;
+	if (cc_ca_state(sk) < TCP_CA_CWR)
+		cwnd = min(max(tcp_packets_in_flight(tp), cwnd), 2 * cwnd);
+	tp->snd_cwnd = cwnd;
 }
 
 CC_HOOK(void, nocc_cong_control, struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
 {
+	watch(sk);
 	open_window(sk);
 }
 

@@ -66,6 +66,28 @@ fn a_parameter_set_while_loaded_governs_live_connections() {
 }
 
 #[test]
+fn nocc_gives_the_window_back_that_it_found_if_nothing_was_sent() {
+    if !permitted(kernel::check_requirements()) {
+        return;
+    }
+    let nocc = native::find("nocc").unwrap().default_parameters();
+    let nocc = kernel::load_as(&nocc, "fw_nocc_t_left").unwrap();
+    in_own_network(move || -> io::Result<()> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let stream = TcpStream::connect(listener.local_addr()?)?;
+        set_congestion_control(&stream, "reno")?;
+        assert_eq!(window(&stream)?, 10);
+        set_congestion_control(&stream, nocc.name())?;
+        assert_eq!(window(&stream)?, 100_000);
+        set_congestion_control(&stream, "reno")?;
+        assert_eq!(window(&stream)?, 10);
+        assert_eq!(threshold(&stream)?, 0x7fff_ffff);
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
 fn a_name_is_loaded_once() {
     if !permitted(kernel::check_requirements()) {
         return;
@@ -202,6 +224,14 @@ fn congestion_control(stream: &TcpStream) -> io::Result<String> {
 
 /// The congestion window, packets.
 fn window(stream: &TcpStream) -> io::Result<u32> {
+    Ok(tcp_info(stream)?.tcpi_snd_cwnd)
+}
+
+fn threshold(stream: &TcpStream) -> io::Result<u32> {
+    Ok(tcp_info(stream)?.tcpi_snd_ssthresh)
+}
+
+fn tcp_info(stream: &TcpStream) -> io::Result<libc::tcp_info> {
     // SAFETY: tcp_info consists of integers, and the kernel writes at most `len` bytes of it.
     unsafe {
         let mut info: libc::tcp_info = std::mem::zeroed();
@@ -216,6 +246,6 @@ fn window(stream: &TcpStream) -> io::Result<u32> {
         if failed != 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(info.tcpi_snd_cwnd)
+        Ok(info)
     }
 }

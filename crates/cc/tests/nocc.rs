@@ -49,17 +49,107 @@ fn the_window_is_a_parameter_and_stays_within_the_clamp() {
     assert_eq!(tcp.sk.snd_cwnd, 44);
 }
 
-#[test]
-fn the_next_control_begins_with_what_is_in_flight() {
-    let mut tcp = Connection::new("nocc");
-    tcp.sk.packets_out = 700;
-    tcp.sk.sacked_out = 50;
-    tcp.sk.lost_out = 30;
-    tcp.sk.retrans_out = 5;
-    tcp.control.release(&mut tcp.sk);
-    assert_eq!(tcp.sk.snd_cwnd, 625);
+/// An acknowledgement that delivers some packets, microseconds after the connection began.
+fn deliver(tcp: &mut Connection, us: u64, packets: u32) {
+    tcp.at(us);
+    tcp.sk.delivered += packets;
+    tcp.sk.delivered_mstamp = tcp.sk.tcp_mstamp;
+    tcp.control
+        .cong_control(&mut tcp.sk, 0, 0, &RateSample::default());
+}
 
-    tcp.sk.packets_out = 85;
+/// Five packets a millisecond over a least round-trip time of 50 ms and one of 80 ms at present,
+/// in lumps of 200 ms as recoveries make them, for so long.
+fn carrying(milliseconds: u64) -> Connection {
+    let mut tcp = Connection::new("nocc");
+    tcp.sk.rtt_min_us = 50_000;
+    tcp.sk.srtt_us = 8 * 80_000;
+    for lump in 0..=milliseconds / 200 {
+        deliver(&mut tcp, 200_000 * lump, 1000);
+    }
+    tcp
+}
+
+#[test]
+fn a_recovery_ends_at_what_the_path_was_seen_to_carry() {
+    let mut tcp = carrying(2000);
+    tcp.sk.lost = 70;
+    tcp.enter_recovery();
+    tcp.sk.packets_out = 20;
+    tcp.control.release(&mut tcp.sk);
+    assert_eq!((tcp.sk.snd_cwnd, tcp.sk.snd_ssthresh), (250, 250));
+    // What is left of the recovery in flight does not count, nor what is too much.
+    let mut tcp = carrying(2000);
+    tcp.sk.lost = 70;
+    tcp.enter_recovery();
+    tcp.sk.packets_out = 900;
+    tcp.control.release(&mut tcp.sk);
+    assert_eq!((tcp.sk.snd_cwnd, tcp.sk.snd_ssthresh), (250, 250));
+}
+
+#[test]
+fn before_a_reduction_the_window_is_what_is_in_flight_up_to_twice_that() {
+    for (in_flight, window) in [(5, 250), (380, 380), (905, 500)] {
+        let mut tcp = carrying(2000);
+        tcp.sk.lost = 70;
+        tcp.sk.packets_out = in_flight + 50;
+        tcp.sk.sacked_out = 50;
+        tcp.control.release(&mut tcp.sk);
+        assert_eq!((tcp.sk.snd_cwnd, tcp.sk.snd_ssthresh), (window, 250));
+    }
+}
+
+#[test]
+fn a_path_that_loses_nothing_leaves_no_threshold() {
+    let mut tcp = carrying(2000);
+    tcp.control.release(&mut tcp.sk);
+    assert_eq!(tcp.sk.snd_cwnd, 250);
+    assert_eq!(tcp.sk.snd_ssthresh, TCP_INFINITE_SSTHRESH);
+}
+
+#[test]
+fn what_the_path_carried_long_ago_is_forgotten() {
+    // 250 packets a round trip until 2 s, 50 from then on: after 20 of 80 ms the first have no part.
+    let mut tcp = carrying(2000);
+    tcp.sk.lost = 70;
+    for tenth in 21..=60 {
+        deliver(&mut tcp, 100_000 * tenth, 100);
+    }
+    tcp.control.release(&mut tcp.sk);
+    assert_eq!(tcp.sk.snd_cwnd, 50);
+    assert_eq!(tcp.sk.snd_ssthresh, TCP_INFINITE_SSTHRESH);
+}
+
+#[test]
+fn the_initial_window_is_the_least_and_the_window_of_nocc_the_most() {
+    let mut tcp = Connection::new("nocc");
+    tcp.sk.rtt_min_us = 50_000;
+    deliver(&mut tcp, 0, 1);
+    deliver(&mut tcp, 1_000_000, 20);
     tcp.control.release(&mut tcp.sk);
     assert_eq!(tcp.sk.snd_cwnd, 10);
+
+    let mut parameters = find("nocc").unwrap().default_parameters();
+    parameters.set("window", 100).unwrap();
+    let mut tcp = Connection::with(&parameters);
+    tcp.sk.rtt_min_us = 50_000;
+    deliver(&mut tcp, 0, 1);
+    deliver(&mut tcp, 1_000_000, 5000);
+    tcp.control.release(&mut tcp.sk);
+    assert_eq!(tcp.sk.snd_cwnd, 100);
+}
+
+#[test]
+fn after_less_than_a_round_trip_window_and_threshold_are_as_before() {
+    let mut tcp = Connection::new("reno");
+    tcp.window(120, 80);
+    tcp.sk.rtt_min_us = 50_000;
+    tcp.control = find("nocc").unwrap();
+    let parameters = tcp.control.default_parameters();
+    tcp.control.init(&mut tcp.sk, &parameters);
+    assert_eq!(tcp.sk.snd_cwnd, 100_000);
+    deliver(&mut tcp, 0, 60);
+    deliver(&mut tcp, 49_999, 60);
+    tcp.control.release(&mut tcp.sk);
+    assert_eq!((tcp.sk.snd_cwnd, tcp.sk.snd_ssthresh), (120, 80));
 }

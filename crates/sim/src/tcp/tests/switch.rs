@@ -16,13 +16,25 @@ fn the_new_control_has_its_window_at_once_and_sends_with_the_next_acknowledgemen
 
 #[test]
 fn a_control_that_is_left_lets_go() {
-    // nocc's release leaves a window of what is in flight, at least the initial one.
+    // Nothing was acknowledged under nocc, so its release leaves the window that it found.
     let mut s = Sending::established(&tcp("nocc", Stack::Linux), 100);
     // The first window, 65,535 bytes, holds 45 segments.
     s.write_without_end().sends(0..45);
-    s.switch_control("reno").cwnd(45);
-    let mut idle = Sending::established(&tcp("nocc", Stack::Linux), 100);
-    idle.switch_control("reno").cwnd(10);
+    s.switch_control("reno").cwnd(10);
+}
+
+#[test]
+fn a_recovery_that_nocc_began_ends_at_what_the_path_was_seen_to_carry() {
+    // Twenty segments every 100 ms, the round-trip time.
+    let mut s = Sending::established(&tcp("nocc", Stack::Linux), 100);
+    s.with_window(40 * MSS).write_without_end().sends(0..45);
+    s.at(ms(200)).ack(20).forget_sent();
+    s.at(ms(300)).ack(40).forget_sent();
+    s.at(ms(400)).sack(40, &[41..60]).forget_sent();
+    s.state(CongestionState::Recovery).cwnd(100_000);
+    s.switch_control("reno").cwnd(19).ssthresh(19);
+    s.at(ms(500)).ack(80).forget_sent();
+    s.state(CongestionState::Open).cwnd(19);
 }
 
 #[test]
