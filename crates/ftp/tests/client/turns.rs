@@ -5,15 +5,17 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fairwind_ftp::client::{ChecksumPolicy, Options, third_party};
 
 use super::common::{Running, noise};
 use super::{connection, get, open_to_others, options};
 
-/// Longer than the client thinks between two commands.
-const SILENCE: Duration = Duration::from_millis(150);
+const LOOK: Duration = Duration::from_millis(5);
+/// More looks in a row without a word than the client thinks between two commands. They are counted, not
+/// timed: when the machine stands still, so do they.
+const SILENCE: u32 = 50;
 
 /// Control connections over the same slow path.
 #[derive(Clone, Default)]
@@ -22,7 +24,8 @@ struct Path(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     turns: usize,
-    last_word: Option<Instant>,
+    /// Looks since somebody said something.
+    silent: u32,
     held: Vec<(TcpStream, Vec<u8>)>,
     /// What the client said, and in which turn.
     heard: Vec<(usize, String)>,
@@ -35,7 +38,7 @@ impl Path {
         thread::spawn(move || {
             while let Some(state) = state.upgrade() {
                 state.lock().unwrap().let_go();
-                thread::sleep(Duration::from_millis(5));
+                thread::sleep(LOOK);
             }
         });
         path
@@ -61,7 +64,7 @@ impl Path {
     fn carry_commands(&self, client: TcpStream, mut server: TcpStream) {
         for line in BufReader::new(client).lines().map_while(Result::ok) {
             let mut state = self.0.lock().unwrap();
-            state.last_word = Some(Instant::now());
+            state.silent = 0;
             let turn = state.turns;
             state.heard.push((turn, line.clone()));
             drop(state);
@@ -78,7 +81,7 @@ impl Path {
                 return;
             };
             let mut state = self.0.lock().unwrap();
-            state.last_word = Some(Instant::now());
+            state.silent = 0;
             state
                 .held
                 .push((client, format!("{line}\r\n").into_bytes()));
@@ -98,11 +101,12 @@ impl Path {
 
 impl State {
     fn let_go(&mut self) {
-        if self.held.is_empty() || self.last_word.is_some_and(|at| at.elapsed() < SILENCE) {
+        self.silent += 1;
+        if self.held.is_empty() || self.silent < SILENCE {
             return;
         }
         self.turns += 1;
-        self.last_word = Some(Instant::now());
+        self.silent = 0;
         for (mut client, bytes) in self.held.drain(..) {
             // The client may have left.
             let _ = client.write_all(&bytes);
