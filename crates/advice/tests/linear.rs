@@ -184,11 +184,16 @@ fn a_sample_of_long_ago_does_not_make_the_answer_slow() {
         ("2026-03-03T14:00:00Z", 20.0),
         ("2026-03-03T14:30:00Z", 20.0),
     ]);
-    let begin = std::time::Instant::now();
-    let forecast = forecast(&history, "2026-03-04T14:00:00Z", &Settings::default()).unwrap();
-    assert!(begin.elapsed() < Duration::from_millis(50));
-    assert!(near(forecast.available_mbps, 20.0));
-    assert_eq!(forecast.days_used, 1);
+    let ask = |_| {
+        let begin = std::time::Instant::now();
+        let forecast = forecast(&history, "2026-03-04T14:00:00Z", &Settings::default()).unwrap();
+        assert!(near(forecast.available_mbps, 20.0));
+        assert_eq!(forecast.days_used, 1);
+        begin.elapsed()
+    };
+    // The machine may stand still during some of them.
+    let fastest = (0..10).map(ask).min().unwrap();
+    assert!(fastest < Duration::from_millis(50), "{fastest:?}");
 }
 
 #[test]
