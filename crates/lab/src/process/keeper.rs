@@ -20,7 +20,7 @@ use crate::LabError;
 use crate::program::Program;
 
 /// How long a server may take until it listens.
-const LISTENS_WITHIN: Duration = Duration::from_secs(5);
+const LISTENS_WITHIN: Duration = Duration::from_secs(30);
 
 /// What the first process of the namespace does; answers its exit code.
 pub fn first_process(
