@@ -4,9 +4,8 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -19,8 +18,8 @@ pub enum Reply {
     Body(Vec<u8>),
     /// An error of the service.
     Failure,
-    /// The advice, so much later.
-    Late(Duration, Value),
+    /// The advice, once the test waits at the barrier too.
+    Held(Arc<Barrier>, Value),
     /// Nothing: the connection stays open and silent.
     Silence,
 }
@@ -109,8 +108,8 @@ fn serve(
         Reply::Advice(advice) => respond(&mut stream, "200 OK", advice.to_string().as_bytes()),
         Reply::Body(body) => respond(&mut stream, "200 OK", &body),
         Reply::Failure => respond(&mut stream, "500 Oh", br#"{"error":"no disk"}"#),
-        Reply::Late(time, advice) => {
-            thread::sleep(time);
+        Reply::Held(barrier, advice) => {
+            barrier.wait();
             respond(&mut stream, "200 OK", advice.to_string().as_bytes());
         }
         // Until the asker has gone.
