@@ -19,7 +19,7 @@ help:
 	@echo "make dccs             the transfers of the thesis on dynamic congestion control (20 minutes)"
 	@echo "make dccs-lab         the same scaled down, with the real server and advisor on the running kernel (root, 25 minutes)"
 	@echo "make drsftp           the transfers of drsFTP, on the running kernel (root, an hour and a half)"
-	@echo "make validation       the simulator held to the running kernel, cell by cell (root, 15 minutes)"
+	@echo "make validation       the simulator held to the running kernel, cell by cell (root, 18 minutes)"
 	@echo "make kernels          what works on other kernels, in virtual machines (15 minutes, 300 MB fetched)"
 	@echo
 	@echo "OUT=DIR               where all of them write results (default: out)"
