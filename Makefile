@@ -20,7 +20,7 @@ help:
 	@echo "make dccs-lab         the same scaled down, with the real server and advisor on the running kernel (root, 25 minutes)"
 	@echo "make drsftp           the transfers of drsFTP, on the running kernel (root, an hour and a half)"
 	@echo "make validation       the simulator held to the running kernel, cell by cell (root, 18 minutes)"
-	@echo "make kernels          what works on other kernels, in virtual machines (15 minutes, 300 MB fetched)"
+	@echo "make kernels          what works on other kernels, in virtual machines (10 minutes, 300 MB fetched)"
 	@echo
 	@echo "OUT=DIR               where all of them write results (default: out)"
 

@@ -40,6 +40,7 @@ fn round_trips(folder: &TempDir, command: &str) -> usize {
         served.display()
     );
     let there = folder.path().join("path.pcapng");
+    let back = folder.path().join("path.reverse.pcapng");
     let output = Command::new(fairwind)
         .args(["lab", "exec", "--delay", &format!("{DELAY_US}us")])
         .args(["--congestion-control", "reno", "--server", &server])
@@ -51,13 +52,9 @@ fn round_trips(folder: &TempDir, command: &str) -> usize {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", err(&output));
-    let mut packets = packets(&there, End::Far);
-    packets.extend(packets_back(folder));
-    count(packets)
-}
-
-fn packets_back(folder: &TempDir) -> Vec<Packet> {
-    packets(&folder.path().join("path.reverse.pcapng"), End::Near)
+    let mut carried = packets(&there, End::Far);
+    carried.extend(packets(&back, End::Near));
+    count(carried)
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -1,7 +1,6 @@
 //! Connections that break: killed ends, cut paths, servers that stand still.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -156,48 +155,26 @@ fn a_file_is_identical_after_a_path_was_cut_for_ten_seconds() {
     });
 }
 
-/// pyftpdlib with faults.
-pub struct Pyftpd {
-    child: Child,
-    pub address: std::net::SocketAddr,
-}
-
-impl Pyftpd {
-    /// None if it is not installed, which CI does not forgive.
-    pub fn start(directory: &Path, faults: &[&str]) -> Option<Self> {
-        let python = ["/usr/bin/python3", "python3"].into_iter().find(|python| {
-            let mut import = Command::new(python);
-            import
-                .args(["-c", "import pyftpdlib"])
-                .stderr(Stdio::null());
-            import.status().is_ok_and(|status| status.success())
-        });
-        if !permitted("pyftpdlib", python.is_some()) {
-            return None;
-        }
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/client/pyftpd.py");
-        let mut child = Command::new(python?)
-            .arg(script)
-            .arg(directory)
-            .args(faults)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let address = lines
-            .map_while(Result::ok)
-            .find_map(|line| line.strip_prefix("serving ")?.parse().ok())
-            .expect("the server says where it is");
-        Some(Self { child, address })
+/// pyftpdlib with faults; none if it is not installed, which CI does not forgive.
+pub fn pyftpd(directory: &Path, faults: &[&str]) -> Option<Process> {
+    let python = ["/usr/bin/python3", "python3"].into_iter().find(|python| {
+        let mut import = Command::new(python);
+        import
+            .args(["-c", "import pyftpdlib"])
+            .stderr(Stdio::null());
+        import.status().is_ok_and(|status| status.success())
+    });
+    if !permitted("pyftpdlib", python.is_some()) {
+        return None;
     }
-}
-
-impl Drop for Pyftpd {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/client/pyftpd.py");
+    let mut command = Command::new(python?);
+    command
+        .arg(script)
+        .arg(directory)
+        .args(faults)
+        .stderr(Stdio::null());
+    Some(Process::telling(&mut command))
 }
 
 #[test]
@@ -205,7 +182,7 @@ fn a_server_that_stands_still_is_left_and_come_back_to() {
     let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let bytes = noise(8_000_000);
     fs::write(there.path().join("x"), &bytes).unwrap();
-    let Some(server) = Pyftpd::start(there.path(), &["stall=3000000"]) else {
+    let Some(server) = pyftpd(there.path(), &["stall=3000000"]) else {
         return;
     };
     let impatient = Options {
@@ -231,7 +208,7 @@ fn connections_that_are_cut_are_taken_up_again_in_both_directions() {
     let target = here.path().join("x");
     fs::write(there.path().join("x"), &bytes).unwrap();
     for sending in [false, true] {
-        let Some(server) = Pyftpd::start(there.path(), &["cut=3000000"]) else {
+        let Some(server) = pyftpd(there.path(), &["cut=3000000"]) else {
             return;
         };
         let report = match sending {

@@ -2,22 +2,20 @@
 
 use std::fs;
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use fairwind_ftp::client::{
     Connection, Credentials, DataMode, Kind, Options, Retrieval, Storage, Verification, third_party,
 };
 
-use crate::broken::Pyftpd;
-use crate::common::{eventually, noise, permitted};
+use crate::broken::pyftpd;
+use crate::common::{Process, free_address, noise, permitted};
 use crate::{connection, get, names, options, place, put};
 
 /// vsftpd for anonymous users, who may do everything below `pub`.
 struct Vsftpd {
-    child: Child,
-    address: SocketAddr,
+    process: Process,
     directory: tempfile::TempDir,
     _configuration: tempfile::NamedTempFile,
 }
@@ -33,10 +31,7 @@ impl Vsftpd {
         }
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("pub")).unwrap();
-        let address = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
+        let address = free_address();
         let mut configuration = tempfile::NamedTempFile::new().unwrap();
         let text = format!(
             "listen=YES\nlisten_address=127.0.0.1\nlisten_port={}\nbackground=NO\n\
@@ -50,30 +45,20 @@ impl Vsftpd {
             directory.path().join("pub").display(),
         );
         configuration.write_all(text.as_bytes()).unwrap();
-        let child = Command::new(program?)
-            .arg(configuration.path())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let running = Self {
-            child,
-            address,
+        let mut command = Command::new(program?);
+        Some(Self {
+            process: Process::at(address, command.arg(configuration.path())),
             directory,
             _configuration: configuration,
-        };
-        eventually("vsftpd listens", || TcpStream::connect(address).is_ok());
-        Some(running)
+        })
     }
 
     fn connection(&self, path: &str, options: Options) -> Connection {
-        Connection::new(place(self.address, path), Credentials::anonymous(), options)
-    }
-}
-
-impl Drop for Vsftpd {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        Connection::new(
+            place(self.process.address, path),
+            Credentials::anonymous(),
+            options,
+        )
     }
 }
 
@@ -131,7 +116,7 @@ fn pyftpdlib_gives_and_takes_files() {
     let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let bytes = noise(3_000_000);
     fs::write(there.path().join("x"), &bytes).unwrap();
-    let Some(server) = Pyftpd::start(there.path(), &[]) else {
+    let Some(server) = pyftpd(there.path(), &[]) else {
         return;
     };
     let target = here.path().join("x");

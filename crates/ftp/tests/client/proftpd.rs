@@ -1,22 +1,20 @@
 //! ProFTPD, with its module that makes checksums: as installed, or as `scripts/setup test` unpacked it.
 
 use std::fs::{self, Permissions};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use fairwind_ftp::client::{DataMode, Kind, Verification, third_party};
 
-use crate::common::{eventually, noise, permitted};
+use crate::common::{Process, free_address, noise, permitted};
 use crate::{Options, connection, get, is_verified, names, options, put};
 
 /// `secret` of alice, as crypt(5) has it.
 const SECRET: &str = "$6$fairwind$J.Cu/z00AXnowPS2V6vRr6WvX/KBIR40YYFsny4LLsAyEpoPG3/RLOv8q/LmHmG5HIYlDsT0jygFOLOwaySmj1";
 
 struct Proftpd {
-    child: Child,
-    address: SocketAddr,
+    process: Process,
     there: PathBuf,
     _directory: tempfile::TempDir,
 }
@@ -39,31 +37,16 @@ impl Proftpd {
         let directory = tempfile::tempdir().unwrap();
         let there = directory.path().join("there");
         fs::create_dir(&there).unwrap();
-        let address = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
-        let child = Command::new(room.join("usr/sbin/proftpd"))
+        let address = free_address();
+        let mut command = Command::new(room.join("usr/sbin/proftpd"));
+        command
             .args(["--nodaemon", "--quiet", "--config"])
-            .arg(configured(directory.path(), &room, address.port()))
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let running = Self {
-            child,
-            address,
+            .arg(configured(directory.path(), &room, address.port()));
+        Some(Self {
+            process: Process::at(address, &mut command),
             there,
             _directory: directory,
-        };
-        eventually("ProFTPD listens", || TcpStream::connect(address).is_ok());
-        Some(running)
-    }
-}
-
-impl Drop for Proftpd {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        })
     }
 }
 
@@ -105,12 +88,18 @@ fn proftpd_gives_and_takes_files_and_their_checksums() {
     let target = here.path().join("x");
     for mode in [DataMode::Passive, DataMode::Active] {
         let options = || Options { mode, ..options() };
-        let got = get(server.address, "x", &target, options()).unwrap();
+        let got = get(server.process.address, "x", &target, options()).unwrap();
         assert!(is_verified(&got), "{:?}", got.checksum);
         assert!(fs::read(&target).unwrap() == bytes);
         fs::remove_file(&target).unwrap();
         fs::write(here.path().join("y"), &bytes).unwrap();
-        let sent = put(server.address, &here.path().join("y"), "y", options()).unwrap();
+        let sent = put(
+            server.process.address,
+            &here.path().join("y"),
+            "y",
+            options(),
+        )
+        .unwrap();
         assert!(is_verified(&sent), "{:?}", sent.checksum);
         assert!(fs::read(server.there.join("y")).unwrap() == bytes);
         assert_eq!(names(&server.there), ["x", "y"]);
@@ -128,12 +117,12 @@ fn proftpd_goes_on_with_files() {
     fs::write(server.there.join("x"), &bytes).unwrap();
     let target = here.path().join("x");
     fs::write(here.path().join(".x.part"), &bytes[..1_500_000]).unwrap();
-    let got = get(server.address, "x", &target, options()).unwrap();
+    let got = get(server.process.address, "x", &target, options()).unwrap();
     assert_eq!((got.resumed_at, got.bytes), (1_500_000, 500_000));
     assert!(is_verified(&got), "{:?}", got.checksum);
     assert!(fs::read(&target).unwrap() == bytes);
     fs::write(server.there.join(".y.part"), &bytes[..700_000]).unwrap();
-    let sent = put(server.address, &target, "y", options()).unwrap();
+    let sent = put(server.process.address, &target, "y", options()).unwrap();
     assert_eq!((sent.resumed_at, sent.bytes), (700_000, 1_300_000));
     assert!(is_verified(&sent), "{:?}", sent.checksum);
     assert!(fs::read(server.there.join("y")).unwrap() == bytes);
@@ -147,7 +136,7 @@ fn proftpd_lists_kinds_sizes_and_times() {
     };
     fs::write(server.there.join("a file"), [7; 1234]).unwrap();
     fs::create_dir(server.there.join("d")).unwrap();
-    let entries = connection(server.address, "", options())
+    let entries = connection(server.process.address, "", options())
         .with(|session| session.list(b""))
         .unwrap();
     let mut told: Vec<_> = entries
@@ -174,8 +163,8 @@ fn proftpd_sends_to_proftpd() {
     };
     let bytes = noise(2_000_000);
     fs::write(a.there.join("x"), &bytes).unwrap();
-    let mut from = connection(a.address, "x", options());
-    let mut to = connection(b.address, "y", options());
+    let mut from = connection(a.process.address, "x", options());
+    let mut to = connection(b.process.address, "y", options());
     let report = third_party(&mut from, &mut to, 0).unwrap();
     assert_eq!(report.bytes, 2_000_000);
     let Verification::Verified(checksum) = &report.checksum else {

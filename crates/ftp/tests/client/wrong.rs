@@ -14,7 +14,7 @@ use fairwind_ftp::client::{
 };
 use fairwind_testing::root;
 
-use crate::broken::Pyftpd;
+use crate::broken::pyftpd;
 use crate::common::{Process, Running, noise};
 use crate::scripted::{Script, Scripted};
 use crate::{connection, get, names, options, place, put};
@@ -191,7 +191,7 @@ fn a_server_without_rest_mlsd_epsv_and_checksums_will_do() {
         .collect();
     let mut faults: Vec<&str> = faults.iter().map(String::as_str).collect();
     faults.push("cut=700000");
-    let Some(server) = Pyftpd::start(there.path(), &faults) else {
+    let Some(server) = pyftpd(there.path(), &faults) else {
         return;
     };
     let mut from = connection(server.address, "", options());

@@ -219,6 +219,12 @@ pub fn listening(address: &str) -> (TcpListener, String) {
     (listener, fairwind_ftp::protocol::host_port::format_port(at))
 }
 
+/// An address of loopback where nobody listens.
+pub fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
 /// Waits until `condition` holds.
 pub fn eventually(what: &str, condition: impl Fn() -> bool) {
     let begin = Instant::now();
@@ -284,17 +290,26 @@ impl Process {
     }
 
     fn spawn(mut command: Command, root: &Path) -> Self {
-        let mut child = command
-            .env(ROOT, root)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::telling(command.env(ROOT, root))
+    }
+
+    /// A server that says `serving ADDRESS` when it listens.
+    pub fn telling(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let address = lines
             .map_while(Result::ok)
             .find_map(|line| line.strip_prefix("serving ")?.parse().ok())
             .expect("the server says where it is");
         Self { child, address }
+    }
+
+    /// A server that was told to listen at this address.
+    pub fn at(address: SocketAddr, command: &mut Command) -> Self {
+        let child = command.stdout(Stdio::null()).spawn().unwrap();
+        let process = Self { child, address };
+        eventually("the server listens", || TcpStream::connect(address).is_ok());
+        process
     }
 
     /// SIGKILL.
