@@ -1,0 +1,46 @@
+//! A server whose transfers wait for something else.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use fairwind_ftp::data::{Transfer, TransferWatcher};
+use fairwind_ftp::server::{Extension, PeerFacts, SessionExtension};
+use fairwind_testing::wait_until;
+
+type Condition = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Holds every transfer before its first byte until a condition is met.
+#[derive(Clone)]
+pub struct Gate(Condition);
+
+impl Gate {
+    pub fn opened_when(condition: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(condition))
+    }
+}
+
+impl Extension for Gate {
+    fn name(&self) -> &'static str {
+        "gate"
+    }
+
+    fn open(&self, _: &PeerFacts) -> Box<dyn SessionExtension> {
+        Box::new(self.clone())
+    }
+}
+
+impl SessionExtension for Gate {
+    fn watch(&mut self, _: &Transfer) -> Option<Box<dyn TransferWatcher>> {
+        Some(Box::new(self.clone()))
+    }
+}
+
+impl TransferWatcher for Gate {
+    fn started(&mut self, _: BorrowedFd<'_>, _: Option<u64>) {
+        wait_until("the gate opens", || (self.0)());
+    }
+
+    fn progressed(&mut self, _: u64) {}
+
+    fn ended(&mut self, _: u64) {}
+}
