@@ -51,7 +51,7 @@ struct sk_buff {
 	unsigned char *head;
 	unsigned char *data;
 	u16 transport_header;
-	u16 network_header;
+	u16 mac_header;
 	unsigned int len;
 };
 
@@ -133,7 +133,8 @@ SEC("tp_btf/net_dev_queue") int sent(u64 *ctx)
 			      skb->head + skb->transport_header);
 	if ((event.header[2] << 8 | event.header[3]) != PORT)
 		return 0;
-	headers = skb->transport_header - skb->network_header + (event.header[12] >> 4) * 4;
+	/* A packet begins with the header of the device here, if that has any. */
+	headers = skb->transport_header - skb->mac_header + (event.header[12] >> 4) * 4;
 	event.payload = skb->len - headers;
 	put(&event);
 	return 0;
