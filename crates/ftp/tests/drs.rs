@@ -5,14 +5,18 @@ mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use common::{Client, PATIENCE, Running, data, noise};
 use fairwind_ftp::client::{
-    self, Connection, Credentials, FileReport, Options, Place, Retrieval, Setup, Storage,
-    third_party,
+    self, Connection, Credentials, Extension, FileReport, Options, Place, Retrieval, ServerFacts,
+    SessionExtension, Setup, Storage, third_party,
 };
-use fairwind_ftp::data::Buffer;
+use fairwind_ftp::data::{Buffer, Transfer, TransferWatcher};
 
 const TOKEN: &str = "00112233445566778899aabbccddeeff";
 
@@ -168,7 +172,7 @@ fn a_receiver_asks_for_twice_what_comes_in_a_round_trip() {
         assert!(words[1].contains('.'), "{message}");
         sizes.push(words[2].parse::<u64>().unwrap());
         // As if the path were long.
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20));
         stream.write_all(message.as_bytes()).unwrap();
     }
     drop(data);
@@ -177,6 +181,39 @@ fn a_receiver_asks_for_twice_what_comes_in_a_round_trip() {
     assert!(sizes.iter().all(|size| (65_536..=32 << 20).contains(size)));
     // Messages came again and again, though each waited for its echo.
     assert_eq!(sizes.len(), 128);
+}
+
+/// Makes a transfer of [`LARGE`] bytes last a second, so that there is time for messages in it.
+struct Slow;
+
+impl Extension for Slow {
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+
+    fn open(&self, _: &ServerFacts<'_>) -> Option<Box<dyn SessionExtension>> {
+        Some(Box::new(Slow))
+    }
+}
+
+impl SessionExtension for Slow {
+    fn watch(&mut self, _: &Transfer) -> Option<Box<dyn TransferWatcher>> {
+        Some(Box::new(Pace(Instant::now())))
+    }
+}
+
+/// Lets no byte pass before its time, counted from here.
+struct Pace(Instant);
+
+impl TransferWatcher for Pace {
+    fn started(&mut self, _: BorrowedFd<'_>, _: Option<u64>) {}
+
+    fn progressed(&mut self, moved: u64) {
+        let due = self.0 + Duration::from_secs_f64(moved as f64 / LARGE as f64);
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+
+    fn ended(&mut self, _: u64) {}
 }
 
 /// A client of our own; `drs` for its right-sizing.
@@ -188,9 +225,11 @@ fn connection(server: &Running, path: &str, drs: bool) -> Connection {
         allow_nocc: Vec::new(),
         buffer: Buffer::Auto,
     };
+    let mut extensions = client::extensions(&setup).unwrap();
+    extensions.push(Arc::new(Slow));
     let options = Options {
         patience: PATIENCE,
-        extensions: client::extensions(&setup).unwrap(),
+        extensions,
         ..Options::default()
     };
     let place: Place = url.parse().unwrap();

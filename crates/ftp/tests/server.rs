@@ -364,14 +364,18 @@ fn all_that_came_is_kept_when_the_control_connection_drops() {
     // The server's kernel has taken them all; how many of them the server has, nobody knows.
     eventually("all bytes are acknowledged", || unacknowledged(&data) == 0);
     drop(client);
+    // Its successor stays open: at its end the file would have its name.
+    let mut next = None;
     eventually("the upload is given up", || {
         let mut client = Client::alice(&server);
-        client.passive();
+        let data = client.passive();
         client.say("REST 3000000");
-        client.say("STOR x").code == 150
+        let begun = client.say("STOR x").code == 150;
+        next = Some((client, data));
+        begun
     });
     assert!(server.read(".x.fairwind-part") == content);
-    drop(data);
+    drop((data, next));
 }
 
 /// Bytes that the other end has not acknowledged yet (tcp(7), SIOCOUTQ).

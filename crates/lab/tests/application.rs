@@ -124,8 +124,9 @@ fn datagrams_have_the_rate_and_the_size_asked_for() {
     assert!((2000..=2001).contains(&due), "{due}");
     let lost = 972 * (outcome.datagrams_skipped + outcome.datagrams_unread);
     let bytes = outcome.bytes + lost;
-    // What was sent in the 5 ms before the end is on its way, what was before the warm-up has come.
-    assert!((972 * 1980..=972 * 2020).contains(&bytes), "{bytes}");
+    // What is on its way at the beginning and the end of the count is as much as a machine may be late.
+    assert_eq!(bytes % 972, 0);
+    assert!((972 * 1800..=972 * 2200).contains(&bytes), "{bytes}");
 }
 
 #[test]

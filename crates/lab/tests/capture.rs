@@ -88,7 +88,7 @@ fn a_capture_has_what_reached_the_far_end_and_tells_of_the_rest() {
     let statistics = emulator.stop();
     assert_eq!(statistics.captures[0].packets, 10);
     assert_eq!(statistics.captures[0].missed, 0);
-    assert_eq!(statistics.warnings(), Vec::<String>::new());
+    assert_eq!(statistics.captures[0].warning(), None);
 
     let bytes = fs::read(&file).unwrap();
     let blocks = blocks(&bytes);

@@ -226,7 +226,7 @@ pub fn free_address() -> SocketAddr {
 }
 
 /// Waits until `condition` holds.
-pub fn eventually(what: &str, condition: impl Fn() -> bool) {
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {
         assert!(begin.elapsed() < PATIENCE, "in vain: {what}");

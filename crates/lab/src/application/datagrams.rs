@@ -3,7 +3,7 @@
 //! Datagram number k of a flow is due k intervals after the flow's start, so that neither rounding
 //! nor lateness adds up. One that is late leaves at once. One that is later than [`LATEST`], and than
 //! an interval, does not leave any more and is counted: a machine that stood still does not make up
-//! for it with a burst.
+//! for it with a burst. Nor does one that has not left when the run ends.
 
 use std::net::SocketAddrV4;
 use std::os::fd::OwnedFd;
@@ -55,6 +55,21 @@ pub struct Datagrams {
     zeros: Vec<u8>,
 }
 
+/// One that is due.
+struct Datagram {
+    /// With its headers, bytes.
+    size: u32,
+    due: Time,
+    /// When its successor is due.
+    next: Time,
+}
+
+impl Datagram {
+    fn is_in_time(&self, now: Time) -> bool {
+        now < self.next || now - self.due <= LATEST
+    }
+}
+
 impl Stream {
     /// What `driver` says over `socket`, for flow number `index`.
     pub fn new(index: usize, to: SocketAddrV4, socket: OwnedFd, mut driver: Driver) -> Stream {
@@ -104,27 +119,40 @@ impl Datagrams {
             let next = self.timers.next().unwrap_or(Time::MAX);
             self.sleep_until(next.min(now + LONGEST_SLEEP));
         }
+        let over = self.shared.clock.now().min(self.shared.end);
+        while let Some(stream) = self.timers.take_due(over) {
+            if let Some(datagram) = self.take(stream) {
+                self.count(stream, &datagram, false);
+            }
+        }
         self.sent
     }
 
     fn send(&mut self, now: Time, at: usize) {
+        if let Some(datagram) = self.take(at) {
+            let sent = datagram.is_in_time(now) && self.hand_over(at, datagram.size);
+            self.count(at, &datagram, sent);
+        }
+    }
+
+    /// The stream's next datagram; the one after it is awaited.
+    fn take(&mut self, at: usize) -> Option<Datagram> {
         let stream = &mut self.streams[at];
         let due = stream.due;
         let (Step::Datagram(size), Some(next)) = stream.driver.step(due) else {
-            return;
+            return None;
         };
         stream.due = next;
         self.timers.set(next, at);
-        let sent = self.is_in_time(now, due, next) && self.hand_over(at, size);
-        if due >= self.shared.warmup {
+        Some(Datagram { size, due, next })
+    }
+
+    fn count(&mut self, at: usize, datagram: &Datagram, sent: bool) {
+        if datagram.due >= self.shared.warmup {
             let counts = &mut self.sent[at];
             counts.sent += u64::from(sent);
             counts.skipped += u64::from(!sent);
         }
-    }
-
-    fn is_in_time(&self, now: Time, due: Time, next: Time) -> bool {
-        now < next || now - due <= LATEST
     }
 
     /// Hands a datagram of so many IP bytes to the kernel; false if that does not take it.
