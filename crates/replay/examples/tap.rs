@@ -13,7 +13,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use fairwind_cc::native;
+use fairwind_replay::core::Agreement;
 use fairwind_replay::{core, path, tap};
+
+/// Exit code where the simulator's sender stood otherwise.
+const DIFFERENCE: u8 = 3;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -28,7 +32,8 @@ fn main() -> ExitCode {
         }
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(DIFFERENCE),
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE
@@ -36,19 +41,21 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(seconds: &str, keep: Option<(&String, &Path)>) -> Result<(), Box<dyn Error>> {
+/// False if the simulator's sender stood otherwise than the kernel's.
+fn run(seconds: &str, keep: Option<(&String, &Path)>) -> Result<bool, Box<dyn Error>> {
     let time = Duration::try_from_secs_f64(seconds.parse()?)?;
     println!("| path | control | ACKs | alike in everything | cwnd equal |");
     println!("|---|---|---|---|---|");
+    let mut all = Agreement::default();
     for path in path::slow() {
         for control in ["reno", "cubic"] {
             let mut exchange = tap::record(&path, control, time)?;
             let parameters = native::find(control).ok_or("no such control")?;
             let agreement = core::replay(&exchange, &parameters.default_parameters());
-            println!(
-                "| {} | {control} | {} | {} | {} |",
-                path.name, agreement.acks, agreement.alike, agreement.cwnd
-            );
+            print_row(path.name, control, &agreement);
+            all.acks += agreement.acks;
+            all.alike += agreement.alike;
+            all.cwnd += agreement.cwnd;
             if let Some(difference) = agreement.first_difference {
                 eprintln!("{difference:?}");
             }
@@ -59,5 +66,13 @@ fn run(seconds: &str, keep: Option<(&String, &Path)>) -> Result<(), Box<dyn Erro
             }
         }
     }
-    Ok(())
+    print_row("all", "", &all);
+    Ok(all.alike == all.acks)
+}
+
+fn print_row(path: &str, control: &str, agreement: &Agreement) {
+    println!(
+        "| {path} | {control} | {} | {} | {} |",
+        agreement.acks, agreement.alike, agreement.cwnd
+    );
 }
