@@ -297,7 +297,7 @@ fn nocc_is_taken_on_own_paths_and_left_when_advice_ends() {
     }
     let parameters = native::find("nocc").unwrap().default_parameters();
     let name = format!("fw_nocc_{:04x}", std::process::id() & 0xffff);
-    let Some(loaded) = or_skip(kernel::load_as(&parameters, &name)) else {
+    let Some(_loaded) = or_skip(kernel::load_as(&parameters, &name)) else {
         return;
     };
     let off = json!({ "mode": "no-congestion-control", "congestion_control": name });
