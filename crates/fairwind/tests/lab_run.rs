@@ -92,7 +92,10 @@ fn controls() -> BTreeSet<String> {
 
 #[test]
 fn a_flow_of_the_kernel_fills_its_link() {
-    let text = format!("duration = \"4s\"\nwarmup = \"1s\"\n{LINK}");
+    // The queue is emptied in 120 ms: for as long a busy machine may stand still. What slow start has lost has
+    // come after two seconds.
+    let link = LINK.replace("50pkt", "200pkt");
+    let text = format!("duration = \"5s\"\nwarmup = \"2s\"\n{link}");
     let reno = flow("one", "congestion_control = \"reno\"");
     let Some(bench) = Bench::new(&format!("{text}{reno}")) else {
         return;
@@ -113,7 +116,7 @@ fn a_flow_of_the_kernel_fills_its_link() {
     let link = &result["links"][0];
     assert!(number(&link["utilization"]) > 0.85);
     assert!(number(&link["queue_mean_pkts"]) > 2.0);
-    assert!(number(&link["queue_p99_pkts"]) <= 50.0);
+    assert!(number(&link["queue_p99_pkts"]) <= 200.0);
     assert!(number(&result["emulator"]["packets"]) > 5_000.0);
     for file in [
         "flows.parquet",
