@@ -4,12 +4,14 @@
 //! so that nothing goes untested without anybody noticing.
 
 mod network;
+mod stalls;
 
 use std::fmt::Display;
 use std::thread;
 use std::time::{Duration, Instant};
 
 pub use network::{bring_loopback_up, in_own_network};
+pub use stalls::with_stalls;
 
 /// How long something that is bound to happen may take on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(20);

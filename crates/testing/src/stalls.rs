@@ -1,0 +1,74 @@
+//! How long a machine did not do what was due.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often each processor is looked at.
+const LOOK: Duration = Duration::from_millis(1);
+/// Lateness that any machine has.
+const USUAL: Duration = Duration::from_millis(1);
+
+/// Runs it, and tells how long the processors of this machine stood still or did other things meanwhile:
+/// how late a thread on each of them was woken, where that was more than a millisecond, added up. By no
+/// more than that has the machine delayed what was run.
+pub fn with_stalls<T>(run: impl FnOnce() -> T) -> (T, Duration) {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let over = &over;
+        let threads: Vec<_> = processors()
+            .map(|processor| scope.spawn(move || stalls(processor, over)))
+            .collect();
+        let result = run();
+        over.store(true, Ordering::Relaxed);
+        let each = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_default());
+        (result, each.sum())
+    })
+}
+
+fn processors() -> impl Iterator<Item = usize> {
+    let count = thread::available_parallelism().map_or(1, usize::from);
+    0..count
+}
+
+fn stalls(processor: usize, over: &AtomicBool) -> Duration {
+    bind(processor);
+    let mut stalls = Duration::ZERO;
+    while !over.load(Ordering::Relaxed) {
+        let asleep = Instant::now();
+        thread::sleep(LOOK);
+        let late = asleep.elapsed().saturating_sub(LOOK);
+        if late > USUAL {
+            stalls += late;
+        }
+    }
+    stalls
+}
+
+/// Binds the calling thread to a processor, if that is to be had.
+fn bind(processor: usize) {
+    // SAFETY: a set is plain bits, none of them set; the kernel reads as many bytes as it is told.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &raw const set);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_run_is_given_back_with_less_than_all_processors_time() {
+        let began = Instant::now();
+        let (result, stalls) = with_stalls(|| {
+            thread::sleep(Duration::from_millis(20));
+            7
+        });
+        assert_eq!(result, 7);
+        assert!(stalls <= began.elapsed() * processors().count() as u32);
+    }
+}
