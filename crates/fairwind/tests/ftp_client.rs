@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::thread;
 
 use advisor::{Reply, TestAdvisor, advice};
+use fairwind_ftp::drs::RightSizingServer;
 use fairwind_ftp::server::{Config, Server, Stop, UserConfig, hash_password};
 use fairwind_testing::{permitted, root, wait_until};
 use gate::Gate;
@@ -253,7 +254,10 @@ fn an_upload_follows_its_advisor_and_tells_it_how_it_went() {
     // the buffers hold a part of the file only.
     let asked = Arc::clone(&advisor);
     let gate = Gate::opened_when(move || asked.asked().len() == 3);
-    let bench = Bench::with_server(|config| Server::with_extensions(config, vec![Arc::new(gate)]));
+    let bench = Bench::with_server(|config| {
+        let right_sizing = Arc::new(RightSizingServer::default());
+        Server::with_extensions(config, vec![right_sizing, Arc::new(gate)])
+    });
     let bytes: Vec<u8> = (0..16_000_000u32).map(|n| (n % 251) as u8).collect();
     fs::write(bench.here.path().join("x"), &bytes).unwrap();
     let report = bench.json(&[

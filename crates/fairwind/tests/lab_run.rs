@@ -92,15 +92,14 @@ fn controls() -> BTreeSet<String> {
 
 #[test]
 fn a_flow_of_the_kernel_fills_its_link() {
-    // The queue is emptied in 120 ms: for as long a busy machine may stand still. What slow start has lost has
-    // come after two seconds.
-    let link = LINK.replace("50pkt", "200pkt");
-    let text = format!("duration = \"5s\"\nwarmup = \"2s\"\n{link}");
+    let text = format!("duration = \"4s\"\nwarmup = \"1s\"\n{LINK}");
     let reno = flow("one", "congestion_control = \"reno\"");
     let Some(bench) = Bench::new(&format!("{text}{reno}")) else {
         return;
     };
-    let result = bench.result(&[]);
+    let (result, stalls) = with_stalls(|| bench.result(&[]));
+    // The share of the time after the warm-up in which the machine was busy with other things.
+    let stood = stalls.as_secs_f64() / 3.0;
     assert_eq!(result["engine"], "lab");
     assert!(result["stack"].as_str().unwrap().starts_with("Linux "));
     assert_eq!(result["incomplete"], Value::Null);
@@ -108,15 +107,15 @@ fn a_flow_of_the_kernel_fills_its_link() {
     assert_eq!(one["kernel_controls"], serde_json::json!(["reno"]));
     // 1448 of 1500 bytes are payload: 19.31 Mbit/s at most.
     let goodput = number(&one["goodput_mbps"]);
-    assert!((17.0..19.4).contains(&goodput), "{goodput}");
+    assert!((17.0 * (1.0 - stood)..19.4).contains(&goodput), "{goodput}");
     // No packet is early: 20 ms of delay, and 0.6 ms for 1500 bytes at 20 Mbit/s but for the
     // handshake's small packets.
     assert!(number(&one["rtt_min_ms"]) >= 20.0);
     assert!(number(&one["rtt_mean_ms"]) > number(&one["rtt_min_ms"]));
     let link = &result["links"][0];
-    assert!(number(&link["utilization"]) > 0.85);
+    assert!(number(&link["utilization"]) > 0.85 * (1.0 - stood));
     assert!(number(&link["queue_mean_pkts"]) > 2.0);
-    assert!(number(&link["queue_p99_pkts"]) <= 200.0);
+    assert!(number(&link["queue_p99_pkts"]) <= 50.0);
     assert!(number(&result["emulator"]["packets"]) > 5_000.0);
     for file in [
         "flows.parquet",
@@ -505,7 +504,7 @@ fn nothing_outlives_a_run_that_is_killed_at_any_moment() {
 
 #[test]
 fn a_transfer_begins_with_the_run_and_takes_as_long_as_in_the_simulator() {
-    let text = format!("duration = \"1s\"\n{}", LINK.replace("50pkt", "1000pkt"));
+    let text = format!("duration = \"2s\"\n{}", LINK.replace("50pkt", "1000pkt"));
     let reno = flow("one", "congestion_control = \"reno\"\nbytes = \"1MB\"");
     let Some(bench) = Bench::new(&format!("{text}{reno}")) else {
         return;
@@ -518,16 +517,10 @@ fn a_transfer_begins_with_the_run_and_takes_as_long_as_in_the_simulator() {
         .unwrap();
     assert_eq!(simulated.status.code(), Some(0), "{}", err(&simulated));
     let simulated = completion(bench.read("sim/result.json"));
+    let (result, stalls) = with_stalls(|| bench.result(&["--no-series"]));
+    let real = completion(result);
     // A machine that is busy delivers late, never early, and not by more than it stood still.
-    let late = [(); 3].map(|()| {
-        let (result, stalls) = with_stalls(|| bench.result(&["--no-series", "--force"]));
-        let late = completion(result) - simulated;
-        (late, late - stalls.as_secs_f64())
-    });
-    let by_ours = late.iter().map(|late| late.1).fold(f64::INFINITY, f64::min);
-    assert!(
-        late.iter().all(|late| late.0 > -0.002),
-        "{late:?} {simulated}"
-    );
-    assert!(by_ours < 0.002, "{late:?} {simulated}");
+    let late = real - simulated;
+    let latest = 0.002 + stalls.as_secs_f64();
+    assert!((-0.002..latest).contains(&late), "{real} {simulated}");
 }

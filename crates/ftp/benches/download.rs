@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use fairwind_ftp::protocol::host_port::parse_passive_reply;
 use fairwind_ftp::server::{Config, Server, Stop};
+use fairwind_testing::keep_to;
 
 const PAIRS: usize = 15;
 const MIB: u64 = 1024;
@@ -119,17 +120,6 @@ fn own_network(control: &str) {
     for words in ["link set lo up", &route] {
         let done = Command::new("ip").args(words.split(' ')).status();
         assert!(done.unwrap().success(), "ip {words}");
-    }
-}
-
-/// This process, and those that it starts from now on, run on the processor of that number only; anywhere
-/// if there is none.
-fn keep_to(processor: usize) {
-    // SAFETY: the set is valid when it is all zeroes, and its size is its own.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(processor, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
     }
 }
 

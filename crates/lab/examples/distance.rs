@@ -12,8 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::Pid;
+use fairwind_testing::{keep_to, processors};
 
 /// Of which the median is taken: whoever is interrupted in a few of them is not taken for far away.
 const ROUNDS: usize = 50;
@@ -25,60 +24,34 @@ const BOUNCES: u32 = 2_000;
 struct Word(AtomicU32);
 
 fn main() -> ExitCode {
-    let distances = processors().and_then(|all| {
-        let (&first, others) = all.split_first().ok_or(nix::Error::ENODEV)?;
-        let each = others.iter().map(|&other| distance(first, other));
-        each.collect::<nix::Result<Vec<_>>>()
-    });
-    match distances {
-        Ok(distances) if distances.is_empty() => {
-            eprintln!("distance: there is one processor");
-            ExitCode::FAILURE
-        }
-        Ok(distances) => {
-            let words: Vec<_> = distances
-                .iter()
-                .map(|distance| distance.as_nanos().to_string())
-                .collect();
-            println!("{}", words.join(" "));
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("distance: {error}");
-            ExitCode::FAILURE
-        }
+    let here = processors().start;
+    let distances: Vec<String> = processors()
+        .skip(1)
+        .map(|there| distance(here, there).as_nanos().to_string())
+        .collect();
+    if distances.is_empty() {
+        eprintln!("distance: there is one processor");
+        return ExitCode::FAILURE;
     }
-}
-
-/// Those that this process may use.
-fn processors() -> nix::Result<Vec<usize>> {
-    let usable = sched_getaffinity(Pid::from_raw(0))?;
-    Ok((0..CpuSet::count())
-        .filter(|&processor| usable.is_set(processor).unwrap_or(false))
-        .collect())
-}
-
-/// Binds the calling thread.
-fn bind(processor: usize) -> nix::Result<()> {
-    let mut set = CpuSet::new();
-    set.set(processor)?;
-    sched_setaffinity(Pid::from_raw(0), &set)
+    println!("{}", distances.join(" "));
+    ExitCode::SUCCESS
 }
 
 /// There and back, the median.
-fn distance(here: usize, there: usize) -> nix::Result<Duration> {
+fn distance(here: usize, there: usize) -> Duration {
     let word = Word(AtomicU32::new(0));
-    // Binding fails here or nowhere: the threads below wait for each other.
-    bind(there)?;
-    bind(here)?;
+    keep_to(here);
     let mut times = thread::scope(|scope| {
-        scope.spawn(|| bind(there).map(|()| answer(&word)));
+        scope.spawn(|| {
+            keep_to(there);
+            answer(&word);
+        });
         (0..ROUNDS)
             .map(|round| ask(&word, round as u32 * BOUNCES))
             .collect::<Vec<_>>()
     });
     times.sort_unstable();
-    Ok(times[ROUNDS / 2])
+    times[ROUNDS / 2]
 }
 
 /// A round, from so many bounces on: odd numbers go there, even ones come back.

@@ -4,6 +4,7 @@
 //! so that nothing goes untested without anybody noticing.
 
 mod network;
+mod processors;
 mod stalls;
 
 use std::fmt::Display;
@@ -11,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub use network::{bring_loopback_up, in_own_network};
+pub use processors::{keep_to, processors};
 pub use stalls::with_stalls;
 
 /// How long something that is bound to happen may take on a machine that is busy with other things.

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::processors::{keep_to, processors};
+
 /// How often each processor is looked at.
 const LOOK: Duration = Duration::from_millis(1);
 /// Lateness that any machine has.
@@ -28,13 +30,8 @@ pub fn with_stalls<T>(run: impl FnOnce() -> T) -> (T, Duration) {
     })
 }
 
-fn processors() -> impl Iterator<Item = usize> {
-    let count = thread::available_parallelism().map_or(1, usize::from);
-    0..count
-}
-
 fn stalls(processor: usize, over: &AtomicBool) -> Duration {
-    bind(processor);
+    keep_to(processor);
     let mut stalls = Duration::ZERO;
     while !over.load(Ordering::Relaxed) {
         let asleep = Instant::now();
@@ -45,16 +42,6 @@ fn stalls(processor: usize, over: &AtomicBool) -> Duration {
         }
     }
     stalls
-}
-
-/// Binds the calling thread to a processor, if that is to be had.
-fn bind(processor: usize) {
-    // SAFETY: a set is plain bits, none of them set; the kernel reads as many bytes as it is told.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(processor, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &raw const set);
-    }
 }
 
 #[cfg(test)]
