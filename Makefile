@@ -38,7 +38,7 @@ test:
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace
 	# Results are the same bytes in debug and release builds.
-	cargo test --profile optimised --package fairwind-experiment --test determinism
+	cargo test --profile optimised --package fairwind-experiment --test experiment determinism
 
 bench:
 	@scripts/setup build

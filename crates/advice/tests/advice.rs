@@ -1,10 +1,8 @@
 //! What is advised, and why.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{samples, time};
+use crate::common::{samples, time};
 use fairwind_advice::{Advice, History, Hop, Mode, ModelKind, Request, Samples, Settings, advise};
 
 /// A hop that had `yesterday` Mbit/s in the hour from 14:00 and has `now` at 13:58.

@@ -1,10 +1,8 @@
 //! The figures of a backtest on a series that can be followed by hand.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{five_minutes, time};
+use crate::common::{five_minutes, time};
 use fairwind_advice::{ModelKind, Settings, backtest};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

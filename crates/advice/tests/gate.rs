@@ -1,8 +1,6 @@
 //! What becomes history and what is refused.
 
-mod common;
-
-use common::{sample, samples, time};
+use crate::common::{sample, samples, time};
 use fairwind_advice::{Hop, Refusal, Refusals, Samples};
 
 #[test]

@@ -1,10 +1,8 @@
 //! Made-up histories have the shape that was asked for.
 
-mod common;
-
 use std::time::Duration;
 
-use common::time;
+use crate::common::time;
 use fairwind_advice::Curve;
 use jiff::civil::Weekday;
 use jiff::civil::time as clock;

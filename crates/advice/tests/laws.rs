@@ -1,10 +1,8 @@
 //! Laws that hold for any series.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{five_minutes, time};
+use crate::common::{five_minutes, time};
 use fairwind_advice::{
     Forecast, History, HistorySet, Hop, ModelKind, Request, Sample, Samples, Settings, advise,
 };

@@ -1,10 +1,8 @@
 //! The thesis' model on numbers worked by hand.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{samples, time};
+use crate::common::{samples, time};
 use fairwind_advice::linear::Linear;
 use fairwind_advice::{Change, Forecast, Forecaster, HistorySet, NoForecast, Samples, Settings};
 use jiff::tz::TimeZone;

@@ -1,10 +1,8 @@
 //! The daily and weekly profile on series whose next hour is known.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{five_minutes, sample, time};
+use crate::common::{five_minutes, sample, time};
 use fairwind_advice::{
     Forecast, History, HistorySet, Hop, Request, Sample, Samples, Settings, advise,
 };
@@ -29,7 +27,7 @@ fn office_hours(zone: &TimeZone) -> impl Fn(Timestamp) -> f64 {
 
 #[test]
 fn one_sample_is_forecast_to_stay() {
-    let samples = common::samples(&[("2026-03-04T13:00:00Z", 40.0)]);
+    let samples = crate::common::samples(&[("2026-03-04T13:00:00Z", 40.0)]);
     let forecast = forecast(&samples, time("2026-03-04T13:00:00Z"), &Settings::default());
     assert_eq!(forecast.available_mbps, 40.0);
     assert_eq!(forecast.interval_mbps, None);

@@ -1,7 +1,5 @@
 //! `kill -9` at any moment loses no sample that was acknowledged.
 
-mod support;
-
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -22,7 +20,7 @@ fn service_that_is_killed() {
     let Some(state) = std::env::var_os(CHILD) else {
         return;
     };
-    let mut options = support::options(Path::new(&state));
+    let mut options = crate::support::options(Path::new(&state));
     options.clock = fairwind_advisor::Clock::System;
     // Through the test harness's capture: the parent reads it.
     run(options, |address| eprintln!("listens on {address}")).unwrap();
@@ -30,7 +28,7 @@ fn service_that_is_killed() {
 
 fn start(state: &Path) -> (Child, Client) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "service_that_is_killed", "--nocapture"])
+        .args(["--exact", "crash::service_that_is_killed", "--nocapture"])
         .env(CHILD, state)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -1,13 +1,11 @@
 //! The thesis' calls, made by Python's xmlrpc.client, and XML that means harm.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use crate::support::{Running, python};
 use serde_json::{Value, json};
-use support::{Running, python};
 
 fn service() -> Running {
     let service = Running::start();
@@ -136,7 +134,7 @@ fn a_huge_body_costs_no_memory() {
     // The body itself is ours, and one of it may not have been given back.
     assert!(grown < 100 << 10, "{grown} KiB");
     assert_eq!(
-        support::curl(&[&format!("{}/healthz", service.url)]),
+        crate::support::curl(&[&format!("{}/healthz", service.url)]),
         "ok\n"
     );
 }

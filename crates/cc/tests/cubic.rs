@@ -1,8 +1,6 @@
 //! CUBIC against the equations of RFC 9438 and the integers of Linux.
 
-mod common;
-
-use common::Connection;
+use crate::common::Connection;
 use fairwind_cc::native::find;
 
 const MS: u64 = 1000;

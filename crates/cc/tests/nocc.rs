@@ -1,8 +1,6 @@
 //! Congestion control off.
 
-mod common;
-
-use common::Connection;
+use crate::common::Connection;
 use fairwind_cc::native::{RateSample, TCP_INFINITE_SSTHRESH, ca_state, find};
 
 #[test]

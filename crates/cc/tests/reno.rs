@@ -1,8 +1,6 @@
 //! Reno against RFC 5681, counted in packets.
 
-mod common;
-
-use common::Connection;
+use crate::common::Connection;
 
 #[test]
 fn slow_start_adds_a_packet_for_each_packet_acknowledged() {

@@ -2,9 +2,7 @@
 //! `cwnd = ((2 tau - d) cwnd + d (s_1 + s_0)) / (2 tau + d)`, or for d > tau
 //! `(3 cwnd + s_1 + s_0) / 5`, with tau = 100 ms.
 
-mod common;
-
-use common::Connection;
+use crate::common::Connection;
 use fairwind_cc::native::find;
 
 const MS: u64 = 1000;

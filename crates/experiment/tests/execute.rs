@@ -495,7 +495,12 @@ fn no_seed_and_a_seed_twice_are_refused() {
 fn child(test: &str, folder: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", test, "--ignored", "--nocapture"])
+        .args([
+            "--exact",
+            &format!("execute::{test}"),
+            "--ignored",
+            "--nocapture",
+        ])
         .env("FAIRWIND_TEST_FOLDER", folder);
     command
 }

@@ -3,9 +3,7 @@
 
 #[path = "../../ftp/tests/advisor/mod.rs"]
 mod advisor;
-#[path = "ftp_client/gate.rs"]
 mod gate;
-#[path = "ftp_client/long_path.rs"]
 mod long_path;
 
 use std::fs;

@@ -1,7 +1,5 @@
 //! Advice on live connections of loopback, with advisors of every kind.
 
-mod advisor;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -9,7 +7,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use advisor::{Reply, TestAdvisor, advice};
+use crate::advisor::{Reply, TestAdvisor, advice};
 use fairwind_cc::{kernel, native};
 use fairwind_ftp::advised::{Advisor, Event, Follow, Follower, Journal, Setting};
 use fairwind_ftp::data::{Direction, Transfer, TransferWatcher};

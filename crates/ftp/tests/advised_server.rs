@@ -1,15 +1,12 @@
 //! A server that follows an advisor, as its clients and its log see it.
 
-mod advisor;
-mod common;
-
 use std::fmt::{self, Write as _};
 use std::io::Read;
 use std::net::TcpListener;
 use std::sync::{LazyLock, Mutex};
 
-use advisor::{Reply, TestAdvisor, advice};
-use common::{Client, Running, noise};
+use crate::advisor::{Reply, TestAdvisor, advice};
+use crate::common::{Client, Running, noise};
 use fairwind_testing::{permitted, root, wait_until};
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};

@@ -2,18 +2,11 @@
 //!
 //! Faults are set off from the client's progress, so that they come at a known byte.
 
-#[path = "client/broken.rs"]
 mod broken;
-mod common;
-#[path = "client/others.rs"]
 mod others;
-#[path = "client/proftpd.rs"]
 mod proftpd;
-#[path = "client/scripted.rs"]
 mod scripted;
-#[path = "client/turns.rs"]
 mod turns;
-#[path = "client/wrong.rs"]
 mod wrong;
 
 use std::fs;
@@ -30,7 +23,7 @@ use fairwind_ftp::client::{
     Place, Progress, Retrieval, Storage, Verification, third_party, tree,
 };
 
-use common::{Running, noise, permitted};
+use crate::common::{Running, noise, permitted};
 
 /// Does something when a transfer comes to a byte for the first time.
 struct At {
@@ -121,12 +114,6 @@ fn names(directory: &Path) -> Vec<String> {
         .collect();
     names.sort();
     names
-}
-
-#[test]
-#[ignore = "a role of this program, not a test"]
-fn a_server() {
-    common::serve_if_asked();
 }
 
 #[test]

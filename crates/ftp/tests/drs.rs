@@ -1,8 +1,6 @@
 //! Right-sizing, seen from the wire: the server's part against a peer that says exactly what a test
 //! says, and both ends of our own.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::BorrowedFd;
@@ -11,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Client, PATIENCE, Running, data, noise};
+use crate::common::{Client, PATIENCE, Running, data, noise};
 use fairwind_ftp::client::{
     self, Connection, Credentials, Extension, FileReport, Options, Place, Retrieval, ServerFacts,
     SessionExtension, Setup, Storage, third_party,
@@ -136,7 +134,7 @@ fn strangers_are_turned_away_and_the_peer_is_let_in() {
     server.write("large", &content);
     let (client, data, address) = downloading(&server);
     // One says nothing and stays.
-    let silent = common::data(address);
+    let silent = crate::common::data(address);
     for wrong in [
         "DRS ffeeddccbbaa99887766554433221100\r\n".to_owned(),
         "\r\n".to_owned(),

@@ -1,18 +1,10 @@
 //! A server that is killed, a disk that is full, a crowd.
 
-mod common;
-
 use std::fs;
 use std::io::{Read, Write};
 
-use common::{Client, Process, data, eventually, noise, permitted};
+use crate::common::{Client, Process, data, eventually, noise, permitted};
 use fairwind_ftp::protocol::host_port::parse_passive_reply;
-
-#[test]
-#[ignore = "the server of the other tests, as a process of its own"]
-fn a_server() {
-    common::serve_if_asked();
-}
 
 fn alice(server: &Process) -> Client {
     let mut client = Client::connect(server.address);

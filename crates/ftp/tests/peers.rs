@@ -1,11 +1,9 @@
 //! Other people's clients: lftp, curl and Python's ftplib. `scripts/setup test` installs them.
 
-mod common;
-
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use common::{Running, eventually, noise, permitted};
+use crate::common::{Running, eventually, noise, permitted};
 
 fn have(program: &str) -> bool {
     let found = Command::new(program)

@@ -1,14 +1,12 @@
 //! What the server says to a client that follows the protocol, and to one that does not.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::Duration;
 
-use common::{Client, Running, eventually, listening, noise};
+use crate::common::{Client, Running, eventually, listening, noise};
 use fairwind_ftp::server::SyncPolicy;
 use socket2::{Domain, Socket, Type};
 
@@ -251,7 +249,9 @@ fn a_data_connection_is_not_stolen() {
     let mut text = String::new();
     thief.read_to_string(&mut text).unwrap();
     assert_eq!(text, "");
-    common::data(address).read_to_string(&mut text).unwrap();
+    crate::common::data(address)
+        .read_to_string(&mut text)
+        .unwrap();
     assert_eq!(text, "abc");
     assert_eq!(client.reply().code, 226);
 }
@@ -262,7 +262,9 @@ fn connect_from(own: &str, to: SocketAddr) -> TcpStream {
         .bind(&own.parse::<SocketAddr>().unwrap().into())
         .unwrap();
     socket.connect(&to.into()).unwrap();
-    socket.set_read_timeout(Some(common::PATIENCE)).unwrap();
+    socket
+        .set_read_timeout(Some(crate::common::PATIENCE))
+        .unwrap();
     socket.into()
 }
 

@@ -1,7 +1,5 @@
 //! Applications over the emulator, on the running kernel. Needs root, as `exec.rs` does.
 
-mod lab;
-
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
@@ -13,7 +11,7 @@ use fairwind_path::units::{Bandwidth, Bytes, Duration};
 use fairwind_testing::{eventually, with_stalls};
 use fairwind_workload::Application;
 
-use lab::{Lab, link, permitted, plan, sleep};
+use crate::lab::{self, Lab, link, permitted, plan, sleep};
 
 /// What is left of a packet of 1500 bytes behind the headers of IP and TCP with time stamps.
 const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;

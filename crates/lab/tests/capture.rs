@@ -1,7 +1,5 @@
 //! Captures of pipes, on the running kernel. Needs root, as `exec.rs` does.
 
-mod hosts;
-
 use std::fs;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,7 +12,7 @@ use fairwind_path::rate::Rate;
 use fairwind_path::units::Bandwidth;
 use fairwind_testing::with_stalls;
 
-use hosts::{PORT, address, host, link, permitted, socket};
+use crate::hosts::{PORT, address, host, link, permitted, socket};
 
 /// A block of a pcapng file: its kind and what is between the lengths.
 fn blocks(file: &[u8]) -> Vec<(u32, &[u8])> {

@@ -1,8 +1,6 @@
 //! Flows, and the scheduler's classes that they are in, on the running kernel. Needs root, as
 //! `exec.rs` does.
 
-mod hosts;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
@@ -16,7 +14,7 @@ use fairwind_path::loss::LossConfig;
 use fairwind_path::pipe::PipeConfig;
 use fairwind_path::scheduler::SchedulerConfig;
 
-use hosts::{PORT, address, delayed, host, link, narrow, permitted, socket};
+use crate::hosts::{PORT, address, delayed, host, link, narrow, permitted, socket};
 
 fn weighted(weights: &[u32], config: PipeConfig) -> PipeConfig {
     PipeConfig {

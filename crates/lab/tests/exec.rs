@@ -4,8 +4,6 @@
 //! this binary again, in another role. Tests hold for a machine that is busy with other things: what
 //! must not be early may be as late as it likes.
 
-mod role;
-
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
@@ -13,6 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::role;
 use fairwind_lab::congestion_control::Control;
 use fairwind_lab::exec::{self, ExecConfig, ExecOutcome, Peer};
 use fairwind_lab::host::Offload;

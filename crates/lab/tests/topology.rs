@@ -1,7 +1,5 @@
 //! Networks of more than one link, on the running kernel. Needs root, as `exec.rs` does.
 
-mod hosts;
-
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -14,7 +12,7 @@ use fairwind_path::rate::Rate;
 use fairwind_path::scheduler::SchedulerConfig;
 use fairwind_path::units::{self, Bandwidth, Time};
 
-use hosts::{address, delayed, host, link, permitted, socket};
+use crate::hosts::{address, delayed, host, link, permitted, socket};
 
 #[test]
 fn packets_find_their_host_over_routers_and_never_early() {
@@ -165,7 +163,7 @@ fn samples_are_of_exact_times_and_totals_start_behind_the_warm_up() {
     // 1000 bytes take 10 ms.
     let slow = PipeConfig {
         bandwidth: Rate::Constant(Bandwidth::from_bps(800_000)),
-        ..hosts::narrow(1)
+        ..crate::hosts::narrow(1)
     };
     let [there, back] = link(&mut network, a, b, &slow);
     let options = EmulatorOptions {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fairwind_advisor::http::Limits;
 
-use super::support::{Running, curl};
+use crate::support::{Running, curl};
 
 /// Short enough to wait for.
 fn limits() -> Limits {

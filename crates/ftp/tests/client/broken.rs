@@ -10,8 +10,8 @@ use std::time::Duration;
 use fairwind_ftp::client::{ClientError, Options, Progress};
 use fairwind_testing::{in_own_network, root};
 
+use super::{At, get, is_verified, names, options, put};
 use crate::common::{Process, Running, eventually, noise, permitted};
-use crate::{At, get, is_verified, names, options, put};
 
 const ADDRESS: &str = "FAIRWIND_FTP_TEST_ADDRESS";
 const HERE: &str = "FAIRWIND_FTP_TEST_HERE";
@@ -40,7 +40,7 @@ fn a_client() {
 
 fn client(server: &Running, target: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "broken::a_client", "--ignored"])
+        .args(["--exact", "client::broken::a_client", "--ignored"])
         .env(ADDRESS, server.address.to_string())
         .env(HERE, target)
         .stdout(Stdio::null())

@@ -9,9 +9,9 @@ use fairwind_ftp::client::{
     Connection, Credentials, DataMode, Kind, Options, Retrieval, Storage, Verification, third_party,
 };
 
-use crate::broken::pyftpd;
+use super::broken::pyftpd;
+use super::{connection, get, names, options, place, put};
 use crate::common::{Process, free_address, noise, permitted};
-use crate::{connection, get, names, options, place, put};
 
 /// vsftpd for anonymous users, who may do everything below `pub`.
 struct Vsftpd {

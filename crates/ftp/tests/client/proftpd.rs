@@ -7,8 +7,8 @@ use std::process::Command;
 
 use fairwind_ftp::client::{DataMode, Kind, Verification, third_party};
 
+use super::{Options, connection, get, is_verified, names, options, put};
 use crate::common::{Process, free_address, noise, permitted};
-use crate::{Options, connection, get, is_verified, names, options, put};
 
 /// `secret` of alice, as crypt(5) has it.
 const SECRET: &str = "$6$fairwind$J.Cu/z00AXnowPS2V6vRr6WvX/KBIR40YYFsny4LLsAyEpoPG3/RLOv8q/LmHmG5HIYlDsT0jygFOLOwaySmj1";

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use fairwind_ftp::client::{ChecksumPolicy, Options, third_party};
 
-use super::common::{Running, noise};
 use super::{connection, get, open_to_others, options};
+use crate::common::{Running, noise};
 
 const LOOK: Duration = Duration::from_millis(5);
 /// More looks in a row without a word than the client thinks between two commands. They are counted, not

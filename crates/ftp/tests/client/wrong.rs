@@ -14,10 +14,10 @@ use fairwind_ftp::client::{
 };
 use fairwind_testing::root;
 
-use crate::broken::pyftpd;
+use super::broken::pyftpd;
+use super::scripted::{Script, Scripted};
+use super::{connection, get, names, options, place, put};
 use crate::common::{Process, Running, noise};
-use crate::scripted::{Script, Scripted};
-use crate::{connection, get, names, options, place, put};
 
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);

@@ -256,8 +256,10 @@ pub struct Process {
 
 const ROOT: &str = "FAIRWIND_FTP_TEST_ROOT";
 
-/// To be called by an ignored test named `a_server`: serves until killed, if this process is meant.
-pub fn serve_if_asked() {
+/// Serves until killed.
+#[test]
+#[ignore = "a role of this program, not a test"]
+fn a_server() {
     let Some(root) = std::env::var_os(ROOT) else {
         return;
     };
@@ -326,7 +328,7 @@ impl Drop for Process {
     }
 }
 
-const ROLE: [&str; 4] = ["--exact", "a_server", "--ignored", "--nocapture"];
+const ROLE: [&str; 4] = ["--exact", "common::a_server", "--ignored", "--nocapture"];
 
 /// Whether a test that needs `what` can run; in CI it has to.
 pub fn permitted(what: &str, there: bool) -> bool {

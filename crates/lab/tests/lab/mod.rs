@@ -1,7 +1,5 @@
 //! Two hosts and a link for tests of applications.
 
-#[path = "../hosts/mod.rs"]
-mod hosts;
 pub mod role;
 
 use std::net::Ipv4Addr;
@@ -16,7 +14,8 @@ use fairwind_lab::network::Network;
 use fairwind_path::pipe::PipeConfig;
 use fairwind_path::units::Duration;
 
-pub use hosts::{PORT, permitted};
+use crate::hosts;
+pub use crate::hosts::{PORT, permitted};
 
 pub const FROM: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub const TO: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);

@@ -1,15 +1,13 @@
 //! The REST interface, asked by curl and by our own client.
 
 mod limits;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::time::Duration;
 
+use crate::support::{Running, curl};
 use fairwind_advice::Mode;
 use fairwind_advice_client::{ClientError, Direction, Transfer};
 use serde_json::{Value, json};
-use support::{Running, curl};
 
 fn sample(time: &str, available_mbps: f64) -> Value {
     json!({"time": time, "available_mbps": available_mbps})
@@ -256,7 +254,8 @@ fn our_own_transfers_tell_of_their_path() {
 #[test]
 fn the_waiting_time_is_that_of_the_asker() {
     let service = Running::with(|options| {
-        options.clock = fairwind_advisor::Clock::new(Some(support::START.parse().unwrap()), 60.0);
+        options.clock =
+            fairwind_advisor::Clock::new(Some(crate::support::START.parse().unwrap()), 60.0);
     });
     service.put_path("p", &["192.0.2.7"], json!({"longest_interval_s": 1800}));
     let answer = service.client().advice("192.0.2.7", None).unwrap();

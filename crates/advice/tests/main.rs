@@ -1,0 +1,12 @@
+//! The laws, numbers and sources of advice.
+
+mod accuracy;
+mod advice;
+mod backtest;
+mod common;
+mod gate;
+mod generate;
+mod laws;
+mod linear;
+mod profile;
+mod settings;

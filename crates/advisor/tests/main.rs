@@ -1,0 +1,6 @@
+//! The advice service as its clients meet it.
+
+mod crash;
+mod rest;
+mod support;
+mod xmlrpc;

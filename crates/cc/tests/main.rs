@@ -1,0 +1,11 @@
+//! The controls, called here and loaded into the running kernel.
+
+mod common;
+mod cubic;
+mod invariants;
+mod kernel;
+mod nocc;
+mod parameters;
+mod pins;
+mod reno;
+mod sfsack;

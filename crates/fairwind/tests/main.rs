@@ -1,0 +1,12 @@
+//! The command as its users meet it.
+
+mod advisor;
+mod cc;
+mod command_line;
+mod demo;
+mod ftp_client;
+mod lab_exec;
+mod lab_exec_host;
+mod lab_run;
+mod serve;
+mod trace;
