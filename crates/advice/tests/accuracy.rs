@@ -1,26 +1,18 @@
-//! Both models on recorded series: `../shared/data` beside the repository.
+//! Both models on recorded series.
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
 use std::time::Duration;
 
 use fairwind_advice::{ModelKind, Report, Sample, Samples, Settings, backtest};
+use fairwind_testing::or_skip;
 use flate2::read::GzDecoder;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// The samples of a recorded series, or nothing, saying so, if it is not here.
+/// The samples of a recorded series, or nothing if it is not here.
 fn recording(name: &str, column: &str) -> Option<Samples> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let Ok(file) = File::open(folder.join(name)) else {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "../shared/data/{name} is missing"
-        );
-        eprintln!("skipped: ../shared/data/{name} is not there");
-        return None;
-    };
+    let file = File::open(or_skip(fairwind_testing::recording(name))?).unwrap();
     let mut text = String::new();
     GzDecoder::new(file).read_to_string(&mut text).unwrap();
     let mut lines = text.lines();

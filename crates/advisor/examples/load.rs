@@ -52,9 +52,9 @@ struct Load {
 impl Load {
     fn of_arguments() -> Load {
         let arguments: Vec<String> = std::env::args().skip(1).collect();
-        let pairs = arguments.chunks_exact(2);
+        let pairs = arguments.as_chunks().0.iter();
         let given: HashMap<&str, &str> = pairs
-            .map(|pair| (pair[0].trim_start_matches('-'), pair[1].as_str()))
+            .map(|[name, value]| (name.trim_start_matches('-'), value.as_str()))
             .collect();
         let number = |name: &str, usual: f64| -> f64 {
             let text = given.get(name);

@@ -1,4 +1,4 @@
-//! Real recordings as a link's bandwidth: `../shared/data/cellular` beside the repository.
+//! Real recordings as a link's bandwidth.
 
 use std::path::{Path, PathBuf};
 
@@ -7,11 +7,9 @@ use fairwind_experiment::file::link::Rate;
 use fairwind_experiment::file::trace::RateTrace;
 use fairwind_path::units::{Bandwidth, Time};
 
-/// The folder, or nothing where it is not: then a test has nothing to say, except in CI.
+/// Their folder, or nothing where it is not.
 fn cellular() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/cellular");
-    let there = folder.is_dir().then_some(folder);
-    fairwind_testing::or_skip(there.ok_or("../shared/data/cellular is missing"))
+    fairwind_testing::or_skip(fairwind_testing::recording("cellular"))
 }
 
 /// The bandwidth of a link that follows this recording.

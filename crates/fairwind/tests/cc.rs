@@ -1,9 +1,7 @@
 //! `fairwind cc` against the running kernel, under names and in a BPF file system of its own.
 //!
-//! Needs root. Without it the tests say so and pass, except where the variable CI is set: there
-//! they fail. What is loaded goes with the file system, however a test ends.
+//! Needs root. What is loaded goes with the file system, however a test ends.
 
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -13,6 +11,9 @@ use fairwind_cc::kernel::check_requirements;
 use fairwind_testing::{permitted, root};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::everybody::Everybody;
+use crate::turn::turn;
 
 #[test]
 fn controls_are_loaded_shown_set_and_unloaded() {
@@ -106,9 +107,10 @@ fn what_cannot_be_done_is_told_with_what_would_help() {
 
 #[test]
 fn without_privileges_it_says_which_are_missing() {
-    with_bench("d", |bench| {
-        let mut command = bench.command(&["load", "reno"]);
-        let output = command.uid(65534).gid(65534).output().unwrap();
+    with_bench("d", |_| {
+        let everybody = Everybody::new();
+        let mut command = everybody.command();
+        let output = command.args(["cc", "load", "reno"]).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1));
         assert!(
@@ -116,8 +118,8 @@ fn without_privileges_it_says_which_are_missing() {
             "{said}"
         );
         // What is there to load is told to everybody.
-        let mut command = bench.command(&["list", "--json"]);
-        let output = command.uid(65534).gid(65534).output().unwrap();
+        let mut command = everybody.command();
+        let output = command.args(["cc", "list", "--json"]).output().unwrap();
         assert_eq!(output.status.code(), Some(0));
     });
 }
@@ -178,6 +180,7 @@ fn with_bench(test: &'static str, run: impl FnOnce(&Bench) + Send + 'static) {
     if !permitted(root()) || !permitted(check_requirements()) {
         return;
     }
+    let _turn = turn();
     let outcome = thread::spawn(move || {
         let bench = Bench {
             prefix: format!("ft{test}{:x}_", process::id() % 0x1000),

@@ -5,8 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use fairwind_testing::or_skip;
+use fairwind_testing::permitted;
 use tempfile::TempDir;
+
+use crate::turn::in_the_lab;
 
 /// The ways of the table, in their order.
 const WAYS: [&str; 3] = ["standard TCP", "NOCC throughout", "advised"];
@@ -83,9 +85,9 @@ fn a_result_is_not_overwritten_without_force() {
 /// The real server, client and advisor, on the running kernel.
 #[test]
 fn on_the_kernel_every_file_arrives_as_it_was_sent() {
-    if or_skip(fairwind_lab::privilege::check()).is_none()
-        || or_skip(fairwind_trace::kernel::check_requirements()).is_none()
-        || or_skip(fairwind_cc::kernel::check_requirements()).is_none()
+    let Some(_turn) = in_the_lab() else { return };
+    if !permitted(fairwind_trace::kernel::check_requirements())
+        || !permitted(fairwind_cc::kernel::check_requirements())
     {
         return;
     }

@@ -1,5 +1,5 @@
 //! `fairwind get`, `put`, `ls` and `copy` as their users meet them, with a server in this process; and
-//! behind a long path, which needs root (without it those tests say so and pass, unless CI is set).
+//! behind a long path, which needs root.
 
 #[path = "../../ftp/tests/advisor/mod.rs"]
 mod advisor;

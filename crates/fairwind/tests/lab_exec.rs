@@ -1,14 +1,15 @@
 //! `fairwind lab exec` as its users meet it.
 //!
-//! What runs a command needs root; without it those tests say so and pass, unless CI is set.
+//! What runs a command needs root.
 
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-use fairwind_lab::privilege;
-use fairwind_testing::{or_skip, permitted};
+use fairwind_testing::or_skip;
 use serde_json::Value;
+
+use crate::turn::in_the_lab;
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairwind"));
@@ -98,9 +99,7 @@ fn the_machine_serves_for_itself() {
 
 #[test]
 fn directions_differ_and_are_counted_and_captured() {
-    if !permitted(privilege::check()) {
-        return;
-    }
+    let Some(_turn) = in_the_lab() else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     // A datagram to a port where nobody is comes back as an ICMP message, after the queue of the way
@@ -136,9 +135,7 @@ fn directions_differ_and_are_counted_and_captured() {
 
 #[test]
 fn what_the_command_prints_is_never_missing() {
-    if !permitted(privilege::check()) {
-        return;
-    }
+    let Some(_turn) = in_the_lab() else { return };
     let file = tempfile::NamedTempFile::new().unwrap();
     let statistics = file.path().to_str().unwrap();
     for _ in 0..10 {
@@ -154,9 +151,7 @@ fn what_the_command_prints_is_never_missing() {
 
 #[test]
 fn a_shell_has_a_terminal_and_job_control() {
-    if !permitted(privilege::check()) {
-        return;
-    }
+    let Some(_turn) = in_the_lab() else { return };
     let fairwind = env!("CARGO_BIN_EXE_fairwind");
     // util-linux's `script` gives it a terminal.
     let script = Command::new("script")

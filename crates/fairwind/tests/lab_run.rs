@@ -1,20 +1,22 @@
 //! `fairwind lab run` on the running kernel, as its users meet it.
 //!
-//! Needs root; without it the tests say so and pass, unless CI is set. One runs at a time: they
-//! measure. Bounds hold for a machine that is busy with other things.
+//! Needs root. Bounds hold for a machine that is busy with other things.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::process::CommandExt;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::thread::sleep;
 use std::time::Duration;
 
-use fairwind_testing::{eventually, or_skip, with_stalls};
+use fairwind_testing::{eventually, with_stalls};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::everybody::Everybody;
+use crate::turn::in_the_lab;
 
 const LINK: &str = r#"
 [[link]]
@@ -33,19 +35,18 @@ fn flow(name: &str, more: &str) -> String {
 /// A folder with an experiment in it, and the lab to itself.
 struct Bench {
     folder: TempDir,
-    _alone: MutexGuard<'static, ()>,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Bench {
-    /// Nothing if the privileges are missing, which CI does not forgive.
+    /// Nothing if the privileges are missing.
     fn new(experiment: &str) -> Option<Bench> {
-        static ALONE: Mutex<()> = Mutex::new(());
-        or_skip(fairwind_lab::privilege::check())?;
+        let turn = in_the_lab()?;
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("x.toml"), experiment).unwrap();
         Some(Bench {
             folder,
-            _alone: ALONE.lock().unwrap_or_else(PoisonError::into_inner),
+            _turn: turn,
         })
     }
 
@@ -390,17 +391,11 @@ fn without_privileges_they_are_named_and_the_way_without() {
     let Some(bench) = Bench::new(&(text + &flow("one", ""))) else {
         return;
     };
-    // A copy where anybody may run it.
-    let program = bench.path("fairwind");
-    fs::copy(env!("CARGO_BIN_EXE_fairwind"), &program).unwrap();
-    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-    fs::set_permissions(bench.folder.path(), everybody).unwrap();
-    let output = Command::new(program)
-        .current_dir(bench.folder.path())
-        .args(["lab", "run", "x.toml"])
-        .uid(65_534)
-        .output()
-        .unwrap();
+    fs::set_permissions(bench.folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let everybody = Everybody::new();
+    let mut command = everybody.command();
+    let file = bench.path("x.toml");
+    let output = command.args(["lab", "run"]).arg(file).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let said = err(&output);
     assert!(said.contains("CAP_NET_ADMIN and CAP_SYS_ADMIN"), "{said}");

@@ -3,10 +3,13 @@
 mod advisor;
 mod cc;
 mod command_line;
+mod confined;
 mod demo;
+mod everybody;
 mod ftp_client;
 mod lab_exec;
 mod lab_exec_host;
 mod lab_run;
 mod serve;
 mod trace;
+mod turn;

@@ -1,6 +1,6 @@
 //! Commands behind paths, on the running kernel.
 //!
-//! Needs root; without it the tests say so and pass, unless CI is set. The programs in the hosts are
+//! Needs root. The programs in the hosts are
 //! this binary again, in another role. Tests hold for a machine that is busy with other things: what
 //! must not be early may be as late as it likes.
 

@@ -1,8 +1,7 @@
-//! Recorded cellular links, where the data is there: `shared/data/cellular` beside the repository.
+//! Recorded cellular links.
 
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fairwind_path::pipe::{Arrival, Pipe, PipeConfig};
@@ -11,12 +10,10 @@ use fairwind_path::trace::{Steps, parse_opportunities, parse_steps};
 use fairwind_path::units::{Bandwidth, Time};
 use flate2::read::GzDecoder;
 
-/// The text of a recording, or nothing, saying so, if there are no recordings here.
+/// The text of a recording, or nothing if there are no recordings here.
 fn recording(name: &str) -> Option<String> {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let file: PathBuf = repository.join("../shared/data/cellular").join(name);
-    let opened = File::open(&file).map_err(|error| format!("{}: {error}", file.display()));
-    let file = fairwind_testing::or_skip(opened)?;
+    let file = fairwind_testing::recording(&format!("cellular/{name}"));
+    let file = File::open(fairwind_testing::or_skip(file)?).unwrap();
     let mut text = String::new();
     GzDecoder::new(file).read_to_string(&mut text).unwrap();
     Some(text)

@@ -1,6 +1,6 @@
 //! The kernel's reno and cubic, and its sender, recorded on the running kernel and replayed.
 //!
-//! Needs root; without it the test says so and passes, unless CI is set.
+//! Needs root.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

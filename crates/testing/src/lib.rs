@@ -1,50 +1,26 @@
 //! What tests on the running kernel share.
 //!
-//! A test that cannot run says so and passes, except where the variable `CI` is set: there it fails,
-//! so that nothing goes untested without anybody noticing.
+//! A test that cannot run is skipped: it says why, and passes. With [`NO_SKIPS`] it fails, so that nothing
+//! goes untested without anybody noticing; [`SKIPPED`] names a file that has a line for each.
 
 mod network;
 mod processors;
+mod recordings;
+mod skip;
 mod stalls;
 
-use std::fmt::Display;
 use std::thread;
 use std::time::{Duration, Instant};
 
 pub use network::{bring_loopback_up, in_own_network};
 pub use processors::{keep_to, processors};
+pub use recordings::recording;
+pub use skip::{NO_SKIPS, SKIPPED, or_skip, permitted};
 pub use stalls::with_stalls;
 
 /// How long something that is bound to happen may take on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(5);
-
-/// What a test needs, or nothing and a word that it is skipped.
-///
-/// # Panics
-///
-/// In CI, if it is not there.
-pub fn or_skip<T>(needed: Result<T, impl Display>) -> Option<T> {
-    match needed {
-        Ok(needed) => Some(needed),
-        Err(error) if std::env::var_os("CI").is_some() => {
-            panic!("this test must run in CI: {error}")
-        }
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-    }
-}
-
-/// Whether a test can run that needs this.
-///
-/// # Panics
-///
-/// In CI, if it cannot.
-pub fn permitted(needed: Result<(), impl Display>) -> bool {
-    or_skip(needed).is_some()
-}
 
 /// Whether this process is root's.
 ///
@@ -86,12 +62,6 @@ pub fn wait_until(what: &str, happened: impl FnMut() -> bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_there_is_given_on() {
-        assert_eq!(or_skip(Ok::<_, &str>(7)), Some(7));
-        assert!(permitted(Ok::<_, &str>(())));
-    }
 
     #[test]
     fn what_happens_later_is_waited_for() {

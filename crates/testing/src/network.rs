@@ -8,16 +8,18 @@ use std::thread;
 ///
 /// # Panics
 ///
-/// If there can be no such network, which takes root; and as `run` does.
+/// If there can be no thread or no such network, which takes root; and as `run` does.
 pub fn in_own_network<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
-    let thread = thread::spawn(move || {
+    // It bears the test's name, so that what is said there is said in its name.
+    let name = thread::current().name().unwrap_or("test").to_owned();
+    let thread = thread::Builder::new().name(name).spawn(move || {
         // SAFETY: changes the network namespace of this thread and of those it starts.
         let failed = unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0;
         assert!(!failed, "{}", io::Error::last_os_error());
         bring_loopback_up();
         run()
     });
-    match thread.join() {
+    match thread.unwrap().join() {
         Ok(value) => value,
         Err(panic) => std::panic::resume_unwind(panic),
     }

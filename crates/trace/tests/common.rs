@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use fairwind_testing::or_skip;
 pub use fairwind_testing::{in_own_network, wait_until};
 use fairwind_trace::event::{Control, Event, Head, Identity, Sample};
 use fairwind_trace::kernel::check_requirements;
@@ -141,19 +142,15 @@ pub struct ControlGroups {
 }
 
 impl ControlGroups {
-    /// Nothing, with a word, where there is no version 2 that can be written.
+    /// Nothing where there is no version 2 that can be written.
     pub fn create() -> Option<ControlGroups> {
-        let Some(root) = mount_of_version_2() else {
-            eprintln!("skipped: no control groups of version 2 are mounted");
-            return None;
-        };
+        let needed = "control groups of version 2 are needed";
+        let root = or_skip(mount_of_version_2().ok_or(needed))?;
         let text = fs::read_to_string("/proc/self/cgroup").ok()?;
         let own = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
         let outer = root.join(format!("fairwind-test-{}", std::process::id()));
-        if let Err(error) = fs::create_dir_all(outer.join("inner")) {
-            eprintln!("skipped: {}: {error}", outer.display());
-            return None;
-        }
+        let made = fs::create_dir_all(outer.join("inner"));
+        or_skip(made.map_err(|error| format!("{needed}: {}: {error}", root.display())))?;
         let before = root.join(own);
         Some(ControlGroups {
             root,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::support::{Running, curl};
 use fairwind_advice::Mode;
 use fairwind_advice_client::{ClientError, Direction, Transfer};
+use fairwind_testing::permitted;
 use serde_json::{Value, json};
 
 fn sample(time: &str, available_mbps: f64) -> Value {
@@ -131,8 +132,21 @@ fn a_clock_that_is_set_back_keeps_no_new_sample_out() {
     );
 }
 
+/// Whether an ICMP socket can be had, one way or the other.
+fn may_ping() -> Result<(), &'static str> {
+    use socket2::{Domain, Protocol, Socket, Type};
+    let mut kinds = [Type::DGRAM, Type::RAW].into_iter();
+    match kinds.any(|kind| Socket::new(Domain::IPV4, kind, Some(Protocol::ICMPV4)).is_ok()) {
+        true => Ok(()),
+        false => Err("ICMP echo is needed: ping_group_range or CAP_NET_RAW"),
+    }
+}
+
 #[test]
 fn paths_are_asked_for_echoes_at_their_interval() {
+    if !permitted(may_ping()) {
+        return;
+    }
     let service = Running::with(|options| {
         let path = json!({"name": "here", "hosts": ["127.0.0.1"], "ping": {"interval_s": 1}});
         options.paths = vec![serde_json::from_value(path).unwrap()];
@@ -144,10 +158,6 @@ fn paths_are_asked_for_echoes_at_their_interval() {
         }
         std::thread::sleep(Duration::from_millis(100));
         advice = service.client().advice("127.0.0.1", None).unwrap().advice;
-    }
-    if advice.rtt_ms.is_none() && std::env::var_os("CI").is_none() {
-        eprintln!("skipped: neither ping_group_range nor CAP_NET_RAW");
-        return;
     }
     let rtt_ms = advice.rtt_ms.expect("this machine answers");
     assert!((0.0..3_000.0).contains(&rtt_ms), "{rtt_ms}");

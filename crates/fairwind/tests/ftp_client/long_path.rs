@@ -6,11 +6,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use fairwind_lab::privilege;
-use fairwind_testing::permitted;
 use tempfile::TempDir;
 
 use super::{err, read};
+use crate::turn::in_the_lab;
 
 /// Three flights of a sender that begins with ten segments of 1448 bytes: 10, 20 and 12 of them.
 const LENGTH: u32 = 60_000;
@@ -147,9 +146,7 @@ fn count(packets: Vec<Packet>) -> usize {
 /// EPSV; SYN and RETR; and three flights.
 #[test]
 fn a_download_takes_five_round_trips() {
-    if !permitted(privilege::check()) {
-        return;
-    }
+    let Some(_turn) = in_the_lab() else { return };
     let (folder, bytes) = two_ends();
     let get = r#""$0" get ftp://$FAIRWIND_PEER/x "$1/x" --json --checksum off --no-drs"#;
     assert_eq!(round_trips(&folder, get), 5);
@@ -159,9 +156,7 @@ fn a_download_takes_five_round_trips() {
 /// As many as a download: what more there were, would be waiting for nothing.
 #[test]
 fn a_copy_between_servers_takes_as_many() {
-    if !permitted(privilege::check()) {
-        return;
-    }
+    let Some(_turn) = in_the_lab() else { return };
     let (folder, bytes) = two_ends();
     let copy = r#""$0" serve "$1/received" --listen "$FAIRWIND_HOST:2121" --no-drs \
                --user alice --foreign-peer "$FAIRWIND_PEER/32" &
@@ -175,9 +170,7 @@ fn a_copy_between_servers_takes_as_many() {
 /// The first byte goes when the server has said that it may, and the server's last word comes back.
 #[test]
 fn an_upload_takes_one_more() {
-    if !permitted(privilege::check()) {
-        return;
-    }
+    let Some(_turn) = in_the_lab() else { return };
     let (folder, bytes) = two_ends();
     let put = r#""$0" put "$1/served/x" ftp://alice@$FAIRWIND_PEER/y --checksum off"#;
     assert_eq!(round_trips(&folder, put), 6);

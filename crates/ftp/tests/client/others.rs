@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
 use std::process::Command;
 
 use fairwind_ftp::client::{
@@ -11,7 +10,7 @@ use fairwind_ftp::client::{
 
 use super::broken::pyftpd;
 use super::{connection, get, names, options, place, put};
-use crate::common::{Process, free_address, noise, permitted};
+use crate::common::{Process, free_address, noise, room_of};
 
 /// vsftpd for anonymous users, who may do everything below `pub`.
 struct Vsftpd {
@@ -22,13 +21,7 @@ struct Vsftpd {
 
 impl Vsftpd {
     fn start() -> Option<Self> {
-        let program = ["/usr/sbin/vsftpd", "/usr/bin/vsftpd"];
-        let program = program
-            .into_iter()
-            .find(|program| Path::new(program).exists());
-        if !permitted("vsftpd", program.is_some()) {
-            return None;
-        }
+        let program = room_of("vsftpd")?.join("usr/sbin/vsftpd");
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("pub")).unwrap();
         let address = free_address();
@@ -45,7 +38,7 @@ impl Vsftpd {
             directory.path().join("pub").display(),
         );
         configuration.write_all(text.as_bytes()).unwrap();
-        let mut command = Command::new(program?);
+        let mut command = Command::new(program);
         Some(Self {
             process: Process::at(address, command.arg(configuration.path())),
             directory,

@@ -1,4 +1,4 @@
-//! ProFTPD, with its module that makes checksums: as installed, or as `scripts/setup test` unpacked it.
+//! ProFTPD, with its module that makes checksums.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use std::process::Command;
 use fairwind_ftp::client::{DataMode, Kind, Verification, third_party};
 
 use super::{Options, connection, get, is_verified, names, options, put};
-use crate::common::{Process, free_address, noise, permitted};
+use crate::common::{Process, free_address, noise, room_of};
 
 /// `secret` of alice, as crypt(5) has it.
 const SECRET: &str = "$6$fairwind$J.Cu/z00AXnowPS2V6vRr6WvX/KBIR40YYFsny4LLsAyEpoPG3/RLOv8q/LmHmG5HIYlDsT0jygFOLOwaySmj1";
@@ -19,21 +19,9 @@ struct Proftpd {
     _directory: tempfile::TempDir,
 }
 
-/// Where the system has it, or else the room beside what is built.
-fn rooms() -> [PathBuf; 2] {
-    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    [PathBuf::from("/"), built.join("proftpd")]
-}
-
 impl Proftpd {
     fn start() -> Option<Self> {
-        let room = rooms()
-            .into_iter()
-            .find(|room| room.join("usr/sbin/proftpd").exists());
-        if !permitted("ProFTPD", room.is_some()) {
-            return None;
-        }
-        let room = room?;
+        let room = room_of("proftpd")?;
         let directory = tempfile::tempdir().unwrap();
         let there = directory.path().join("there");
         fs::create_dir(&there).unwrap();
@@ -66,7 +54,7 @@ fn configured(directory: &Path, room: &Path, port: u16) -> PathBuf {
     let modules = room.join("usr/lib/proftpd");
     let text = format!(
         "ServerType standalone\nDefaultAddress 127.0.0.1\nSocketBindTight on\nPort {port}\nUseIPv6 off\n\
-         ModulePath {}\nLoadModule mod_digest.c\nControlsEngine off\nDelayEngine off\nUseReverseDNS off\n\
+         ModulePath {}\nLoadModule mod_digest.c\nControlsEngine off\n<IfModule mod_delay.c>\nDelayEngine off\n</IfModule>\nUseReverseDNS off\n\
          AuthOrder mod_auth_file.c\nAuthPAM off\nAuthUserFile {here}/users\nRootLogin on\nUseFtpUsers off\n\
          RequireValidShell off\nAllowOverwrite on\nAllowStoreRestart on\nAllowForeignAddress on\n\
          WtmpLog off\nUseLastlog off\nTransferLog none\nSystemLog none\nPidFile {here}/pid\n\

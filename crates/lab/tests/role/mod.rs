@@ -108,14 +108,15 @@ fn datagram_sink(file: &Path) {
 
 /// What a sink has written down.
 pub fn arrivals(file: &Path) -> Vec<Arrival> {
-    let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap());
     let bytes = fs::read(file).unwrap();
-    bytes
-        .chunks_exact(24)
-        .map(|line| Arrival {
-            number: word(&line[..8]),
-            sent_ns: word(&line[8..16]),
-            received_ns: word(&line[16..]),
+    let words = bytes.as_chunks().0.iter();
+    let words: Vec<u64> = words.map(|&word| u64::from_ne_bytes(word)).collect();
+    let lines = words.as_chunks().0.iter();
+    lines
+        .map(|&[number, sent_ns, received_ns]| Arrival {
+            number,
+            sent_ns,
+            received_ns,
         })
         .collect()
 }

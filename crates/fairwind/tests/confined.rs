@@ -1,0 +1,80 @@
+//! The lab where less is allowed than root is used to: behind chroot(2), and where the kernel refuses.
+
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+use crate::turn::in_the_lab;
+
+/// Runs a shell's script in a mount namespace of its own, with the command in `$FAIRWIND`.
+fn script(options: &[&str], script: &str) -> Output {
+    Command::new("unshare")
+        .args(["--mount", "--pid", "--fork"])
+        .args(options)
+        .args(["sh", "-euc", script])
+        .env("FAIRWIND", env!("CARGO_BIN_EXE_fairwind"))
+        .output()
+        .unwrap()
+}
+
+fn said(output: &Output) -> String {
+    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    format!("{out}{err}")
+}
+
+#[test]
+fn a_root_that_is_no_mount_point_is_no_hindrance_and_nothing_outside_changes() {
+    let Some(_turn) = in_the_lab() else { return };
+    let root = TempDir::new().unwrap();
+    // What is mounted in the lab would be seen outside if it were not kept from there.
+    let text = format!(
+        "cd {}\n\
+         mkdir proc sys dev tmp\n\
+         for folder in /usr /etc; do mkdir .$folder; mount --rbind $folder .$folder; done\n\
+         for link in /bin /lib /lib64; do cp -d $link . 2>/dev/null || true; done\n\
+         cp \"$FAIRWIND\" fairwind\n\
+         mount --make-rshared /\n\
+         mount -t proc proc proc; mount --rbind /sys sys; mount --rbind /dev dev\n\
+         mount --make-rshared proc\n\
+         chroot . /fairwind lab exec -- sh -c 'ls /proc | grep -c \"^[0-9]\" > /tmp/seen; ls /sys/class/net'\n\
+         test -d proc/$$ && test -d sys/fs/bpf && echo unchanged",
+        root.path().display()
+    );
+    let output = script(&["--propagation", "private"], &text);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "fw0\nlo\nunchanged\n"
+    );
+}
+
+/// A user namespace in which there can be no more network namespaces, though no capability is missing.
+const REFUSING: [&str; 3] = ["--user", "--map-root-user", "--mount-proc"];
+const REFUSE: &str = "echo 0 > /proc/sys/user/max_net_namespaces";
+
+#[test]
+fn the_doctor_tells_what_the_kernel_refuses() {
+    let Some(_turn) = in_the_lab() else { return };
+    let text = format!("{REFUSE}; exec \"$FAIRWIND\" doctor --for lab");
+    let output = script(&REFUSING, &text);
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("no    a trial"), "{said}");
+    assert!(said.contains("network namespace"), "{said}");
+}
+
+#[test]
+fn the_demonstration_simulates_where_the_kernel_refuses() {
+    let Some(_turn) = in_the_lab() else { return };
+    let folder = TempDir::new().unwrap();
+    let text = format!(
+        "{REFUSE}; cd {}; exec \"$FAIRWIND\" demo --quick",
+        folder.path().display()
+    );
+    let output = script(&REFUSING, &text);
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.starts_with("missing: "), "{said}");
+    assert!(said.contains("in the simulator"), "{said}");
+    assert!(said.contains("simulated"), "{said}");
+}

@@ -1,0 +1,36 @@
+//! The command for other users: what was built may lie below a home that they cannot look into.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// `nobody`.
+const OTHER: u32 = 65_534;
+
+/// A copy of the command where every user may run it.
+pub struct Everybody {
+    folder: TempDir,
+}
+
+impl Everybody {
+    pub fn new() -> Everybody {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::copy(
+            env!("CARGO_BIN_EXE_fairwind"),
+            folder.path().join("fairwind"),
+        )
+        .unwrap();
+        Everybody { folder }
+    }
+
+    /// As another user, who has no privileges, in a folder that he may look into.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(self.folder.path().join("fairwind"));
+        command.current_dir("/").uid(OTHER).gid(OTHER);
+        command
+    }
+}

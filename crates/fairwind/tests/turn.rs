@@ -1,0 +1,18 @@
+//! Tests of the lab take turns: they measure, and the controls that one loads are seen by all.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fairwind_lab::privilege;
+use fairwind_testing::or_skip;
+
+/// This test's turn, or nothing where the privileges for the lab are missing.
+pub fn in_the_lab() -> Option<MutexGuard<'static, ()>> {
+    or_skip(privilege::check())?;
+    Some(turn())
+}
+
+/// This test's turn.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}

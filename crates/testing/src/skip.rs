@@ -1,0 +1,76 @@
+//! Tests that cannot run where they are.
+
+use std::fmt::Display;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::thread;
+
+/// The environment variable that lets a test fail that cannot run.
+pub const NO_SKIPS: &str = "FAIRWIND_NO_SKIPS";
+/// The environment variable with the file that takes a line for each test that was skipped: the reason, a
+/// tab and the test's name.
+pub const SKIPPED: &str = "FAIRWIND_SKIPPED";
+
+/// What a test needs, or nothing and a word that it is skipped.
+///
+/// # Panics
+///
+/// With [`NO_SKIPS`], if it is not there.
+#[track_caller]
+pub fn or_skip<T>(needed: Result<T, impl Display>) -> Option<T> {
+    match needed {
+        Ok(needed) => Some(needed),
+        Err(reason) => {
+            assert!(
+                std::env::var_os(NO_SKIPS).is_none(),
+                "this test must run: {reason}"
+            );
+            eprintln!("skipped: {reason}");
+            record(&reason.to_string());
+            None
+        }
+    }
+}
+
+/// Whether a test can run that needs this.
+///
+/// # Panics
+///
+/// As [`or_skip`].
+#[track_caller]
+pub fn permitted(needed: Result<(), impl Display>) -> bool {
+    or_skip(needed).is_some()
+}
+
+fn record(reason: &str) {
+    let Some(file) = std::env::var_os(SKIPPED) else {
+        return;
+    };
+    let thread = thread::current();
+    let line = line(reason, thread.name().unwrap_or("?"));
+    let opened = OpenOptions::new().append(true).create(true).open(&file);
+    // One write, as other tests append to it meanwhile.
+    opened
+        .and_then(|mut file| file.write_all(line.as_bytes()))
+        .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+}
+
+fn line(reason: &str, test: &str) -> String {
+    format!("{}\t{test}\n", reason.replace(['\n', '\t'], " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_given_on() {
+        assert_eq!(or_skip(Ok::<_, &str>(7)), Some(7));
+        assert!(permitted(Ok::<_, &str>(())));
+    }
+
+    #[test]
+    fn a_skipped_test_is_one_line() {
+        assert_eq!(line("root\nis\tneeded", "a::b"), "root is needed\ta::b\n");
+    }
+}
