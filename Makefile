@@ -1,18 +1,18 @@
 # The two commands are `make demo` and `make test`. Each first installs what is missing.
 
-# rustup's cargo, where the shell does not know it.
-export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
-
 OUT ?= out
-FAIRWIND := cargo run --release --quiet --package fairwind --bin fairwind --
-DCCS := cargo run --profile optimised --package fairwind --example dccs -- experiments/dccs $(OUT)/dccs
-WEB100 := cargo run --release --package fairwind --example web100_dummynet -- experiments/web100-dummynet $(OUT)/web100-dummynet
+CARGO := scripts/cargo
+FAIRWIND := $(CARGO) run --release --locked --quiet --package fairwind --bin fairwind --
+DCCS := $(CARGO) run --profile optimised --package fairwind --example dccs -- experiments/dccs $(OUT)/dccs
+WEB100 := $(CARGO) run --release --package fairwind --example web100_dummynet -- experiments/web100-dummynet $(OUT)/web100-dummynet
 
-.PHONY: help demo test bench experiments experiments-lab validation kernels dccs dccs-lab drsftp
+.PHONY: help demo test lint fresh bench experiments experiments-lab validation kernels dccs dccs-lab drsftp
 
 help:
 	@echo "make demo             one file over a shared path, moved three ways: build, run, table and report"
-	@echo "make test             everything that has to hold: formats, lints, all tests"
+	@echo "make test             all tests; those that cannot run here are skipped, and the last lines say why"
+	@echo "make lint             formats and lints, for those who change something"
+	@echo "make fresh            both commands in fresh Debian 12 and 13 and Ubuntu 24.04, as root and as a user (root, hours)"
 	@echo "make bench            speed and memory of the simulator (some minutes)"
 	@echo "make experiments      every figure and table of the thesis, and the tables of its page in docs/"
 	@echo "make experiments-lab  the same in the simulator and on the running kernel (root, 40 minutes)"
@@ -28,21 +28,26 @@ help:
 # (ARGS="--quick --seed 7").
 demo:
 	@scripts/setup build
-	cargo build --release --package fairwind --bin fairwind
+	$(CARGO) build --release --locked --offline --package fairwind --bin fairwind
 	$(FAIRWIND) demo --out $(OUT)/demo --force $(ARGS)
 
 test:
 	@scripts/setup test
-	cargo fmt --all --check
+	@scripts/test
+
+lint:
+	@scripts/setup lint
+	$(CARGO) fmt --all --check
 	find cc docs crates -name '*.[ch]' -print0 | xargs -0 clang-format --dry-run --Werror
-	cargo clippy --workspace --all-targets -- -D warnings
-	cargo test --workspace
-	# Results are the same bytes in debug and release builds.
-	cargo test --profile optimised --package fairwind-experiment --test experiment determinism
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+# ROOTS="debian-12 ubuntu-24.04" are those to try, PAGE=FILE takes the table; scripts/fresh --help.
+fresh:
+	@scripts/fresh $(if $(PAGE),--page $(PAGE)) $(ROOTS)
 
 bench:
 	@scripts/setup build
-	cargo bench --package fairwind --bench dumbbell
+	$(CARGO) bench --package fairwind --bench dumbbell
 
 experiments:
 	@scripts/setup build
@@ -63,26 +68,26 @@ dccs:
 # Tests that have been run are kept, so it may be interrupted.
 dccs-lab:
 	@scripts/setup build
-	cargo build --profile optimised --package fairwind --bin fairwind
+	$(CARGO) build --profile optimised --package fairwind --bin fairwind
 	$(DCCS) --engine lab $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
 # Transfers that have been run are kept, so it may be interrupted; PAGE=FILE puts the tables and figures
 # into the page, ARGS is for the program (ARGS="--path 95 --sizes 1 8 128" takes ten minutes).
 drsftp:
 	@scripts/setup build
-	cargo build --release --package fairwind --bin fairwind
+	$(CARGO) build --release --package fairwind --bin fairwind
 	experiments/drsftp/run --out $(OUT)/drsftp $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
 # Results of the lab that are there are used again; ARGS is for the program (ARGS="--only sim").
 validation:
 	@scripts/setup build
-	cargo build --release --package fairwind --bin fairwind
-	cargo run --release --package fairwind --example validation -- experiments/validation $(OUT)/validation $(ARGS)
+	$(CARGO) build --release --package fairwind --bin fairwind
+	$(CARGO) run --release --package fairwind --example validation -- experiments/validation $(OUT)/validation $(ARGS)
 
 # KERNELS="6.1 6.12-btf" are those to try (scripts/try-kernels).
 kernels:
 	@scripts/setup build
 	@scripts/setup kernels
-	cargo build --release --package fairwind --bin fairwind
+	$(CARGO) build --release --package fairwind --bin fairwind
 	@mkdir -p $(OUT)
 	scripts/try-kernels $(KERNELS) > $(OUT)/kernels.md
