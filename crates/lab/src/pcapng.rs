@@ -138,10 +138,8 @@ mod tests {
             comments: &[],
         };
         packet(&mut out, &five);
-        let words: Vec<u32> = out
-            .chunks_exact(4)
-            .map(|word| u32::from_ne_bytes(word.try_into().unwrap()))
-            .collect();
+        let words = out.as_chunks().0.iter();
+        let words: Vec<u32> = words.map(|&word| u32::from_ne_bytes(word)).collect();
         let [kind, len, interface, high, low, captured, original] = words[..7] else {
             panic!()
         };

@@ -95,8 +95,10 @@ impl<'a> Segments<'a> {
         put(headers, 10, 0);
         let end = usize::from(headers[0] & 15) * 4;
         let sum = headers[..end.min(self.tcp)]
-            .chunks_exact(2)
-            .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+            .as_chunks()
+            .0
+            .iter()
+            .map(|&pair| u32::from(u16::from_be_bytes(pair)))
             .sum();
         put(headers, 10, !fold(sum));
     }

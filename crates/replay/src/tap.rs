@@ -141,12 +141,12 @@ impl Event {
     fn blocks(&self, isn: u32) -> [(u32, u32); MAX_SACK_BLOCKS] {
         let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
         let option = self.option(5).unwrap_or_default();
-        for (block, bytes) in blocks.iter_mut().zip(option.chunks_exact(8)) {
-            let seq = |at: usize| {
-                let bytes = bytes[at..at + 4].try_into().expect("four bytes");
-                u32::from_be_bytes(bytes).wrapping_sub(isn)
-            };
-            *block = (seq(0), seq(4));
+        let edges = option.as_chunks().0.iter();
+        let edges: Vec<u32> = edges
+            .map(|&edge| u32::from_be_bytes(edge).wrapping_sub(isn))
+            .collect();
+        for (block, &[left, right]) in blocks.iter_mut().zip(edges.as_chunks().0) {
+            *block = (left, right);
         }
         blocks
     }
