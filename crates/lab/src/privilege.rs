@@ -1,10 +1,15 @@
 //! Asks for what the lab needs before it is used.
 
 use std::fs::OpenOptions;
+use std::net::Ipv4Addr;
+use std::thread;
 
 use fairwind_kernel::{Capabilities, NET_ADMIN, SYS_ADMIN};
 
 use crate::LabError;
+use crate::host::{Host, HostConfig};
+use crate::process;
+use crate::program::Program;
 
 /// Says what this process lacks for the lab, if anything.
 ///
@@ -23,6 +28,30 @@ pub fn check() -> Result<(), LabError> {
         .open("/dev/net/tun")
         .map(drop)
         .map_err(LabError::NoTun)
+}
+
+/// Runs `true` in a host, with all that programs of the lab are given: what [`check`] cannot see, as the rules of
+/// a container, shows here. Takes some milliseconds.
+///
+/// # Errors
+/// As [`check`], or what the kernel refused.
+pub fn trial() -> Result<(), LabError> {
+    check()?;
+    let trial = || {
+        let command = Program {
+            host: Host::create(HostConfig::new(Ipv4Addr::new(10, 0, 0, 1)))?,
+            words: vec!["true".into()],
+            environment: Vec::new(),
+            output: None,
+        };
+        match process::run(&command, &[])? {
+            0 => Ok(()),
+            code => Err(LabError::Program(format!("`true` ended with {code}"))),
+        }
+    };
+    // The thread that runs programs is not fit for much afterwards.
+    let thread = thread::spawn(trial).join();
+    thread.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 #[cfg(test)]

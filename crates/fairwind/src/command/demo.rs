@@ -8,7 +8,7 @@ use clap::Args;
 use fairwind_experiment::result::RESULT_FILE;
 use jiff::Timestamp;
 
-use crate::demo::lab::missing;
+use crate::demo::lab::{Arrival, missing};
 use crate::demo::stage::{Outcomes, perform, simulate};
 use crate::demo::story::{CAPACITY_MBPS, DELAY_MS};
 use crate::demo::{Story, monitor, report, table};
@@ -142,18 +142,20 @@ fn closing(outcomes: &Outcomes, page: &Path) -> String {
     )
 }
 
-/// A file that arrived otherwise than it was sent is a failure.
+/// A file that did not arrive, or otherwise than it was sent, is a failure.
 fn judge(outcomes: &Outcomes) -> Result<(), Failure> {
-    let broken = outcomes
-        .ways
-        .iter()
-        .find(|outcome| outcome.identical == Some(false));
-    match broken {
-        Some(outcome) => Err(Failure::work(format!(
-            "{}: the file has not arrived as it was sent",
-            outcome.way.words()
-        ))),
-        None => Ok(()),
+    let failures = outcomes.ways.iter().filter_map(|outcome| {
+        let what = match (outcome.file?, &outcome.measured.transfer) {
+            (Arrival::Identical, _) => return None,
+            (Arrival::Differs, _) => "the file that arrived is not the file that was sent",
+            (Arrival::Missing, Some(_)) => "the file did not arrive",
+            (Arrival::Missing, None) => "the transfer never began",
+        };
+        Some(format!("{}: {what}", outcome.way.words()))
+    });
+    match failures.collect::<Vec<_>>().as_slice() {
+        [] => Ok(()),
+        failures => Err(Failure::work(failures.join("; "))),
     }
 }
 

@@ -215,6 +215,7 @@ mod tests {
     fn what_is_missing_stands_above_its_command() {
         let facts = Facts {
             available: vec!["cubic".into()],
+            lacking: vec!["CAP_SYS_ADMIN", "CAP_BPF"],
             ..Facts::fit()
         };
         let text = Examination::of(&facts, GOAL, &[Purpose::Nocc]).text();
@@ -225,5 +226,32 @@ mod tests {
             ),
             "{text}"
         );
+    }
+
+    #[test]
+    fn what_is_only_not_loaded_yet_is_no_failure() {
+        let facts = Facts {
+            available: vec!["cubic".into()],
+            ..Facts::fit()
+        };
+        let examination = Examination::of(&facts, GOAL, &Purpose::ALL);
+        assert_eq!(examination.missing(), Vec::<&str>::new());
+        let text = examination.text();
+        assert!(
+            text.contains("nocc: can work, with limits\n  less  fw_nocc"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_lab_that_the_kernel_refuses_is_missing_with_the_reason() {
+        let refused = "mounting /proc for the programs: Invalid argument (os error 22)";
+        let facts = Facts {
+            lab_refused: Some(refused.to_owned()),
+            ..Facts::fit()
+        };
+        let examination = Examination::of(&facts, GOAL, &Purpose::ALL);
+        assert_eq!(examination.missing(), ["lab", "demo"]);
+        assert!(examination.text().contains(refused));
     }
 }

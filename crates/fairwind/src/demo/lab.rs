@@ -33,7 +33,7 @@ const PIECE: usize = 1 << 18;
 
 /// What this machine lacks for the lab and its programs, each with what would help.
 pub fn missing() -> Vec<String> {
-    let lab = fairwind_lab::privilege::check()
+    let lab = fairwind_lab::privilege::trial()
         .err()
         .map(|error| error.to_string());
     let trace = fairwind_trace::kernel::check_requirements()
@@ -82,6 +82,17 @@ impl Setup {
             tests: day.tests.clone(),
         }
     }
+}
+
+/// What became of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// It is the file that was sent.
+    Identical,
+    /// It is not.
+    Differs,
+    /// There is none.
+    Missing,
 }
 
 /// The command lines of a way.
@@ -217,16 +228,17 @@ impl Site {
     ///
     /// # Errors
     /// If it is there and cannot be read.
-    pub fn arrived_whole(&self, way: Way) -> Result<bool, Failure> {
+    pub fn arrival(&self, way: Way) -> Result<Arrival, Failure> {
         let path = self.arrived(way);
-        let whole = match checksum(&path) {
-            Ok(sum) => sum == self.checksum,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        let arrival = match checksum(&path) {
+            Ok(sum) if sum == self.checksum => Arrival::Identical,
+            Ok(_) => Arrival::Differs,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Arrival::Missing,
             Err(error) => return Err(Failure::work(format!("{}: {error}", path.display()))),
         };
         // It has been looked at; room is needed for the next.
         let _ = fs::remove_file(path);
-        Ok(whole)
+        Ok(arrival)
     }
 
     /// Where the server tells of advice.

@@ -24,6 +24,8 @@ pub struct Measured {
     others: Vec<(f64, f64)>,
     /// Throughput of all others together, Mbit/s.
     pub others_mbps: Vec<Point>,
+    /// Whether the run came to its end.
+    pub complete: bool,
     /// Reasons to doubt the numbers.
     pub warnings: Vec<String>,
 }
@@ -108,6 +110,7 @@ impl Measured {
             transfer: main.and_then(|rows| connection(rows)),
             others_mbps: throughput(&others),
             others,
+            complete: run.incomplete.is_none(),
             warnings: incomplete.chain(run.warnings.iter().cloned()).collect(),
         })
     }

@@ -130,7 +130,7 @@ fn totals(outcomes: &Outcomes) -> Table {
             number(row.mbps, 1),
             number(row.took_s, 1),
             number(row.others_lost_percent, 1),
-            number(Some(row.others_lost_mb), 1),
+            number(row.others_lost_mb, 1),
             number(row.retransmits.map(|segments| segments as f64), 0),
             row.changes.to_string(),
             escape(row.file),

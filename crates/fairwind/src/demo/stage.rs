@@ -11,7 +11,7 @@ use fairwind_experiment::{
 
 use super::advised::{self, Advised};
 use super::day::Day;
-use super::lab::{Setup, Site};
+use super::lab::{Arrival, Setup, Site};
 use super::measure::Measured;
 use super::network::{self, Means, TRAFFIC_FILE};
 use super::story::{Story, Way};
@@ -26,8 +26,8 @@ pub struct Outcome {
     pub measured: Measured,
     /// What the advisor said, and what was changed.
     pub advised: Advised,
-    /// Whether the file that arrived is the file that was sent; nothing if there is no file.
-    pub identical: Option<bool>,
+    /// What became of the file; nothing where none is moved, or only in the simulator.
+    pub file: Option<Arrival>,
     /// The experiment, as TOML.
     pub experiment: String,
 }
@@ -60,15 +60,25 @@ impl Outcomes {
             super::story::START_S,
             outcome.measured.transfer.as_ref()?.end_s,
         );
-        let alone = self.of(Way::Nobody).measured.others_bytes(from, to);
+        let alone = &self.of(Way::Nobody).measured;
+        if !alone.complete || !outcome.measured.complete {
+            return None;
+        }
+        let alone = alone.others_bytes(from, to);
         let beside = outcome.measured.others_bytes(from, to);
         (alone > 0.0).then(|| 1.0 - beside / alone)
     }
 
-    /// Payload that the others lost in the whole run against the run alone, bytes.
-    pub fn others_lost_bytes(&self, way: Way) -> f64 {
-        let bytes = |way| self.of(way).measured.others_bytes(0.0, self.story.length_s);
-        bytes(Way::Nobody) - bytes(way)
+    /// Payload that the others lost in the whole run against the run alone, bytes; nothing without a
+    /// transfer, or if one of the runs ended early.
+    pub fn others_lost_bytes(&self, way: Way) -> Option<f64> {
+        let (alone, beside) = (&self.of(Way::Nobody).measured, &self.of(way).measured);
+        beside.transfer.as_ref()?;
+        if !alone.complete || !beside.complete {
+            return None;
+        }
+        let bytes = |measured: &Measured| measured.others_bytes(0.0, self.story.length_s);
+        Some(bytes(alone) - bytes(beside))
     }
 }
 
@@ -89,7 +99,7 @@ pub fn simulate(story: Story, out: &Path, progress: &dyn Progress) -> Result<Out
             way,
             measured,
             advised,
-            identical: None,
+            file: None,
             experiment: text,
         })
     };
@@ -116,9 +126,9 @@ pub fn perform(story: Story, out: &Path, progress: &dyn Progress) -> Result<Outc
             way,
             measured,
             advised: advised::logged(&site.log(way)),
-            identical: match way {
+            file: match way {
                 Way::Nobody => None,
-                way => Some(site.arrived_whole(way)?),
+                way => Some(site.arrival(way)?),
             },
             experiment: text,
         })

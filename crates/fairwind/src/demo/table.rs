@@ -1,5 +1,6 @@
 //! The table that is printed.
 
+use super::lab::Arrival;
 use super::stage::Outcomes;
 use super::story::Way;
 use crate::table::Table;
@@ -15,7 +16,7 @@ pub struct Row {
     /// Share of their throughput that the others lost meanwhile, %.
     pub others_lost_percent: Option<f64>,
     /// Payload that the others lost in the whole run, MB.
-    pub others_lost_mb: f64,
+    pub others_lost_mb: Option<f64>,
     /// Segments sent again.
     pub retransmits: Option<u64>,
     /// Changes of the congestion control.
@@ -36,12 +37,13 @@ pub fn rows(outcomes: &Outcomes) -> Vec<Row> {
                 .filter(|transfer| transfer.bytes >= outcomes.story.file_bytes)
                 .map(|transfer| transfer.took_s()),
             others_lost_percent: outcomes.others_lost(way).map(|share| 100.0 * share),
-            others_lost_mb: outcomes.others_lost_bytes(way) / 1e6,
+            others_lost_mb: outcomes.others_lost_bytes(way).map(|bytes| bytes / 1e6),
             retransmits: transfer.map(|transfer| transfer.retransmits),
             changes: outcome.advised.control_changes().count(),
-            file: match outcome.identical {
-                Some(true) => "identical",
-                Some(false) => "DIFFERS",
+            file: match outcome.file {
+                Some(Arrival::Identical) => "identical",
+                Some(Arrival::Differs) => "DIFFERS",
+                Some(Arrival::Missing) => "none arrived",
                 None => "simulated",
             },
         }
@@ -67,7 +69,7 @@ pub fn text(outcomes: &Outcomes) -> String {
             dash(row.mbps.map(|mbps| format!("{mbps:.1}"))),
             dash(row.took_s.map(|took| format!("{took:.1}"))),
             dash(row.others_lost_percent.map(|lost| format!("{lost:.1}"))),
-            format!("{:.1}", row.others_lost_mb),
+            dash(row.others_lost_mb.map(|lost| format!("{lost:.1}"))),
             dash(row.retransmits.map(|number| number.to_string())),
             row.changes.to_string(),
             row.file.to_owned(),

@@ -1,5 +1,7 @@
 //! The first process of the programs' namespace, and what it does for them.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::io::{PipeReader, PipeWriter};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::{Duration, Instant};
@@ -82,10 +84,37 @@ fn own_proc() -> Result<(), LabError> {
     let failed = |error: Errno| LabError::system("mounting /proc for the programs", error);
     unshare(CloneFlags::CLONE_NEWNS).map_err(failed)?;
     let nothing: Option<&str> = None;
-    let slave = MsFlags::MS_REC | MsFlags::MS_SLAVE;
-    mount(nothing, "/", nothing, slave, nothing).map_err(failed)?;
+    let slave = |point: &str| {
+        let flags = MsFlags::MS_REC | MsFlags::MS_SLAVE;
+        mount(nothing, point, nothing, flags, nothing)
+    };
+    match slave("/") {
+        // Behind chroot(2) the root is seldom a mount point; what is mounted below it still is.
+        Err(Errno::EINVAL) => {
+            let mounted = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+            mount_points(&mounted).try_for_each(|point| slave(&point))
+        }
+        other => other,
+    }
+    .map_err(failed)?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     mount(Some("proc"), "/proc", Some("proc"), flags, nothing).map_err(failed)
+}
+
+/// The places in the text of `/proc/PID/mountinfo`, each once, as proc(5) says that they are written.
+fn mount_points(mountinfo: &str) -> impl Iterator<Item = String> {
+    let places = mountinfo.lines().filter_map(|line| line.split(' ').nth(4));
+    let places: BTreeSet<&str> = places.collect();
+    places.into_iter().map(|place| {
+        let written = [
+            ("\\040", " "),
+            ("\\011", "\t"),
+            ("\\012", "\n"),
+            ("\\134", "\\"),
+        ];
+        let plain = |text: String, (written, meant): &(&str, &str)| text.replace(written, meant);
+        written.iter().fold(place.to_owned(), plain)
+    })
 }
 
 /// What the first process does for the programs.

@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fairwind::demo::lab::{Setup, Site};
+use fairwind::demo::lab::{Arrival, Setup, Site};
 use fairwind::demo::measure::Measured;
 use fairwind::demo::story::Way;
 use fairwind::interrupt;
@@ -259,8 +259,8 @@ impl Small<'_> {
             return Err("interrupted: what has been run is kept".into());
         }
         if case.way != Way::Nobody {
-            let whole = site.arrived_whole(case.way);
-            if !whole.map_err(|failure| format!("{failure:?}"))? {
+            let arrival = site.arrival(case.way);
+            if arrival.map_err(|failure| format!("{failure:?}"))? != Arrival::Identical {
                 let why = done.incomplete.unwrap_or_default();
                 return Err(
                     format!("{case:?}: the file has not arrived as it was sent {why}").into(),

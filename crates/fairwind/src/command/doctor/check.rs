@@ -153,6 +153,14 @@ pub fn tun(facts: &Facts) -> Finding {
     }
 }
 
+/// A program runs in a host of the lab.
+pub fn lab_trial(facts: &Facts) -> Finding {
+    match &facts.lab_refused {
+        None => Finding::fine("a trial", "nothing refused"),
+        Some(refused) => Finding::missing("a trial", refused, "fairwind sim run"),
+    }
+}
+
 /// Controls can be pinned.
 pub fn bpf_file_system(facts: &Facts) -> Finding {
     match facts.bpf_file_system {
@@ -189,11 +197,17 @@ pub fn loaded(facts: &Facts) -> Finding {
 
 const NOCC: &str = "fw_nocc";
 
-/// The control is in the kernel.
+/// The control is in the kernel, or this process may load it.
 pub fn nocc_loaded(facts: &Facts) -> Finding {
     match facts.available.iter().any(|name| name == NOCC) {
         true => Finding::fine(NOCC, "loaded"),
-        false => Finding::missing(NOCC, "not loaded", "fairwind cc load nocc --allow-nocc"),
+        false => {
+            let load = "fairwind cc load nocc --allow-nocc";
+            match ebpf_capabilities(facts).state {
+                State::Missing => Finding::missing(NOCC, "not loaded", load),
+                _ => Finding::limited(NOCC, "not loaded yet", load),
+            }
+        }
     }
 }
 

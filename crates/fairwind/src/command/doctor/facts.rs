@@ -7,6 +7,7 @@ use fairwind_kernel::{
     BPF, Capabilities, Capability, NET_ADMIN, NET_BIND_SERVICE, NET_RAW, PERFMON, SYS_ADMIN,
     has_btf, mounted, release, sysctl, sysctl_numbers,
 };
+use fairwind_lab::privilege;
 
 /// Where the BPF file system belongs.
 pub const BPF_FILE_SYSTEM: &str = "/sys/fs/bpf";
@@ -32,6 +33,8 @@ pub struct Facts {
     pub lacking: Vec<&'static str>,
     /// Whether `/dev/net/tun` is there.
     pub tun: bool,
+    /// Why a program cannot be run in a host of the lab, though there is what can be looked for.
+    pub lab_refused: Option<String>,
     /// Whether the BPF file system is where it belongs.
     pub bpf_file_system: bool,
     /// Whether cgroups of version 2 are mounted.
@@ -75,6 +78,7 @@ impl Facts {
             btf: has_btf(),
             lacking: lacking(),
             tun: Path::new("/dev/net/tun").exists(),
+            lab_refused: lab_refused(),
             bpf_file_system: mounted("bpf")
                 .is_some_and(|place| place == Path::new(BPF_FILE_SYSTEM)),
             cgroup: mounted("cgroup2").is_some(),
@@ -114,6 +118,11 @@ fn lacking() -> Vec<&'static str> {
             .map(|capability| capability.name)
             .collect(),
     }
+}
+
+fn lab_refused() -> Option<String> {
+    privilege::check().ok()?;
+    privilege::trial().err().map(|error| error.to_string())
 }
 
 fn words(setting: &str) -> Vec<String> {
@@ -163,6 +172,7 @@ impl Facts {
             btf: true,
             lacking: Vec::new(),
             tun: true,
+            lab_refused: None,
             bpf_file_system: true,
             cgroup: true,
             available: ["reno", "cubic", "fw_nocc"].map(String::from).into(),
@@ -190,6 +200,7 @@ impl Facts {
             btf: false,
             lacking: THAT_MATTER.map(|capability| capability.name).into(),
             tun: false,
+            lab_refused: None,
             bpf_file_system: false,
             cgroup: false,
             available: vec!["cubic".into()],

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 use super::Goal;
 use super::buffers;
-use super::check::{self, Finding};
+use super::check::{self, Finding, State};
 use super::facts::Facts;
 
 /// What is to work.
@@ -81,7 +81,12 @@ impl Purpose {
 }
 
 fn lab(facts: &Facts) -> Vec<Finding> {
-    vec![check::lab_capabilities(facts), check::tun(facts)]
+    let mut findings = vec![check::lab_capabilities(facts), check::tun(facts)];
+    // Without those, refusal says nothing new.
+    if findings.iter().all(|finding| finding.state == State::Fine) {
+        findings.push(check::lab_trial(facts));
+    }
+    findings
 }
 
 fn trace(facts: &Facts) -> Vec<Finding> {
