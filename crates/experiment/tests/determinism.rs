@@ -1,7 +1,7 @@
 //! The same file and seed give the same bytes: on this run, on every machine, in debug and in
 //! release builds. `make test` runs this in both.
 //!
-//! After a change of behaviour that is meant, `UPDATE_EXPECT=1 cargo test --test determinism`
+//! After a change of behaviour that is meant, `UPDATE_EXPECT=1 cargo test --test experiment determinism`
 //! writes the new snapshots; their diff is what the change does.
 
 use std::path::Path;
