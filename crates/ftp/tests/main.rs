@@ -9,3 +9,4 @@ mod drs;
 mod faults;
 mod peers;
 mod server;
+mod strangers;

@@ -1,14 +1,13 @@
 //! What the server says to a client that follows the protocol, and to one that does not.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::Duration;
 
 use crate::common::{Client, Running, eventually, listening, noise};
 use fairwind_ftp::server::SyncPolicy;
-use socket2::{Domain, Socket, Type};
 
 #[test]
 fn a_file_goes_up_and_comes_down_as_it_is() {
@@ -232,7 +231,7 @@ fn a_peer_that_the_policy_names_may_take_part() {
     assert_eq!(text, "abc");
     assert_eq!(client.reply().code, 226);
 
-    let mut data = connect_from("127.0.0.2:0", client.passive_address());
+    let mut data = crate::common::connect_from([127, 0, 0, 2], client.passive_address());
     client.expect("RETR x", 150);
     data.read_to_string(&mut text).unwrap();
     assert_eq!(text, "abcabc");
@@ -244,7 +243,7 @@ fn a_data_connection_is_not_stolen() {
     server.write("x", "abc");
     let mut client = Client::anonymous(&server);
     let address = client.passive_address();
-    let mut thief = connect_from("127.0.0.2:0", address);
+    let mut thief = crate::common::connect_from([127, 0, 0, 2], address);
     client.expect("RETR x", 150);
     let mut text = String::new();
     thief.read_to_string(&mut text).unwrap();
@@ -254,18 +253,6 @@ fn a_data_connection_is_not_stolen() {
         .unwrap();
     assert_eq!(text, "abc");
     assert_eq!(client.reply().code, 226);
-}
-
-fn connect_from(own: &str, to: SocketAddr) -> TcpStream {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    socket
-        .bind(&own.parse::<SocketAddr>().unwrap().into())
-        .unwrap();
-    socket.connect(&to.into()).unwrap();
-    socket
-        .set_read_timeout(Some(crate::common::PATIENCE))
-        .unwrap();
-    socket.into()
 }
 
 /// A file that takes longer than anybody reads, and no room.

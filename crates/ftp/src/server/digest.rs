@@ -63,7 +63,7 @@ impl Session {
         let meter = Arc::new(Meter::default());
         let (seen, turn) = (Arc::clone(&meter), Arc::clone(&self.shared));
         let summing = async move {
-            let _turn = turn.checksum_turns.acquire().await;
+            let _turn = turn.ledger.checksum_turns.acquire().await;
             tokio::task::spawn_blocking(move || of(&file, range, algorithm, &seen)).await
         };
         let (sum, interruption) = self.attend(summing, &meter).await?;

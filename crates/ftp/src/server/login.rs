@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::session::Session;
+use super::users::User;
 use crate::protocol::Reply;
 use crate::protocol::path::one_line;
 
@@ -25,18 +26,12 @@ impl Session {
         let Some(name) = self.name.take() else {
             return Ok(Reply::new(503, "USER comes first"));
         };
-        // A hash takes memory and time on purpose; a crowd waits for its turn.
-        let turn = self
-            .shared
-            .password_turns
-            .acquire()
-            .await
-            .map_err(io::Error::other)?;
-        let (users, given) = (Arc::clone(&self.shared), name.clone());
-        let user = tokio::task::spawn_blocking(move || users.login(&given, &password)).await;
-        drop(turn);
         let peer = self.control.facts().peer.ip();
-        if let Ok(Some(user)) = user {
+        let user = match self.shared.users.anybody(&name, &password) {
+            None => self.named_user(&name, password).await,
+            anybody => anybody,
+        };
+        if let Some(user) = user {
             tracing::info!("{peer}: {} logs in", user.name);
             self.user = Some(user);
             return Ok(Reply::new(230, "Logged in"));
@@ -56,5 +51,18 @@ impl Session {
                 false => Reply::new(530, "Wrong name or password"),
             },
         )
+    }
+
+    /// The user with this name and password. A hash takes memory and time on purpose; a crowd waits for
+    /// its turn.
+    async fn named_user(&mut self, name: &str, password: Vec<u8>) -> Option<User> {
+        let checks = &self.shared.ledger.checks;
+        let turn = checks.turn(self.control.facts().peer.ip()).await;
+        let (shared, name) = (Arc::clone(&self.shared), name.to_owned());
+        let looking = tokio::task::spawn_blocking(move || {
+            let checks = &shared.ledger.checks;
+            checks.look(&turn, |memory| shared.users.login(&name, &password, memory))
+        });
+        looking.await.ok()?
     }
 }

@@ -14,18 +14,21 @@ mod files;
 mod listing;
 mod login;
 mod names;
+mod origin;
 mod partial;
+mod passwords;
+mod places;
 mod session;
 mod transfer;
+mod turns;
 mod upload;
 mod users;
 mod work;
 mod xferlog;
 
-use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -35,9 +38,12 @@ use tokio::sync::{Semaphore, watch};
 
 pub use config::{Config, Limits, SyncPolicy, UserConfig};
 pub use extension::{Extension, PeerFacts, SessionExtension};
-pub use users::hash_password;
+pub use passwords::hash_password;
 
 use control::Control;
+use origin::Origin;
+use passwords::Checks;
+use places::Places;
 use session::Session;
 use users::Users;
 use xferlog::Xferlog;
@@ -53,10 +59,13 @@ pub(crate) struct Shared {
     users: Users,
     extensions: Vec<Arc<dyn Extension>>,
     xferlog: Option<Xferlog>,
-    /// Sessions by address.
-    sessions: Mutex<HashMap<IpAddr, usize>>,
-    /// Passwords that are looked at together: each takes 19 MiB.
-    password_turns: Semaphore,
+    ledger: Ledger,
+}
+
+/// What clients use up, and what is remembered of them.
+struct Ledger {
+    sessions: Places,
+    checks: Checks,
     /// Checksums that are made together.
     checksum_turns: Semaphore,
 }
@@ -131,9 +140,11 @@ impl Server {
                 users,
                 extensions,
                 xferlog,
-                sessions: Mutex::default(),
-                password_turns: Semaphore::new(2),
-                checksum_turns: Semaphore::new(4),
+                ledger: Ledger {
+                    sessions: Places::default(),
+                    checks: Checks::default(),
+                    checksum_turns: Semaphore::new(4),
+                },
                 config,
             }),
         })
@@ -187,7 +198,7 @@ impl Server {
         }
         drop(listener);
         let last_moment = tokio::time::Instant::now() + FAREWELL;
-        while self.shared.count() > 0 && tokio::time::Instant::now() < last_moment {
+        while self.shared.ledger.sessions.count() > 0 && tokio::time::Instant::now() < last_moment {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         Ok(())
@@ -212,11 +223,12 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 async fn serve(stream: TcpStream, peer: IpAddr, shared: Arc<Shared>, stop: watch::Receiver<bool>) {
-    let line = shared.config.limits.line;
-    let Ok(mut control) = Control::new(stream, line) else {
+    let limits = &shared.config.limits;
+    let Ok(mut control) = Control::new(stream, limits.line) else {
         return;
     };
-    let Some(_seat) = Seat::take(&shared, peer) else {
+    let (own, all) = (limits.sessions_per_address, limits.sessions);
+    let Some(_place) = shared.ledger.sessions.take(Origin::from(peer), own, all) else {
         tracing::warn!("{peer}: too many sessions");
         let _ = control
             .send(&Reply::new(421, "Too many sessions; try again later"))
@@ -225,65 +237,5 @@ async fn serve(stream: TcpStream, peer: IpAddr, shared: Arc<Shared>, stop: watch
     };
     if let Err(error) = Session::new(shared, control, stop).run().await {
         tracing::debug!("{peer}: control connection: {error}");
-    }
-}
-
-impl Shared {
-    fn count(&self) -> usize {
-        self.sessions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .sum()
-    }
-
-    /// The user, if the password is right.
-    fn login(&self, name: &str, password: &[u8]) -> Option<users::User> {
-        self.users.login(name, password)
-    }
-}
-
-/// A session's place among those allowed.
-struct Seat {
-    shared: Arc<Shared>,
-    peer: IpAddr,
-}
-
-impl Seat {
-    fn take(shared: &Arc<Shared>, peer: IpAddr) -> Option<Self> {
-        let limits = &shared.config.limits;
-        let mut sessions = shared
-            .sessions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let total: usize = sessions.values().sum();
-        let own = sessions.entry(peer).or_default();
-        if total >= limits.sessions || *own >= limits.sessions_per_address {
-            if *own == 0 {
-                sessions.remove(&peer);
-            }
-            return None;
-        }
-        *own += 1;
-        Some(Self {
-            shared: Arc::clone(shared),
-            peer,
-        })
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let mut sessions = self
-            .shared
-            .sessions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(own) = sessions.get_mut(&self.peer) {
-            *own -= 1;
-            if *own == 0 {
-                sessions.remove(&self.peer);
-            }
-        }
     }
 }

@@ -4,12 +4,9 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
-use argon2::Argon2;
-use argon2::password_hash::phc::PasswordHash;
-use argon2::password_hash::{PasswordHasher, PasswordVerifier};
-
 use super::config::Config;
 use super::files::Root;
+use super::passwords::{Memory, Secret};
 
 /// A user who is logged in.
 #[derive(Debug, Clone)]
@@ -28,21 +25,10 @@ pub struct User {
 #[derive(Debug)]
 pub struct Users {
     anonymous: Option<User>,
-    named: HashMap<String, (String, User)>,
-    /// A hash that no password has, so that an unknown name takes as long as a wrong password.
-    decoy: String,
-}
-
-/// A hash of `password` for the configuration: Argon2id with the crate's defaults (RFC 9106's second
-/// recommendation is heavier; these are OWASP's: 19 MiB, two passes).
-///
-/// # Errors
-/// The system has no random numbers.
-pub fn hash_password(password: &str) -> io::Result<String> {
-    Argon2::default()
-        .hash_password(password.as_bytes())
-        .map(|hash| hash.to_string())
-        .map_err(|error| io::Error::other(error.to_string()))
+    named: HashMap<String, (Secret, User)>,
+    /// A hash that no password has, so that an unknown name takes as long as a wrong password; none if
+    /// there is no name to be found out.
+    decoy: Option<Secret>,
 }
 
 fn is_anonymous(name: &str) -> bool {
@@ -68,7 +54,7 @@ impl Users {
                     user.name
                 )));
             }
-            PasswordHash::new(&user.password).map_err(|error| {
+            let secret = Secret::read(&user.password).map_err(|error| {
                 invalid(format!(
                     "user {}: the password is no hash ({error}); fairwind serve --hash-password makes one",
                     user.name
@@ -89,10 +75,7 @@ impl Users {
                 write: user.write,
                 root,
             };
-            if named
-                .insert(user.name.clone(), (user.password.clone(), entry))
-                .is_some()
-            {
+            if named.insert(user.name.clone(), (secret, entry)).is_some() {
                 return Err(invalid(format!("user {}: named twice", user.name)));
             }
         }
@@ -102,9 +85,11 @@ impl Users {
             write: false,
             root,
         });
+        let dearest = named.values().map(|(secret, _)| secret);
+        let decoy = dearest.max_by_key(|secret| secret.cost());
         Ok(Self {
             anonymous,
-            decoy: hash_password("no password")?,
+            decoy: decoy.map(Secret::decoy).transpose()?,
             named,
         })
     }
@@ -114,20 +99,21 @@ impl Users {
         is_anonymous(name) && self.anonymous.is_some()
     }
 
-    /// The user, if the password is right. Takes some 20 ms and 19 MiB on purpose.
-    pub fn login(&self, name: &str, password: &[u8]) -> Option<User> {
-        if is_anonymous(name) {
-            let mut user = self.anonymous.clone()?;
-            let given = crate::protocol::path::one_line(password);
-            if !given.trim().is_empty() {
-                user.name = given.trim().chars().take(64).collect();
-            }
-            return Some(user);
+    /// The anonymous user, if `name` is one and there may be any; `password` is what it calls itself.
+    pub fn anybody(&self, name: &str, password: &[u8]) -> Option<User> {
+        let mut user = self.anonymous.clone().filter(|_| is_anonymous(name))?;
+        let given = crate::protocol::path::one_line(password);
+        if !given.trim().is_empty() {
+            user.name = given.trim().chars().take(64).collect();
         }
+        Some(user)
+    }
+
+    /// The user, if the password is right; the hash is made in `memory`.
+    pub fn login(&self, name: &str, password: &[u8], memory: &mut Memory) -> Option<User> {
         let found = self.named.get(name);
-        let hash = found.map_or(&self.decoy, |(hash, _)| hash);
-        let hash = PasswordHash::new(hash).ok()?;
-        let right = Argon2::default().verify_password(password, &hash).is_ok();
+        let secret = found.map(|(secret, _)| secret).or(self.decoy.as_ref())?;
+        let right = secret.is(password, memory);
         found.filter(|_| right).map(|(_, user)| user.clone())
     }
 }
@@ -135,6 +121,7 @@ impl Users {
 #[cfg(test)]
 mod tests {
     use super::super::config::UserConfig;
+    use super::super::passwords::hash_password;
     use super::*;
 
     fn config(dir: &std::path::Path) -> Config {
@@ -153,10 +140,14 @@ mod tests {
     fn a_name_logs_in_with_its_own_password_only() {
         let dir = tempfile::tempdir().unwrap();
         let users = Users::open(&config(dir.path())).unwrap();
-        assert!(users.login("alice", b"correct horse").unwrap().write);
-        assert!(users.login("alice", b"wrong").is_none());
-        assert!(users.login("bob", b"no password").is_none());
-        assert!(!users.login("ftp", b"me@example.org").unwrap().write);
+        let mut memory = Memory::default();
+        let mut login = |name, password| users.login(name, password, &mut memory);
+        assert!(login("alice", b"correct horse".as_slice()).unwrap().write);
+        assert!(login("alice", b"wrong".as_slice()).is_none());
+        assert!(login("bob", b"no password").is_none());
+        assert!(login("ftp", b"me@example.org").is_none());
+        assert!(!users.anybody("ftp", b"me@example.org").unwrap().write);
+        assert!(users.anybody("alice", b"correct horse").is_none());
     }
 
     #[test]

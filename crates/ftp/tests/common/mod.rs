@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use fairwind_ftp::protocol::host_port::{parse_epsv_reply, parse_passive_reply};
 use fairwind_ftp::protocol::reply::{Reply, ReplyReader};
 use fairwind_ftp::server::{Config, Server, Stop, UserConfig, hash_password};
+use socket2::{Domain, Socket, Type};
 
 /// Nothing in these tests takes as long.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -106,7 +107,15 @@ impl Client {
     }
 
     pub fn greeted(address: SocketAddr) -> (Self, Reply) {
-        let stream = TcpStream::connect(address).unwrap();
+        Self::on(TcpStream::connect(address).unwrap())
+    }
+
+    /// Connects from an address of loopback.
+    pub fn from(own: impl Into<IpAddr>, address: SocketAddr) -> (Self, Reply) {
+        Self::on(connect_from(own, address))
+    }
+
+    fn on(stream: TcpStream) -> (Self, Reply) {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let lines = BufReader::with_capacity(512, stream.try_clone().unwrap());
         let mut client = Self { stream, lines };
@@ -204,6 +213,15 @@ impl Client {
     }
 }
 
+/// A connection from an address of loopback.
+pub fn connect_from(own: impl Into<IpAddr>, to: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::new(own.into(), 0).into()).unwrap();
+    socket.connect(&to.into()).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.into()
+}
+
 pub fn data(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -256,6 +274,9 @@ pub struct Process {
 
 const ROOT: &str = "FAIRWIND_FTP_TEST_ROOT";
 
+/// What the server's configuration file would say.
+const SETTINGS: &str = "FAIRWIND_FTP_TEST_SETTINGS";
+
 /// Serves until killed.
 #[test]
 #[ignore = "a role of this program, not a test"]
@@ -268,6 +289,9 @@ fn a_server() {
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
     let mut config = config(Path::new(&root));
     config.limits.sessions_per_address = 2_000;
+    config
+        .read(&std::env::var(SETTINGS).unwrap_or_default())
+        .unwrap();
     let server = Server::bind(config).unwrap();
     println!("\nserving {}", server.address().unwrap());
     server.run(&Stop::default()).unwrap();
@@ -279,6 +303,30 @@ impl Process {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(ROLE);
         Self::spawn(command, root)
+    }
+
+    /// Serves `root` as a configuration file says.
+    pub fn with_settings(root: &Path, settings: &str) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(ROLE).env(SETTINGS, settings);
+        Self::spawn(command, root)
+    }
+
+    /// A number of `/proc/PID/status`, as VmRSS and VmHWM, KiB.
+    pub fn kib(&self, name: &str) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+            .unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// Open descriptors.
+    pub fn descriptors(&self) -> usize {
+        let path = format!("/proc/{}/fd", self.child.id());
+        std::fs::read_dir(path).unwrap().count()
     }
 
     /// Serves `root` in a file system of `size` (as tmpfs(5) has it) that nobody else sees. Needs root.

@@ -1,0 +1,181 @@
+//! Passwords and their hashes: Argon2 (RFC 9106), in memory that is used again and again. From the heap,
+//! each check would leave its 19 MiB to the thread that made it, and there are as many threads as sessions.
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use argon2::password_hash::PasswordHasher;
+use argon2::password_hash::phc::{Output, PasswordHash, Salt};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
+
+use super::turns::{Turn, Turns};
+
+/// Passwords that are looked at together, each in memory of its own.
+const TOGETHER: usize = 2;
+
+/// A hash of `password` for the configuration: Argon2id with the crate's defaults (RFC 9106's second
+/// recommendation is heavier; these are OWASP's: 19 MiB, two passes).
+///
+/// # Errors
+/// The system has no random numbers.
+pub fn hash_password(password: &str) -> io::Result<String> {
+    Argon2::default()
+        .hash_password(password.as_bytes())
+        .map(|hash| hash.to_string())
+        .map_err(|error| io::Error::other(error.to_string()))
+}
+
+/// What is known of a password.
+#[derive(Clone)]
+pub struct Secret {
+    argon: Argon2<'static>,
+    /// Memory that a check takes, KiB.
+    cost: usize,
+    salt: Salt,
+    hash: Output,
+}
+
+impl fmt::Debug for Secret {
+    /// Not the hash, which belongs into no log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+impl Secret {
+    /// Reads a PHC string of Argon2.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let words = |error: &dyn fmt::Display| error.to_string();
+        let phc = PasswordHash::new(text).map_err(|error| words(&error))?;
+        let algorithm =
+            Algorithm::try_from(phc.algorithm.as_str()).map_err(|error| words(&error))?;
+        let version = match phc.version {
+            Some(number) => Version::try_from(number).map_err(|error| words(&error))?,
+            None => Version::default(),
+        };
+        let params = Params::try_from(&phc).map_err(|error| words(&error))?;
+        Ok(Self {
+            cost: params.block_count(),
+            argon: Argon2::new(algorithm, version, params),
+            salt: phc.salt.ok_or("there is no salt")?,
+            hash: phc.hash.ok_or("there is no hash")?,
+        })
+    }
+
+    /// A secret that nobody knows and that takes as long to look at as this one.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn decoy(&self) -> io::Result<Self> {
+        let mut bytes = [0; Output::MAX_LENGTH];
+        let bytes = &mut bytes[..self.hash.as_ref().len()];
+        rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty())?;
+        Ok(Self {
+            hash: Output::new(bytes).map_err(|error| io::Error::other(error.to_string()))?,
+            ..self.clone()
+        })
+    }
+
+    /// Memory that a check takes, KiB.
+    pub fn cost(&self) -> usize {
+        self.cost
+    }
+
+    /// Whether this is the password. Takes some 20 ms and 19 MiB on purpose, if the hash has the defaults.
+    pub fn is(&self, password: &[u8], memory: &mut Memory) -> bool {
+        if memory.0.len() < self.cost {
+            memory.0.reserve_exact(self.cost - memory.0.len());
+            memory.0.resize(self.cost, Block::default());
+        }
+        let mut bytes = [0; Output::MAX_LENGTH];
+        let out = &mut bytes[..self.hash.as_ref().len()];
+        let made = self.argon.hash_password_into_with_memory(
+            password,
+            &self.salt,
+            &mut *out,
+            memory.0.as_mut_slice(),
+        );
+        // Outputs are compared in constant time.
+        made.is_ok() && Output::new(out).is_ok_and(|made| made == self.hash)
+    }
+}
+
+/// Memory in which hashes are made, as much as the most expensive of them took.
+#[derive(Debug, Default)]
+pub struct Memory(Vec<Block>);
+
+/// Who looks at passwords now, and the memory for that.
+#[derive(Debug)]
+pub struct Checks {
+    turns: Turns,
+    idle: Mutex<Vec<Memory>>,
+}
+
+impl Default for Checks {
+    fn default() -> Self {
+        Self {
+            turns: Turns::new(TOGETHER),
+            idle: Mutex::default(),
+        }
+    }
+}
+
+impl Checks {
+    /// Waits for a turn: a crowd does not take more memory than a few.
+    pub async fn turn(&self, client: IpAddr) -> Turn {
+        self.turns.take(client.into(), Duration::ZERO).await
+    }
+
+    /// Looks at a password in the memory of a turn.
+    pub fn look<T>(&self, _: &Turn, look: impl FnOnce(&mut Memory) -> T) -> T {
+        let mut memory = self.idle().pop().unwrap_or_default();
+        let seen = look(&mut memory);
+        self.idle().push(memory);
+        seen
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Memory>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_memory_serves_secrets_of_any_cost() {
+        let mut memory = Memory::default();
+        let cheap = Argon2::from(Params::new(8, 1, 1, None).unwrap());
+        let cheap = cheap.hash_password(b"cheap").unwrap().to_string();
+        let dear = Secret::read(&hash_password("dear").unwrap()).unwrap();
+        let cheap = Secret::read(&cheap).unwrap();
+        for _ in 0..2 {
+            assert!(cheap.is(b"cheap", &mut memory));
+            assert!(!cheap.is(b"dear", &mut memory));
+            assert!(dear.is(b"dear", &mut memory));
+            assert!(!dear.is(b"cheap", &mut memory));
+        }
+        assert_eq!(memory.0.len(), 19 * 1_024);
+        assert!(!dear.decoy().unwrap().is(b"dear", &mut memory));
+    }
+
+    #[test]
+    fn what_is_no_hash_of_argon2_is_refused() {
+        for wrong in [
+            "",
+            "secret",
+            "$argon2id$v=19$m=64,t=2,p=1$c29tZXNhbHQ$",
+            "$argon2id$v=19$m=64,t=2,p=1",
+            "$scrypt$ln=16,r=8,p=1$aM15713r3Xsvxbi31lqr1Q$nFNh2CVHVjNldFVKDHDlm4CbdRSCdEBsjjJxD+iCs5E",
+        ] {
+            assert!(Secret::read(wrong).is_err(), "{wrong}");
+        }
+    }
+}

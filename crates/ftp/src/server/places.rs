@@ -1,0 +1,75 @@
+//! Places that are counted, in all and by origin: sessions, checksums that are asked for.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::origin::Origin;
+
+type Taken = Mutex<HashMap<Origin, usize>>;
+
+/// Who has how many places.
+#[derive(Debug, Default)]
+pub struct Places(Arc<Taken>);
+
+/// One of them, until it is dropped.
+#[derive(Debug)]
+pub struct Place {
+    taken: Arc<Taken>,
+    origin: Origin,
+}
+
+fn lock(taken: &Taken) -> MutexGuard<'_, HashMap<Origin, usize>> {
+    taken.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Places {
+    /// A place, unless `all` are taken, or `own` by this origin.
+    pub fn take(&self, origin: Origin, own: usize, all: usize) -> Option<Place> {
+        let mut taken = lock(&self.0);
+        let has = taken.get(&origin).copied().unwrap_or(0);
+        if has >= own || taken.values().sum::<usize>() >= all {
+            return None;
+        }
+        taken.insert(origin, has + 1);
+        Some(Place {
+            taken: Arc::clone(&self.0),
+            origin,
+        })
+    }
+
+    /// Places that are taken.
+    pub fn count(&self) -> usize {
+        lock(&self.0).values().sum()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = lock(&self.taken);
+        match taken.get_mut(&self.origin) {
+            Some(own) if *own > 1 => *own -= 1,
+            _ => drop(taken.remove(&self.origin)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    #[test]
+    fn an_origin_has_so_many_places_and_all_have_so_many() {
+        let origin = |text: &str| Origin::from(text.parse::<IpAddr>().unwrap());
+        let places = Places::default();
+        let first = places.take(origin("2001:db8::1"), 2, 3).unwrap();
+        let _second = places.take(origin("2001:db8::2"), 2, 3).unwrap();
+        assert!(places.take(origin("2001:db8::3"), 2, 3).is_none());
+        let _third = places.take(origin("192.0.2.1"), 2, 3).unwrap();
+        assert!(places.take(origin("192.0.2.2"), 2, 3).is_none());
+        drop(first);
+        assert_eq!(places.count(), 2);
+        assert!(places.take(origin("192.0.2.2"), 2, 3).is_some());
+    }
+}

@@ -1,0 +1,197 @@
+//! Turns at work that takes processors or memory: a few at once, shared between origins, whoever has
+//! had least first.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::origin::Origin;
+
+/// The head start of those who come new over those who have had much already: without a bound, a stream of
+/// the former would keep the latter waiting for ever.
+const HEAD_START: Duration = Duration::from_secs(10);
+
+/// So many turns, and those who wait for one.
+#[derive(Debug)]
+pub struct Turns(Arc<Mutex<Queue>>);
+
+#[derive(Debug)]
+struct Queue {
+    free: usize,
+    running: HashMap<Origin, usize>,
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    origin: Origin,
+    /// When it came, later by what it has had.
+    rank: Instant,
+    wake: oneshot::Sender<Turn>,
+}
+
+/// A turn; the next one has it when this one is dropped.
+#[derive(Debug)]
+pub struct Turn {
+    queue: Arc<Mutex<Queue>>,
+    origin: Origin,
+}
+
+fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Turns {
+    /// So many at once.
+    pub fn new(count: usize) -> Self {
+        Self(Arc::new(Mutex::new(Queue {
+            free: count,
+            running: HashMap::new(),
+            waiting: Vec::new(),
+        })))
+    }
+
+    /// Waits for a turn. Of those who wait the next is one of the origin that has the fewest turns now,
+    /// and of these the one that came first, where what a job has `had` in earlier turns counts as having
+    /// come later.
+    pub async fn take(&self, origin: Origin, had: Duration) -> Turn {
+        let (wake, woken) = oneshot::channel();
+        lock(&self.0).waiting.push(Waiting {
+            origin,
+            rank: Instant::now() + had.min(HEAD_START),
+            wake,
+        });
+        pass_on(&self.0);
+        match woken.await {
+            Ok(turn) => turn,
+            // The queue lives as long as we do, and it wakes everybody.
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+impl Queue {
+    /// The next one, who has a turn from now on.
+    fn next(&mut self) -> Option<Waiting> {
+        self.waiting.retain(|waiting| !waiting.wake.is_closed());
+        if self.free == 0 {
+            return None;
+        }
+        let next = (0..self.waiting.len()).min_by_key(|&at| {
+            let waiting = &self.waiting[at];
+            let running = self.running.get(&waiting.origin).copied().unwrap_or(0);
+            (running, waiting.rank)
+        })?;
+        let next = self.waiting.remove(next);
+        self.free -= 1;
+        *self.running.entry(next.origin).or_default() += 1;
+        Some(next)
+    }
+}
+
+fn pass_on(queue: &Arc<Mutex<Queue>>) {
+    loop {
+        let Some(next) = lock(queue).next() else {
+            return;
+        };
+        let turn = Turn {
+            queue: Arc::clone(queue),
+            origin: next.origin,
+        };
+        // Who has gone meanwhile leaves the turn, which passes itself on.
+        let _ = next.wake.send(turn);
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        {
+            let mut queue = lock(&self.queue);
+            queue.free += 1;
+            match queue.running.get_mut(&self.origin) {
+                Some(running) if *running > 1 => *running -= 1,
+                _ => drop(queue.running.remove(&self.origin)),
+            }
+        }
+        pass_on(&self.queue);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::net::IpAddr;
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn origin(last: u8) -> Origin {
+        Origin::from(IpAddr::from([192, 0, 2, last]))
+    }
+
+    fn poll<F: Future>(future: &mut Pin<&mut F>) -> Option<F::Output> {
+        match future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn an_origin_without_a_turn_comes_before_one_that_has_some() {
+        let turns = Turns::new(2);
+        let mut first = pin!(turns.take(origin(1), Duration::ZERO));
+        let mut second = pin!(turns.take(origin(1), Duration::ZERO));
+        let first = poll(&mut first).unwrap();
+        let _second = poll(&mut second).unwrap();
+        let mut greedy = pin!(turns.take(origin(1), Duration::ZERO));
+        let mut new = pin!(turns.take(origin(2), Duration::ZERO));
+        assert!(poll(&mut greedy).is_none() && poll(&mut new).is_none());
+        drop(first);
+        assert!(poll(&mut greedy).is_none());
+        let _new = poll(&mut new).unwrap();
+    }
+
+    #[test]
+    fn who_has_had_least_comes_first_but_not_for_ever() {
+        let turns = Turns::new(1);
+        let mut running = pin!(turns.take(origin(1), Duration::ZERO));
+        let running = poll(&mut running).unwrap();
+        let mut long = pin!(turns.take(origin(1), Duration::from_secs(3_600)));
+        let mut short = pin!(turns.take(origin(1), Duration::from_secs(5)));
+        assert!(poll(&mut long).is_none() && poll(&mut short).is_none());
+        {
+            let queue = lock(&turns.0);
+            assert!(queue.waiting[0].rank <= Instant::now() + HEAD_START);
+        }
+        drop(running);
+        assert!(poll(&mut long).is_none());
+        let short = poll(&mut short).unwrap();
+        drop(short);
+        assert!(poll(&mut long).is_some());
+    }
+
+    #[test]
+    fn who_goes_while_waiting_or_with_a_turn_leaves_it_to_others() {
+        let turns = Turns::new(1);
+        let mut running = pin!(turns.take(origin(1), Duration::ZERO));
+        let running = poll(&mut running).unwrap();
+        {
+            let mut gone = pin!(turns.take(origin(2), Duration::ZERO));
+            assert!(poll(&mut gone).is_none());
+        }
+        {
+            let mut woken = Box::pin(turns.take(origin(3), Duration::ZERO));
+            assert!(poll(&mut woken.as_mut()).is_none());
+            drop(running);
+            // It has the turn and never looks.
+        }
+        let mut next = pin!(turns.take(origin(4), Duration::ZERO));
+        assert!(poll(&mut next).is_some());
+    }
+}
