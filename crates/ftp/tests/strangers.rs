@@ -1,12 +1,17 @@
 //! What strangers can do to a server: use up its memory, its ports, its processors, its patience.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::io::Read;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use argon2::password_hash::PasswordHasher;
 use argon2::{Argon2, Params};
 
-use crate::common::{Client, Process};
+use fairwind_ftp::protocol::host_port::parse_passive_reply;
+
+use crate::common::{Client, Process, Running, connect_from, eventually};
 
 /// What the whole server may take, KiB.
 const MEMORY: u64 = 64 << 10;
@@ -68,4 +73,126 @@ fn ten_thousand_logins_of_any_kind_leave_less_than_64_mib() {
     let (now, most) = (server.kib("VmRSS"), server.kib("VmHWM"));
     println!("after 10,000 logins: {now} KiB, {most} KiB at most");
     assert!(most < MEMORY, "{most} KiB, {now} KiB now");
+}
+
+/// A server with 31 passive ports at an address where nobody else has any.
+fn with_few_ports(connect_s: u64) -> Running {
+    static SERVERS: AtomicUsize = AtomicUsize::new(0);
+    let number = 16 * std::process::id() as usize + SERVERS.fetch_add(1, Ordering::Relaxed);
+    let own = loopback(0x10_0000 + number % 0x10_0000);
+    Running::with(|config| {
+        config.listen = SocketAddr::new(own, 0);
+        config.passive_ports = Some(50_000..=50_030);
+        config.limits.connect_s = connect_s;
+        config.limits.sessions = 1_000;
+    })
+}
+
+/// An anonymous client at an address of its own.
+fn anonymous_from(number: usize, server: &Running) -> Client {
+    let (mut client, _) = Client::from(loopback(number), server.address);
+    client.login("anonymous", "me@example.org");
+    client
+}
+
+/// Downloads `x` through a passive port; none if there was none.
+fn fetch_from(client: &mut Client) -> Option<Vec<u8>> {
+    let reply = client.say("PASV");
+    if reply.code == 425 {
+        return None;
+    }
+    let own = client.stream.local_addr().unwrap().ip();
+    let mut data = connect_from(own, parse_passive_reply(&reply.text()).unwrap());
+    client.expect("RETR x", 150);
+    let mut content = Vec::new();
+    data.read_to_end(&mut content).unwrap();
+    assert_eq!(client.reply().code, 226);
+    Some(content)
+}
+
+/// The end that sends closes first and would keep the port for a minute (TIME_WAIT).
+#[test]
+fn two_hundred_downloads_go_through_31_ports() {
+    let server = with_few_ports(30);
+    server.write("x", "abc");
+    let mut client = anonymous_from(1, &server);
+    for download in 0..200 {
+        assert_eq!(
+            fetch_from(&mut client).as_deref(),
+            Some(&b"abc"[..]),
+            "{download}"
+        );
+    }
+    let mut others: Vec<Client> = (2..40).map(|n| anonymous_from(n, &server)).collect();
+    for client in &mut others {
+        assert!(fetch_from(client).is_some());
+    }
+}
+
+#[test]
+fn who_holds_all_ports_gives_them_up_to_those_who_have_none() {
+    let server = with_few_ports(600);
+    server.write("x", "abc");
+    let mut hoarder: Vec<Client> = (0..31).map(|_| anonymous_from(1, &server)).collect();
+    let held: Vec<SocketAddr> = hoarder.iter_mut().map(Client::passive_address).collect();
+    // Nobody has fewer: another session of the same address gets none.
+    let mut greedy = anonymous_from(1, &server);
+    greedy.expect("PASV", 425);
+    let mut others: Vec<Client> = (2..17).map(|n| anonymous_from(n, &server)).collect();
+    for client in &mut others {
+        assert_eq!(fetch_from(client).as_deref(), Some(&b"abc"[..]));
+    }
+    // Each of them took one port after the other; only the first was taken from somebody.
+    assert_eq!(hoarder[0].expect("RETR x", 425).code, 425);
+    let mut kept = connect_from(loopback(1), held[30]);
+    hoarder[30].expect("RETR x", 150);
+    let mut content = String::new();
+    kept.read_to_string(&mut content).unwrap();
+    assert_eq!(content, "abc");
+}
+
+#[test]
+fn ports_are_held_by_as_many_addresses_as_there_are_ports() {
+    let server = with_few_ports(600);
+    let mut hoarder: Vec<Client> = (0..31).map(|_| anonymous_from(1, &server)).collect();
+    for client in &mut hoarder {
+        client.expect("PASV", 227);
+    }
+    let mut others: Vec<Client> = (2..33).map(|n| anonymous_from(n, &server)).collect();
+    let replies: Vec<u16> = others
+        .iter_mut()
+        .map(|client| client.say("PASV").code)
+        .collect();
+    assert_eq!(replies[..30], [227; 30]);
+    assert_eq!(replies[30], 425);
+}
+
+#[test]
+fn a_passive_port_that_nobody_uses_is_free_again() {
+    let server = with_few_ports(1);
+    server.write("x", "abc");
+    let mut idle: Vec<Client> = (0..31).map(|_| anonymous_from(1, &server)).collect();
+    for client in &mut idle {
+        client.expect("PASV", 227);
+    }
+    let begin = Instant::now();
+    let mut client = anonymous_from(1, &server);
+    eventually("a port is free", || fetch_from(&mut client).is_some());
+    assert!(begin.elapsed() < Duration::from_secs(20));
+    idle[0].expect("RETR x", 425);
+}
+
+/// Only a connection that is used may have the wide window that was agreed on for it.
+#[test]
+fn a_client_that_comes_before_its_command_is_served_all_the_same() {
+    let server = with_few_ports(30);
+    server.write("x", "abc");
+    let mut client = anonymous_from(1, &server);
+    let mut data = connect_from(loopback(1), client.passive_address());
+    let status = client.expect("STAT", 211).text();
+    assert!(status.contains("Data connection agreed on"), "{status}");
+    client.expect("RETR x", 150);
+    let mut content = String::new();
+    data.read_to_string(&mut content).unwrap();
+    assert_eq!((content.as_str(), client.reply().code), ("abc", 226));
 }

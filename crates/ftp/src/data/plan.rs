@@ -105,7 +105,9 @@ impl SocketPlan {
         Ok(socket)
     }
 
-    /// A listening socket at `address`, non-blocking, with these options; connections inherit them.
+    /// A listening socket at `address`, non-blocking, with these options; connections inherit them. The
+    /// port may still be that of connections that are closed (TIME_WAIT) or in use, if they came in by a
+    /// socket as this one is: the end that sends a file closes first and would keep its port for a minute.
     ///
     /// # Errors
     /// The kernel's, with the option that it refused.
@@ -114,6 +116,7 @@ impl SocketPlan {
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
         }
+        socket.set_reuse_address(true)?;
         socket.bind(&address.into())?;
         socket.set_nonblocking(true)?;
         // The data connection, one beside it, and a stranger or two that are turned away.
@@ -121,8 +124,9 @@ impl SocketPlan {
         Ok(socket)
     }
 
-    /// To be called when the connection is open: the receive buffer that was widened for the sake of the
-    /// window scale goes back to the size planned, or to the kernel.
+    /// To be called when the connection is open, for it and for the socket that it came in by: the receive
+    /// buffer that was widened for the sake of the window scale goes back to the size planned, or to the
+    /// kernel.
     ///
     /// # Errors
     /// The kernel's.

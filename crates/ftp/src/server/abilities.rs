@@ -1,5 +1,6 @@
 //! What the server can do and how it is: FEAT, OPTS, HELP, SITE, STAT.
 
+use super::channel::Setup;
 use super::listing;
 use super::session::Session;
 use crate::data::Meter;
@@ -93,8 +94,8 @@ impl Session {
         });
         lines.push(match (meter, &self.setup) {
             (Some(meter), _) => format!("Data connection open: {} bytes moved", meter.moved()),
+            (None, Some(Setup::Failed(_)) | None) => "No data connection".into(),
             (None, Some(_)) => "Data connection agreed on".into(),
-            (None, None) => "No data connection".into(),
         });
         lines.push("End of status".into());
         Reply::lines(211, lines)

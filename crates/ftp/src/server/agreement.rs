@@ -1,9 +1,11 @@
 //! Where a data connection will be made: PORT and EPRT, PASV and EPSV.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
 use super::channel::{Listening, Setup};
 use super::session::Session;
+use super::work::not_opened;
 use crate::protocol::command::{ExtendedPassive, Family};
 use crate::protocol::{Reply, host_port};
 
@@ -70,8 +72,15 @@ impl Session {
         self.setup = None;
         let plan = self.plan(None, None);
         let address = self.control.facts().local.ip();
-        let opened = Listening::open(&self.shared.config, address, plan)
-            .and_then(|listening| listening.address().map(|address| (listening, address)));
+        let config = &self.shared.config;
+        let client = self.control.facts().peer.ip().into();
+        let ports = &self.shared.ledger.ports;
+        let opened = ports
+            .listen(config.passive_ports.as_ref(), address, client, &plan)
+            .and_then(|socket| {
+                let address = socket.local_addr()?;
+                Ok((Listening::new(socket, plan, config)?, address))
+            });
         match opened {
             Ok((listening, address)) => {
                 self.setup = Some(Setup::Passive(listening));
@@ -79,7 +88,12 @@ impl Session {
             }
             Err(error) => {
                 tracing::warn!("no passive data connection at {address}: {error}");
-                Err(Reply::new(425, "No port is free for a data connection"))
+                Err(match error.kind() {
+                    io::ErrorKind::AddrInUse => {
+                        Reply::new(425, "No port is free for a data connection")
+                    }
+                    _ => not_opened(&error),
+                })
             }
         }
     }

@@ -4,9 +4,10 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
+use rustix::io::Errno;
 use socket2::SockRef;
 use tokio::net::TcpSocket;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::config::Config;
 use crate::data::SocketPlan;
@@ -18,13 +19,20 @@ pub enum Setup {
     Active(SocketAddr),
     /// To wait here.
     Passive(Listening),
+    /// The client has come; until then a transfer may take it.
+    Open(Channel, Instant),
+    /// It came to nothing.
+    Failed(io::Error),
 }
 
 /// A socket that waits for a data connection.
 #[derive(Debug)]
 pub struct Listening {
-    listener: Arc<TcpListener>,
+    socket: Arc<TcpListener>,
+    /// The same, as it is waited for.
+    waiting: tokio::net::TcpListener,
     plan: SocketPlan,
+    until: Instant,
 }
 
 /// An open data connection, and the socket it came in by.
@@ -36,58 +44,71 @@ pub struct Channel {
     pub listener: Option<Arc<TcpListener>>,
 }
 
-impl Listening {
-    /// Waits at `address`, at a port of the configured range.
-    ///
-    /// # Errors
-    /// No port is free, or the kernel refuses the plan.
-    pub fn open(config: &Config, address: IpAddr, plan: SocketPlan) -> io::Result<Self> {
-        let socket = match &config.passive_ports {
-            None => plan.listen(SocketAddr::new(address, 0))?,
-            Some(ports) => {
-                // Somewhere in the range, so that ports are not guessed from the last one.
-                let width = u32::from(ports.end() - ports.start()) + 1;
-                let begin = random(width)?;
-                (0..width)
-                    .map(|step| *ports.start() + ((begin + step) % width) as u16)
-                    .find_map(|port| match plan.listen(SocketAddr::new(address, port)) {
-                        Err(error) if error.kind() == io::ErrorKind::AddrInUse => None,
-                        result => Some(result),
-                    })
-                    .ok_or_else(|| io::Error::from(io::ErrorKind::AddrInUse))??
+impl Setup {
+    /// What there is to be done before a transfer wants the data connection: the client is let in when it
+    /// comes, and nothing waits for longer than `connect_s`. Returns when something has changed. May be
+    /// dropped at any time; nothing is lost.
+    pub async fn go_on(setup: &mut Option<Self>, config: &Config, client: IpAddr) {
+        let next = match setup {
+            Some(Self::Passive(listening)) => match listening.accept(config, client).await {
+                Ok(channel) => Self::Open(channel, listening.until),
+                Err(error) => Self::Failed(error),
+            },
+            Some(Self::Open(_, until)) => {
+                sleep_until(*until).await;
+                Self::Failed(late(config))
             }
+            Some(Self::Active(_) | Self::Failed(_)) | None => std::future::pending().await,
         };
-        Ok(Self {
-            listener: Arc::new(socket.into()),
-            plan,
-        })
+        *setup = Some(next);
     }
+}
 
-    /// Where it waits.
+impl Listening {
+    /// Waits at this socket, `connect_s` from now.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    pub fn new(socket: Arc<TcpListener>, plan: SocketPlan, config: &Config) -> io::Result<Self> {
+        Ok(Self {
+            waiting: tokio::net::TcpListener::from_std(socket.try_clone()?)?,
+            socket,
+            plan,
+            until: Instant::now() + config.limits.connect(),
+        })
     }
 
     /// The data connection of the client, or of a peer that the policy names. Others who come are
     /// turned away: a data connection cannot be stolen by who guesses its port.
-    async fn accept(self, config: &Config, client: IpAddr) -> io::Result<Channel> {
-        let waiting = tokio::net::TcpListener::from_std(self.listener.try_clone()?)?;
+    async fn accept(&self, config: &Config, client: IpAddr) -> io::Result<Channel> {
         loop {
-            let (stream, peer) = waiting.accept().await?;
+            let (stream, peer) = match timeout_at(self.until, self.waiting.accept()).await {
+                Err(_) => return Err(late(config)),
+                Ok(Err(error)) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
+                    return Err(io::Error::other("the port went to a client who had none"));
+                }
+                Ok(come) => come?,
+            };
             if config.permits_peer(client, peer.ip()) {
                 let stream = stream.into_std()?;
                 self.plan.settle(SockRef::from(&stream))?;
+                self.plan.settle(SockRef::from(&*self.socket))?;
                 return Ok(Channel {
                     stream,
-                    listener: Some(self.listener),
+                    listener: Some(Arc::clone(&self.socket)),
                 });
             }
             tracing::warn!("a data connection for {client} came from {peer}: turned away");
         }
     }
+}
+
+fn late(config: &Config) -> io::Error {
+    let seconds = config.limits.connect_s;
+    io::Error::new(
+        io::ErrorKind::TimedOut,
+        format!("it did not come about within {seconds} s"),
+    )
 }
 
 /// Opens the data connection for a client.
@@ -101,13 +122,17 @@ pub async fn open(
     client: IpAddr,
     plan: SocketPlan,
 ) -> io::Result<Channel> {
-    let opening = async {
-        match setup {
-            Setup::Passive(listening) => listening.accept(config, client).await,
-            Setup::Active(address) => connect(address, local, &plan).await,
+    match setup {
+        Setup::Passive(listening) => listening.accept(config, client).await,
+        Setup::Open(channel, _) => Ok(channel),
+        Setup::Failed(error) => Err(error),
+        Setup::Active(address) => {
+            let connecting = connect(address, local, &plan);
+            timeout(config.limits.connect(), connecting)
+                .await
+                .unwrap_or_else(|_| Err(late(config)))
         }
-    };
-    timeout(config.limits.connect(), opening).await?
+    }
 }
 
 async fn connect(address: SocketAddr, local: IpAddr, plan: &SocketPlan) -> io::Result<Channel> {
@@ -125,11 +150,4 @@ async fn connect(address: SocketAddr, local: IpAddr, plan: &SocketPlan) -> io::R
         stream,
         listener: None,
     })
-}
-
-/// A number below `width` that nobody guesses.
-fn random(width: u32) -> io::Result<u32> {
-    let mut bytes = [0; 4];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    Ok(u32::from_ne_bytes(bytes) % width)
 }

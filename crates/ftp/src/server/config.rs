@@ -136,7 +136,8 @@ pub struct Limits {
     pub login_failures: u32,
     /// Pause after a wrong password, milliseconds.
     pub login_pause_ms: u64,
-    /// Time for a data connection to come or be taken, seconds.
+    /// Time for a data connection to come about and its transfer to begin, from PASV, or for it to be taken,
+    /// seconds.
     pub connect_s: u64,
     /// A transfer of which nothing moves ends after this many seconds.
     pub stalled_s: u64,

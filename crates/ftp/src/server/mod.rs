@@ -18,6 +18,7 @@ mod origin;
 mod partial;
 mod passwords;
 mod places;
+mod ports;
 mod session;
 mod transfer;
 mod turns;
@@ -44,6 +45,7 @@ use control::Control;
 use origin::Origin;
 use passwords::Checks;
 use places::Places;
+use ports::Ports;
 use session::Session;
 use users::Users;
 use xferlog::Xferlog;
@@ -65,6 +67,7 @@ pub(crate) struct Shared {
 /// What clients use up, and what is remembered of them.
 struct Ledger {
     sessions: Places,
+    ports: Ports,
     checks: Checks,
     /// Checksums that are made together.
     checksum_turns: Semaphore,
@@ -142,6 +145,7 @@ impl Server {
                 xferlog,
                 ledger: Ledger {
                     sessions: Places::default(),
+                    ports: Ports::default(),
                     checks: Checks::default(),
                     checksum_turns: Semaphore::new(4),
                 },

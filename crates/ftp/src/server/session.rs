@@ -146,12 +146,16 @@ impl Session {
         if let Some(line) = self.waiting.pop_front() {
             return Ok(Next::Line(line));
         }
-        tokio::select! {
-            line = timeout_at(deadline, self.control.line()) => Ok(match line {
-                Ok(line) => line?.map_or(Next::Closed, Next::Line),
-                Err(_) => Next::Dismissed("No command for too long; closing"),
-            }),
-            _ = self.stop.wait_for(|stop| *stop) => Ok(Next::Dismissed("The server stops; closing")),
+        let client = self.control.facts().peer.ip();
+        loop {
+            return tokio::select! {
+                line = timeout_at(deadline, self.control.line()) => Ok(match line {
+                    Ok(line) => line?.map_or(Next::Closed, Next::Line),
+                    Err(_) => Next::Dismissed("No command for too long; closing"),
+                }),
+                _ = self.stop.wait_for(|stop| *stop) => Ok(Next::Dismissed("The server stops; closing")),
+                () = Setup::go_on(&mut self.setup, &self.shared.config, client) => continue,
+            };
         }
     }
 

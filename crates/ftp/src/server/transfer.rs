@@ -12,9 +12,9 @@ use super::listing::Form;
 use super::partial::UploadError;
 use super::session::{Interruption, Session};
 use super::upload::{Start, Upload, force_name};
-use super::work::{self, Outcome, Work, file_failure};
+use super::work::{self, Outcome, Work, file_failure, not_opened};
 use super::xferlog::Entry;
-use crate::data::{Direction, Meter, Transfer, TransferError, Watchers};
+use crate::data::{Direction, Meter, SocketPlan, Transfer, TransferError, Watchers};
 use crate::protocol::command::ByteRange;
 use crate::protocol::{Reply, VirtualPath};
 
@@ -139,8 +139,9 @@ impl Session {
             Ok(user) => Arc::clone(&user.root),
             Err(reply) => return Ok(reply),
         };
-        if self.setup.is_none() {
-            return Ok(no_setup());
+        match self.take_setup() {
+            Ok(setup) => self.setup = Some(setup),
+            Err(reply) => return Ok(reply),
         }
         let begun = tokio::task::spawn_blocking(move || begin(&root)).await;
         let upload = match begun.map_err(io::Error::other)? {
@@ -170,6 +171,15 @@ impl Session {
         self.transfer(work, opening, path).await
     }
 
+    /// The data connection that was agreed on, or the reply if there is none.
+    fn take_setup(&mut self) -> Result<Setup, Reply> {
+        match self.setup.take() {
+            None => Err(Reply::new(425, "PASV, EPSV, PORT or EPRT comes first")),
+            Some(Setup::Failed(error)) => Err(not_opened(&error)),
+            Some(setup) => Ok(setup),
+        }
+    }
+
     /// Opens the data connection, does the work and answers the last reply.
     async fn transfer(
         &mut self,
@@ -177,8 +187,9 @@ impl Session {
         opening: String,
         path: VirtualPath,
     ) -> io::Result<Reply> {
-        let Some(setup) = self.setup.take() else {
-            return Ok(no_setup());
+        let setup = match self.take_setup() {
+            Ok(setup) => setup,
+            Err(reply) => return Ok(reply),
         };
         self.control.send(&Reply::new(150, opening)).await?;
         let (started, direction) = (Instant::now(), work.direction());
@@ -190,13 +201,14 @@ impl Session {
             (Ok(channel), Interruption::None) => self.run_work(work, channel, &meter).await?,
             (Ok(_), interruption) => (not_done(work, TransferError::Stopped), interruption),
             (Err(error), interruption) => {
+                let not_opened = not_opened(&error);
                 let outcome = not_done(work, TransferError::Connection(error));
                 let (reply, _) = self
                     .conclude(outcome, interruption, announced, direction)
                     .await?;
                 return Ok(match interruption {
                     Interruption::Aborted => reply,
-                    _ => Reply::new(425, "The data connection could not be opened"),
+                    _ => not_opened,
                 });
             }
         };
@@ -219,7 +231,7 @@ impl Session {
         let plan = match &setup {
             Setup::Active(address) => self.plan(Some(*address), Some(direction)),
             // Settled when the socket began to wait.
-            Setup::Passive(_) => Default::default(),
+            Setup::Passive(_) | Setup::Open(..) | Setup::Failed(_) => SocketPlan::default(),
         };
         let (shared, wanted) = (Arc::clone(&self.shared), Arc::clone(meter));
         let opening = async move {
@@ -396,10 +408,6 @@ fn complete(upload: Upload, sync: SyncPolicy) -> io::Result<()> {
             force_name(&upload.complete()?)
         }
     }
-}
-
-fn no_setup() -> Reply {
-    Reply::new(425, "PASV, EPSV, PORT or EPRT comes first")
 }
 
 fn not_done(work: Work, error: TransferError) -> Outcome {

@@ -196,6 +196,14 @@ pub fn failure(error: &TransferError) -> Reply {
     }
 }
 
+/// What the client is told when there is no data connection.
+pub fn not_opened(error: &io::Error) -> Reply {
+    Reply::new(
+        425,
+        format!("The data connection could not be opened: {error}"),
+    )
+}
+
 /// Whether there is no room.
 pub fn is_full(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(Errno::from_raw_os_error);

@@ -1,0 +1,114 @@
+//! The ports of passive data connections, shared between origins: who has the most gives one up when there
+//! is none for another.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::origin::Origin;
+use crate::data::SocketPlan;
+
+/// Who waits at which ports.
+#[derive(Debug, Default)]
+pub struct Ports {
+    /// The oldest first. Who does not wait any more has dropped the socket.
+    held: Mutex<Vec<Held>>,
+}
+
+#[derive(Debug)]
+struct Held {
+    origin: Origin,
+    at: SocketAddr,
+    socket: Weak<TcpListener>,
+}
+
+impl Ports {
+    /// A listening socket at a port of `range`, or at any port. If all are taken, the origin that has the
+    /// most, and at least two more than this one, gives up the one that it has had for longest: nobody
+    /// can connect there any more, and waiting for it ends with `EINVAL`.
+    ///
+    /// # Errors
+    /// `EADDRINUSE` if no port is free; the kernel's, or it refuses the plan.
+    pub fn listen(
+        &self,
+        range: Option<&RangeInclusive<u16>>,
+        address: IpAddr,
+        origin: Origin,
+        plan: &SocketPlan,
+    ) -> io::Result<Arc<TcpListener>> {
+        let Some(range) = range else {
+            return Ok(Arc::new(plan.listen(SocketAddr::new(address, 0))?.into()));
+        };
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain(|held| held.socket.strong_count() > 0);
+        let taken: HashSet<SocketAddr> = held.iter().map(|held| held.at).collect();
+        let (at, socket) = match find(range, address, &taken, plan)? {
+            Some(found) => found,
+            None => {
+                let at = give_up(&held, address, origin).ok_or(io::ErrorKind::AddrInUse)?;
+                (at, plan.listen(at)?)
+            }
+        };
+        let socket = Arc::new(TcpListener::from(socket));
+        held.push(Held {
+            origin,
+            at,
+            socket: Arc::downgrade(&socket),
+        });
+        Ok(socket)
+    }
+}
+
+/// A free port, somewhere in the range so that it is not guessed from the last one.
+fn find(
+    range: &RangeInclusive<u16>,
+    address: IpAddr,
+    taken: &HashSet<SocketAddr>,
+    plan: &SocketPlan,
+) -> io::Result<Option<(SocketAddr, socket2::Socket)>> {
+    let width = u32::from(range.end() - range.start()) + 1;
+    let begin = random(width)?;
+    for step in 0..width {
+        let port = *range.start() + ((begin + step) % width) as u16;
+        let at = SocketAddr::new(address, port);
+        if taken.contains(&at) {
+            continue;
+        }
+        match plan.listen(at) {
+            // Somebody else's.
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            socket => return Ok(Some((at, socket?))),
+        }
+    }
+    Ok(None)
+}
+
+/// Has the origin with the most sockets stop listening at its oldest; answers where that was.
+fn give_up(held: &[Held], address: IpAddr, origin: Origin) -> Option<SocketAddr> {
+    let mut counts: HashMap<Origin, usize> = HashMap::new();
+    for held in held.iter().filter(|held| held.at.ip() == address) {
+        *counts.entry(held.origin).or_default() += 1;
+    }
+    let own = counts.get(&origin).copied().unwrap_or(0);
+    let (most, _) = counts
+        .into_iter()
+        .filter(|(_, count)| *count >= own + 2)
+        .max_by_key(|(_, count)| *count)?;
+    held.iter()
+        .filter(|held| held.origin == most && held.at.ip() == address)
+        .find_map(|held| {
+            let socket = held.socket.upgrade()?;
+            // It stays bound, but as it listens no more it is in nobody's way (SO_REUSEADDR).
+            rustix::net::shutdown(&socket, rustix::net::Shutdown::Both).ok()?;
+            Some(held.at)
+        })
+}
+
+/// A number below `width` that nobody guesses.
+fn random(width: u32) -> io::Result<u32> {
+    let mut bytes = [0; 4];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u32::from_ne_bytes(bytes) % width)
+}
