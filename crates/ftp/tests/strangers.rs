@@ -196,3 +196,82 @@ fn a_client_that_comes_before_its_command_is_served_all_the_same() {
     data.read_to_string(&mut content).unwrap();
     assert_eq!((content.as_str(), client.reply().code), ("abc", 226));
 }
+
+/// Sparse: it takes no room, and some seconds to be summed.
+fn write_sparse(server: &Running, name: &str, size: u64) {
+    let file = std::fs::File::create(server.path(name)).unwrap();
+    file.set_len(size).unwrap();
+}
+
+#[test]
+fn eight_checksums_of_a_large_file_delay_nobody_elses() {
+    let server = Running::start();
+    write_sparse(&server, "large", 3_000_000_000);
+    server.write("small", "abc");
+    let mut strangers: Vec<Client> = (0..8).map(|_| anonymous_from(1, &server)).collect();
+    for stranger in &mut strangers {
+        stranger.raw(b"XSHA512 large\r\n");
+    }
+    // One of the same address and one of another.
+    for number in [1, 2] {
+        let mut client = anonymous_from(number, &server);
+        let begin = Instant::now();
+        client.expect("HASH small", 213);
+        let taken = begin.elapsed();
+        println!("a small file beside eight large ones: {taken:?}");
+        assert!(taken < Duration::from_secs(5), "{taken:?}");
+    }
+    for stranger in &mut strangers {
+        stranger.raw(b"ABOR\r\n");
+        assert_eq!([stranger.reply().code, stranger.reply().code], [426, 226]);
+    }
+}
+
+#[test]
+fn a_checksum_is_made_once_as_long_as_the_file_stays_as_it_is() {
+    let server = Running::start();
+    write_sparse(&server, "large", 1_000_000_000);
+    // What was changed just now could change again within the same tick of the file system's clock.
+    thread::sleep(Duration::from_millis(2_100));
+    let mut client = Client::alice(&server);
+    let mut ask = || {
+        let begin = Instant::now();
+        let sum = client.expect("XMD5 large", 250).text();
+        (sum, begin.elapsed())
+    };
+    let ((first, made), (again, looked_up)) = (ask(), ask());
+    assert_eq!(first, again);
+    assert!(looked_up < made / 2, "{looked_up:?} after {made:?}");
+    std::fs::write(server.path("large"), "abc").unwrap();
+    assert_eq!(ask().0, "900150983CD24FB0D6963F7D28E17F72");
+}
+
+#[test]
+fn an_address_has_so_many_checksums_made_at_once() {
+    let server = Running::with(|config| {
+        config.read("[limits]\nchecksums_per_address = 2").unwrap();
+    });
+    write_sparse(&server, "huge", 1 << 40);
+    let mut busy: Vec<Client> = (0..2).map(|_| anonymous_from(1, &server)).collect();
+    for client in &mut busy {
+        client.raw(b"HASH huge\r\nSTAT\r\n");
+        // Answered while the checksum is being made.
+        assert_eq!(client.reply().code, 211);
+    }
+    anonymous_from(1, &server).expect("HASH huge", 450);
+    server.write("x", "abc");
+    anonymous_from(2, &server).expect("HASH x", 213);
+    drop(busy);
+    let mut client = anonymous_from(1, &server);
+    eventually("a place is free", || client.say("HASH x").code == 213);
+}
+
+#[test]
+fn a_checksum_that_takes_too_long_is_given_up() {
+    let server = Running::with(|config| {
+        config.read("[limits]\nchecksum_s = 1").unwrap();
+    });
+    write_sparse(&server, "huge", 1 << 40);
+    let reply = anonymous_from(1, &server).expect("HASH huge", 451);
+    assert!(reply.text().contains("1 s"), "{reply}");
+}

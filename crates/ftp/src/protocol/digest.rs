@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256, Sha512};
 
 /// A checksum's algorithm, by its name in IANA's list of hash functions (HASH,
 /// draft-bryan-ftpext-hash).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Algorithm {
     /// The default.
     #[default]

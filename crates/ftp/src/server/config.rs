@@ -141,6 +141,10 @@ pub struct Limits {
     pub connect_s: u64,
     /// A transfer of which nothing moves ends after this many seconds.
     pub stalled_s: u64,
+    /// Checksums at once from one address, those that wait for their turns included.
+    pub checksums_per_address: usize,
+    /// Longest time of work on one checksum, seconds.
+    pub checksum_s: u64,
     /// Longest command, bytes.
     pub line: usize,
 }
@@ -156,6 +160,8 @@ impl Default for Limits {
             login_pause_ms: 500,
             connect_s: 30,
             stalled_s: 300,
+            checksums_per_address: 16,
+            checksum_s: 3_600,
             line: 4_096 + 16,
         }
     }

@@ -1,36 +1,140 @@
-//! Checksums of files: HASH, XSHA256 and their kin.
+//! Checksums of files: HASH, XSHA256 and their kin. They are made a slice at a time, and between slices others
+//! have their turns: a small file does not wait for a large one.
 
 use std::fs::File;
 use std::io;
+use std::num::NonZero;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
+use super::Ledger;
+use super::digests::{Digests, Subject};
+use super::places::Places;
 use super::session::{Interruption, Session};
+use super::turns::Turns;
 use crate::data::Meter;
 use crate::protocol::Reply;
 use crate::protocol::command::ByteRange;
-use crate::protocol::digest::Algorithm;
+use crate::protocol::digest::{Algorithm, Hasher};
 
-/// The checksum of a part of a file, in hexadecimal digits.
-///
-/// # Errors
-/// The file's; `UnexpectedEof` if it ends before the part does; `Interrupted` if the meter was stopped.
-fn of(file: &File, range: ByteRange, algorithm: Algorithm, meter: &Meter) -> io::Result<String> {
-    let mut hasher = algorithm.start();
-    let mut buffer = vec![0; 256 << 10];
-    let mut at = range.first;
-    while at < range.end {
-        if meter.is_stopped() {
-            return Err(io::ErrorKind::Interrupted.into());
+/// How long a turn is.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// How often it is looked whether a checksum that waits for its turn is still wanted.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// Who has checksums made, and those that have been made.
+#[derive(Debug)]
+pub struct Checksums {
+    places: Places,
+    turns: Turns,
+    made: Digests,
+}
+
+impl Default for Checksums {
+    /// Half of the processors make checksums; the others are for those who move files.
+    fn default() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        Self {
+            places: Places::default(),
+            turns: Turns::new((processors / 2).max(1)),
+            made: Digests::default(),
         }
-        let want = usize::try_from(range.end - at)
-            .unwrap_or(buffer.len())
-            .min(buffer.len());
-        file.read_exact_at(&mut buffer[..want], at)?;
-        hasher.update(&buffer[..want]);
-        at += want as u64;
     }
-    Ok(hasher.finish())
+}
+
+/// A checksum in the making.
+struct Sum {
+    file: File,
+    hasher: Hasher,
+    range: ByteRange,
+    /// The next byte.
+    at: u64,
+    /// Time that it took so far.
+    worked: Duration,
+}
+
+impl Sum {
+    /// Goes on for the time of a turn.
+    ///
+    /// # Errors
+    /// The file's; `UnexpectedEof` if it ends before the part does.
+    fn go_on(&mut self, meter: &Meter) -> io::Result<()> {
+        let begin = Instant::now();
+        let mut buffer = vec![0; 256 << 10];
+        while self.at < self.range.end && begin.elapsed() < SLICE && !meter.is_stopped() {
+            let want = usize::try_from(self.range.end - self.at)
+                .unwrap_or(buffer.len())
+                .min(buffer.len());
+            self.file.read_exact_at(&mut buffer[..want], self.at)?;
+            self.hasher.update(&buffer[..want]);
+            self.at += want as u64;
+        }
+        self.worked += begin.elapsed();
+        Ok(())
+    }
+}
+
+impl Ledger {
+    /// The checksum of a part of a file, in hexadecimal digits.
+    ///
+    /// # Errors
+    /// The file's; `UnexpectedEof` if it ends before the part does; `Interrupted` if the meter was stopped;
+    /// `TimedOut` after `patience` of work.
+    async fn sum(
+        &self,
+        mut sum: Sum,
+        algorithm: Algorithm,
+        client: std::net::IpAddr,
+        meter: Arc<Meter>,
+        patience: Duration,
+    ) -> io::Result<String> {
+        let checksums = &self.checksums;
+        let begun = SystemTime::now();
+        let subject = Subject::new(&rustix::fs::fstat(&sum.file)?, sum.range, algorithm);
+        loop {
+            let turn = tokio::select! {
+                turn = checksums.turns.take(client.into(), sum.worked) => turn,
+                () = stopped(&meter) => return Err(io::ErrorKind::Interrupted.into()),
+            };
+            // Known before, or made for somebody else meanwhile.
+            if let Some(known) = checksums.made.get(&subject) {
+                return Ok(known);
+            }
+            let seen = Arc::clone(&meter);
+            let slice = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
+                let done = sum.go_on(&seen);
+                (sum, done)
+            });
+            let (back, done) = slice.await.map_err(io::Error::other)?;
+            done?;
+            sum = back;
+            if meter.is_stopped() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if sum.at >= sum.range.end {
+                let facts = rustix::fs::fstat(&sum.file)?;
+                let made = sum.hasher.finish();
+                // Not if it was changed while it was read.
+                if Subject::new(&facts, sum.range, algorithm) == subject {
+                    checksums.made.add(subject, &made, begun);
+                }
+                return Ok(made);
+            }
+            if sum.worked >= patience {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+    }
+}
+
+/// Waits until somebody asks for a stop.
+async fn stopped(meter: &Meter) {
+    while !meter.is_stopped() {
+        tokio::time::sleep(GLANCE).await;
+    }
 }
 
 impl Session {
@@ -60,11 +164,29 @@ impl Session {
                 format!("The file has {} bytes only", facts.size()),
             ));
         }
+        let limits = &self.shared.config.limits;
+        let client = self.control.facts().peer.ip();
+        let (own, patience) = (
+            limits.checksums_per_address,
+            Duration::from_secs(limits.checksum_s),
+        );
+        let places = &self.shared.ledger.checksums.places;
+        let Some(_place) = places.take(client.into(), own, limits.sessions) else {
+            let text = "Checksums of other sessions of yours are being made; try again later";
+            return Ok(Reply::new(450, text));
+        };
+        let sum = Sum {
+            file,
+            hasher: algorithm.start(),
+            range,
+            at: range.first,
+            worked: Duration::ZERO,
+        };
         let meter = Arc::new(Meter::default());
-        let (seen, turn) = (Arc::clone(&meter), Arc::clone(&self.shared));
+        let (shared, seen) = (Arc::clone(&self.shared), Arc::clone(&meter));
         let summing = async move {
-            let _turn = turn.ledger.checksum_turns.acquire().await;
-            tokio::task::spawn_blocking(move || of(&file, range, algorithm, &seen)).await
+            let ledger = &shared.ledger;
+            ledger.sum(sum, algorithm, client, seen, patience).await
         };
         let (sum, interruption) = self.attend(summing, &meter).await?;
         Ok(match (sum, interruption) {
@@ -74,7 +196,11 @@ impl Session {
                     .await?;
                 Reply::new(226, "Aborted")
             }
-            (Ok(Ok(sum)), _) => reply(algorithm, range, &sum, &name),
+            (Ok(sum), _) => reply(algorithm, range, &sum, &name),
+            (Err(error), _) if error.kind() == io::ErrorKind::TimedOut => {
+                let seconds = patience.as_secs();
+                Reply::new(451, format!("A checksum may take {seconds} s; use RANG"))
+            }
             _ => Reply::new(451, "The file could not be read"),
         })
     }

@@ -9,6 +9,7 @@ mod config;
 mod control;
 mod copying;
 mod digest;
+mod digests;
 mod extension;
 mod files;
 mod listing;
@@ -35,13 +36,14 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 pub use config::{Config, Limits, SyncPolicy, UserConfig};
 pub use extension::{Extension, PeerFacts, SessionExtension};
 pub use passwords::hash_password;
 
 use control::Control;
+use digest::Checksums;
 use origin::Origin;
 use passwords::Checks;
 use places::Places;
@@ -65,12 +67,12 @@ pub(crate) struct Shared {
 }
 
 /// What clients use up, and what is remembered of them.
+#[derive(Default)]
 struct Ledger {
     sessions: Places,
     ports: Ports,
     checks: Checks,
-    /// Checksums that are made together.
-    checksum_turns: Semaphore,
+    checksums: Checksums,
 }
 
 /// Asks a running server to stop.
@@ -143,12 +145,7 @@ impl Server {
                 users,
                 extensions,
                 xferlog,
-                ledger: Ledger {
-                    sessions: Places::default(),
-                    ports: Ports::default(),
-                    checks: Checks::default(),
-                    checksum_turns: Semaphore::new(4),
-                },
+                ledger: Ledger::default(),
                 config,
             }),
         })
