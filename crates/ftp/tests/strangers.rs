@@ -1,8 +1,10 @@
 //! What strangers can do to a server: use up its memory, its ports, its processors, its patience.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,7 @@ use argon2::{Argon2, Params};
 
 use fairwind_ftp::protocol::host_port::parse_passive_reply;
 
-use crate::common::{Client, Process, Running, connect_from, eventually};
+use crate::common::{Client, Process, Running, connect_from, eventually, noise};
 
 /// What the whole server may take, KiB.
 const MEMORY: u64 = 64 << 10;
@@ -274,4 +276,147 @@ fn a_checksum_that_takes_too_long_is_given_up() {
     write_sparse(&server, "huge", 1 << 40);
     let reply = anonymous_from(1, &server).expect("HASH huge", 451);
     assert!(reply.text().contains("1 s"), "{reply}");
+}
+
+/// `content` is on its way to `x`, and nothing comes any more: as after a silent loss of the network.
+fn lost_upload(server: &Running, content: &[u8]) -> (Client, std::net::TcpStream) {
+    let mut client = Client::alice(server);
+    let mut data = client.passive();
+    client.expect("STOR x", 150);
+    data.write_all(content).unwrap();
+    eventually("all bytes are there", || {
+        let partial = std::fs::metadata(server.path(".x.fairwind-part"));
+        partial.is_ok_and(|facts| facts.len() == content.len() as u64)
+    });
+    (client, data)
+}
+
+#[test]
+fn a_user_whose_network_was_lost_goes_on_from_elsewhere() {
+    let server = Running::start();
+    let content = noise(1_000_000);
+    let (mut lost, _data) = lost_upload(&server, &content[..600_000]);
+    let (mut client, _) = Client::from(loopback(1), server.address);
+    client.login("alice", "secret");
+    let begin = Instant::now();
+    assert_eq!(client.expect("SIZE x", 213).text(), "600000");
+    client.expect("REST 600000", 350);
+    let at = parse_passive_reply(&client.expect("PASV", 227).text()).unwrap();
+    let mut data = connect_from(loopback(1), at);
+    client.expect("STOR x", 150);
+    let taken = begin.elapsed();
+    assert!(taken < Duration::from_secs(10), "{taken:?}");
+    data.write_all(&content[600_000..]).unwrap();
+    drop(data);
+    assert_eq!(client.reply().code, 226);
+    assert!(server.read("x") == content);
+    // If the lost one is there after all, it is told and goes on with something else.
+    assert_eq!(lost.reply().code, 426);
+    lost.expect("PWD", 257);
+}
+
+#[test]
+fn an_upload_is_taken_from_nobody_else_and_not_while_it_moves() {
+    let server = Running::with(|config| {
+        config.read(&bob()).unwrap();
+    });
+    let (mut lost, data) = lost_upload(&server, &noise(1_000));
+    let mut other = Client::connect(server.address);
+    other.login("bob", "secret");
+    let _waiting = other.passive();
+    other.expect("STOR x", 450);
+
+    let moves = Arc::new(AtomicBool::new(true));
+    let seen = Arc::clone(&moves);
+    let sender = thread::spawn(move || {
+        let mut data = data;
+        while seen.load(Ordering::Relaxed) {
+            data.write_all(&noise(1_000)).unwrap();
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let mut again = Client::alice(&server);
+    let _waiting = again.passive();
+    again.expect("STOR x", 450);
+    moves.store(false, Ordering::Relaxed);
+    sender.join().unwrap();
+    assert_eq!(lost.reply().code, 226);
+    assert!(server.read("x").len() > 1_000);
+}
+
+#[test]
+fn a_data_connection_that_was_reset_costs_the_transfer_and_not_the_session() {
+    let server = Running::start();
+    server.write("x", "abc");
+    let mut client = Client::alice(&server);
+    for command in ["RETR x", "STOR y"] {
+        let data = client.passive();
+        socket2::SockRef::from(&data)
+            .set_linger(Some(Duration::ZERO))
+            .unwrap();
+        drop(data);
+        assert_eq!(client.expect(command, 150).code, 150);
+        assert_eq!(client.reply().code, 426);
+    }
+    assert_eq!(client.fetch("RETR x"), b"abc");
+}
+
+/// Without keepalive and a time-out they would be there for ever; and the end of a connection that is not
+/// reached any more is not the end of a file.
+#[test]
+fn clients_that_are_not_reached_any_more_are_gone() {
+    if !fairwind_testing::permitted(fairwind_testing::root()) {
+        return;
+    }
+    fairwind_testing::in_own_network(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let server = Process::with_settings(dir.path(), "[limits]\nunreachable_s = 3\n");
+        let mut idle = Client::connect(server.address);
+        idle.login("anonymous", "me@example.org");
+        // The listening socket, and this one.
+        let sockets = server.sockets();
+        assert_eq!(sockets, 2);
+        let mut client = Client::connect(server.address);
+        client.login("alice", "secret");
+        let mut data = client.passive();
+        client.expect("STOR x", 150);
+        data.write_all(b"abc").unwrap();
+        eventually("the upload runs", || server.sockets() == 4);
+        let down = Command::new("ip")
+            .args(["link", "set", "lo", "down"])
+            .status();
+        assert!(down.unwrap().success());
+        eventually("all have gone", || server.sockets() == 1);
+        let waits = std::fs::read(dir.path().join(".x.fairwind-part")).unwrap();
+        assert_eq!(waits, b"abc");
+    });
+}
+
+#[test]
+fn a_transfer_that_trickles_and_one_that_never_ends_are_ended() {
+    let limits = |limits: &str| {
+        let limits = format!("[limits]\n{limits}");
+        Running::with(|config| config.read(&limits).unwrap())
+    };
+    for (server, word) in [
+        (
+            limits("stalled_s = 1\nleast_rate = 100000"),
+            "bytes a second",
+        ),
+        (limits("longest_s = 1"), "longer than"),
+    ] {
+        let mut client = Client::alice(&server);
+        let mut data = client.passive();
+        client.expect("STOR x", 150);
+        let trickle = thread::spawn(move || {
+            while data.write_all(b"x").is_ok() {
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let reply = client.reply();
+        assert_eq!(reply.code, 426);
+        assert!(reply.text().contains(word), "{reply}");
+        trickle.join().unwrap();
+        assert!(server.path(".x.fairwind-part").exists());
+    }
 }

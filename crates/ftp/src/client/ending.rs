@@ -92,6 +92,9 @@ impl Session {
             Err(TransferError::Stalled(time)) => {
                 return Err(data(format!("nothing moved for {time:?}")));
             }
+            Err(error @ (TransferError::Slow(_) | TransferError::Long(_))) => {
+                return Err(data(error.to_string()));
+            }
             Err(TransferError::Connection(error)) => Some(data(error.to_string())),
         };
         let reply = match error {

@@ -5,10 +5,12 @@ pub mod ascii;
 pub mod buffers;
 mod moving;
 mod plan;
+mod reach;
 mod round_trip;
 mod watcher;
 
-pub use moving::{Meter, Mover, TransferError};
+pub use moving::{Bounds, Meter, Mover, TransferError};
 pub use plan::{Buffer, SocketPlan};
+pub use reach::limit_silence;
 pub use round_trip::{shortest_round_trip, tcp_info};
 pub use watcher::{Direction, Transfer, TransferWatcher, Watchers};

@@ -48,6 +48,12 @@ pub enum TransferError {
     /// No byte moved for as long as is allowed.
     #[error("nothing moved for {} s", .0.as_secs())]
     Stalled(Duration),
+    /// Fewer bytes a second moved than [`Bounds::least_rate`].
+    #[error("fewer than {0} bytes a second moved")]
+    Slow(u64),
+    /// It took longer than [`Bounds::longest`].
+    #[error("it took longer than {} s", .0.as_secs())]
+    Long(Duration),
     /// The data connection failed.
     #[error("data connection: {0}")]
     Connection(io::Error),
@@ -56,17 +62,65 @@ pub enum TransferError {
     File(io::Error),
 }
 
+/// How long a transfer may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// How long nothing may move.
+    pub patience: Duration,
+    /// Bytes a second that move at least, on the average over every `patience`.
+    pub least_rate: u64,
+    /// How long all of it may take.
+    pub longest: Duration,
+}
+
+impl Bounds {
+    /// However slow it is, as long as something moves.
+    pub fn patience(patience: Duration) -> Self {
+        Self {
+            patience,
+            least_rate: 0,
+            longest: Duration::MAX,
+        }
+    }
+}
+
 /// What others may know of a running transfer, and how they stop it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Meter {
+    begin: Instant,
     moved: AtomicU64,
+    /// When something moved last, milliseconds after the beginning.
+    last: AtomicU64,
     stopped: AtomicBool,
+}
+
+impl Default for Meter {
+    fn default() -> Self {
+        Self {
+            begin: Instant::now(),
+            moved: AtomicU64::new(0),
+            last: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+        }
+    }
 }
 
 impl Meter {
     /// Bytes moved so far.
     pub fn moved(&self) -> u64 {
         self.moved.load(Ordering::Relaxed)
+    }
+
+    /// How long nothing has moved.
+    pub fn quiet(&self) -> Duration {
+        let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
+        self.begin.elapsed().saturating_sub(last)
+    }
+
+    fn add(&self, count: usize, now: Instant) -> u64 {
+        let last = now.saturating_duration_since(self.begin).as_millis();
+        self.last.store(last as u64, Ordering::Relaxed);
+        self.moved.fetch_add(count as u64, Ordering::Relaxed) + count as u64
     }
 
     /// Asks the transfer to stop: within some [`TICK`]s it ends with [`TransferError::Stopped`].
@@ -85,8 +139,12 @@ pub struct Mover<'a> {
     socket: &'a TcpStream,
     meter: &'a Meter,
     watcher: &'a mut dyn TransferWatcher,
-    patience: Duration,
+    bounds: Bounds,
+    /// When the first byte could move.
+    begin: Instant,
     last: Instant,
+    /// Since when, and from how many bytes on, the rate is looked at.
+    period: (Instant, u64),
 }
 
 impl<'a> Mover<'a> {
@@ -110,9 +168,16 @@ impl<'a> Mover<'a> {
             socket,
             meter,
             watcher,
-            patience,
+            bounds: Bounds::patience(patience),
+            begin: Instant::now(),
             last: Instant::now(),
+            period: (Instant::now(), 0),
         })
+    }
+
+    /// The same, within these bounds.
+    pub fn within(self, bounds: Bounds) -> Self {
+        Self { bounds, ..self }
     }
 
     /// Sends bytes `first..end` of the file, or up to its end, without copying them through this
@@ -257,25 +322,52 @@ impl<'a> Mover<'a> {
 
     fn begin(&mut self, total: Option<u64>) {
         self.watcher.started(self.socket.as_fd(), total);
-        self.last = Instant::now();
+        self.begin = Instant::now();
+        self.last = self.begin;
+        self.period = (self.begin, 0);
     }
 
     fn moved(&mut self, count: usize) -> Result<(), TransferError> {
         self.count(count);
+        self.keep_bounds(self.last)?;
         self.go_on()
     }
 
     fn count(&mut self, count: usize) {
-        let moved = self.meter.moved.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
         self.last = Instant::now();
+        let moved = self.meter.add(count, self.last);
         self.watcher.progressed(moved);
+    }
+
+    fn keep_bounds(&mut self, now: Instant) -> Result<(), TransferError> {
+        let Bounds {
+            patience,
+            least_rate,
+            longest,
+        } = self.bounds;
+        if now - self.begin >= longest {
+            return Err(TransferError::Long(longest));
+        }
+        let (since, before) = self.period;
+        if now - since < patience {
+            return Ok(());
+        }
+        let moved = self.meter.moved();
+        let least = (now - since).as_secs_f64() * least_rate as f64;
+        if ((moved - before) as f64) < least {
+            return Err(TransferError::Slow(least_rate));
+        }
+        self.period = (now, moved);
+        Ok(())
     }
 
     fn waited(&mut self) -> Result<(), TransferError> {
         self.watcher.progressed(self.meter.moved());
-        if self.last.elapsed() >= self.patience {
-            return Err(TransferError::Stalled(self.patience));
+        let now = Instant::now();
+        if now - self.last >= self.bounds.patience {
+            return Err(TransferError::Stalled(self.bounds.patience));
         }
+        self.keep_bounds(now)?;
         self.go_on()
     }
 
@@ -307,9 +399,11 @@ impl<'a> Mover<'a> {
     }
 }
 
+/// Whether the socket's time-out is over (socket(7): `EAGAIN`). `ETIMEDOUT` is the end of a connection whose
+/// other end is not reached any more, and is told once: the next read would look like the end of a file.
 fn is_wait(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+    use io::ErrorKind::{Interrupted, WouldBlock};
+    matches!(error.kind(), Interrupted | WouldBlock)
 }
 
 #[cfg(test)]
@@ -444,6 +538,47 @@ mod tests {
             notes.calls
         );
         drop(far);
+    }
+
+    /// Sends a byte every 20 ms until the other end has gone.
+    fn trickle(mut far: TcpStream) {
+        while far.write_all(b"x").is_ok() {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn receive_within(bounds: Bounds) -> TransferError {
+        let (near, far) = pair();
+        let sender = thread::spawn(|| trickle(far));
+        let (meter, mut notes) = (Meter::default(), Notes::default());
+        let mover = Mover::new(&near, &meter, &mut notes, PATIENCE).unwrap();
+        let error = mover
+            .within(bounds)
+            .receive_into(&mut Vec::new(), None)
+            .unwrap_err();
+        assert!(meter.moved() > 1, "something moved all the time");
+        drop(near);
+        sender.join().unwrap();
+        error
+    }
+
+    #[test]
+    fn a_connection_that_trickles_is_given_up() {
+        let error = receive_within(Bounds {
+            patience: Duration::from_millis(500),
+            least_rate: 1_000,
+            longest: Duration::MAX,
+        });
+        assert!(matches!(error, TransferError::Slow(1_000)), "{error}");
+    }
+
+    #[test]
+    fn a_connection_that_never_ends_is_given_up() {
+        let error = receive_within(Bounds {
+            longest: Duration::from_millis(500),
+            ..Bounds::patience(PATIENCE)
+        });
+        assert!(matches!(error, TransferError::Long(_)), "{error}");
     }
 
     #[test]

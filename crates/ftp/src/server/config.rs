@@ -9,7 +9,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use crate::data::Buffer;
+use crate::data::{Bounds, Buffer, Direction};
 
 /// The server's configuration. [`Config::new`] has the defaults: loopback only, anonymous users who may
 /// read, nobody who may write.
@@ -141,6 +141,12 @@ pub struct Limits {
     pub connect_s: u64,
     /// A transfer of which nothing moves ends after this many seconds.
     pub stalled_s: u64,
+    /// Bytes a second that a transfer moves at least, on the average over every `stalled_s`.
+    pub least_rate: u64,
+    /// Longest time for a transfer, seconds.
+    pub longest_s: u64,
+    /// A client that acknowledges nothing for so long is gone, seconds.
+    pub unreachable_s: u64,
     /// Checksums at once from one address, those that wait for their turns included.
     pub checksums_per_address: usize,
     /// Longest time of work on one checksum, seconds.
@@ -160,6 +166,9 @@ impl Default for Limits {
             login_pause_ms: 500,
             connect_s: 30,
             stalled_s: 300,
+            least_rate: 100,
+            longest_s: 48 * 3_600,
+            unreachable_s: 60,
             checksums_per_address: 16,
             checksum_s: 3_600,
             line: 4_096 + 16,
@@ -173,9 +182,22 @@ impl Limits {
         Duration::from_secs(self.connect_s)
     }
 
-    /// [`Limits::stalled_s`]
-    pub fn stalled(&self) -> Duration {
-        Duration::from_secs(self.stalled_s)
+    /// What a transfer keeps to: [`Limits::stalled_s`], [`Limits::least_rate`], [`Limits::longest_s`].
+    pub fn transfer(&self) -> Bounds {
+        Bounds {
+            patience: Duration::from_secs(self.stalled_s),
+            least_rate: self.least_rate,
+            longest: Duration::from_secs(self.longest_s),
+        }
+    }
+
+    /// How long the client's end of a connection may be silent. Who is sent a file may also leave it
+    /// unread for `stalled_s`, which is silence to the kernel.
+    pub fn silence(&self, direction: Option<Direction>) -> Duration {
+        Duration::from_secs(match direction {
+            Some(Direction::Send) => self.unreachable_s.max(self.stalled_s),
+            Some(Direction::Receive) | None => self.unreachable_s,
+        })
     }
 }
 

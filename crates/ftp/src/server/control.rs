@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::extension::PeerFacts;
-use crate::data::shortest_round_trip;
+use crate::data::{limit_silence, shortest_round_trip};
 use crate::protocol::Reply;
 use crate::protocol::line::{Line, LineDecoder};
 
@@ -28,15 +28,16 @@ pub struct Control {
 }
 
 impl Control {
-    /// Takes over an accepted connection; lines have at most `limit` bytes.
+    /// Takes over an accepted connection; lines have at most `limit` bytes, and a client that acknowledges
+    /// nothing for `silence` is gone.
     ///
     /// # Errors
     /// The connection has gone already.
-    pub fn new(stream: TcpStream, limit: usize) -> io::Result<Self> {
+    pub fn new(stream: TcpStream, limit: usize, silence: Duration) -> io::Result<Self> {
         let socket = SockRef::from(&stream);
         // The Synch before ABOR comes as urgent data; it is read as what it is, part of the text.
         socket.set_out_of_band_inline(true)?;
-        socket.set_keepalive(true)?;
+        limit_silence(socket, silence)?;
         stream.set_nodelay(true)?;
         Ok(Self {
             facts: PeerFacts {

@@ -24,6 +24,7 @@ mod session;
 mod transfer;
 mod turns;
 mod upload;
+mod uploads;
 mod users;
 mod work;
 mod xferlog;
@@ -49,6 +50,7 @@ use passwords::Checks;
 use places::Places;
 use ports::Ports;
 use session::Session;
+use uploads::Uploads;
 use users::Users;
 use xferlog::Xferlog;
 
@@ -73,6 +75,7 @@ struct Ledger {
     ports: Ports,
     checks: Checks,
     checksums: Checksums,
+    uploads: Uploads,
 }
 
 /// Asks a running server to stop.
@@ -225,7 +228,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 async fn serve(stream: TcpStream, peer: IpAddr, shared: Arc<Shared>, stop: watch::Receiver<bool>) {
     let limits = &shared.config.limits;
-    let Ok(mut control) = Control::new(stream, limits.line) else {
+    let Ok(mut control) = Control::new(stream, limits.line, limits.silence(None)) else {
         return;
     };
     let (own, all) = (limits.sessions_per_address, limits.sessions);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Zoned;
+use socket2::SockRef;
 
 use super::channel::{self, Channel, Setup};
 use super::config::SyncPolicy;
@@ -12,9 +13,10 @@ use super::listing::Form;
 use super::partial::UploadError;
 use super::session::{Interruption, Session};
 use super::upload::{Start, Upload, force_name};
+use super::uploads::Key;
 use super::work::{self, Outcome, Work, file_failure, not_opened};
 use super::xferlog::Entry;
-use crate::data::{Direction, Meter, SocketPlan, Transfer, TransferError, Watchers};
+use crate::data::{Direction, Meter, SocketPlan, Transfer, TransferError, Watchers, limit_silence};
 use crate::protocol::command::ByteRange;
 use crate::protocol::{Reply, VirtualPath};
 
@@ -62,6 +64,7 @@ impl Session {
             },
             opening,
             path,
+            Arc::default(),
         )
         .await
     }
@@ -94,7 +97,7 @@ impl Session {
             "Sending {path} ({} bytes)",
             work.total().unwrap_or(facts.size())
         );
-        self.transfer(work, opening, path).await
+        self.transfer(work, opening, path, Arc::default()).await
     }
 
     pub(super) async fn store(&mut self, argument: Vec<u8>) -> io::Result<Reply> {
@@ -130,21 +133,50 @@ impl Session {
         .await
     }
 
+    /// Begins an upload; if the same user's lost session still has the file, that one ends first.
+    async fn begin_upload<F>(
+        &mut self,
+        begin: F,
+        key: &Key,
+    ) -> io::Result<Result<Upload, UploadError>>
+    where
+        F: Fn() -> Result<Upload, UploadError> + Clone + Send + 'static,
+    {
+        let again = begin.clone();
+        let begun = tokio::task::spawn_blocking(begin).await;
+        let begun = begun.map_err(io::Error::other)?;
+        match begun {
+            Err(UploadError::Busy) if self.shared.ledger.uploads.take_over(key).await => {
+                let client = self.control.facts().peer.ip();
+                tracing::info!("{client}: {} goes on with {}", key.user, key.path);
+                let begun = tokio::task::spawn_blocking(again).await;
+                begun.map_err(io::Error::other)
+            }
+            begun => Ok(begun),
+        }
+    }
+
     async fn receive<F>(&mut self, path: VirtualPath, begin: F) -> io::Result<Reply>
     where
-        F: FnOnce(&super::files::Root) -> Result<Upload, UploadError> + Send + 'static,
+        F: Fn(&super::files::Root) -> Result<Upload, UploadError> + Clone + Send + 'static,
     {
         let announced = self.announced.take();
-        let root = match self.writer() {
-            Ok(user) => Arc::clone(&user.root),
+        let (root, key) = match self.writer() {
+            Ok(user) => (
+                Arc::clone(&user.root),
+                Key {
+                    user: user.name.clone(),
+                    path: path.clone(),
+                },
+            ),
             Err(reply) => return Ok(reply),
         };
         match self.take_setup() {
             Ok(setup) => self.setup = Some(setup),
             Err(reply) => return Ok(reply),
         }
-        let begun = tokio::task::spawn_blocking(move || begin(&root)).await;
-        let upload = match begun.map_err(io::Error::other)? {
+        let begin = move || begin(&root);
+        let upload = match self.begin_upload(begin, &key).await? {
             Ok(upload) => upload,
             Err(UploadError::Busy) => return Ok(Reply::new(450, UploadError::Busy.to_string())),
             Err(error @ UploadError::BehindTheEnd(_)) => {
@@ -168,7 +200,14 @@ impl Session {
             announced,
             representation: self.representation,
         };
-        self.transfer(work, opening, path).await
+        let meter = Arc::new(Meter::default());
+        // Goes when the file is nobody's again.
+        let key = Key {
+            path: path.clone(),
+            ..key
+        };
+        let _entry = self.shared.ledger.uploads.enter(key, &meter);
+        self.transfer(work, opening, path, meter).await
     }
 
     /// The data connection that was agreed on, or the reply if there is none.
@@ -186,6 +225,7 @@ impl Session {
         work: Work,
         opening: String,
         path: VirtualPath,
+        meter: Arc<Meter>,
     ) -> io::Result<Reply> {
         let setup = match self.take_setup() {
             Ok(setup) => setup,
@@ -194,7 +234,6 @@ impl Session {
         self.control.send(&Reply::new(150, opening)).await?;
         let (started, direction) = (Instant::now(), work.direction());
         let (is_file, announced) = (work.is_file(), work.total());
-        let meter = Arc::new(Meter::default());
         let _guard = StopWhenDropped(Arc::clone(&meter));
         let (channel, interruption) = self.open_channel(setup, direction, &meter).await?;
         let (outcome, interruption) = match (channel, interruption) {
@@ -262,10 +301,22 @@ impl Session {
         channel: Channel,
         meter: &Arc<Meter>,
     ) -> io::Result<(Outcome, Interruption)> {
+        let (stream, limits) = (channel.stream, &self.shared.config.limits);
+        let silence = limits.silence(Some(work.direction()));
+        let ends = limit_silence(SockRef::from(&stream), silence)
+            .and_then(|()| Ok((stream.local_addr()?, stream.peer_addr()?)));
+        let (local, peer) = match ends {
+            Ok(ends) => ends,
+            // The client has gone already.
+            Err(error) => {
+                let error = TransferError::Connection(error);
+                return Ok((not_done(work, error), Interruption::None));
+            }
+        };
         let transfer = Transfer {
             direction: work.direction(),
-            local: channel.stream.local_addr()?,
-            peer: channel.stream.peer_addr()?,
+            local,
+            peer,
             listener: channel.listener,
             total: work.total(),
         };
@@ -279,10 +330,9 @@ impl Session {
         };
         drop(transfer);
         let mut watchers = Watchers(watchers);
-        let (seen, patience) = (Arc::clone(meter), self.shared.config.limits.stalled());
-        let running = tokio::task::spawn_blocking(move || {
-            work.run(&channel.stream, &seen, &mut watchers, patience)
-        });
+        let (seen, bounds) = (Arc::clone(meter), self.shared.config.limits.transfer());
+        let running =
+            tokio::task::spawn_blocking(move || work.run(&stream, &seen, &mut watchers, bounds));
         let (outcome, interruption) = self.attend(running, meter).await?;
         Ok((outcome.map_err(io::Error::other)?, interruption))
     }

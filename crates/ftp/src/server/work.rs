@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -13,7 +12,7 @@ use super::files::Root;
 use super::listing::{self, Form};
 use super::upload::Upload;
 use crate::data::ascii::{FromNetwork, ToNetwork};
-use crate::data::{Direction, Meter, Mover, TransferError, TransferWatcher};
+use crate::data::{Bounds, Direction, Meter, Mover, TransferError, TransferWatcher};
 use crate::protocol::command::Representation;
 use crate::protocol::{Reply, VirtualPath};
 
@@ -94,10 +93,10 @@ impl Work {
         stream: &TcpStream,
         meter: &Meter,
         watcher: &mut dyn TransferWatcher,
-        patience: Duration,
+        bounds: Bounds,
     ) -> Outcome {
-        let mover = match Mover::new(stream, meter, watcher, patience) {
-            Ok(mover) => mover,
+        let mover = match Mover::new(stream, meter, watcher, bounds.patience) {
+            Ok(mover) => mover.within(bounds),
             Err(error) => {
                 return Outcome {
                     result: Err(error),
@@ -184,7 +183,10 @@ fn send_listing(
 pub fn failure(error: &TransferError) -> Reply {
     match error {
         TransferError::Stopped => Reply::new(426, "Transfer aborted; data connection closed"),
-        TransferError::Stalled(_) | TransferError::Connection(_) => {
+        TransferError::Stalled(_)
+        | TransferError::Slow(_)
+        | TransferError::Long(_)
+        | TransferError::Connection(_) => {
             Reply::new(426, format!("{error}; data connection closed"))
         }
         TransferError::File(error) if is_full(error) => {

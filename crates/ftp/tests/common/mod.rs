@@ -325,8 +325,21 @@ impl Process {
 
     /// Open descriptors.
     pub fn descriptors(&self) -> usize {
+        self.open_files().count()
+    }
+
+    /// Those that are connections, or wait for some.
+    pub fn sockets(&self) -> usize {
+        self.open_files()
+            .filter(|link| link.to_string_lossy().starts_with("socket:"))
+            .count()
+    }
+
+    /// What `/proc/PID/fd` leads to.
+    fn open_files(&self) -> impl Iterator<Item = PathBuf> {
         let path = format!("/proc/{}/fd", self.child.id());
-        std::fs::read_dir(path).unwrap().count()
+        let entries = std::fs::read_dir(path).unwrap();
+        entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
     }
 
     /// Serves `root` in a file system of `size` (as tmpfs(5) has it) that nobody else sees. Needs root.

@@ -1,0 +1,102 @@
+//! Uploads that run, so that a user who comes again after the network was lost can go on: the session that
+//! was lost still has the file, and does not know yet that nobody is at its other end.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::data::Meter;
+use crate::protocol::VirtualPath;
+
+/// An upload of which so long nothing came is taken over. A client that has given one up and logged in
+/// again has waited for longer.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Time for an upload to end that was asked to.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+type Running = Mutex<HashMap<Key, Upload>>;
+
+/// Who uploads what.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The user's name.
+    pub user: String,
+    /// The file, as the user names it.
+    pub path: VirtualPath,
+}
+
+/// The uploads of all users.
+#[derive(Debug, Default)]
+pub struct Uploads(Arc<Running>);
+
+#[derive(Debug)]
+struct Upload {
+    meter: Arc<Meter>,
+    over: watch::Receiver<()>,
+}
+
+/// An upload's entry; dropped when the file is free again.
+#[derive(Debug)]
+pub struct Entry {
+    running: Arc<Running>,
+    key: Key,
+    meter: Arc<Meter>,
+    _over: watch::Sender<()>,
+}
+
+fn lock(running: &Running) -> MutexGuard<'_, HashMap<Key, Upload>> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Uploads {
+    /// An upload has begun.
+    pub fn enter(&self, key: Key, meter: &Arc<Meter>) -> Entry {
+        let (sender, over) = watch::channel(());
+        let upload = Upload {
+            meter: Arc::clone(meter),
+            over,
+        };
+        lock(&self.0).insert(key.clone(), upload);
+        Entry {
+            running: Arc::clone(&self.0),
+            key,
+            meter: Arc::clone(meter),
+            _over: sender,
+        }
+    }
+
+    /// Ends the same user's upload of the same file if nothing comes there any more; false if there is
+    /// none, or it is alive.
+    pub async fn take_over(&self, key: &Key) -> bool {
+        let Some((meter, mut over)) = lock(&self.0)
+            .get(key)
+            .map(|upload| (Arc::clone(&upload.meter), upload.over.clone()))
+        else {
+            return false;
+        };
+        let seen = meter.moved();
+        tokio::time::sleep(QUIET.saturating_sub(meter.quiet())).await;
+        if meter.moved() != seen {
+            return false;
+        }
+        meter.stop();
+        // It has ended when its entry has gone.
+        timeout(FAREWELL, over.changed()).await.is_ok()
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut running = lock(&self.running);
+        if running
+            .get(&self.key)
+            .is_some_and(|upload| Arc::ptr_eq(&upload.meter, &self.meter))
+        {
+            running.remove(&self.key);
+        }
+    }
+}
