@@ -1,6 +1,6 @@
 //! What strangers can do to a server: use up its memory, its ports, its processors, its patience.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Command;
 use std::sync::Arc;
@@ -419,4 +419,63 @@ fn a_transfer_that_trickles_and_one_that_never_ends_are_ended() {
         trickle.join().unwrap();
         assert!(server.path(".x.fairwind-part").exists());
     }
+}
+
+const TOKEN: &str = "00112233445566778899aabbccddeeff";
+
+/// A client reads `read` bytes of a file and asks for 32 MiB of buffer all the while; answers how many bytes
+/// the server has sent to nobody when it stands still.
+fn unread(settings: &str, read: usize) -> u64 {
+    let server = Running::with(|config| config.read(settings).unwrap());
+    write_sparse(&server, "huge", 1 << 40);
+    let mut client = Client::anonymous(&server);
+    client.expect(&format!("OPTS DRS {TOKEN}"), 200);
+    let address = client.passive_address();
+    let mut data = crate::common::data(address);
+    client.expect("RETR huge", 150);
+    let mut channel = crate::common::data(address);
+    channel
+        .write_all(format!("DRS {TOKEN}\r\n").as_bytes())
+        .unwrap();
+    let mut echoes = BufReader::new(channel.try_clone().unwrap());
+    let mut ask = || {
+        channel.write_all(b"SBUF 1.5 33554432\r\n").unwrap();
+        let mut echo = String::new();
+        echoes.read_line(&mut echo).unwrap();
+        assert_eq!(echo, "SBUF 1.5 33554432\r\n");
+    };
+    let mut chunk = vec![0; 1 << 20];
+    for _ in 0..read / chunk.len() {
+        data.read_exact(&mut chunk).unwrap();
+        ask();
+    }
+    ask();
+    let mut moved = 0;
+    eventually("nothing moves", || {
+        let before = moved;
+        thread::sleep(Duration::from_millis(300));
+        let status = client.expect("STAT", 211).text();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Data connection open: "));
+        moved = line.unwrap().split(' ').next().unwrap().parse().unwrap();
+        moved == before
+    });
+    moved - read as u64
+}
+
+#[test]
+fn who_only_asks_for_a_buffer_gets_none_and_who_moves_bytes_does() {
+    let asked = unread("", 0);
+    let earned = unread("", 64 << 20);
+    println!("unread: {asked} bytes without reading, {earned} after 64 MiB");
+    assert!(asked < 16 << 20, "{asked}");
+    assert!(earned > 30 << 20, "{earned}");
+}
+
+#[test]
+fn right_sized_buffers_keep_to_a_budget() {
+    let within = unread("[limits]\ndrs_bytes_per_address = 6291456", 64 << 20);
+    println!("unread: {within} bytes within a budget of 6 MiB");
+    assert!(within < 30 << 20, "{within}");
 }

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::message::{LINE_LIMIT, Line, Lines, trimmed};
+use super::rate::Rate;
 use super::token::Token;
 use crate::data::{Transfer, tcp_info};
 
@@ -115,6 +116,7 @@ pub struct Channel {
     early: Vec<Line>,
     outgoing: Vec<u8>,
     faults: u32,
+    rate: Rate,
 }
 
 impl Channel {
@@ -144,6 +146,7 @@ impl Channel {
             early: Vec::new(),
             outgoing: Vec::new(),
             faults: 0,
+            rate: Rate::new(Instant::now()),
         })
     }
 
@@ -155,16 +158,23 @@ impl Channel {
         if !self.early.is_empty() {
             return Ok(std::mem::take(&mut self.early));
         }
-        // Nothing is read that could not be answered.
-        let flags = match self.outgoing.len() < BACKLOG {
+        // Nothing is read that could not be answered, and no more than there is time for.
+        let now = Instant::now();
+        let pause = self.rate.pause(now);
+        let flags = match self.outgoing.len() < BACKLOG && pause.is_none() {
             true => PollFlags::IN,
             false => PollFlags::empty(),
         };
+        let deadline = pause.map_or(deadline, |pause| deadline.min(now + pause));
         let flags = match self.outgoing.is_empty() {
             true => flags,
             false => flags | PollFlags::OUT,
         };
-        wait(wake, &[(self.stream.as_fd(), flags)], deadline)?;
+        // Who is not listened to is not waited for either: that he has gone would be told at once, again and
+        // again.
+        let source = [(self.stream.as_fd(), flags)];
+        let sources = if flags.is_empty() { &[] } else { &source[..] };
+        wait(wake, sources, deadline)?;
         self.flush()?;
         match flags.contains(PollFlags::IN) {
             true => self.read(),
@@ -176,7 +186,11 @@ impl Channel {
         let mut bytes = [0; 4_096];
         match self.stream.read(&mut bytes) {
             Ok(0) => Err(ChannelError::Closed),
-            Ok(count) => Ok(self.lines.take(&bytes[..count])),
+            Ok(count) => {
+                let lines = self.lines.take(&bytes[..count]);
+                self.rate.count(lines.len(), Instant::now());
+                Ok(lines)
+            }
             Err(error) if is_later(&error) => Ok(Vec::new()),
             Err(error) => Err(error.into()),
         }

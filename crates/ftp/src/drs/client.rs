@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use super::watcher::{RightSizing, lock};
-use super::{NAME, Record, Resize, Settings, Token};
+use super::{NAME, Record, Resize, Settings, Share, Token};
 use crate::client::{
     Change, ClientError, Extension, ExtensionReport, ServerFacts, SessionExtension, Talk, at_once,
 };
@@ -114,6 +114,7 @@ impl SessionExtension for Session {
             transfer,
             token,
             self.settings,
+            Share::unlimited(),
             record,
         )))
     }

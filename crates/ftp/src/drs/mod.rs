@@ -8,16 +8,19 @@
 //! Both ends say so on their control connections: a server lists `DRS` in its answer to FEAT, a client
 //! says `OPTS DRS <token>`, to both servers if the transfer is between two.
 
+mod budget;
 mod channel;
 mod client;
 mod estimator;
 mod message;
+mod rate;
 mod record;
 mod server;
 mod sized;
 mod token;
 mod watcher;
 
+pub use budget::{Budget, Caps, Share};
 pub use client::RightSizingClient;
 pub use estimator::{Estimate, Estimator, Settings};
 pub use message::{Line, Lines, Sbuf};

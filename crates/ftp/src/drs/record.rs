@@ -43,7 +43,7 @@ pub struct Record {
     pub direction: Option<Direction>,
     /// When the channel was there, since the data connection was open.
     pub paired: Option<Duration>,
-    /// Every new size, in the order of time.
+    /// New sizes, in the order of time; the first thousand, and the last one.
     pub resizes: Vec<Resize>,
     /// The receiver's estimates, one for each round trip, and when they were made.
     pub estimates: Vec<(Duration, Estimate)>,
@@ -61,6 +61,9 @@ pub struct Record {
     pub notes: Vec<String>,
 }
 
+/// Sizes that are kept.
+const RESIZES: usize = 1_000;
+
 /// Estimates that are kept: more than an hour's at ten a second.
 const ESTIMATES: usize = 40_000;
 
@@ -69,6 +72,9 @@ impl Record {
     pub fn resized(&mut self, resize: Resize) {
         self.pass_time(resize.time);
         self.area.2 = resize.bytes;
+        if self.resizes.len() > RESIZES {
+            self.resizes.pop();
+        }
         self.resizes.push(resize);
     }
 

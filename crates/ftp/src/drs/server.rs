@@ -4,16 +4,20 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use super::watcher::RightSizing;
-use super::{NAME, Record, Settings, Token};
+use super::{Budget, Caps, NAME, Record, Settings, Token};
 use crate::data::{Direction, SocketPlan, Transfer, TransferWatcher};
 use crate::protocol::Reply;
-use crate::server::{Extension, PeerFacts, SessionExtension};
+use crate::server::{Extension, Origin, PeerFacts, SessionExtension};
 
 /// Right-sizing with clients that want it.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct RightSizingServer {
     /// How buffers are sized.
     pub settings: Settings,
+    /// What all of them take.
+    pub budget: Budget,
+    /// How much that may be.
+    pub caps: Caps,
 }
 
 impl Extension for RightSizingServer {
@@ -21,16 +25,18 @@ impl Extension for RightSizingServer {
         "right-sizing"
     }
 
-    fn open(&self, _: &PeerFacts) -> Box<dyn SessionExtension> {
+    fn open(&self, facts: &PeerFacts) -> Box<dyn SessionExtension> {
         Box::new(Session {
-            settings: self.settings,
+            server: self.clone(),
+            client: facts.peer.ip().into(),
             token: None,
         })
     }
 }
 
 struct Session {
-    settings: Settings,
+    server: RightSizingServer,
+    client: Origin,
     /// What the client gave; none if it wants no right-sizing.
     token: Option<Token>,
 }
@@ -55,7 +61,7 @@ impl SessionExtension for Session {
 
     fn plan(&mut self, plan: &mut SocketPlan, _: Option<SocketAddr>, _: Option<Direction>) {
         if self.token.is_some() {
-            plan.window_scale_for = Some(self.settings.ceiling as u32);
+            plan.window_scale_for = Some(self.server.settings.ceiling as u32);
         }
     }
 
@@ -64,7 +70,8 @@ impl SessionExtension for Session {
         Some(Box::new(RightSizing::new(
             transfer,
             self.token?,
-            self.settings,
+            self.server.settings,
+            self.server.budget.share(self.server.caps, self.client),
             record,
         )))
     }

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::budget::Share;
 use super::estimator::Settings;
 use crate::data::buffers::{self, Granted, Side};
 use crate::data::tcp_info;
@@ -20,15 +21,17 @@ pub struct Sized {
     left_to_kernel: bool,
     /// A receive buffer that becomes smaller once the window has.
     shrinking: Option<(Duration, u64)>,
+    share: Share,
 }
 
 /// Whether the limit of a side has been told of.
 static TOLD: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
 
 impl Sized {
-    /// The buffer at `side` of `socket`.
-    pub fn new(socket: OwnedFd, side: Side) -> Self {
+    /// The buffer at `side` of `socket`, within a budget.
+    pub fn new(socket: OwnedFd, side: Side, share: Share) -> Self {
         Self {
+            share,
             socket,
             side,
             bytes: None,
@@ -48,6 +51,9 @@ impl Sized {
     /// Asks for a size; the answer is what the buffer has then, and the limit that was met, to be told
     /// once in the life of the process.
     ///
+    /// Where there is a budget, no more is given than it has left, and than twice the bytes that have moved
+    /// so far: who only asks gets nothing. What the kernel gives by itself is left to it.
+    ///
     /// The first size is not smaller than what the kernel had found by itself. A receive buffer that is
     /// to shrink first offers a smaller window, and follows when what was offered before has come
     /// ([`settle`](Self::settle)): packets that were asked for always find room.
@@ -55,12 +61,23 @@ impl Sized {
     /// # Errors
     /// The kernel's.
     pub fn ask(&mut self, now: Duration, bytes: u64) -> io::Result<(u64, Option<String>)> {
-        let bytes = match self.bytes {
-            None => bytes.max(self.size()?),
-            Some(_) => bytes,
-        };
         if self.left_to_kernel {
             return Ok((self.size()?, None));
+        }
+        let bytes = match self.bytes {
+            None => {
+                let size = self.size()?;
+                let given = self.share.resize(bytes.min(self.earned()).max(size));
+                if given < size {
+                    self.share.resize(0);
+                    return Ok((size, None));
+                }
+                given
+            }
+            Some(old) => self.share.resize(bytes.min(self.earned().max(old))),
+        };
+        if self.bytes == Some(bytes) && self.shrinking.is_none() {
+            return Ok((bytes, None));
         }
         let shrinks = self.bytes.is_some_and(|old| bytes < old);
         if shrinks && self.side == Side::Receive {
@@ -72,14 +89,31 @@ impl Sized {
         self.set(bytes)
     }
 
+    /// Twice the bytes that have moved. An honest end asks for twice what came in one round trip.
+    fn earned(&self) -> u64 {
+        if !self.share.is_limited() {
+            return u64::MAX;
+        }
+        tcp_info(&self.socket).map_or(0, |info| {
+            2 * match self.side {
+                Side::Send => info.tcpi_bytes_acked,
+                Side::Receive => info.tcpi_bytes_received,
+            }
+        })
+    }
+
     fn set(&mut self, bytes: u64) -> io::Result<(u64, Option<String>)> {
         let granted = buffers::set(&self.socket, self.side, clamped(bytes))?;
         self.bytes = Some(bytes);
         let (size, limited) = match granted {
             Granted::Whole => return Ok((bytes, None)),
-            Granted::Cut(size) => (size, limit(self.side, bytes, size)),
+            Granted::Cut(size) => {
+                self.share.resize(size);
+                (size, limit(self.side, bytes, size))
+            }
             Granted::KernelTuned(size) => {
                 self.left_to_kernel = true;
+                self.share.resize(0);
                 (size, left(self.side, bytes))
             }
         };
@@ -112,6 +146,7 @@ impl Sized {
     /// The kernel's.
     pub fn give_back(&mut self) -> io::Result<()> {
         self.shrinking = None;
+        self.share.resize(0);
         match self.bytes.take() {
             Some(_) => buffers::give_back(&self.socket, self.side),
             None => Ok(()),
@@ -201,7 +236,7 @@ mod tests {
     fn the_first_size_is_not_smaller_than_the_kernels() {
         let (socket, _far) = pair();
         let before = buffers::size(&socket, Side::Send).unwrap();
-        let mut sized = Sized::new(OwnedFd::from(socket), Side::Send);
+        let mut sized = Sized::new(OwnedFd::from(socket), Side::Send, Share::unlimited());
         assert_eq!(sized.ask(ms(0), 4_096).unwrap(), (before, None));
         assert_eq!(sized.ask(ms(1), 100_000).unwrap(), (100_000, None));
     }
@@ -211,7 +246,11 @@ mod tests {
     #[test]
     fn a_receive_buffer_that_shrinks_while_it_is_full_never_stalls_the_connection() {
         let (socket, far) = pair();
-        let mut sized = Sized::new(socket.try_clone().unwrap().into(), Side::Receive);
+        let mut sized = Sized::new(
+            socket.try_clone().unwrap().into(),
+            Side::Receive,
+            Share::unlimited(),
+        );
         sized.ask(ms(0), 400_000).unwrap();
         let (seen, mut far) = (far.try_clone().unwrap(), far);
         let sender = thread::spawn(move || {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 
+use super::budget::Share;
 use super::channel::{Channel, ChannelError, Wake};
 use super::estimator::{Estimate, Estimator, Settings};
 use super::message::{Line, Sbuf, trimmed};
@@ -51,6 +52,7 @@ pub struct RightSizing {
     transfer: Option<Transfer>,
     token: Token,
     settings: Settings,
+    share: Option<Share>,
     shared: Option<Arc<Shared>>,
     record: Arc<Mutex<Record>>,
     thread: Option<thread::JoinHandle<()>>,
@@ -62,18 +64,20 @@ pub fn lock(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
 }
 
 impl RightSizing {
-    /// For a transfer whose data connection is open. The channel belongs to whoever says `token`; what
-    /// is done goes into the record.
+    /// For a transfer whose data connection is open. The channel belongs to whoever says `token`; the buffer
+    /// grows within `share`; what is done goes into the record.
     pub fn new(
         transfer: &Transfer,
         token: Token,
         settings: Settings,
+        share: Share,
         record: Arc<Mutex<Record>>,
     ) -> Self {
         Self {
             transfer: Some(transfer.clone()),
             token,
             settings,
+            share: Some(share),
             shared: None,
             record,
             thread: None,
@@ -81,7 +85,7 @@ impl RightSizing {
     }
 
     fn begin(&mut self, socket: BorrowedFd<'_>) -> std::io::Result<()> {
-        let Some(transfer) = self.transfer.take() else {
+        let (Some(transfer), Some(share)) = (self.transfer.take(), self.share.take()) else {
             return Ok(());
         };
         let shared = Arc::new(Shared {
@@ -111,7 +115,7 @@ impl RightSizing {
         let thread = thread::Builder::new()
             .name("right-sizing".into())
             .stack_size(256 << 10)
-            .spawn(move || work.run(transfer))?;
+            .spawn(move || work.run(transfer, share))?;
         self.shared = Some(shared);
         self.thread = Some(thread);
         Ok(())
@@ -163,7 +167,7 @@ struct Work {
 }
 
 impl Work {
-    fn run(self, mut transfer: Transfer) {
+    fn run(self, mut transfer: Transfer, share: Share) {
         let (peer, direction) = (transfer.peer, transfer.direction);
         let opened = Channel::open(
             &mut transfer,
@@ -176,8 +180,8 @@ impl Work {
         let ended = opened.and_then(|channel| {
             self.record().paired = Some(self.begin.elapsed());
             match direction {
-                Direction::Receive => self.receive(channel),
-                Direction::Send => self.send(channel),
+                Direction::Receive => self.receive(channel, share),
+                Direction::Send => self.send(channel, share),
             }
         });
         self.record().pass_time(self.begin.elapsed());
@@ -193,13 +197,13 @@ impl Work {
         lock(&self.shared.record)
     }
 
-    fn side(&self, side: Side) -> Result<Sized, ChannelError> {
-        Ok(Sized::new(self.socket.try_clone()?, side))
+    fn side(&self, side: Side, share: Share) -> Result<Sized, ChannelError> {
+        Ok(Sized::new(self.socket.try_clone()?, side, share))
     }
 
     /// The receiver of the file: estimates, sizes its buffer, asks the sender for the same.
-    fn receive(&self, mut channel: Channel) -> Result<(), ChannelError> {
-        let mut sized = self.side(Side::Receive)?;
+    fn receive(&self, mut channel: Channel, share: Share) -> Result<(), ChannelError> {
+        let mut sized = self.side(Side::Receive, share)?;
         let mut estimator = Estimator::new(self.settings, sized.size()?);
         let ended = self.estimate(&mut channel, &mut sized, &mut estimator);
         if !matches!(ended, Err(ChannelError::Over)) {
@@ -274,8 +278,8 @@ impl Work {
     }
 
     /// The sender of the file: does as the receiver asks, and echoes.
-    fn send(&self, mut channel: Channel) -> Result<(), ChannelError> {
-        let mut sized = self.side(Side::Send)?;
+    fn send(&self, mut channel: Channel, share: Share) -> Result<(), ChannelError> {
+        let mut sized = self.side(Side::Send, share)?;
         let ended = self.follow(&mut channel, &mut sized);
         if !matches!(ended, Err(ChannelError::Over)) {
             sized.give_back()?;
@@ -284,7 +288,7 @@ impl Work {
     }
 
     fn follow(&self, channel: &mut Channel, sized: &mut Sized) -> Result<(), ChannelError> {
-        let mut asked = None;
+        let (mut asked, mut given) = (None, 0);
         loop {
             // Nothing is due until the receiver says something or the transfer ends.
             let lines =
@@ -296,9 +300,10 @@ impl Work {
                     continue;
                 };
                 let size = bounded(sbuf.buffer_size, &self.settings);
-                if asked != Some(size) {
+                // What there was no room for, or what had not been earned, may be given now.
+                if asked != Some(size) || given < size {
                     asked = Some(size);
-                    self.resize(sized, self.begin.elapsed(), size, None)?;
+                    given = self.resize(sized, self.begin.elapsed(), size, None)?;
                 }
                 channel.send(bytes)?;
                 self.record().messages += 1;
@@ -312,7 +317,7 @@ impl Work {
         now: Duration,
         wanted: u64,
         estimate: Option<Estimate>,
-    ) -> Result<(), ChannelError> {
+    ) -> Result<u64, ChannelError> {
         let (bytes, limit) = sized.ask(now, wanted)?;
         let mut record = self.record();
         if let Some(limit) = limit {
@@ -324,9 +329,11 @@ impl Work {
             bytes,
             estimate,
         };
-        tracing::debug!("right-sizing: {resize}");
-        record.resized(resize);
-        Ok(())
+        if record.resizes.last().map(|last| last.bytes) != Some(bytes) {
+            tracing::debug!("right-sizing: {resize}");
+            record.resized(resize);
+        }
+        Ok(bytes)
     }
 }
 

@@ -151,6 +151,11 @@ pub struct Limits {
     pub checksums_per_address: usize,
     /// Longest time of work on one checksum, seconds.
     pub checksum_s: u64,
+    /// What right-sized buffers take, all together, bytes as programs ask for them; the kernel may take
+    /// twice as much.
+    pub drs_bytes: u64,
+    /// Those of one address.
+    pub drs_bytes_per_address: u64,
     /// Longest command, bytes.
     pub line: usize,
 }
@@ -171,6 +176,8 @@ impl Default for Limits {
             unreachable_s: 60,
             checksums_per_address: 16,
             checksum_s: 3_600,
+            drs_bytes: 512 << 20,
+            drs_bytes_per_address: 128 << 20,
             line: 4_096 + 16,
         }
     }

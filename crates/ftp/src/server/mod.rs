@@ -41,11 +41,11 @@ use tokio::sync::watch;
 
 pub use config::{Config, Limits, SyncPolicy, UserConfig};
 pub use extension::{Extension, PeerFacts, SessionExtension};
+pub use origin::Origin;
 pub use passwords::hash_password;
 
 use control::Control;
 use digest::Checksums;
-use origin::Origin;
 use passwords::Checks;
 use places::Places;
 use ports::Ports;
@@ -56,7 +56,7 @@ use xferlog::Xferlog;
 
 use crate::advised::AdvisedServer;
 use crate::data::Buffer;
-use crate::drs::RightSizingServer;
+use crate::drs::{Budget, Caps, RightSizingServer};
 use crate::protocol::Reply;
 
 /// What all sessions share.
@@ -108,14 +108,21 @@ const FAREWELL: Duration = Duration::from_millis(500);
 const RESPITE: Duration = Duration::from_millis(100);
 
 /// The extensions that a configuration asks for.
-fn extensions(config: &Config) -> io::Result<Vec<Arc<dyn Extension>>> {
+fn extensions(config: &Config, budget: &Budget) -> io::Result<Vec<Arc<dyn Extension>>> {
     let mut extensions: Vec<Arc<dyn Extension>> = Vec::new();
     if let Some(advised) = AdvisedServer::of(config)? {
         extensions.push(Arc::new(advised));
     }
     // Buffers that the operator fixed are not sized by anybody else.
     if config.drs && config.buffer == Buffer::Auto {
-        extensions.push(Arc::new(RightSizingServer::default()));
+        extensions.push(Arc::new(RightSizingServer {
+            budget: budget.clone(),
+            caps: Caps {
+                all: config.limits.drs_bytes,
+                own: config.limits.drs_bytes_per_address,
+            },
+            ..RightSizingServer::default()
+        }));
     }
     Ok(extensions)
 }
@@ -126,7 +133,7 @@ impl Server {
     /// # Errors
     /// What of it is not possible.
     pub fn bind(config: Config) -> io::Result<Self> {
-        let extensions = extensions(&config)?;
+        let extensions = extensions(&config, &Budget::default())?;
         Self::with_extensions(config, extensions)
     }
 

@@ -1,0 +1,128 @@
+//! What all right-sized buffers of a server may take together, and those of one client's address: whoever asks
+//! for the largest buffer pins the kernel's memory with it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::server::Origin;
+
+/// Bytes that buffers may have, as programs ask for them; the kernel takes up to twice as much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caps {
+    /// All buffers together.
+    pub all: u64,
+    /// Those of one address.
+    pub own: u64,
+}
+
+/// Who has how much.
+#[derive(Debug, Clone, Default)]
+pub struct Budget(Arc<Mutex<HashMap<Origin, u64>>>);
+
+/// A connection's part of it, given back when it is dropped.
+#[derive(Debug)]
+pub struct Share {
+    /// None: there is no budget.
+    budget: Option<(Budget, Caps, Origin)>,
+    bytes: u64,
+}
+
+impl Default for Caps {
+    /// None.
+    fn default() -> Self {
+        Self {
+            all: u64::MAX,
+            own: u64::MAX,
+        }
+    }
+}
+
+impl Budget {
+    /// A connection that has nothing yet.
+    pub fn share(&self, caps: Caps, origin: Origin) -> Share {
+        Share {
+            budget: Some((self.clone(), caps, origin)),
+            bytes: 0,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Origin, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Share {
+    /// Everything that is asked for.
+    pub fn unlimited() -> Self {
+        Self {
+            budget: None,
+            bytes: 0,
+        }
+    }
+
+    /// Whether there is a budget.
+    pub fn is_limited(&self) -> bool {
+        self.budget.is_some()
+    }
+
+    /// Makes this part as near to `wanted` bytes as the budget allows; answers what it is then.
+    pub fn resize(&mut self, wanted: u64) -> u64 {
+        let Some((budget, caps, origin)) = &self.budget else {
+            return wanted;
+        };
+        let mut taken = budget.lock();
+        let all: u64 = taken.values().sum();
+        let own = taken.get(origin).copied().unwrap_or(0);
+        let left = |cap: u64, taken: u64| cap.saturating_sub(taken - self.bytes);
+        let left = left(caps.all, all).min(left(caps.own, own));
+        let bytes = wanted.min(left);
+        match own - self.bytes + bytes {
+            0 => drop(taken.remove(origin)),
+            own => drop(taken.insert(*origin, own)),
+        }
+        self.bytes = bytes;
+        bytes
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.resize(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    const CAPS: Caps = Caps { all: 100, own: 60 };
+
+    fn share(budget: &Budget, last: u8) -> Share {
+        budget.share(CAPS, Origin::from(IpAddr::from([192, 0, 2, last])))
+    }
+
+    #[test]
+    fn an_address_has_its_part_and_all_have_the_whole() {
+        let budget = Budget::default();
+        let (mut one, mut two) = (share(&budget, 1), share(&budget, 1));
+        let mut other = share(&budget, 2);
+        assert_eq!(one.resize(40), 40);
+        assert_eq!(two.resize(40), 20);
+        assert_eq!(other.resize(80), 40);
+        // What one gives back, others may have.
+        assert_eq!(one.resize(10), 10);
+        assert_eq!(two.resize(40), 40);
+        assert_eq!(other.resize(80), 50);
+        drop((one, two));
+        assert_eq!(other.resize(80), 60);
+        drop(other);
+        assert!(budget.lock().is_empty());
+    }
+
+    #[test]
+    fn without_a_budget_there_is_no_bound() {
+        assert_eq!(Share::unlimited().resize(u64::MAX), u64::MAX);
+    }
+}
