@@ -11,3 +11,4 @@ pub mod data;
 pub mod drs;
 pub mod protocol;
 pub mod server;
+mod sparing;

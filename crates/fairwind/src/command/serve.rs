@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fairwind_ftp::data::Buffer;
-use fairwind_ftp::server::{self, Config, Server, Stop, UserConfig};
+use fairwind_ftp::server::{self, Config, Reload, Server, Stop, UserConfig};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::failure::Failure;
 use crate::output;
@@ -19,7 +21,8 @@ const PASSWORD: &str = "FAIRWIND_FTP_PASSWORD";
 #[command(after_help = "\
 Anybody may read, nobody may write, and only this machine is served, until told otherwise. Nothing
 above DIR can be reached, not by symbolic links either. An upload appears under its name when it is
-complete; what broke off waits to be resumed.
+complete; what broke off waits to be resumed. SIGHUP reads the configuration file again: for new
+sessions, those that run go on as they were begun.
 
 Examples:
   fairwind serve /srv/data                             For this machine, at port 2121
@@ -90,9 +93,17 @@ impl Serve {
         }
         log_to_standard_error();
         let server = Server::bind(self.configuration()?).map_err(Failure::work)?;
-        let stop = Stop::default();
+        let (stop, reload) = (Stop::default(), server.reload());
+        let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(Failure::work)?;
         let asked = stop.clone();
-        ctrlc::set_handler(move || asked.ask()).map_err(Failure::work)?;
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                match signal {
+                    SIGHUP if self.reads_again() => self.reload(&reload),
+                    _ => asked.ask(),
+                }
+            }
+        });
         raise_descriptor_limit();
         eprintln!(
             "serving ftp://{}/",
@@ -101,8 +112,27 @@ impl Serve {
         server.run(&stop).map_err(Failure::work)
     }
 
-    fn configuration(self) -> Result<Config, Failure> {
-        let mut config = Config::new(self.dir.unwrap_or_default());
+    /// Whether SIGHUP means to read the configuration again: without a file, somebody's terminal has been
+    /// closed.
+    fn reads_again(&self) -> bool {
+        self.config.is_some() || !io::stdin().is_terminal()
+    }
+
+    fn reload(&self, reload: &Reload) {
+        let done = self
+            .configuration()
+            .and_then(|config| reload.with(config).map_err(Failure::work));
+        match done {
+            Ok(()) => eprintln!("the configuration was read again"),
+            Err(failure) => {
+                failure.report();
+                eprintln!("the configuration stays as it was");
+            }
+        }
+    }
+
+    fn configuration(&self) -> Result<Config, Failure> {
+        let mut config = Config::new(self.dir.clone().unwrap_or_default());
         if let Some(file) = &self.config {
             let text = std::fs::read_to_string(file)
                 .map_err(|error| Failure::input(format!("{}: {error}", file.display())))?;
@@ -118,12 +148,14 @@ impl Serve {
         config.drs &= !self.no_drs;
         config.buffer = self.buffer.unwrap_or(config.buffer);
         config.masquerade = self.masquerade.or(config.masquerade);
-        config.advisor = self.advisor.or(config.advisor);
-        config.allow_nocc.extend(self.allow_nocc);
-        config.advice_log = self.advice_log.or(config.advice_log);
+        config.advisor = self.advisor.clone().or(config.advisor);
+        config.allow_nocc.extend(self.allow_nocc.iter().cloned());
+        config.advice_log = self.advice_log.clone().or(config.advice_log);
         config.sync = self.sync.unwrap_or(config.sync);
-        config.xferlog = self.xferlog.or(config.xferlog);
-        config.foreign_peers.extend(self.foreign_peer);
+        config.xferlog = self.xferlog.clone().or(config.xferlog);
+        config
+            .foreign_peers
+            .extend(self.foreign_peer.iter().cloned());
         if let Some((first, last)) = self.passive_ports {
             config.passive_ports = Some(first..=last);
         }

@@ -17,6 +17,9 @@ use super::message::{LINE_LIMIT, Line, Lines, trimmed};
 use super::rate::Rate;
 use super::token::Token;
 use crate::data::{Transfer, tcp_info};
+use crate::sparing::Sparing;
+
+static STRANGER: Sparing = Sparing::new();
 
 /// Time for the connection to come about.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -303,7 +306,7 @@ fn accept(
         if guests.len() < STRANGERS {
             match listener.accept() {
                 Ok((stream, from)) if same_host(from, peer) => guests.push(Channel::new(stream)?),
-                Ok((_, from)) => tracing::warn!("right-sizing: {from} turned away"),
+                Ok((_, from)) => STRANGER.warn(|| format!("right-sizing: {from} turned away")),
                 Err(error) if is_later(&error) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -313,7 +316,9 @@ fn accept(
             match greet(&mut guest, token) {
                 Greeting::Known => return Ok(guest),
                 Greeting::Waiting => remaining.push(guest),
-                Greeting::Stranger => tracing::warn!("right-sizing: a stranger turned away"),
+                Greeting::Stranger => {
+                    STRANGER.warn(|| format!("right-sizing: a stranger at {peer} turned away"));
+                }
             }
         }
         guests = remaining;

@@ -8,6 +8,10 @@ use super::session::Session;
 use super::work::not_opened;
 use crate::protocol::command::{ExtendedPassive, Family};
 use crate::protocol::{Reply, host_port};
+use crate::sparing::Sparing;
+
+static BOUNCE: Sparing = Sparing::new();
+static NO_PORT: Sparing = Sparing::new();
 
 impl Session {
     pub(super) fn active(&mut self, address: SocketAddr) -> Reply {
@@ -18,7 +22,7 @@ impl Session {
         let client = self.control.facts().peer.ip();
         // RFC 2577 section 3: no bounce.
         if address.port() < 1024 || !self.shared.config.permits_peer(client, address.ip()) {
-            tracing::warn!("{client}: a data connection to {address} refused");
+            BOUNCE.warn(|| format!("{client}: a data connection to {address} refused"));
             return Reply::new(504, "No data connection will be made to that address");
         }
         self.setup = Some(Setup::Active(address));
@@ -87,7 +91,7 @@ impl Session {
                 Ok(address)
             }
             Err(error) => {
-                tracing::warn!("no passive data connection at {address}: {error}");
+                NO_PORT.warn(|| format!("no passive data connection at {address}: {error}"));
                 Err(match error.kind() {
                     io::ErrorKind::AddrInUse => {
                         Reply::new(425, "No port is free for a data connection")

@@ -11,6 +11,9 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::config::Config;
 use crate::data::SocketPlan;
+use crate::sparing::Sparing;
+
+static STRANGER: Sparing = Sparing::new();
 
 /// What the client asked for, until a transfer takes it.
 #[derive(Debug)]
@@ -98,7 +101,8 @@ impl Listening {
                     listener: Some(Arc::clone(&self.socket)),
                 });
             }
-            tracing::warn!("a data connection for {client} came from {peer}: turned away");
+            STRANGER
+                .warn(|| format!("a data connection for {client} came from {peer}: turned away"));
         }
     }
 }

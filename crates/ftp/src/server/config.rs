@@ -134,8 +134,13 @@ pub struct Limits {
     pub login_s: u64,
     /// Wrong passwords before the connection is closed.
     pub login_failures: u32,
-    /// Pause after a wrong password, milliseconds.
+    /// Pause after a wrong password, milliseconds; twice as long after each further one from the same
+    /// address, up to sixteen times.
     pub login_pause_ms: u64,
+    /// Wrong passwords from one address before nobody logs in by name from there; 0: any number.
+    pub login_ban_failures: u32,
+    /// How long that is, and how long wrong passwords are remembered, seconds after the last one.
+    pub login_ban_s: u64,
     /// Time for a data connection to come about and its transfer to begin, from PASV, or for it to be taken,
     /// seconds.
     pub connect_s: u64,
@@ -169,6 +174,8 @@ impl Default for Limits {
             login_s: 60,
             login_failures: 3,
             login_pause_ms: 500,
+            login_ban_failures: 20,
+            login_ban_s: 600,
             connect_s: 30,
             stalled_s: 300,
             least_rate: 100,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use super::Ledger;
 use super::digests::{Digests, Subject};
 use super::places::Places;
-use super::session::{Interruption, Session};
+use super::session::{AfterQuit, Interruption, Session};
 use super::turns::Turns;
 use crate::data::Meter;
 use crate::protocol::Reply;
@@ -188,7 +188,7 @@ impl Session {
             let ledger = &shared.ledger;
             ledger.sum(sum, algorithm, client, seen, patience).await
         };
-        let (sum, interruption) = self.attend(summing, &meter).await?;
+        let (sum, interruption) = self.attend(summing, &meter, AfterQuit::Stops).await?;
         Ok(match (sum, interruption) {
             (_, Interruption::Aborted) => {
                 self.control

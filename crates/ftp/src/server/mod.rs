@@ -12,6 +12,7 @@ mod digest;
 mod digests;
 mod extension;
 mod files;
+mod guesses;
 mod listing;
 mod login;
 mod names;
@@ -20,6 +21,7 @@ mod partial;
 mod passwords;
 mod places;
 mod ports;
+mod reserve;
 mod session;
 mod transfer;
 mod turns;
@@ -31,7 +33,7 @@ mod xferlog;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -46,37 +48,46 @@ pub use passwords::hash_password;
 
 use control::Control;
 use digest::Checksums;
+use guesses::Guesses;
 use passwords::Checks;
 use places::Places;
 use ports::Ports;
+use reserve::Reserve;
 use session::Session;
 use uploads::Uploads;
 use users::Users;
+use work::is_out_of_descriptors;
 use xferlog::Xferlog;
 
 use crate::advised::AdvisedServer;
 use crate::data::Buffer;
 use crate::drs::{Budget, Caps, RightSizingServer};
 use crate::protocol::Reply;
+use crate::sparing::Sparing;
 
-/// What all sessions share.
+/// What sessions share that began under the same configuration.
 pub(crate) struct Shared {
     config: Config,
     users: Users,
     extensions: Vec<Arc<dyn Extension>>,
     xferlog: Option<Xferlog>,
-    ledger: Ledger,
+    ledger: Arc<Ledger>,
 }
 
-/// What clients use up, and what is remembered of them.
+/// What clients use up, and what is remembered of them, under whatever configuration.
 #[derive(Default)]
 struct Ledger {
     sessions: Places,
     ports: Ports,
     checks: Checks,
+    guesses: Guesses,
     checksums: Checksums,
     uploads: Uploads,
+    buffers: Budget,
 }
+
+static CROWD: Sparing = Sparing::new();
+static ACCEPT: Sparing = Sparing::new();
 
 /// Asks a running server to stop.
 #[derive(Debug, Clone)]
@@ -95,10 +106,64 @@ impl Stop {
     }
 }
 
+/// Gives a running server another configuration.
+#[derive(Clone)]
+pub struct Reload {
+    current: Arc<RwLock<Arc<Shared>>>,
+    /// Extensions that no configuration asks for.
+    extensions: Option<Vec<Arc<dyn Extension>>>,
+}
+
+impl Reload {
+    /// From now on new sessions are served as `config` says. Those that are there go on as they were begun,
+    /// and so do their transfers. What clients use up and what is remembered of them stays. So does
+    /// `listen`, which takes another start.
+    ///
+    /// # Errors
+    /// As [`Server::bind`]; all stays as it was.
+    pub fn with(&self, config: Config) -> io::Result<()> {
+        let old = self.current();
+        if config.listen != old.config.listen {
+            let (stays, new) = (old.config.listen, config.listen);
+            tracing::warn!("listen stays {stays}; {new} takes a restart");
+        }
+        let config = Config {
+            listen: old.config.listen,
+            ..config
+        };
+        let shared = Shared::open(config, self.extensions.clone(), &old.ledger)?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(shared);
+        Ok(())
+    }
+
+    fn current(&self) -> Arc<Shared> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Shared {
+    fn open(
+        config: Config,
+        given: Option<Vec<Arc<dyn Extension>>>,
+        ledger: &Arc<Ledger>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            extensions: match given {
+                Some(extensions) => extensions,
+                None => extensions(&config, &ledger.buffers)?,
+            },
+            users: Users::open(&config)?,
+            xferlog: config.xferlog.clone().map(Xferlog::open).transpose()?,
+            ledger: Arc::clone(ledger),
+            config,
+        })
+    }
+}
+
 /// A server that is bound and does not run yet.
 pub struct Server {
     listener: TcpListener,
-    shared: Arc<Shared>,
+    reload: Reload,
 }
 
 /// Time that sessions have to end when the server stops.
@@ -133,8 +198,7 @@ impl Server {
     /// # Errors
     /// What of it is not possible.
     pub fn bind(config: Config) -> io::Result<Self> {
-        let extensions = extensions(&config, &Budget::default())?;
-        Self::with_extensions(config, extensions)
+        Self::open(config, None)
     }
 
     /// As [`bind`](Self::bind), with these extensions.
@@ -145,20 +209,26 @@ impl Server {
         config: Config,
         extensions: Vec<Arc<dyn Extension>>,
     ) -> io::Result<Self> {
-        let users = Users::open(&config)?;
-        let xferlog = config.xferlog.clone().map(Xferlog::open).transpose()?;
-        let listener = listen(config.listen)
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", config.listen)))?;
+        Self::open(config, Some(extensions))
+    }
+
+    fn open(config: Config, extensions: Option<Vec<Arc<dyn Extension>>>) -> io::Result<Self> {
+        let shared = Shared::open(config, extensions.clone(), &Arc::default())?;
+        let address = shared.config.listen;
+        let listener = listen(address)
+            .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?;
         Ok(Self {
             listener,
-            shared: Arc::new(Shared {
-                users,
+            reload: Reload {
+                current: Arc::new(RwLock::new(Arc::new(shared))),
                 extensions,
-                xferlog,
-                ledger: Ledger::default(),
-                config,
-            }),
+            },
         })
+    }
+
+    /// What gives it another configuration while it runs.
+    pub fn reload(&self) -> Reload {
+        self.reload.clone()
     }
 
     /// Where clients connect.
@@ -174,10 +244,11 @@ impl Server {
     /// # Errors
     /// The listening socket's, and if threads cannot be started.
     pub fn run(self, stop: &Stop) -> io::Result<()> {
-        // A transfer has a thread to itself; 1,000 idle sessions have none.
+        // A transfer has a thread to itself; 1,000 idle sessions have none. Sessions are what is limited, and
+        // by configurations to come, too.
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
-            .max_blocking_threads(self.shared.config.limits.sessions + 16)
+            .max_blocking_threads(usize::from(u16::MAX))
             .thread_stack_size(512 << 10)
             .thread_name("ftp")
             .enable_all()
@@ -190,6 +261,7 @@ impl Server {
 
     async fn accept(self, mut stop: watch::Receiver<bool>) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
+        let mut reserve = Reserve::take();
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
@@ -197,19 +269,29 @@ impl Server {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let (shared, stop) = (Arc::clone(&self.shared), stop.clone());
+                    reserve.refill();
+                    let (shared, stop) = (self.reload.current(), stop.clone());
                     tokio::spawn(serve(stream, peer.ip().to_canonical(), shared, stop));
                 }
-                // Out of descriptors, or the client went before it was served.
+                Err(error) if is_out_of_descriptors(&error) => {
+                    ACCEPT.warn(|| {
+                        format!("no descriptor is free for another client: {error}; see ulimit -n")
+                    });
+                    if !reserve.turn_away(&listener).await {
+                        tokio::time::sleep(RESPITE).await;
+                    }
+                }
+                // The client went before it was served.
                 Err(error) => {
-                    tracing::warn!("accept: {error}");
+                    ACCEPT.warn(|| format!("accept: {error}"));
                     tokio::time::sleep(RESPITE).await;
                 }
             }
         }
         drop(listener);
         let last_moment = tokio::time::Instant::now() + FAREWELL;
-        while self.shared.ledger.sessions.count() > 0 && tokio::time::Instant::now() < last_moment {
+        let ledger = &self.reload.current().ledger;
+        while ledger.sessions.count() > 0 && tokio::time::Instant::now() < last_moment {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         Ok(())
@@ -240,7 +322,7 @@ async fn serve(stream: TcpStream, peer: IpAddr, shared: Arc<Shared>, stop: watch
     };
     let (own, all) = (limits.sessions_per_address, limits.sessions);
     let Some(_place) = shared.ledger.sessions.take(Origin::from(peer), own, all) else {
-        tracing::warn!("{peer}: too many sessions");
+        CROWD.warn(|| format!("{peer}: too many sessions"));
         let _ = control
             .send(&Reply::new(421, "Too many sessions; try again later"))
             .await;

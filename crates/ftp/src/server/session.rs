@@ -28,6 +28,9 @@ use crate::protocol::{Command, Reply, VirtualPath};
 /// Commands that a client may send ahead while a transfer runs.
 const AHEAD: usize = 64;
 
+/// Bytes of these after which no more are read.
+const AHEAD_BYTES: usize = 16 << 10;
+
 /// One client's session.
 pub struct Session {
     pub(super) shared: Arc<Shared>,
@@ -51,6 +54,15 @@ pub struct Session {
     pub(super) extended_only: bool,
     pub(super) selection: Selection,
     pub(super) hash: Algorithm,
+}
+
+/// What becomes of work whose client says QUIT and leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AfterQuit {
+    /// What it asked for before is still done.
+    GoesOn,
+    /// There is nobody who wants the answer.
+    Stops,
 }
 
 /// How something ran that the client could interrupt.
@@ -165,11 +177,12 @@ impl Session {
         &mut self,
         work: impl Future<Output = T>,
         meter: &Meter,
+        after_quit: AfterQuit,
     ) -> io::Result<(T, Interruption)> {
         let mut work = pin!(work);
         let mut interruption = Interruption::None;
         loop {
-            let may_listen = interruption != Interruption::Gone && self.waiting.len() < AHEAD;
+            let may_listen = interruption != Interruption::Gone && self.has_room();
             let line = tokio::select! {
                 biased;
                 done = &mut work => return Ok((done, interruption)),
@@ -189,14 +202,28 @@ impl Session {
                     Ok(Command::Noop) => self.control.send(&Reply::new(200, "Still at it")).await?,
                     _ => self.waiting.push_back(line),
                 },
-                // A client may say QUIT and leave; what it asked for before is still done.
-                Ok(None) if self.quits() => interruption = Interruption::Gone,
+                Ok(None) if self.quits() && after_quit == AfterQuit::GoesOn => {
+                    interruption = Interruption::Gone;
+                }
                 Ok(None) | Err(_) => {
                     meter.stop();
                     interruption = Interruption::Gone;
                 }
             }
         }
+    }
+
+    /// Whether another command may wait.
+    fn has_room(&self) -> bool {
+        let bytes: usize = self
+            .waiting
+            .iter()
+            .map(|line| match line {
+                Line::Whole(line) => line.len(),
+                Line::TooLong => 0,
+            })
+            .sum();
+        self.waiting.len() < AHEAD && bytes < AHEAD_BYTES
     }
 
     /// Whether QUIT is among the commands that wait.

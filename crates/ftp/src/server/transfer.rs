@@ -11,7 +11,7 @@ use super::channel::{self, Channel, Setup};
 use super::config::SyncPolicy;
 use super::listing::Form;
 use super::partial::UploadError;
-use super::session::{Interruption, Session};
+use super::session::{AfterQuit, Interruption, Session};
 use super::upload::{Start, Upload, force_name};
 use super::uploads::Key;
 use super::work::{self, Outcome, Work, file_failure, not_opened};
@@ -292,7 +292,7 @@ impl Session {
                 }
             }
         };
-        self.attend(opening, meter).await
+        self.attend(opening, meter, AfterQuit::GoesOn).await
     }
 
     async fn run_work(
@@ -333,7 +333,7 @@ impl Session {
         let (seen, bounds) = (Arc::clone(meter), self.shared.config.limits.transfer());
         let running =
             tokio::task::spawn_blocking(move || work.run(&stream, &seen, &mut watchers, bounds));
-        let (outcome, interruption) = self.attend(running, meter).await?;
+        let (outcome, interruption) = self.attend(running, meter, AfterQuit::GoesOn).await?;
         Ok((outcome.map_err(io::Error::other)?, interruption))
     }
 

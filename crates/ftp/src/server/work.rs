@@ -166,11 +166,16 @@ fn send_listing(
 ) -> Result<u64, TransferError> {
     let (read, write) =
         pipe_with(PipeFlags::CLOEXEC).map_err(|error| TransferError::File(error.into()))?;
-    let lister = std::thread::spawn(move || {
+    let listing = move || {
         let mut out = io::BufWriter::new(File::from(write));
         listing::write(&root, &path, form, &mut out)?;
         io::Write::flush(&mut out)
-    });
+    };
+    let lister = std::thread::Builder::new()
+        .name("listing".into())
+        .stack_size(512 << 10)
+        .spawn(listing)
+        .map_err(TransferError::File)?;
     let sent = mover.send_from(&mut File::from(read), None);
     let listed = lister.join().unwrap_or_else(|_| Err(Errno::IO.into()));
     match (sent, listed) {
@@ -193,17 +198,33 @@ pub fn failure(error: &TransferError) -> Reply {
             Reply::new(452, "Not enough room on the disk")
         }
         TransferError::File(error) => {
-            Reply::new(451, format!("The file could not be moved: {error}"))
+            let why = words(error);
+            Reply::new(451, format!("The file could not be moved: {why}"))
         }
     }
 }
 
 /// What the client is told when there is no data connection.
 pub fn not_opened(error: &io::Error) -> Reply {
+    let why = words(error);
     Reply::new(
         425,
-        format!("The data connection could not be opened: {error}"),
+        format!("The data connection could not be opened: {why}"),
     )
+}
+
+/// An error in words that say whose fault it is.
+fn words(error: &io::Error) -> String {
+    match is_out_of_descriptors(error) {
+        true => "the server has no descriptor free; try again later".into(),
+        false => error.to_string(),
+    }
+}
+
+/// Whether this process or the system has no descriptor free.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(code, Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// Whether there is no room.
@@ -226,6 +247,6 @@ pub fn file_failure(error: &io::Error) -> Reply {
         Some(Errno::INVAL | Errno::NXIO) => Reply::new(550, "That is no plain file"),
         Some(Errno::BUSY) => Reply::new(550, "That cannot be done to the root"),
         Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Reply::new(550, "Permission denied"),
-        _ => Reply::new(451, format!("That failed: {error}")),
+        _ => Reply::new(451, format!("That failed: {}", words(error))),
     }
 }

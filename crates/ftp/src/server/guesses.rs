@@ -1,0 +1,153 @@
+//! Wrong passwords, remembered by origin beyond the session: each makes the next one wait longer, and after
+//! some there is no logging in by name from there for a while.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::config::Limits;
+use super::origin::Origin;
+
+/// Origins that are remembered.
+const MOST: usize = 4_096;
+
+/// Doublings of the pause.
+const DOUBLINGS: u32 = 4;
+
+/// Who guessed wrong, and how often.
+#[derive(Debug, Default)]
+pub struct Guesses(Mutex<HashMap<Origin, Wrong>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Wrong {
+    count: u32,
+    last: Instant,
+}
+
+impl Wrong {
+    fn is_over(&self, now: Instant, limits: &Limits) -> bool {
+        now.saturating_duration_since(self.last) >= ban(limits)
+    }
+}
+
+fn ban(limits: &Limits) -> Duration {
+    Duration::from_secs(limits.login_ban_s)
+}
+
+impl Guesses {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Origin, Wrong>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another wrong one; answers how long its reply has to wait.
+    pub fn add(&self, origin: Origin, now: Instant, limits: &Limits) -> Duration {
+        let mut guesses = self.lock();
+        if !guesses.contains_key(&origin) && guesses.len() >= MOST {
+            make_room(&mut guesses, now, limits);
+        }
+        let wrong = guesses.entry(origin).or_insert(Wrong {
+            count: 0,
+            last: now,
+        });
+        if wrong.is_over(now, limits) {
+            wrong.count = 0;
+        }
+        wrong.count = wrong.count.saturating_add(1);
+        wrong.last = now;
+        let doublings = (wrong.count - 1).min(DOUBLINGS);
+        Duration::from_millis(limits.login_pause_ms) * (1 << doublings)
+    }
+
+    /// How long nobody logs in by name from there, if it is so.
+    pub fn banned(&self, origin: Origin, now: Instant, limits: &Limits) -> Option<Duration> {
+        let guesses = self.lock();
+        let wrong = guesses.get(&origin)?;
+        let banned = limits.login_ban_failures > 0
+            && wrong.count >= limits.login_ban_failures
+            && !wrong.is_over(now, limits);
+        banned.then(|| (wrong.last + ban(limits)).saturating_duration_since(now))
+    }
+}
+
+/// Forgets what is over, or else who guessed least and longest ago.
+fn make_room(guesses: &mut HashMap<Origin, Wrong>, now: Instant, limits: &Limits) {
+    guesses.retain(|_, wrong| !wrong.is_over(now, limits));
+    if guesses.len() < MOST {
+        return;
+    }
+    let least = guesses
+        .iter()
+        .min_by_key(|(_, wrong)| (wrong.count, wrong.last))
+        .map(|(origin, _)| *origin);
+    if let Some(least) = least {
+        guesses.remove(&least);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+
+    fn origin(number: u32) -> Origin {
+        Origin::from(IpAddr::from(Ipv4Addr::from_bits(number)))
+    }
+
+    fn limits() -> Limits {
+        Limits {
+            login_pause_ms: 500,
+            login_ban_failures: 3,
+            login_ban_s: 600,
+            ..Limits::default()
+        }
+    }
+
+    #[test]
+    fn each_wrong_password_waits_twice_as_long_up_to_eight_seconds() {
+        let (guesses, now) = (Guesses::default(), Instant::now());
+        let pauses: Vec<u128> = (0..7)
+            .map(|_| guesses.add(origin(1), now, &limits()).as_millis())
+            .collect();
+        assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000, 8_000, 8_000]);
+        assert_eq!(guesses.add(origin(2), now, &limits()).as_millis(), 500);
+    }
+
+    #[test]
+    fn some_wrong_passwords_ban_an_origin_for_a_time_after_the_last_one() {
+        let (guesses, now) = (Guesses::default(), Instant::now());
+        let seconds = Duration::from_secs;
+        guesses.add(origin(1), now, &limits());
+        guesses.add(origin(1), now, &limits());
+        assert_eq!(guesses.banned(origin(1), now, &limits()), None);
+        guesses.add(origin(1), now + seconds(10), &limits());
+        assert_eq!(
+            guesses.banned(origin(1), now + seconds(70), &limits()),
+            Some(seconds(540))
+        );
+        assert_eq!(guesses.banned(origin(2), now, &limits()), None);
+        assert_eq!(
+            guesses.banned(origin(1), now + seconds(610), &limits()),
+            None
+        );
+        // All is forgotten then.
+        guesses.add(origin(1), now + seconds(611), &limits());
+        assert_eq!(
+            guesses.banned(origin(1), now + seconds(611), &limits()),
+            None
+        );
+    }
+
+    #[test]
+    fn the_memory_is_bounded_and_keeps_who_guessed_most() {
+        let (guesses, now) = (Guesses::default(), Instant::now());
+        for _ in 0..3 {
+            guesses.add(origin(0), now, &limits());
+        }
+        for number in 1..20_000 {
+            guesses.add(origin(number), now, &limits());
+        }
+        assert_eq!(guesses.lock().len(), MOST);
+        assert!(guesses.banned(origin(0), now, &limits()).is_some());
+    }
+}
