@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fairwind_testing::or_skip;
+use rustix::process::Signal;
 
 /// Nothing here takes as long.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -53,8 +54,17 @@ impl Service {
     }
 
     fn ask_to_end(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    fn signal(&self, signal: Signal) {
         let number = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(number, rustix::process::Signal::TERM).unwrap();
+        rustix::process::kill_process(number, signal).unwrap();
+    }
+
+    /// Waits for a line of its log.
+    fn tells(&self, what: &str) {
+        while !self.log.recv_timeout(PATIENCE).unwrap().contains(what) {}
     }
 
     fn wait(&mut self) -> ExitStatus {
@@ -68,14 +78,20 @@ impl Service {
         }
     }
 
-    /// A control connection of alice's.
-    fn alice(&self) -> Control {
+    /// A control connection of nobody's yet.
+    fn connect(&self) -> Control {
         let address = self.url.trim_start_matches("ftp://").trim_end_matches('/');
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let lines = BufReader::new(stream.try_clone().unwrap());
         let mut control = Control { stream, lines };
         assert_eq!(control.code(), "220");
+        control
+    }
+
+    /// A control connection of alice's.
+    fn alice(&self) -> Control {
+        let mut control = self.connect();
         for (command, code) in [
             ("USER alice", "331"),
             ("PASS secret", "230"),
@@ -226,6 +242,40 @@ fn a_configuration_file_is_taken_and_options_replace_what_it_says() {
     assert_eq!(refused.status.code(), Some(67), "{refused:?}");
     let got = curl(&["-u", "alice:secret", &format!("{}x", service.url)]).unwrap();
     assert_eq!(got.stdout, b"abc", "{got:?}");
+}
+
+#[test]
+fn sighup_reads_the_configuration_again_and_disturbs_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::File::create(dir.path().join("huge"))
+        .unwrap()
+        .set_len(1 << 40)
+        .unwrap();
+    let file = dir.path().join("ftp.toml");
+    fs::write(&file, "anonymous = true\n").unwrap();
+    let options = ["--config", file.to_str().unwrap(), "--user", "alice"];
+    let service = Service::start(dir.path(), &options);
+    let mut before = service.alice();
+    let mut download = before.data();
+    assert_eq!(before.say("RETR huge"), "150");
+    let anonymous = || {
+        let mut stranger = service.connect();
+        assert_eq!(stranger.say("USER anonymous"), "331");
+        stranger.say("PASS me@example.org")
+    };
+    assert_eq!(anonymous(), "230");
+
+    fs::write(&file, "anonymous = perhaps\n").unwrap();
+    service.signal(Signal::HUP);
+    service.tells("the configuration stays as it was");
+    assert_eq!(anonymous(), "230");
+    fs::write(&file, "anonymous = false\n").unwrap();
+    service.signal(Signal::HUP);
+    service.tells("the configuration was read again");
+    assert_eq!(anonymous(), "530");
+    service.alice();
+    download.read_exact(&mut vec![0; 10_000_000]).unwrap();
+    assert_eq!(before.say("NOOP"), "200");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -270,6 +270,8 @@ pub fn noise(count: usize) -> Vec<u8> {
 pub struct Process {
     pub child: Child,
     pub address: SocketAddr,
+    /// Stays open: a test program says after a minute that its test still runs, and ends if nobody listens.
+    _said: Option<BufReader<ChildStdout>>,
 }
 
 const ROOT: &str = "FAIRWIND_FTP_TEST_ROOT";
@@ -359,18 +361,27 @@ impl Process {
     /// A server that says `serving ADDRESS` when it listens.
     pub fn telling(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let address = lines
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let address = (&mut said)
+            .lines()
             .map_while(Result::ok)
             .find_map(|line| line.strip_prefix("serving ")?.parse().ok())
             .expect("the server says where it is");
-        Self { child, address }
+        Self {
+            child,
+            address,
+            _said: Some(said),
+        }
     }
 
     /// A server that was told to listen at this address.
     pub fn at(address: SocketAddr, command: &mut Command) -> Self {
         let child = command.stdout(Stdio::null()).spawn().unwrap();
-        let process = Self { child, address };
+        let process = Self {
+            child,
+            address,
+            _said: None,
+        };
         eventually("the server listens", || TcpStream::connect(address).is_ok());
         process
     }
