@@ -1,6 +1,6 @@
 //! `fairwind serve`: an FTP server.
 
-use std::io::{self, BufRead, IsTerminal};
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -122,13 +122,15 @@ impl Serve {
         let done = self
             .configuration()
             .and_then(|config| reload.with(config).map_err(Failure::work));
-        match done {
-            Ok(()) => eprintln!("the configuration was read again"),
-            Err(failure) => {
-                failure.report();
-                eprintln!("the configuration stays as it was");
+        let told = match done {
+            Ok(()) => "the configuration was read again".to_owned(),
+            Err(Failure::Input(why) | Failure::Work(why)) => {
+                format!("error: {why}\nthe configuration stays as it was")
             }
-        }
+            Err(other) => format!("error: {other:?}\nthe configuration stays as it was"),
+        };
+        // There may be nobody any more who reads it.
+        let _ = writeln!(io::stderr(), "{told}");
     }
 
     fn configuration(&self) -> Result<Config, Failure> {

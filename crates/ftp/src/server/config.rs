@@ -180,7 +180,7 @@ impl Default for Limits {
             stalled_s: 300,
             least_rate: 100,
             longest_s: 48 * 3_600,
-            unreachable_s: 60,
+            unreachable_s: 120,
             checksums_per_address: 16,
             checksum_s: 3_600,
             drs_bytes: 512 << 20,
