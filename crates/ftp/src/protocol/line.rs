@@ -1,6 +1,10 @@
 //! Lines of the control connection, out of whatever bytes come: of bounded length, with Telnet's
 //! commands taken out (RFC 959 section 4.1.3, RFC 854).
+//!
+//! A byte 255 that is data is sent twice. Many clients send it once: what follows it is then no command
+//! of Telnet's, and both are taken as the data that they are meant as.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 /// What the bytes held.
@@ -31,7 +35,25 @@ pub struct LineDecoder {
     telnet: Telnet,
 }
 
-const IAC: u8 = 255;
+/// The byte of Telnet that a command follows, or itself if it is data.
+pub const IAC: u8 = 255;
+/// The first of Telnet's commands (RFC 1184 section 2; RFC 854 begins with 240).
+const FIRST_COMMAND: u8 = 236;
+
+/// Bytes as Telnet sends them as data: 255 twice.
+pub fn escaped(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if !bytes.contains(&IAC) {
+        return Cow::Borrowed(bytes);
+    }
+    let mut escaped = Vec::with_capacity(bytes.len() + 1);
+    for byte in bytes {
+        escaped.push(*byte);
+        if *byte == IAC {
+            escaped.push(IAC);
+        }
+    }
+    Cow::Owned(escaped)
+}
 
 impl LineDecoder {
     /// Lines have at most `limit` bytes.
@@ -54,6 +76,10 @@ impl LineDecoder {
     /// The next line, if its end has come.
     pub fn next_line(&mut self) -> Option<Line> {
         while let Some(byte) = self.input.pop_front() {
+            if self.telnet == Telnet::Command && byte < FIRST_COMMAND {
+                self.telnet = Telnet::Text;
+                self.push(IAC);
+            }
             match (self.telnet, byte) {
                 (Telnet::Text, IAC) => self.telnet = Telnet::Command,
                 (Telnet::Command, 251..=254) => self.telnet = Telnet::Option,
@@ -126,6 +152,22 @@ mod tests {
         // IP, then the Synch with its data mark: RFC 959 section 4.1.3 on ABOR.
         assert_eq!(lines(9, b"\xff\xf4\xff\xf2ABOR\r\n"), [whole(b"ABOR")]);
         assert_eq!(lines(9, b"\xff\xfd\x01A\xff\xff\r\n"), [whole(b"A\xff")]);
+    }
+
+    #[test]
+    fn a_single_255_that_begins_no_command_is_data() {
+        assert_eq!(
+            lines(9, b"\xffa\xff\r\n\xff\nb\r\n"),
+            [whole(b"\xffa\xff"), whole(b"\xff"), whole(b"b")]
+        );
+    }
+
+    #[test]
+    fn what_is_escaped_comes_out_as_it_was() {
+        let name = b"\xff\xf4\xff\xffx\xff";
+        let line = [&*escaped(name), b"\r\n"].concat();
+        assert_eq!(lines(9, &line), [whole(name)]);
+        assert_eq!(&*escaped(b"x\xff"), b"x\xff\xff");
     }
 
     proptest! {
