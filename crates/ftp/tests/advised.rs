@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::advisor::{Reply, TestAdvisor, advice};
 use fairwind_cc::{kernel, native};
 use fairwind_ftp::advised::{Advisor, Event, Follow, Follower, Journal, Setting};
+use fairwind_ftp::data::buffers::Side;
 use fairwind_ftp::data::{Direction, Transfer, TransferWatcher};
 use fairwind_testing::{or_skip, permitted, root, wait_until, with_stalls};
 use rustix::net::sockopt::tcp_congestion;
@@ -109,6 +110,18 @@ impl Followed {
             _ => None,
         });
         refused.collect()
+    }
+
+    /// What was advised and done in part: what, the advice, and what was done.
+    fn bounded(&self) -> Vec<(Setting, String, String)> {
+        let records = self.follower.records().into_iter();
+        let bounded = records.filter_map(|record| match record.event {
+            Event::Bounded {
+                what, advised, to, ..
+            } => Some((what, advised, to)),
+            _ => None,
+        });
+        bounded.collect()
     }
 
     /// What was changed, from what and to what.
@@ -229,9 +242,11 @@ fn a_receiver_sizes_its_buffer_and_nothing_else() {
     if !permitted(root()) {
         return;
     }
+    // More than autotuning reaches, and not so much that the path has to be asked for it.
+    let bytes = Side::Receive.limits().adapted * 3 / 2;
     let changes = json!({
-        "congestion_control": "reno", "pacing_mbps": 1.0, "receive_buffer_bytes": 268_435_456,
-        "send_buffer_bytes": 268_435_456,
+        "congestion_control": "reno", "pacing_mbps": 1.0, "receive_buffer_bytes": bytes,
+        "send_buffer_bytes": bytes,
     });
     let advisor = TestAdvisor::answering(vec![Reply::Advice(advice(NEVER, changes))]);
     let mut followed = Followed::start(&advisor.url(), Direction::Receive, &[]);
@@ -241,10 +256,71 @@ fn a_receiver_sizes_its_buffer_and_nothing_else() {
         [(
             Setting::ReceiveBuffer,
             "autotuned".into(),
-            "268435456".into()
+            bytes.to_string()
         )]
     );
+    assert_eq!(followed.bounded(), []);
     assert_eq!(followed.control(), followed.initial);
+}
+
+#[test]
+fn pacing_far_below_what_the_path_has_carried_is_bounded() {
+    let slow = advice(NEVER, json!({ "pacing_mbps": 0.1, "available_mbps": null }));
+    let seen = Arc::new(Barrier::new(2));
+    let advisor = TestAdvisor::answering(vec![
+        Reply::Advice(advice(SOON, json!({}))),
+        Reply::Held(Arc::clone(&seen), slow),
+    ]);
+    let mut followed = Followed::sending(&advisor);
+    let mut far = followed.far.try_clone().unwrap();
+    let reader = thread::spawn(move || std::io::copy(&mut far, &mut std::io::sink()).unwrap());
+    // The path shows what it carries until the advice comes, and longer than a look at it takes.
+    let begun = Instant::now();
+    while advisor.asked().len() < 2 || begun.elapsed() < Duration::from_millis(500) {
+        followed.near.write_all(&vec![1; 100_000]).unwrap();
+    }
+    seen.wait();
+    followed.until("bounded", |f| !f.changes().is_empty());
+    let (what, advised, to) = followed.bounded().remove(0);
+    assert_eq!((what, advised.as_str()), (Setting::Pacing, "0.1"));
+    // Loopback carries some hundreds of Mbit/s on the slowest of machines.
+    let mbps: f64 = to.parse().unwrap();
+    assert!(mbps > 5.0, "{mbps}");
+    assert_eq!(
+        followed.changes(),
+        [(Setting::Pacing, "unlimited".into(), to)]
+    );
+    followed.near.shutdown(std::net::Shutdown::Write).unwrap();
+    reader.join().unwrap();
+}
+
+#[test]
+fn pacing_that_starves_a_path_nobody_knows_is_bounded_from_the_first_byte() {
+    let slow = json!({ "pacing_mbps": 0.1, "available_mbps": null });
+    let advisor = TestAdvisor::answering(vec![Reply::Advice(advice(NEVER, slow))]);
+    let mut followed = Followed::sending(&advisor);
+    followed.until("bounded", |f| !f.changes().is_empty());
+    // 1460 bytes in 10 ms.
+    let expected = (Setting::Pacing, "0.1".to_owned(), "1.168".to_owned());
+    assert_eq!(followed.bounded(), [expected]);
+}
+
+#[test]
+fn a_buffer_far_beyond_the_product_of_the_path_is_bounded_in_both_directions() {
+    let huge = json!({ "send_buffer_bytes": 1 << 30, "receive_buffer_bytes": 1 << 30 });
+    for (direction, side) in [
+        (Direction::Send, Side::Send),
+        (Direction::Receive, Side::Receive),
+    ] {
+        let advisor = TestAdvisor::answering(vec![Reply::Advice(advice(NEVER, huge.clone()))]);
+        let mut followed = Followed::start(&advisor.url(), direction, &[]);
+        followed.until("bounded", |f| !f.bounded().is_empty());
+        let most = side.limits().adapted * 2;
+        let (_, advised, to) = followed.bounded().remove(0);
+        assert_eq!((advised, to), ("1073741824".into(), most.to_string()));
+        let size = fairwind_ftp::data::buffers::size(&followed.near, side).unwrap();
+        assert!(size <= most, "{size}");
+    }
 }
 
 #[test]

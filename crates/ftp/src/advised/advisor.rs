@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use fairwind_advice_client::{Answer, Client, ClientError, Transfer};
 
+use super::sight::Memory;
+
 /// How long an answer is waited for at all. Within [`PATIENCE`] it is in time, later it is applied when
 /// it comes.
 const DEADLINE: Duration = Duration::from_secs(15);
@@ -30,6 +32,8 @@ pub struct Advisor {
     lost: Mutex<Option<Lost>>,
     /// Questions that wait for their answer.
     waiting: AtomicUsize,
+    /// What the paths of earlier transfers have shown.
+    pub(super) memory: Memory,
 }
 
 /// There is no sound advice, and that has been told.
@@ -52,6 +56,7 @@ impl Advisor {
             client,
             lost: Mutex::new(None),
             waiting: AtomicUsize::new(0),
+            memory: Memory::default(),
         })
     }
 

@@ -82,6 +82,15 @@ fn add(report: &mut ExtensionReport, record: Record) {
             to,
             reason,
         }),
+        Event::Bounded {
+            what,
+            advised,
+            to,
+            reason,
+        } => report.notes.push(format!(
+            "{} {advised} is advised and bounded to {to}: {reason}",
+            what.words()
+        )),
         Event::Refused {
             what,
             wanted,

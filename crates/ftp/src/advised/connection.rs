@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::buffer::{Buffer, Role};
 use super::control::{self, Refusal};
-use super::orders::{Orders, is_nocc};
+use super::orders::{Orders, in_mbps, is_nocc};
 use super::pacing;
 use super::record::{Event, Setting, Told};
 use crate::data::buffers::Side;
@@ -108,7 +108,7 @@ impl Connection {
             return;
         }
         let before = std::mem::replace(&mut self.pacing, wanted);
-        told.change(Setting::Pacing, rate(before), rate(wanted));
+        told.change(Setting::Pacing, in_mbps(before), in_mbps(wanted));
         let faster = before.is_some_and(|before| wanted.is_none_or(|now| now > before));
         if faster && is_nocc(&self.control) {
             self.retake();
@@ -157,13 +157,5 @@ fn not_own(orders: &Orders, peer: IpAddr) -> Event {
             "--allow-nocc {peer}/{}",
             if peer.is_ipv4() { 32 } else { 128 }
         ),
-    }
-}
-
-/// A rate in Mbit/s.
-fn rate(bytes_per_second: Option<u64>) -> String {
-    match bytes_per_second {
-        None => "unlimited".into(),
-        Some(rate) => format!("{}", rate as f64 * 8.0 / 1e6),
     }
 }

@@ -19,10 +19,14 @@ use super::advisor::{PATIENCE, PAUSE};
 use super::connection::{Connection, Permit};
 use super::orders::{Orders, clean};
 use super::record::{Event, Record};
+use super::sight::Sight;
 use crate::data::{Direction, Transfer, TransferWatcher};
 
 /// How long the first byte waits for the first advice: an advisor nearby answers within that.
 const FIRST: Duration = Duration::from_millis(5);
+
+/// How often it is looked what the path carries.
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// How often the transfer's thread looks whether an answer is overdue.
 const LOOK: Duration = Duration::from_millis(50);
@@ -53,6 +57,10 @@ struct State {
     total: Option<u64>,
     /// None before the transfer and after it.
     connection: Option<Connection>,
+    /// What it has shown of its path.
+    sight: Sight,
+    /// The latest sound advice.
+    orders: Option<Orders>,
     /// When the question was asked that waits for its answer.
     asked: Option<Instant>,
     /// The connection has the kernel's defaults for want of advice, and that has been told.
@@ -69,6 +77,7 @@ struct State {
 impl Follower {
     pub(super) fn new(follow: Arc<Follow>, transfer: &Transfer) -> Self {
         let now = Instant::now();
+        let known = follow.advisor.memory.of(transfer.peer.ip(), now);
         Self {
             shared: Arc::new(Shared {
                 follow,
@@ -80,6 +89,8 @@ impl Follower {
                     begun: now,
                     total: transfer.total,
                     connection: None,
+                    sight: Sight::beginning_with(known),
+                    orders: None,
                     asked: None,
                     lost: false,
                     told: HashSet::new(),
@@ -150,6 +161,11 @@ impl TransferWatcher for Follower {
     fn ended(&mut self, moved: u64) {
         self.shared.moved.store(moved, Ordering::Relaxed);
         let mut state = self.shared.lock();
+        self.shared.look(&mut state);
+        if let Some(rate) = state.sight.shown().rate {
+            let memory = &self.shared.follow.advisor.memory;
+            memory.keep(self.shared.peer.ip(), rate, Instant::now());
+        }
         if let Some(connection) = state.connection.take() {
             state.outcome = self
                 .shared
@@ -227,15 +243,40 @@ impl Shared {
         };
         self.follow.advisor.find();
         state.lost = false;
-        let peer = self.peer.ip().to_canonical();
-        let granted = self.follow.permits_nocc(peer);
         let mut events = vec![advice_event(&answer, &orders)];
-        if let Some(connection) = &mut state.connection {
-            events.extend(connection.follow(&orders, &Permit { peer, granted }));
-        }
+        state.orders = Some(orders);
+        self.look(&mut state);
+        events.extend(self.obey(&mut state));
         self.tell(state, events);
         self.changed.notify_all();
         Some(answer.ask_again_after())
+    }
+
+    /// Does what is ordered, as far as it goes with what the path has shown.
+    fn obey(&self, state: &mut State) -> Vec<Event> {
+        let peer = self.peer.ip().to_canonical();
+        let granted = self.follow.permits_nocc(peer);
+        let (Some(orders), Some(connection)) = (&state.orders, &mut state.connection) else {
+            return Vec::new();
+        };
+        let (orders, mut events) = orders.within(state.sight.shown(), self.direction);
+        events.extend(connection.follow(&orders, &Permit { peer, granted }));
+        events
+    }
+
+    /// Looks what the path carries; whether that is news.
+    fn look(&self, state: &mut State) -> bool {
+        let counters = state.connection.as_ref().and_then(Connection::counters);
+        let Some(counters) = counters else {
+            return false;
+        };
+        let arrived = match self.direction {
+            Direction::Send => counters.tcpi_bytes_acked,
+            Direction::Receive => counters.tcpi_bytes_received,
+        };
+        state
+            .sight
+            .look(Instant::now(), arrived, round_trip(&counters))
     }
 
     /// There is no sound advice: back to the kernel's defaults, told once.
@@ -244,6 +285,7 @@ impl Shared {
         if std::mem::replace(&mut state.lost, true) {
             return;
         }
+        state.orders = None;
         let mut events = vec![Event::Lost {
             reason: reason.to_owned(),
         }];
@@ -258,9 +300,14 @@ impl Shared {
         let seconds = state.begun.elapsed().as_secs_f64();
         let mut news = Vec::new();
         for event in events {
-            if let Event::Refused { what, reason, .. } = &event
-                && !state.told.insert(format!("{} {reason}", what.words()))
-            {
+            let once = match &event {
+                Event::Refused { what, reason, .. } => Some(format!("{} {reason}", what.words())),
+                Event::Bounded {
+                    what, advised, to, ..
+                } => Some(format!("{} {advised} {to}", what.words())),
+                _ => None,
+            };
+            if once.is_some_and(|once| !state.told.insert(once)) {
                 continue;
             }
             news.push(Record {
@@ -279,10 +326,25 @@ impl Shared {
         }
     }
 
-    /// Waits until it is time to ask again, or the transfer is over.
+    /// Waits until it is time to ask again, or the transfer is over. Orders that the path did not go
+    /// with are followed further as it shows more.
     fn wait(&self, time: Duration) {
+        let end = Instant::now() + time;
         let running = |state: &mut State| state.connection.is_some();
-        let _ = self.changed.wait_timeout_while(self.lock(), time, running);
+        loop {
+            let rest = end.saturating_duration_since(Instant::now());
+            let (mut state, waited) = self
+                .changed
+                .wait_timeout_while(self.lock(), rest.min(GLANCE), running)
+                .unwrap_or_else(PoisonError::into_inner);
+            if !waited.timed_out() || rest <= GLANCE {
+                return;
+            }
+            if self.look(&mut state) {
+                let events = self.obey(&mut state);
+                self.tell(state, events);
+            }
+        }
     }
 
     fn outcome(&self, connection: &Connection, moved: u64, time: Duration) -> Option<Outcome> {
@@ -300,16 +362,22 @@ impl Shared {
                 .filter(|_| self.direction == Direction::Send)
                 .map(|counters| counters.tcpi_total_retrans.into()),
             rtt_ms: counters
-                .map(|counters| counters.tcpi_min_rtt)
-                // Before the first sample it is all ones.
-                .filter(|&rtt| rtt != 0 && rtt != u32::MAX)
-                .map(|rtt| f64::from(rtt) / 1e3),
+                .and_then(|counters| round_trip(&counters))
+                .map(|rtt| rtt.as_secs_f64() * 1e3),
             direction: match self.direction {
                 Direction::Send => Way::Sent,
                 Direction::Receive => Way::Received,
             },
         })
     }
+}
+
+/// The shortest round trip that the kernel has seen.
+fn round_trip(counters: &libc::tcp_info) -> Option<Duration> {
+    // Before the first sample it is all ones.
+    (1..u32::MAX)
+        .contains(&counters.tcpi_min_rtt)
+        .then(|| Duration::from_micros(counters.tcpi_min_rtt.into()))
 }
 
 fn advice_event(answer: &Answer, orders: &Orders) -> Event {

@@ -3,9 +3,10 @@
 //!
 //! The advisor is asked when a transfer begins and at every next advice time. Asking is done beside the
 //! transfer, which never waits for an answer; without a sound one it has the kernel's defaults, and the
-//! log has one line. See `docs/following-advice.md`.
+//! log has one line. What it may do is bounded by what the transfer itself sees of the path. See `docs/following-advice.md`.
 
 mod advisor;
+mod bounds;
 mod buffer;
 mod client;
 mod connection;
@@ -15,6 +16,7 @@ mod orders;
 mod pacing;
 mod record;
 mod server;
+mod sight;
 
 use std::net::IpAddr;
 use std::sync::Arc;

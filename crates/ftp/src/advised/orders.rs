@@ -2,6 +2,11 @@
 
 use fairwind_advice::{Advice, Mode};
 
+use super::bounds::{self, Shown};
+use super::record::{Event, Setting};
+use crate::data::Direction;
+use crate::data::buffers::Side;
+
 /// Largest buffer that anybody may ask for, bytes.
 const LARGEST_BUFFER: u64 = 1 << 30;
 /// Smallest one: what a connection needs to go on at all.
@@ -28,6 +33,8 @@ pub(super) struct Orders {
     pub receive_buffer: Option<u32>,
     /// Largest rate, bytes a second.
     pub pacing: Option<u64>,
+    /// What is available, as the advisor says, bytes a second.
+    pub claimed: Option<u64>,
     /// Why, in a sentence.
     pub reason: String,
 }
@@ -60,8 +67,60 @@ impl Orders {
             send_buffer: buffer("send buffer", advice.send_buffer_bytes)?,
             receive_buffer: buffer("receive buffer", advice.receive_buffer_bytes)?,
             pacing: pacing(advice.pacing_mbps)?,
+            claimed: advice.available_mbps.map(bytes_a_second),
             reason: clean(&advice.reason),
         })
+    }
+}
+
+impl Orders {
+    /// These orders as far as they go with what the path has shown, and what was changed for that.
+    pub(super) fn within(&self, shown: Shown, direction: Direction) -> (Self, Vec<Event>) {
+        let (mut orders, mut events) = (self.clone(), Vec::new());
+        let mut tell = |what, advised: String, to: String, reason| {
+            events.push(Event::Bounded {
+                what,
+                advised,
+                to,
+                reason,
+            });
+        };
+        if direction == Direction::Send
+            && let Some(advised) = self.pacing
+            && let Some(bounded) = bounds::pacing(advised, self.claimed, shown)
+        {
+            orders.pacing = Some(bounded.to);
+            let (advised, to) = (in_mbps(Some(advised)), in_mbps(Some(bounded.to)));
+            tell(Setting::Pacing, advised, to, bounded.reason);
+        }
+        let (what, side, advised) = match direction {
+            Direction::Send => (Setting::SendBuffer, Side::Send, &mut orders.send_buffer),
+            Direction::Receive => (
+                Setting::ReceiveBuffer,
+                Side::Receive,
+                &mut orders.receive_buffer,
+            ),
+        };
+        if let Some(bytes) = *advised
+            && let Some(bounded) = bounds::buffer(bytes, side.limits().adapted, shown)
+        {
+            *advised = Some(bounded.to);
+            tell(
+                what,
+                bytes.to_string(),
+                bounded.to.to_string(),
+                bounded.reason,
+            );
+        }
+        (orders, events)
+    }
+}
+
+/// A rate in Mbit/s.
+pub(super) fn in_mbps(bytes_per_second: Option<u64>) -> String {
+    match bytes_per_second {
+        None => "unlimited".into(),
+        Some(rate) => format!("{}", rate as f64 * 8.0 / 1e6),
     }
 }
 
@@ -103,8 +162,12 @@ fn pacing(mbps: Option<f64>) -> Result<Option<u64>, String> {
         Some(mbps) if !(SLOWEST_MBPS..=FASTEST_MBPS).contains(&mbps) => {
             Err(format!("pacing at {mbps} Mbit/s"))
         }
-        mbps => Ok(mbps.map(|mbps| (mbps * 1e6 / 8.0).round() as u64)),
+        mbps => Ok(mbps.map(bytes_a_second)),
     }
+}
+
+fn bytes_a_second(mbps: f64) -> u64 {
+    (mbps * 1e6 / 8.0).round() as u64
 }
 
 #[cfg(test)]
@@ -164,6 +227,36 @@ pub(super) mod tests {
         assert_eq!(
             refused(|advice| advice.mode = Mode::NoCongestionControl),
             "no congestion control is advised, but no control that stands for it"
+        );
+    }
+
+    #[test]
+    fn orders_that_the_path_belies_are_told_with_what_is_done_instead() {
+        let mut advice = advice();
+        advice.available_mbps = None;
+        advice.pacing_mbps = Some(0.1);
+        advice.send_buffer_bytes = Some(1 << 30);
+        let orders = Orders::of(&advice).unwrap();
+        let shown = Shown {
+            rate: Some(12_500_000),
+            round_trip: Some(std::time::Duration::from_millis(40)),
+        };
+        let (bounded, events) = orders.within(shown, Direction::Send);
+        assert_eq!(bounded.pacing, Some(1_250_000));
+        assert!(bounded.send_buffer < orders.send_buffer, "{bounded:?}");
+        let told: Vec<_> = events
+            .iter()
+            .map(|event| match event {
+                Event::Bounded { what, advised, .. } => (*what, advised.as_str()),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (Setting::Pacing, "0.1"),
+                (Setting::SendBuffer, "1073741824")
+            ]
         );
     }
 

@@ -61,6 +61,18 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// Something that was advised goes against what the transfer has seen of the path, and is done as
+    /// far as it does not.
+    Bounded {
+        /// What.
+        what: Setting,
+        /// The value advised.
+        advised: String,
+        /// The value in its place.
+        to: String,
+        /// Why.
+        reason: String,
+    },
     /// Something that was advised was not done; the transfer goes on with what it has.
     Refused {
         /// What.
@@ -170,6 +182,15 @@ fn to_log(record: &Record) {
             to,
             reason,
         } => tracing::info!("{peer}: {} {from} -> {to}: {reason}", what.words()),
+        Event::Bounded {
+            what,
+            advised,
+            to,
+            reason,
+        } => tracing::warn!(
+            "{peer}: {} {advised} is advised and bounded to {to}: {reason}",
+            what.words()
+        ),
         Event::Refused {
             what,
             wanted,

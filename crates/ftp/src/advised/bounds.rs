@@ -1,0 +1,195 @@
+//! How far advice is followed: an advisor may be wrong, and what a transfer sees of its path is worth
+//! more than what anybody says of it.
+//!
+//! * Pacing is at least a tenth of what the path has been seen to carry, and of what the advice itself
+//!   says is available; a packet a round trip it is in any case, which is what TCP sends at its very
+//!   least (RFC 5681 section 3.1: the loss window).
+//! * A buffer is at most four times the product of what the path has been seen to carry and its round
+//!   trip; twice what the kernel's autotuning could give is granted in any case, for that is what a
+//!   transfer has to begin with.
+
+use std::time::Duration;
+
+/// The smallest part of what a path carries that pacing may leave of it.
+const SHARE: u64 = 10;
+/// The largest packet that is thought of, bytes: Ethernet's, without headers.
+const PACKET: u64 = 1460;
+/// The shortest round trip that is thought of: on one host there is no path to speak of.
+const SHORTEST: Duration = Duration::from_millis(10);
+/// The largest buffer, in products of rate and round trip: the rate may double, and so may the round
+/// trip, while queues build up.
+const PRODUCTS: u64 = 4;
+/// The buffer that is granted in any case, in what autotuning could give.
+const ADAPTED: u64 = 2;
+
+/// What a transfer has seen of its path.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Shown {
+    /// The largest rate that has arrived, bytes a second; none before any has.
+    pub rate: Option<u64>,
+    /// The shortest round trip; none before any.
+    pub round_trip: Option<Duration>,
+}
+
+/// A value that is not the advised one, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Bounded<T> {
+    pub to: T,
+    pub reason: String,
+}
+
+/// The pacing in the place of `advised`, bytes a second, where that is too slow. `claimed` is what the
+/// advice says is available, bytes a second.
+pub(super) fn pacing(advised: u64, claimed: Option<u64>, shown: Shown) -> Option<Bounded<u64>> {
+    let round_trip = shown.round_trip.unwrap_or(SHORTEST).max(SHORTEST);
+    let packet = (PACKET as f64 / round_trip.as_secs_f64()) as u64;
+    let least = [
+        (
+            shown.rate.unwrap_or(0) / SHARE,
+            "a tenth of what the path has carried",
+        ),
+        (
+            claimed.unwrap_or(0) / SHARE,
+            "a tenth of what the advice says is available",
+        ),
+        (packet, "a packet a round trip"),
+    ];
+    let (to, what) = least.into_iter().max_by_key(|(rate, _)| *rate)?;
+    (to > advised).then(|| Bounded {
+        to,
+        reason: format!("it is less than {what}, {} Mbit/s", mbps(to)),
+    })
+}
+
+/// The buffer in the place of `advised`, bytes, where that is too large. `adapted` is what the kernel's
+/// autotuning could give.
+pub(super) fn buffer(advised: u32, adapted: u64, shown: Shown) -> Option<Bounded<u32>> {
+    let product = match (shown.rate, shown.round_trip) {
+        (Some(rate), Some(round_trip)) => (rate as f64 * round_trip.as_secs_f64()) as u64,
+        _ => 0,
+    };
+    let most = product.saturating_mul(PRODUCTS).max(adapted * ADAPTED);
+    let to = u32::try_from(most).unwrap_or(u32::MAX);
+    (to < advised).then(|| Bounded {
+        to,
+        reason: format!(
+            "the path has shown a product of rate and round trip of {product} bytes, and autotuning \
+             reaches {adapted}"
+        ),
+    })
+}
+
+/// Mbit/s with three decimals at most.
+fn mbps(bytes_per_second: u64) -> f64 {
+    (bytes_per_second as f64 * 8.0 / 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// 100 Mbit/s and 40 ms: a product of 500,000 bytes.
+    const PATH: Shown = Shown {
+        rate: Some(12_500_000),
+        round_trip: Some(Duration::from_millis(40)),
+    };
+
+    #[test]
+    fn sound_advice_is_followed_to_the_letter() {
+        assert_eq!(pacing(5_000_000, Some(5_000_000), PATH), None);
+        assert_eq!(pacing(1_250_000, None, PATH), None, "a tenth");
+        assert_eq!(buffer(2_000_000, 100_000, PATH), None, "four products");
+        assert_eq!(buffer(625_000, 2 << 20, Shown::default()), None);
+        assert_eq!(pacing(2_000_000, Some(5_000_000), Shown::default()), None);
+    }
+
+    #[test]
+    fn pacing_leaves_a_tenth_of_what_the_path_has_carried() {
+        // 0.1 Mbit/s.
+        let bounded = pacing(12_500, None, PATH).unwrap();
+        assert_eq!(bounded.to, 1_250_000);
+        assert_eq!(
+            bounded.reason,
+            "it is less than a tenth of what the path has carried, 10 Mbit/s"
+        );
+    }
+
+    #[test]
+    fn pacing_is_not_far_below_what_the_advice_itself_says_is_available() {
+        let bounded = pacing(12_500, Some(5_000_000), Shown::default()).unwrap();
+        assert_eq!(bounded.to, 500_000);
+    }
+
+    #[test]
+    fn on_a_path_that_nobody_knows_a_packet_goes_each_round_trip() {
+        let shown = Shown {
+            rate: None,
+            round_trip: Some(Duration::from_millis(50)),
+        };
+        // 1460 bytes in 50 ms.
+        assert_eq!(pacing(12_500, None, shown).unwrap().to, 29_200);
+        // Where there is no round trip to speak of, one of 10 ms is thought of.
+        assert_eq!(pacing(12_500, None, Shown::default()).unwrap().to, 146_000);
+    }
+
+    #[test]
+    fn a_buffer_is_four_products_or_twice_what_autotuning_gives() {
+        let gib = 1 << 30;
+        assert_eq!(buffer(gib, 100_000, PATH).unwrap().to, 2_000_000);
+        assert_eq!(buffer(gib, 3 << 20, PATH).unwrap().to, 6 << 20);
+        assert_eq!(buffer(gib, 3 << 20, Shown::default()).unwrap().to, 6 << 20);
+        assert_eq!(
+            buffer(gib, 100_000, PATH).unwrap().reason,
+            "the path has shown a product of rate and round trip of 500000 bytes, and autotuning reaches \
+             100000"
+        );
+    }
+
+    fn shown() -> impl Strategy<Value = Shown> {
+        let rate = proptest::option::of(0..100_000_000_000u64);
+        let microseconds = proptest::option::of(1..10_000_000u64);
+        (rate, microseconds).prop_map(|(rate, microseconds)| Shown {
+            rate,
+            round_trip: microseconds.map(Duration::from_micros),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_advised_the_path_is_not_starved(
+            advised in any::<u64>(), claimed in proptest::option::of(any::<u64>()), shown in shown(),
+        ) {
+            let rate = pacing(advised, claimed, shown).map_or(advised, |bounded| bounded.to);
+            prop_assert!(rate >= advised);
+            prop_assert!(rate >= shown.rate.unwrap_or(0) / 10);
+            prop_assert!(rate > 0);
+            // What has been bounded is sound.
+            prop_assert_eq!(pacing(rate, claimed, shown), None);
+        }
+
+        #[test]
+        fn whatever_is_advised_a_buffer_has_no_more_than_the_path_needs(
+            advised in any::<u32>(), adapted in 0..1u64 << 31, shown in shown(),
+        ) {
+            let bytes = buffer(advised, adapted, shown).map_or(advised, |bounded| bounded.to);
+            prop_assert!(bytes <= advised);
+            let seconds = shown.round_trip.unwrap_or_default().as_secs_f64();
+            let product = shown.rate.unwrap_or(0) as f64 * seconds;
+            prop_assert!(f64::from(bytes) <= (4.0 * product).max(2.0 * adapted as f64));
+            prop_assert_eq!(buffer(bytes, adapted, shown), None);
+        }
+
+        #[test]
+        fn a_path_that_shows_more_is_granted_more(
+            advised in any::<u32>(), adapted in 0..1u64 << 31, rate in 0..1_000_000_000u64,
+        ) {
+            let granted = |rate| {
+                let shown = Shown { rate: Some(rate), ..PATH };
+                buffer(advised, adapted, shown).map_or(advised, |bounded| bounded.to)
+            };
+            prop_assert!(granted(rate) <= granted(2 * rate));
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What a transfer sees of its path while it runs.
+
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::bounds::Shown;
+
+/// The shortest time in which a rate is measured: a burst says nothing of a path.
+const WINDOW: Duration = Duration::from_millis(100);
+/// A rate that is not so much larger is no news, in hundredths.
+const NEWS: u64 = 150;
+/// How long what one transfer has seen holds for the next ones to the same host.
+const LASTS: Duration = Duration::from_secs(15 * 60);
+/// Hosts that are remembered.
+const HOSTS: usize = 256;
+
+/// Measures the rate that arrives.
+#[derive(Debug)]
+pub(super) struct Sight {
+    shown: Shown,
+    /// When the present window began, and how many bytes had arrived then.
+    window: Option<(Instant, u64)>,
+}
+
+impl Sight {
+    /// That of a transfer whose path has shown so much to others.
+    pub fn beginning_with(rate: Option<u64>) -> Self {
+        Self {
+            shown: Shown {
+                rate,
+                round_trip: None,
+            },
+            window: None,
+        }
+    }
+
+    /// `arrived` bytes have arrived until `now`, and the shortest round trip is `round_trip`. Whether
+    /// that changes what is known.
+    pub fn look(&mut self, now: Instant, arrived: u64, round_trip: Option<Duration>) -> bool {
+        let first = self.shown.round_trip.is_none() && round_trip.is_some();
+        self.shown.round_trip = round_trip.or(self.shown.round_trip);
+        let Some((begun, before)) = self.window else {
+            self.window = Some((now, arrived));
+            return first;
+        };
+        let time = now.saturating_duration_since(begun);
+        if time < WINDOW.max(self.shown.round_trip.unwrap_or_default()) {
+            return first;
+        }
+        self.window = Some((now, arrived));
+        let rate = (arrived.saturating_sub(before) as f64 / time.as_secs_f64()) as u64;
+        let known = self.shown.rate.unwrap_or(0);
+        let news = rate > 0 && rate.saturating_mul(100) >= known.saturating_mul(NEWS);
+        if news {
+            self.shown.rate = Some(rate);
+        }
+        first || news
+    }
+
+    /// What the path has shown.
+    pub fn shown(&self) -> Shown {
+        self.shown
+    }
+}
+
+/// What the paths to other hosts have shown lately.
+#[derive(Debug, Default)]
+pub(super) struct Memory(Mutex<Vec<(IpAddr, u64, Instant)>>);
+
+impl Memory {
+    /// What the path to a host has carried, bytes a second.
+    pub fn of(&self, host: IpAddr, now: Instant) -> Option<u64> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|(.., seen)| now.saturating_duration_since(*seen) < LASTS);
+        let of_host = known.iter().filter(|(other, ..)| *other == host);
+        of_host.map(|(_, rate, _)| *rate).max()
+    }
+
+    /// Keeps what it has carried now; the oldest makes room.
+    pub fn keep(&self, host: IpAddr, rate: u64, now: Instant) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A larger rate holds for its time, a smaller one is none of its news.
+        if known
+            .iter()
+            .any(|(other, larger, _)| *other == host && *larger > rate)
+        {
+            return;
+        }
+        known.retain(|(other, ..)| *other != host);
+        if known.len() >= HOSTS {
+            known.remove(0);
+        }
+        known.push((host, rate, now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn the_rate_is_that_of_a_window_of_a_tenth_of_a_second() {
+        let (mut sight, begin) = (Sight::beginning_with(None), Instant::now());
+        assert!(sight.look(begin, 0, Some(40 * MS)), "the round trip");
+        assert!(!sight.look(begin + 50 * MS, 900_000, Some(40 * MS)));
+        assert!(sight.look(begin + 100 * MS, 1_000_000, Some(40 * MS)));
+        let shown = sight.shown();
+        assert_eq!(
+            (shown.rate, shown.round_trip),
+            (Some(10_000_000), Some(40 * MS))
+        );
+    }
+
+    #[test]
+    fn only_half_as_much_again_is_news() {
+        let (mut sight, begin) = (Sight::beginning_with(Some(10_000_000)), Instant::now());
+        sight.look(begin, 0, None);
+        assert!(!sight.look(begin + 100 * MS, 1_400_000, None));
+        assert!(sight.look(begin + 200 * MS, 2_900_000, None));
+        assert_eq!(sight.shown().rate, Some(15_000_000));
+    }
+
+    #[test]
+    fn a_slower_time_takes_nothing_back_and_on_a_long_path_a_window_is_a_round_trip() {
+        let (mut sight, begin) = (Sight::beginning_with(Some(1_000)), Instant::now());
+        sight.look(begin, 0, Some(600 * MS));
+        assert!(!sight.look(begin + 300 * MS, 10_000_000, Some(600 * MS)));
+        assert!(!sight.look(begin + 600 * MS, 60, Some(600 * MS)));
+        assert_eq!(sight.shown().rate, Some(1_000));
+    }
+
+    #[test]
+    fn hosts_are_remembered_for_a_while_and_not_without_number() {
+        let (memory, begin) = (Memory::default(), Instant::now());
+        let host = |number: u32| IpAddr::from(number.to_be_bytes());
+        memory.keep(host(1), 500, begin);
+        memory.keep(host(1), 400, begin);
+        assert_eq!(memory.of(host(1), begin), Some(500));
+        assert_eq!(memory.of(host(2), begin), None);
+        for number in 2..1_000 {
+            memory.keep(host(number), 1, begin);
+        }
+        assert_eq!(memory.of(host(1), begin), None);
+        assert_eq!(memory.of(host(999), begin), Some(1));
+        assert_eq!(memory.of(host(999), begin + LASTS), None);
+    }
+}
