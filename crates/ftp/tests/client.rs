@@ -2,8 +2,12 @@
 //!
 //! Faults are set off from the client's progress, so that they come at a known byte.
 
+mod again;
 mod broken;
+mod every_server;
+mod names;
 mod others;
+mod places;
 mod proftpd;
 mod scripted;
 mod turns;

@@ -64,7 +64,7 @@ fn kind(entry: &Entry) -> &'static str {
         Kind::File => "file",
         Kind::Directory => "directory",
         Kind::Link => "link",
-        Kind::Other => "other",
+        Kind::Other | Kind::Unknown => "other",
     }
 }
 

@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use super::clash::{self, Places};
 use super::{ClientError, Connection, FileReport, Outcome, Retrieval, Storage};
 
 /// A file to be moved.
@@ -33,6 +34,14 @@ impl Job {
         }
     }
 
+    /// Where it goes; none if it is only written to.
+    fn places(&self, connection: &Connection) -> Option<Places> {
+        match self {
+            Self::Get(retrieval) => retrieval.places(),
+            Self::Put(storage) => Some(storage.places(connection.options().in_place)),
+        }
+    }
+
     fn name(&self, connection: &Connection) -> String {
         match self {
             Self::Get(retrieval) => connection
@@ -44,7 +53,8 @@ impl Job {
     }
 }
 
-/// Carries out all jobs; one that fails does not keep the others from being done.
+/// Carries out all jobs; one that fails does not keep the others from being done. Two that would end in
+/// the same place both fail, and nothing is moved for them.
 ///
 /// # Errors
 /// [`ClientError::Stopped`] alone; all other failures are in the outcome.
@@ -53,12 +63,26 @@ pub fn run(
     jobs: Vec<Job>,
     parallel: NonZeroUsize,
 ) -> Result<Outcome, ClientError> {
-    let workers = parallel.get().min(jobs.len()).max(1);
+    let places: Vec<_> = jobs.iter().map(|job| job.places(&first)).collect();
+    let mut outcome = Outcome::default();
+    let mut free = Vec::new();
+    for (job, clash) in jobs.into_iter().zip(clash::between(&places)) {
+        match clash {
+            None => free.push(job),
+            Some(why) => outcome.fail(&job.name(&first), why),
+        }
+    }
+    // What is written to an open file comes in order.
+    let in_order = places.contains(&None);
+    let workers = match in_order {
+        true => 1,
+        false => parallel.get().min(free.len()).max(1),
+    };
     let progress = &first.options().progress;
-    progress.expect(jobs.iter().filter_map(Job::size).sum());
+    progress.expect(free.iter().filter_map(Job::size).sum());
     let shared = Shared {
-        jobs: Mutex::new(jobs.into_iter().enumerate().collect()),
-        outcome: Mutex::default(),
+        jobs: Mutex::new(free.into_iter().enumerate().collect()),
+        outcome: Mutex::new(outcome),
     };
     let mut connections = vec![first];
     for _ in 1..workers {

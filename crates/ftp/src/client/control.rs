@@ -12,7 +12,7 @@ use socket2::{SockRef, TcpKeepalive};
 
 use super::{ClientError, Place, Progress};
 use crate::protocol::Reply;
-use crate::protocol::line::{Line, LineDecoder};
+use crate::protocol::line::{Line, LineDecoder, escaped};
 use crate::protocol::path::one_line;
 use crate::protocol::reply::{LONGEST, ReplyReader};
 
@@ -36,6 +36,8 @@ pub struct Control {
     /// Lines that have come and belong to replies nobody has asked for yet.
     lines: VecDeque<Line>,
     asked: String,
+    /// The byte 255 is sent twice, as Telnet has it.
+    pub(super) doubles_iac: bool,
 }
 
 impl Control {
@@ -73,6 +75,7 @@ impl Control {
                         decoder: LineDecoder::new(LONGEST_LINE),
                         lines: VecDeque::new(),
                         asked: "the connection".into(),
+                        doubles_iac: true,
                     });
                 }
                 Err(error) => last = said(error, address, patience),
@@ -104,17 +107,14 @@ impl Control {
     /// Sends `verb argument`; an empty argument is left out.
     ///
     /// # Errors
-    /// The argument holds a line end, or the connection broke.
+    /// [`ClientError::Name`] if the argument holds a line end or a zero; the connection broke.
     pub fn send(&mut self, verb: &str, argument: &[u8]) -> Result<(), ClientError> {
         if argument
             .iter()
             .chain(verb.as_bytes())
             .any(|byte| matches!(byte, 0 | b'\r' | b'\n'))
         {
-            return Err(ClientError::Usage(format!(
-                "a line end cannot be part of a name: {}",
-                one_line(argument)
-            )));
+            return Err(ClientError::unspeakable(argument));
         }
         let mut line = verb.as_bytes().to_vec();
         if !argument.is_empty() {
@@ -124,6 +124,10 @@ impl Control {
         self.asked = match verb {
             "PASS" => verb.to_owned(),
             _ => one_line(&line).into_owned(),
+        };
+        let mut line = match self.doubles_iac {
+            true => escaped(&line).into_owned(),
+            false => line,
         };
         line.extend_from_slice(b"\r\n");
         self.stream

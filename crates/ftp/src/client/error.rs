@@ -1,10 +1,12 @@
 //! What can go wrong, said so that the user knows which end it was.
 
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::protocol::Reply;
+use crate::protocol::path::one_line;
 
 /// Why the client could not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -12,8 +14,11 @@ pub enum ClientError {
     /// What the user gave makes no sense.
     #[error("{0}")]
     Usage(String),
+    /// A name that the server cannot be told, or would take for another one.
+    #[error("{0}")]
+    Name(String),
     /// A local file could not be read or written.
-    #[error("{path}: {error}", path = path.display())]
+    #[error("{path}: {error}", path = one_line(path.as_os_str().as_bytes()))]
     Local {
         /// The file.
         path: PathBuf,
@@ -74,6 +79,14 @@ pub enum ClientError {
         /// What happened.
         what: String,
     },
+    /// The server sends more than it has announced.
+    #[error("{what}")]
+    TooLong {
+        /// Who sends what.
+        what: String,
+        /// It may come right from the beginning of the file.
+        transient: bool,
+    },
     /// What arrived is not what was sent.
     #[error("{0}")]
     Differs(String),
@@ -92,6 +105,23 @@ impl ClientError {
         move |error| Self::Local { path, error }
     }
 
+    /// That the server sends more than the `size` bytes that it has announced of a file.
+    pub(super) fn too_long(server: &str, path: &[u8], size: u64) -> Self {
+        let path = one_line(path);
+        Self::TooLong {
+            what: format!("{server} sends more than the {size} bytes that it announced of {path}"),
+            transient: false,
+        }
+    }
+
+    /// A name with bytes that end a command, whichever way they are sent.
+    pub fn unspeakable(name: &[u8]) -> Self {
+        let name = one_line(name);
+        Self::Name(format!(
+            "a line end or a zero cannot be part of a name: {name}"
+        ))
+    }
+
     /// Whether trying again, after a while and over new connections, may help.
     pub fn is_transient(&self) -> bool {
         match self {
@@ -99,7 +129,7 @@ impl ClientError {
             Self::Data { .. } => true,
             // 452 is a full disk, which does not empty itself.
             Self::Refused { reply, .. } => reply.is_transient_failure() && reply.code != 452,
-            Self::Servers(_, transient) => *transient,
+            Self::Servers(_, transient) | Self::TooLong { transient, .. } => *transient,
             _ => false,
         }
     }

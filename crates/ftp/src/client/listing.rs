@@ -14,8 +14,10 @@ use crate::data::{Direction, Meter, Mover};
 use crate::protocol::path::one_line;
 use crate::protocol::time;
 
-/// Longest listing that is read, bytes: about a million names.
+/// Longest listing that is read, bytes.
 const LONGEST: usize = 64 << 20;
+/// Most lines of one: each takes more room here than in the listing.
+const MOST: usize = 1_000_000;
 
 /// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +30,9 @@ pub enum Kind {
     Link,
     /// Something else, or the server does not say.
     Other,
+    /// The server lists what it does not know when asked, or writes a line that makes no sense: a name
+    /// with a line end in it comes as such.
+    Unknown,
 }
 
 /// An entry of a directory.
@@ -98,6 +103,11 @@ pub fn facts(line: &[u8]) -> Option<Entry> {
     Some(entry)
 }
 
+/// An entry, or the line as the name of what nobody knows.
+fn entry(line: &[u8]) -> Entry {
+    facts(line).unwrap_or_else(|| Entry::new(line.to_vec(), Kind::Unknown))
+}
+
 fn kind(value: &str) -> Kind {
     match value.to_ascii_lowercase().as_str() {
         "file" => Kind::File,
@@ -113,27 +123,41 @@ impl Session {
     /// The entries of a directory, or the file itself, in the order of their names.
     ///
     /// # Errors
-    /// The server refuses all ways to list it.
+    /// The server refuses all ways to list it; there is nothing of this name.
     pub fn list(&mut self, path: &[u8]) -> Result<Vec<Entry>, ClientError> {
-        let mut entries = match self.features.has("MLST") && !self.plain_listings {
-            true => match self.read_listing("MLSD", path) {
-                Err(ClientError::Refused { reply, .. })
-                    if matches!(reply.code, 500 | 502 | 504) =>
-                {
-                    self.plain_listings = true;
-                    self.list_plainly(path)?
-                }
-                text => lines(&text?).filter_map(facts).collect(),
-            },
-            false => self.list_plainly(path)?,
-        };
+        self.can_read(path)?;
+        let mut entries = self.list_all(path)?;
         entries.retain(|entry| !matches!(entry.name.as_slice(), b"." | b".."));
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
     }
 
+    /// All entries of a directory, in any order.
+    ///
+    /// # Errors
+    /// The server refuses all ways to list it; there is nothing of this name.
+    pub(super) fn list_all(&mut self, path: &[u8]) -> Result<Vec<Entry>, ClientError> {
+        if self.features.has("MLST") && !self.plain_listings {
+            match self.read_listing("MLSD", path) {
+                Err(ClientError::Refused { reply, .. })
+                    if matches!(reply.code, 500 | 502 | 504) =>
+                {
+                    self.plain_listings = true;
+                }
+                text => {
+                    let entries: Vec<Entry> = lines(&text?).map(entry).collect();
+                    if entries.is_empty() && !path.is_empty() {
+                        self.must_be_directory(path)?;
+                    }
+                    return Ok(entries);
+                }
+            }
+        }
+        self.list_plainly(path)
+    }
+
     fn list_plainly(&mut self, path: &[u8]) -> Result<Vec<Entry>, ClientError> {
-        let text = self.read_listing("LIST", path)?;
+        let text = self.read_inside("LIST", path)?;
         let mut entries = Vec::new();
         for line in lines(&text) {
             match unix_listing::parse(line) {
@@ -147,15 +171,19 @@ impl Session {
 
     /// Names alone; what they are is asked one by one.
     fn list_names(&mut self, path: &[u8]) -> Result<Vec<Entry>, ClientError> {
-        let text = self.read_listing("NLST", path)?;
+        let text = self.read_inside("NLST", path)?;
         let directory = super::place::join(path, b"");
         let mut entries = Vec::new();
         for line in lines(&text) {
             // Some servers put the directory before the name.
             let name = line.strip_prefix(directory.as_slice()).unwrap_or(line);
             let full = super::place::join(path, name);
-            let entry = match Entry::new(name.to_vec(), Kind::Other) {
-                safe if safe.local_name().is_some() => self.look(&full)?.unwrap_or(safe),
+            let entry = match Entry::new(name.to_vec(), Kind::Unknown) {
+                safe if safe.local_name().is_some() => match self.look(&full) {
+                    // It cannot even be asked for.
+                    Err(ClientError::Name(_)) => safe,
+                    found => found?.unwrap_or(safe),
+                },
                 unsafe_name => unsafe_name,
             };
             entries.push(Entry {
@@ -164,6 +192,43 @@ impl Session {
             });
         }
         Ok(entries)
+    }
+
+    /// Goes to a directory, lists it by LIST or NLST, and comes back: the argument of these commands is
+    /// a pattern or an option to some servers, and a missing directory an empty one. What cannot be
+    /// gone to is listed by its path, and has to have something in it.
+    fn read_inside(&mut self, verb: &str, path: &[u8]) -> Result<Vec<u8>, ClientError> {
+        if path.is_empty() {
+            return self.read_hidden_too(verb);
+        }
+        let home = match self.home() {
+            Err(ClientError::Refused { .. }) => return self.read_listing(verb, path),
+            home => home?,
+        };
+        let went = self.control.ask("CWD", path)?;
+        if !went.is_positive() {
+            let refused = self.control.refused(went);
+            let text = self.read_listing(verb, path)?;
+            return match text.trim_ascii().is_empty() {
+                true => Err(refused),
+                false => Ok(text),
+            };
+        }
+        let text = self.read_hidden_too(verb);
+        if let Ok(_) | Err(ClientError::Refused { .. }) = text {
+            self.must("CWD", &home)?;
+        }
+        text
+    }
+
+    /// The listing of the working directory, with names that begin with a dot where the server lists
+    /// these when asked as ls(1) is.
+    fn read_hidden_too(&mut self, verb: &str) -> Result<Vec<u8>, ClientError> {
+        match self.read_listing(verb, b"-a") {
+            Ok(text) if !text.trim_ascii().is_empty() => Ok(text),
+            Ok(_) | Err(ClientError::Refused { .. }) => self.read_listing(verb, b""),
+            Err(error) => Err(error),
+        }
     }
 
     fn read_listing(&mut self, verb: &str, path: &[u8]) -> Result<Vec<u8>, ClientError> {
@@ -176,6 +241,11 @@ impl Session {
             .and_then(|mover| mover.receive_into(&mut text, None));
         drop(stream);
         self.finish(moved, std::path::Path::new("listing"))?;
+        if lines(&text.0).nth(MOST).is_some() {
+            return Err(self
+                .control
+                .nonsense("a listing of more than a million lines"));
+        }
         Ok(text.0)
     }
 }

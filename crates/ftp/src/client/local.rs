@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use rustix::fs::{FlockOperation, Mode, XattrFlags};
 
 use super::ClientError;
+use super::clash::Settled;
 use crate::protocol::digest::Algorithm;
 
 /// Where the origin of what has come is noted, on file systems that have such attributes.
@@ -20,7 +21,8 @@ const ORIGIN: &str = "user.fairwind.origin";
 
 /// The name of an unfinished file. A name too long for that is replaced by its checksum.
 pub fn partial_name(name: &[u8]) -> Vec<u8> {
-    const LONGEST: usize = 255 - b"..part".len();
+    // Also with the longer end of a stream's name.
+    const LONGEST: usize = 255 - b"..stream".len();
     let middle = match name.len() <= LONGEST {
         true => name.to_vec(),
         false => {
@@ -30,6 +32,14 @@ pub fn partial_name(name: &[u8]) -> Vec<u8> {
         }
     };
     [b".", middle.as_slice(), b".part"].concat()
+}
+
+/// The name of what comes in a stream and cannot be gone on with.
+pub fn stream_name(name: &[u8]) -> Vec<u8> {
+    let mut partial = partial_name(name);
+    partial.truncate(partial.len() - b"part".len());
+    partial.extend_from_slice(b"stream");
+    partial
 }
 
 /// A file in the making. Nobody else writes to it meanwhile.
@@ -84,11 +94,17 @@ impl Partial {
             locked => locked.map_err(|error| self.failed(error.into()))?,
         }
         // Whoever had the lock before may have finished meanwhile: then the name leads elsewhere.
-        let open = self.file.metadata().map_err(|error| self.failed(error))?;
-        match fs::symlink_metadata(&self.path) {
-            Ok(named) if named.ino() == open.ino() && named.dev() == open.dev() => Ok(()),
-            _ => Err(busy()),
+        match self.is_named().map_err(|error| self.failed(error))? {
+            true => Ok(()),
+            false => Err(busy()),
         }
+    }
+
+    /// Whether the name leads to the open file.
+    fn is_named(&self) -> io::Result<bool> {
+        let open = self.file.metadata()?;
+        Ok(fs::symlink_metadata(&self.path)
+            .is_ok_and(|named| named.ino() == open.ino() && named.dev() == open.dev()))
     }
 
     /// The name it has now.
@@ -139,19 +155,26 @@ impl Partial {
         Writer {
             file: &self.file,
             at: first,
+            end: None,
+            over: false,
         }
     }
 
-    /// The file is whole: it goes to the disk and takes its place, with the time of the original and
-    /// the permissions of its predecessor.
+    /// The file is whole: it goes to the disk and takes its place among those that are `settled`, with
+    /// the time of the original and the permissions of its predecessor.
     ///
     /// # Errors
-    /// The kernel's.
-    pub fn complete(self, modified: Option<Timestamp>) -> Result<(), ClientError> {
-        self.settle(modified).map_err(|error| self.failed(error))
+    /// The place is taken by a settled file; the kernel's.
+    pub fn complete(
+        self,
+        modified: Option<Timestamp>,
+        settled: &Settled,
+    ) -> Result<(), ClientError> {
+        self.settle(modified, settled)
+            .map_err(ClientError::local(&self.target))
     }
 
-    fn settle(&self, modified: Option<Timestamp>) -> io::Result<()> {
+    fn settle(&self, modified: Option<Timestamp>, settled: &Settled) -> io::Result<()> {
         if let Some(modified) = modified {
             self.file.set_modified(SystemTime::from(modified))?;
         }
@@ -161,7 +184,14 @@ impl Partial {
         // It may not be there.
         let _ = rustix::fs::fremovexattr(&self.file, ORIGIN);
         self.file.sync_all()?;
-        fs::rename(&self.path, &self.target)?;
+        let file = self.file.metadata()?;
+        settled.settle(&file, &self.target, || {
+            if !self.is_named()? {
+                let path = self.path.display();
+                return Err(io::Error::other(format!("{path} is another file by now")));
+            }
+            fs::rename(&self.path, &self.target)
+        })?;
         let directory = match self.target.parent() {
             Some(directory) if directory != Path::new("") => directory,
             _ => Path::new("."),
@@ -194,10 +224,31 @@ impl Partial {
 pub struct Writer<'a> {
     file: &'a File,
     at: u64,
+    end: Option<u64>,
+    over: bool,
+}
+
+impl Writer<'_> {
+    /// Refuses what would make the file longer than so many bytes.
+    pub fn up_to(self, end: Option<u64>) -> Self {
+        Self { end, ..self }
+    }
+
+    /// Something has been refused for that.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
 }
 
 impl io::Write for Writer<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self
+            .end
+            .is_some_and(|end| self.at + bytes.len() as u64 > end)
+        {
+            self.over = true;
+            return Err(io::Error::other("more bytes than were announced"));
+        }
         let count = self.file.write_at(bytes, self.at)?;
         self.at += count as u64;
         Ok(count)
@@ -224,7 +275,7 @@ mod tests {
         assert_eq!(fs::read(&target).unwrap(), b"old");
         assert!(folder.path().join(".x.part").exists());
         let when = "2020-01-01T00:00:00Z".parse().unwrap();
-        partial.complete(Some(when)).unwrap();
+        partial.complete(Some(when), &Settled::default()).unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"new");
         let modified = fs::metadata(&target).unwrap().modified().unwrap();
         assert_eq!(Timestamp::try_from(modified).unwrap(), when);
@@ -255,7 +306,9 @@ mod tests {
     #[test]
     fn names_stay_within_what_file_systems_take() {
         assert_eq!(partial_name(b"x"), b".x.part");
-        assert_eq!(partial_name(&[b'a'; 249]).len(), 255);
+        assert_eq!(partial_name(&[b'a'; 247]).len(), 253);
+        assert_eq!(stream_name(&[b'a'; 247]).len(), 255);
+        assert_eq!(stream_name(b"x"), b".x.stream");
         assert_eq!(partial_name(&[b'a'; 255]).len(), 70);
     }
 }

@@ -1,19 +1,23 @@
 //! A file fetched: into `.NAME.part`, from where an earlier attempt broke off, verified, renamed.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
 
 use super::checksum::Method;
+use super::clash::{Places, Settled};
 use super::ending::retransmits;
-use super::local::Partial;
+use super::local::{Partial, partial_name};
 use super::moving::Part;
 use super::original::Original;
 use super::retry::Task;
 use super::running_checksum::RunningChecksum;
+use super::stream_retrieve;
+use super::target::Target;
 use super::{ClientError, Connection, Entry, FileReport, Place, Session};
 use crate::data::Direction;
 use crate::protocol::path::one_line;
@@ -23,15 +27,20 @@ use crate::protocol::path::one_line;
 pub struct Retrieval {
     /// Its path on the server.
     pub remote: Vec<u8>,
-    /// Its place here.
+    /// Its place here. A link is followed; a pipe or a device, or what leads to a descriptor that is
+    /// open, is written to as it is.
     pub target: PathBuf,
-    /// What a listing says of it: a file here with the same size and time is not fetched again.
+    /// What a listing says of it: a file here with the same size and time is not fetched again. The
+    /// server is asked for what the listing does not say. None: it is fetched, whatever is here.
     pub listed: Option<Entry>,
 }
 
 /// A retrieval under way.
 struct Fetch<'a> {
     retrieval: &'a Retrieval,
+    /// The place, links followed.
+    target: PathBuf,
+    settled: Arc<Settled>,
     number: usize,
     partial: Option<Partial>,
     report: FileReport,
@@ -59,22 +68,26 @@ impl Retrieval {
         number: usize,
     ) -> Result<FileReport, ClientError> {
         let source = connection.place().with_path(self.remote.clone());
-        let target = one_line(self.target.as_os_str().as_bytes());
-        let mut report = FileReport::new(source.to_string(), target.into_owned());
-        if let Some(Entry {
-            size: Some(size),
-            modified: Some(modified),
-            ..
-        }) = self.listed
-            && is_same(&self.target, size, modified)
-        {
-            connection.options().progress.begins(number, size);
-            report.size = size;
+        let shown = one_line(self.target.as_os_str().as_bytes());
+        let mut report = FileReport::new(source.to_string(), shown.into_owned());
+        let target = match Target::find(&self.target).map_err(ClientError::local(&self.target))? {
+            Target::File(path) => path,
+            other => return stream_retrieve::run(self, other, connection, number, report),
+        };
+        let settled = connection.settled();
+        if let Some(present) = self.present(connection, &target)? {
+            settled
+                .settle(&present, &target, || Ok(()))
+                .map_err(ClientError::local(&self.target))?;
+            connection.options().progress.begins(number, present.len());
+            report.size = present.len();
             report.skipped = true;
             return Ok(report);
         }
         let mut fetch = Fetch {
             retrieval: self,
+            target,
+            settled,
             number,
             partial: None,
             report,
@@ -90,30 +103,73 @@ impl Retrieval {
     }
 }
 
-/// A file here has this size and time.
-fn is_same(path: &Path, size: u64, modified: Timestamp) -> bool {
-    let Ok(facts) = fs::symlink_metadata(path) else {
-        return false;
-    };
-    let same_time = facts
-        .modified()
-        .ok()
-        .and_then(|time| Timestamp::try_from(time).ok())
-        .is_some_and(|time| time.as_second() == modified.as_second());
-    facts.is_file() && facts.len() == size && same_time
+impl Retrieval {
+    /// Where it and its unfinished bytes are to be; none if it is only written to.
+    pub(super) fn places(&self) -> Option<Places> {
+        let path = match Target::find(&self.target) {
+            Ok(Target::File(path)) => path,
+            Ok(_) => return None,
+            // Which is told when it is tried.
+            Err(_) => self.target.clone(),
+        };
+        let whole = path::absolute(&path).unwrap_or(path);
+        let name = whole.file_name().unwrap_or_default().as_bytes();
+        let partial = whole.with_file_name(std::ffi::OsStr::from_bytes(&partial_name(name)));
+        Some(Places {
+            partial: partial.into_os_string().into_encoded_bytes(),
+            whole: whole.into_os_string().into_encoded_bytes(),
+        })
+    }
+
+    /// The file here, if it is the one that was listed: of the same size and time.
+    fn present(
+        &self,
+        connection: &mut Connection,
+        target: &Path,
+    ) -> Result<Option<Metadata>, ClientError> {
+        let (Some(listed), Ok(here)) = (&self.listed, fs::symlink_metadata(target)) else {
+            return Ok(None);
+        };
+        if !here.is_file() || listed.size.is_some_and(|size| size != here.len()) {
+            return Ok(None);
+        }
+        let original = match (listed.size, listed.modified) {
+            (Some(_), Some(_)) => Original {
+                size: listed.size,
+                modified: listed.modified,
+            },
+            // LIST gives no times that are good for anything.
+            _ => connection.with(|session| {
+                session.can_read(&self.remote)?;
+                Original::ask(session, &self.remote)
+            })?,
+        };
+        let same_time = here
+            .modified()
+            .ok()
+            .and_then(|time| Timestamp::try_from(time).ok())
+            .zip(original.modified)
+            .is_some_and(|(here, there)| here.as_second() == there.as_second());
+        Ok((original.size == Some(here.len()) && same_time).then_some(here))
+    }
 }
 
 impl Task for Fetch<'_> {
     type Output = ();
 
     fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
+        session.can_read(&self.retrieval.remote)?;
         let original = Original::ask(session, &self.retrieval.remote)?;
         if self.partial.is_none() {
             if original.size.is_none() {
                 // So that nothing is begun here for a file that is not there.
                 session.exists(&self.retrieval.remote)?;
             }
-            self.partial = Some(Partial::open(&self.retrieval.target)?);
+            let partial = Partial::open(&self.target)?;
+            let facts = partial.file().metadata();
+            let free = facts.and_then(|facts| self.settled.check(&facts));
+            free.map_err(|error| partial.failed(error))?;
+            self.partial = Some(partial);
             if let (None, Some(size)) = (self.retrieval.size(), original.size) {
                 session.options.progress.expect(size);
             }
@@ -226,12 +282,40 @@ impl Fetch<'_> {
             checksum: running.as_ref(),
             began,
         };
-        let mut writer = partial.writer(first);
-        let reply = session.move_part(&part, channel, &mut self.report, |mover| {
+        let mut writer = partial.writer(first).up_to(original.size);
+        let moved = session.move_part(&part, channel, &mut self.report, |mover| {
             mover.receive_into(&mut writer, part.total)
-        })?;
-        self.report.retransmits = retransmits(&reply).or(self.report.retransmits);
+        });
+        if let (true, Some(size)) = (writer.is_over(), original.size) {
+            drop(running);
+            return Err(self.too_long(session, original, size));
+        }
+        self.report.retransmits = retransmits(&moved?).or(self.report.retransmits);
         Ok(running)
+    }
+
+    /// The server sends more than it has announced; perhaps because it began in the middle with what
+    /// was asked for, perhaps because it did not.
+    fn too_long(&mut self, session: &Session, original: Original, size: u64) -> ClientError {
+        let error = ClientError::too_long(session.server(), &self.retrieval.remote, size);
+        match (error, self.continued) {
+            (ClientError::TooLong { what, .. }, true) => {
+                self.no_restart = true;
+                match self.begin_anew(original) {
+                    Ok(()) => ClientError::TooLong {
+                        what,
+                        transient: true,
+                    },
+                    Err(error) => error,
+                }
+            }
+            (error, _) => {
+                if let Some(partial) = self.partial.take() {
+                    partial.discard();
+                }
+                error
+            }
+        }
     }
 
     /// The bytes are all there and are the file's; or it all begins anew, once.
@@ -261,14 +345,14 @@ impl Fetch<'_> {
             }
             _ => Ok(session.without_method()),
         };
-        let too_long = original.size.is_some_and(|size| present > size);
         match verification {
-            Ok(verification) if !too_long => {
-                self.report.checksum = verification;
+            Ok(verification) => {
                 let partial = self.partial.take().expect("it was there just now");
-                partial.complete(original.modified)
+                partial.complete(original.modified, &self.settled)?;
+                self.report.checksum = verification;
+                Ok(())
             }
-            _ if self.continued => {
+            Err(_) if self.continued => {
                 session.options.progress.note(&format!(
                     "{} begins anew: what was there before was not of this file",
                     one_line(&self.retrieval.remote)
@@ -277,16 +361,13 @@ impl Fetch<'_> {
                 let running = self.fetch(session, original, method, 0)?;
                 self.verify(session, original, method, running)
             }
-            verification => {
+            Err(why) => {
                 if let Some(partial) = self.partial.take() {
                     partial.discard();
                 }
-                let why = verification
-                    .err()
-                    .unwrap_or_else(|| "there are too many bytes".into());
                 Err(ClientError::Differs(format!(
                     "{} is not what {} has: {why}",
-                    self.retrieval.target.display(),
+                    one_line(self.retrieval.target.as_os_str().as_bytes()),
                     session.server()
                 )))
             }

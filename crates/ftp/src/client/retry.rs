@@ -1,8 +1,10 @@
 //! Trying again: over a new connection, after pauses that grow, as long as something moves in between.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::clash::Settled;
 use super::{ClientError, Credentials, Options, Place, Session};
 
 /// The longest pause.
@@ -15,6 +17,8 @@ pub struct Connection {
     options: Options,
     session: Option<Session>,
     was_open: bool,
+    /// Files that have their place here, by this connection and those that were made from it.
+    settled: Arc<Settled>,
 }
 
 /// What is tried until it is done.
@@ -91,16 +95,25 @@ impl Connection {
             options,
             session: None,
             was_open: false,
+            settled: Arc::default(),
         }
     }
 
     /// Another one to the same server.
     pub fn another(&self) -> Self {
-        Self::new(
-            self.place.clone(),
-            self.credentials.clone(),
-            self.options.clone(),
-        )
+        Self {
+            settled: Arc::clone(&self.settled),
+            ..Self::new(
+                self.place.clone(),
+                self.credentials.clone(),
+                self.options.clone(),
+            )
+        }
+    }
+
+    /// Files that have their place here.
+    pub(super) fn settled(&self) -> Arc<Settled> {
+        Arc::clone(&self.settled)
     }
 
     /// The server.
@@ -145,7 +158,7 @@ impl Connection {
     pub(super) fn judge(&mut self, error: &ClientError) {
         let usable = match error {
             ClientError::Refused { reply, .. } => !matches!(reply.code, 421 | 425 | 426 | 451),
-            ClientError::Differs(_) | ClientError::Usage(_) => true,
+            ClientError::Differs(_) | ClientError::Usage(_) | ClientError::Name(_) => true,
             _ => false,
         };
         if !usable {

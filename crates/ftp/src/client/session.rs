@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::checksum::Method;
 use super::control::Control;
 use super::listing::{self, Entry, Kind};
+use super::spelling::{Spelling, first_odd_name};
 use super::{
     ClientError, Credentials, Features, Options, Place, ServerFacts, SessionExtension, Talk,
 };
@@ -26,6 +27,8 @@ pub struct Session {
     pub(super) chosen_hash: Option<Algorithm>,
     /// MLSD has been refused: LIST is used.
     pub(super) plain_listings: bool,
+    /// How names that are no UTF-8 are told.
+    pub(super) spelling: Spelling,
     /// The directory that the session began in.
     home: Option<Vec<u8>>,
 }
@@ -73,6 +76,7 @@ impl Session {
             plain_addresses: false,
             chosen_hash: None,
             plain_listings: false,
+            spelling: Spelling::default(),
             home: None,
         })
     }
@@ -117,12 +121,15 @@ impl Session {
     /// # Errors
     /// Those of the control connection.
     pub fn set_modified(&mut self, path: &[u8], when: Timestamp) -> Result<(), ClientError> {
-        if self.features.has("MFMT") {
-            let mut argument = format!("{} ", time::format(when)).into_bytes();
-            argument.extend_from_slice(path);
-            self.control.ask("MFMT", &argument)?;
-        }
-        Ok(())
+        let mut argument = format!("{} ", time::format(when)).into_bytes();
+        argument.extend_from_slice(path);
+        // vsftpd and others take a time with MDTM, without a word of it in FEAT; to the rest it is part
+        // of the name of a file that is not there.
+        let verb = match self.features.has("MFMT") {
+            true => "MFMT",
+            false => "MDTM",
+        };
+        self.control.ask(verb, &argument).map(drop)
     }
 
     /// What there is under a path: MLST, or what SIZE and CWD say of it; none if nothing is.
@@ -132,6 +139,10 @@ impl Session {
     pub fn look(&mut self, path: &[u8]) -> Result<Option<Entry>, ClientError> {
         if path.is_empty() {
             return Ok(Some(Entry::new(b"".to_vec(), Kind::Directory)));
+        }
+        match self.can_read(path) {
+            Err(ClientError::Name(_)) => return Ok(None),
+            known => known?,
         }
         if self.features.has("MLST") {
             let reply = self.control.ask("MLST", path)?;
@@ -162,17 +173,29 @@ impl Session {
     }
 
     /// Whether one can go there.
-    fn is_directory(&mut self, path: &[u8]) -> Result<bool, ClientError> {
-        let home = self.home()?;
-        if !self.control.ask("CWD", path)?.is_positive() {
-            return Ok(false);
+    pub(super) fn is_directory(&mut self, path: &[u8]) -> Result<bool, ClientError> {
+        match self.must_be_directory(path) {
+            Err(ClientError::Refused { what, .. }) if what.starts_with("CWD ") => Ok(false),
+            went => went.map(|()| true),
         }
-        self.must("CWD", &home)?;
-        Ok(true)
+    }
+
+    /// Goes there and comes back.
+    ///
+    /// # Errors
+    /// One cannot go there.
+    pub(super) fn must_be_directory(&mut self, path: &[u8]) -> Result<(), ClientError> {
+        let home = self.home()?;
+        self.must("CWD", path)?;
+        let back = self.control.ask("CWD", &home)?;
+        match back.is_positive() {
+            true => Ok(()),
+            false => Err(self.control.nonsense("no way back")),
+        }
     }
 
     /// The directory that the session began in.
-    fn home(&mut self) -> Result<Vec<u8>, ClientError> {
+    pub(super) fn home(&mut self) -> Result<Vec<u8>, ClientError> {
         if let Some(home) = &self.home {
             return Ok(home.clone());
         }
@@ -193,6 +216,10 @@ impl Session {
         if path.is_empty() || path == b"/" {
             return Ok(());
         }
+        if let Some((directory, _)) = first_odd_name(path) {
+            self.make_directories(directory)?;
+        }
+        self.can_write(path)?;
         let made = self.control.ask("MKD", path)?;
         if made.is_positive() || self.is_directory(path)? {
             return Ok(());

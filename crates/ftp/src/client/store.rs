@@ -1,18 +1,22 @@
 //! A file stored: under `.NAME.part`, from where an earlier attempt broke off, verified, renamed.
 
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use jiff::Timestamp;
 
 use super::checksum::Method;
+use super::clash::Places;
 use super::local::partial_name;
 use super::moving::Part;
 use super::place;
 use super::retrieve::{is_about_restart, shown};
 use super::retry::Task;
 use super::running_checksum::RunningChecksum;
+use super::stream_store;
+use super::target::Target;
 use super::{ClientError, Connection, Entry, FileReport, Session};
 use crate::data::Direction;
 use crate::protocol::path::one_line;
@@ -20,11 +24,12 @@ use crate::protocol::path::one_line;
 /// A file to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storage {
-    /// The file here.
+    /// The file here. What a pipe, a device or an open descriptor gives is stored, too, to its end.
     pub source: PathBuf,
     /// Its path on the server.
     pub remote: Vec<u8>,
-    /// What a listing says is there: a file with the same size and time is not stored again.
+    /// What a listing says is there: a file with the same size and time is not stored again. The server
+    /// is asked for the time if the listing does not say.
     pub present: Option<Entry>,
 }
 
@@ -57,7 +62,14 @@ impl Storage {
     ) -> Result<FileReport, ClientError> {
         let failed = |error| ClientError::local(&self.source)(error);
         let destination = shown(connection.place(), &self.remote);
-        let mut report = FileReport::new(self.source.display().to_string(), destination);
+        let mut report = FileReport::new(
+            one_line(self.source.as_os_str().as_bytes()).into_owned(),
+            destination,
+        );
+        match Target::find(&self.source).map_err(failed)? {
+            Target::File(_) => {}
+            other => return stream_store::run(self, &other, connection, number, report),
+        }
         let file = File::open(&self.source).map_err(failed)?;
         let facts = file.metadata().map_err(failed)?;
         if !facts.is_file() {
@@ -65,19 +77,12 @@ impl Storage {
         }
         let modified = modified(&file);
         report.size = facts.len();
-        if let Some(present) = &self.present
-            && present.size == Some(facts.len())
-            && present.modified.map(Timestamp::as_second) == modified.map(Timestamp::as_second)
-        {
+        if self.is_there(connection, facts.len(), modified)? {
             connection.options().progress.begins(number, facts.len());
             report.skipped = true;
             return Ok(report);
         }
-        let (directory, name) = place::split(&self.remote);
-        let partial = match connection.options().in_place {
-            true => self.remote.clone(),
-            false => place::join(directory, &partial_name(name)),
-        };
+        let partial = self.places(connection.options().in_place).partial;
         let mut push = Push {
             storage: self,
             number,
@@ -95,6 +100,53 @@ impl Storage {
     }
 }
 
+impl Storage {
+    /// Where it and its unfinished bytes are to be.
+    pub(super) fn places(&self, in_place: bool) -> Places {
+        let (directory, name) = place::split(&self.remote);
+        Places {
+            whole: self.remote.clone(),
+            partial: match in_place {
+                true => self.remote.clone(),
+                false => place::join(directory, &partial_name(name)),
+            },
+        }
+    }
+
+    /// Whether the server has the file: one of the same size and time. Where it takes no times, its own
+    /// is that of the storing, and later than that of the file.
+    fn is_there(
+        &self,
+        connection: &mut Connection,
+        size: u64,
+        modified: Option<Timestamp>,
+    ) -> Result<bool, ClientError> {
+        let Some(present) = self
+            .present
+            .as_ref()
+            .filter(|entry| entry.size == Some(size))
+        else {
+            return Ok(false);
+        };
+        connection.with(|session| {
+            let there = match present.modified {
+                None => {
+                    session.can_write(&self.remote)?;
+                    session.modified(&self.remote)?
+                }
+                known => known,
+            };
+            Ok(match (there, modified) {
+                (Some(there), Some(here)) if session.features.has("MFMT") => {
+                    there.as_second() == here.as_second()
+                }
+                (Some(there), Some(here)) => there.as_second() >= here.as_second(),
+                _ => false,
+            })
+        })
+    }
+}
+
 fn modified(file: &File) -> Option<Timestamp> {
     let time = file.metadata().ok()?.modified().ok()?;
     Timestamp::try_from(time).ok()
@@ -104,6 +156,7 @@ impl Task for Push<'_> {
     type Output = ();
 
     fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
+        session.can_write(&self.storage.remote)?;
         let method = session.method()?;
         let first = self.first(session, method)?;
         if self.report.interruptions.is_empty() {
@@ -244,7 +297,7 @@ impl Push<'_> {
                     .unwrap_or_else(|| "there are too many bytes".into());
                 Err(ClientError::Differs(format!(
                     "{} is not what {} has got: {why}",
-                    self.storage.source.display(),
+                    one_line(self.storage.source.as_os_str().as_bytes()),
                     session.server()
                 )))
             }
@@ -260,7 +313,7 @@ impl Push<'_> {
             session.delete(&self.partial)?;
             return Err(ClientError::Differs(format!(
                 "{} was changed while it was sent",
-                self.storage.source.display()
+                one_line(self.storage.source.as_os_str().as_bytes())
             )));
         }
         if self.partial != self.storage.remote {

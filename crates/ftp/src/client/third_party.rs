@@ -91,8 +91,14 @@ impl Copy {
         let (source, destination) = (source?, destination?);
         *was_open = true;
         let (original, present) = at_once(
-            || Original::ask(source, &self.from),
-            || self.present(destination),
+            || {
+                source.can_read(&self.from)?;
+                Original::ask(source, &self.from)
+            },
+            || {
+                destination.can_write(&self.to)?;
+                self.present(destination)
+            },
         );
         let (original, present) = (original?, present?);
         if original.size.is_none() {

@@ -22,7 +22,7 @@ pub struct Tree<Directory, File> {
     pub files: Vec<File>,
     /// What is neither file nor directory and is left out.
     pub left_out: Vec<String>,
-    /// What a server should not have in a directory, and is refused; and why.
+    /// What is not moved though it should be: names that lead elsewhere or cannot be told; and why.
     pub refused: Vec<String>,
 }
 
@@ -39,8 +39,25 @@ pub fn remote(
     walk.directories.push(target.to_owned());
     let mut open = vec![(root.to_vec(), target.to_owned(), 0)];
     while let Some((directory, local, depth)) = open.pop() {
-        let entries = connection.with(|session| session.list(&directory))?;
+        let entries = match connection.with(|session| session.list(&directory)) {
+            // The rest is fetched nevertheless.
+            Err(error @ (ClientError::Refused { .. } | ClientError::Name(_))) if depth > 0 => {
+                walk.refused
+                    .push(format!("{}: {error}", one_line(&directory)));
+                continue;
+            }
+            entries => entries?,
+        };
+        // In the order of their names.
+        let mut before: Option<Vec<u8>> = None;
         for entry in entries {
+            if before.as_ref() == Some(&entry.name) {
+                let shown = one_line(&place::join(&directory, &entry.name)).into_owned();
+                walk.refused
+                    .push(format!("{shown}: the server lists this name twice"));
+                continue;
+            }
+            before = Some(entry.name.clone());
             if let Some(below) = walk.take(&directory, &local, entry, depth)? {
                 open.push(below);
             }
@@ -60,6 +77,7 @@ struct RemoteWalk {
     files: Vec<Retrieval>,
     left_out: Vec<String>,
     refused: Vec<String>,
+    /// Directories, by what tells them from others.
     seen: HashSet<String>,
 }
 
@@ -77,6 +95,17 @@ impl RemoteWalk {
         entry: Entry,
         depth: usize,
     ) -> Result<Option<(Vec<u8>, PathBuf, usize)>, ClientError> {
+        let seen = [
+            self.files.len(),
+            self.directories.len(),
+            self.left_out.len(),
+            self.refused.len(),
+        ];
+        if seen.iter().sum::<usize>() >= MOST {
+            return Err(ClientError::Usage(format!(
+                "more than {MOST} files and directories"
+            )));
+        }
         let path = place::join(directory, &entry.name);
         let shown = one_line(&path).into_owned();
         let Some(name) = entry.local_name() else {
@@ -84,11 +113,6 @@ impl RemoteWalk {
                 .push(format!("{shown}: a name that leads elsewhere"));
             return Ok(None);
         };
-        if self.files.len() + self.directories.len() >= MOST {
-            return Err(ClientError::Usage(format!(
-                "more than {MOST} files and directories"
-            )));
-        }
         let target = local.join(name);
         match entry.kind {
             Kind::File => {
@@ -113,6 +137,11 @@ impl RemoteWalk {
                 self.directories.push(target.clone());
                 Ok(Some((path, target, depth + 1)))
             }
+            Kind::Unknown => {
+                self.refused
+                    .push(format!("{shown}: the server lists it and does not know it"));
+                Ok(None)
+            }
             Kind::Link | Kind::Other => {
                 self.left_out
                     .push(format!("{shown}: neither file nor directory"));
@@ -127,8 +156,8 @@ impl RemoteWalk {
 /// # Errors
 /// A directory that cannot be read.
 pub fn local(root: &Path, remote: &[u8]) -> Result<Tree<Vec<u8>, Storage>, ClientError> {
-    let (mut directories, mut files, mut left_out) =
-        (vec![remote.to_vec()], Vec::new(), Vec::new());
+    let (mut directories, mut files) = (vec![remote.to_vec()], Vec::new());
+    let (mut left_out, mut refused) = (Vec::new(), Vec::new());
     let mut open = vec![(root.to_owned(), remote.to_vec())];
     while let Some((directory, remote)) = open.pop() {
         let failed = |error| ClientError::local(&directory)(error);
@@ -138,7 +167,16 @@ pub fn local(root: &Path, remote: &[u8]) -> Result<Tree<Vec<u8>, Storage>, Clien
             .map_err(failed)?;
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
-            let there = place::join(&remote, entry.file_name().as_bytes());
+            let name = entry.file_name();
+            if name.as_bytes().iter().any(|byte| b"\r\n".contains(byte)) {
+                let error = ClientError::unspeakable(name.as_bytes());
+                refused.push(format!(
+                    "{}: {error}",
+                    one_line(directory.as_os_str().as_bytes())
+                ));
+                continue;
+            }
+            let there = place::join(&remote, name.as_bytes());
             let facts = entry.metadata().map_err(failed)?;
             if facts.is_dir() {
                 directories.push(there.clone());
@@ -152,7 +190,7 @@ pub fn local(root: &Path, remote: &[u8]) -> Result<Tree<Vec<u8>, Storage>, Clien
             } else {
                 left_out.push(format!(
                     "{}: neither file nor directory",
-                    entry.path().display()
+                    one_line(entry.path().as_os_str().as_bytes())
                 ));
             }
         }
@@ -161,7 +199,7 @@ pub fn local(root: &Path, remote: &[u8]) -> Result<Tree<Vec<u8>, Storage>, Clien
         directories,
         files,
         left_out,
-        refused: Vec::new(),
+        refused,
     })
 }
 

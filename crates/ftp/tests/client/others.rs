@@ -13,14 +13,14 @@ use super::{connection, get, names, options, place, put};
 use crate::common::{Process, free_address, noise, room_of};
 
 /// vsftpd for anonymous users, who may do everything below `pub`.
-struct Vsftpd {
-    process: Process,
-    directory: tempfile::TempDir,
+pub struct Vsftpd {
+    pub process: Process,
+    pub directory: tempfile::TempDir,
     _configuration: tempfile::NamedTempFile,
 }
 
 impl Vsftpd {
-    fn start() -> Option<Self> {
+    pub fn start() -> Option<Self> {
         let program = room_of("vsftpd")?.join("usr/sbin/vsftpd");
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("pub")).unwrap();

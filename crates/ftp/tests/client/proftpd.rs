@@ -13,14 +13,14 @@ use crate::common::{Process, free_address, noise, room_of};
 /// `secret` of alice, as crypt(5) has it.
 const SECRET: &str = "$6$fairwind$J.Cu/z00AXnowPS2V6vRr6WvX/KBIR40YYFsny4LLsAyEpoPG3/RLOv8q/LmHmG5HIYlDsT0jygFOLOwaySmj1";
 
-struct Proftpd {
-    process: Process,
-    there: PathBuf,
+pub struct Proftpd {
+    pub process: Process,
+    pub there: PathBuf,
     _directory: tempfile::TempDir,
 }
 
 impl Proftpd {
-    fn start() -> Option<Self> {
+    pub fn start() -> Option<Self> {
         let room = room_of("proftpd")?;
         let directory = tempfile::tempdir().unwrap();
         let there = directory.path().join("there");

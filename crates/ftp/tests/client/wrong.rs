@@ -334,3 +334,69 @@ fn a_listing_without_format_is_asked_for_by_names() {
     assert_eq!(entries[0].size, Some(7));
     assert!(server.has_heard("SIZE dir/good"));
 }
+
+#[test]
+fn a_server_that_sends_more_than_it_announced_is_left_at_once() {
+    let server = scripted(Script {
+        replies: vec![("SIZE", "213 3\r\n")],
+        content: vec![7; 100_000_000],
+        ..Script::default()
+    });
+    let here = tempfile::tempdir().unwrap();
+    let error = get(server.address, "x", &here.path().join("x"), options()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("sends more than the 3 bytes that it announced of x"),
+        "{error}"
+    );
+    assert_eq!(names(here.path()), Vec::<String>::new());
+    assert!(!server.has_heard("QUIT"), "{:?}", server.heard());
+}
+
+#[test]
+fn a_name_that_is_listed_twice_is_fetched_once_and_told() {
+    let server = scripted(Script {
+        features: vec!["MLST type*;size*;", "SIZE"],
+        listing: "type=file;size=7; x\r\ntype=file;size=9; x\r\nno fact\r\n",
+        ..Script::default()
+    });
+    let mut connection = connection(server.address, "", options());
+    let found = tree::remote(&mut connection, b"", Path::new("here")).unwrap();
+    assert_eq!(found.files.len(), 1);
+    assert_eq!(
+        found.refused,
+        [
+            "no fact: the server lists it and does not know it",
+            "x: the server lists this name twice"
+        ]
+    );
+}
+
+#[test]
+fn a_listing_of_very_many_lines_is_refused_before_it_takes_much_room() {
+    let server = scripted(Script {
+        features: vec!["MLST type*;size*;", "SIZE"],
+        listing: Box::leak("x\n".repeat(1_000_001).into_boxed_str()),
+        ..Script::default()
+    });
+    let mut connection = connection(server.address, "", options());
+    let error = connection.with(|session| session.list(b"")).unwrap_err();
+    assert!(error.to_string().contains("a million lines"), "{error}");
+}
+
+#[test]
+fn what_a_server_lists_and_does_not_know_is_told() {
+    let server = scripted(Script {
+        listing: "no format that anybody knows\r\n",
+        names: Some("ghost\r\n"),
+        replies: vec![("CWD", "550 No\r\n"), ("SIZE", "550 No\r\n")],
+        ..Script::default()
+    });
+    let mut connection = connection(server.address, "", options());
+    let found = tree::remote(&mut connection, b"", Path::new("here")).unwrap();
+    assert_eq!(
+        found.refused,
+        ["ghost: the server lists it and does not know it"]
+    );
+}

@@ -1,0 +1,141 @@
+//! Two files that would become one: what stands at the end is whole in one name only, so that neither
+//! may be called complete.
+//!
+//! Names that are the same are found before anything is moved. That a file system here takes two names
+//! for the same one (upper and lower case, links) shows in the file's identity.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A file's place and that of its unfinished bytes, at the same end of all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Places {
+    pub whole: Vec<u8>,
+    pub partial: Vec<u8>,
+}
+
+/// Why files cannot be moved together with the others; none for those that can.
+pub(super) fn between(places: &[Option<Places>]) -> Vec<Option<&'static str>> {
+    let mut all: HashSet<&[u8]> = HashSet::new();
+    let twice: HashSet<&[u8]> = places
+        .iter()
+        .flatten()
+        .map(|places| places.whole.as_slice())
+        .filter(|whole| !all.insert(whole))
+        .collect();
+    let clash = |places: &Places| {
+        if twice.contains(places.whole.as_slice()) {
+            return Some("another file of the same command would get the same name");
+        }
+        (places.partial != places.whole && all.contains(places.partial.as_slice())).then_some(
+            "its unfinished bytes would have the name of another file of the same command",
+        )
+    };
+    let clashes = places.iter().map(|places| places.as_ref().and_then(clash));
+    clashes.collect()
+}
+
+/// What has its place here by this command: device and inode of each file, and its name.
+#[derive(Debug, Default)]
+pub(super) struct Settled(Mutex<HashMap<(u64, u64), PathBuf>>);
+
+impl Settled {
+    /// That this is no file that has got its place already.
+    pub fn check(&self, file: &Metadata) -> io::Result<()> {
+        refuse(&self.lock(), file)
+    }
+
+    /// Gives a file its place by `settle`, unless something that has its own is there.
+    pub fn settle<T>(
+        &self,
+        file: &Metadata,
+        place: &Path,
+        settle: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut settled = self.lock();
+        if let Ok(present) = fs::metadata(place) {
+            refuse(&settled, &present)?;
+        }
+        let done = settle()?;
+        settled.insert(identity(file), place.to_owned());
+        Ok(done)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(u64, u64), PathBuf>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn identity(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
+}
+
+fn refuse(settled: &HashMap<(u64, u64), PathBuf>, file: &Metadata) -> io::Result<()> {
+    // Of a file with several names (link(2)) one can be replaced without harm to the others.
+    let other = settled.get(&identity(file)).filter(|_| file.nlink() == 1);
+    match other {
+        None => Ok(()),
+        Some(other) => Err(io::Error::other(format!(
+            "{}, which this command has fetched, would be the same file",
+            other.display()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(whole: &str, partial: &str) -> Option<Places> {
+        Some(Places {
+            whole: whole.into(),
+            partial: partial.into(),
+        })
+    }
+
+    #[test]
+    fn equal_names_are_found_and_names_of_unfinished_files() {
+        let clashes = between(&[
+            places("a", ".a.part"),
+            places("b", ".b.part"),
+            places("a", ".a.part"),
+            places(".b.part", "..b.part.part"),
+            None,
+            None,
+        ]);
+        let found: Vec<bool> = clashes.iter().map(Option::is_some).collect();
+        assert_eq!(found, [true, true, true, false, false, false]);
+    }
+
+    #[test]
+    fn stored_in_place_a_file_is_no_clash_with_itself() {
+        assert_eq!(between(&[places("a", "a")]), [None]);
+    }
+
+    #[test]
+    fn a_file_that_has_its_place_is_not_replaced_by_the_same_command() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("d")).unwrap();
+        // As a file system does it for which both names are the same.
+        std::os::unix::fs::symlink("d", at("D")).unwrap();
+        let (one, other) = (at("d/x"), at("D/x"));
+        fs::write(&one, "x").unwrap();
+        let file = fs::metadata(&one).unwrap();
+        let settled = Settled::default();
+        settled.settle(&file, &at("new"), || Ok(())).unwrap();
+        let error = settled.settle(&file, &other, || Ok(())).unwrap_err();
+        assert!(
+            error.to_string().contains("would be the same file"),
+            "{error}"
+        );
+        assert!(settled.check(&file).is_err());
+        fs::hard_link(&one, at("link")).unwrap();
+        let file = fs::metadata(&one).unwrap();
+        settled.settle(&file, &at("link"), || Ok(())).unwrap();
+    }
+}

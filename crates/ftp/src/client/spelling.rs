@@ -1,0 +1,228 @@
+//! How a server is told names that are not UTF-8, of which the byte 255 is the hardest.
+//!
+//! The control connection is one of Telnet (RFC 959 section 4.1.3): 255 begins a command there, and is
+//! sent twice to mean itself. ProFTPD and our own server take it so; vsftpd takes every byte as it
+//! comes; pyftpdlib puts U+FFFD in the place of all that is no UTF-8, so that many names become one.
+//! UTF-8 (RFC 2640) has no byte 255, so that only names that are none are in doubt.
+//!
+//! Data connections carry names as they are. So a listing tells what the server has understood: of a
+//! name that is to be read, whether it is there; before a name is written, what becomes of a probe, an
+//! empty file with such bytes in its name, which is deleted at once.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::data_connection::Channel;
+use super::{ClientError, Session, place};
+use crate::data::Direction;
+use crate::protocol::line::{IAC, escaped};
+use crate::protocol::path::one_line;
+
+/// What is known of a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Spelling {
+    /// How it wants the byte 255; none before anybody has found out.
+    telnet: Option<Telnet>,
+    /// Whether it writes names that are no UTF-8 as they are, and why not; none before anybody has
+    /// found out.
+    written: Option<Result<(), String>>,
+}
+
+/// How a server takes the byte 255 in commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Telnet {
+    /// Sent twice, it is one.
+    Doubled,
+    /// It is taken as it comes.
+    Plain,
+}
+
+impl Spelling {
+    /// Whether 255 is sent twice. The standard holds as long as nothing else is known.
+    fn doubles(&self) -> bool {
+        self.telnet != Some(Telnet::Plain)
+    }
+}
+
+impl Session {
+    /// Finds out, if need be, how the server is told a name that is to be read.
+    ///
+    /// # Errors
+    /// Those of the connection; [`ClientError::Name`] if the name is not there, or cannot be told.
+    pub(super) fn can_read(&mut self, path: &[u8]) -> Result<(), ClientError> {
+        let Some((directory, name)) = first_name(path, |name| name.contains(&IAC)) else {
+            return Ok(());
+        };
+        if self.spelling.telnet.is_some() {
+            return Ok(());
+        }
+        let listed = self.names_in(directory)?;
+        let missing = |what: &str| {
+            let (name, directory) = (one_line(name), shown(directory));
+            ClientError::Name(format!("{name}: {what} {directory}"))
+        };
+        if !listed.contains(name) {
+            return Err(missing("the server lists no such name in"));
+        }
+        if listed.contains(&*escaped(name)) {
+            return Err(missing(
+                "the server may take it for another one with twice the byte 255 in",
+            ));
+        }
+        let path = place::join(directory, name);
+        for telnet in [Telnet::Doubled, Telnet::Plain] {
+            self.spell(Some(telnet));
+            if self.finds(&path)? {
+                return Ok(());
+            }
+        }
+        self.spell(None);
+        Err(missing("the server lists it and does not find it in"))
+    }
+
+    /// Finds out, if need be, how the server is told a name that is to be written, and that it writes
+    /// it as it is.
+    ///
+    /// # Errors
+    /// Those of the connection; [`ClientError::Name`] if it would write another name.
+    pub(super) fn can_write(&mut self, path: &[u8]) -> Result<(), ClientError> {
+        let Some((directory, name)) = first_odd_name(path) else {
+            return Ok(());
+        };
+        if self.spelling.written.is_none() {
+            self.spelling.written = Some(self.try_writing(directory)?);
+        }
+        match &self.spelling.written {
+            Some(Err(why)) => Err(ClientError::Name(format!("{}: {why}", one_line(name)))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes a probe and looks what has become of it; the inner error says that it is another name.
+    fn try_writing(&mut self, directory: &[u8]) -> Result<Result<(), String>, ClientError> {
+        let probe = probe();
+        let path = place::join(directory, &probe);
+        self.spell(Some(Telnet::Doubled));
+        match self.store_nothing(&path) {
+            Err(ClientError::Refused { server, reply, .. }) => {
+                self.spell(None);
+                return Err(ClientError::Name(format!(
+                    "{server} takes no file whose name is not UTF-8 in {}: {reply}",
+                    shown(directory)
+                )));
+            }
+            stored => stored?,
+        }
+        let listed = self.names_in(directory)?;
+        if !self.control.ask("DELE", &path)?.is_positive() {
+            let left = one_line(&path).into_owned();
+            let note = format!("{left}: this empty file could not be deleted again");
+            self.options.progress.note(&note);
+        }
+        let telnet = match () {
+            () if listed.contains(&probe) => Some(Telnet::Doubled),
+            () if listed.contains(&*escaped(&probe)) => Some(Telnet::Plain),
+            () => None,
+        };
+        self.spell(telnet);
+        Ok(telnet.map(drop).ok_or_else(|| {
+            let server = self.server();
+            format!("{server} turns names that are not UTF-8 into others")
+        }))
+    }
+
+    /// What is done with the byte 255 from now on.
+    fn spell(&mut self, telnet: Option<Telnet>) {
+        self.spelling.telnet = telnet;
+        self.control.doubles_iac = self.spelling.doubles();
+    }
+
+    /// Whether there is something under a path.
+    fn finds(&mut self, path: &[u8]) -> Result<bool, ClientError> {
+        Ok(self.size(path)?.is_some() || self.is_directory(path)?)
+    }
+
+    /// Stores an empty file.
+    fn store_nothing(&mut self, path: &[u8]) -> Result<(), ClientError> {
+        let Channel { stream, .. } = self.open_channel("STOR", path, 0, Direction::Send)?;
+        drop(stream);
+        let reply = self.control.last_reply(self.options.patience)?;
+        match reply.is_positive() {
+            true => Ok(()),
+            false => Err(self.control.refused(reply)),
+        }
+    }
+
+    /// All names in a directory, those that begin with a dot among them.
+    fn names_in(&mut self, directory: &[u8]) -> Result<HashSet<Vec<u8>>, ClientError> {
+        let entries = self.list_all(directory)?;
+        Ok(entries.into_iter().map(|entry| entry.name).collect())
+    }
+}
+
+fn shown(directory: &[u8]) -> Cow<'_, str> {
+    match directory {
+        b"" => "the user's directory".into(),
+        directory => one_line(directory),
+    }
+}
+
+/// The first name of a path that is no UTF-8, and the path of the directory that it is in.
+pub(super) fn first_odd_name(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    first_name(path, |name| std::str::from_utf8(name).is_err())
+}
+
+/// The first part of a path of which `odd` holds, and the path of the directory that it is in.
+fn first_name(path: &[u8], odd: impl Fn(&[u8]) -> bool) -> Option<(&[u8], &[u8])> {
+    let mut begin = 0;
+    for name in path.split(|byte| *byte == b'/') {
+        if odd(name) {
+            return Some((&path[..begin], name));
+        }
+        begin += name.len() + 1;
+    }
+    None
+}
+
+/// The name of a probe: no other transfer has the same, and all that servers do to names shows in it.
+fn probe() -> Vec<u8> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let nanoseconds = now.map_or(0, |time| time.as_nanos());
+    let mut name = format!(".{nanoseconds:x}-{:x}-{number:x}-", std::process::id()).into_bytes();
+    name.extend_from_slice(b"\xe9\xfe\xffx.part");
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_name_in_doubt_is_looked_for_in_its_directory() {
+        let odd = |name: &[u8]| name.contains(&IAC);
+        let first = |path| first_name(path, odd);
+        assert_eq!(first(b"/a/b\xff/c\xff"), Some((&b"/a/"[..], &b"b\xff"[..])));
+        assert_eq!(first(b"\xffx"), Some((&b""[..], &b"\xffx"[..])));
+        assert_eq!(first(b"/\xff"), Some((&b"/"[..], &b"\xff"[..])));
+        assert_eq!(first(b"a/b"), None);
+    }
+
+    #[test]
+    fn the_standard_holds_until_more_is_known() {
+        assert!(Spelling::default().doubles());
+        let plain = Spelling {
+            telnet: Some(Telnet::Plain),
+            written: Some(Ok(())),
+        };
+        assert!(!plain.doubles());
+    }
+
+    #[test]
+    fn no_two_probes_have_the_same_name() {
+        assert_ne!(probe(), probe());
+    }
+}

@@ -1,0 +1,175 @@
+//! Bytes that go to, or come from, where nothing can be taken back or had again: standard output and
+//! input, pipes, devices. Their checksum is made as they pass.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+
+use super::Progress;
+use super::target::Target;
+use crate::protocol::digest::{Algorithm, Hasher};
+
+/// How long a wait is before it is looked whether the user wants an end.
+const GLANCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
+
+/// What a pipe that is ready takes at once (pipe(7)).
+const PIPE_BUF: usize = 4096;
+
+/// The end of a stream that is here.
+pub(super) struct Stream {
+    file: File,
+    /// It may have to be waited for.
+    waits: bool,
+    /// Bytes that can be written at once without standing still, when it is ready.
+    most: usize,
+    progress: Arc<dyn Progress>,
+    sum: Option<(Algorithm, Hasher)>,
+    passed: u64,
+    limit: Option<u64>,
+    over: bool,
+}
+
+impl Stream {
+    /// To be read from.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn from(target: &Target, progress: Arc<dyn Progress>) -> io::Result<Self> {
+        Self::over(target.open_for_reading()?, progress)
+    }
+
+    /// To be written to; none if the user wants an end before anybody reads.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn to(target: &Target, progress: Arc<dyn Progress>) -> io::Result<Option<Self>> {
+        let file = target.open_for_writing(&*progress)?;
+        file.map(|file| Self::over(file, progress)).transpose()
+    }
+
+    fn over(file: File, progress: Arc<dyn Progress>) -> io::Result<Self> {
+        let waits = !file.metadata()?.is_file();
+        let stands_still = waits && !rustix::fs::fcntl_getfl(&file)?.contains(OFlags::NONBLOCK);
+        Ok(Self {
+            waits,
+            most: match stands_still {
+                true => PIPE_BUF,
+                false => usize::MAX,
+            },
+            file,
+            progress,
+            sum: None,
+            passed: 0,
+            limit: None,
+            over: false,
+        })
+    }
+
+    /// The checksum that is wanted, before the first byte.
+    pub fn sum_up(&mut self, algorithm: Option<Algorithm>) {
+        if self.passed == 0 {
+            self.sum = algorithm.map(|algorithm| (algorithm, algorithm.start()));
+        }
+    }
+
+    /// No more than so many bytes are taken in all.
+    pub fn end_at(&mut self, limit: Option<u64>) {
+        self.limit = limit;
+    }
+
+    /// Bytes that have passed.
+    pub fn passed(&self) -> u64 {
+        self.passed
+    }
+
+    /// More bytes came than are taken.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// The checksum of what has passed, if it was made by this algorithm.
+    pub fn sum(&self, algorithm: Algorithm) -> Option<String> {
+        let (made, sum) = self.sum.as_ref()?;
+        (*made == algorithm).then(|| sum.clone().finish())
+    }
+
+    fn pass(&mut self, bytes: &[u8]) {
+        self.passed += bytes.len() as u64;
+        if let Some((_, sum)) = &mut self.sum {
+            sum.update(bytes);
+        }
+    }
+
+    /// Waits until something can be read or written.
+    fn wait(&self, event: PollFlags) -> io::Result<()> {
+        loop {
+            if self.progress.stopped() {
+                return Err(io::Error::other("interrupted"));
+            }
+            let mut ready = [PollFd::from_borrowed_fd(self.file.as_fd(), event)];
+            match poll(&mut ready, Some(&GLANCE)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                ready => return ready.map(drop).map_err(io::Error::from),
+            }
+        }
+    }
+}
+
+fn is_wait(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = self.limit.map(|limit| limit.saturating_sub(self.passed));
+        if room.is_some_and(|room| bytes.len() as u64 > room) {
+            self.over = true;
+            return Err(io::Error::other("more bytes than were announced"));
+        }
+        loop {
+            if self.waits {
+                self.wait(PollFlags::OUT)?;
+            }
+            match (&self.file).write(&bytes[..bytes.len().min(self.most)]) {
+                Err(error) if is_wait(&error) => {}
+                Err(error) => return Err(error),
+                Ok(count) => {
+                    self.pass(&bytes[..count]);
+                    return Ok(count);
+                }
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.waits {
+                self.wait(PollFlags::IN)?;
+            }
+            match (&self.file).read(buffer) {
+                Err(error) if is_wait(&error) => {}
+                Err(error) => return Err(error),
+                Ok(count) => {
+                    self.pass(&buffer[..count]);
+                    return Ok(count);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! A file fetched to where nothing can be taken back. A broken connection is taken up at the byte that
+//! has been written last; that the bytes are the file's is known only when all have been written.
+
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+use super::ending::retransmits;
+use super::moving::Part;
+use super::original::Original;
+use super::retrieve::is_about_restart;
+use super::retry::Task;
+use super::stream::Stream;
+use super::target::Target;
+use super::{ClientError, Connection, FileReport, Retrieval, Session};
+use crate::data::Direction;
+use crate::protocol::path::one_line;
+
+/// Fetches the file, number `number` for those who hear of the progress, to `target`.
+pub(super) fn run(
+    retrieval: &Retrieval,
+    target: Target,
+    connection: &mut Connection,
+    number: usize,
+    report: FileReport,
+) -> Result<FileReport, ClientError> {
+    let mut outflow = Outflow {
+        retrieval,
+        target,
+        number,
+        stream: None,
+        origin: None,
+        report,
+    };
+    connection.carry_out(&mut outflow)?;
+    Ok(outflow.report)
+}
+
+struct Outflow<'a> {
+    retrieval: &'a Retrieval,
+    target: Target,
+    number: usize,
+    stream: Option<Stream>,
+    /// The file as it was when its first byte was asked for.
+    origin: Option<Original>,
+    report: FileReport,
+}
+
+impl Task for Outflow<'_> {
+    type Output = ();
+
+    fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
+        session.can_read(&self.retrieval.remote)?;
+        let original = Original::ask(session, &self.retrieval.remote)?;
+        match self.origin {
+            Some(origin) if origin != original => {
+                return Err(ClientError::Differs(format!(
+                    "{} was changed while it was fetched",
+                    one_line(&self.retrieval.remote)
+                )));
+            }
+            Some(_) => {}
+            None => {
+                if original.size.is_none() {
+                    session.exists(&self.retrieval.remote)?;
+                }
+                if let (None, Some(size)) = (self.retrieval.size(), original.size) {
+                    session.options.progress.expect(size);
+                }
+                let progress = session.options.progress.clone();
+                let open = Stream::to(&self.target, progress).map_err(self.failed())?;
+                self.stream = Some(open.ok_or(ClientError::Stopped)?);
+                self.origin = Some(original);
+            }
+        }
+        self.fetch(session, original)
+    }
+
+    fn moved(&self) -> u64 {
+        self.report.bytes
+    }
+
+    fn interrupted(&mut self, error: &ClientError) {
+        self.report.interruptions.push(error.to_string());
+    }
+}
+
+impl Outflow<'_> {
+    fn failed(&self) -> impl FnOnce(std::io::Error) -> ClientError + use<> {
+        ClientError::local(self.retrieval.target.clone())
+    }
+
+    fn fetch(&mut self, session: &mut Session, original: Original) -> Result<(), ClientError> {
+        let failed = self.failed();
+        let method = session.method()?;
+        let stream = self.stream.as_mut().expect("an attempt opens it first");
+        stream.sum_up(method.map(|method| method.algorithm()));
+        stream.end_at(original.size);
+        let first = stream.passed();
+        if first == 0 || original.size != Some(first) {
+            session.prepare(Direction::Receive)?;
+            let began = Instant::now();
+            let remote = &self.retrieval.remote;
+            let channel = match session.open_channel("RETR", remote, first, Direction::Receive) {
+                Err(error) if first > 0 && is_about_restart(&error) => {
+                    return Err(ClientError::Differs(format!(
+                        "{} cannot be gone on with after {first} bytes, and these cannot be taken \
+                         back: {error}",
+                        one_line(remote)
+                    )));
+                }
+                channel => channel?,
+            };
+            let part = Part {
+                number: self.number,
+                first,
+                total: original.size.map(|size| size - first),
+                path: &self.retrieval.target,
+                checksum: None,
+                began,
+            };
+            let moved = session.move_part(&part, channel, &mut self.report, |mover| {
+                mover.receive_into(stream, part.total)
+            });
+            if session.options.progress.stopped() {
+                return Err(ClientError::Stopped);
+            }
+            if let (true, Some(size)) = (stream.is_over(), original.size) {
+                return Err(ClientError::too_long(session.server(), remote, size));
+            }
+            self.report.retransmits = retransmits(&moved?).or(self.report.retransmits);
+        }
+        let passed = stream.passed();
+        self.report.size = passed;
+        if let Some(size) = original.size
+            && passed < size
+        {
+            return Err(ClientError::Data {
+                peer: session.server().to_owned(),
+                what: format!("it ended after {passed} of {size} bytes"),
+            });
+        }
+        let Some(method) = method else {
+            self.report.checksum = session.without_method();
+            return Ok(());
+        };
+        let here = stream
+            .sum(method.algorithm())
+            .ok_or_else(|| failed(std::io::Error::other("its checksum was begun otherwise")))?;
+        let verified = session.compare(method, &self.retrieval.remote, passed, here)?;
+        self.report.checksum = verified.map_err(|why| {
+            let target = one_line(self.retrieval.target.as_os_str().as_bytes());
+            ClientError::Differs(format!(
+                "what was written to {target} is not what {} has: {why}",
+                session.server()
+            ))
+        })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! A file stored from where nothing can be had again: standard input, a pipe, a device. It is sent in one
+//! attempt, gathers under a name that nothing goes on with, and is verified and named as any other.
+
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+use super::moving::Part;
+use super::place;
+use super::retry::Task;
+use super::store::Storage;
+use super::stream::Stream;
+use super::target::Target;
+use super::{ClientError, Connection, FileReport, Session};
+use crate::data::Direction;
+use crate::protocol::path::one_line;
+
+/// Stores what `target` gives, file number `number` for those who hear of the progress.
+pub(super) fn run(
+    storage: &Storage,
+    target: &Target,
+    connection: &mut Connection,
+    number: usize,
+    report: FileReport,
+) -> Result<FileReport, ClientError> {
+    let failed = ClientError::local(&storage.source);
+    let stream = Stream::from(target, connection.options().progress.clone()).map_err(failed)?;
+    let (directory, name) = place::split(&storage.remote);
+    let mut inflow = Inflow {
+        storage,
+        number,
+        partial: match connection.options().in_place {
+            true => storage.remote.clone(),
+            false => place::join(directory, &super::local::stream_name(name)),
+        },
+        stream,
+        begun: false,
+        report,
+    };
+    connection.carry_out(&mut inflow)?;
+    Ok(inflow.report)
+}
+
+struct Inflow<'a> {
+    storage: &'a Storage,
+    number: usize,
+    partial: Vec<u8>,
+    stream: Stream,
+    /// Bytes may have been read.
+    begun: bool,
+    report: FileReport,
+}
+
+impl Task for Inflow<'_> {
+    type Output = ();
+
+    fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
+        session.can_write(&self.storage.remote)?;
+        match self.push(session) {
+            // Trying again would store the rest as the whole.
+            Err(error) if self.begun && error.is_transient() => {
+                // The connection may have broken; then it stays under a name that says what it is.
+                let _ = session.delete(&self.partial);
+                Err(ClientError::Differs(format!(
+                    "{error}; what has been read of {} cannot be read again",
+                    one_line(self.storage.source.as_os_str().as_bytes())
+                )))
+            }
+            pushed => pushed,
+        }
+    }
+
+    fn moved(&self) -> u64 {
+        self.report.bytes
+    }
+
+    fn interrupted(&mut self, error: &ClientError) {
+        self.report.interruptions.push(error.to_string());
+    }
+}
+
+impl Inflow<'_> {
+    fn push(&mut self, session: &mut Session) -> Result<(), ClientError> {
+        let method = session.method()?;
+        self.stream.sum_up(method.map(|method| method.algorithm()));
+        session.prepare(Direction::Send)?;
+        let began = Instant::now();
+        let channel = session.open_channel("STOR", &self.partial, 0, Direction::Send)?;
+        let part = Part {
+            number: self.number,
+            first: 0,
+            total: None,
+            path: &self.storage.source,
+            checksum: None,
+            began,
+        };
+        self.begun = true;
+        let stream = &mut self.stream;
+        let moved = session.move_part(&part, channel, &mut self.report, |mover| {
+            mover.send_from(stream, None)
+        });
+        if session.options.progress.stopped() {
+            return Err(ClientError::Stopped);
+        }
+        moved?;
+        let size = self.stream.passed();
+        self.report.size = size;
+        self.verify(session, size)?;
+        if self.partial != self.storage.remote {
+            session.rename(&self.partial, &self.storage.remote)?;
+        }
+        Ok(())
+    }
+
+    /// The bytes are all there and are those that were read.
+    fn verify(&mut self, session: &mut Session, size: u64) -> Result<(), ClientError> {
+        let wrong = match session.size(&self.partial)? {
+            Some(there) if there != size => Some(format!("it has {there} bytes of {size}")),
+            _ => None,
+        };
+        let verified = match (wrong, session.method()?) {
+            (Some(wrong), _) => Err(wrong),
+            (None, None) => Ok(session.without_method()),
+            (None, Some(method)) => match self.stream.sum(method.algorithm()) {
+                Some(here) => session.compare(method, &self.partial, size, here)?,
+                None => Err("its checksum was begun otherwise".into()),
+            },
+        };
+        match verified {
+            Ok(verification) => {
+                self.report.checksum = verification;
+                Ok(())
+            }
+            Err(why) => {
+                session.delete(&self.partial)?;
+                Err(ClientError::Differs(format!(
+                    "what {} has got is not what was read: {why}",
+                    session.server()
+                )))
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What is at a place here, links followed: a file, or something that is read or written as it is.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use super::Progress;
+
+/// As many links as Linux follows (path_resolution(7)).
+const MOST_LINKS: usize = 40;
+/// How often it is looked whether somebody reads a pipe.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What is at a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A file, or room for one.
+    File(PathBuf),
+    /// A pipe or a device.
+    Special(PathBuf),
+    /// A descriptor of this process, such as `/dev/stdout` leads to.
+    Descriptor(u32),
+}
+
+impl Target {
+    /// What is at `path`. A link is followed wherever the kernel lets it be followed.
+    ///
+    /// # Errors
+    /// A directory, and the kernel's.
+    pub fn find(path: &Path) -> io::Result<Self> {
+        let mut path = path.to_owned();
+        for _ in 0..MOST_LINKS {
+            // Links of strangers in directories for all are not followed (fs.protected_symlinks).
+            match fs::metadata(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let facts = match fs::symlink_metadata(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Ok(Self::File(path));
+                }
+                facts => facts?,
+            };
+            if facts.is_dir() {
+                return Err(io::ErrorKind::IsADirectory.into());
+            }
+            if facts.is_file() {
+                return Ok(Self::File(path));
+            }
+            if !facts.is_symlink() {
+                return Ok(Self::Special(path));
+            }
+            if let Some(number) = descriptor(&path) {
+                return Ok(Self::Descriptor(number));
+            }
+            let next = fs::read_link(&path)?;
+            path = path.parent().unwrap_or(Path::new("")).join(next);
+        }
+        Err(io::Error::from_raw_os_error(libc::ELOOP))
+    }
+
+    /// Opens it for reading. Nobody has to write to a pipe yet.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn open_for_reading(&self) -> io::Result<File> {
+        match self {
+            Self::Descriptor(0) => Ok(io::stdin().as_fd().try_clone_to_owned()?.into()),
+            Self::Descriptor(number) => File::open(own(*number)),
+            Self::File(path) => File::open(path),
+            Self::Special(path) => OpenOptions::new()
+                .read(true)
+                .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+                .open(path),
+        }
+    }
+
+    /// Opens it for writing, as it is. Waits until somebody reads a pipe; none if the user wants an end
+    /// before.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn open_for_writing(&self, progress: &dyn Progress) -> io::Result<Option<File>> {
+        let path = match self {
+            Self::File(path) => return OpenOptions::new().write(true).open(path).map(Some),
+            Self::Special(path) => path.clone(),
+            Self::Descriptor(number) => {
+                let open: File = match number {
+                    1 => io::stdout().as_fd().try_clone_to_owned()?.into(),
+                    2 => io::stderr().as_fd().try_clone_to_owned()?.into(),
+                    _ => OpenOptions::new().write(true).open(own(*number))?,
+                };
+                // A pipe of others is written to without changing how they see it.
+                match is_pipe(&open.metadata()?) {
+                    true => own(*number),
+                    false => return Ok(Some(open)),
+                }
+            }
+        };
+        loop {
+            let mut options = OpenOptions::new();
+            options.write(true);
+            match options
+                .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+                .open(&path)
+            {
+                Err(error) if error.raw_os_error() == Some(libc::ENXIO) && is_pipe_at(&path) => {}
+                open => return open.map(Some),
+            }
+            if progress.stopped() {
+                return Ok(None);
+            }
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Whether what is written to this place comes out of this process's standard output.
+pub fn is_standard_output(path: &Path) -> bool {
+    matches!(Target::find(path), Ok(Target::Descriptor(1)))
+}
+
+fn own(number: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{number}"))
+}
+
+fn is_pipe(facts: &Metadata) -> bool {
+    facts.file_type().is_fifo()
+}
+
+fn is_pipe_at(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|facts| is_pipe(&facts))
+}
+
+/// The descriptor that a link of proc(5) stands for.
+fn descriptor(link: &Path) -> Option<u32> {
+    let number = link.file_name()?.to_str()?.parse().ok()?;
+    let folder = fs::canonicalize(link.parent()?).ok()?;
+    (folder == fs::canonicalize("/proc/self/fd").ok()?).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_lead_to_the_file_that_is_meant_whether_it_is_there_or_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("d")).unwrap();
+        symlink("d/second", at("first")).unwrap();
+        symlink("../file", at("d/second")).unwrap();
+        let found = Target::find(&at("first")).unwrap();
+        assert_eq!(found, Target::File(at("d/../file")));
+        fs::write(at("file"), "").unwrap();
+        assert_eq!(Target::find(&at("first")).unwrap(), found);
+        symlink("loop", at("loop")).unwrap();
+        let endless = Target::find(&at("loop")).unwrap_err();
+        assert_eq!(endless.raw_os_error(), Some(libc::ELOOP));
+        assert!(Target::find(&at("d")).is_err());
+    }
+
+    #[test]
+    fn what_is_open_or_special_is_known() {
+        assert_eq!(
+            Target::find(Path::new("/dev/stdout")).unwrap(),
+            Target::Descriptor(1)
+        );
+        assert_eq!(
+            Target::find(Path::new("/dev/fd/2")).unwrap(),
+            Target::Descriptor(2)
+        );
+        assert_eq!(
+            Target::find(Path::new("/dev/null")).unwrap(),
+            Target::Special("/dev/null".into())
+        );
+        assert!(is_standard_output(Path::new("/proc/self/fd/1")));
+    }
+}

@@ -1,0 +1,128 @@
+//! The same for every server that is here: our own, vsftpd, ProFTPD and pyftpdlib.
+
+use std::any::Any;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use fairwind_ftp::client::batch::{self, Job};
+use fairwind_ftp::client::{Connection, Credentials, Outcome, Retrieval, Storage};
+
+use super::broken::pyftpd;
+use super::others::Vsftpd;
+use super::proftpd::Proftpd;
+use super::{alice, options, place};
+use crate::common::Running;
+
+/// A server that gives and takes files below a directory.
+pub struct Peer {
+    pub name: &'static str,
+    /// The directory, as it is on the disk.
+    pub there: PathBuf,
+    address: SocketAddr,
+    credentials: Credentials,
+    /// The directory's path on the server, with a slash at its end if it has any.
+    pub prefix: &'static str,
+    _server: Box<dyn Any>,
+}
+
+impl Peer {
+    pub fn connection(&self) -> Connection {
+        let place = place(self.address, "");
+        Connection::new(place, self.credentials.clone(), options())
+    }
+
+    /// For transfers between servers.
+    pub fn connection_to(&self, name: &[u8]) -> Connection {
+        let place = place(self.address, "").with_path(self.path(name));
+        Connection::new(place, self.credentials.clone(), options())
+    }
+
+    pub fn path(&self, name: &[u8]) -> Vec<u8> {
+        [self.prefix.as_bytes(), name].concat()
+    }
+
+    pub fn read(&self, name: impl AsRef<Path>) -> Vec<u8> {
+        fs::read(self.there.join(name)).unwrap_or_default()
+    }
+
+    /// Stores `source` under a name.
+    pub fn storing(&self, source: &Path, name: &[u8]) -> Job {
+        Job::Put(Storage {
+            source: source.to_owned(),
+            remote: self.path(name),
+            present: None,
+        })
+    }
+
+    /// Fetches a name to `target`.
+    pub fn fetching(&self, name: &[u8], target: &Path) -> Job {
+        Job::Get(Retrieval {
+            remote: self.path(name),
+            target: target.to_owned(),
+            listed: None,
+        })
+    }
+
+    /// Does these one after the other.
+    pub fn run(&self, jobs: Vec<Job>) -> Outcome {
+        batch::run(self.connection(), jobs, std::num::NonZeroUsize::MIN).unwrap()
+    }
+}
+
+pub fn own() -> Peer {
+    let server = Running::start();
+    Peer {
+        name: "ours",
+        there: server.dir.path().to_owned(),
+        address: server.address,
+        credentials: alice(),
+        prefix: "",
+        _server: Box::new(server),
+    }
+}
+
+pub fn vsftpd() -> Option<Peer> {
+    let server = Vsftpd::start()?;
+    Some(Peer {
+        name: "vsftpd",
+        there: server.directory.path().join("pub"),
+        address: server.process.address,
+        credentials: Credentials::anonymous(),
+        prefix: "pub/",
+        _server: Box::new(server),
+    })
+}
+
+pub fn proftpd() -> Option<Peer> {
+    let server = Proftpd::start()?;
+    Some(Peer {
+        name: "ProFTPD",
+        there: server.there.clone(),
+        address: server.process.address,
+        credentials: alice(),
+        prefix: "",
+        _server: Box::new(server),
+    })
+}
+
+pub fn pyftpdlib() -> Option<Peer> {
+    let directory = tempfile::tempdir().unwrap();
+    let server = pyftpd(directory.path(), &[])?;
+    Some(Peer {
+        name: "pyftpdlib",
+        there: directory.path().to_owned(),
+        address: server.address,
+        credentials: alice(),
+        prefix: "",
+        _server: Box::new((server, directory)),
+    })
+}
+
+/// All that can be had.
+pub fn every() -> Vec<Peer> {
+    let others = [vsftpd(), proftpd(), pyftpdlib()];
+    std::iter::once(own())
+        .chain(others.into_iter().flatten())
+        .collect()
+}
