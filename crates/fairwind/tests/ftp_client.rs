@@ -7,9 +7,9 @@ mod gate;
 mod long_path;
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::thread;
 
@@ -133,6 +133,88 @@ fn json_is_one_object_with_an_entry_a_file() {
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     );
     assert_eq!(read(&bench.here, "new/x"), b"abc");
+}
+
+#[test]
+fn standard_output_has_the_files_and_standard_error_the_words() {
+    let bench = Bench::new();
+    bench.write("x", &[7; 300_000]);
+    bench.write("y", b"abc");
+    let output = bench.run(&["get", "ftp://{host}/x", "ftp://{host}/y", "-"]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(output.stdout == [vec![7; 300_000], b"abc".to_vec()].concat());
+    let said = err(&output);
+    assert!(said.contains("2 files, 2 verified"), "{said}");
+
+    let output = bench.run(&["get", "ftp://{host}/y", "/dev/stdout", "--json"]);
+    assert_eq!(output.stdout, b"abc");
+    let told: Value = serde_json::from_str(&err(&output)).unwrap();
+    assert_eq!(told["verified"], 1);
+
+    let output = bench.run(&["get", "ftp://{host}/", "-", "-r"]);
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+    assert_eq!(fs::read_dir(bench.here.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn standard_output_that_is_a_file_is_gone_on_with_where_it_is() {
+    let bench = Bench::new();
+    bench.write("x", b"abc");
+    let path = bench.here.path().join("all");
+    fs::write(&path, "before ").unwrap();
+    let all = fs::File::options().append(true).open(&path).unwrap();
+    let mut command = bench.command(&["get", "ftp://{host}/x", "-"]);
+    assert!(command.stdout(all).status().unwrap().success());
+    assert_eq!(read(&bench.here, "all"), b"before abc");
+    assert_eq!(fs::read_dir(bench.here.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn standard_input_is_stored_in_directories_that_are_made() {
+    let bench = Bench::new();
+    let url = "ftp://alice:secret@{host}/new/deep/x";
+    let put = |arguments: &[&str]| {
+        let mut command = bench.command(arguments);
+        command.stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        // Who is refused before reads nothing.
+        let _ = child.stdin.take().unwrap().write_all(b"abc");
+        child.wait_with_output().unwrap()
+    };
+    let output = put(&["put", "-", url]);
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    let output = put(&["put", "-", url, "--create-dirs"]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert_eq!(read(&bench.there, "new/deep/x"), b"abc");
+    let output = put(&["put", "-", "ftp://alice:secret@{host}/new/"]);
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+    assert!(err(&output).contains("has no name"), "{}", err(&output));
+}
+
+#[test]
+fn a_name_that_cannot_be_told_makes_the_command_fail_and_the_others_are_stored() {
+    let bench = Bench::new();
+    let tree = bench.here.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    fs::write(tree.join("a\nb"), "lost").unwrap();
+    fs::write(tree.join("x"), "abc").unwrap();
+    let output = bench.run(&["put", "tree", "ftp://alice:secret@{host}/", "-r"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("a?b"), "{}", err(&output));
+    assert_eq!(read(&bench.there, "tree/x"), b"abc");
+    let output = bench.run(&["put", "tree/a\nb", "tree/x", "ftp://alice:secret@{host}/"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(read(&bench.there, "x"), b"abc");
+}
+
+#[test]
+fn what_is_not_there_is_not_listed() {
+    let bench = Bench::new();
+    for url in ["ftp://{host}/none", "ftp://{host}/none/"] {
+        let output = bench.run(&["ls", url]);
+        assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+        assert!(err(&output).contains("none"), "{}", err(&output));
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fairwind_ftp::client::batch::{self, Job};
-use fairwind_ftp::client::{Connection, Entry, Kind, Place, Retrieval, tree};
+use fairwind_ftp::client::{Connection, Entry, Kind, Place, Retrieval, is_standard_output, tree};
 
 use super::transfer::{self, Moving, Reach, failure};
 use crate::failure::Failure;
@@ -20,6 +20,9 @@ Until then it is .NAME.part beside it; the same command goes on there after a fa
 URL begins where the server puts the user; ftp://host//path begins at the server's root. User and
 password come from the URL, ~/.netrc, FAIRWIND_FTP_PASSWORD or a question; else the user is anonymous.
 
+A link here is followed and stays; a pipe or a device is written to. Where standard output has the
+bytes, standard error has the words.
+
 With --recursive a file that is here already, with the size and time it has there, is not fetched
 again.
 
@@ -27,10 +30,11 @@ Examples:
   fairwind get ftp://ftp.example.org/pub/big.iso
   fairwind get ftp://alice@ftp.example.org/run/one.h5 ftp://alice@ftp.example.org/run/two.h5 data/
   fairwind get ftp://ftp.example.org/pub/run7 --recursive --parallel 4
+  fairwind get ftp://ftp.example.org/pub/src.tar - | tar x
   fairwind get ftp://192.0.2.7/big.iso --advisor http://127.0.0.1:8649 --json | jq .mbps")]
 pub struct Get {
-    /// URLs of files of one server; then, if wanted, the place for them: a directory, or a file's name
-    /// for a single one [default: the working directory]
+    /// URLs of files of one server; then, if wanted, the place for them: a directory, a file's name for
+    /// a single one, or - for standard output [default: the working directory]
     #[arg(required = true, value_name = "URL|LOCAL")]
     what: Vec<String>,
     /// Fetch directories with all that is in them
@@ -55,6 +59,7 @@ struct Wanted {
 impl Get {
     pub fn run(self) -> Result<(), Failure> {
         let (places, local) = self.places()?;
+        let to_output = local.is_some_and(|local| is_standard_output(Path::new(local)));
         let bar = transfer::begin()?;
         let options = self.moving.options(&self.reach, &bar)?;
         let mut connection = transfer::connection(transfer::server(&places)?.clone(), options)?;
@@ -68,11 +73,15 @@ impl Get {
         for refused in wanted.refused {
             outcome.fail(&refused, "not fetched");
         }
-        self.moving.tell("get", &outcome)
+        match to_output {
+            true => self.moving.tell_aside("get", &outcome),
+            false => self.moving.tell("get", &outcome),
+        }
     }
 
     fn places(&self) -> Result<(Vec<Place>, Option<&str>), Failure> {
         let (urls, local) = match self.what.split_last() {
+            Some((last, urls)) if last == "-" => (urls, Some("/dev/stdout")),
             Some((last, urls)) if !last.contains("://") => (urls, Some(last.as_str())),
             _ => (&self.what[..], None),
         };
@@ -105,9 +114,15 @@ impl Get {
             .name()
             .map(|name| Entry::new(name.to_vec(), Kind::File));
         let name = name.as_ref().and_then(Entry::local_name);
-        let into = local.is_some_and(|local| local.ends_with('/')) || places > 1;
+        let to_output = local.is_some_and(|local| is_standard_output(Path::new(local)));
+        let into = local.is_some_and(|local| local.ends_with('/')) || (places > 1 && !to_output);
         let local = Path::new(local.unwrap_or_default());
         let target = match name {
+            _ if to_output && is_directory => {
+                return Err(Failure::input(format!(
+                    "{place}: a directory needs a directory here, not standard output"
+                )));
+            }
             Some(name) if into || local == Path::new("") => local.join(name),
             Some(name) if !is_directory && local.is_dir() => local.join(name),
             None if !is_directory => {

@@ -1,5 +1,6 @@
 //! `fairwind put`: files to a server.
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -24,13 +25,17 @@ the new name of a single one.
 
 With --recursive a file that is there already, with the size and time it has here, is not stored again.
 
+What a pipe or standard input (-) gives is stored to its end under the name that the URL has. It cannot be
+gone on with after a failure.
+
 Examples:
   fairwind put big.iso ftp://alice@ftp.example.org/incoming/
   fairwind put one.h5 two.h5 ftp://alice@ftp.example.org/run/ --parallel 2
+  tar c run7 | fairwind put - ftp://alice@ftp.example.org/runs/run7.tar --create-dirs
   fairwind put run7 ftp://alice@ftp.example.org/runs/ --recursive
   fairwind put big.iso ftp://192.0.2.7/new.iso --buffer 16MB --json | jq .retransmits")]
 pub struct Put {
-    /// Files, or directories with --recursive, and the URL of the place for them
+    /// Files, directories with --recursive, or - for standard input, and the URL of the place for them
     #[arg(required = true, num_args = 2.., value_names = ["LOCAL", "URL"])]
     what: Vec<PathBuf>,
     /// Store directories with all that is in them
@@ -43,6 +48,9 @@ pub struct Put {
     /// leaves a partial file that looks complete
     #[arg(long)]
     in_place: bool,
+    /// Make the directories of the URL that are not there
+    #[arg(long)]
+    create_dirs: bool,
     #[command(flatten)]
     reach: Reach,
     #[command(flatten)]
@@ -57,7 +65,8 @@ impl Put {
             .filter(|url| is_url(url))
             .ok_or_else(|| Failure::input("the last one has to be a URL: ftp://user@host/path"))?;
         let place = transfer::place(url)?;
-        for local in locals {
+        let locals: Vec<&Path> = locals.iter().map(|local| standard_input(local)).collect();
+        for local in &locals {
             if local.is_dir() && !self.recursive {
                 let local = local.display();
                 return Err(Failure::input(format!(
@@ -71,18 +80,27 @@ impl Put {
             ..self.moving.options(&self.reach, &bar)?
         };
         let mut connection = transfer::connection(place.clone(), options)?;
+        if self.create_dirs {
+            let (directory, _) = split(&place.path);
+            let made = connection.with(|session| session.make_directories(directory));
+            made.map_err(failure)?;
+        }
         let into =
             locals.len() > 1 || place.is_directory() || is_directory(&mut connection, &place)?;
         let mut jobs = Vec::new();
+        let mut refused = Vec::new();
         for local in locals {
             let remote = match into {
                 true => join(&place.path, name(local)?.as_bytes()),
                 false => place.path.clone(),
             };
             match local.is_dir() {
-                true => add_tree(&mut jobs, &mut connection, local, &remote)?,
+                true => {
+                    let tree = add_tree(&mut jobs, &mut connection, local, &remote)?;
+                    refused.extend(tree);
+                }
                 false => jobs.push(Job::Put(Storage {
-                    source: local.clone(),
+                    source: local.to_owned(),
                     remote,
                     present: None,
                 })),
@@ -90,7 +108,11 @@ impl Put {
         }
         let outcome = batch::run(connection, jobs, self.parallel);
         bar.clear();
-        self.moving.tell("put", &outcome.map_err(failure)?)
+        let mut outcome = outcome.map_err(failure)?;
+        for refused in refused {
+            outcome.fail(&refused, "not stored");
+        }
+        self.moving.tell("put", &outcome)
     }
 }
 
@@ -100,21 +122,37 @@ fn is_directory(connection: &mut Connection, place: &Place) -> Result<bool, Fail
     Ok(entry.is_some_and(|entry| entry.kind == Kind::Directory))
 }
 
-fn name(local: &Path) -> Result<std::ffi::OsString, Failure> {
+/// What is read where the user writes a file's name.
+fn standard_input(local: &Path) -> &Path {
+    match local == Path::new("-") {
+        true => Path::new("/dev/stdin"),
+        false => local,
+    }
+}
+
+fn name(local: &Path) -> Result<OsString, Failure> {
+    if local == Path::new("/dev/stdin") {
+        return Err(Failure::input(
+            "standard input has no name: the URL has to name the file",
+        ));
+    }
+    if let Some(name) = local.file_name() {
+        return Ok(name.to_owned());
+    }
     // `.` and `..` have names, too.
     let named = local.canonicalize();
     let named = named.map_err(|error| Failure::work(format!("{}: {error}", local.display())))?;
-    let name = local.file_name().or(named.file_name());
-    name.map(ToOwned::to_owned)
-        .ok_or_else(|| Failure::input(format!("{} has no name", local.display())))
+    let name = named.file_name().map(ToOwned::to_owned);
+    name.ok_or_else(|| Failure::input(format!("{} has no name", local.display())))
 }
 
+/// Adds the files below a directory; answers with what cannot be stored.
 fn add_tree(
     jobs: &mut Vec<Job>,
     connection: &mut Connection,
     local: &Path,
     remote: &[u8],
-) -> Result<(), Failure> {
+) -> Result<Vec<String>, Failure> {
     let tree = tree::local(local, remote).map_err(failure)?;
     for left_out in &tree.left_out {
         connection
@@ -122,6 +160,7 @@ fn add_tree(
             .progress
             .note(&format!("left out: {left_out}"));
     }
+    let mut refused = tree.refused;
     let mut there = Vec::new();
     for directory in &tree.directories {
         let entries = connection.with(|session| {
@@ -132,13 +171,21 @@ fn add_tree(
                 entries => entries,
             }
         });
-        there.push((directory.as_slice(), entries.map_err(failure)?));
+        let entries = match entries {
+            // Each file below it fails, too; what is elsewhere is stored.
+            Err(ClientError::Name(why)) => {
+                refused.push(why);
+                continue;
+            }
+            entries => entries.map_err(failure)?,
+        };
+        there.push((directory.as_slice(), entries));
     }
     for storage in tree.files.clone() {
         let present = present(&there, &storage.remote).cloned();
         jobs.push(Job::Put(Storage { present, ..storage }));
     }
-    Ok(())
+    Ok(refused)
 }
 
 /// What there is under a path already.

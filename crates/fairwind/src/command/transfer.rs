@@ -116,20 +116,39 @@ impl Moving {
 
     /// Tells what became of it all; a failure if some of it failed.
     pub fn tell(&self, command: &str, outcome: &Outcome) -> Result<(), Failure> {
-        match self.json {
-            true => output::json(&told::json(command, outcome))?,
-            false if outcome.transfers.is_empty() => {}
-            false => output::line(&told::text(outcome))?,
+        if let Some(text) = self.text(command, outcome) {
+            output::line(&text)?;
         }
-        match outcome.failures.as_slice() {
-            [] => Ok(()),
-            failures => {
-                let lines = failures.iter();
-                let lines: Vec<String> = lines
-                    .map(|failed| format!("{}: {}", failed.source, failed.error))
-                    .collect();
-                Err(Failure::Work(lines.join("\nerror: ")))
-            }
+        judge(outcome)
+    }
+
+    /// Tells it on standard error, where standard output has the files themselves.
+    pub fn tell_aside(&self, command: &str, outcome: &Outcome) -> Result<(), Failure> {
+        if let Some(text) = self.text(command, outcome) {
+            eprintln!("{}", text.trim_end());
+        }
+        judge(outcome)
+    }
+
+    fn text(&self, command: &str, outcome: &Outcome) -> Option<String> {
+        match self.json {
+            true => Some(format!("{:#}", told::json(command, outcome))),
+            false if outcome.transfers.is_empty() => None,
+            false => Some(told::text(outcome)),
+        }
+    }
+}
+
+/// A failure if some of it failed.
+fn judge(outcome: &Outcome) -> Result<(), Failure> {
+    match outcome.failures.as_slice() {
+        [] => Ok(()),
+        failures => {
+            let lines = failures.iter();
+            let lines: Vec<String> = lines
+                .map(|failed| format!("{}: {}", failed.source, failed.error))
+                .collect();
+            Err(Failure::Work(lines.join("\nerror: ")))
         }
     }
 }
