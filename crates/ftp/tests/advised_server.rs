@@ -82,6 +82,39 @@ fn served(server: &Running, name: &str, bytes: &[u8]) {
 }
 
 #[test]
+fn a_wrong_advisor_neither_starves_a_download_nor_takes_all_memory() {
+    LazyLock::force(&LOG);
+    let wrong = json!({
+        "pacing_mbps": 0.1, "available_mbps": null, "send_buffer_bytes": 1 << 30,
+        "reason": "because the test is wrong",
+    });
+    let advisor = TestAdvisor::answering(vec![Reply::Advice(advice(3600.0, wrong))]);
+    let server = following(&advisor.url());
+    let content = noise(300_000);
+    served(&server, "x", &content);
+    let mut client = Client::anonymous(&server);
+    assert!(client.fetch("RETR x") == content);
+    wait_until("told", || events(&server, "bounded").len() >= 2);
+    let bounded = events(&server, "bounded");
+    let told: Vec<_> = bounded[..2]
+        .iter()
+        .map(|event| (&event["what"], &event["advised"]))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (&json!("pacing"), &json!("0.1")),
+            (&json!("send_buffer"), &json!("1073741824"))
+        ]
+    );
+    for event in &bounded {
+        assert!(event["reason"].is_string() && event["to"].is_string());
+    }
+    let peer = bounded[0]["peer"].as_str().unwrap();
+    assert!(!warnings(&format!("{peer}: pacing 0.1 is advised and bounded to ")).is_empty());
+}
+
+#[test]
 fn the_control_of_a_download_changes_while_it_runs() {
     if !permitted(root()) {
         return;
