@@ -25,6 +25,10 @@ use crate::data::{Direction, Transfer, TransferWatcher};
 /// How long the first byte waits for the first advice: an advisor nearby answers within that.
 const FIRST: Duration = Duration::from_millis(5);
 
+/// What is kept of a transfer for its report: an advisor may change its mind ten times a second, for
+/// days. All is told when it happens.
+const KEPT: usize = 1_000;
+
 /// How often it is looked what the path carries.
 const GLANCE: Duration = Duration::from_millis(100);
 
@@ -307,7 +311,7 @@ impl Shared {
                 } => Some(format!("{} {advised} {to}", what.words())),
                 _ => None,
             };
-            if once.is_some_and(|once| !state.told.insert(once)) {
+            if once.is_some_and(|once| state.told.len() >= KEPT || !state.told.insert(once)) {
                 continue;
             }
             news.push(Record {
@@ -319,7 +323,7 @@ impl Shared {
                 event,
             });
         }
-        state.records.extend(news.iter().cloned());
+        keep(&mut state.records, &news);
         drop(state);
         for record in &news {
             self.follow.journal.tell(record);
@@ -372,6 +376,12 @@ impl Shared {
     }
 }
 
+/// Adds records as long as there is room.
+fn keep(kept: &mut Vec<Record>, news: &[Record]) {
+    let room = KEPT.saturating_sub(kept.len());
+    kept.extend(news.iter().take(room).cloned());
+}
+
 /// The shortest round trip that the kernel has seen.
 fn round_trip(counters: &libc::tcp_info) -> Option<Duration> {
     // Before the first sample it is all ones.
@@ -390,5 +400,29 @@ fn advice_event(answer: &Answer, orders: &Orders) -> Event {
         threshold_mbps: advice.threshold_mbps,
         ask_again_after_s: answer.ask_again_after().as_secs_f64(),
         reason: orders.reason.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_a_transfer_is_bounded() {
+        let record = Record {
+            time: Timestamp::UNIX_EPOCH,
+            local: "192.0.2.1:20".parse().unwrap(),
+            peer: "192.0.2.7:40000".parse().unwrap(),
+            seconds: 0.0,
+            bytes: 0,
+            event: Event::Lost {
+                reason: "because".into(),
+            },
+        };
+        let mut kept = Vec::new();
+        for _ in 0..600 {
+            keep(&mut kept, &[record.clone(), record.clone()]);
+        }
+        assert_eq!(kept.len(), 1_000);
     }
 }
