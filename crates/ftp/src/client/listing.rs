@@ -201,9 +201,8 @@ impl Session {
         if path.is_empty() {
             return self.read_hidden_too(verb);
         }
-        let home = match self.home() {
-            Err(ClientError::Refused { .. }) => return self.read_listing(verb, path),
-            home => home?,
+        let Some(home) = self.home()? else {
+            return self.read_listing(verb, path);
         };
         let went = self.control.ask("CWD", path)?;
         if !went.is_positive() {

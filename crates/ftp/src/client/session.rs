@@ -183,28 +183,29 @@ impl Session {
     /// Goes there and comes back.
     ///
     /// # Errors
-    /// One cannot go there.
+    /// One cannot go there; there is no way back.
     pub(super) fn must_be_directory(&mut self, path: &[u8]) -> Result<(), ClientError> {
         let home = self.home()?;
         self.must("CWD", path)?;
-        let back = self.control.ask("CWD", &home)?;
-        match back.is_positive() {
-            true => Ok(()),
-            false => Err(self.control.nonsense("no way back")),
+        match home {
+            Some(home) if self.control.ask("CWD", &home)?.is_positive() => Ok(()),
+            _ => Err(self
+                .control
+                .nonsense("no way back to where the session began")),
         }
     }
 
-    /// The directory that the session began in.
-    pub(super) fn home(&mut self) -> Result<Vec<u8>, ClientError> {
+    /// The directory that the session began in; none if the server does not say, or says it with bytes
+    /// that a reply loses.
+    pub(super) fn home(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
         if let Some(home) = &self.home {
-            return Ok(home.clone());
+            return Ok(Some(home.clone()));
         }
-        let reply = self.must("PWD", b"")?;
-        let path = quoted(&reply.text()).ok_or_else(|| {
-            self.control
-                .nonsense("no directory between quotation marks")
-        })?;
-        Ok(self.home.insert(path.into_bytes()).clone())
+        let reply = self.control.ask("PWD", b"")?;
+        self.home = quoted(&reply.text())
+            .filter(|path| reply.is_positive() && !path.contains(['?', '\u{fffd}']))
+            .map(String::into_bytes);
+        Ok(self.home.clone())
     }
 
     /// Makes a directory and those above it, as far as they are not there.

@@ -400,3 +400,17 @@ fn what_a_server_lists_and_does_not_know_is_told() {
         ["ghost: the server lists it and does not know it"]
     );
 }
+
+#[test]
+fn a_directory_that_there_is_no_way_back_from_is_listed_by_its_path() {
+    // In Latin-1, of which a reply keeps nothing.
+    let server = scripted(Script {
+        listing: "-rw-r--r-- 1 a b 7 Jan 01 2020 x\r\n",
+        replies: vec![("PWD", "257 \"/home/Ren\u{fffd}\"\r\n")],
+        ..Script::default()
+    });
+    let mut connection = connection(server.address, "", options());
+    let entries = connection.with(|session| session.list(b"pub")).unwrap();
+    assert_eq!(entries.len(), 1);
+    assert!(server.has_heard("LIST pub"), "{:?}", server.heard());
+}
