@@ -4,6 +4,7 @@
 
 mod again;
 mod broken;
+mod capricious;
 mod every_server;
 mod names;
 mod others;

@@ -274,6 +274,8 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -302,5 +304,26 @@ mod tests {
         }
         let entry = Entry::new(b"...".to_vec(), Kind::File);
         assert_eq!(entry.local_name(), Some(OsStr::new("...")));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_line_says_no_local_name_leads_elsewhere(
+            line in proptest::collection::vec(any::<u8>(), 0..80),
+            before in prop_oneof![
+                Just(&b""[..]), Just(&b"type=file; "[..]), Just(&b"-rw-r--r-- 1 a b 7 Jan 01 2020 "[..]),
+            ],
+        ) {
+            let line = [before, &line].concat();
+            let mut entries = vec![entry(&line)];
+            if let unix_listing::Parsed::Entry(entry) = unix_listing::parse(&line) {
+                entries.push(entry);
+            }
+            for name in entries.iter().filter_map(Entry::local_name) {
+                let path = std::path::Path::new("here").join(name);
+                prop_assert_eq!(path.parent(), Some(std::path::Path::new("here")));
+                prop_assert_eq!(path.file_name(), Some(name));
+            }
+        }
     }
 }
