@@ -50,6 +50,8 @@ pub fn router(service: &Service) -> Router {
         .with_state(service.clone())
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .merge(xmlrpc::router(service))
+        .fallback(error::nothing_there)
+        .method_not_allowed_fallback(error::wrong_method)
 }
 
 /// The OpenAPI document, as `docs/openapi.json` has it.

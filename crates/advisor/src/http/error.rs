@@ -1,7 +1,7 @@
 //! Errors as HTTP has them.
 
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -30,4 +30,19 @@ impl IntoResponse for ServiceError {
 /// An error's answer.
 pub fn refusal(status: StatusCode, error: String) -> Response {
     (status, Json(ErrorBody { error })).into_response()
+}
+
+/// The answer where nothing is served.
+pub async fn nothing_there(uri: Uri) -> Response {
+    let what = format!(
+        "there is no {}; /openapi.json tells what there is",
+        uri.path()
+    );
+    refusal(StatusCode::NOT_FOUND, what)
+}
+
+/// The answer where something is served, but not by this method; which are is in the header `Allow`.
+pub async fn wrong_method(method: Method, uri: Uri) -> Response {
+    let what = format!("{} is not for {method}", uri.path());
+    refusal(StatusCode::METHOD_NOT_ALLOWED, what)
 }
