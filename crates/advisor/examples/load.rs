@@ -157,7 +157,7 @@ async fn fill(load: &Load, state: &Path) {
             order: Order::Fill,
             now,
         };
-        store.write(&[write]).await.expect("history");
+        store.write(&[vec![write]]).await.expect("history");
     }
     store.close().await;
     println!(

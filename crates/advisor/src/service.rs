@@ -123,10 +123,9 @@ impl Service {
             .text(self.directory().len(), shared.histories.bytes(), clock)
     }
 
-    /// Whether the store answers.
+    /// Whether the store can be read and written.
     pub async fn check(&self) -> Result<(), ServiceError> {
-        self.shared.store.changes().await?;
-        Ok(())
+        Ok(self.shared.store.check().await?)
     }
 
     /// The paths as they are now.

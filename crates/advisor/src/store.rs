@@ -3,6 +3,8 @@
 pub mod admit;
 pub mod sqlite;
 
+use std::path::PathBuf;
+
 use async_trait::async_trait;
 use fairwind_advice::{Refusals, Sample};
 use jiff::Timestamp;
@@ -46,7 +48,7 @@ pub struct StoredHop {
     pub name: String,
 }
 
-/// What may be written; all of one call to [`Store::write`] or nothing.
+/// What may be written; all of a group of [`Store::write`] or nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
     /// Samples of a hop.
@@ -142,22 +144,20 @@ pub struct LogPlace {
     pub before: Vec<u8>,
 }
 
-/// Why the store did not do it.
-#[derive(Debug, Error)]
-pub enum StoreError {
-    /// The database says so.
-    #[error("the database: {0}")]
-    Database(#[from] sqlx::Error),
-    /// The database's tables could not be made or brought up to date.
-    #[error("the database cannot be brought up to date: {0}")]
-    Migration(#[from] sqlx::migrate::MigrateError),
-    /// What is in the database makes no sense.
-    #[error("the database holds nonsense: {0}")]
-    Corrupt(String),
-    /// There is a path of this name, or one with the same host.
-    #[error("{0}")]
-    Conflict(String),
+/// Why the store did not do it: where, what is wrong, and what helps.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{}: {problem}; {cure}", file.display())]
+pub struct StoreError {
+    /// The database.
+    pub file: PathBuf,
+    /// What is wrong.
+    pub problem: String,
+    /// What helps.
+    pub cure: &'static str,
 }
+
+/// What became of a group of writes: of each in the same order, or why none of them was done.
+pub type GroupWritten = Result<Vec<Written>, StoreError>;
 
 /// A store of paths and history. What a call wrote is on stable storage when it returns.
 #[async_trait]
@@ -171,8 +171,9 @@ pub trait Store: Send + Sync + 'static {
     /// Removes the path and its history; whether there was one.
     async fn remove_path(&self, path: PathId) -> Result<bool, StoreError>;
 
-    /// Writes all of it in one transaction, and answers for each in the same order.
-    async fn write(&self, writes: &[Write]) -> Result<Vec<Written>, StoreError>;
+    /// Writes the groups in one transaction, and answers for each in the same order. A group that
+    /// cannot be written takes no other with it.
+    async fn write(&self, groups: &[Vec<Write>]) -> Result<Vec<GroupWritten>, StoreError>;
 
     /// The hop's samples with `from <= time < to`, ascending; the newest `most` of them.
     async fn samples(
@@ -201,6 +202,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Keeps how far the log of this name has been read.
     async fn keep_log_place(&self, name: &str, place: &LogPlace) -> Result<(), StoreError>;
+
+    /// Whether it can be read, and written: where the last write failed, another is tried.
+    async fn check(&self) -> Result<(), StoreError>;
 
     /// A number that differs when a program beside the service changed something.
     async fn changes(&self) -> Result<i64, StoreError>;

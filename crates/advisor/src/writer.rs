@@ -70,27 +70,30 @@ fn group(first: Job, waiting: &mut mpsc::Receiver<Job>) -> Vec<Job> {
 }
 
 async fn transact(store: &dyn Store, group: Vec<Job>, seen: &mut impl FnMut(&Write, &Written)) {
-    let mut writes = Vec::new();
-    let mut waiting = Vec::with_capacity(group.len());
-    for job in group {
-        waiting.push((job.writes.len(), job.answer));
-        writes.extend(job.writes);
-    }
-    match store.write(&writes).await {
-        Ok(written) => {
-            let pairs = writes.iter().zip(&written);
-            pairs.for_each(|(write, written)| seen(write, written));
-            let mut written = written.into_iter();
-            for (count, answer) in waiting {
-                // Whoever does not wait any more has his writes all the same.
-                let _ = answer.send(Ok(written.by_ref().take(count).collect()));
+    let (groups, waiting): (Vec<_>, Vec<_>) = group
+        .into_iter()
+        .map(|job| (job.writes, job.answer))
+        .unzip();
+    let outcomes = match store.write(&groups).await {
+        Ok(outcomes) => outcomes,
+        Err(error) => waiting.iter().map(|_| Err(error.clone())).collect(),
+    };
+    let mut told = None;
+    for ((writes, answer), outcome) in groups.iter().zip(waiting).zip(outcomes) {
+        let outcome = outcome.map_err(|error| format!("nothing was written: {error}"));
+        match &outcome {
+            Ok(written) => {
+                let pairs = writes.iter().zip(written);
+                pairs.for_each(|(write, written)| seen(write, written));
             }
-        }
-        Err(error) => {
-            tracing::error!("nothing was written: {error}");
-            for (_, answer) in waiting {
-                let _ = answer.send(Err(format!("nothing was written: {error}")));
+            // Once for all that share the same fate.
+            Err(problem) if told.as_ref() != Some(problem) => {
+                tracing::error!("{problem}");
+                told = Some(problem.clone());
             }
+            Err(_) => {}
         }
+        // Whoever does not wait any more has his writes all the same.
+        let _ = answer.send(outcome);
     }
 }

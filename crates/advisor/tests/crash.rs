@@ -1,46 +1,12 @@
 //! `kill -9` at any moment loses no sample that was acknowledged.
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fairwind_advice_client::Client;
-use fairwind_advisor::run::run;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::{Value, json};
 
-/// The state directory of the service that this very program is, when a test has started it so.
-const CHILD: &str = "FAIRWIND_TEST_ADVISOR_STATE";
-
-/// Not a test: the service that is killed.
-#[test]
-fn service_that_is_killed() {
-    let Some(state) = std::env::var_os(CHILD) else {
-        return;
-    };
-    let mut options = crate::support::options(Path::new(&state));
-    options.clock = fairwind_advisor::Clock::System;
-    // Through the test harness's capture: the parent reads it.
-    run(options, |address| eprintln!("listens on {address}")).unwrap();
-}
-
-fn start(state: &Path) -> (Child, Client) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "crash::service_that_is_killed", "--nocapture"])
-        .env(CHILD, state)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let address = lines
-        .map_while(Result::ok)
-        .find_map(|line| Some(line.split_once("listens on ")?.1.to_owned()));
-    let client = Client::new(&address.expect("the service has started")).unwrap();
-    (child, client.with_deadline(Duration::from_secs(30)))
-}
+use crate::support::process::Process;
 
 #[test]
 fn killed_at_any_moment_it_keeps_what_it_acknowledged() {
@@ -49,7 +15,8 @@ fn killed_at_any_moment_it_keeps_what_it_acknowledged() {
     let mut acknowledged: Vec<u64> = Vec::new();
     let mut next = 1;
     for round in 0..6 {
-        let (mut child, client) = start(state.path());
+        let mut service = Process::start(state.path());
+        let client = service.client();
         if round == 0 {
             let path = json!({"hosts": ["192.0.2.7"], "ping": {"interval_s": 0}});
             let _: Value = client.put("/v1/paths/p", &path).unwrap();
@@ -58,8 +25,7 @@ fn killed_at_any_moment_it_keeps_what_it_acknowledged() {
         let begin = Instant::now();
         let killer = std::thread::spawn(move || {
             std::thread::sleep(lives.saturating_sub(begin.elapsed()));
-            child.kill().unwrap();
-            child.wait().unwrap();
+            service.kill();
         });
         loop {
             let time = jiff::Timestamp::from_second(1_700_000_000 + next as i64).unwrap();
@@ -78,10 +44,8 @@ fn killed_at_any_moment_it_keeps_what_it_acknowledged() {
         next += 1;
         killer.join().unwrap();
     }
-    let (mut child, client) = start(state.path());
-    let history: Value = client.get("/v1/paths/p/history").unwrap();
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let service = Process::start(state.path());
+    let history: Value = service.client().get("/v1/paths/p/history").unwrap();
     let samples = history["hops"][0]["samples"].as_array().unwrap();
     let kept: Vec<u64> = samples
         .iter()

@@ -1,7 +1,9 @@
 //! The advice service as its clients meet it.
 
 mod crash;
+mod damage;
 mod errors;
+mod full_disk;
 mod rest;
 mod support;
 mod xmlrpc;

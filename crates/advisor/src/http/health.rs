@@ -18,12 +18,13 @@ pub async fn metrics(State(service): State<Service>) -> impl IntoResponse {
     ([(CONTENT_TYPE, format)], service.metrics_text())
 }
 
-/// Whether the service and its store answer.
+/// Whether the service answers and its store can be read and written. Where the last write failed, another
+/// is tried.
 #[utoipa::path(
     get, path = "/healthz", tag = "service",
     responses(
         (status = OK, body = String, content_type = "text/plain", description = "As asked."),
-        (status = SERVICE_UNAVAILABLE, body = ErrorBody, description = "The store does not answer."),
+        (status = SERVICE_UNAVAILABLE, body = ErrorBody, description = "The store cannot be read or written: since when, why, and what helps."),
     )
 )]
 pub async fn health(State(service): State<Service>) -> Result<&'static str, ServiceError> {

@@ -4,12 +4,18 @@
 //! one writer and a few readers. `docs/advisor.md` has the layout.
 
 mod block;
+mod changes;
+mod error;
+mod failing;
+mod group;
 mod logs;
 mod paths;
 mod samples;
 mod tests_of_path;
+mod trial;
+mod writing;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -19,9 +25,15 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{SqlSafeStr, Sqlite, Transaction};
+use sqlx::{ConnectOptions, Connection, SqlSafeStr, SqliteConnection};
+use tokio::sync::Mutex;
 
-use super::{HopId, LogPlace, PathId, RoundTrip, Store, StoreError, StoredPath, Write, Written};
+use self::error::Trouble;
+use self::failing::Failing;
+use self::writing::Writing;
+use super::{
+    GroupWritten, HopId, LogPlace, PathId, RoundTrip, Store, StoreError, StoredPath, Write,
+};
 use crate::path::PathConfig;
 use crate::transfer::TransferReport;
 
@@ -33,7 +45,7 @@ const PAGE: u32 = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The tables, and how they came to be.
-const MIGRATIONS: [(i64, &str, &str); 2] = [
+const MIGRATIONS: [(i64, &str, &str); 3] = [
     (
         1,
         "paths and history",
@@ -44,18 +56,31 @@ const MIGRATIONS: [(i64, &str, &str); 2] = [
         "logs",
         include_str!("../../migrations/sqlite/0002_logs.sql"),
     ),
+    (
+        3,
+        "trial",
+        include_str!("../../migrations/sqlite/0003_trial.sql"),
+    ),
 ];
 
 /// Paths and history in an SQLite file.
 #[derive(Debug)]
 pub struct SqliteStore {
-    writer: SqlitePool,
+    file: PathBuf,
+    options: SqliteConnectOptions,
+    writer: Mutex<Option<SqliteConnection>>,
     readers: SqlitePool,
+    failing: Failing,
 }
 
 impl SqliteStore {
     /// Opens the file, creates it if need be, and brings its tables up to date.
     pub async fn open(file: &Path) -> Result<SqliteStore, StoreError> {
+        let opened = SqliteStore::opened(file).await;
+        opened.map_err(|trouble| trouble.at(file))
+    }
+
+    async fn opened(file: &Path) -> Result<SqliteStore, Trouble> {
         let options = SqliteConnectOptions::new()
             .filename(file)
             .create_if_missing(true)
@@ -64,22 +89,43 @@ impl SqliteStore {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(PATIENCE);
-        let pool = |connections| SqlitePoolOptions::new().max_connections(connections);
-        let writer = pool(1).connect_with(options.clone()).await?;
-        migrator().run(&writer).await?;
-        let readers = pool(READERS).connect_with(options).await?;
-        Ok(SqliteStore { writer, readers })
+        let mut writer = options.connect().await?;
+        migrator().run(&mut writer).await?;
+        let readers = SqlitePoolOptions::new().max_connections(READERS);
+        let readers = readers.connect_with(options.clone()).await?;
+        Ok(SqliteStore {
+            file: file.to_owned(),
+            options,
+            writer: Mutex::new(Some(writer)),
+            readers,
+            failing: Failing::default(),
+        })
     }
 
     /// Waits until everything is done and closes the file.
     pub async fn close(&self) {
         self.readers.close().await;
-        self.writer.close().await;
+        if let Some(writer) = self.writer.lock().await.take() {
+            // What was acknowledged is on stable storage already.
+            let _ = writer.close().await;
+        }
     }
 
     /// A transaction that nobody else writes beside.
-    async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
-        Ok(self.writer.begin_with("BEGIN IMMEDIATE").await?)
+    async fn begin(&self) -> Result<Writing<'_>, Trouble> {
+        Writing::begin(self.writer.lock().await, &self.options).await
+    }
+
+    /// What became of something that was to be read.
+    fn read<T>(&self, outcome: Result<T, Trouble>) -> Result<T, StoreError> {
+        outcome.map_err(|trouble| trouble.at(&self.file))
+    }
+
+    /// What became of a transaction.
+    fn written<T>(&self, outcome: Result<T, Trouble>) -> Result<T, StoreError> {
+        let outcome = self.read(outcome);
+        self.failing.see(outcome.as_ref().err());
+        outcome
     }
 }
 
@@ -94,35 +140,31 @@ fn migrator() -> Migrator {
 #[async_trait]
 impl Store for SqliteStore {
     async fn paths(&self) -> Result<Vec<StoredPath>, StoreError> {
-        paths::all(&self.readers).await
+        self.read(paths::all(&self.readers).await)
     }
 
     async fn put_path(&self, config: &PathConfig) -> Result<StoredPath, StoreError> {
-        let mut transaction = self.begin().await?;
-        let path = paths::put(&mut transaction, config).await?;
-        transaction.commit().await?;
-        Ok(path)
+        let putting = async {
+            let mut writing = self.begin().await?;
+            let path = paths::put(writing.connection(), config).await?;
+            writing.commit().await?;
+            Ok(path)
+        };
+        self.written(putting.await)
     }
 
     async fn remove_path(&self, path: PathId) -> Result<bool, StoreError> {
-        let mut transaction = self.begin().await?;
-        let was_there = paths::remove(&mut transaction, path).await?;
-        transaction.commit().await?;
-        Ok(was_there)
+        let removing = async {
+            let mut writing = self.begin().await?;
+            let was_there = paths::remove(writing.connection(), path).await?;
+            writing.commit().await?;
+            Ok(was_there)
+        };
+        self.written(removing.await)
     }
 
-    async fn write(&self, writes: &[Write]) -> Result<Vec<Written>, StoreError> {
-        let mut transaction = self.begin().await?;
-        let mut answers = Vec::with_capacity(writes.len());
-        for write in writes {
-            let answer = match paths::exists(&mut transaction, write.path()).await? {
-                true => one(&mut transaction, write).await?,
-                false => Written::Gone,
-            };
-            answers.push(answer);
-        }
-        transaction.commit().await?;
-        Ok(answers)
+    async fn write(&self, groups: &[Vec<Write>]) -> Result<Vec<GroupWritten>, StoreError> {
+        self.written(group::write_sound(self, groups).await)
     }
 
     async fn samples(
@@ -132,11 +174,16 @@ impl Store for SqliteStore {
         to: Timestamp,
         most: usize,
     ) -> Result<Vec<Sample>, StoreError> {
-        samples::between(&self.readers, hop, from, to, most).await
+        let read = samples::between(&self.readers, hop, from, to, most).await;
+        if read.is_ok() {
+            return self.read(read);
+        }
+        let whose = paths::whose(&self.readers, hop).await;
+        self.read(read.map_err(|trouble| trouble.of(|| whose)))
     }
 
     async fn round_trips(&self, path: PathId, most: u32) -> Result<Vec<RoundTrip>, StoreError> {
-        tests_of_path::round_trips(&self.readers, path, most).await
+        self.read(tests_of_path::round_trips(&self.readers, path, most).await)
     }
 
     async fn transfers(
@@ -144,56 +191,57 @@ impl Store for SqliteStore {
         path: PathId,
         most: u32,
     ) -> Result<Vec<(Timestamp, TransferReport)>, StoreError> {
-        tests_of_path::transfers(&self.readers, path, most).await
+        self.read(tests_of_path::transfers(&self.readers, path, most).await)
     }
 
     async fn forget_before(&self, path: PathId, oldest: Timestamp) -> Result<(), StoreError> {
-        let mut transaction = self.begin().await?;
-        tests_of_path::forget_before(&mut transaction, path, oldest).await?;
-        transaction.commit().await?;
-        Ok(())
+        let forgetting = async {
+            let mut writing = self.begin().await?;
+            tests_of_path::forget_before(writing.connection(), path, oldest).await?;
+            writing.commit().await
+        };
+        self.written(forgetting.await)
     }
 
     async fn log_place(&self, name: &str) -> Result<Option<LogPlace>, StoreError> {
-        logs::place(&self.readers, name).await
+        self.read(logs::place(&self.readers, name).await)
     }
 
     async fn keep_log_place(&self, name: &str, place: &LogPlace) -> Result<(), StoreError> {
-        logs::keep(&self.writer, name, place).await
+        let keeping = async {
+            let mut writing = self.begin().await?;
+            logs::keep(writing.connection(), name, place).await?;
+            writing.commit().await
+        };
+        self.written(keeping.await)
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        self.changes().await?;
+        let Some(since) = self.failing.since() else {
+            return Ok(());
+        };
+        let trying = async {
+            let mut writing = self.begin().await?;
+            trial::write(writing.connection()).await?;
+            writing.commit().await
+        };
+        self.written(trying.await).map_err(|error| StoreError {
+            problem: format!("writes have failed since {since}: {}", error.problem),
+            ..error
+        })
     }
 
     async fn changes(&self) -> Result<i64, StoreError> {
-        let number = sqlx::query_scalar("SELECT number FROM change");
-        Ok(number.fetch_one(&self.readers).await?)
+        self.read(changes::number(&self.readers).await)
     }
 
     async fn announce_change(&self) -> Result<(), StoreError> {
-        let change = sqlx::query("UPDATE change SET number = number + 1");
-        change.execute(&self.writer).await?;
-        Ok(())
-    }
-}
-
-async fn one(
-    transaction: &mut Transaction<'static, Sqlite>,
-    write: &Write,
-) -> Result<Written, StoreError> {
-    match write {
-        Write::Samples {
-            path,
-            hop,
-            samples,
-            order,
-            now,
-        } => samples::write(transaction, *path, hop, samples, *order, *now).await,
-        Write::RoundTrip {
-            path,
-            time,
-            rtt_ms,
-            source,
-        } => tests_of_path::write_round_trip(transaction, *path, *time, *rtt_ms, source).await,
-        Write::Transfer { path, time, report } => {
-            tests_of_path::write_transfer(transaction, *path, *time, report).await
-        }
+        let announcing = async {
+            let mut writing = self.begin().await?;
+            changes::announce(writing.connection()).await?;
+            writing.commit().await
+        };
+        self.written(announcing.await)
     }
 }

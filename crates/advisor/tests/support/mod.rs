@@ -1,6 +1,8 @@
 //! A service for tests.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub mod process;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc;

@@ -7,7 +7,8 @@
 use fairwind_advice::Sample;
 use jiff::Timestamp;
 
-use crate::store::{HopId, StoreError};
+use super::error::Trouble;
+use crate::store::HopId;
 
 /// The format that this module writes.
 const FORMAT: u8 = 1;
@@ -40,8 +41,8 @@ pub fn pack(samples: &[Sample]) -> Vec<u8> {
 }
 
 /// Unpacks a block behind `samples`.
-pub fn unpack(bytes: &[u8], samples: &mut Vec<Sample>) -> Result<(), StoreError> {
-    let nonsense = || StoreError::Corrupt("a block of samples is damaged".to_owned());
+pub fn unpack(bytes: &[u8], samples: &mut Vec<Sample>) -> Result<(), Trouble> {
+    let nonsense = || Trouble::Damaged("a block of samples is damaged".to_owned());
     let (&FORMAT, packed) = bytes.split_first().ok_or_else(nonsense)? else {
         return Err(nonsense());
     };

@@ -1,11 +1,13 @@
 //! How far the logs of transfers have been read.
 
+use sqlx::SqliteConnection;
 use sqlx::sqlite::SqlitePool;
 
-use crate::store::{LogPlace, StoreError};
+use super::error::Trouble;
+use crate::store::LogPlace;
 
 /// The place in the log of this name, if it has been read.
-pub async fn place(pool: &SqlitePool, name: &str) -> Result<Option<LogPlace>, StoreError> {
+pub async fn place(pool: &SqlitePool, name: &str) -> Result<Option<LogPlace>, Trouble> {
     let row: Option<(i64, Vec<u8>)> =
         sqlx::query_as("SELECT position, bytes_before FROM log WHERE name = ?")
             .bind(name)
@@ -18,12 +20,16 @@ pub async fn place(pool: &SqlitePool, name: &str) -> Result<Option<LogPlace>, St
 }
 
 /// Keeps the place in the log of this name.
-pub async fn keep(pool: &SqlitePool, name: &str, place: &LogPlace) -> Result<(), StoreError> {
+pub async fn keep(
+    connection: &mut SqliteConnection,
+    name: &str,
+    place: &LogPlace,
+) -> Result<(), Trouble> {
     sqlx::query("INSERT OR REPLACE INTO log (name, position, bytes_before) VALUES (?, ?, ?)")
         .bind(name)
         .bind(place.position.cast_signed())
         .bind(&place.before)
-        .execute(pool)
+        .execute(connection)
         .await?;
     Ok(())
 }

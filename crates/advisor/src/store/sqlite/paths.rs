@@ -1,14 +1,15 @@
 //! Paths and the names of their hops.
 
+use sqlx::SqliteConnection;
 use sqlx::sqlite::SqlitePool;
-use sqlx::{Sqlite, Transaction};
 
 use super::block;
+use super::error::Trouble;
 use crate::path::PathConfig;
-use crate::store::{HopId, PathId, StoreError, StoredHop, StoredPath};
+use crate::store::{HopId, PathId, StoredHop, StoredPath};
 
 /// All paths, by name.
-pub async fn all(pool: &SqlitePool) -> Result<Vec<StoredPath>, StoreError> {
+pub async fn all(pool: &SqlitePool) -> Result<Vec<StoredPath>, Trouble> {
     // One statement, so that paths and hops are of one moment.
     let rows: Vec<(i64, String, Option<i64>, Option<String>)> = sqlx::query_as(
         "SELECT path.id, path.config, hop.id, hop.name \
@@ -19,9 +20,13 @@ pub async fn all(pool: &SqlitePool) -> Result<Vec<StoredPath>, StoreError> {
     let mut paths: Vec<StoredPath> = Vec::new();
     for (path, config, hop, name) in rows {
         if paths.last().is_none_or(|last| last.id != PathId(path)) {
+            // One that cannot be read must not keep the others from being known.
+            let Some(config) = read(PathId(path), &config) else {
+                continue;
+            };
             paths.push(StoredPath {
                 id: PathId(path),
-                config: read(&config)?,
+                config,
                 hops: Vec::new(),
             });
         }
@@ -34,33 +39,40 @@ pub async fn all(pool: &SqlitePool) -> Result<Vec<StoredPath>, StoreError> {
     Ok(paths)
 }
 
-fn read(config: &str) -> Result<PathConfig, StoreError> {
-    serde_json::from_str(config)
-        .map_err(|error| StoreError::Corrupt(format!("the declaration of a path: {error}")))
+fn read(path: PathId, config: &str) -> Option<PathConfig> {
+    let read = serde_json::from_str(config);
+    read.inspect_err(|error| {
+        let number = path.0;
+        tracing::error!(
+            "the declaration of path number {number} cannot be read: {error}; the path is left out \
+             until it is declared anew by its name: {config:?}"
+        );
+    })
+    .ok()
 }
 
 /// Creates the path or changes its declaration.
 pub async fn put(
-    transaction: &mut Transaction<'static, Sqlite>,
+    connection: &mut SqliteConnection,
     config: &PathConfig,
-) -> Result<StoredPath, StoreError> {
+) -> Result<StoredPath, Trouble> {
     let json = serde_json::to_string(config)
-        .map_err(|error| StoreError::Corrupt(format!("path {}: {error}", config.name)))?;
+        .map_err(|error| Trouble::Damaged(format!("path {}: {error}", config.name)))?;
     let path: i64 = sqlx::query_scalar(
         "INSERT INTO path (name, config) VALUES (?, ?) \
          ON CONFLICT (name) DO UPDATE SET config = excluded.config RETURNING id",
     )
     .bind(&config.name)
     .bind(json)
-    .fetch_one(&mut **transaction)
+    .fetch_one(&mut *connection)
     .await?;
     for name in config.declared_hops() {
-        hop(transaction, PathId(path), name).await?;
+        hop(connection, PathId(path), name).await?;
     }
     let hops: Vec<(i64, String)> =
         sqlx::query_as("SELECT id, name FROM hop WHERE path = ? ORDER BY id")
             .bind(path)
-            .fetch_all(&mut **transaction)
+            .fetch_all(&mut *connection)
             .await?;
     let hops = hops.into_iter().map(|(id, name)| StoredHop {
         id: HopId(id),
@@ -74,54 +86,67 @@ pub async fn put(
 }
 
 /// Removes the path with everything that is known of it.
-pub async fn remove(
-    transaction: &mut Transaction<'static, Sqlite>,
-    path: PathId,
-) -> Result<bool, StoreError> {
+pub async fn remove(connection: &mut SqliteConnection, path: PathId) -> Result<bool, Trouble> {
     let hops: Vec<i64> = sqlx::query_scalar("SELECT id FROM hop WHERE path = ?")
         .bind(path.0)
-        .fetch_all(&mut **transaction)
+        .fetch_all(&mut *connection)
         .await?;
     for hop in hops {
         let keys = block::keys(HopId(hop));
         sqlx::query("DELETE FROM block WHERE id BETWEEN ? AND ?")
             .bind(keys.start())
             .bind(keys.end())
-            .execute(&mut **transaction)
+            .execute(&mut *connection)
             .await?;
     }
     let deleted = sqlx::query("DELETE FROM path WHERE id = ?")
         .bind(path.0)
-        .execute(&mut **transaction)
+        .execute(&mut *connection)
         .await?;
     Ok(deleted.rows_affected() == 1)
 }
 
-/// Whether the path is there.
-pub async fn exists(
-    transaction: &mut Transaction<'static, Sqlite>,
+/// The name of the path, if it is there.
+pub async fn name(
+    connection: &mut SqliteConnection,
     path: PathId,
-) -> Result<bool, StoreError> {
-    let found: Option<i64> = sqlx::query_scalar("SELECT id FROM path WHERE id = ?")
-        .bind(path.0)
-        .fetch_optional(&mut **transaction)
-        .await?;
-    Ok(found.is_some())
+) -> Result<Option<String>, Trouble> {
+    let name = sqlx::query_scalar("SELECT name FROM path WHERE id = ?").bind(path.0);
+    Ok(name.fetch_optional(connection).await?)
+}
+
+/// The names of a hop and its path, as far as they can be read.
+pub async fn whose(pool: &SqlitePool, hop: HopId) -> String {
+    let names: Result<Option<(String, String)>, _> = sqlx::query_as(
+        "SELECT path.name, hop.name FROM hop JOIN path ON path.id = hop.path WHERE hop.id = ?",
+    )
+    .bind(hop.0)
+    .fetch_optional(pool)
+    .await;
+    match names {
+        Ok(Some((path, hop))) => hop_of(&path, &hop),
+        _ => format!("hop number {}", hop.0),
+    }
+}
+
+/// A hop, as errors name it.
+pub fn hop_of(path: &str, hop: &str) -> String {
+    format!("path {path}, hop {hop}")
 }
 
 /// The hop of this name, new or not, and the time of its newest sample in microseconds.
 pub async fn hop(
-    transaction: &mut Transaction<'static, Sqlite>,
+    connection: &mut SqliteConnection,
     path: PathId,
     name: &str,
-) -> Result<(StoredHop, Option<i64>), StoreError> {
+) -> Result<(StoredHop, Option<i64>), Trouble> {
     let (id, newest_us): (i64, Option<i64>) = sqlx::query_as(
         "INSERT INTO hop (path, name) VALUES (?, ?) \
          ON CONFLICT (path, name) DO UPDATE SET name = excluded.name RETURNING id, newest_us",
     )
     .bind(path.0)
     .bind(name)
-    .fetch_one(&mut **transaction)
+    .fetch_one(&mut *connection)
     .await?;
     let hop = StoredHop {
         id: HopId(id),

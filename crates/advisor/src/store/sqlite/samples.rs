@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use fairwind_advice::Sample;
 use jiff::Timestamp;
+use sqlx::SqliteConnection;
 use sqlx::sqlite::SqlitePool;
-use sqlx::{Sqlite, Transaction};
 
+use super::error::Trouble;
 use super::{block, paths};
 use crate::store::admit::Admission;
-use crate::store::{HopId, Order, PathId, StoreError, Written};
+use crate::store::{HopId, Order, PathId, Written};
 
 /// Samples with `from <= time < to`, the newest `most` of them, ascending.
 pub async fn between(
@@ -18,7 +19,7 @@ pub async fn between(
     from: Timestamp,
     to: Timestamp,
     most: usize,
-) -> Result<Vec<Sample>, StoreError> {
+) -> Result<Vec<Sample>, Trouble> {
     if to <= from {
         return Ok(Vec::new());
     }
@@ -51,14 +52,14 @@ pub async fn between(
 
 /// Judges samples and writes those that are kept.
 pub async fn write(
-    transaction: &mut Transaction<'static, Sqlite>,
+    connection: &mut SqliteConnection,
     path: PathId,
     hop: &str,
     samples: &[Sample],
     order: Order,
     now: Timestamp,
-) -> Result<Written, StoreError> {
-    let (hop, newest_us) = paths::hop(transaction, path, hop).await?;
+) -> Result<Written, Trouble> {
+    let (hop, newest_us) = paths::hop(connection, path, hop).await?;
     let newest = newest_us.and_then(|us| Timestamp::from_microsecond(us).ok());
     let Some(oldest) = samples.iter().map(|sample| sample.time).min() else {
         return Ok(Written::Samples {
@@ -68,7 +69,7 @@ pub async fn write(
         });
     };
     // Where the clock went back, the newest sample before it is needed too.
-    let existing = existing(transaction, hop.id, oldest.min(now)).await?;
+    let existing = existing(connection, hop.id, oldest.min(now)).await?;
     let mut before = Vec::new();
     for (_, bytes) in &existing {
         block::unpack(bytes, &mut before)?;
@@ -77,7 +78,7 @@ pub async fn write(
     samples.iter().for_each(|&sample| admission.ask(sample));
     let (all, kept, refused) = admission.finish();
     if let Some(last) = kept.last() {
-        rewrite(transaction, hop.id, existing, &all).await?;
+        rewrite(connection, hop.id, existing, &all).await?;
         sqlx::query(
             "UPDATE hop SET newest_us = max(coalesce(newest_us, ?1), ?1), \
              samples = samples + ?2 WHERE id = ?3",
@@ -85,7 +86,7 @@ pub async fn write(
         .bind(last.time.as_microsecond())
         .bind(i64::try_from(kept.len()).unwrap_or(i64::MAX))
         .bind(hop.id.0)
-        .execute(&mut **transaction)
+        .execute(&mut *connection)
         .await?;
     }
     Ok(Written::Samples { hop, kept, refused })
@@ -93,10 +94,10 @@ pub async fn write(
 
 /// The blocks from the one before `oldest` to the last, by key.
 async fn existing(
-    transaction: &mut Transaction<'static, Sqlite>,
+    connection: &mut SqliteConnection,
     hop: HopId,
     oldest: Timestamp,
-) -> Result<Vec<(i64, Vec<u8>)>, StoreError> {
+) -> Result<Vec<(i64, Vec<u8>)>, Trouble> {
     let keys = block::keys(hop);
     Ok(sqlx::query_as(
         "SELECT id, samples FROM block WHERE id BETWEEN \
@@ -106,17 +107,17 @@ async fn existing(
     .bind(block::key(hop, oldest))
     .bind(keys.start())
     .bind(keys.end())
-    .fetch_all(&mut **transaction)
+    .fetch_all(&mut *connection)
     .await?)
 }
 
 /// Puts `samples` in the place of the blocks; blocks that stay the same are not written.
 async fn rewrite(
-    transaction: &mut Transaction<'static, Sqlite>,
+    connection: &mut SqliteConnection,
     hop: HopId,
     blocks: Vec<(i64, Vec<u8>)>,
     samples: &[Sample],
-) -> Result<(), StoreError> {
+) -> Result<(), Trouble> {
     let mut old: HashMap<i64, Vec<u8>> = blocks.into_iter().collect();
     for part in block::cut(samples) {
         let (key, bytes) = (block::key(hop, part[0].time), block::pack(part));
@@ -126,13 +127,13 @@ async fn rewrite(
         sqlx::query("INSERT OR REPLACE INTO block (id, samples) VALUES (?, ?)")
             .bind(key)
             .bind(bytes)
-            .execute(&mut **transaction)
+            .execute(&mut *connection)
             .await?;
     }
     for key in old.into_keys() {
         sqlx::query("DELETE FROM block WHERE id = ?")
             .bind(key)
-            .execute(&mut **transaction)
+            .execute(&mut *connection)
             .await?;
     }
     Ok(())

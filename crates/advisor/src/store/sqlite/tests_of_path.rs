@@ -1,20 +1,21 @@
 //! What was measured from end to end: round-trip times, and our own transfers.
 
 use jiff::Timestamp;
+use sqlx::SqliteConnection;
 use sqlx::sqlite::SqlitePool;
-use sqlx::{Sqlite, Transaction};
 
-use crate::store::{PathId, RoundTrip, StoreError, Written};
+use super::error::Trouble;
+use crate::store::{PathId, RoundTrip, Written};
 use crate::transfer::{Direction, TransferReport};
 
 /// Keeps a round-trip time; one of the same microsecond is replaced.
 pub async fn write_round_trip(
-    transaction: &mut Transaction<'static, Sqlite>,
+    connection: &mut SqliteConnection,
     path: PathId,
     time: Timestamp,
     rtt_ms: f64,
     source: &str,
-) -> Result<Written, StoreError> {
+) -> Result<Written, Trouble> {
     sqlx::query(
         "INSERT OR REPLACE INTO round_trip (path, time_us, rtt_ms, source) VALUES (?, ?, ?, ?)",
     )
@@ -22,7 +23,7 @@ pub async fn write_round_trip(
     .bind(time.as_microsecond())
     .bind(rtt_ms)
     .bind(source)
-    .execute(&mut **transaction)
+    .execute(&mut *connection)
     .await?;
     Ok(Written::Done)
 }
@@ -32,7 +33,7 @@ pub async fn round_trips(
     pool: &SqlitePool,
     path: PathId,
     most: u32,
-) -> Result<Vec<RoundTrip>, StoreError> {
+) -> Result<Vec<RoundTrip>, Trouble> {
     let rows: Vec<(i64, f64, String)> = sqlx::query_as(
         "SELECT time_us, rtt_ms, source FROM round_trip WHERE path = ? \
          ORDER BY time_us DESC LIMIT ?",
@@ -53,11 +54,11 @@ pub async fn round_trips(
 
 /// Keeps the result of a transfer.
 pub async fn write_transfer(
-    transaction: &mut Transaction<'static, Sqlite>,
+    connection: &mut SqliteConnection,
     path: PathId,
     time: Timestamp,
     report: &TransferReport,
-) -> Result<Written, StoreError> {
+) -> Result<Written, Trouble> {
     let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     sqlx::query(
         "INSERT INTO transfer (path, time_us, host, direction, bytes, seconds, retransmits, rtt_ms) \
@@ -71,7 +72,7 @@ pub async fn write_transfer(
     .bind(report.seconds)
     .bind(report.retransmits.map(number))
     .bind(report.rtt_ms)
-    .execute(&mut **transaction)
+    .execute(&mut *connection)
     .await?;
     Ok(Written::Done)
 }
@@ -83,7 +84,7 @@ pub async fn transfers(
     pool: &SqlitePool,
     path: PathId,
     most: u32,
-) -> Result<Vec<(Timestamp, TransferReport)>, StoreError> {
+) -> Result<Vec<(Timestamp, TransferReport)>, Trouble> {
     let rows: Vec<TransferRow> = sqlx::query_as(
         "SELECT time_us, host, direction, bytes, seconds, retransmits, rtt_ms FROM transfer \
          WHERE path = ? ORDER BY time_us DESC, id DESC LIMIT ?",
@@ -95,10 +96,10 @@ pub async fn transfers(
     rows.into_iter().map(transfer).collect()
 }
 
-fn transfer(row: TransferRow) -> Result<(Timestamp, TransferReport), StoreError> {
+fn transfer(row: TransferRow) -> Result<(Timestamp, TransferReport), Trouble> {
     let (time_us, host, direction, bytes, seconds, retransmits, rtt_ms) = row;
     let direction = Direction::named(&direction)
-        .ok_or_else(|| StoreError::Corrupt(format!("a transfer that was {direction}")))?;
+        .ok_or_else(|| Trouble::Damaged(format!("a transfer that was {direction}")))?;
     let report = TransferReport {
         host,
         bytes: bytes.unsigned_abs(),
@@ -112,10 +113,10 @@ fn transfer(row: TransferRow) -> Result<(Timestamp, TransferReport), StoreError>
 
 /// Forgets what is older.
 pub async fn forget_before(
-    transaction: &mut Transaction<'static, Sqlite>,
+    connection: &mut SqliteConnection,
     path: PathId,
     oldest: Timestamp,
-) -> Result<(), StoreError> {
+) -> Result<(), Trouble> {
     for statement in [
         "DELETE FROM round_trip WHERE path = ? AND time_us < ?",
         "DELETE FROM transfer WHERE path = ? AND time_us < ?",
@@ -123,13 +124,13 @@ pub async fn forget_before(
         sqlx::query(statement)
             .bind(path.0)
             .bind(oldest.as_microsecond())
-            .execute(&mut **transaction)
+            .execute(&mut *connection)
             .await?;
     }
     Ok(())
 }
 
-fn time(time_us: i64) -> Result<Timestamp, StoreError> {
+fn time(time_us: i64) -> Result<Timestamp, Trouble> {
     Timestamp::from_microsecond(time_us)
-        .map_err(|error| StoreError::Corrupt(format!("a time: {error}")))
+        .map_err(|error| Trouble::Damaged(format!("a time: {error}")))
 }

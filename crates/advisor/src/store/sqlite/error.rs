@@ -1,0 +1,133 @@
+//! What can be wrong with the database, and what helps against it.
+
+use std::path::Path;
+
+use sqlx::migrate::MigrateError;
+use thiserror::Error;
+
+use crate::store::StoreError;
+
+/// What is wrong, before it is known in which file.
+#[derive(Debug, Error)]
+pub enum Trouble {
+    /// SQLite says so.
+    #[error("{0}")]
+    Database(#[from] sqlx::Error),
+    /// The tables could not be made or brought up to date.
+    #[error("its tables cannot be brought up to date: {0}")]
+    Migration(#[from] MigrateError),
+    /// What is stored makes no sense.
+    #[error("{0}")]
+    Damaged(String),
+    /// What is stored of one path is damaged.
+    #[error("{whose}: {what}")]
+    OfPath {
+        /// Path and hop.
+        whose: String,
+        /// What is wrong.
+        what: String,
+        /// What helps.
+        cure: &'static str,
+    },
+}
+
+/// SQLITE_CORRUPT, with whatever extension.
+const CORRUPT: i32 = 11;
+/// SQLITE_IOERR_READ and SQLITE_IOERR_SHORT_READ.
+const UNREADABLE: [i32; 2] = [266, 522];
+
+/// What helps against an error of SQLite, by its primary code (sqlite.org/rescode.html).
+const CURES: [(i32, &str); 8] = [
+    (
+        5,
+        "another program holds it: end that program, or wait until it is done",
+    ),
+    (
+        8,
+        "the file, its -wal and -shm and their directory must be writable for the user of the service",
+    ),
+    (
+        10,
+        "the file system or the disk fails: the kernel's log says more",
+    ),
+    (CORRUPT, DAMAGED),
+    (13, "free space on its file system; no restart is needed"),
+    (
+        14,
+        "the file and its directory must be there, readable and writable for the user of the service",
+    ),
+    (
+        23,
+        "the user of the service is not allowed to do this with the file",
+    ),
+    (
+        26,
+        "it is no SQLite database: move it away, or name another state directory by --state",
+    ),
+];
+
+const DAMAGED: &str = "the file is damaged: end the service and bring back a backup, or save what can \
+                       be read by `sqlite3 advisor.db .recover | sqlite3 recovered.db`";
+const OF_PATH: &str = "bring back a backup, or remove the path and its history by `fairwind advisor \
+                       paths remove`; other paths are not concerned";
+const NEWER: &str =
+    "a newer fairwind has written it: use that one, or another state directory by --state";
+const UNKNOWN: &str = "whether the file can be read and written is the first thing to look at";
+
+impl Trouble {
+    /// The same, of one path's history, if what is stored there cannot be read.
+    pub fn of(self, whose: impl FnOnce() -> String) -> Trouble {
+        let (what, cure) = match &self {
+            Self::Damaged(what) => (what.clone(), OF_PATH),
+            Self::Database(error) if tells_of_pages(error) => (error.to_string(), cure(error)),
+            _ => return self,
+        };
+        Self::OfPath {
+            whose: whose(),
+            what,
+            cure,
+        }
+    }
+
+    /// Whether it concerns the history of one path.
+    pub fn is_of_path(&self) -> bool {
+        matches!(self, Self::OfPath { .. })
+    }
+
+    /// The same in words, with the file and what helps.
+    pub fn at(self, file: &Path) -> StoreError {
+        let cure = match &self {
+            Self::Database(error) => cure(error),
+            Self::Migration(MigrateError::Execute(error)) => cure(error),
+            Self::Migration(_) => NEWER,
+            Self::Damaged(_) => DAMAGED,
+            Self::OfPath { cure, .. } => cure,
+        };
+        StoreError {
+            file: file.to_owned(),
+            problem: self.to_string(),
+            cure,
+        }
+    }
+}
+
+fn cure(error: &sqlx::Error) -> &'static str {
+    let known = CURES.iter().find(|(known, _)| *known == primary(error));
+    known.map_or(UNKNOWN, |(_, cure)| cure)
+}
+
+/// Whether pages cannot be read, and others perhaps can.
+fn tells_of_pages(error: &sqlx::Error) -> bool {
+    primary(error) == CORRUPT || UNREADABLE.contains(&code(error))
+}
+
+/// The primary result code, which is the last byte of the extended one.
+fn primary(error: &sqlx::Error) -> i32 {
+    code(error) & 0xff
+}
+
+/// The extended result code; 0 of an error that is none of SQLite's.
+fn code(error: &sqlx::Error) -> i32 {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.and_then(|code| code.parse().ok()).unwrap_or(0)
+}
