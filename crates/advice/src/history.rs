@@ -83,6 +83,11 @@ impl Hop {
         settings.model == ModelKind::Linear || self.fitting(now, settings).is_some()
     }
 
+    /// The settings with the time zone and the history set for which the hop has learned, if it has.
+    pub fn learned_for(&self, settings: &Settings) -> Option<Settings> {
+        Some(self.learned.as_ref()?.settings(settings))
+    }
+
     /// What was learned that may be asked at `now`.
     fn fitting(&self, now: Timestamp, settings: &Settings) -> Option<&Learner> {
         let mut learned = self.learned.iter().chain(&self.learned_ahead);

@@ -165,6 +165,12 @@ impl Samples {
             && self.values_mbps.starts_with(&earlier.values_mbps)
     }
 
+    /// Whether there is this sample, to the microsecond.
+    pub fn contains(&self, sample: Sample) -> bool {
+        let found = self.times_us.binary_search(&sample.time.as_microsecond());
+        found.is_ok_and(|at| self.values_mbps[at] == sample.available_mbps)
+    }
+
     /// How many samples there are.
     pub fn len(&self) -> usize {
         self.times_us.len()

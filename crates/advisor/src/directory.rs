@@ -178,6 +178,7 @@ mod tests {
             id: PathId(id),
             config: PathConfig::new(name, hosts),
             hops: Vec::new(),
+            changed: 0,
         })
         .unwrap()
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fairwind_advice::{History, Hop, Sample, Samples};
+use fairwind_advice::{History, Hop, Refusal, Sample, Samples};
 use hashlink::LruCache;
 use jiff::Timestamp;
 
@@ -24,10 +24,19 @@ pub struct Histories {
 
 #[derive(Debug)]
 struct Inner {
-    entries: LruCache<PathId, Arc<History>>,
+    entries: LruCache<PathId, Entry>,
     bytes: usize,
+    /// Counts the calls of [`Histories::outdate`].
+    outdated: u64,
     /// Counts the changes of each path, so that what was read before one is not kept after it.
     versions: HashMap<PathId, u64>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    history: Arc<History>,
+    /// Since which call of [`Histories::outdate`] the store has another one, if it has.
+    outdated: Option<u64>,
 }
 
 impl Histories {
@@ -38,6 +47,7 @@ impl Histories {
             inner: Mutex::new(Inner {
                 entries: LruCache::new_unbounded(),
                 bytes: 0,
+                outdated: 0,
                 versions: HashMap::new(),
             }),
         }
@@ -47,14 +57,16 @@ impl Histories {
     pub fn get(&self, path: PathId) -> Result<Arc<History>, u64> {
         let mut inner = self.lock();
         match inner.entries.get(&path) {
-            Some(history) => Ok(Arc::clone(history)),
+            Some(entry) => Ok(Arc::clone(&entry.history)),
             None => Err(inner.versions.get(&path).copied().unwrap_or(0)),
         }
     }
 
     /// The history of the path, if it is here; that it was looked at does not count as use.
     pub fn peek(&self, path: PathId) -> Option<Arc<History>> {
-        self.lock().entries.peek(&path).cloned()
+        let inner = self.lock();
+        let entry = inner.entries.peek(&path)?;
+        Some(Arc::clone(&entry.history))
     }
 
     /// Whether there seems to be room for one more.
@@ -68,10 +80,10 @@ impl Histories {
     /// stays as it is.
     pub fn adopt(&self, path: PathId, copy: History) {
         let mut inner = self.lock();
-        let Some(history) = inner.entries.peek_mut(&path) else {
+        let Some(entry) = inner.entries.peek_mut(&path) else {
             return;
         };
-        let history = Arc::make_mut(history);
+        let history = Arc::make_mut(&mut entry.history);
         for learned in copy.hops {
             let mut hops = history.hops.iter_mut();
             if let Some(hop) = hops.find(|hop| hop.name == learned.name) {
@@ -87,14 +99,60 @@ impl Histories {
             return false;
         }
         inner.bytes += bytes(&history);
-        if let Some(old) = inner.entries.insert(path, history) {
-            inner.bytes -= bytes(&old);
+        let entry = Entry {
+            history,
+            outdated: None,
+        };
+        if let Some(old) = inner.entries.insert(path, entry) {
+            inner.bytes -= bytes(&old.history);
         }
-        while inner.bytes > self.limit_bytes && inner.entries.len() > 1 {
-            let oldest = inner.entries.remove_lru();
-            inner.bytes -= oldest.map_or(0, |(_, history)| bytes(&history));
-        }
+        inner.make_room(self.limit_bytes);
         true
+    }
+
+    /// The store has another history of the path: the one that is here, if it is, goes on to answer until
+    /// it is [replaced](Self::replace).
+    pub fn outdate(&self, path: PathId) {
+        let mut inner = self.lock();
+        inner.outdated += 1;
+        let since = inner.outdated;
+        // What is being read now may be older.
+        *inner.versions.entry(path).or_default() += 1;
+        if let Some(entry) = inner.entries.peek_mut(&path) {
+            entry.outdated = Some(since);
+        }
+    }
+
+    /// Since when the path's history is not that of the store, for [`replace`](Self::replace).
+    pub fn outdated(&self, path: PathId) -> Option<u64> {
+        self.lock().entries.peek(&path)?.outdated
+    }
+
+    /// Puts a history that was read after `outdated` was asked for in the place of the old one, with
+    /// the samples and the round-trip time that have come meanwhile. One that was outdated again, or
+    /// has left, stays as it is.
+    pub fn replace(&self, path: PathId, outdated: u64, mut new: History) {
+        let mut inner = self.lock();
+        let Some(entry) = inner.entries.peek_mut(&path) else {
+            return;
+        };
+        if entry.outdated != Some(outdated) {
+            return;
+        }
+        let old = &entry.history;
+        for hop in &mut new.hops {
+            if let Some(old) = old.hops.iter().find(|old| old.name == hop.name) {
+                take_newer(hop, old);
+            }
+        }
+        new.rtt = old.rtt.or(new.rtt);
+        let (before, after) = (bytes(old), bytes(&new));
+        *entry = Entry {
+            history: Arc::new(new),
+            outdated: None,
+        };
+        inner.bytes = inner.bytes - before + after;
+        inner.make_room(self.limit_bytes);
     }
 
     /// Adds new samples of a hop, ascending; where they do not simply follow, the history is read anew
@@ -118,7 +176,7 @@ impl Histories {
     pub fn forget_before(&self, oldest: Timestamp) {
         let mut inner = self.lock();
         let mut freed = 0;
-        for (_, history) in inner.entries.iter_mut() {
+        for (_, Entry { history, .. }) in inner.entries.iter_mut() {
             let begins_before = |hop: &Hop| {
                 let first = hop.samples().all().iter().next();
                 first.is_some_and(|first| first.time < oldest)
@@ -139,15 +197,21 @@ impl Histories {
         self.change(path, |_| None);
     }
 
-    /// Forgets all histories.
-    pub fn forget_all(&self) {
-        let mut inner = self.lock();
-        inner.entries.clear();
-        inner.bytes = 0;
-        inner
-            .versions
-            .values_mut()
-            .for_each(|version| *version += 1);
+    /// Adds a hop that has come with its first samples.
+    pub fn add_hop(&self, path: PathId, hop: Hop) {
+        self.change(path, |history| {
+            let known = history.hops.iter_mut().find(|known| known.name == hop.name);
+            match known {
+                Some(known) => {
+                    let samples: Vec<Sample> = hop.samples().all().iter().collect();
+                    append(known, &samples)
+                }
+                None => {
+                    history.hops.push(hop);
+                    Some(())
+                }
+            }
+        });
     }
 
     /// Bytes that the histories take, about.
@@ -158,7 +222,7 @@ impl Histories {
     fn change(&self, path: PathId, change: impl FnOnce(&mut History) -> Option<()>) {
         let mut inner = self.lock();
         *inner.versions.entry(path).or_default() += 1;
-        let Some(history) = inner.entries.peek_mut(&path) else {
+        let Some(Entry { history, .. }) = inner.entries.peek_mut(&path) else {
             return;
         };
         let before = bytes(history);
@@ -177,10 +241,36 @@ impl Histories {
     }
 }
 
+impl Inner {
+    fn make_room(&mut self, limit_bytes: usize) {
+        while self.bytes > limit_bytes && self.entries.len() > 1 {
+            let oldest = self.entries.remove_lru();
+            self.bytes -= oldest.map_or(0, |(_, entry)| bytes(&entry.history));
+        }
+    }
+}
+
 fn append(hop: &mut Hop, samples: &[Sample]) -> Option<()> {
-    samples
-        .iter()
-        .try_for_each(|&sample| hop.insert(sample, Timestamp::MAX).ok())
+    samples.iter().try_for_each(|&sample| {
+        match hop.insert(sample, Timestamp::MAX) {
+            // It was read from the store before it was told of.
+            Err(Refusal::Duplicate) => hop.samples().contains(sample).then_some(()),
+            outcome => outcome.ok(),
+        }
+    })
+}
+
+/// Takes over the samples of `old` that are newer than all of `hop`.
+fn take_newer(hop: &mut Hop, old: &Hop) {
+    let newest = hop.samples().all().last().map(|newest| newest.time);
+    let newer = old.samples().all().iter().rev();
+    let newer: Vec<Sample> = newer
+        .take_while(|sample| newest.is_none_or(|newest| sample.time > newest))
+        .collect();
+    for sample in newer.into_iter().rev() {
+        // They were taken before.
+        let _ = hop.insert(sample, Timestamp::MAX);
+    }
 }
 
 /// The round-trip time after one of so many milliseconds was measured, smoothed as in RFC 6298,
@@ -283,6 +373,28 @@ mod tests {
         assert!(histories.keep(path, 1, history(&[0, 1, 2])));
         histories.adopt(path, copy);
         assert!(!is_learned(&histories, path), "a sample has come before");
+    }
+
+    #[test]
+    fn a_history_that_was_read_anew_takes_over_what_has_come_meanwhile() {
+        let (histories, path) = (Histories::new(1 << 20), PathId(1));
+        assert!(histories.keep(path, 0, history(&[10])));
+        assert_eq!(histories.outdated(path), None);
+        histories.outdate(path);
+        let outdated = histories.outdated(path).unwrap();
+        assert_eq!(length(&histories, path), Some(1), "the old one answers");
+        histories.append(path, "r1", &[at(11)]);
+        histories.append(path, "r1", &[at(12)]);
+        let read = || History::clone(&history(&[5, 10, 11]));
+        histories.replace(path, outdated, read());
+        assert_eq!(length(&histories, path), Some(4));
+        assert_eq!(histories.bytes(), 65_536 + 4 * 16);
+        // Told of only after it was read from the store.
+        histories.append(path, "r1", &[at(11)]);
+        assert_eq!(length(&histories, path), Some(4));
+        histories.outdate(path);
+        histories.replace(path, outdated, history(&[1]).as_ref().clone());
+        assert_eq!(length(&histories, path), Some(4), "it was outdated again");
     }
 
     #[test]

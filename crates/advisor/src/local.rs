@@ -15,7 +15,6 @@ use crate::path::PathConfig;
 use crate::run::{self, RunError};
 use crate::service::{SamplesAnswer, Service};
 use crate::state;
-use crate::store::Store;
 use crate::store::sqlite::SqliteStore;
 
 /// A command has no use for a memory of histories.
@@ -39,7 +38,7 @@ impl Local {
             .enable_all()
             .build()?;
         let opened = async {
-            let store = run::open(&directory).await?;
+            let store = run::open_beside(&directory).await?;
             let service = Service::start(store.clone(), clock, HISTORY_BYTES).await?;
             Ok::<_, RunError>((service, store))
         };
@@ -79,15 +78,12 @@ impl Local {
 
     /// Declares a path, or declares it anew; whether it is new.
     pub fn put_path(&self, config: PathConfig) -> Result<bool, RunError> {
-        let new = self.runtime.block_on(self.service.put_path(config))?;
-        self.announce()?;
-        Ok(new)
+        Ok(self.runtime.block_on(self.service.put_path(config))?)
     }
 
     /// Removes a path and its history.
     pub fn remove_path(&self, name: &str) -> Result<(), RunError> {
-        self.runtime.block_on(self.service.remove_path(name))?;
-        self.announce()
+        Ok(self.runtime.block_on(self.service.remove_path(name))?)
     }
 
     /// Adds a recording to a hop's history; without a hop to the path's first.
@@ -98,11 +94,8 @@ impl Local {
         samples: Vec<Sample>,
     ) -> Result<SamplesAnswer, RunError> {
         let hop = hop.unwrap_or(path.config().default_hop());
-        let answer = self
-            .runtime
-            .block_on(self.service.fill(path, hop, samples))?;
-        self.announce()?;
-        Ok(answer)
+        let filling = self.service.fill(path, hop, samples);
+        Ok(self.runtime.block_on(filling)?)
     }
 
     /// Every hop of the path and its samples.
@@ -120,11 +113,6 @@ impl Local {
             Ok(hops)
         };
         self.runtime.block_on(read)
-    }
-
-    fn announce(&self) -> Result<(), RunError> {
-        let announced = self.runtime.block_on(self.store.announce_change());
-        announced.map_err(|error| RunError::Service(error.into()))
     }
 }
 

@@ -97,10 +97,16 @@ pub async fn serve(
     Ok(())
 }
 
-/// The store of a state directory, for programs beside the service.
+/// The store of a state directory, for the service.
 pub async fn open(directory: &Path) -> Result<Arc<SqliteStore>, ServiceError> {
     let file = state::database(directory);
     Ok(Arc::new(SqliteStore::open(&file).await?))
+}
+
+/// The store of a state directory, for programs beside the service.
+pub async fn open_beside(directory: &Path) -> Result<Arc<SqliteStore>, ServiceError> {
+    let file = state::database(directory);
+    Ok(Arc::new(SqliteStore::open_beside(&file).await?))
 }
 
 /// Waits for the end of the service.

@@ -9,15 +9,15 @@ mod tests_of_path;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use fairwind_advice::History;
+use fairwind_advice::{History, Hop, Sample};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::clock::Clock;
 use crate::directory::{Directory, KnownPath};
 use crate::error::ServiceError;
-use crate::histories::Histories;
+use crate::histories::{self, Histories};
 use crate::metrics::Metrics;
-use crate::store::{PathId, Store, Write, Written};
+use crate::store::{PathId, Store, StoredHop, Write, Written};
 use crate::teacher::Teacher;
 use crate::writer::Writer;
 
@@ -81,17 +81,17 @@ impl Service {
             metrics: Metrics::default(),
         });
         shared.read_paths().await?;
-        let (seen, took) = (Arc::clone(&shared), Arc::clone(&shared));
-        let writer = Writer::start(
-            Arc::clone(&shared.store),
-            move |write, written| seen.see(write, written),
-            move |seconds| took.metrics.count_transaction(seconds),
-        );
         let learns = Arc::clone(&shared);
         let teacher = Teacher::start(move |path| {
             let learns = Arc::clone(&learns);
-            async move { learns.learn(path).await }
+            async move { learns.know(path).await }
         });
+        let (seen, took, learns) = (Arc::clone(&shared), Arc::clone(&shared), teacher.clone());
+        let writer = Writer::start(
+            Arc::clone(&shared.store),
+            move |write, written| seen.see(write, written, &learns),
+            move |seconds| took.metrics.count_transaction(seconds),
+        );
         Ok(Service {
             shared,
             writer,
@@ -142,25 +142,14 @@ impl Service {
 
     /// What advice for the path rests on.
     pub async fn history(&self, path: &KnownPath) -> Result<Arc<History>, ServiceError> {
-        let id = path.stored.id;
-        loop {
-            let version = match self.shared.histories.get(id) {
-                Ok(history) => return Ok(history),
-                Err(version) => version,
-            };
-            // Hops may have come since the caller looked.
-            let directory = self.directory();
-            let path = directory.numbered(id).map_or(path, |known| known.as_ref());
-            let history = Arc::new(self.read_history(path).await?);
-            self.shared.metrics.count_history_read();
-            if self
-                .shared
-                .histories
-                .keep(id, version, Arc::clone(&history))
-            {
-                return Ok(history);
-            }
-        }
+        self.shared.history(path).await
+    }
+
+    /// The path's history is not that of the store any more: it goes on to answer until that of the
+    /// store is read and learned.
+    fn renew(&self, path: PathId) {
+        self.shared.histories.outdate(path);
+        self.teacher.ask(path);
     }
 }
 
@@ -200,17 +189,20 @@ impl Shared {
     }
 
     /// What was written is from now on part of every answer.
-    fn see(&self, write: &Write, written: &Written) {
+    fn see(&self, write: &Write, written: &Written, teacher: &Teacher) {
         match (write, written) {
             (Write::Samples { path, .. }, Written::Samples { hop, kept, refused }) => {
                 self.metrics.count_samples(kept.len() as u64, refused);
-                self.know_hop(*path, hop);
-                let rests = self
-                    .directory()
-                    .numbered(*path)
-                    .is_some_and(|p| p.config().rests_on(&hop.name));
-                if rests && !kept.is_empty() {
-                    self.histories.append(*path, &hop.name, kept);
+                let is_new = self.know_hop(*path, hop);
+                let directory = self.directory();
+                let known = directory.numbered(*path);
+                let Some(known) = known.filter(|known| known.config().rests_on(&hop.name)) else {
+                    return;
+                };
+                match is_new {
+                    true => self.begin_hop(known, hop, kept, teacher),
+                    false if kept.is_empty() => {}
+                    false => self.histories.append(*path, &hop.name, kept),
                 }
             }
             (Write::RoundTrip { path, rtt_ms, .. }, Written::Done) => {
@@ -221,14 +213,27 @@ impl Shared {
         }
     }
 
-    fn know_hop(&self, path: PathId, hop: &crate::store::StoredHop) {
+    /// Whether the hop was not known before.
+    fn know_hop(&self, path: PathId, hop: &StoredHop) -> bool {
         let known = self.directory().numbered(path).cloned();
         let Some(known) = known.filter(|known| known.stored.hop(&hop.name).is_none()) else {
-            return;
+            return false;
         };
         let mut changed = KnownPath::clone(&known);
         changed.stored.hops.push(hop.clone());
         self.replace(|directory| directory.with(changed));
-        self.histories.forget(path);
+        true
+    }
+
+    /// The first samples of a hop. Another program may have written others before, so the history is
+    /// read anew behind the answers that know these.
+    fn begin_hop(&self, path: &KnownPath, hop: &StoredHop, kept: &[Sample], teacher: &Teacher) {
+        let mut begun = Hop::new(hop.name.clone(), histories::samples(kept));
+        if kept.len() <= learn::AT_ONCE {
+            begun.learn(self.clock.now(), &path.settings);
+        }
+        self.histories.add_hop(path.stored.id, begun);
+        self.histories.outdate(path.stored.id);
+        teacher.ask(path.stored.id);
     }
 }

@@ -30,6 +30,8 @@ pub struct StoredPath {
     pub config: PathConfig,
     /// Hops that were declared or have samples, in the order in which they came.
     pub hops: Vec<StoredHop>,
+    /// The number of the last change that a program beside the service made to it; 0: none.
+    pub changed: i64,
 }
 
 impl StoredPath {
@@ -208,7 +210,4 @@ pub trait Store: Send + Sync + 'static {
 
     /// A number that differs when a program beside the service changed something.
     async fn changes(&self) -> Result<i64, StoreError>;
-
-    /// Says to a running service that something was changed beside it.
-    async fn announce_change(&self) -> Result<(), StoreError>;
 }

@@ -1,5 +1,6 @@
 //! The advice service as its clients meet it.
 
+mod beside;
 mod crash;
 mod damage;
 mod errors;

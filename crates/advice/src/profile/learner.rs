@@ -79,6 +79,15 @@ impl Learner {
             && self.newest().is_none_or(|newest| newest <= now)
     }
 
+    /// `settings` with those that it has learned by.
+    pub fn settings(&self, settings: &Settings) -> Settings {
+        Settings {
+            time_zone: self.time_zone.clone(),
+            history_set: self.history_set,
+            ..settings.clone()
+        }
+    }
+
     /// Time of the newest sample it has seen.
     pub fn newest(&self) -> Option<Timestamp> {
         self.newest_us

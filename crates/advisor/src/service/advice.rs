@@ -143,8 +143,7 @@ impl Service {
     ) -> Result<AdviceAnswer, ServiceError> {
         let history = self.history(path).await?;
         let now = self.now();
-        let mut hops = history.hops.iter();
-        let advice = match hops.all(|hop| hop.is_learned(now, &path.settings)) {
+        let advice = match is_learned(&history, now, &path.settings) {
             true => advise(&history, request, now, &path.settings),
             false => {
                 self.teacher.ask(path.stored.id);
@@ -168,14 +167,25 @@ impl Service {
     }
 }
 
-/// Advice by the linear model, which needs no learning, while another is being learned. Whoever follows it
-/// comes again as soon as he may.
+fn is_learned(history: &History, now: Timestamp, settings: &Settings) -> bool {
+    let mut hops = history.hops.iter();
+    hops.all(|hop| hop.is_learned(now, settings))
+}
+
+/// Advice while the model is being learned: by what it has learned for days that begin elsewhere or for
+/// another set of days, as the path was declared before, or by the linear model, which needs no learning.
+/// Whoever follows it comes again as soon as he may.
 fn meanwhile(history: &History, request: &Request, now: Timestamp, settings: &Settings) -> Advice {
-    let linear = Settings {
+    let before = history
+        .hops
+        .iter()
+        .find_map(|hop| hop.learned_for(settings));
+    let before = before.filter(|before| is_learned(history, now, before));
+    let linear = || Settings {
         model: ModelKind::Linear,
         ..settings.clone()
     };
-    let mut advice = advise(history, request, now, &linear);
+    let mut advice = advise(history, request, now, &before.unwrap_or_else(linear));
     let soon = SignedDuration::try_from(settings.shortest_interval).unwrap_or(SignedDuration::ZERO);
     let soon = now.checked_add(soon).unwrap_or(Timestamp::MAX);
     advice.next_advice = advice.next_advice.min(soon);

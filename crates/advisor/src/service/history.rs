@@ -1,23 +1,43 @@
 //! Reading a path's history.
 
+use std::sync::Arc;
+
 use fairwind_advice::{History, Hop, Sample};
 use jiff::{SignedDuration, Timestamp};
 
-use super::{LEARNS_FROM, SAMPLES_AT_MOST, Service};
+use super::learn::AT_ONCE;
+use super::{LEARNS_FROM, SAMPLES_AT_MOST, Service, Shared};
 use crate::directory::KnownPath;
 use crate::error::ServiceError;
 use crate::histories;
 
 /// Round-trip times that the smoothed one is made of.
 const ROUND_TRIPS: u32 = 16;
-/// So many samples are learned in a millisecond or two: nobody needs to answer without them.
-const LEARNS_AT_ONCE: usize = 1_000;
 
-impl Service {
+impl Shared {
+    /// What advice for the path rests on, from memory or from the store.
+    pub(super) async fn history(&self, path: &KnownPath) -> Result<Arc<History>, ServiceError> {
+        let id = path.stored.id;
+        loop {
+            let version = match self.histories.get(id) {
+                Ok(history) => return Ok(history),
+                Err(version) => version,
+            };
+            // Hops may have come since the caller looked.
+            let directory = self.directory();
+            let path = directory.numbered(id).map_or(path, |known| known.as_ref());
+            let history = Arc::new(self.read_history(path).await?);
+            if self.histories.keep(id, version, Arc::clone(&history)) {
+                return Ok(history);
+            }
+        }
+    }
+
     /// The path's history from the store.
     pub(super) async fn read_history(&self, path: &KnownPath) -> Result<History, ServiceError> {
-        let store = &self.shared.store;
-        let now = self.now();
+        self.metrics.count_history_read();
+        let store = &self.store;
+        let now = self.clock.now();
         let from = now.checked_sub(LEARNS_FROM).unwrap_or(Timestamp::MIN);
         // What a clock that ran ahead has left in the store would keep new samples out.
         let behind = now.checked_add(SignedDuration::from_micros(1));
@@ -27,7 +47,7 @@ impl Service {
             if path.config().rests_on(&hop.name) {
                 let samples = store.samples(hop.id, from, to, SAMPLES_AT_MOST).await?;
                 let mut hop = Hop::new(hop.name.clone(), histories::samples(&samples));
-                if samples.len() <= LEARNS_AT_ONCE {
+                if samples.len() <= AT_ONCE {
                     hop.learn(now, &path.settings);
                 }
                 hops.push(hop);
@@ -38,7 +58,9 @@ impl Service {
         let rtt = oldest_first.fold(None, |rtt, one| histories::smoothed(rtt, one.rtt_ms));
         Ok(History { hops, rtt })
     }
+}
 
+impl Service {
     /// The samples of a path's hop with `from <= time < to`, the newest `most`.
     pub async fn samples(
         &self,

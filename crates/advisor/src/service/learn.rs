@@ -6,8 +6,12 @@ use fairwind_advice::History;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Service, Shared};
+use crate::directory::KnownPath;
+use crate::error::ServiceError;
 use crate::store::PathId;
 
+/// So many samples are learned in a millisecond or two: nobody needs to answer without them.
+pub(super) const AT_ONCE: usize = 1_000;
 /// Real time before its beginning in which what a new day needs is learned.
 const LEARNS_AHEAD: Duration = Duration::from_secs(600);
 /// The same on a clock that runs faster, at most.
@@ -21,10 +25,7 @@ impl Service {
             if !self.shared.histories.has_room() {
                 return;
             }
-            match self.history(path).await {
-                Ok(_) => self.shared.learn(path.stored.id).await,
-                Err(error) => tracing::warn!("path {}: {error}", path.config().name),
-            }
+            self.shared.know(path.stored.id).await;
         }
     }
 
@@ -38,7 +39,23 @@ impl Service {
 }
 
 impl Shared {
-    /// Learns the history of a path, if it is in memory and needs it, from a copy: nobody waits for it.
+    /// Reads a path's history, if memory has room for it, and learns it.
+    pub(super) async fn know(&self, id: PathId) {
+        let Some(path) = self.directory().numbered(id).cloned() else {
+            return;
+        };
+        let is_here = self.histories.peek(id).is_some();
+        if !is_here && !self.histories.has_room() {
+            return;
+        }
+        match self.history(&path).await {
+            Ok(_) => self.learn(id).await,
+            Err(error) => tracing::warn!("path {}: {error}", path.config().name),
+        }
+    }
+
+    /// Learns the history of a path, if it is in memory and needs it, from a copy, or from the store if
+    /// that has another: nobody waits for it.
     pub(super) async fn learn(&self, id: PathId) {
         let Some(path) = self.directory().numbered(id).cloned() else {
             return;
@@ -51,15 +68,27 @@ impl Shared {
                 !is_learned(now) || !is_learned(soon)
             })
         };
-        if !self.histories.peek(id).is_some_and(|h| needs_it(&h)) {
+        let outdated = || self.histories.outdated(id);
+        let is_due = |history: &History| outdated().is_some() || needs_it(history);
+        if !self.histories.peek(id).is_some_and(|h| is_due(&h)) {
             return;
         }
         // One at a time: the requests have need of the processors too.
         let _alone = self.learning.lock().await;
-        let Some(history) = self.histories.peek(id).filter(|h| needs_it(h)) else {
+        let outdated = outdated();
+        let Some(history) = self.histories.peek(id).filter(|h| is_due(h)) else {
             return;
         };
-        let mut copy = History::clone(&history);
+        let mut copy = match outdated {
+            None => History::clone(&history),
+            Some(_) => match self.read_again(&path, &history).await {
+                Ok(read) => read,
+                Err(error) => {
+                    tracing::warn!("path {}: {error}", path.config().name);
+                    return;
+                }
+            },
+        };
         drop(history);
         let settings = path.settings.clone();
         let learning = tokio::task::spawn_blocking(move || {
@@ -68,10 +97,27 @@ impl Shared {
             }
             copy
         });
-        match learning.await {
-            Ok(learned) => self.histories.adopt(id, learned),
-            Err(error) => tracing::error!("path {}: {error}", path.config().name),
+        match (learning.await, outdated) {
+            (Ok(learned), Some(outdated)) => self.histories.replace(id, outdated, learned),
+            (Ok(learned), None) => self.histories.adopt(id, learned),
+            (Err(error), _) => tracing::error!("path {}: {error}", path.config().name),
         }
+    }
+
+    /// The path's history from the store. Of a hop that has only got samples behind those that were known
+    /// nothing needs to be learned again.
+    async fn read_again(
+        &self,
+        path: &KnownPath,
+        before: &History,
+    ) -> Result<History, ServiceError> {
+        let mut read = self.read_history(path).await?;
+        for hop in &mut read.hops {
+            if let Some(known) = before.hops.iter().find(|known| known.name == hop.name) {
+                hop.adopt(known.clone());
+            }
+        }
+        Ok(read)
     }
 
     fn soon(&self, now: Timestamp) -> Timestamp {

@@ -18,7 +18,7 @@ impl Service {
     /// Declares a path, or declares it anew; its history stays. Whether it is new.
     pub async fn put_path(&self, config: PathConfig) -> Result<bool, ServiceError> {
         config.settings()?;
-        let _alone = self.shared.declaring.lock().await;
+        let alone = self.shared.declaring.lock().await;
         let directory = self.directory();
         let known = directory.named(&config.name).map(|path| path.stored.id);
         if let Some((other, host)) = directory.conflict(known, &config.hosts) {
@@ -33,7 +33,12 @@ impl Service {
         let id = stored.id;
         let path = KnownPath::new(stored)?;
         self.shared.replace(|directory| directory.with(path));
-        self.shared.histories.forget(id);
+        self.shared.histories.outdate(id);
+        drop(alone);
+        // Whoever declares a path that is in use may count on the next answer.
+        if self.shared.histories.peek(id).is_some() {
+            self.shared.learn(id).await;
+        }
         Ok(known.is_none())
     }
 
@@ -63,11 +68,25 @@ impl Service {
         Ok(new)
     }
 
-    /// Reads all paths anew, after another program changed them.
+    /// Reads the paths anew, after another program changed some, and the histories of those.
     pub async fn reload(&self) -> Result<(), ServiceError> {
         let _alone = self.shared.declaring.lock().await;
+        let before = self.directory();
         self.shared.read_paths().await?;
-        self.shared.histories.forget_all();
+        let directory = self.directory();
+        for path in directory.paths() {
+            let id = path.stored.id;
+            let known = before.numbered(id);
+            if known.is_none_or(|known| known.stored.changed != path.stored.changed) {
+                self.renew(id);
+            }
+        }
+        for path in before.paths() {
+            let id = path.stored.id;
+            if directory.numbered(id).is_none() {
+                self.shared.histories.forget(id);
+            }
+        }
         Ok(())
     }
 

@@ -45,7 +45,7 @@ const PAGE: u32 = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The tables, and how they came to be.
-const MIGRATIONS: [(i64, &str, &str); 3] = [
+const MIGRATIONS: [(i64, &str, &str); 4] = [
     (
         1,
         "paths and history",
@@ -61,6 +61,11 @@ const MIGRATIONS: [(i64, &str, &str); 3] = [
         "trial",
         include_str!("../../migrations/sqlite/0003_trial.sql"),
     ),
+    (
+        4,
+        "changes of paths",
+        include_str!("../../migrations/sqlite/0004_changes_of_paths.sql"),
+    ),
 ];
 
 /// Paths and history in an SQLite file.
@@ -71,16 +76,24 @@ pub struct SqliteStore {
     writer: Mutex<Option<SqliteConnection>>,
     readers: SqlitePool,
     failing: Failing,
+    /// Whether a service may work in the file that has to know of what is written here.
+    announces: bool,
 }
 
 impl SqliteStore {
-    /// Opens the file, creates it if need be, and brings its tables up to date.
+    /// Opens the file for a service, creates it if need be, and brings its tables up to date.
     pub async fn open(file: &Path) -> Result<SqliteStore, StoreError> {
-        let opened = SqliteStore::opened(file).await;
+        let opened = SqliteStore::opened(file, false).await;
         opened.map_err(|trouble| trouble.at(file))
     }
 
-    async fn opened(file: &Path) -> Result<SqliteStore, Trouble> {
+    /// The same for a program beside the service, which will see what is written.
+    pub async fn open_beside(file: &Path) -> Result<SqliteStore, StoreError> {
+        let opened = SqliteStore::opened(file, true).await;
+        opened.map_err(|trouble| trouble.at(file))
+    }
+
+    async fn opened(file: &Path, announces: bool) -> Result<SqliteStore, Trouble> {
         let options = SqliteConnectOptions::new()
             .filename(file)
             .create_if_missing(true)
@@ -99,6 +112,7 @@ impl SqliteStore {
             writer: Mutex::new(Some(writer)),
             readers,
             failing: Failing::default(),
+            announces,
         })
     }
 
@@ -114,6 +128,18 @@ impl SqliteStore {
     /// A transaction that nobody else writes beside.
     async fn begin(&self) -> Result<Writing<'_>, Trouble> {
         Writing::begin(self.writer.lock().await, &self.options).await
+    }
+
+    /// A change of a path: part of the transaction, so that no change goes unseen.
+    async fn announce(
+        &self,
+        connection: &mut SqliteConnection,
+        path: PathId,
+    ) -> Result<(), Trouble> {
+        match self.announces {
+            true => changes::announce(connection, path).await,
+            false => Ok(()),
+        }
     }
 
     /// What became of something that was to be read.
@@ -147,6 +173,7 @@ impl Store for SqliteStore {
         let putting = async {
             let mut writing = self.begin().await?;
             let path = paths::put(writing.connection(), config).await?;
+            self.announce(writing.connection(), path.id).await?;
             writing.commit().await?;
             Ok(path)
         };
@@ -157,6 +184,7 @@ impl Store for SqliteStore {
         let removing = async {
             let mut writing = self.begin().await?;
             let was_there = paths::remove(writing.connection(), path).await?;
+            self.announce(writing.connection(), path).await?;
             writing.commit().await?;
             Ok(was_there)
         };
@@ -234,14 +262,5 @@ impl Store for SqliteStore {
 
     async fn changes(&self) -> Result<i64, StoreError> {
         self.read(changes::number(&self.readers).await)
-    }
-
-    async fn announce_change(&self) -> Result<(), StoreError> {
-        let announcing = async {
-            let mut writing = self.begin().await?;
-            changes::announce(writing.connection()).await?;
-            writing.commit().await
-        };
-        self.written(announcing.await)
     }
 }

@@ -1,6 +1,6 @@
 //! Groups of writes, each whole or not at all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use sqlx::SqliteConnection;
 
@@ -44,6 +44,10 @@ async fn try_without(
             }
             Err((_, trouble)) => return Err(trouble),
         }
+    }
+    let paths: BTreeSet<PathId> = groups.iter().flatten().map(Write::path).collect();
+    for path in paths {
+        store.announce(writing.connection(), path).await?;
     }
     writing.commit().await?;
     Ok(Some(answers))

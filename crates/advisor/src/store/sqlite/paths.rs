@@ -11,14 +11,14 @@ use crate::store::{HopId, PathId, StoredHop, StoredPath};
 /// All paths, by name.
 pub async fn all(pool: &SqlitePool) -> Result<Vec<StoredPath>, Trouble> {
     // One statement, so that paths and hops are of one moment.
-    let rows: Vec<(i64, String, Option<i64>, Option<String>)> = sqlx::query_as(
-        "SELECT path.id, path.config, hop.id, hop.name \
+    let rows: Vec<(i64, String, i64, Option<i64>, Option<String>)> = sqlx::query_as(
+        "SELECT path.id, path.config, path.changed, hop.id, hop.name \
          FROM path LEFT JOIN hop ON hop.path = path.id ORDER BY path.name, hop.id",
     )
     .fetch_all(pool)
     .await?;
     let mut paths: Vec<StoredPath> = Vec::new();
-    for (path, config, hop, name) in rows {
+    for (path, config, changed, hop, name) in rows {
         if paths.last().is_none_or(|last| last.id != PathId(path)) {
             // One that cannot be read must not keep the others from being known.
             let Some(config) = read(PathId(path), &config) else {
@@ -28,6 +28,7 @@ pub async fn all(pool: &SqlitePool) -> Result<Vec<StoredPath>, Trouble> {
                 id: PathId(path),
                 config,
                 hops: Vec::new(),
+                changed,
             });
         }
         let hop = hop.zip(name).map(|(id, name)| StoredHop {
@@ -58,9 +59,9 @@ pub async fn put(
 ) -> Result<StoredPath, Trouble> {
     let json = serde_json::to_string(config)
         .map_err(|error| Trouble::Damaged(format!("path {}: {error}", config.name)))?;
-    let path: i64 = sqlx::query_scalar(
+    let (path, changed): (i64, i64) = sqlx::query_as(
         "INSERT INTO path (name, config) VALUES (?, ?) \
-         ON CONFLICT (name) DO UPDATE SET config = excluded.config RETURNING id",
+         ON CONFLICT (name) DO UPDATE SET config = excluded.config RETURNING id, changed",
     )
     .bind(&config.name)
     .bind(json)
@@ -82,6 +83,7 @@ pub async fn put(
         id: PathId(path),
         config: config.clone(),
         hops: hops.collect(),
+        changed,
     })
 }
 
