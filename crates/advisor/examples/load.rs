@@ -17,6 +17,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use fairwind_advice::Curve;
+use fairwind_advisor::discovery::Discovery;
 use fairwind_advisor::http::Limits;
 use fairwind_advisor::run::{Options, open, serve};
 use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
@@ -95,6 +96,7 @@ fn main() {
         clock: Clock::new(Some(start), 1.0),
         paths: Vec::new(),
         xferlog: None,
+        discovery: Discovery::default(),
         history_bytes: load.history_mib << 20,
         limits: Limits::default(),
     };

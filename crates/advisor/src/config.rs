@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use thiserror::Error;
 
+use crate::discovery::Discovery;
 use crate::path::PathConfig;
 
 /// Where the service listens unless told otherwise: this machine only.
@@ -21,6 +22,9 @@ pub struct Config {
     pub listen: Option<SocketAddr>,
     /// A log of transfers, as FTP servers write it (xferlog), whose hosts become paths.
     pub xferlog: Option<PathBuf>,
+    /// Which of these hosts, how many, and for how long.
+    #[serde(default)]
+    pub discovery: Discovery,
     /// Memory for histories, MiB.
     pub history_mib: Option<usize>,
     /// Paths, declared anew at every start; paths that are not here stay as they are.
@@ -49,6 +53,7 @@ impl Config {
 
     fn parse(text: &str) -> Result<Config, String> {
         let config: Config = toml::from_str(text).map_err(|error| error.to_string())?;
+        config.discovery.check()?;
         for (at, path) in config.paths.iter().enumerate() {
             path.settings().map_err(|error| error.to_string())?;
             let before = &config.paths[..at];
@@ -98,8 +103,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_said_of_discovery_is_as_usual() {
+        let text = "[discovery]\nnetworks = [\"192.0.2.0/24\"]";
+        let expected = Discovery {
+            networks: vec!["192.0.2.0/24".parse().unwrap()],
+            ..Discovery::default()
+        };
+        assert_eq!(Config::parse(text).unwrap().discovery, expected);
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         for (text, expected) in [
+            ("[discovery]\nhosts = 3", "hosts_at_most"),
+            ("[discovery]\nforget_after_days = 0", "forget_after_days"),
             ("lsten = 1", "lsten"),
             ("[[path]]\nname = \"a\"\nhosts = []\nown = 3", "own"),
             ("[[path]]\nname = \"a\"\nhosts = [\"1.2.3\"]", "1.2.3"),

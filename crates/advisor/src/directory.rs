@@ -154,16 +154,11 @@ impl Directory {
 
     /// A path other than `id` that has one of these hosts already, and that host.
     pub fn conflict(&self, id: Option<PathId>, hosts: &[HostPattern]) -> Option<(&str, String)> {
-        let others = self
-            .by_name
-            .values()
-            .filter(|path| Some(path.stored.id) != id);
-        for path in others {
-            if let Some(host) = hosts.iter().find(|host| path.config().hosts.contains(host)) {
-                return Some((&path.config().name, host.to_string()));
-            }
-        }
-        None
+        hosts.iter().find_map(|host| {
+            let path = self.routes.exactly(host)?;
+            let path = self.by_id.get(&path).filter(|_| Some(path) != id)?;
+            Some((path.config().name.as_str(), host.to_string()))
+        })
     }
 }
 
@@ -179,6 +174,7 @@ mod tests {
             config: PathConfig::new(name, hosts),
             hops: Vec::new(),
             changed: 0,
+            discovered: None,
         })
         .unwrap()
     }

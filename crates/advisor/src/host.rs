@@ -156,6 +156,16 @@ impl<T: Copy> Routes<T> {
         None
     }
 
+    /// The path that has this very pattern.
+    pub fn exactly(&self, pattern: &HostPattern) -> Option<T> {
+        let path = match pattern {
+            HostPattern::Network(network) => self.networks.get(network),
+            HostPattern::Name(name) => self.names.get(name),
+            HostPattern::Under(domain) => self.domains.get(domain),
+        };
+        path.copied()
+    }
+
     /// The path to a host, which is an address or a name.
     pub fn find(&self, host: &str) -> Option<T> {
         match address(host) {

@@ -154,9 +154,9 @@ impl Metrics {
         self.faults.inc();
     }
 
-    /// A log of transfers made a path known.
-    pub fn count_discovered(&self) {
-        self.discovered.inc();
+    /// A log of transfers made paths known.
+    pub fn count_discovered(&self, paths: u64) {
+        self.discovered.inc_by(paths);
     }
 
     /// Writes reached stable storage in so many seconds.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use tokio::sync::watch;
 
+use crate::discovery::Discovery;
 use crate::run::ended;
 use crate::service::Service;
 
@@ -28,7 +29,12 @@ const FORGETS_EVERY: Duration = Duration::from_secs(3_600);
 const KEEPS: SignedDuration = SignedDuration::from_hours(24 * 90);
 
 /// Starts all monitors; they end when `end` closes.
-pub fn start(service: &Service, xferlog: Option<PathBuf>, end: watch::Receiver<()>) {
+pub fn start(
+    service: &Service,
+    xferlog: Option<PathBuf>,
+    discovery: Discovery,
+    end: watch::Receiver<()>,
+) {
     let until = |task: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
         let end = end.clone();
         tokio::spawn(async move {
@@ -41,10 +47,10 @@ pub fn start(service: &Service, xferlog: Option<PathBuf>, end: watch::Receiver<(
     until(Box::pin(see_changes(service.clone())));
     until(Box::pin(learn(service.clone())));
     until(Box::pin(resolve(service.clone())));
-    until(Box::pin(forget(service.clone())));
+    until(Box::pin(forget(service.clone(), discovery.clone())));
     until(Box::pin(schedule::echoes(service.clone())));
     if let Some(file) = xferlog {
-        until(Box::pin(xferlog::follow(service.clone(), file)));
+        until(Box::pin(xferlog::follow(service.clone(), file, discovery)));
     }
 }
 
@@ -83,8 +89,11 @@ async fn resolve(service: Service) {
     }
 }
 
-async fn forget(service: Service) {
+async fn forget(service: Service, discovery: Discovery) {
     loop {
+        if let Err(error) = service.forget_discovered(&discovery).await {
+            tracing::warn!("{error}");
+        }
         tokio::time::sleep(FORGETS_EVERY).await;
         service.forget_old_samples();
         let Ok(oldest) = service.now().checked_sub(KEEPS) else {

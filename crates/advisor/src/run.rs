@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
+use crate::discovery::Discovery;
 use crate::error::ServiceError;
 use crate::http::Limits;
 use crate::path::PathConfig;
@@ -31,6 +32,8 @@ pub struct Options {
     pub paths: Vec<PathConfig>,
     /// A log of transfers to follow.
     pub xferlog: Option<PathBuf>,
+    /// Which hosts of that log become paths, how many, and for how long.
+    pub discovery: Discovery,
     /// Memory for histories, bytes.
     pub history_bytes: usize,
     /// What clients are allowed.
@@ -86,7 +89,7 @@ pub async fn serve(
         error,
     })?;
     let (ending, end) = watch::channel(());
-    monitor::start(&service, options.xferlog, end.clone());
+    monitor::start(&service, options.xferlog, options.discovery, end.clone());
     ready(listener.local_addr()?);
     tokio::spawn(async move {
         stop.await;

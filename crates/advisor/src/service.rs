@@ -1,6 +1,7 @@
 //! The service without its interfaces: paths, samples, advice.
 
 mod advice;
+mod discovery;
 mod history;
 mod learn;
 mod paths;

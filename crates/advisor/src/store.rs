@@ -32,6 +32,8 @@ pub struct StoredPath {
     pub hops: Vec<StoredHop>,
     /// The number of the last change that a program beside the service made to it; 0: none.
     pub changed: i64,
+    /// When its host came up last in a transfer, of a path that a log made known; none: it was declared.
+    pub discovered: Option<Timestamp>,
 }
 
 impl StoredPath {
@@ -126,6 +128,17 @@ pub enum Written {
     Gone,
 }
 
+/// What comes and goes of paths that nobody declared.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Discovered {
+    /// Paths whose hosts came up for the first time.
+    pub new: Vec<PathConfig>,
+    /// Paths whose hosts came up again; one that was declared stays so.
+    pub seen: Vec<PathId>,
+    /// Paths that are forgotten with their history; one that was declared is not.
+    pub gone: Vec<PathId>,
+}
+
 /// A measured round-trip time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoundTrip {
@@ -172,6 +185,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Removes the path and its history; whether there was one.
     async fn remove_path(&self, path: PathId) -> Result<bool, StoreError>;
+
+    /// Makes the change of paths that nobody declared, in one transaction; those that are new.
+    async fn discover(
+        &self,
+        change: &Discovered,
+        now: Timestamp,
+    ) -> Result<Vec<StoredPath>, StoreError>;
 
     /// Writes the groups in one transaction, and answers for each in the same order. A group that
     /// cannot be written takes no other with it.

@@ -3,6 +3,7 @@
 mod beside;
 mod crash;
 mod damage;
+mod discovery;
 mod errors;
 mod full_disk;
 mod rest;

@@ -15,6 +15,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::discovery::Discovery;
 use crate::host;
 use crate::service::Service;
 use crate::store::LogPlace;
@@ -25,11 +26,13 @@ const LOOKS_EVERY: Duration = Duration::from_secs(1);
 const LONGEST_LINE: usize = 8 << 10;
 /// Read at a time.
 const CHUNK: usize = 64 << 10;
+/// With so many hosts the reading pauses until they are known.
+const HOSTS_AT_ONCE: usize = 4_096;
 /// A place in a log is known again by so many bytes before it: two lines or more, each with its date.
 const BEFORE: usize = 256;
 
 /// Follows the file for ever.
-pub async fn follow(service: Service, file: PathBuf) {
+pub async fn follow(service: Service, file: PathBuf, discovery: Discovery) {
     // The store knows it by this name, wherever the service is started from.
     let file = std::path::absolute(&file).unwrap_or(file);
     let name = file.to_string_lossy().into_owned();
@@ -55,7 +58,7 @@ pub async fn follow(service: Service, file: PathBuf) {
         match outcome {
             Ok(hosts) => {
                 complained = false;
-                discover(&service, hosts).await;
+                discover(&service, hosts, &discovery).await;
                 if kept.as_ref() != Some(follower.place()) {
                     keep(&service, &name, follower.place()).await;
                     kept = Some(follower.place().clone());
@@ -71,13 +74,11 @@ pub async fn follow(service: Service, file: PathBuf) {
     }
 }
 
-async fn discover(service: &Service, hosts: BTreeSet<IpAddr>) {
-    for host in hosts {
-        match service.discover(host).await {
-            Ok(true) => tracing::info!("{host} is a new path"),
-            Ok(false) => {}
-            Err(error) => tracing::warn!("{host}: {error}"),
-        }
+async fn discover(service: &Service, hosts: BTreeSet<IpAddr>, discovery: &Discovery) {
+    match service.discover(hosts, discovery).await {
+        Ok(0) => {}
+        Ok(new) => tracing::info!("{new} hosts of the log are new paths"),
+        Err(error) => tracing::warn!("hosts of the log: {error}"),
     }
 }
 
@@ -134,7 +135,7 @@ impl Follower {
         let mut hosts = BTreeSet::new();
         // What was still written to the old file belongs to the log.
         self.read(&mut hosts)?;
-        if self.moved()? {
+        if hosts.len() < HOSTS_AT_ONCE && self.moved()? {
             self.file = File::open(&self.path).map(Some).or_else(absent)?;
             self.go_back();
             self.read(&mut hosts)?;
@@ -176,13 +177,15 @@ impl Follower {
         }
         file.seek(SeekFrom::Start(self.position))?;
         let mut buffer = vec![0; CHUNK];
-        loop {
+        // A log of strangers may hold any number of hosts: what is left is read the next time.
+        while hosts.len() < HOSTS_AT_ONCE {
             let read = file.read(&mut buffer)?;
             if read == 0 {
-                return Ok(());
+                break;
             }
             self.lines(&buffer[..read], hosts);
         }
+        Ok(())
     }
 
     fn lines(&mut self, bytes: &[u8], hosts: &mut BTreeSet<IpAddr>) {
@@ -334,6 +337,21 @@ mod tests {
         fs::rename(&path, place.path().join("xferlog.1")).unwrap();
         append(&path, &line("192.0.2.4"));
         assert_eq!(texts(&mut follower), ["192.0.2.3", "192.0.2.4"]);
+    }
+
+    #[test]
+    fn a_log_of_many_hosts_is_read_in_parts_also_when_it_was_moved_away() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("xferlog");
+        let mut follower = Follower::at_end(&path);
+        let host = |n: usize| format!("10.0.{}.{}", n / 256, n % 256);
+        let lines: String = (0..6_000).map(|n| line(&host(n))).collect();
+        append(&path, &lines);
+        let first = texts(&mut follower).len();
+        assert!((HOSTS_AT_ONCE..6_000).contains(&first), "{first}");
+        fs::rename(&path, place.path().join("xferlog.1")).unwrap();
+        append(&path, &line("192.0.2.4"));
+        assert_eq!(first + texts(&mut follower).len(), 6_001);
     }
 
     /// What a follower that goes on from the place reads.

@@ -1,7 +1,5 @@
 //! Declaring paths.
 
-use std::net::IpAddr;
-
 use crate::directory::KnownPath;
 use crate::error::ServiceError;
 use crate::host::HostPattern;
@@ -50,22 +48,6 @@ impl Service {
         self.shared.replace(|directory| directory.without(id));
         self.shared.histories.forget(id);
         Ok(())
-    }
-
-    /// Makes a path of a host that is on none; whether it did.
-    pub async fn discover(&self, host: IpAddr) -> Result<bool, ServiceError> {
-        let host = host.to_canonical();
-        let unspecific = host.is_unspecified() || host.is_multicast() || host.is_loopback();
-        if unspecific || self.directory().route(&host.to_string()).is_some() {
-            return Ok(false);
-        }
-        let name = host.to_string().replace(':', "-");
-        let config = PathConfig::new(name, vec![HostPattern::Network(host.into())]);
-        let new = self.put_path(config).await?;
-        if new {
-            self.metrics().count_discovered();
-        }
-        Ok(new)
     }
 
     /// Reads the paths anew, after another program changed some, and the histories of those.

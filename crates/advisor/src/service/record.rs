@@ -162,6 +162,7 @@ impl Service {
             report,
         });
         self.write(&path, writes).await?;
+        self.see_again(&path).await?;
         Ok(path.config().name.clone())
     }
 

@@ -32,7 +32,8 @@ use self::error::Trouble;
 use self::failing::Failing;
 use self::writing::Writing;
 use super::{
-    GroupWritten, HopId, LogPlace, PathId, RoundTrip, Store, StoreError, StoredPath, Write,
+    Discovered, GroupWritten, HopId, LogPlace, PathId, RoundTrip, Store, StoreError, StoredPath,
+    Write,
 };
 use crate::path::PathConfig;
 use crate::transfer::TransferReport;
@@ -45,7 +46,7 @@ const PAGE: u32 = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The tables, and how they came to be.
-const MIGRATIONS: [(i64, &str, &str); 4] = [
+const MIGRATIONS: [(i64, &str, &str); 5] = [
     (
         1,
         "paths and history",
@@ -65,6 +66,11 @@ const MIGRATIONS: [(i64, &str, &str); 4] = [
         4,
         "changes of paths",
         include_str!("../../migrations/sqlite/0004_changes_of_paths.sql"),
+    ),
+    (
+        5,
+        "discovered paths",
+        include_str!("../../migrations/sqlite/0005_discovered_paths.sql"),
     ),
 ];
 
@@ -189,6 +195,20 @@ impl Store for SqliteStore {
             Ok(was_there)
         };
         self.written(removing.await)
+    }
+
+    async fn discover(
+        &self,
+        change: &Discovered,
+        now: Timestamp,
+    ) -> Result<Vec<StoredPath>, StoreError> {
+        let discovering = async {
+            let mut writing = self.begin().await?;
+            let new = paths::discover(writing.connection(), change, now).await?;
+            writing.commit().await?;
+            Ok(new)
+        };
+        self.written(discovering.await)
     }
 
     async fn write(&self, groups: &[Vec<Write>]) -> Result<Vec<GroupWritten>, StoreError> {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use fairwind_advice_client::Client;
 use fairwind_advisor::Clock;
+use fairwind_advisor::discovery::Discovery;
 use fairwind_advisor::http::Limits;
 use fairwind_advisor::run::{Options, serve};
 use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
@@ -102,6 +103,7 @@ pub fn options(state: &Path) -> Options {
         clock: Clock::new(Some(START.parse().unwrap()), 1.0),
         paths: Vec::new(),
         xferlog: None,
+        discovery: Discovery::default(),
         history_bytes: DEFAULT_HISTORY_BYTES,
         limits: Limits::default(),
     }

@@ -103,6 +103,7 @@ impl Advisor {
             clock: Clock::new(self.clock_start, self.clock_rate),
             paths: config.paths,
             xferlog: self.xferlog.or(config.xferlog),
+            discovery: config.discovery,
             history_bytes: history_mib.map_or(DEFAULT_HISTORY_BYTES, |mib| mib << 20),
             limits: Limits::default(),
         };

@@ -1,24 +1,27 @@
 //! Paths and the names of their hops.
 
+use jiff::Timestamp;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqlitePool;
 
 use super::block;
 use super::error::Trouble;
 use crate::path::PathConfig;
-use crate::store::{HopId, PathId, StoredHop, StoredPath};
+use crate::store::{Discovered, HopId, PathId, StoredHop, StoredPath};
+
+type Row = (i64, String, i64, Option<i64>, Option<i64>, Option<String>);
 
 /// All paths, by name.
 pub async fn all(pool: &SqlitePool) -> Result<Vec<StoredPath>, Trouble> {
     // One statement, so that paths and hops are of one moment.
-    let rows: Vec<(i64, String, i64, Option<i64>, Option<String>)> = sqlx::query_as(
-        "SELECT path.id, path.config, path.changed, hop.id, hop.name \
+    let rows: Vec<Row> = sqlx::query_as(
+        "SELECT path.id, path.config, path.changed, path.discovered_us, hop.id, hop.name \
          FROM path LEFT JOIN hop ON hop.path = path.id ORDER BY path.name, hop.id",
     )
     .fetch_all(pool)
     .await?;
     let mut paths: Vec<StoredPath> = Vec::new();
-    for (path, config, changed, hop, name) in rows {
+    for (path, config, changed, discovered_us, hop, name) in rows {
         if paths.last().is_none_or(|last| last.id != PathId(path)) {
             // One that cannot be read must not keep the others from being known.
             let Some(config) = read(PathId(path), &config) else {
@@ -29,6 +32,7 @@ pub async fn all(pool: &SqlitePool) -> Result<Vec<StoredPath>, Trouble> {
                 config,
                 hops: Vec::new(),
                 changed,
+                discovered: discovered_us.and_then(|us| Timestamp::from_microsecond(us).ok()),
             });
         }
         let hop = hop.zip(name).map(|(id, name)| StoredHop {
@@ -52,7 +56,7 @@ fn read(path: PathId, config: &str) -> Option<PathConfig> {
     .ok()
 }
 
-/// Creates the path or changes its declaration.
+/// Creates the path or changes its declaration; from now on it counts as declared.
 pub async fn put(
     connection: &mut SqliteConnection,
     config: &PathConfig,
@@ -61,7 +65,7 @@ pub async fn put(
         .map_err(|error| Trouble::Damaged(format!("path {}: {error}", config.name)))?;
     let (path, changed): (i64, i64) = sqlx::query_as(
         "INSERT INTO path (name, config) VALUES (?, ?) \
-         ON CONFLICT (name) DO UPDATE SET config = excluded.config RETURNING id, changed",
+         ON CONFLICT (name) DO UPDATE SET config = excluded.config, discovered_us = NULL RETURNING id, changed",
     )
     .bind(&config.name)
     .bind(json)
@@ -84,7 +88,58 @@ pub async fn put(
         config: config.clone(),
         hops: hops.collect(),
         changed,
+        discovered: None,
     })
+}
+
+/// Creates paths that nobody declared, keeps when they were seen again, and removes some.
+pub async fn discover(
+    connection: &mut SqliteConnection,
+    change: &Discovered,
+    now: Timestamp,
+) -> Result<Vec<StoredPath>, Trouble> {
+    for path in &change.gone {
+        if is_discovered(connection, *path).await? {
+            remove(connection, *path).await?;
+        }
+    }
+    let mut new = Vec::with_capacity(change.new.len());
+    for config in &change.new {
+        let path = put(connection, config).await?;
+        see(connection, path.id, now).await?;
+        new.push(StoredPath {
+            discovered: Some(now),
+            ..path
+        });
+    }
+    for path in &change.seen {
+        if is_discovered(connection, *path).await? {
+            see(connection, *path, now).await?;
+        }
+    }
+    Ok(new)
+}
+
+async fn is_discovered(connection: &mut SqliteConnection, path: PathId) -> Result<bool, Trouble> {
+    let found: Option<i64> =
+        sqlx::query_scalar("SELECT id FROM path WHERE id = ? AND discovered_us IS NOT NULL")
+            .bind(path.0)
+            .fetch_optional(connection)
+            .await?;
+    Ok(found.is_some())
+}
+
+async fn see(
+    connection: &mut SqliteConnection,
+    path: PathId,
+    now: Timestamp,
+) -> Result<(), Trouble> {
+    sqlx::query("UPDATE path SET discovered_us = ? WHERE id = ?")
+        .bind(now.as_microsecond())
+        .bind(path.0)
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 /// Removes the path with everything that is known of it.

@@ -1,0 +1,169 @@
+//! Hosts that nobody declared come, and go.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::paths::PATHS_AT_MOST;
+use super::{Service, Shared};
+use crate::directory::KnownPath;
+use crate::discovery::Discovery;
+use crate::error::ServiceError;
+use crate::host::HostPattern;
+use crate::path::PathConfig;
+use crate::store::{Discovered, PathId};
+
+/// Hosts of one transaction, and of one directory that is made for them.
+const TOGETHER: usize = 512;
+/// When a host has come up is kept to this precision.
+const SEEN_AGAIN_AFTER: SignedDuration = SignedDuration::from_hours(1);
+
+impl Service {
+    /// Makes paths of those hosts that are on none and may become one; how many.
+    pub async fn discover(
+        &self,
+        hosts: impl IntoIterator<Item = IpAddr>,
+        discovery: &Discovery,
+    ) -> Result<usize, ServiceError> {
+        let hosts = hosts.into_iter().map(|host| host.to_canonical());
+        let hosts: Vec<IpAddr> = hosts.filter(|host| discovery.allows(*host)).collect();
+        let mut new = 0;
+        for hosts in hosts.chunks(TOGETHER) {
+            new += self.discover_together(hosts, discovery).await?;
+        }
+        Ok(new)
+    }
+
+    async fn discover_together(
+        &self,
+        hosts: &[IpAddr],
+        discovery: &Discovery,
+    ) -> Result<usize, ServiceError> {
+        let _alone = self.shared.declaring.lock().await;
+        let (directory, now) = (self.directory(), self.now());
+        let mut change = Discovered::default();
+        for host in hosts {
+            match directory.route(&host.to_string()) {
+                Some(path) if needs_to_be_seen(path, now) => change.seen.push(path.stored.id),
+                Some(_) => {}
+                None => change.new.push(path_of(*host)),
+            }
+        }
+        let declared = directory
+            .paths()
+            .filter(|path| path.stored.discovered.is_none());
+        let room = PATHS_AT_MOST.saturating_sub(declared.count());
+        let most = room.min(discovery.hosts_at_most as usize);
+        change.new.truncate(most);
+        let stay = most - change.new.len();
+        change.gone = too_many(directory.paths(), &change.seen, stay);
+        self.shared.apply(change, now).await
+    }
+
+    /// Forgets the paths that nobody declared and that may not stay.
+    pub async fn forget_discovered(&self, discovery: &Discovery) -> Result<(), ServiceError> {
+        let _alone = self.shared.declaring.lock().await;
+        let (directory, now) = (self.directory(), self.now());
+        let (stay, gone): (Vec<_>, Vec<_>) = directory
+            .paths()
+            .partition(|path| discovery.keeps(path, now));
+        let most = discovery.hosts_at_most as usize;
+        let mut change = Discovered {
+            gone: too_many(stay.into_iter(), &[], most),
+            ..Discovered::default()
+        };
+        change.gone.extend(gone.iter().map(|path| path.stored.id));
+        self.shared.apply(change, now).await?;
+        Ok(())
+    }
+
+    /// There was a transfer on the path.
+    pub(super) async fn see_again(&self, path: &KnownPath) -> Result<(), ServiceError> {
+        let now = self.now();
+        if !needs_to_be_seen(path, now) {
+            return Ok(());
+        }
+        let _alone = self.shared.declaring.lock().await;
+        let seen = Discovered {
+            seen: vec![path.stored.id],
+            ..Discovered::default()
+        };
+        self.shared.apply(seen, now).await?;
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Writes the change and makes one directory of it; how many paths are new.
+    async fn apply(&self, change: Discovered, now: Timestamp) -> Result<usize, ServiceError> {
+        if change == Discovered::default() {
+            return Ok(0);
+        }
+        let stored = self.store.discover(&change, now).await?;
+        let mut new = Vec::with_capacity(stored.len());
+        for stored in stored {
+            new.push(Arc::new(KnownPath::new(stored)?));
+        }
+        let (seen, gone): (HashSet<_>, HashSet<_>) = (
+            change.seen.into_iter().collect(),
+            change.gone.into_iter().collect(),
+        );
+        let number = new.len();
+        self.replace(|directory| {
+            let stay = directory
+                .paths()
+                .filter(|path| !gone.contains(&path.stored.id));
+            let stay = stay.map(|path| match seen.contains(&path.stored.id) {
+                true => Arc::new(path.seen_at(now)),
+                false => Arc::clone(path),
+            });
+            directory.renewed(stay.chain(new))
+        });
+        gone.into_iter()
+            .for_each(|path| self.histories.forget(path));
+        self.metrics.count_discovered(number as u64);
+        Ok(number)
+    }
+}
+
+impl KnownPath {
+    fn seen_at(&self, now: Timestamp) -> KnownPath {
+        let mut path = self.clone();
+        path.stored.discovered = Some(now);
+        path
+    }
+}
+
+/// Whether it is to be kept that the path's host has come up now.
+fn needs_to_be_seen(path: &KnownPath, now: Timestamp) -> bool {
+    let seen = path.stored.discovered;
+    seen.is_some_and(|seen| now.duration_since(seen) >= SEEN_AGAIN_AFTER)
+}
+
+/// The paths that nobody declared beyond so many, those that came up longest ago; `seen` have come up now.
+fn too_many<'a>(
+    paths: impl Iterator<Item = &'a Arc<KnownPath>>,
+    seen: &[PathId],
+    most: usize,
+) -> Vec<PathId> {
+    let mut discovered: Vec<(bool, Timestamp, PathId)> = paths
+        .filter_map(|path| {
+            let id = path.stored.id;
+            Some((seen.contains(&id), path.stored.discovered?, id))
+        })
+        .collect();
+    let surplus = discovered.len().saturating_sub(most);
+    if surplus == 0 {
+        return Vec::new();
+    }
+    discovered.sort_unstable();
+    discovered.truncate(surplus);
+    discovered.into_iter().map(|(_, _, id)| id).collect()
+}
+
+fn path_of(host: IpAddr) -> PathConfig {
+    let name = host.to_string().replace(':', "-");
+    PathConfig::new(name, vec![HostPattern::Network(host.into())])
+}

@@ -1,0 +1,148 @@
+//! Hosts of a log of transfers become paths, within bounds.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fairwind_advisor::discovery::Discovery;
+use fairwind_advisor::store::sqlite::SqliteStore;
+use fairwind_advisor::transfer::{Direction, TransferReport};
+use fairwind_advisor::{Clock, PathConfig, Service};
+use jiff::Timestamp;
+
+async fn service(place: &Path, now: &str) -> Service {
+    let store = SqliteStore::open(&place.join("advisor.db")).await.unwrap();
+    let now: Timestamp = now.parse().unwrap();
+    let clock = Clock::new(Some(now), 1.0);
+    Service::start(Arc::new(store), clock, 1 << 20)
+        .await
+        .unwrap()
+}
+
+fn host(number: u32) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + number))
+}
+
+fn names(service: &Service) -> Vec<String> {
+    let directory = service.directory();
+    let names = directory.paths().map(|path| path.config().name.clone());
+    names.collect()
+}
+
+async fn discover(service: &Service, hosts: &[u32], discovery: &Discovery) -> usize {
+    let hosts = hosts.iter().map(|&number| host(number));
+    service.discover(hosts, discovery).await.unwrap()
+}
+
+fn transfer(to: u32) -> TransferReport {
+    TransferReport {
+        host: host(to).to_string(),
+        bytes: 1_000,
+        seconds: 1.0,
+        retransmits: None,
+        rtt_ms: None,
+        direction: Direction::Sent,
+    }
+}
+
+#[tokio::test]
+async fn only_hosts_of_the_allowed_networks_become_paths() {
+    let place = tempfile::tempdir().unwrap();
+    let service = service(place.path(), "2026-03-02T14:00:00Z").await;
+    let discovery = Discovery {
+        networks: vec![
+            "10.0.0.0/30".parse().unwrap(),
+            "2001:db8::/32".parse().unwrap(),
+        ],
+        ..Discovery::default()
+    };
+    let hosts = [
+        "10.0.0.1",
+        "10.0.0.4",
+        "::ffff:10.0.0.2",
+        "2001:db8::7",
+        "2001:db9::7",
+        "127.0.0.1",
+    ];
+    let hosts = hosts.map(|host| host.parse::<IpAddr>().unwrap());
+    assert_eq!(service.discover(hosts, &discovery).await.unwrap(), 3);
+    assert_eq!(names(&service), ["10.0.0.1", "10.0.0.2", "2001-db8--7"]);
+    // One that the configuration allows no more goes.
+    let narrower = Discovery {
+        networks: vec!["10.0.0.2/32".parse().unwrap()],
+        ..Discovery::default()
+    };
+    service.forget_discovered(&narrower).await.unwrap();
+    assert_eq!(names(&service), ["10.0.0.2"]);
+}
+
+#[tokio::test]
+async fn a_host_without_a_transfer_for_too_long_is_forgotten_and_a_declared_one_is_not() {
+    let place = tempfile::tempdir().unwrap();
+    let discovery = Discovery::default();
+    let first = service(place.path(), "2026-03-02T14:00:00Z").await;
+    let own = PathConfig::new("own", vec![host(9).to_string().parse().unwrap()]);
+    first.put_path(own).await.unwrap();
+    assert_eq!(discover(&first, &[1, 2, 3, 4, 9], &discovery).await, 4);
+    // Whoever declares a path that was discovered means it.
+    let declared = PathConfig::new("10.0.0.4", vec![host(4).to_string().parse().unwrap()]);
+    assert!(!first.put_path(declared).await.unwrap());
+    let later = service(place.path(), "2026-03-22T14:00:00Z").await;
+    assert_eq!(discover(&later, &[2], &discovery).await, 0);
+    later.record_transfer(transfer(3)).await.unwrap();
+    later.forget_discovered(&discovery).await.unwrap();
+    assert_eq!(names(&later).len(), 5);
+    // 30 days and an hour after the first time.
+    let last = service(place.path(), "2026-04-01T15:00:00Z").await;
+    last.forget_discovered(&discovery).await.unwrap();
+    assert_eq!(names(&last), ["10.0.0.2", "10.0.0.3", "10.0.0.4", "own"]);
+    let again = service(place.path(), "2027-04-01T15:00:00Z").await;
+    again.forget_discovered(&discovery).await.unwrap();
+    assert_eq!(names(&again), ["10.0.0.4", "own"]);
+}
+
+#[tokio::test]
+async fn of_too_many_hosts_those_go_that_came_up_longest_ago() {
+    let place = tempfile::tempdir().unwrap();
+    let discovery = Discovery {
+        hosts_at_most: 3,
+        ..Discovery::default()
+    };
+    let first = service(place.path(), "2026-03-02T14:00:00Z").await;
+    first
+        .put_path(PathConfig::new("own", Vec::new()))
+        .await
+        .unwrap();
+    assert_eq!(discover(&first, &[1, 2], &discovery).await, 2);
+    let second = service(place.path(), "2026-03-03T14:00:00Z").await;
+    assert_eq!(discover(&second, &[3], &discovery).await, 1);
+    assert_eq!(discover(&second, &[1, 4], &discovery).await, 1);
+    assert_eq!(names(&second), ["10.0.0.1", "10.0.0.3", "10.0.0.4", "own"]);
+    let hosts: Vec<u32> = (10..2_000).collect();
+    discover(&second, &hosts, &discovery).await;
+    assert_eq!(names(&second).len(), 4);
+    assert_eq!(names(&second)[3], "own");
+    let none = Discovery {
+        hosts_at_most: 0,
+        ..discovery
+    };
+    second.forget_discovered(&none).await.unwrap();
+    assert_eq!(names(&second), ["own"]);
+}
+
+/// A transaction and a directory of their own for each took minutes.
+#[tokio::test]
+async fn the_time_for_many_hosts_grows_with_their_number_only() {
+    let place = tempfile::tempdir().unwrap();
+    let service = service(place.path(), "2026-03-02T14:00:00Z").await;
+    let discovery = Discovery {
+        hosts_at_most: 20_000,
+        ..Discovery::default()
+    };
+    let hosts: Vec<u32> = (0..20_000).collect();
+    let begin = Instant::now();
+    assert_eq!(discover(&service, &hosts, &discovery).await, 20_000);
+    let took = begin.elapsed();
+    assert!(took < Duration::from_secs(120), "{took:?}");
+}
