@@ -10,6 +10,9 @@ use crate::forecast::{Forecast, NoForecast};
 use crate::history::{History, Hop};
 use crate::settings::Settings;
 
+/// Whoever asks so long after a test was as old as it may be finds it stale.
+const STALE_BY: Duration = Duration::from_secs(1);
+
 /// What the client says of its transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
@@ -65,12 +68,21 @@ pub struct Advice {
 ///
 /// The hop with the least forecast decides the available bandwidth and the next advice time;
 /// congestion control is on if the newest test is older than [`Settings::stale_after`] or any hop is
-/// congested (thesis, section 3.3.1).
+/// congested (thesis, section 3.3.1). Without congestion control the next advice time is bounded by
+/// what is known of the hops, which the thesis has not: control must not stay off on tests that
+/// have gone stale meanwhile, nor on a forecast that says nothing of how far it may be off.
 pub fn advise(history: &History, request: &Request, now: Timestamp, settings: &Settings) -> Advice {
     let (mode, state) = congestion(history, now, settings);
-    let least = least_forecast(history, now, settings);
+    let forecasts = forecasts(history, now, settings);
+    let least = least_of(&forecasts);
     let forecast = least.as_ref().ok().map(|(_, forecast)| forecast);
-    let wait = forecast.map_or(settings.longest_interval, |f| f.next_change_after);
+    let change = forecast.map_or(settings.longest_interval, |f| f.next_change_after);
+    let wait = match mode {
+        Mode::CongestionControl => change,
+        Mode::NoCongestionControl => change
+            .min(known_for(&forecasts, now, settings))
+            .max(settings.shortest_interval),
+    };
     let buffer = buffer_bytes(history, request, forecast, settings);
     Advice {
         mode,
@@ -130,15 +142,19 @@ fn congestion<'a>(history: &'a History, now: Timestamp, settings: &Settings) -> 
     (Mode::NoCongestionControl, State::Free(threshold))
 }
 
+/// Every hop and its forecast, or why it has none.
+type Forecasts<'a> = Vec<(&'a Hop, Result<Forecast, NoForecast>)>;
+
+fn forecasts<'a>(history: &'a History, now: Timestamp, settings: &Settings) -> Forecasts<'a> {
+    let of = |hop: &'a Hop| (hop, hop.forecast(now, Duration::ZERO, settings));
+    history.hops.iter().map(of).collect()
+}
+
 /// The forecast of the hop that has the least, or why a hop has none.
-fn least_forecast<'a>(
-    history: &'a History,
-    now: Timestamp,
-    settings: &Settings,
-) -> Result<(&'a Hop, Forecast), NoForecast> {
+fn least_of<'a>(forecasts: &Forecasts<'a>) -> Result<(&'a Hop, Forecast), NoForecast> {
     let mut least: Result<(&Hop, Forecast), NoForecast> = Err(NoForecast::NoSamples);
-    for hop in &history.hops {
-        match (hop.forecast(now, Duration::ZERO, settings), &least) {
+    for (hop, forecast) in forecasts {
+        match (*forecast, &least) {
             (Ok(forecast), Ok((_, best))) if forecast.available_mbps >= best.available_mbps => {}
             (Ok(forecast), _) => least = Ok((hop, forecast)),
             (Err(why), Err(NoForecast::NoSamples)) => least = Err(why),
@@ -146,6 +162,25 @@ fn least_forecast<'a>(
         }
     }
     least
+}
+
+/// How long what is known of the hops can stand for them: until a second after the first of their newest
+/// tests is as old as it may be, and not at all where the past of a hop does not tell how far its
+/// bandwidth may move.
+fn known_for(forecasts: &Forecasts<'_>, now: Timestamp, settings: &Settings) -> Duration {
+    let bounds_change =
+        |f: &Forecast| f.interval_mbps.is_some() || f.slope_bound_mbps_per_hour.is_some();
+    let of = |(hop, forecast): &(&Hop, Result<Forecast, NoForecast>)| {
+        let newest = hop.samples().until(now).last()?;
+        forecast.ok().filter(bounds_change)?;
+        let age = now.duration_since(newest.time).unsigned_abs();
+        Some(settings.stale_after.saturating_sub(age) + STALE_BY)
+    };
+    let shortest = forecasts
+        .iter()
+        .map(|hop| of(hop).unwrap_or_default())
+        .min();
+    shortest.unwrap_or_default()
 }
 
 /// RTT times the bandwidth of the narrowest link (thesis, section 3.3); where only the available

@@ -20,7 +20,8 @@ pub struct Settings {
     pub shortest_interval: Duration,
     /// The next advice time is not later than this after the request.
     pub longest_interval: Duration,
-    /// A hop whose newest test is older than this counts as congested.
+    /// A hop whose newest test is older than this counts as congested; without congestion control the
+    /// next advice time is not later than that either.
     pub stale_after: Duration,
     /// A hop with less available bandwidth than this, in Mbit/s, is congested. Without it the
     /// advice is congestion control always.

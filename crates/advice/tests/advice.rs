@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::common::{samples, time};
-use fairwind_advice::{Advice, History, Hop, Mode, ModelKind, Request, Samples, Settings, advise};
+use fairwind_advice::{
+    Advice, History, Hop, Mode, ModelKind, Request, Sample, Samples, Settings, advise,
+};
 
 /// A hop that had `yesterday` Mbit/s in the hour from 14:00 and has `now` at 13:58.
 fn hop(name: &str, yesterday: f64, now: f64) -> Hop {
@@ -168,12 +170,68 @@ fn pacing_is_a_multiple_of_the_available_bandwidth_where_asked_for() {
     assert_eq!(congested.pacing_mbps, None);
 }
 
+/// The straight lines of yesterday are level: as far as they tell, nothing changes for an hour.
+#[test]
+fn without_congestion_control_the_next_advice_is_due_when_the_first_newest_test_goes_stale() {
+    let next = |hops: Vec<Hop>, settings: &Settings| ask(&history(hops), settings).next_advice;
+    // 15 minutes after 13:58, and a second.
+    let one = next(vec![hop("a", 50.0, 45.0)], &settings());
+    assert_eq!(one, time("2026-03-04T14:13:01Z"));
+    let mut later = hop("b", 60.0, 45.0);
+    let sample = Sample {
+        time: time("2026-03-04T13:59:00Z"),
+        available_mbps: 45.0,
+    };
+    later.insert(sample, sample.time).unwrap();
+    let both = next(vec![later.clone(), hop("a", 70.0, 45.0)], &settings());
+    assert_eq!(both, time("2026-03-04T14:13:01Z"));
+    assert_eq!(next(vec![later], &settings()), time("2026-03-04T14:14:01Z"));
+    // Nobody is asked to come again at once.
+    let nearly_stale = Settings {
+        stale_after: Duration::from_secs(121),
+        ..settings()
+    };
+    let soon = next(vec![hop("a", 50.0, 45.0)], &nearly_stale);
+    assert_eq!(soon, time("2026-03-04T14:01:00Z"));
+    // With congestion control nobody is harmed by tests that have gone stale.
+    let congested = next(vec![hop("a", 50.0, 40.0)], &settings());
+    assert_eq!(congested, time("2026-03-04T15:00:00Z"));
+}
+
+#[test]
+fn one_sample_without_history_switches_control_off_until_the_shortest_interval_has_passed() {
+    let single = samples(&[("2026-03-04T13:58:00Z", 45.0)]);
+    for model in ModelKind::ALL {
+        let settings = Settings {
+            model,
+            ..settings()
+        };
+        let mut hops = vec![Hop::new("new", single.clone())];
+        let advice = ask(&history(hops.clone()), &settings);
+        assert_eq!(advice.mode, Mode::NoCongestionControl);
+        assert_eq!(
+            advice.next_advice,
+            time("2026-03-04T14:01:00Z"),
+            "{model:?}"
+        );
+        // The hop that has the least knows its past, another one does not.
+        hops.insert(0, hop("known", 43.0, 43.0));
+        let advice = ask(&history(hops), &settings);
+        assert_eq!(advice.mode, Mode::NoCongestionControl);
+        assert_eq!(
+            advice.next_advice,
+            time("2026-03-04T14:01:00Z"),
+            "{model:?}"
+        );
+    }
+}
+
 #[test]
 fn advice_reads_as_json() {
     let advice = ask(&history(vec![hop("kscy", 50.0, 45.0)]), &settings());
     let json = serde_json::to_value(&advice).unwrap();
     assert_eq!(json["mode"], "no-congestion-control");
-    assert_eq!(json["next_advice"], "2026-03-04T15:00:00Z");
+    assert_eq!(json["next_advice"], "2026-03-04T14:13:01Z");
     assert_eq!(json["rtt_ms"], 100.0);
     assert_eq!(serde_json::from_value::<Advice>(json).unwrap(), advice);
 }

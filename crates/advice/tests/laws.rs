@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::{five_minutes, time};
 use fairwind_advice::{
-    Forecast, History, HistorySet, Hop, ModelKind, Request, Sample, Samples, Settings, advise,
+    Forecast, History, HistorySet, Hop, Mode, ModelKind, Request, Sample, Samples, Settings, advise,
 };
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
@@ -147,6 +147,34 @@ proptest! {
         let advice = advise(&history, &Request::default(), now, &settings(model));
         let wait = advice.next_advice.duration_since(now).as_secs();
         prop_assert!((60..=3_600).contains(&wait), "{}", wait);
+    }
+
+    #[test]
+    fn control_is_on_again_once_tests_have_ceased(
+        samples in series(),
+        known in 1..900_usize,
+        stale_s in 30..7_200_u64,
+        model in prop::sample::select(ModelKind::ALL.to_vec()),
+    ) {
+        let (samples, _) = Samples::from_unordered(samples.all().iter().take(known), Timestamp::MAX);
+        let settings = Settings {
+            // No hop is ever congested.
+            threshold_mbps: Some(1.0),
+            own_path: true,
+            stale_after: Duration::from_secs(stale_s),
+            ..settings(model)
+        };
+        let newest = samples.all().last().unwrap().time;
+        let history = History { hops: vec![Hop::new("", samples)], rtt: None };
+        let ask = |now| advise(&history, &Request::default(), now, &settings);
+        let (mut now, mut advice) = (newest, ask(newest));
+        prop_assert_eq!(advice.mode, Mode::NoCongestionControl);
+        while advice.mode == Mode::NoCongestionControl {
+            now = advice.next_advice;
+            advice = ask(now);
+        }
+        let late_s = now.duration_since(newest).as_secs() - stale_s as i64;
+        prop_assert!((0..=61).contains(&late_s), "{}", late_s);
     }
 }
 

@@ -19,7 +19,8 @@ pub struct Input {
 }
 
 /// How the thesis' advisor is set for these tests. What the thesis leaves open stays at its default:
-/// an hour of history after the time of the request, 5 % of change, tests at most 15 minutes old.
+/// an hour of history after the time of the request, 5 % of change. Tests may be two hours old, so that
+/// their age, by which the thesis bounds no next advice time, bounds none here.
 pub fn settings(threshold_mbps: f64, history_set: HistorySet) -> Settings {
     Settings {
         model: ModelKind::Linear,
@@ -31,6 +32,7 @@ pub fn settings(threshold_mbps: f64, history_set: HistorySet) -> Settings {
             ..Controls::default()
         },
         own_path: true,
+        stale_after: Duration::from_secs(7_200),
         ..Settings::default()
     }
 }
