@@ -1,5 +1,7 @@
 //! How well a model would have done on a recorded series.
 
+mod baseline;
+
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -10,6 +12,8 @@ use crate::calendar::{plus, signed};
 use crate::history::{History, Hop};
 use crate::sample::{Sample, Samples};
 use crate::settings::Settings;
+
+pub use baseline::Baseline;
 
 /// What a backtest found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{five_minutes, time};
+use fairwind_advice::backtest::Baseline;
 use fairwind_advice::{ModelKind, Settings, backtest};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -55,6 +56,40 @@ fn a_forecast_is_made_from_what_was_known_an_hour_before() {
         (13.0..=15.0).contains(&report.mean_absolute_error_mbps),
         "{report:?}"
     );
+}
+
+#[test]
+fn baselines_are_samples_of_before() {
+    let start = time("2026-03-02T00:00:00Z");
+    // 1 Mbit/s more every day, and 0.01 more every five minutes.
+    let rising = |time: Timestamp| {
+        let seconds = time.duration_since(start).as_secs();
+        (seconds / 86_400) as f64 + 0.01 * (seconds % 86_400 / 300) as f64
+    };
+    let samples = five_minutes(start, 9 * 288, rising);
+    let from = time("2026-03-10T12:00:00Z");
+    let error = |baseline: Baseline, from: Timestamp| {
+        let hour = Duration::from_secs(3600);
+        let report = baseline.judge(&samples, from, hour, &Settings::default());
+        assert_eq!(report.interval_coverage, None);
+        (
+            report.judged,
+            report.not_forecast,
+            report.mean_absolute_error_mbps,
+        )
+    };
+    for (baseline, expected) in [
+        (Baseline::LastValue, 0.12),
+        (Baseline::Yesterday, 1.0),
+        (Baseline::LastWeek, 7.0),
+    ] {
+        let (judged, not_forecast, error) = error(baseline, from);
+        assert_eq!((judged, not_forecast), (144, 0), "{baseline:?}");
+        assert!((error - expected).abs() < 1e-9, "{baseline:?}: {error}");
+    }
+    // Seven days have to be there first, of nine.
+    assert_eq!(error(Baseline::LastWeek, start).0, 2 * 288);
+    assert_eq!(error(Baseline::LastWeek, start).1, 7 * 288);
 }
 
 #[test]

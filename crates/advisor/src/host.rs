@@ -91,7 +91,10 @@ pub fn address(text: &str) -> Option<IpAddr> {
         .strip_prefix('[')
         .and_then(|text| text.strip_suffix(']'));
     let bare = bare.unwrap_or(text);
-    let bare = bare.split_once('%').map_or(bare, |(address, _)| address);
+    let (bare, zone) = bare.split_once('%').unwrap_or((bare, ""));
+    if !zone.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return None;
+    }
     bare.parse::<IpAddr>()
         .ok()
         .map(|address| address.to_canonical())
@@ -262,7 +265,17 @@ mod tests {
 
     #[test]
     fn what_is_no_host_is_refused() {
-        for text in ["", "a b", "192.0.2.0/33", "1.2.3", "*.", "a..b", "-/-"] {
+        for text in [
+            "",
+            "a b",
+            "192.0.2.0/33",
+            "1.2.3",
+            "*.",
+            "a..b",
+            "-/-",
+            "a\u{1b}[2J",
+            "fe80::1%a\nb",
+        ] {
             assert!(text.parse::<HostPattern>().is_err(), "{text}");
         }
         let written: Vec<String> = ["192.0.2.7", "192.0.2.9/24", "*.Example.org"]

@@ -2,18 +2,20 @@
 //!
 //! | columns | meaning |
 //! |---|---|
-//! | `time` (also `timestamp`, `unix_time`, `unix_time_utc`) | Unix seconds or RFC 3339 |
+//! | `time` (also `timestamp`, `unix_time`, `unix_time_utc`) | Unix seconds or milliseconds, or RFC 3339 |
 //! | `available_mbps` | available bandwidth |
 //! | `used_mbps`, `capacity_mbps` | traffic and capacity, whose difference is available |
 //! | `octets` (also `in_octets`, `out_octets`), `capacity_mbps` | a router's counter (RFC 2863), whose growth is traffic |
 //!
-//! The capacity may be given beside the file instead. Other columns are ignored.
+//! The capacity may be given beside the file instead. Other columns are ignored. A file may be packed by
+//! gzip. Readings of a counter must be in order of time.
 
 mod counter;
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 
 use fairwind_advice::Sample;
+use flate2::bufread::MultiGzDecoder;
 use jiff::Timestamp;
 use thiserror::Error;
 
@@ -51,13 +53,27 @@ pub enum ImportError {
         /// What is wrong with it.
         problem: String,
     },
+    /// The file cannot be read.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
     /// The file cannot be read as CSV.
     #[error("{0}")]
     Csv(#[from] csv::Error),
 }
 
+/// How a file begins that is packed by gzip (RFC 1952).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
 /// Reads a recording.
 pub fn read(file: impl Read, options: &ImportOptions) -> Result<Recording, ImportError> {
+    let mut file = BufReader::new(file);
+    match file.fill_buf()?.starts_with(&GZIP) {
+        true => read_text(MultiGzDecoder::new(file), options),
+        false => read_text(file, options),
+    }
+}
+
+fn read_text(file: impl Read, options: &ImportOptions) -> Result<Recording, ImportError> {
     let mut reader = csv::ReaderBuilder::new()
         .trim(csv::Trim::All)
         .comment(Some(b'#'))
@@ -67,7 +83,7 @@ pub fn read(file: impl Read, options: &ImportOptions) -> Result<Recording, Impor
     for record in reader.records() {
         let record = record?;
         let line = record.position().map_or(0, csv::Position::line);
-        let row = columns.row(&record, options);
+        let row = columns.row(&record, line, options);
         rows.push(row.map_err(|problem| ImportError::Line { line, problem })?);
     }
     match columns.what {
@@ -91,6 +107,7 @@ enum What {
 }
 
 struct Row {
+    line: u64,
     time: Timestamp,
     value: f64,
     /// The counter, of which a double would not hold 64 bits.
@@ -129,7 +146,12 @@ impl Columns {
         })
     }
 
-    fn row(&self, record: &csv::StringRecord, options: &ImportOptions) -> Result<Row, String> {
+    fn row(
+        &self,
+        record: &csv::StringRecord,
+        line: u64,
+        options: &ImportOptions,
+    ) -> Result<Row, String> {
         let field = |at: usize| record.get(at).unwrap_or("");
         let capacity_mbps = match self.capacity {
             Some(at) => Some(number(field(at))?),
@@ -148,6 +170,7 @@ impl Columns {
             }
         };
         Ok(Row {
+            line,
             time,
             value,
             octets,
@@ -156,13 +179,25 @@ impl Columns {
     }
 }
 
-/// Unix seconds, whole or not, or RFC 3339.
+/// Beyond so many seconds, in the year 5138, Unix time is in milliseconds, of 1973 and later.
+const SECONDS_BELOW: f64 = 1e11;
+
+/// Unix seconds or milliseconds, whole or not, or RFC 3339.
 fn time(text: &str) -> Result<Timestamp, String> {
-    let wrong =
-        || format!("{text:?} is neither Unix seconds nor a time such as 2026-03-02T14:00:00Z");
+    let wrong = || {
+        format!(
+            "{text:?} is neither Unix seconds nor milliseconds nor a time such as \
+             2026-03-02T14:00:00Z"
+        )
+    };
+    let microseconds = |number: f64| {
+        let time = Timestamp::from_microsecond(number.round() as i64);
+        time.map_err(|_| wrong())
+    };
     match text.parse::<f64>() {
-        Ok(seconds) if seconds.abs() < 1e11 => {
-            Timestamp::from_microsecond((seconds * 1e6).round() as i64).map_err(|_| wrong())
+        Ok(seconds) if seconds.abs() < SECONDS_BELOW => microseconds(seconds * 1e6),
+        Ok(milliseconds) if milliseconds.abs() < SECONDS_BELOW * 1e3 => {
+            microseconds(milliseconds * 1e3)
         }
         Ok(_) => Err(wrong()),
         Err(_) => text.parse().map_err(|_| wrong()),
@@ -203,6 +238,9 @@ fn counted(rows: &[Row], options: &ImportOptions) -> Result<Recording, ImportErr
     let mut recording = Recording::default();
     for pair in rows.windows(2) {
         let (before, after) = (&pair[0], &pair[1]);
+        if after.time < before.time {
+            return Err(out_of_order(rows, after));
+        }
         let seconds = after.time.duration_since(before.time).as_secs_f64();
         let capacity = after.capacity_mbps.unwrap_or(f64::NAN);
         match counter.growth(before.octets, after.octets, seconds, capacity) {
@@ -223,8 +261,28 @@ fn counted(rows: &[Row], options: &ImportOptions) -> Result<Recording, ImportErr
     Ok(recording)
 }
 
+fn out_of_order(rows: &[Row], row: &Row) -> ImportError {
+    let newest_first = rows.windows(2).all(|pair| pair[1].time <= pair[0].time);
+    let problem = match newest_first {
+        true => {
+            "the newest reading comes first: a counter is read from the oldest on, turn the \
+                 lines below the header round (tac)"
+        }
+        false => {
+            "the reading is older than the one before: a counter is read in order of time, \
+                  sort the lines below the header"
+        }
+    };
+    ImportError::Line {
+        line: row.line,
+        problem: problem.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     fn read_text(text: &str, capacity_mbps: Option<f64>) -> Result<Vec<(i64, f64)>, String> {
@@ -290,8 +348,43 @@ mod tests {
     }
 
     #[test]
+    fn a_time_may_be_in_milliseconds() {
+        let text = "time,available_mbps\n1078099200000,45.5\n1078099500500.5,45.4\n";
+        assert_eq!(
+            read_text(text, None).unwrap(),
+            [(1_078_099_200, 45.5), (1_078_099_500, 45.4)]
+        );
+    }
+
+    #[test]
+    fn a_file_may_be_packed_also_in_parts() {
+        let packed = |text: &str| {
+            let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            packer.write_all(text.as_bytes()).unwrap();
+            packer.finish().unwrap()
+        };
+        let mut file = packed("time,available_mbps\n1,2\n");
+        file.extend(packed("2,3\n"));
+        let recording = read(&file[..], &ImportOptions::default()).unwrap();
+        assert_eq!(recording.samples.len(), 2);
+        file.truncate(file.len() - 4);
+        assert!(
+            read(&file[..], &ImportOptions::default()).is_err(),
+            "its end is missing"
+        );
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_its_line() {
         for (text, expected) in [
+            (
+                "time,octets,capacity_mbps\n900,3,9\n600,2,9\n300,1,9\n",
+                "line 3: the newest reading",
+            ),
+            (
+                "time,octets,capacity_mbps\n0,1,9\n600,2,9\n300,3,9\n",
+                "line 4: the reading is older",
+            ),
             ("a,b\n1,2\n", "line 1: a column \"time\""),
             ("time,b\n1,2\n", "line 1: available_mbps"),
             ("time,used_mbps\n1,2\n", "--capacity"),

@@ -3,6 +3,8 @@
 mod check;
 mod default;
 
+pub(crate) use check::is_hop;
+
 use std::time::Duration;
 
 use fairwind_advice::{Buffers, Change, Controls, HistorySet, ModelKind, Settings};
@@ -280,6 +282,15 @@ mod tests {
                 "threshold_mbps",
             ),
             (r#"{"name": "a", "hosts": [], "hops": ["x", "x"]}"#, "hops"),
+            (
+                r#"{"name": "a", "hosts": [], "hops": ["x\u001b[2J"]}"#,
+                "hops",
+            ),
+            (r#"{"name": "a\u0007", "hosts": []}"#, "name"),
+            (
+                r#"{"name": "a", "hosts": [], "ping": {"host": "b\r\nc"}}"#,
+                "ping",
+            ),
             (
                 r#"{"name": "a", "hosts": [], "controls": {"on": "", "off": "nocc"}}"#,
                 "controls",

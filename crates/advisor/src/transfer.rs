@@ -66,7 +66,8 @@ impl TransferReport {
         {
             return Err("rtt_ms must be a number above 0".to_owned());
         }
-        if self.host.is_empty() || self.host.len() > 255 {
+        let control = self.host.chars().any(char::is_control);
+        if self.host.is_empty() || self.host.len() > 255 || control {
             return Err("host must be an address or a name".to_owned());
         }
         Ok(())

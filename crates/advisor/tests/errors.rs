@@ -1,6 +1,6 @@
 //! What is wrong is answered by the same object, wherever it is noticed.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Running, curl};
 
@@ -22,5 +22,22 @@ fn what_is_not_there_or_not_by_this_method_is_answered_like_every_other_error() 
         let body: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
         let error = body["error"].as_str().unwrap();
         assert!(error.contains(named), "{error}");
+    }
+}
+
+#[test]
+fn control_characters_in_names_are_refused() {
+    let service = Running::start();
+    service.put_path("p", &["192.0.2.7"], json!({}));
+    let client = service.client();
+    let sample =
+        json!([{"hop": "r\u{1b}[2J", "time": "2026-03-02T13:00:00Z", "available_mbps": 1}]);
+    let refused: Result<Value, _> = client.post("/v1/paths/p/samples", &sample);
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains("no control characters"), "{error}");
+    assert!(!error.contains('\u{1b}'), "{error}");
+    for host in ["192.0.2.7\n", "fe80::1%a\u{7}", "a\u{85}b"] {
+        let error = client.advice(host, None).unwrap_err().to_string();
+        assert!(error.contains("neither an address nor a name"), "{error}");
     }
 }

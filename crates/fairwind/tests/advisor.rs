@@ -307,7 +307,11 @@ fn models_are_judged_on_a_recording() {
         );
         report["mean_absolute_error_mbps"].as_f64().unwrap()
     };
-    assert_eq!(reports.len(), 2);
+    assert_eq!(reports.len(), 5);
+    for report in reports {
+        assert_eq!(report["ahead_minutes"], 60, "{report}");
+        assert!(report["judged"].as_u64().unwrap() > 0, "{report}");
+    }
     // The noise alone has a mean of 1.6.
     let profile = error_of("profile");
     assert!((1.0..3.0).contains(&profile), "{profile}");

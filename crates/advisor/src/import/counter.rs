@@ -15,7 +15,7 @@ pub struct Counter {
 pub enum Growth {
     /// Traffic, Mbit/s.
     Mbps(f64),
-    /// The counter began anew, or the clock went back.
+    /// The counter began anew, or was read twice at a time.
     Reset,
     /// So much may have passed between the readings that the counter may have turned over twice.
     Ambiguous,

@@ -3,6 +3,7 @@
 use fairwind_advice::Change;
 
 use super::{PathConfig, PathError};
+use crate::host;
 
 impl PathConfig {
     pub(super) fn error(&self, key: &'static str, problem: &str) -> PathError {
@@ -29,7 +30,12 @@ impl PathConfig {
             (
                 "hops",
                 self.hops_are_sound(),
-                "up to 32 different names of 1 to 64 characters",
+                "up to 32 different names of 1 to 64 characters, none of them a control character",
+            ),
+            (
+                "ping",
+                self.ping_is_sound(),
+                "host must be an address or a name",
             ),
             (
                 "threshold_mbps",
@@ -82,11 +88,15 @@ impl PathConfig {
     }
 
     fn hops_are_sound(&self) -> bool {
-        let named = |hop: &String| !hop.is_empty() && hop.chars().count() <= 64;
         let different = |(at, hop)| !self.hops[..at].contains(hop);
         self.hops.len() <= 32
-            && self.hops.iter().all(named)
+            && self.hops.iter().all(|hop| is_hop(hop))
             && self.hops.iter().enumerate().all(different)
+    }
+
+    fn ping_is_sound(&self) -> bool {
+        let sound = |text: &String| host::address(text).is_some() || host::name(text).is_some();
+        self.ping.host.as_ref().is_none_or(sound)
     }
 
     fn controls_are_sound(&self) -> bool {
@@ -96,6 +106,11 @@ impl PathConfig {
         };
         self.controls.on.as_ref().is_none_or(sound) && sound(&self.controls.off)
     }
+}
+
+/// Whether a hop may have this name: what is shown in terminals and logs must not act there.
+pub(crate) fn is_hop(name: &str) -> bool {
+    (1..=64).contains(&name.chars().count()) && !name.chars().any(char::is_control)
 }
 
 fn is_name(name: &str) -> bool {

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::Service;
 use crate::directory::KnownPath;
 use crate::error::ServiceError;
-use crate::path::TRANSFERS_HOP;
+use crate::path::{TRANSFERS_HOP, is_hop};
 use crate::store::{Order, PathId, Write, Written};
 use crate::transfer::TransferReport;
 
@@ -209,7 +209,11 @@ fn round_trip(path: PathId, time: Timestamp, rtt_ms: f64, source: String) -> Wri
         path,
         time,
         rtt_ms,
-        source: source.chars().take(64).collect(),
+        source: source
+            .chars()
+            .filter(|c| !c.is_control())
+            .take(64)
+            .collect(),
     }
 }
 
@@ -217,12 +221,12 @@ fn round_trip(path: PathId, time: Timestamp, rtt_ms: f64, source: String) -> Wri
 fn check_hop(path: &KnownPath, hop: &str) -> Result<(), ServiceError> {
     const HOPS_AT_MOST: usize = 64;
     let hops = &path.stored.hops;
-    let sound = (1..=64).contains(&hop.chars().count());
+    let sound = is_hop(hop);
     let room = hops.len() < HOPS_AT_MOST || hops.iter().any(|known| known.name == hop);
     match sound && room {
         true => Ok(()),
         false => Err(ServiceError::Invalid(format!(
-            "hop {hop:?}: names have 1 to 64 characters, a path has {HOPS_AT_MOST} hops at most"
+            "hop {hop:?}: names have 1 to 64 characters and no control characters, a path has {HOPS_AT_MOST} hops at most"
         ))),
     }
 }

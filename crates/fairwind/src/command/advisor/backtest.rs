@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use fairwind_advice::backtest::{Report, backtest};
+use fairwind_advice::backtest::{Baseline, Report, backtest};
 use fairwind_advice::{ModelKind, Samples, Settings};
 use fairwind_advisor::local::Local;
 use fairwind_advisor::{Clock, import};
@@ -22,14 +22,16 @@ use crate::table::Table;
 ///
 /// Forecasts each sample of the second half an hour ahead, from what was known then, and follows the
 /// advice against the threshold: calls per hour, calls that changed nothing, and the share of time in
-/// the wrong state.
+/// the wrong state. Beside the models stand forecasts that any model has to beat: the last value, and
+/// those of the same time yesterday and a week ago.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   fairwind advisor backtest --path argonne
-  fairwind advisor backtest recorded.csv --threshold 42 --time-zone America/Chicago")]
+  fairwind advisor backtest recorded.csv --threshold 42 --time-zone America/Chicago
+  fairwind advisor backtest ifHCInOctets.csv.gz --capacity 155")]
 pub struct Backtest {
-    /// A recording, CSV
+    /// A recording, as `fairwind history import` reads it
     #[arg(required_unless_present = "path", conflicts_with = "path")]
     file: Option<PathBuf>,
     /// A path of the advisor, with its settings
@@ -38,6 +40,9 @@ pub struct Backtest {
     /// Below so much available bandwidth the path is congested, Mbit/s
     #[arg(long, value_name = "MBPS")]
     threshold: Option<f64>,
+    /// Capacity, where the recording has no column capacity_mbps, Mbit/s
+    #[arg(long, value_name = "MBPS", conflicts_with = "path")]
+    capacity: Option<f64>,
     /// Where its day begins
     #[arg(long, value_name = "ZONE")]
     time_zone: Option<String>,
@@ -64,38 +69,41 @@ struct Past {
 
 impl Backtest {
     pub fn run(self) -> Result<(), Failure> {
-        let mut reports = Vec::new();
+        let mut judged = Vec::new();
         for past in self.pasts()? {
             let all = past.samples.all();
             let (Some(first), Some(last)) = (all.iter().next(), all.last()) else {
                 continue;
             };
             let from = self.from.unwrap_or_else(|| middle(first.time, last.time));
+            let ahead = Duration::from_secs(u64::from(self.ahead) * 60);
+            let mut reports = Vec::new();
             for model in ModelKind::ALL {
                 let settings = Settings {
                     model,
                     ..past.settings.clone()
                 };
-                let ahead = Duration::from_secs(u64::from(self.ahead) * 60);
-                reports.push((
-                    past.hop.clone(),
-                    backtest(&past.samples, from, ahead, &settings),
-                ));
+                reports.push(backtest(&past.samples, from, ahead, &settings));
             }
+            for baseline in Baseline::ALL {
+                reports.push(baseline.judge(&past.samples, from, ahead, &past.settings));
+            }
+            let hop = past.hop;
+            judged.push(Judged { hop, from, reports });
         }
-        if reports.is_empty() {
+        if judged.is_empty() {
             return Err(Failure::input("there is no history to judge by"));
         }
         match self.json {
-            true => Ok(output::json(&json_of(&reports))?),
-            false => Ok(output::line(&table(&reports).render())?),
+            true => Ok(output::json(&json_of(&judged, self.ahead))?),
+            false => Ok(output::line(&text(&judged, self.ahead))?),
         }
     }
 
     fn pasts(&self) -> Result<Vec<Past>, Failure> {
         let mut pasts = match (&self.path, &self.file) {
             (Some(path), _) => self.of_path(path)?,
-            (None, Some(file)) => vec![of_file(file)?],
+            (None, Some(file)) => vec![of_file(file, self.capacity)?],
             (None, None) => Vec::new(),
         };
         for past in &mut pasts {
@@ -120,10 +128,14 @@ impl Backtest {
     }
 }
 
-fn of_file(file: &Path) -> Result<Past, Failure> {
+fn of_file(file: &Path, capacity_mbps: Option<f64>) -> Result<Past, Failure> {
     let wrong = |error: String| Failure::input(format!("{}: {error}", file.display()));
     let opened = File::open(file).map_err(|error| wrong(error.to_string()))?;
-    let recording = import::read(opened, &import::ImportOptions::default());
+    let options = import::ImportOptions {
+        capacity_mbps,
+        ..Default::default()
+    };
+    let recording = import::read(opened, &options);
     let recording = recording.map_err(|error| wrong(error.to_string()))?;
     let (samples, refused) = Samples::from_unordered(recording.samples, Timestamp::MAX);
     if refused.total() > 0 {
@@ -140,7 +152,10 @@ fn of_file(file: &Path) -> Result<Past, Failure> {
             .to_string_lossy()
             .into_owned(),
         samples,
-        settings: Settings::default(),
+        settings: Settings {
+            capacity_mbps,
+            ..Settings::default()
+        },
     })
 }
 
@@ -149,10 +164,22 @@ fn middle(first: Timestamp, last: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(middle).unwrap_or(last)
 }
 
-fn json_of(reports: &[(String, Report)]) -> serde_json::Value {
-    let entries = reports.iter().map(|(hop, report)| {
+/// What was found of a hop.
+struct Judged {
+    hop: String,
+    from: Timestamp,
+    reports: Vec<Report>,
+}
+
+fn json_of(judged: &[Judged], ahead_minutes: u32) -> serde_json::Value {
+    let reports = judged
+        .iter()
+        .flat_map(|judged| judged.reports.iter().map(move |report| (judged, report)));
+    let entries = reports.map(|(judged, report)| {
         let mut entry = json!(report);
-        entry["hop"] = json!(hop);
+        entry["hop"] = json!(judged.hop);
+        entry["from"] = json!(judged.from);
+        entry["ahead_minutes"] = json!(ahead_minutes);
         if let Some(following) = &report.following {
             entry["following"]["calls_per_hour"] = json!(following.calls_per_hour());
             entry["following"]["wrong_share"] = json!(following.wrong_share());
@@ -162,17 +189,33 @@ fn json_of(reports: &[(String, Report)]) -> serde_json::Value {
     entries.collect()
 }
 
-fn table(reports: &[(String, Report)]) -> Table {
+fn text(judged: &[Judged], ahead_minutes: u32) -> String {
+    let mut text = String::new();
+    for judged in judged {
+        let from = judged.from.strftime("%Y-%m-%d %H:%M:%SZ");
+        text += &format!(
+            "{}: forecast {ahead_minutes} minutes ahead, judged from {from}\n",
+            judged.hop
+        );
+    }
+    text + "\n" + &table(judged).render()
+}
+
+fn table(judged: &[Judged]) -> Table {
     let mut table = Table::new()
         .words("hop")
         .words("model")
         .numbers("judged")
         .numbers("error Mbit/s")
         .numbers("in interval")
+        .numbers("width Mbit/s")
         .numbers("calls/h")
         .numbers("redundant")
         .numbers("wrong state");
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let reports = judged
+        .iter()
+        .flat_map(|judged| judged.reports.iter().map(|report| (&judged.hop, report)));
     for (hop, report) in reports {
         let following = report.following.as_ref();
         let redundant = following.map(|f| f64::from(f.redundant_calls) / f64::from(f.calls.max(1)));
@@ -182,6 +225,10 @@ fn table(reports: &[(String, Report)]) -> Table {
             report.judged.to_string(),
             format!("{:.3}", report.mean_absolute_error_mbps),
             report.interval_coverage.map(percent).unwrap_or_default(),
+            report
+                .interval_width_mbps
+                .map(|mbps| format!("{mbps:.2}"))
+                .unwrap_or_default(),
             following
                 .map(|f| format!("{:.2}", f.calls_per_hour()))
                 .unwrap_or_default(),

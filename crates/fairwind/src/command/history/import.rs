@@ -17,9 +17,9 @@ use crate::output;
 
 /// Add a recording to the history of a path
 ///
-/// A CSV file with a header. A column time (Unix seconds or RFC 3339), and available_mbps; or
-/// used_mbps and the capacity; or octets, a router's counter, and the capacity. The recording may be
-/// older than what is there; samples of times that are there already are refused and counted.
+/// A CSV file with a header, packed by gzip or not. A column time (Unix seconds or milliseconds, or
+/// RFC 3339), and available_mbps; or used_mbps and the capacity; or octets, a router's counter in order
+/// of time, and the capacity. The recording may be older than what is there; samples of times that are there already are refused and counted.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
