@@ -6,6 +6,7 @@ mod damage;
 mod discovery;
 mod errors;
 mod full_disk;
+mod reach;
 mod rest;
 mod support;
 mod xmlrpc;
