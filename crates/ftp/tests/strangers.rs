@@ -837,3 +837,17 @@ fn hostile_commands_cost_nobody_anything() {
     // What strangers left behind is let go when they are seen to have gone.
     eventually("descriptors are back", || server.descriptors() <= open);
 }
+
+#[test]
+fn a_checksum_whose_client_has_left_is_given_up_whatever_was_sent_ahead() {
+    let dir = tempfile::tempdir().unwrap();
+    let huge = std::fs::File::create(dir.path().join("huge")).unwrap();
+    huge.set_len(1 << 40).unwrap();
+    let server = Process::start(dir.path());
+    let mut client = Client::connect(server.address);
+    client.login("anonymous", "me@example.org");
+    client.raw("HASH huge\r\n".repeat(200).as_bytes());
+    client.raw(b"QUIT\r\n");
+    drop(client);
+    eventually("the session has ended", || server.sockets() == 1);
+}

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -66,6 +67,12 @@ impl Control {
                 count => self.decoder.take(&bytes[..count]),
             }
         }
+    }
+
+    /// Whether the client has closed its end, though lines of it may still wait to be read.
+    pub fn is_left(&self) -> bool {
+        let mut fds = [PollFd::new(&self.stream, PollFlags::RDHUP)];
+        poll(&mut fds, Some(&Timespec::default())).is_ok() && !fds[0].revents().is_empty()
     }
 
     /// Sends a reply.

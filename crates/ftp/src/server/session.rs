@@ -28,6 +28,9 @@ use crate::protocol::{Command, Reply, VirtualPath};
 /// Commands that a client may send ahead while a transfer runs.
 const AHEAD: usize = 64;
 
+/// How often it is looked whether a client is still there whose commands are not read now.
+const GLANCE: Duration = Duration::from_secs(1);
+
 /// Bytes of these after which no more are read.
 const AHEAD_BYTES: usize = 16 << 10;
 
@@ -181,12 +184,20 @@ impl Session {
     ) -> io::Result<(T, Interruption)> {
         let mut work = pin!(work);
         let mut interruption = Interruption::None;
+        let mut glances = tokio::time::interval(GLANCE);
         loop {
             let may_listen = interruption != Interruption::Gone && self.has_room();
             let line = tokio::select! {
                 biased;
                 done = &mut work => return Ok((done, interruption)),
                 line = self.control.line(), if may_listen => line,
+                // Behind lines that there is no room for.
+                _ = glances.tick(), if !may_listen && interruption == Interruption::None => {
+                    match self.control.is_left() {
+                        true => Ok(None),
+                        false => continue,
+                    }
+                }
                 _ = self.stop.wait_for(|stop| *stop), if interruption != Interruption::Gone => Ok(None),
             };
             match line {
