@@ -7,6 +7,8 @@ mod client;
 mod common;
 mod drs;
 mod faults;
+mod partials;
 mod peers;
+mod replies;
 mod server;
 mod strangers;

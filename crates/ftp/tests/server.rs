@@ -501,7 +501,7 @@ fn names_are_made_changed_and_removed() {
     assert_eq!(client.expect("STAT y", 213).lines.len(), 3);
     client.expect("DELE y", 250);
     client.expect("DELE y", 550);
-    client.expect("STOR .z.fairwind-part", 550);
+    client.expect("STOR .z.fairwind-part", 553);
     let reply = {
         let mut data = client.passive();
         let opening = client.expect("STOU", 150).text();

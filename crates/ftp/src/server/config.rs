@@ -1,6 +1,7 @@
 //! What the operator decides.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -44,6 +45,8 @@ pub struct Config {
     pub xferlog: Option<PathBuf>,
     /// Whether uploads are forced to the disk.
     pub sync: SyncPolicy,
+    /// Unfinished uploads that have not grown for so long are removed.
+    pub partial_age: Duration,
     /// What a client may use up.
     pub limits: Limits,
 }
@@ -66,6 +69,7 @@ impl Config {
             advice_log: None,
             xferlog: None,
             sync: SyncPolicy::Never,
+            partial_age: Duration::from_secs(7 * 24 * 3_600),
             limits: Limits::default(),
         }
     }
@@ -232,6 +236,7 @@ struct File {
     advice_log: Option<PathBuf>,
     xferlog: Option<PathBuf>,
     sync: Option<SyncPolicy>,
+    partial_age_h: Option<NonZeroU32>,
     limits: Option<Limits>,
 }
 
@@ -269,6 +274,9 @@ impl Config {
         self.advice_log = file.advice_log.or(self.advice_log.take());
         self.xferlog = file.xferlog.or(self.xferlog.take());
         self.sync = file.sync.unwrap_or(self.sync);
+        if let Some(hours) = file.partial_age_h {
+            self.partial_age = Duration::from_secs(u64::from(hours.get()) * 3_600);
+        }
         self.limits = file.limits.unwrap_or(std::mem::take(&mut self.limits));
         Ok(())
     }
@@ -288,6 +296,7 @@ mod tests {
                 foreign_peers = ["192.0.2.0/24", "2001:db8::/32"]
                 buffer = "64KiB"
                 sync = "uploads"
+                partial_age_h = 2
                 [limits]
                 idle_s = 60
                 [[user]]
@@ -301,6 +310,7 @@ mod tests {
         assert_eq!(config.passive_ports, Some(50_000..=50_100));
         assert_eq!(config.buffer, Buffer::Fixed(65_536));
         assert_eq!(config.sync, SyncPolicy::Uploads);
+        assert_eq!(config.partial_age, Duration::from_secs(7_200));
         assert_eq!((config.limits.idle_s, config.limits.stalled_s), (60, 300));
         assert!(config.users[0].write);
         assert!(config.anonymous);
@@ -316,6 +326,7 @@ mod tests {
             "{error}"
         );
         assert!(Config::new("/srv").read("passive_ports = [9, 3]").is_err());
+        assert!(Config::new("/srv").read("partial_age_h = 0").is_err());
     }
 
     #[test]

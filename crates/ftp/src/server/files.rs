@@ -4,9 +4,11 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use rustix::fs::{
@@ -15,12 +17,14 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::partial::{self, Partial, UploadError};
 use crate::protocol::VirtualPath;
 
 /// A directory, and what is below it.
 #[derive(Debug)]
 pub struct Root {
     directory: OwnedFd,
+    partial_age: Duration,
 }
 
 /// What is known of a file.
@@ -84,15 +88,18 @@ const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGIC
 const ATTEMPTS: usize = 16;
 
 impl Root {
-    /// A root at `directory`.
+    /// A root at `directory`, where unfinished uploads expire after `partial_age`.
     ///
     /// # Errors
     /// It is no directory, or the kernel has no openat2(2) (Linux 5.6).
-    pub fn open(directory: &Path) -> io::Result<Self> {
+    pub fn open(directory: &Path, partial_age: Duration) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = rustix::fs::open(directory, flags, Mode::empty())
             .map_err(|error| named(error.into(), directory.display()))?;
-        let root = Self { directory: open };
+        let root = Self {
+            directory: open,
+            partial_age,
+        };
         root.resolve(&VirtualPath::root(), OFlags::PATH)
             .map_err(|error| named(error, "openat2"))?;
         Ok(root)
@@ -105,10 +112,23 @@ impl Root {
     pub fn descend(&self, directory: &Path) -> io::Result<Self> {
         let path = VirtualPath::root().join(directory.as_os_str().as_bytes());
         let directory = self.resolve(&path, OFlags::PATH | OFlags::DIRECTORY)?;
-        Ok(Self { directory })
+        let partial_age = self.partial_age;
+        Ok(Self {
+            directory,
+            partial_age,
+        })
     }
 
+    /// Unfinished uploads that have not grown for so long have expired.
+    pub fn partial_age(&self) -> Duration {
+        self.partial_age
+    }
+
+    /// The only way to what is below the root: by names, of which those of unfinished uploads are none.
     fn resolve(&self, path: &VirtualPath, flags: OFlags) -> io::Result<OwnedFd> {
+        if leads_through_a_partial(path) {
+            return Err(Errno::NOENT.into());
+        }
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         // O_PATH goes with few other flags.
         let flags = match flags.contains(OFlags::PATH) {
@@ -135,9 +155,12 @@ impl Root {
     /// do not follow links.
     ///
     /// # Errors
-    /// The kernel's; the root has no name.
+    /// The kernel's; the root has no name, and those of unfinished uploads are none.
     pub fn parent(&self, path: &VirtualPath) -> io::Result<(OwnedFd, OsString)> {
         let (parent, name) = path.split().ok_or(Errno::BUSY)?;
+        if leads_through_a_partial(path) {
+            return Err(Errno::NOENT.into());
+        }
         let directory = self.resolve(&parent, OFlags::PATH | OFlags::DIRECTORY)?;
         Ok((directory, name.to_owned()))
     }
@@ -148,6 +171,31 @@ impl Root {
     /// The kernel's.
     pub fn facts(&self, path: &VirtualPath) -> io::Result<Facts> {
         facts(self.resolve(path, OFlags::PATH)?)
+    }
+
+    /// Facts of what `path` leads to; of the link itself if it leads nowhere.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn facts_or_of_broken_link(&self, path: &VirtualPath) -> io::Result<Facts> {
+        match self.facts(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let (parent, name) = self.parent(path)?;
+                facts_in(&parent, &name)
+            }
+            facts => facts,
+        }
+    }
+
+    /// Whether `path` is a directory with names that can be reached: it need not be possible to list them.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn enter(&self, path: &VirtualPath) -> io::Result<()> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let directory = self.resolve(path, flags)?;
+        rustix::fs::openat(directory, ".", flags | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(())
     }
 
     /// A file's bytes, to be read.
@@ -192,22 +240,37 @@ impl Root {
         )?)
     }
 
-    /// Removes an empty directory.
+    /// Removes a directory that is empty, or holds nothing but unfinished uploads that have expired.
     ///
     /// # Errors
     /// The kernel's.
     pub fn remove_directory(&self, path: &VirtualPath) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
+        match rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR) {
+            Err(Errno::NOTEMPTY | Errno::EXIST) => {}
+            removed => return Ok(removed?),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = Directory {
+            directory: rustix::fs::openat(&parent, &name, flags, Mode::empty())?,
+        };
+        for partial in directory.partials_only()? {
+            // What is under way or not old enough stays, and with it the directory.
+            let _ = partial::expire(&directory, &partial, self.partial_age);
+        }
         Ok(rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Removes a name of a file.
+    /// Removes a name of a file; if there is none, what has come of an upload that broke off.
     ///
     /// # Errors
-    /// The kernel's.
-    pub fn remove_file(&self, path: &VirtualPath) -> io::Result<()> {
+    /// [`UploadError`]
+    pub fn remove_file(&self, path: &VirtualPath) -> Result<(), UploadError> {
         let (parent, name) = self.parent(path)?;
-        Ok(rustix::fs::unlinkat(parent, name, AtFlags::empty())?)
+        match rustix::fs::unlinkat(&parent, &name, AtFlags::empty()) {
+            Err(Errno::NOENT) => Ok(Partial::existing(parent, &name)?.remove()?),
+            removed => Ok(removed?),
+        }
     }
 
     /// Gives a file or directory another name.
@@ -271,10 +334,21 @@ impl Root {
     }
 }
 
+fn leads_through_a_partial(path: &VirtualPath) -> bool {
+    let mut names = path.as_bytes().split(|byte| *byte == b'/');
+    names.any(partial::is_partial)
+}
+
 /// An open directory.
 #[derive(Debug)]
 pub struct Directory {
     directory: OwnedFd,
+}
+
+impl AsFd for Directory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
 }
 
 impl Directory {
@@ -283,18 +357,42 @@ impl Directory {
     /// # Errors
     /// The kernel's.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        self.each_name(|name| {
+            names.push(OsStr::from_bytes(name).to_owned());
+            ControlFlow::Continue(())
+        })?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The names of unfinished uploads, if there are no others.
+    fn partials_only(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        self.each_name(|name| match partial::is_partial(name) {
+            true => {
+                names.push(OsStr::from_bytes(name).to_owned());
+                ControlFlow::Continue(())
+            }
+            false => {
+                names.clear();
+                ControlFlow::Break(())
+            }
+        })?;
+        Ok(names)
+    }
+
+    fn each_name(&self, mut take: impl FnMut(&[u8]) -> ControlFlow<()>) -> io::Result<()> {
         let mut buffer = Vec::with_capacity(32 << 10);
         let mut entries = RawDir::new(&self.directory, buffer.spare_capacity_mut());
-        let mut names = Vec::new();
         while let Some(entry) = entries.next() {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
-            if name != b"." && name != b".." {
-                names.push(OsStr::from_bytes(name).to_owned());
+            if name != b"." && name != b".." && take(name).is_break() {
+                break;
             }
         }
-        names.sort_unstable();
-        Ok(names)
+        Ok(())
     }
 
     /// Facts of a name in it; of the link itself if it is one.
@@ -302,12 +400,13 @@ impl Directory {
     /// # Errors
     /// The kernel's.
     pub fn facts(&self, name: &OsStr) -> io::Result<Facts> {
-        Ok(Facts(rustix::fs::statat(
-            &self.directory,
-            name,
-            AtFlags::SYMLINK_NOFOLLOW,
-        )?))
+        facts_in(&self.directory, name)
     }
+}
+
+fn facts_in(directory: &OwnedFd, name: &OsStr) -> io::Result<Facts> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    Ok(Facts(rustix::fs::statat(directory, name, flags)?))
 }
 
 fn named(error: io::Error, what: impl std::fmt::Display) -> io::Error {
@@ -325,6 +424,10 @@ mod tests {
         VirtualPath::root().join(text.as_bytes())
     }
 
+    fn open(directory: &Path) -> Root {
+        Root::open(directory, Duration::MAX).unwrap()
+    }
+
     #[test]
     fn no_symbolic_link_leads_out_of_the_root() {
         let outside = tempfile::tempdir().unwrap();
@@ -336,7 +439,7 @@ mod tests {
         symlink("../../../../../../../../etc", dir.path().join("dots")).unwrap();
         symlink("/proc/self/root", dir.path().join("magic")).unwrap();
         symlink("../inside", dir.path().join("sub/link")).unwrap();
-        let root = Root::open(dir.path()).unwrap();
+        let root = open(dir.path());
         for path in ["absolute/secret", "dots/passwd", "magic/etc/passwd"] {
             let error = root.read(&at(path)).unwrap_err();
             assert_eq!(
@@ -356,7 +459,7 @@ mod tests {
     fn what_holds_no_bytes_is_not_read() {
         let dir = tempfile::tempdir().unwrap();
         rustix::fs::mknodat(CWD, dir.path().join("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
-        let root = Root::open(dir.path()).unwrap();
+        let root = open(dir.path());
         assert!(root.read(&at("pipe")).is_err());
         assert!(root.read(&at("/")).is_err());
     }

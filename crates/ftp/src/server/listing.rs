@@ -134,11 +134,16 @@ pub fn write(root: &Root, path: &VirtualPath, form: Form, out: &mut dyn Write) -
     }
     let directory = root.directory(path)?;
     for name in directory.names()? {
+        if partial::is_partial(name.as_bytes()) {
+            // Whoever has it open, or may not be removed by us, keeps it.
+            let _ = partial::expire(&directory, &name, root.partial_age());
+            continue;
+        }
         let shown = match form {
             Form::Long { hidden } | Form::Names { hidden } => {
                 hidden || !name.as_bytes().starts_with(b".")
             }
-            Form::Facts { .. } => !partial::is_partial(&name),
+            Form::Facts { .. } => true,
         };
         // A name that has gone meanwhile is none.
         if shown && let Ok(facts) = directory.facts(&name) {
@@ -260,6 +265,7 @@ impl Write for Bounded {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::time::Duration;
 
     use super::*;
 
@@ -275,7 +281,7 @@ mod tests {
         fs::write(dir.path().join("a\nb"), "").unwrap();
         fs::write(dir.path().join(".hidden"), "").unwrap();
         fs::write(dir.path().join(".x.fairwind-part"), "").unwrap();
-        let root = Root::open(dir.path()).unwrap();
+        let root = Root::open(dir.path(), Duration::MAX).unwrap();
         root.set_modified(
             &VirtualPath::root().join(b"b"),
             "1999-09-29T00:33:55Z".parse().unwrap(),

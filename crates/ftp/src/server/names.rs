@@ -5,14 +5,14 @@ use std::io;
 use super::listing;
 use super::partial;
 use super::session::Session;
+use super::work::upload_failure;
 use crate::protocol::command::{Listing, Representation};
 use crate::protocol::{Reply, VirtualPath, time};
 
 impl Session {
     pub(super) async fn change_directory(&mut self, path: VirtualPath) -> Result<Reply, Reply> {
         let wanted = path.clone();
-        self.on_files(move |root| root.directory(&wanted).map(drop))
-            .await?;
+        self.on_files(move |root| root.enter(&wanted)).await?;
         self.cwd = path;
         Ok(Reply::new(
             250,
@@ -30,9 +30,14 @@ impl Session {
                 } else {
                     213
                 };
-                Ok((listing::lines(root, &path, listing.hidden)?, code))
+                match listing::lines(root, &path, listing.hidden) {
+                    Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Ok((None, code)),
+                    lines => Ok((Some(lines?), code)),
+                }
             })
             .await?;
+        let files =
+            files.ok_or_else(|| Reply::new(550, "Too much for a reply; LIST sends all of it"))?;
         let mut lines = vec![heading];
         lines.extend(files);
         lines.push("End of status".into());
@@ -42,7 +47,9 @@ impl Session {
     pub(super) async fn facts(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
         let path = self.cwd.join(&path);
         let (name, write) = (path.text(), self.user()?.write);
-        let facts = self.on_files(move |root| root.facts(&path)).await?;
+        let facts = self
+            .on_files(move |root| root.facts_or_of_broken_link(&path))
+            .await?;
         let line = format!(
             "{} {name}",
             self.selection.of(&facts, listing::kind(&facts), write)
@@ -56,18 +63,20 @@ impl Session {
             return Err(Reply::new(550, "SIZE goes with TYPE I"));
         }
         let path = self.cwd.join(&path);
-        let may_resume = self.user()?.write;
-        let facts = self
-            .on_files(move |root| match root.facts(&path) {
-                Err(error) if may_resume && error.kind() == io::ErrorKind::NotFound => {
-                    root.facts(&partial::partial_path(&path).ok_or(error)?)
+        let user = self.user()?;
+        let resumes = user.write.then(|| user.name.clone());
+        let size = self
+            .on_files(move |root| match (root.facts(&path), resumes) {
+                (Err(error), Some(owner)) if error.kind() == io::ErrorKind::NotFound => {
+                    let (parent, name) = root.parent(&path)?;
+                    partial::size(&parent, &name, &owner, root.partial_age()).map(Some)
                 }
-                facts => facts,
+                (facts, _) => facts.map(|facts| facts.is_regular().then(|| facts.size())),
             })
             .await?;
-        match facts.is_regular() {
-            true => Ok(Reply::new(213, facts.size().to_string())),
-            false => Err(Reply::new(550, "That is no plain file")),
+        match size {
+            Some(size) => Ok(Reply::new(213, size.to_string())),
+            None => Err(Reply::new(550, "That is no plain file")),
         }
     }
 
@@ -120,7 +129,11 @@ impl Session {
         self.writer()?;
         let path = self.cwd.join(&path);
         let wanted = path.clone();
-        self.on_files(move |root| root.facts(&wanted)).await?;
+        self.on_files(move |root| root.facts_or_of_broken_link(&wanted))
+            .await?;
+        if path.split().is_none() {
+            return Err(Reply::new(550, "The root has no name"));
+        }
         self.rename_from = Some(path);
         Ok(Reply::new(350, "RNTO with the new name, please"))
     }
@@ -133,30 +146,18 @@ impl Session {
         let from = from.ok_or_else(|| Reply::new(503, "RNFR comes right before"))?;
         self.writer()?;
         let to = self.cwd.join(&path);
-        if to
-            .split()
-            .is_some_and(|(_, name)| partial::is_partial(name))
-        {
-            return Err(Reply::new(553, "That name is for unfinished uploads"));
-        }
-        self.on_files(move |root| root.rename(&from, &to)).await?;
+        free_to_take(&to)?;
+        self.on_new_name(move |root| root.rename(&from, &to))
+            .await?;
         Ok(Reply::new(250, "Renamed"))
     }
 
     pub(super) async fn delete(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
         self.writer()?;
         let path = self.cwd.join(&path);
-        self.on_files(move |root| match root.remove_file(&path) {
-            // Of a file that never became complete there is only the unfinished upload.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                match partial::partial_path(&path) {
-                    Some(partial) => root.remove_file(&partial),
-                    None => Err(error),
-                }
-            }
-            result => result,
-        })
-        .await?;
+        self.try_on_files(move |root| root.remove_file(&path))
+            .await?
+            .map_err(|error| upload_failure(&error))?;
         Ok(Reply::new(250, "Deleted"))
     }
 
@@ -171,10 +172,22 @@ impl Session {
     pub(super) async fn make_directory(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
         self.writer()?;
         let path = self.cwd.join(&path);
+        free_to_take(&path)?;
         let made = path.quoted();
-        self.on_files(move |root| root.make_directory(&path))
+        self.on_new_name(move |root| root.make_directory(&path))
             .await?;
         Ok(Reply::new(257, format!("{made} made")))
+    }
+}
+
+/// That nobody but an upload has names like this one.
+pub(super) fn free_to_take(path: &VirtualPath) -> Result<(), Reply> {
+    match path.split() {
+        Some((_, name)) if partial::is_partial(name.as_encoded_bytes()) => Err(Reply::new(
+            553,
+            "Names like that are for unfinished uploads",
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -1,19 +1,31 @@
-//! Unfinished uploads as files: what they are called, and that one session at a time has each.
+//! Unfinished uploads as files. They are nobody's: only the session that holds the lock of one renames or
+//! removes it, so its name leads to the file that the session has open, whatever others ask for meanwhile.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::Duration;
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use jiff::Timestamp;
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
-use super::files::{Facts, facts};
-use crate::protocol::VirtualPath;
+use super::files::{Directory, Facts, facts};
 use crate::protocol::digest::Algorithm;
 
 const SUFFIX: &[u8] = b".fairwind-part";
+
+/// Of names that are too long for [`SUFFIX`]; another one, so that no two names share a file.
+const SUFFIX_OF_LONG: &[u8] = b".fairwind-long";
+
+/// Longest name in a directory, bytes (`NAME_MAX`).
+const LONGEST_NAME: usize = 255;
+
+/// Whose bytes the file gathers: nobody goes on with those of others. Where the file system keeps no
+/// attributes, everybody who may write goes on.
+const OWNER: &str = "user.fairwind.owner";
 
 /// Why an upload cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -36,32 +48,27 @@ impl From<Errno> for UploadError {
 }
 
 /// Whether a name is that of an unfinished upload.
-pub fn is_partial(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(b".") && name.as_bytes().ends_with(SUFFIX)
+pub fn is_partial(name: &[u8]) -> bool {
+    name.starts_with(b".") && (name.ends_with(SUFFIX) || name.ends_with(SUFFIX_OF_LONG))
 }
 
 /// The name that the bytes of `name` gather under.
-pub fn partial_name(name: &OsStr) -> OsString {
+fn partial_name(name: &OsStr) -> OsString {
     let mut partial = b".".to_vec();
-    if name.len() + SUFFIX.len() < 255 {
+    if 1 + name.len() + SUFFIX.len() <= LONGEST_NAME {
         partial.extend_from_slice(name.as_bytes());
+        partial.extend_from_slice(SUFFIX);
     } else {
         let mut hasher = Algorithm::Sha256.start();
         hasher.update(name.as_bytes());
         partial.extend_from_slice(hasher.finish().as_bytes());
+        partial.extend_from_slice(SUFFIX_OF_LONG);
     }
-    partial.extend_from_slice(SUFFIX);
     OsString::from_vec(partial)
 }
 
-/// The path of the unfinished upload of `path`.
-pub fn partial_path(path: &VirtualPath) -> Option<VirtualPath> {
-    let (parent, name) = path.split()?;
-    Some(parent.join(partial_name(name).as_bytes()))
-}
-
 /// Facts of the file that an upload would replace.
-pub fn existing(directory: &OwnedFd, name: &OsStr) -> Result<Option<Facts>, Errno> {
+pub fn existing(directory: impl AsFd, name: &OsStr) -> Result<Option<Facts>, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(None),
@@ -75,29 +82,184 @@ pub fn existing(directory: &OwnedFd, name: &OsStr) -> Result<Option<Facts>, Errn
     }
 }
 
-/// Opens the partial file for nobody else but us.
-pub fn open_alone(directory: &OwnedFd, partial: &OsStr) -> Result<File, UploadError> {
-    let flags =
-        OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = File::from(rustix::fs::openat(
-        directory,
-        partial,
-        flags,
-        Mode::from_raw_mode(0o666),
-    )?);
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => return Err(UploadError::Busy),
-        locked => locked?,
+/// An unfinished upload that is locked: nobody else renames, removes or writes it.
+#[derive(Debug)]
+pub struct Partial {
+    directory: OwnedFd,
+    name: OsString,
+    file: File,
+}
+
+impl Partial {
+    /// That of `name` in `directory`; made if there is none.
+    ///
+    /// # Errors
+    /// [`UploadError`]
+    pub fn open(directory: OwnedFd, name: &OsStr) -> Result<Self, UploadError> {
+        let partial = partial_name(name);
+        let file = lock(&directory, &partial, OFlags::CREATE)?;
+        Ok(Self {
+            directory,
+            name: partial,
+            file,
+        })
     }
-    // Whoever had the lock before may have completed the file meanwhile; then the name is gone.
-    let open = facts(&file)?;
-    if !open.is_regular() {
-        return Err(Errno::PERM.into());
+
+    /// That of `name` in `directory`.
+    ///
+    /// # Errors
+    /// [`UploadError`]; `ENOENT` if there is none.
+    pub fn existing(directory: OwnedFd, name: &OsStr) -> Result<Self, UploadError> {
+        Self::named(directory, partial_name(name))
     }
-    match existing(directory, partial)? {
-        Some(named) if named.identity() == open.identity() => Ok(file),
-        _ => Err(UploadError::Busy),
+
+    fn named(directory: OwnedFd, partial: OsString) -> Result<Self, UploadError> {
+        let file = lock(&directory, &partial, OFlags::empty())?;
+        Ok(Self {
+            directory,
+            name: partial,
+            file,
+        })
     }
+
+    /// The directory that it is in.
+    pub fn directory(&self) -> &OwnedFd {
+        &self.directory
+    }
+
+    /// Its bytes.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Bytes that `owner` can go on after: those of others and those that have expired are none.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn gathered(&self, owner: &str, age: Duration) -> io::Result<u64> {
+        gathered(&self.file, owner, age)
+    }
+
+    /// From now on the bytes are `owner`'s.
+    pub fn belongs_to(&self, owner: &str) {
+        // Without it the upload can be resumed all the same; where attributes are not kept, by anybody.
+        let _ = rustix::fs::fsetxattr(&self.file, OWNER, owner.as_bytes(), XattrFlags::empty());
+    }
+
+    /// Gives the file another name, which may be that of a file already if it `replaces` that. Answers the
+    /// directory.
+    ///
+    /// # Errors
+    /// The kernel's; somebody who goes around the server has taken the file away.
+    pub fn rename(self, name: &OsStr, replaces: bool) -> io::Result<OwnedFd> {
+        self.is_here()?;
+        let _ = rustix::fs::fremovexattr(&self.file, OWNER);
+        let flags = match replaces {
+            true => RenameFlags::empty(),
+            false => RenameFlags::NOREPLACE,
+        };
+        rustix::fs::renameat_with(&self.directory, &self.name, &self.directory, name, flags)?;
+        Ok(self.directory)
+    }
+
+    /// Removes the file.
+    ///
+    /// # Errors
+    /// As of [`rename`](Self::rename).
+    pub fn remove(self) -> io::Result<()> {
+        self.is_here()?;
+        let (directory, name) = (&self.directory, &self.name);
+        Ok(rustix::fs::unlinkat(directory, name, AtFlags::empty())?)
+    }
+
+    /// That the name leads to the file that is open.
+    fn is_here(&self) -> io::Result<()> {
+        match leads_to(&self.directory, &self.name, &self.file)? {
+            true => Ok(()),
+            false => Err(io::Error::other(
+                "the unfinished upload has been taken away meanwhile",
+            )),
+        }
+    }
+}
+
+/// Opens an unfinished upload and locks it.
+fn lock(directory: &OwnedFd, partial: &OsStr, flags: OFlags) -> Result<File, UploadError> {
+    /// So often somebody else may end with the file between our opening and locking it.
+    const ATTEMPTS: usize = 16;
+    let flags = flags | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let mode = Mode::from_raw_mode(0o666);
+    for _ in 0..ATTEMPTS {
+        let file = File::from(rustix::fs::openat(directory, partial, flags, mode)?);
+        if !facts(&file)?.is_regular() {
+            return Err(Errno::PERM.into());
+        }
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Err(UploadError::Busy),
+            locked => locked?,
+        }
+        // Whoever had the lock before may have completed or removed the file.
+        if leads_to(directory, partial, &file)? {
+            return Ok(file);
+        }
+    }
+    Err(UploadError::Busy)
+}
+
+fn leads_to(directory: &OwnedFd, name: &OsStr, file: &File) -> io::Result<bool> {
+    let named = existing(directory, name)?;
+    Ok(named.map(|named| named.identity()) == Some(facts(file)?.identity()))
+}
+
+fn gathered(file: &File, owner: &str, age: Duration) -> io::Result<u64> {
+    let known = facts(file)?;
+    Ok(match is_older(&known, age) || !is_open_to(file, owner) {
+        true => 0,
+        false => known.size(),
+    })
+}
+
+fn is_open_to(file: &File, owner: &str) -> bool {
+    let mut value = [0u8; 512];
+    match rustix::fs::fgetxattr(file, OWNER, &mut value[..]) {
+        Ok(length) => &value[..length] == owner.as_bytes(),
+        Err(Errno::RANGE) => false,
+        Err(_) => true,
+    }
+}
+
+fn is_older(facts: &Facts, age: Duration) -> bool {
+    let since = Timestamp::now().duration_since(facts.modified());
+    since > jiff::SignedDuration::try_from(age).unwrap_or(jiff::SignedDuration::MAX)
+}
+
+/// Bytes of the unfinished upload of `name` that `owner` can go on after, whether or not it is under way.
+///
+/// # Errors
+/// The kernel's; `ENOENT` if there are none.
+pub fn size(directory: &OwnedFd, name: &OsStr, owner: &str, age: Duration) -> io::Result<u64> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = rustix::fs::openat(directory, partial_name(name), flags, Mode::empty())?;
+    match gathered(&file.into(), owner, age)? {
+        0 => Err(Errno::NOENT.into()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// Removes an unfinished upload that has not grown for `age`, unless it is under way.
+///
+/// # Errors
+/// The kernel's.
+pub fn expire(directory: &Directory, partial: &OsStr, age: Duration) -> Result<(), UploadError> {
+    if !is_older(&directory.facts(partial)?, age) {
+        return Ok(());
+    }
+    let partial = Partial::named(directory.as_fd().try_clone_to_owned()?, partial.to_owned())?;
+    // Somebody may have gone on with it before we had the lock.
+    if is_older(&facts(&partial.file)?, age) {
+        partial.remove()?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -105,10 +267,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_any_length_have_a_partial_name() {
+    fn names_of_any_length_have_a_partial_name_of_their_own() {
         let long = "n".repeat(255);
         let partial = partial_name(OsStr::new(&long));
-        assert!(partial.len() <= 255 && is_partial(&partial));
+        assert!(partial.len() <= 255 && is_partial(partial.as_bytes()));
         assert_eq!(partial_name(OsStr::new("x")), ".x.fairwind-part");
+        let longest = "n".repeat(240);
+        assert_eq!(partial_name(OsStr::new(&longest)).len(), 255);
+        // The name that would have been confused with the long one.
+        let hash = &partial.to_str().unwrap()[1..65];
+        assert_ne!(partial_name(OsStr::new(hash)), partial);
     }
 }

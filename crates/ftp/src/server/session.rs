@@ -18,7 +18,7 @@ use super::extension::SessionExtension;
 use super::files::Root;
 use super::listing::Selection;
 use super::users::User;
-use super::work::file_failure;
+use super::work::{file_failure, naming_failure};
 use crate::data::{Meter, SocketPlan};
 use crate::protocol::command::{ByteRange, Representation};
 use crate::protocol::digest::Algorithm;
@@ -262,10 +262,31 @@ impl Session {
         T: Send + 'static,
         F: FnOnce(&Root) -> io::Result<T> + Send + 'static,
     {
+        self.try_on_files(job)
+            .await?
+            .map_err(|error| file_failure(&error))
+    }
+
+    /// As [`on_files`](Self::on_files), for what makes a new name.
+    pub(super) async fn on_new_name<T, F>(&mut self, job: F) -> Result<T, Reply>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Root) -> io::Result<T> + Send + 'static,
+    {
+        self.try_on_files(job)
+            .await?
+            .map_err(|error| naming_failure(&error))
+    }
+
+    /// As [`on_files`](Self::on_files), with whatever the job answers.
+    pub(super) async fn try_on_files<T, F>(&mut self, job: F) -> Result<T, Reply>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Root) -> T + Send + 'static,
+    {
         let root = Arc::clone(&self.user()?.root);
         let done = tokio::task::spawn_blocking(move || job(&root)).await;
-        done.map_err(|_| Reply::new(451, "That failed"))?
-            .map_err(|error| file_failure(&error))
+        done.map_err(|_| Reply::new(451, "That failed"))
     }
 
     /// The user, or the reply to somebody who is none.

@@ -9,12 +9,14 @@ use socket2::SockRef;
 
 use super::channel::{self, Channel, Setup};
 use super::config::SyncPolicy;
+use super::files::Root;
 use super::listing::Form;
+use super::names::free_to_take;
 use super::partial::UploadError;
 use super::session::{AfterQuit, Interruption, Session};
 use super::upload::{Start, Upload, force_name};
 use super::uploads::Key;
-use super::work::{self, Outcome, Work, file_failure, not_opened};
+use super::work::{self, Outcome, Work, file_failure, not_opened, upload_failure};
 use super::xferlog::Entry;
 use crate::data::{Direction, Meter, SocketPlan, Transfer, TransferError, Watchers, limit_silence};
 use crate::protocol::command::ByteRange;
@@ -39,21 +41,23 @@ impl Session {
     pub(super) async fn list(&mut self, argument: Vec<u8>, form: Form) -> io::Result<Reply> {
         let path = self.cwd.join(&argument);
         let wanted = path.clone();
-        let needs_directory = matches!(form, Form::Facts { .. });
         let found = self
-            .on_files(move |root| match root.facts(&wanted)? {
-                facts if facts.is_directory() => root.directory(&wanted).map(drop),
-                _ if needs_directory => Err(rustix::io::Errno::NOTDIR.into()),
-                _ => Ok(()),
+            .on_files(move |root| {
+                let facts = root.facts(&wanted)?;
+                if facts.is_directory() {
+                    root.directory(&wanted)?;
+                }
+                Ok(facts.is_directory())
             })
             .await;
         let root = match (found, &self.user) {
-            (Ok(()), Some(user)) => Arc::clone(&user.root),
-            (Err(reply), _) if needs_directory && reply.code == 550 => {
-                return Ok(Reply::new(501, reply.text()));
+            // RFC 3659 section 7.2.1: 501 is for what is there and no directory, 550 for what is not.
+            (Ok(false), _) if matches!(form, Form::Facts { .. }) => {
+                return Ok(Reply::new(501, "That is no directory"));
             }
+            (Ok(_), Some(user)) => Arc::clone(&user.root),
             (Err(reply), _) => return Ok(reply),
-            (Ok(()), None) => return Ok(Reply::new(530, "Log in first")),
+            (Ok(_), None) => return Ok(Reply::new(530, "Log in first")),
         };
         let opening = format!("Listing {path}");
         self.transfer(
@@ -107,8 +111,10 @@ impl Session {
         };
         let path = self.cwd.join(&argument);
         let wanted = path.clone();
-        self.receive(path, move |root| Upload::begin(root, &wanted, start))
-            .await
+        self.receive(path, move |root, owner| {
+            Upload::begin(root, &wanted, start, owner)
+        })
+        .await
     }
 
     pub(super) async fn append(&mut self, argument: Vec<u8>) -> io::Result<Reply> {
@@ -119,16 +125,18 @@ impl Session {
         };
         let path = self.cwd.join(&argument);
         let wanted = path.clone();
-        self.receive(path, move |root| Upload::begin(root, &wanted, start))
-            .await
+        self.receive(path, move |root, owner| {
+            Upload::begin(root, &wanted, start, owner)
+        })
+        .await
     }
 
     pub(super) async fn store_unique(&mut self) -> io::Result<Reply> {
         self.restart = 0;
         let directory = self.cwd.clone();
         let stem = format!("upload-{}", jiff::Timestamp::now().as_second());
-        self.receive(directory.clone(), move |root| {
-            Upload::begin_unique(root, &directory, &stem)
+        self.receive(directory.clone(), move |root, owner| {
+            Upload::begin_unique(root, &directory, &stem, owner)
         })
         .await
     }
@@ -158,31 +166,28 @@ impl Session {
 
     async fn receive<F>(&mut self, path: VirtualPath, begin: F) -> io::Result<Reply>
     where
-        F: Fn(&super::files::Root) -> Result<Upload, UploadError> + Clone + Send + 'static,
+        F: Fn(&Root, &str) -> Result<Upload, UploadError> + Clone + Send + 'static,
     {
         let announced = self.announced.take();
-        let (root, key) = match self.writer() {
-            Ok(user) => (
-                Arc::clone(&user.root),
-                Key {
-                    user: user.name.clone(),
-                    path: path.clone(),
-                },
-            ),
+        let user = match self
+            .writer()
+            .and_then(|user| free_to_take(&path).map(|()| user))
+        {
+            Ok(user) => user.clone(),
             Err(reply) => return Ok(reply),
         };
         match self.take_setup() {
             Ok(setup) => self.setup = Some(setup),
             Err(reply) => return Ok(reply),
         }
-        let begin = move || begin(&root);
+        let key = Key {
+            user: user.name.clone(),
+            path: path.clone(),
+        };
+        let begin = move || begin(&user.root, &user.name);
         let upload = match self.begin_upload(begin, &key).await? {
             Ok(upload) => upload,
-            Err(UploadError::Busy) => return Ok(Reply::new(450, UploadError::Busy.to_string())),
-            Err(error @ UploadError::BehindTheEnd(_)) => {
-                return Ok(Reply::new(554, error.to_string()));
-            }
-            Err(UploadError::File(error)) => return Ok(file_failure(&error)),
+            Err(error) => return Ok(upload_failure(&error)),
         };
         // STOU is the one to whom the name is news: RFC 1123 section 4.1.2.9 has the form.
         let named = path.join(b"..").join(upload.name().as_encoded_bytes()) == path;

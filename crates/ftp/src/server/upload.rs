@@ -6,12 +6,12 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::copying;
 use super::files::{Facts, Root, facts};
-use super::partial::{UploadError, existing, is_partial, open_alone, partial_name};
+use super::partial::{Partial, UploadError, existing};
 use crate::protocol::VirtualPath;
 
 /// Where an upload begins.
@@ -28,41 +28,42 @@ pub enum Start {
 /// A file in the making.
 #[derive(Debug)]
 pub struct Upload {
-    directory: OwnedFd,
     name: OsString,
-    partial: OsString,
-    file: File,
+    partial: Partial,
     first: u64,
     replaces: bool,
-    /// The complete file that is continued, until its bytes are in `file`.
+    /// The complete file that is continued, until its bytes are in the partial one.
     continued: Option<OwnedFd>,
 }
 
 impl Upload {
-    /// Begins to gather the bytes of `path`.
+    /// Begins to gather the bytes of `path` for `owner`, who alone can go on with them.
     ///
     /// # Errors
     /// [`UploadError`]
-    pub fn begin(root: &Root, path: &VirtualPath, start: Start) -> Result<Self, UploadError> {
+    pub fn begin(
+        root: &Root,
+        path: &VirtualPath,
+        start: Start,
+        owner: &str,
+    ) -> Result<Self, UploadError> {
         let (directory, name) = root.parent(path)?;
-        if is_partial(&name) {
-            return Err(Errno::PERM.into());
-        }
         let target = existing(&directory, &name)?;
-        let partial = partial_name(&name);
-        let file = open_alone(&directory, &partial)?;
         let mut upload = Self {
-            directory,
+            partial: Partial::open(directory, &name)?,
             name,
-            partial,
-            file,
             first: 0,
             replaces: true,
             continued: None,
         };
-        match upload.position(target, start) {
+        let gathered = upload.partial.gathered(owner, root.partial_age());
+        match gathered
+            .map_err(UploadError::from)
+            .and_then(|gathered| upload.position(target, gathered, start))
+        {
             Ok(first) => {
                 upload.first = first;
+                upload.partial.belongs_to(owner);
                 Ok(upload)
             }
             Err(error) => {
@@ -80,6 +81,7 @@ impl Upload {
         root: &Root,
         directory: &VirtualPath,
         stem: &str,
+        owner: &str,
     ) -> Result<Self, UploadError> {
         for number in 0..1_000 {
             let path = directory.join(format!("{stem}-{number}").as_bytes());
@@ -87,7 +89,7 @@ impl Upload {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 _ => continue,
             }
-            match Self::begin(root, &path, Start::Afresh) {
+            match Self::begin(root, &path, Start::Afresh, owner) {
                 Err(UploadError::Busy) => continue,
                 begun => {
                     return begun.map(|upload| Self {
@@ -100,9 +102,14 @@ impl Upload {
         Err(Errno::EXIST.into())
     }
 
-    /// Brings the partial file to the byte that the upload begins at.
-    fn position(&mut self, target: Option<Facts>, start: Start) -> Result<u64, UploadError> {
-        let gathered = facts(&self.file)?.size();
+    /// Brings the partial file, of which `gathered` bytes may be kept, to the byte that the upload begins
+    /// at.
+    fn position(
+        &mut self,
+        target: Option<Facts>,
+        gathered: u64,
+        start: Start,
+    ) -> Result<u64, UploadError> {
         let present = target.map_or(gathered, |target| target.size());
         let first = match start {
             Start::Afresh => 0,
@@ -119,18 +126,20 @@ impl Upload {
             }
             _ => first,
         };
+        let mut file = self.file();
         // ext4 writes a file to the disk when it is closed if it was ever cut to nothing, even from nothing:
         // the last reply would wait for that.
-        if gathered != kept {
-            self.file.set_len(kept)?;
+        if facts(file)?.size() != kept {
+            file.set_len(kept)?;
         }
-        self.file.seek(SeekFrom::Start(first))?;
+        file.seek(SeekFrom::Start(first))?;
         Ok(first)
     }
 
     fn open_target(&self, target: Facts) -> Result<OwnedFd, UploadError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let source = rustix::fs::openat(&self.directory, &self.name, flags, Mode::empty())?;
+        let directory = self.partial.directory();
+        let source = rustix::fs::openat(directory, &self.name, flags, Mode::empty())?;
         match facts(&source)?.identity() == target.identity() {
             true => Ok(source),
             false => Err(UploadError::Busy),
@@ -147,17 +156,17 @@ impl Upload {
         let Some(source) = self.continued.take() else {
             return Ok(true);
         };
-        let taken = copying::first_bytes(&source, &self.file, self.first, is_stopped);
+        let taken = copying::first_bytes(&source, self.file(), self.first, is_stopped);
         if !matches!(taken, Ok(true)) {
             // A piece of the old file is nothing to resume.
-            self.file.set_len(0)?;
+            self.file().set_len(0)?;
         }
         taken
     }
 
     /// The file that gathers the bytes, at the place where they go on.
     pub fn file(&self) -> &File {
-        &self.file
+        self.partial.file()
     }
 
     /// The byte of the file that the upload begins at.
@@ -176,7 +185,7 @@ impl Upload {
     /// # Errors
     /// The kernel's: bytes are lost.
     pub fn force_bytes(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.file().sync_data()
     }
 
     /// All bytes have come: the file takes its place, with the permissions of its predecessor. Answers
@@ -185,22 +194,17 @@ impl Upload {
     /// # Errors
     /// The kernel's.
     pub fn complete(self) -> io::Result<OwnedFd> {
-        if !self.replaces {
-            let (from, to) = (&self.directory, &self.directory);
-            let flags = RenameFlags::NOREPLACE;
-            rustix::fs::renameat_with(from, &self.partial, to, &self.name, flags)?;
-            return Ok(self.directory);
+        if self.replaces
+            && let Some(predecessor) = existing(self.partial.directory(), &self.name)?
+        {
+            rustix::fs::fchmod(self.file(), Mode::from_raw_mode(predecessor.mode() & 0o777))?;
         }
-        if let Some(predecessor) = existing(&self.directory, &self.name)? {
-            rustix::fs::fchmod(&self.file, Mode::from_raw_mode(predecessor.mode() & 0o777))?;
-        }
-        rustix::fs::renameat(&self.directory, &self.partial, &self.directory, &self.name)?;
-        Ok(self.directory)
+        self.partial.rename(&self.name, self.replaces)
     }
 
     /// The disk is full: what has come waits if it can be resumed, and makes room if it cannot.
     pub fn abandon_on_full_disk(self) {
-        let replaces_a_file = !matches!(existing(&self.directory, &self.name), Ok(None));
+        let replaces_a_file = !matches!(existing(self.partial.directory(), &self.name), Ok(None));
         match replaces_a_file || self.force_bytes().is_err() {
             true => self.discard(),
             false => self.abandon(),
@@ -209,15 +213,16 @@ impl Upload {
 
     /// The upload broke off: what has come waits to be resumed, if it is anything.
     pub fn abandon(self) {
-        if facts(&self.file).is_ok_and(|facts| facts.size() == 0) {
+        if facts(self.file()).is_ok_and(|facts| facts.size() == 0) {
             self.discard();
         }
     }
 
     /// The upload broke off and what has come is of no use to anybody.
     pub fn discard(self) {
-        if let Err(error) = rustix::fs::unlinkat(&self.directory, &self.partial, AtFlags::empty()) {
-            tracing::warn!("unfinished upload {:?} stays: {error}", self.partial);
+        let name = self.name;
+        if let Err(error) = self.partial.remove() {
+            tracing::warn!("the unfinished upload of {name:?} stays: {error}");
         }
     }
 }
@@ -238,6 +243,7 @@ mod tests {
     use std::fs;
     use std::io::Write;
     use std::mem::MaybeUninit;
+    use std::time::Duration;
 
     use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 
@@ -248,7 +254,12 @@ mod tests {
     }
 
     fn begin(dir: &tempfile::TempDir, start: Start) -> Result<Upload, UploadError> {
-        Upload::begin(&Root::open(dir.path()).unwrap(), &at("x"), start)
+        Upload::begin(
+            &Root::open(dir.path(), Duration::MAX).unwrap(),
+            &at("x"),
+            start,
+            "alice",
+        )
     }
 
     #[test]

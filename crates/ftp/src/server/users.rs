@@ -42,7 +42,7 @@ impl Users {
     /// The directory, name or hash that is wrong.
     pub fn open(config: &Config) -> io::Result<Self> {
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
-        let root = Arc::new(Root::open(&config.root)?);
+        let root = Arc::new(Root::open(&config.root, config.partial_age)?);
         let mut named = HashMap::new();
         for user in &config.users {
             if user.name.is_empty()

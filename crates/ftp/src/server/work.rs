@@ -10,6 +10,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::files::Root;
 use super::listing::{self, Form};
+use super::partial::UploadError;
 use super::upload::Upload;
 use crate::data::ascii::{FromNetwork, ToNetwork};
 use crate::data::{Bounds, Direction, Meter, Mover, TransferError, TransferWatcher};
@@ -197,6 +198,9 @@ pub fn failure(error: &TransferError) -> Reply {
         TransferError::File(error) if is_full(error) => {
             Reply::new(452, "Not enough room on the disk")
         }
+        TransferError::File(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            Reply::new(552, "The file is larger than may be")
+        }
         TransferError::File(error) => {
             let why = words(error);
             Reply::new(451, format!("The file could not be moved: {why}"))
@@ -233,20 +237,46 @@ pub fn is_full(error: &io::Error) -> bool {
     matches!(code, Some(Errno::NOSPC | Errno::DQUOT))
 }
 
-/// What the client is told of an operation on files that failed.
+/// What the client is told of an operation on files that failed: 550, which clients take for "there is no
+/// such file", where asking again would have the same answer.
 pub fn file_failure(error: &io::Error) -> Reply {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NOSPC | Errno::DQUOT) => Reply::new(452, "Not enough room on the disk"),
         Some(Errno::NOENT) => Reply::new(550, "No such file or directory"),
-        Some(Errno::XDEV | Errno::LOOP) => Reply::new(550, "A symbolic link there is not followed"),
-        Some(Errno::NAMETOOLONG) => Reply::new(553, "The name is too long"),
-        Some(Errno::NOTEMPTY) => Reply::new(550, "The directory is not empty"),
+        Some(Errno::XDEV | Errno::LOOP) => Reply::new(
+            550,
+            "That leads out of what is served, or to another file system",
+        ),
+        Some(Errno::NAMETOOLONG) => Reply::new(550, "No such file: the name is too long"),
+        Some(Errno::NOTEMPTY) => Reply::new(
+            550,
+            "The directory is not empty, or uploads into it are unfinished",
+        ),
         Some(Errno::ISDIR) => Reply::new(550, "That is a directory"),
         Some(Errno::NOTDIR) => Reply::new(550, "That is no directory"),
         Some(Errno::EXIST) => Reply::new(550, "That exists already"),
         Some(Errno::INVAL | Errno::NXIO) => Reply::new(550, "That is no plain file"),
-        Some(Errno::BUSY) => Reply::new(550, "That cannot be done to the root"),
+        Some(Errno::BUSY) => Reply::new(550, "That is the root, or in use"),
         Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Reply::new(550, "Permission denied"),
+        Some(Errno::AGAIN) => Reply::new(450, "Names change too fast there; try again"),
         _ => Reply::new(451, format!("That failed: {}", words(error))),
+    }
+}
+
+/// What the client is told of an upload that cannot begin, or cannot be removed.
+pub fn upload_failure(error: &UploadError) -> Reply {
+    match error {
+        UploadError::Busy => Reply::new(450, error.to_string()),
+        UploadError::BehindTheEnd(_) => Reply::new(554, error.to_string()),
+        UploadError::File(error) => naming_failure(error),
+    }
+}
+
+/// As [`file_failure`], of an operation that makes a new name (STOR, MKD, RNTO).
+pub fn naming_failure(error: &io::Error) -> Reply {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NAMETOOLONG) => Reply::new(553, "The name is too long"),
+        Some(Errno::INVAL) => Reply::new(553, "That name is not possible there"),
+        _ => file_failure(error),
     }
 }
