@@ -8,6 +8,7 @@ mod common;
 mod drs;
 mod faults;
 mod partials;
+mod patterns;
 mod peers;
 mod replies;
 mod server;

@@ -1,13 +1,15 @@
 //! Listings: lines of LIST, NLST and MLSD, and the facts of MLST (RFC 3659 section 7).
 
-use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
 use jiff::Timestamp;
+use rustix::io::Errno;
 
 use super::files::{Facts, Root};
+use super::matches::Wanted;
 use super::partial;
+use super::pattern::is_pattern;
 use crate::protocol::path::one_line;
 use crate::protocol::{VirtualPath, time};
 
@@ -113,74 +115,127 @@ pub fn kind(facts: &Facts) -> &'static str {
     }
 }
 
-/// Writes the listing of `path`, a directory or, but for MLSD, a file.
+/// What is listed.
+#[derive(Debug, Clone)]
+pub enum Subject {
+    /// A directory or, but for MLSD, a file.
+    Path(VirtualPath),
+    /// All that a pattern means; directories themselves, not what is in them.
+    Matches(Wanted),
+}
+
+impl Subject {
+    /// What an argument of LIST, NLST or STAT means to somebody in `from`: what there is of that name, before
+    /// it is a pattern.
+    ///
+    /// # Errors
+    /// The kernel's; `ENOENT` if it means nothing.
+    pub fn find(root: &Root, from: &VirtualPath, text: &[u8], hidden: bool) -> io::Result<Self> {
+        let path = from.join(text);
+        match root.facts(&path) {
+            Err(_) if is_pattern(text) => {
+                let wanted = Wanted {
+                    from: from.clone(),
+                    text: text.to_vec(),
+                    hidden,
+                };
+                match wanted.any(root)? {
+                    true => Ok(Self::Matches(wanted)),
+                    false => Err(Errno::NOENT.into()),
+                }
+            }
+            facts => facts.map(|_| Self::Path(path)),
+        }
+    }
+}
+
+/// Writes the listing of `subject`. Answers how many names could not be told: those with a line end in
+/// them, which would be two in NLST and MLSD.
 ///
 /// # Errors
 /// The file system's or the writer's.
-pub fn write(root: &Root, path: &VirtualPath, form: Form, out: &mut dyn Write) -> io::Result<()> {
-    let facts = root.facts(path)?;
-    if !facts.is_directory() {
-        let name = path
-            .split()
-            .map(|(_, name)| name.to_owned())
-            .unwrap_or_default();
-        return write_line(&facts, &name, form, out);
-    }
-    if let Form::Facts { write, selection } = form {
-        writeln_crlf(
-            out,
-            &format!("{} .", selection.of(&facts, "cdir", write)).into_bytes(),
-        )?;
-    }
-    let directory = root.directory(path)?;
-    for name in directory.names()? {
-        if partial::is_partial(name.as_bytes()) {
-            // Whoever has it open, or may not be removed by us, keeps it.
-            let _ = partial::expire(&directory, &name, root.partial_age());
-            continue;
-        }
-        let shown = match form {
-            Form::Long { hidden } | Form::Names { hidden } => {
-                hidden || !name.as_bytes().starts_with(b".")
+pub fn write(root: &Root, subject: &Subject, form: Form, out: &mut dyn Write) -> io::Result<u64> {
+    let mut lines = Lines {
+        form,
+        out,
+        left_out: 0,
+    };
+    match subject {
+        Subject::Path(path) => lines.path(root, path)?,
+        Subject::Matches(wanted) => wanted.each(root, &mut |found| {
+            // A name that has gone meanwhile is none.
+            if let Ok(facts) = root.facts_or_of_broken_link(found.path) {
+                lines.line(&facts, found.name)?;
             }
-            Form::Facts { .. } => true,
-        };
-        // A name that has gone meanwhile is none.
-        if shown && let Ok(facts) = directory.facts(&name) {
-            // Links are what they lead to, if that is below the root.
-            let facts = match facts.is_link() {
-                true => root.facts(&path.join(name.as_bytes())).unwrap_or(facts),
-                false => facts,
-            };
-            write_line(&facts, &name, form, out)?;
-        }
+            Ok(true)
+        })?,
     }
-    Ok(())
+    Ok(lines.left_out)
 }
 
-fn write_line(facts: &Facts, name: &OsStr, form: Form, out: &mut dyn Write) -> io::Result<()> {
-    match form {
-        Form::Long { .. } => {
-            let line = long(facts, Timestamp::now());
-            let mut line = line.into_bytes();
-            line.push(b' ');
-            line.extend(single_line(name.as_bytes()));
-            writeln_crlf(out, &line)
+struct Lines<'a> {
+    form: Form,
+    out: &'a mut dyn Write,
+    left_out: u64,
+}
+
+impl Lines<'_> {
+    fn path(&mut self, root: &Root, path: &VirtualPath) -> io::Result<()> {
+        let facts = root.facts(path)?;
+        if !facts.is_directory() {
+            let name = path.split().map(|(_, name)| name.to_owned());
+            return self.line(&facts, name.unwrap_or_default().as_bytes());
         }
-        // A name with a line end in it cannot be told: it would be two.
-        _ if name
-            .as_bytes()
-            .iter()
-            .any(|byte| matches!(byte, b'\r' | b'\n')) =>
-        {
-            Ok(())
+        if let Form::Facts { write, selection } = self.form {
+            let line = format!("{} .", selection.of(&facts, "cdir", write));
+            writeln_crlf(self.out, line.as_bytes())?;
         }
-        Form::Names { .. } => writeln_crlf(out, name.as_bytes()),
-        Form::Facts { write, selection } => {
-            let mut line = format!("{} ", selection.of(facts, kind(facts), write)).into_bytes();
-            line.extend_from_slice(name.as_bytes());
-            writeln_crlf(out, &line)
+        let directory = root.directory(path)?;
+        for name in directory.names()? {
+            if partial::is_partial(name.as_bytes()) {
+                // Whoever has it open, or may not be removed by us, keeps it.
+                let _ = partial::expire(&directory, &name, root.partial_age());
+                continue;
+            }
+            let shown = match self.form {
+                Form::Long { hidden } | Form::Names { hidden } => {
+                    hidden || !name.as_bytes().starts_with(b".")
+                }
+                Form::Facts { .. } => true,
+            };
+            // A name that has gone meanwhile is none.
+            if shown && let Ok(facts) = directory.facts(&name) {
+                // Links are what they lead to, if that is below the root.
+                let facts = match facts.is_link() {
+                    true => root.facts(&path.join(name.as_bytes())).unwrap_or(facts),
+                    false => facts,
+                };
+                self.line(&facts, name.as_bytes())?;
+            }
         }
+        Ok(())
+    }
+
+    fn line(&mut self, facts: &Facts, name: &[u8]) -> io::Result<()> {
+        let has_line_end = name.iter().any(|byte| matches!(byte, b'\r' | b'\n'));
+        let mut line = match self.form {
+            Form::Long { .. } => {
+                let mut line = long(facts, Timestamp::now()).into_bytes();
+                line.push(b' ');
+                line.extend(single_line(name));
+                return writeln_crlf(self.out, &line);
+            }
+            _ if has_line_end => {
+                self.left_out += 1;
+                return Ok(());
+            }
+            Form::Names { .. } => Vec::new(),
+            Form::Facts { write, selection } => {
+                format!("{} ", selection.of(facts, kind(facts), write)).into_bytes()
+            }
+        };
+        line.extend_from_slice(name);
+        writeln_crlf(self.out, &line)
     }
 }
 
@@ -234,9 +289,9 @@ const LONGEST_REPLY: usize = 256 << 10;
 ///
 /// # Errors
 /// The file system's; `EFBIG` if it is too long for a reply.
-pub fn lines(root: &Root, path: &VirtualPath, hidden: bool) -> io::Result<Vec<String>> {
+pub fn lines(root: &Root, subject: &Subject, hidden: bool) -> io::Result<Vec<String>> {
     let mut out = Bounded(Vec::new());
-    write(root, path, Form::Long { hidden }, &mut out)?;
+    write(root, subject, Form::Long { hidden }, &mut out)?;
     let lines = out
         .0
         .split(|byte| *byte == b'\n')
@@ -251,7 +306,7 @@ struct Bounded(Vec<u8>);
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.0.len() + bytes.len() > LONGEST_REPLY {
-            return Err(rustix::io::Errno::FBIG.into());
+            return Err(Errno::FBIG.into());
         }
         self.0.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -271,7 +326,11 @@ mod tests {
 
     fn listed(root: &Root, form: Form) -> String {
         let mut out = Vec::new();
-        write(root, &VirtualPath::root(), form, &mut out).unwrap();
+        let all = Subject::Path(VirtualPath::root());
+        let left_out = write(root, &all, form, &mut out).unwrap();
+        // `a\nb`
+        let is_long = matches!(form, Form::Long { .. });
+        assert_eq!(left_out, u64::from(!is_long));
         String::from_utf8(out).unwrap()
     }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::listing;
+use super::listing::{self, Subject};
 use super::partial;
 use super::session::Session;
 use super::work::upload_failure;
@@ -21,16 +21,17 @@ impl Session {
     }
 
     pub(super) async fn stat_path(&mut self, listing: Listing) -> Result<Reply, Reply> {
-        let path = self.cwd.join(&listing.path);
-        let heading = format!("Status of {path}:");
+        let from = self.cwd.clone();
+        let heading = format!("Status of {}:", from.join(&listing.path));
         let (files, code) = self
             .on_files(move |root| {
-                let code = if root.facts(&path)?.is_directory() {
-                    212
-                } else {
-                    213
+                let hidden = listing.hidden;
+                let subject = Subject::find(root, &from, &listing.path, hidden)?;
+                let code = match &subject {
+                    Subject::Path(path) if root.facts(path)?.is_directory() => 212,
+                    _ => 213,
                 };
-                match listing::lines(root, &path, listing.hidden) {
+                match listing::lines(root, &subject, hidden) {
                     Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Ok((None, code)),
                     lines => Ok((Some(lines?), code)),
                 }

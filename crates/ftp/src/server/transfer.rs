@@ -10,7 +10,7 @@ use socket2::SockRef;
 use super::channel::{self, Channel, Setup};
 use super::config::SyncPolicy;
 use super::files::Root;
-use super::listing::Form;
+use super::listing::{Form, Subject};
 use super::names::free_to_take;
 use super::partial::UploadError;
 use super::session::{AfterQuit, Interruption, Session};
@@ -40,37 +40,42 @@ const LONGEST_GRACE: Duration = Duration::from_millis(200);
 impl Session {
     pub(super) async fn list(&mut self, argument: Vec<u8>, form: Form) -> io::Result<Reply> {
         let path = self.cwd.join(&argument);
-        let wanted = path.clone();
+        let (wanted, from) = (path.clone(), self.cwd.clone());
         let found = self
             .on_files(move |root| {
-                let facts = root.facts(&wanted)?;
-                if facts.is_directory() {
-                    root.directory(&wanted)?;
+                let subject = match form {
+                    // RFC 3659 knows no patterns.
+                    Form::Facts { .. } => Subject::Path(wanted),
+                    Form::Long { hidden } | Form::Names { hidden } => {
+                        Subject::find(root, &from, &argument, hidden)?
+                    }
+                };
+                let Subject::Path(path) = &subject else {
+                    return Ok((subject, false));
+                };
+                let is_directory = root.facts(path)?.is_directory();
+                if is_directory {
+                    root.directory(path)?;
                 }
-                Ok(facts.is_directory())
+                Ok((subject, is_directory))
             })
             .await;
-        let root = match (found, &self.user) {
+        let (root, subject) = match (found, &self.user) {
             // RFC 3659 section 7.2.1: 501 is for what is there and no directory, 550 for what is not.
-            (Ok(false), _) if matches!(form, Form::Facts { .. }) => {
+            (Ok((_, false)), _) if matches!(form, Form::Facts { .. }) => {
                 return Ok(Reply::new(501, "That is no directory"));
             }
-            (Ok(_), Some(user)) => Arc::clone(&user.root),
+            (Ok((subject, _)), Some(user)) => (Arc::clone(&user.root), subject),
             (Err(reply), _) => return Ok(reply),
             (Ok(_), None) => return Ok(Reply::new(530, "Log in first")),
         };
         let opening = format!("Listing {path}");
-        self.transfer(
-            Work::List {
-                root,
-                path: path.clone(),
-                form,
-            },
-            opening,
-            path,
-            Arc::default(),
-        )
-        .await
+        let work = Work::List {
+            root,
+            subject,
+            form,
+        };
+        self.transfer(work, opening, path, Arc::default()).await
     }
 
     pub(super) async fn retrieve(&mut self, argument: Vec<u8>) -> io::Result<Reply> {
@@ -350,7 +355,7 @@ impl Session {
         announced: Option<u64>,
         direction: Direction,
     ) -> io::Result<(Reply, bool)> {
-        let mut result = outcome.result;
+        let (mut result, left_out) = (outcome.result, outcome.left_out);
         if interruption == Interruption::Aborted {
             result = Err(TransferError::Stopped);
         }
@@ -398,10 +403,15 @@ impl Session {
                 );
                 (Reply::new(426, text), false)
             }
-            (Ok(moved), None) => (
-                Reply::new(226, format!("Transfer complete: {moved} bytes")),
-                true,
-            ),
+            (Ok(moved), None) => {
+                let mut text = format!("Transfer complete: {moved} bytes");
+                if left_out > 0 {
+                    text.push_str(&format!(
+                        "; left out, for a line end in them: {left_out} names"
+                    ));
+                }
+                (Reply::new(226, text), true)
+            }
             (Err(error), _) if interruption == Interruption::Aborted => {
                 self.control.send(&work::failure(&error)).await?;
                 (Reply::new(226, "Aborted"), false)
@@ -469,5 +479,6 @@ fn not_done(work: Work, error: TransferError) -> Outcome {
     Outcome {
         result: Err(error),
         upload: work.into_upload(),
+        left_out: 0,
     }
 }

@@ -9,13 +9,13 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::files::Root;
-use super::listing::{self, Form};
+use super::listing::{self, Form, Subject};
 use super::partial::UploadError;
 use super::upload::Upload;
 use crate::data::ascii::{FromNetwork, ToNetwork};
 use crate::data::{Bounds, Direction, Meter, Mover, TransferError, TransferWatcher};
+use crate::protocol::Reply;
 use crate::protocol::command::Representation;
-use crate::protocol::{Reply, VirtualPath};
 
 /// The work of a data connection.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub enum Work {
         /// The user's files.
         root: Arc<Root>,
         /// What is listed.
-        path: VirtualPath,
+        subject: Subject,
         /// How.
         form: Form,
     },
@@ -58,6 +58,8 @@ pub struct Outcome {
     pub result: Result<u64, TransferError>,
     /// The file that was received; not complete yet.
     pub upload: Option<Upload>,
+    /// Names that could not be told in a listing.
+    pub left_out: u64,
 }
 
 impl Work {
@@ -102,6 +104,7 @@ impl Work {
                 return Outcome {
                     result: Err(error),
                     upload: self.into_upload(),
+                    left_out: 0,
                 };
             }
         };
@@ -120,11 +123,20 @@ impl Work {
                     ),
                 },
                 upload: None,
+                left_out: 0,
             },
-            Self::List { root, path, form } => Outcome {
-                result: send_listing(mover, root, path, form),
-                upload: None,
-            },
+            Self::List {
+                root,
+                subject,
+                form,
+            } => {
+                let sent = send_listing(mover, root, subject, form);
+                Outcome {
+                    left_out: sent.as_ref().map_or(0, |(_, left_out)| *left_out),
+                    result: sent.map(|(moved, _)| moved),
+                    upload: None,
+                }
+            }
             Self::Receive {
                 mut upload,
                 announced,
@@ -143,6 +155,7 @@ impl Work {
                 Outcome {
                     result,
                     upload: Some(upload),
+                    left_out: 0,
                 }
             }
         }
@@ -158,19 +171,19 @@ impl Work {
 }
 
 /// Lists into a pipe while the other end of it is sent: a directory of any size takes no more memory
-/// than its names.
+/// than its names. Answers the bytes sent, and how many names could not be told.
 fn send_listing(
     mover: Mover<'_>,
     root: Arc<Root>,
-    path: VirtualPath,
+    subject: Subject,
     form: Form,
-) -> Result<u64, TransferError> {
+) -> Result<(u64, u64), TransferError> {
     let (read, write) =
         pipe_with(PipeFlags::CLOEXEC).map_err(|error| TransferError::File(error.into()))?;
     let listing = move || {
         let mut out = io::BufWriter::new(File::from(write));
-        listing::write(&root, &path, form, &mut out)?;
-        io::Write::flush(&mut out)
+        let left_out = listing::write(&root, &subject, form, &mut out)?;
+        io::Write::flush(&mut out).map(|()| left_out)
     };
     let lister = std::thread::Builder::new()
         .name("listing".into())
@@ -180,8 +193,9 @@ fn send_listing(
     let sent = mover.send_from(&mut File::from(read), None);
     let listed = lister.join().unwrap_or_else(|_| Err(Errno::IO.into()));
     match (sent, listed) {
+        (Ok(moved), Ok(left_out)) => Ok((moved, left_out)),
         (Ok(_), Err(error)) => Err(TransferError::File(error)),
-        (sent, _) => sent,
+        (Err(error), _) => Err(error),
     }
 }
 
@@ -197,6 +211,9 @@ pub fn failure(error: &TransferError) -> Reply {
         }
         TransferError::File(error) if is_full(error) => {
             Reply::new(452, "Not enough room on the disk")
+        }
+        TransferError::File(error) if error.kind() == io::ErrorKind::ArgumentListTooLong => {
+            file_failure(error)
         }
         TransferError::File(error) if error.kind() == io::ErrorKind::FileTooLarge => {
             Reply::new(552, "The file is larger than may be")
@@ -258,6 +275,7 @@ pub fn file_failure(error: &io::Error) -> Reply {
         Some(Errno::INVAL | Errno::NXIO) => Reply::new(550, "That is no plain file"),
         Some(Errno::BUSY) => Reply::new(550, "That is the root, or in use"),
         Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Reply::new(550, "Permission denied"),
+        Some(Errno::TOOBIG) => Reply::new(550, "The pattern means too much work"),
         Some(Errno::AGAIN) => Reply::new(450, "Names change too fast there; try again"),
         _ => Reply::new(451, format!("That failed: {}", words(error))),
     }

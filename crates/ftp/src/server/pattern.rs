@@ -1,0 +1,277 @@
+//! Patterns of one name, as shells have them (glob(7)): `*`, `?`, `[a-z]`, `[!a-z]`, and `\` before what
+//! means itself. Characters are those of UTF-8; a byte that is none is one of its own.
+
+/// Work that a pattern may still make, in comparisons. What costs more is charged accordingly.
+#[derive(Debug)]
+pub struct Budget(u64);
+
+/// The pattern would take more work than any user may ask for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Exhausted;
+
+impl Budget {
+    /// So many comparisons.
+    pub fn new(comparisons: u64) -> Self {
+        Self(comparisons)
+    }
+
+    /// Takes `cost` from it.
+    ///
+    /// # Errors
+    /// Nothing is left.
+    pub fn spend(&mut self, cost: u64) -> Result<(), Exhausted> {
+        self.0 = self.0.saturating_sub(cost);
+        match self.0 {
+            0 => Err(Exhausted),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A character, or a byte that is no part of one.
+type Unit = u32;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Token {
+    /// `*`
+    Run,
+    /// `?`
+    One,
+    Set {
+        negated: bool,
+        ranges: Vec<(Unit, Unit)>,
+    },
+    Literal(Unit),
+}
+
+/// A pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern(Vec<Token>);
+
+/// Whether a text is more than a name.
+pub fn is_pattern(text: &[u8]) -> bool {
+    text.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['))
+}
+
+fn units(bytes: &[u8]) -> Vec<Unit> {
+    let chunks = bytes.utf8_chunks().flat_map(|chunk| {
+        // Above all characters.
+        let strays = chunk.invalid().iter();
+        let strays = strays.map(|byte| Unit::from(char::MAX) + 1 + Unit::from(*byte));
+        chunk.valid().chars().map(Unit::from).chain(strays)
+    });
+    chunks.collect()
+}
+
+impl Pattern {
+    /// Reads a pattern. Every text is one: a bracket that is not closed means itself.
+    pub fn parse(text: &[u8]) -> Self {
+        let text = units(text);
+        let mut tokens = Vec::new();
+        let mut at = 0;
+        while let Some(&unit) = text.get(at) {
+            at += 1;
+            let token = match char::from_u32(unit) {
+                Some('*') => Token::Run,
+                Some('?') => Token::One,
+                Some('[') => match set(&text[at..]) {
+                    Some((token, length)) => {
+                        at += length;
+                        token
+                    }
+                    None => Token::Literal(unit),
+                },
+                Some('\\') if at < text.len() => {
+                    at += 1;
+                    Token::Literal(text[at - 1])
+                }
+                _ => Token::Literal(unit),
+            };
+            if token != Token::Run || tokens.last() != Some(&Token::Run) {
+                tokens.push(token);
+            }
+        }
+        Self(tokens)
+    }
+
+    /// Whether it says that names begin with a dot; only then, or when `hidden` names are asked for, does it
+    /// mean such names.
+    pub fn begins_with_a_dot(&self) -> bool {
+        self.0.first() == Some(&Token::Literal(Unit::from('.')))
+    }
+
+    /// Whether it means this name.
+    ///
+    /// # Errors
+    /// [`Exhausted`]
+    pub fn means(&self, name: &[u8], budget: &mut Budget) -> Result<bool, Exhausted> {
+        let name = units(name);
+        let (mut token, mut at) = (0, 0);
+        // Where to go on if what follows the last run does not fit: the run is one longer then.
+        let mut last_run: Option<(usize, usize)> = None;
+        budget.spend(1)?;
+        loop {
+            match (self.0.get(token), name.get(at)) {
+                (None, None) => return Ok(true),
+                (Some(Token::Run), _) => {
+                    last_run = Some((token + 1, at));
+                    token += 1;
+                    continue;
+                }
+                (Some(wanted), Some(&unit)) if wanted.fits(unit, budget)? => {
+                    (token, at) = (token + 1, at + 1);
+                    continue;
+                }
+                _ => {}
+            }
+            match last_run {
+                Some((after, from)) if from < name.len() => {
+                    last_run = Some((after, from + 1));
+                    (token, at) = (after, from + 1);
+                }
+                _ => return Ok(false),
+            }
+        }
+    }
+}
+
+impl Token {
+    fn fits(&self, unit: Unit, budget: &mut Budget) -> Result<bool, Exhausted> {
+        budget.spend(1)?;
+        Ok(match self {
+            Self::Run => false,
+            Self::One => true,
+            Self::Literal(wanted) => *wanted == unit,
+            Self::Set { negated, ranges } => {
+                budget.spend(ranges.len() as u64)?;
+                let mut ranges = ranges.iter();
+                ranges.any(|(first, last)| (*first..=*last).contains(&unit)) != *negated
+            }
+        })
+    }
+}
+
+/// The set at the beginning of `text`, which follows `[`, and its length with `]`.
+fn set(text: &[Unit]) -> Option<(Token, usize)> {
+    let is = |at: usize, wanted: char| text.get(at) == Some(&Unit::from(wanted));
+    let negated = is(0, '!') || is(0, '^');
+    let first = usize::from(negated);
+    let mut ranges = Vec::new();
+    let mut at = first;
+    // A bracket right at the beginning means itself.
+    while !is(at, ']') || at == first {
+        if is(at, '\\') {
+            at += 1;
+        }
+        let from = *text.get(at)?;
+        at += 1;
+        let mut to = from;
+        if is(at, '-') && !is(at + 1, ']') {
+            at += 1;
+            if is(at, '\\') {
+                at += 1;
+            }
+            to = *text.get(at)?;
+            at += 1;
+        }
+        ranges.push((from, to));
+    }
+    Some((Token::Set { negated, ranges }, at + 1))
+}
+
+/// The text without the `\` of what means itself.
+pub fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut bytes = text.iter();
+    while let Some(byte) = bytes.next() {
+        match (byte, bytes.as_slice().first()) {
+            (b'\\', Some(_)) => plain.extend(bytes.next()),
+            _ => plain.push(*byte),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn means(pattern: &[u8], name: &[u8]) -> bool {
+        let mut budget = Budget::new(1_000_000);
+        Pattern::parse(pattern).means(name, &mut budget).unwrap()
+    }
+
+    #[test]
+    fn patterns_mean_what_they_mean_in_shells() {
+        for (pattern, name) in [
+            ("*.txt", "a.txt"),
+            ("*.txt", ".txt"),
+            ("*", ""),
+            ("a*b*c", "aXbXbXc"),
+            ("?.txt", "ä.txt"),
+            ("[a-c]x", "bx"),
+            ("[!a-c]x", "dx"),
+            ("[^a-c]x", "dx"),
+            ("[]x]", "]"),
+            ("[a-]", "-"),
+            ("[\\]]", "]"),
+            ("[ä-ü]", "ö"),
+            ("a[1", "a[1"),
+            ("\\*", "*"),
+            ("a\\", "a\\"),
+        ] {
+            assert!(
+                means(pattern.as_bytes(), name.as_bytes()),
+                "{pattern} {name}"
+            );
+        }
+        for (pattern, name) in [
+            ("*.txt", "a.txt.gz"),
+            ("?", ""),
+            ("?", "ab"),
+            ("[a-c]x", "dx"),
+            ("\\*", "a"),
+            ("a*b*c", "acb"),
+        ] {
+            assert!(
+                !means(pattern.as_bytes(), name.as_bytes()),
+                "{pattern} {name}"
+            );
+        }
+        assert!(means(b"?\xff*", b"\xfe\xff\xfd"));
+    }
+
+    #[test]
+    fn work_is_bounded() {
+        let pattern = Pattern::parse("*a".repeat(100).as_bytes());
+        let name = [b'a'; 255];
+        let mut budget = Budget::new(1_000_000);
+        // The worst that a name can do; an algorithm that tries all runs would take for ever.
+        assert_eq!(
+            pattern.means(&[&name[..], b"b"].concat(), &mut budget),
+            Ok(false)
+        );
+        let mut budget = Budget::new(10_000);
+        let mut names = std::iter::repeat_with(|| pattern.means(&name, &mut budget));
+        assert!(names.any(|meant| meant == Err(Exhausted)));
+    }
+
+    proptest! {
+        /// fnmatch(3) knows bytes only, in the locale of tests.
+        #[test]
+        fn names_of_ascii_are_meant_as_by_the_c_library(
+            pattern in "[ab*?\\[\\]!\\\\-]{0,12}", name in "[ab\\-\\[\\]!]{0,8}"
+        ) {
+            // What a range from high to low or a backslash at the end means is left open (POSIX).
+            prop_assume!(!pattern.ends_with('\\') && !pattern.contains('-'));
+            let (by_c, text) = (CString::new(pattern.clone()).unwrap(), CString::new(name.clone()).unwrap());
+            // SAFETY: both are strings with their end.
+            let found = unsafe { libc::fnmatch(by_c.as_ptr(), text.as_ptr(), 0) };
+            prop_assert_eq!(means(pattern.as_bytes(), name.as_bytes()), found == 0);
+        }
+    }
+}
