@@ -11,5 +11,6 @@ mod lab_exec;
 mod lab_exec_host;
 mod lab_run;
 mod serve;
+mod serve_rights;
 mod trace;
 mod turn;

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -13,28 +14,39 @@ use std::time::{Duration, Instant};
 use fairwind_testing::or_skip;
 use rustix::process::Signal;
 
+/// A user and a group without rights of their own.
+pub const NOBODY: u32 = 65_534;
+
 /// Nothing here takes as long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn fairwind(arguments: &[&str]) -> Command {
+pub fn fairwind(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairwind"));
     command.arg("serve").args(arguments);
     command
 }
 
 /// A server at a free port, killed when it is dropped.
-struct Service {
-    child: Child,
+pub struct Service {
+    pub child: Child,
     /// `ftp://127.0.0.1:PORT/`
-    url: String,
-    log: Receiver<String>,
+    pub url: String,
+    pub log: Receiver<String>,
 }
 
 impl Service {
+    /// Serves a directory of its tester's, which root gives away: the server takes its owner's rights.
     fn start(dir: &Path, options: &[&str]) -> Self {
+        if fairwind_testing::root().is_ok() {
+            chown(dir, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
         let mut command = fairwind(&[dir.to_str().unwrap(), "--listen", "127.0.0.1:0"]);
+        Self::by(command.args(options))
+    }
+
+    /// A server that this command starts.
+    pub fn by(command: &mut Command) -> Self {
         let mut child = command
-            .args(options)
             .env("FAIRWIND_FTP_PASSWORD", "secret")
             .stderr(Stdio::piped())
             .spawn()
@@ -53,21 +65,21 @@ impl Service {
         }
     }
 
-    fn ask_to_end(&self) {
+    pub fn ask_to_end(&self) {
         self.signal(Signal::TERM);
     }
 
-    fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         let number = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(number, signal).unwrap();
     }
 
     /// Waits for a line of its log.
-    fn tells(&self, what: &str) {
+    pub fn tells(&self, what: &str) {
         while !self.log.recv_timeout(PATIENCE).unwrap().contains(what) {}
     }
 
-    fn wait(&mut self) -> ExitStatus {
+    pub fn wait(&mut self) -> ExitStatus {
         let begin = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -79,7 +91,7 @@ impl Service {
     }
 
     /// A control connection of nobody's yet.
-    fn connect(&self) -> Control {
+    pub fn connect(&self) -> Control {
         let address = self.url.trim_start_matches("ftp://").trim_end_matches('/');
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -90,7 +102,7 @@ impl Service {
     }
 
     /// A control connection of alice's.
-    fn alice(&self) -> Control {
+    pub fn alice(&self) -> Control {
         let mut control = self.connect();
         for (command, code) in [
             ("USER alice", "331"),
@@ -110,7 +122,7 @@ impl Drop for Service {
     }
 }
 
-struct Control {
+pub struct Control {
     stream: TcpStream,
     lines: BufReader<TcpStream>,
 }
@@ -122,16 +134,16 @@ impl Control {
         line
     }
 
-    fn code(&mut self) -> String {
+    pub fn code(&mut self) -> String {
         self.line().chars().take(3).collect()
     }
 
-    fn say(&mut self, command: &str) -> String {
+    pub fn say(&mut self, command: &str) -> String {
         write!(self.stream, "{command}\r\n").unwrap();
         self.code()
     }
 
-    fn data(&mut self) -> TcpStream {
+    pub fn data(&mut self) -> TcpStream {
         write!(self.stream, "EPSV\r\n").unwrap();
         let line = self.line();
         let port = line.split('|').nth(3).expect("229 … (|||PORT|)");

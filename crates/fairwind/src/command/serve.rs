@@ -1,8 +1,15 @@
 //! `fairwind serve`: an FTP server.
 
+mod confinement;
+mod files;
+mod identity;
+mod keeper;
+mod privileges;
+mod rights;
+
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fairwind_ftp::data::Buffer;
@@ -12,6 +19,8 @@ use signal_hook::iterator::Signals;
 
 use crate::failure::Failure;
 use crate::output;
+use files::Files;
+use rights::Rights;
 
 /// Where the password of a user without a hash comes from.
 const PASSWORD: &str = "FAIRWIND_FTP_PASSWORD";
@@ -22,7 +31,8 @@ const PASSWORD: &str = "FAIRWIND_FTP_PASSWORD";
 Anybody may read, nobody may write, and only this machine is served, until told otherwise. Nothing
 above DIR can be reached, not by symbolic links either. An upload appears under its name when it is
 complete; what broke off waits to be resumed. SIGHUP reads the configuration file again: for new
-sessions, those that run go on as they were begun.
+sessions, those that run go on as they were begun. Started by root, the server becomes the owner of
+DIR, or nobody if that is root; see --run-as.
 
 Examples:
   fairwind serve /srv/data                             For this machine, at port 2121
@@ -76,6 +86,10 @@ pub struct Serve {
     /// What is on the disk before a client is told of success: never (anything) or uploads
     #[arg(long, value_name = "WHAT")]
     sync: Option<server::SyncPolicy>,
+    /// User whose rights the server has, if root starts it [default: the owner of DIR, or nobody if that is
+    /// root]
+    #[arg(long, value_name = "USER[:GROUP]")]
+    run_as: Option<String>,
     /// Sessions at once from one address [default: 100]
     #[arg(long, value_name = "NUMBER")]
     sessions_per_address: Option<usize>,
@@ -92,19 +106,24 @@ impl Serve {
             return Ok(());
         }
         log_to_standard_error();
-        let server = Server::bind(self.configuration()?).map_err(Failure::work)?;
+        raise_descriptor_limit();
+        let mut config = self.configuration(|file| std::fs::read_to_string(file))?;
+        // There are no threads yet: rights are a thread's own.
+        let files = Files::keep(&mut config, self.config.as_deref()).map_err(Failure::work)?;
+        let rights = Rights::of(&config)?;
+        let server = Server::bind(config).map_err(Failure::work)?;
+        rights.give_up()?;
         let (stop, reload) = (Stop::default(), server.reload());
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(Failure::work)?;
         let asked = stop.clone();
         std::thread::spawn(move || {
             for signal in signals.forever() {
                 match signal {
-                    SIGHUP if self.reads_again() => self.reload(&reload),
+                    SIGHUP if self.reads_again() => self.reload(&reload, &files),
                     _ => asked.ask(),
                 }
             }
         });
-        raise_descriptor_limit();
         eprintln!(
             "serving ftp://{}/",
             server.address().map_err(Failure::work)?
@@ -118,10 +137,13 @@ impl Serve {
         self.config.is_some() || !io::stdin().is_terminal()
     }
 
-    fn reload(&self, reload: &Reload) {
+    fn reload(&self, reload: &Reload, files: &Files) {
         let done = self
-            .configuration()
-            .and_then(|config| reload.with(config).map_err(Failure::work));
+            .configuration(|_| files.configuration())
+            .and_then(|mut config| {
+                files.attach(&mut config).map_err(Failure::work)?;
+                reload.with(config).map_err(Failure::work)
+            });
         let told = match done {
             Ok(()) => "the configuration was read again".to_owned(),
             Err(Failure::Input(why) | Failure::Work(why)) => {
@@ -133,10 +155,11 @@ impl Serve {
         let _ = writeln!(io::stderr(), "{told}");
     }
 
-    fn configuration(&self) -> Result<Config, Failure> {
+    /// What file and options say together; `read` has the text of the file.
+    fn configuration(&self, read: impl Fn(&Path) -> io::Result<String>) -> Result<Config, Failure> {
         let mut config = Config::new(self.dir.clone().unwrap_or_default());
         if let Some(file) = &self.config {
-            let text = std::fs::read_to_string(file)
+            let text = read(file)
                 .map_err(|error| Failure::input(format!("{}: {error}", file.display())))?;
             config
                 .read(&text)
@@ -155,6 +178,7 @@ impl Serve {
         config.advice_log = self.advice_log.clone().or(config.advice_log);
         config.sync = self.sync.unwrap_or(config.sync);
         config.xferlog = self.xferlog.clone().or(config.xferlog);
+        config.run_as = self.run_as.clone().or(config.run_as);
         config
             .foreign_peers
             .extend(self.foreign_peer.iter().cloned());

@@ -15,6 +15,7 @@ use fairwind_lab::congestion_control::load_private;
 use jiff::Timestamp;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use rustix::process::geteuid;
 
 use super::day::Day;
 use super::story::{BUFFER_BYTES, HOP, PATH, Story, Way};
@@ -181,8 +182,13 @@ impl Site {
         let fairwind = shell_word(&self.fairwind)?;
         let (arrived, config) = (shell_word(&self.arrived(way))?, self.config(way));
         fs::write(&config, self.configuration(way))?;
+        // Its folder may be for the user of the demonstration alone.
+        let run_as = match geteuid().is_root() {
+            true => " --run-as root",
+            false => "",
+        };
         let server = format!(
-            "exec {fairwind} serve {} --config {} --listen 0.0.0.0:{PORT}",
+            "exec {fairwind} serve {} --config {} --listen 0.0.0.0:{PORT}{run_as}",
             shell_word(&self.west())?,
             shell_word(&config)?,
         );

@@ -35,7 +35,7 @@ fn round_trips(folder: &TempDir, command: &str) -> usize {
     let fairwind = env!("CARGO_BIN_EXE_fairwind");
     let served = folder.path().join("served");
     let server = format!(
-        "{fairwind} serve {} --user alice --listen 0.0.0.0:21 --no-drs",
+        "{fairwind} serve {} --user alice --listen 0.0.0.0:21 --no-drs --run-as root",
         served.display()
     );
     let there = folder.path().join("path.pcapng");
@@ -159,7 +159,7 @@ fn a_copy_between_servers_takes_as_many() {
     let Some(_turn) = in_the_lab() else { return };
     let (folder, bytes) = two_ends();
     let copy = r#""$0" serve "$1/received" --listen "$FAIRWIND_HOST:2121" --no-drs \
-               --user alice --foreign-peer "$FAIRWIND_PEER/32" &
+               --run-as root --user alice --foreign-peer "$FAIRWIND_PEER/32" &
            until "$0" ls "ftp://$FAIRWIND_HOST:2121/" >/dev/null 2>&1; do sleep 0.1; done
            "$0" copy ftp://$FAIRWIND_PEER/x "ftp://alice@$FAIRWIND_HOST:2121/x" --checksum off
            status=$?; kill $!; exit $status"#;

@@ -153,7 +153,12 @@ impl Journal {
     /// If the file cannot be opened for appending.
     pub fn with_file(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self(Some(Mutex::new(file))))
+        Ok(Self::in_file(file))
+    }
+
+    /// Records go to the log and to this file, which is open for appending.
+    pub fn in_file(file: File) -> Self {
+        Self(Some(Mutex::new(file)))
     }
 
     /// Tells what happened.

@@ -22,9 +22,7 @@ impl AdvisedServer {
         };
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
         let journal = match &config.advice_log {
-            Some(path) => Journal::with_file(path).map_err(|error| {
-                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-            })?,
+            Some(path) => Journal::in_file(config.log_opener.open(path)?),
             None => Journal::default(),
         };
         Ok(Some(Self(Arc::new(Follow {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde::Deserialize;
 
+use super::xferlog::LogOpener;
 use crate::data::{Bounds, Buffer, Direction};
 
 /// The server's configuration. [`Config::new`] has the defaults: loopback only, anonymous users who may
@@ -43,6 +44,10 @@ pub struct Config {
     pub advice_log: Option<PathBuf>,
     /// The log of transfers, in the format of xferlog(5).
     pub xferlog: Option<PathBuf>,
+    /// How logs are opened.
+    pub log_opener: LogOpener,
+    /// `USER[:GROUP]` whose rights the program takes before it serves; taking them is the program's part.
+    pub run_as: Option<String>,
     /// Whether uploads are forced to the disk.
     pub sync: SyncPolicy,
     /// Unfinished uploads that have not grown for so long are removed.
@@ -68,6 +73,8 @@ impl Config {
             allow_nocc: Vec::new(),
             advice_log: None,
             xferlog: None,
+            log_opener: LogOpener::default(),
+            run_as: None,
             sync: SyncPolicy::Never,
             partial_age: Duration::from_secs(7 * 24 * 3_600),
             limits: Limits::default(),
@@ -235,6 +242,7 @@ struct File {
     allow_nocc: Option<Vec<IpNet>>,
     advice_log: Option<PathBuf>,
     xferlog: Option<PathBuf>,
+    run_as: Option<String>,
     sync: Option<SyncPolicy>,
     partial_age_h: Option<NonZeroU32>,
     limits: Option<Limits>,
@@ -273,6 +281,7 @@ impl Config {
         }
         self.advice_log = file.advice_log.or(self.advice_log.take());
         self.xferlog = file.xferlog.or(self.xferlog.take());
+        self.run_as = file.run_as.or(self.run_as.take());
         self.sync = file.sync.unwrap_or(self.sync);
         if let Some(hours) = file.partial_age_h {
             self.partial_age = Duration::from_secs(u64::from(hours.get()) * 3_600);

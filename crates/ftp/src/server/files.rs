@@ -105,6 +105,17 @@ impl Root {
         Ok(root)
     }
 
+    /// The same root, where unfinished uploads expire after `partial_age`.
+    ///
+    /// # Errors
+    /// No descriptor is free.
+    pub fn again(&self, partial_age: Duration) -> io::Result<Self> {
+        Ok(Self {
+            directory: self.directory.try_clone()?,
+            partial_age,
+        })
+    }
+
     /// A root below this one.
     ///
     /// # Errors

@@ -48,6 +48,7 @@ pub use config::{Config, Limits, SyncPolicy, UserConfig};
 pub use extension::{Extension, PeerFacts, SessionExtension};
 pub use origin::Origin;
 pub use passwords::hash_password;
+pub use xferlog::LogOpener;
 
 use control::Control;
 use digest::Checksums;
@@ -134,7 +135,9 @@ impl Reload {
             listen: old.config.listen,
             ..config
         };
-        let shared = Shared::open(config, self.extensions.clone(), &old.ledger)?;
+        // The directory that is open: by its path it may be out of reach, now that rights are given up.
+        let users = (config.root == old.config.root).then_some(&old.users);
+        let shared = Shared::open(config, self.extensions.clone(), &old.ledger, users)?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(shared);
         Ok(())
     }
@@ -149,14 +152,18 @@ impl Shared {
         config: Config,
         given: Option<Vec<Arc<dyn Extension>>>,
         ledger: &Arc<Ledger>,
+        before: Option<&Users>,
     ) -> io::Result<Self> {
+        let opener = &config.log_opener;
+        let xferlog = config.xferlog.clone();
+        let xferlog = xferlog.map(|path| Xferlog::open(path, opener.clone()));
         Ok(Self {
             extensions: match given {
                 Some(extensions) => extensions,
                 None => extensions(&config, &ledger.buffers)?,
             },
-            users: Users::open(&config)?,
-            xferlog: config.xferlog.clone().map(Xferlog::open).transpose()?,
+            users: Users::open(&config, before)?,
+            xferlog: xferlog.transpose()?,
             ledger: Arc::clone(ledger),
             config,
         })
@@ -216,7 +223,7 @@ impl Server {
     }
 
     fn open(config: Config, extensions: Option<Vec<Arc<dyn Extension>>>) -> io::Result<Self> {
-        let shared = Shared::open(config, extensions.clone(), &Arc::default())?;
+        let shared = Shared::open(config, extensions.clone(), &Arc::default(), None)?;
         let address = shared.config.listen;
         let listener = listen(address)
             .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?;

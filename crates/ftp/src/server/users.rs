@@ -24,6 +24,8 @@ pub struct User {
 /// All users.
 #[derive(Debug)]
 pub struct Users {
+    /// The directory that is served.
+    root: Arc<Root>,
     anonymous: Option<User>,
     named: HashMap<String, (Secret, User)>,
     /// A hash that no password has, so that an unknown name takes as long as a wrong password; none if
@@ -36,13 +38,16 @@ fn is_anonymous(name: &str) -> bool {
 }
 
 impl Users {
-    /// The users of the configuration, with their directories open.
+    /// The users of the configuration, with their directories open; in the directory of those `before`.
     ///
     /// # Errors
     /// The directory, name or hash that is wrong.
-    pub fn open(config: &Config) -> io::Result<Self> {
+    pub fn open(config: &Config, before: Option<&Self>) -> io::Result<Self> {
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
-        let root = Arc::new(Root::open(&config.root, config.partial_age)?);
+        let root = Arc::new(match before {
+            Some(before) => before.root.again(config.partial_age)?,
+            None => Root::open(&config.root, config.partial_age)?,
+        });
         let mut named = HashMap::new();
         for user in &config.users {
             if user.name.is_empty()
@@ -83,11 +88,12 @@ impl Users {
             name: "anonymous".into(),
             anonymous: true,
             write: false,
-            root,
+            root: Arc::clone(&root),
         });
         let dearest = named.values().map(|(secret, _)| secret);
         let decoy = dearest.max_by_key(|secret| secret.cost());
         Ok(Self {
+            root,
             anonymous,
             decoy: decoy.map(Secret::decoy).transpose()?,
             named,
@@ -139,7 +145,7 @@ mod tests {
     #[test]
     fn a_name_logs_in_with_its_own_password_only() {
         let dir = tempfile::tempdir().unwrap();
-        let users = Users::open(&config(dir.path())).unwrap();
+        let users = Users::open(&config(dir.path()), None).unwrap();
         let mut memory = Memory::default();
         let mut login = |name, password| users.login(name, password, &mut memory);
         assert!(login("alice", b"correct horse".as_slice()).unwrap().write);
@@ -155,7 +161,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut config = config(dir.path());
         config.users[0].password = "secret".into();
-        let error = Users::open(&config).unwrap_err().to_string();
+        let error = Users::open(&config, None).unwrap_err().to_string();
         assert!(
             error.starts_with("user alice: the password is no hash"),
             "{error}"

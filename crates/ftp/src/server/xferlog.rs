@@ -1,9 +1,11 @@
 //! The log of transfers, in the format of wu-ftpd's xferlog(5), which others read too.
 
-use std::fs::OpenOptions;
+use std::fmt;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Zoned;
@@ -76,33 +78,61 @@ impl Entry {
     }
 }
 
+/// Opens logs to be appended to: itself, or through somebody with more rights.
+#[derive(Clone, Default)]
+pub struct LogOpener(Option<Arc<Open>>);
+
+type Open = dyn Fn(&Path) -> io::Result<File> + Send + Sync;
+
+impl LogOpener {
+    /// Opens them by `open`, which makes files that are not there.
+    pub fn by(open: impl Fn(&Path) -> io::Result<File> + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(open)))
+    }
+
+    /// Opens a log.
+    ///
+    /// # Errors
+    /// The file's, with its name.
+    pub fn open(&self, path: &Path) -> io::Result<File> {
+        let file = match &self.0 {
+            Some(open) => open(path),
+            None => OpenOptions::new().append(true).create(true).open(path),
+        };
+        file.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+    }
+}
+
+impl fmt::Debug for LogOpener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LogOpener").finish_non_exhaustive()
+    }
+}
+
 /// The file. It is opened for every line, so that it can be rotated.
 #[derive(Debug)]
-pub struct Xferlog(PathBuf);
+pub struct Xferlog {
+    path: PathBuf,
+    opener: LogOpener,
+}
 
 impl Xferlog {
     /// A log at `path`.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn open(path: PathBuf) -> io::Result<Self> {
-        let log = Self(path);
-        log.append("").map_err(|error| {
-            io::Error::new(error.kind(), format!("{}: {error}", log.0.display()))
-        })?;
-        Ok(log)
+    pub fn open(path: PathBuf, opener: LogOpener) -> io::Result<Self> {
+        opener.open(&path)?;
+        Ok(Self { path, opener })
     }
 
     /// Adds a line. A log that cannot be written stops no transfer.
     pub fn add(&self, entry: &Entry) {
-        if let Err(error) = self.append(&format!("{}\n", entry.line())) {
-            tracing::warn!("{}: {error}", self.0.display());
+        let line = format!("{}\n", entry.line());
+        let added = self.opener.open(&self.path);
+        if let Err(error) = added.and_then(|mut file| file.write_all(line.as_bytes())) {
+            tracing::warn!("the log of transfers: {error}");
         }
-    }
-
-    fn append(&self, text: &str) -> io::Result<()> {
-        let mut file = OpenOptions::new().append(true).create(true).open(&self.0)?;
-        file.write_all(text.as_bytes())
     }
 }
 

@@ -101,12 +101,12 @@ impl World {
         }
     }
 
-    fn is_being_uploaded(&self, name: usize) -> bool {
-        let uploads = self
-            .sessions
-            .iter()
-            .filter_map(|session| session.uploading.as_ref());
-        uploads.into_iter().any(|upload| upload.name == name)
+    /// Who is uploading a file.
+    fn uploader(&self, name: usize) -> Option<&'static str> {
+        self.sessions.iter().find_map(|session| {
+            let upload = session.uploading.as_ref()?;
+            (upload.name == name).then_some(session.owner)
+        })
     }
 
     fn partial_exists(&self, name: usize) -> bool {
@@ -140,7 +140,12 @@ impl World {
     }
 
     fn begin(&mut self, who: usize, begin: Begin, name: usize) {
-        let busy = self.is_being_uploaded(name);
+        let owner = self.sessions[who].owner;
+        if self.uploader(name) == Some(owner) {
+            // A user's own upload may be taken over; that has tests of its own.
+            return;
+        }
+        let busy = self.uploader(name).is_some();
         let there = name != 2 || self.server.path("d").exists();
         let session = &mut self.sessions[who];
         let size = session.client.say(&format!("SIZE {}", NAMES[name]));
@@ -217,7 +222,7 @@ impl World {
     fn delete(&mut self, who: usize, name: usize) {
         let code = match self.files.remove(&name) {
             Some(_) => 250,
-            None if self.is_being_uploaded(name) => 450,
+            None if self.uploader(name).is_some() => 450,
             None if self.partial_exists(name) => {
                 self.broken.remove(&name);
                 250

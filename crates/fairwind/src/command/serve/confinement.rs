@@ -1,0 +1,194 @@
+//! Which files the server can reach at all, whatever is wrong with it: Landlock (landlock(7)).
+
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+};
+
+/// Since it names cannot be moved between directories before ABI 2, that is the least that is of use.
+const LEAST: ABI = ABI::V2;
+
+/// The newest whose rights are known here.
+const NEWEST: ABI = ABI::V6;
+
+/// What may be done below a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Files are read and directories listed.
+    Read,
+    /// Files and directories are read, written, made, renamed and removed; nothing is executed, and there are
+    /// no devices, sockets or links to be made.
+    Serve,
+    /// Files are read.
+    ReadFiles,
+    /// Files are made and appended to.
+    Append,
+}
+
+impl Reach {
+    fn rights(self) -> landlock::BitFlags<AccessFs> {
+        match self {
+            Self::Read => AccessFs::ReadFile | AccessFs::ReadDir,
+            Self::ReadFiles => AccessFs::ReadFile.into(),
+            Self::Append => AccessFs::WriteFile | AccessFs::MakeReg,
+            Self::Serve => {
+                AccessFs::ReadFile
+                    | AccessFs::ReadDir
+                    | AccessFs::WriteFile
+                    | AccessFs::Truncate
+                    | AccessFs::MakeReg
+                    | AccessFs::MakeDir
+                    | AccessFs::RemoveFile
+                    | AccessFs::RemoveDir
+                    | AccessFs::Refer
+            }
+        }
+    }
+}
+
+/// Confinement that is prepared, while all paths can still be opened.
+#[derive(Debug)]
+pub struct Confinement(Option<RulesetCreated>);
+
+impl Confinement {
+    /// To these paths; those that do not exist are left out.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn prepare(paths: &[(PathBuf, Reach)]) -> Result<Self, RulesetError> {
+        let least = Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::from_all(LEAST));
+        if least.is_err() {
+            return Ok(Self(None));
+        }
+        let mut rules = Ruleset::default()
+            .handle_access(AccessFs::from_all(NEWEST))?
+            .scope(Scope::from_all(NEWEST))?
+            .create()?;
+        for (path, reach) in paths {
+            let Ok(open) = PathFd::new(path) else {
+                continue;
+            };
+            let rights = match path.is_dir() {
+                true => reach.rights(),
+                false => reach.rights() & AccessFs::from_file(NEWEST),
+            };
+            rules = rules.add_rule(PathBeneath::new(open, rights))?;
+        }
+        Ok(Self(Some(rules)))
+    }
+
+    /// Confines this thread and those that it starts. False if the kernel cannot.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn enter(self) -> Result<bool, RulesetError> {
+        let Some(rules) = self.0 else {
+            return Ok(false);
+        };
+        Ok(rules.restrict_self()?.ruleset != RulesetStatus::NotEnforced)
+    }
+}
+
+/// What the standard library reads for the time of day.
+pub fn of_local_time() -> Vec<(PathBuf, Reach)> {
+    read(&["/etc/localtime", "/usr/share/zoneinfo"])
+}
+
+/// What the C library reads to find the address of a host, its own plug-ins included.
+pub fn of_host_names() -> Vec<(PathBuf, Reach)> {
+    read(&[
+        "/etc",
+        "/lib",
+        "/lib64",
+        "/usr/lib",
+        "/usr/lib64",
+        "/run/systemd/resolve",
+        "/run/resolvconf",
+        "/run/NetworkManager",
+    ])
+}
+
+/// The limits and congestion controls of the kernel.
+pub fn of_network_settings() -> Vec<(PathBuf, Reach)> {
+    read(&["/proc/sys/net"])
+}
+
+fn read(paths: &[&str]) -> Vec<(PathBuf, Reach)> {
+    let paths = paths.iter().map(Path::new);
+    paths.map(|path| (path.to_owned(), Reach::Read)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File, OpenOptions};
+    use std::io::Write;
+
+    use fairwind_testing::or_skip;
+
+    use super::*;
+
+    /// What holds of a thread is not undone: each test has one of its own.
+    fn confined(to: &[(PathBuf, Reach)], act: impl FnOnce() + Send) {
+        let confinement = Confinement::prepare(to).unwrap();
+        std::thread::scope(|scope| {
+            let done = scope.spawn(|| match confinement.enter().unwrap() {
+                true => act(),
+                false => drop(or_skip(Err::<(), _>("this kernel has no Landlock"))),
+            });
+            done.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn what_is_served_is_all_there_is() {
+        let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (here, there) = (inside.path(), outside.path());
+        fs::write(there.join("secret"), "x").unwrap();
+        confined(&[(here.to_owned(), Reach::Serve)], || {
+            fs::create_dir(here.join("d")).unwrap();
+            fs::write(here.join("x"), "1").unwrap();
+            fs::rename(here.join("x"), here.join("d/y")).unwrap();
+            File::options()
+                .write(true)
+                .open(here.join("d/y"))
+                .unwrap()
+                .set_len(0)
+                .unwrap();
+            fs::remove_file(here.join("d/y")).unwrap();
+            fs::remove_dir(here.join("d")).unwrap();
+            assert!(fs::read(there.join("secret")).is_err());
+            assert!(fs::write(there.join("new"), "").is_err());
+            assert!(fs::remove_file(there.join("secret")).is_err());
+            assert!(fs::read("/etc/passwd").is_err());
+            // No other program is run, be it one that was uploaded.
+            assert!(std::process::Command::new("/bin/true").status().is_err());
+        });
+    }
+
+    #[test]
+    fn logs_are_appended_to_and_configurations_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = folder.path();
+        fs::write(here.join("log"), "1\n").unwrap();
+        confined(&[(here.to_owned(), Reach::Append)], || {
+            let open = |name| {
+                OpenOptions::new()
+                    .append(true)
+                    .create(true)
+                    .open(here.join(name))
+            };
+            open("log").unwrap().write_all(b"2\n").unwrap();
+            open("log.new").unwrap();
+            assert!(fs::read(here.join("log")).is_err());
+            assert!(fs::remove_file(here.join("log")).is_err());
+        });
+        confined(&[(here.to_owned(), Reach::ReadFiles)], || {
+            assert_eq!(fs::read(here.join("log")).unwrap(), b"1\n2\n");
+            assert!(fs::write(here.join("log"), "").is_err());
+        });
+    }
+}

@@ -1,0 +1,77 @@
+//! The files that the server opens again while it runs: its configuration and its logs.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fairwind_ftp::server::{Config, LogOpener};
+
+use super::keeper::{Keeper, Use};
+
+/// Opens them with the rights of the start, which the server itself has given up.
+#[derive(Debug, Clone)]
+pub struct Files {
+    configuration: Option<PathBuf>,
+    /// None if there are no such files.
+    keeper: Option<Arc<Keeper>>,
+}
+
+impl Files {
+    /// Those of this configuration, read from `file`. To be called before there are threads.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn keep(config: &mut Config, file: Option<&Path>) -> io::Result<Self> {
+        let configuration = file.map(std::path::absolute).transpose()?;
+        let mut files: Vec<(PathBuf, Use)> = Vec::new();
+        for log in logs(config) {
+            *log = std::path::absolute(&*log)?;
+            files.push((log.clone(), Use::Append));
+        }
+        files.extend(configuration.clone().map(|file| (file, Use::Read)));
+        let keeper = match files.is_empty() {
+            true => None,
+            false => Some(Arc::new(Keeper::start(files)?)),
+        };
+        let kept = Self {
+            configuration,
+            keeper,
+        };
+        kept.attach(config)?;
+        Ok(kept)
+    }
+
+    /// Has the logs of another configuration opened as those of the first; only the same can be.
+    ///
+    /// # Errors
+    /// There is no working directory.
+    pub fn attach(&self, config: &mut Config) -> io::Result<()> {
+        for log in logs(config) {
+            *log = std::path::absolute(&*log)?;
+        }
+        if let Some(keeper) = &self.keeper {
+            let keeper = Arc::clone(keeper);
+            config.log_opener = LogOpener::by(move |path| keeper.open(path, Use::Append));
+        }
+        Ok(())
+    }
+
+    /// The text of the configuration file as it is now.
+    ///
+    /// # Errors
+    /// The file's; there is none.
+    pub fn configuration(&self) -> io::Result<String> {
+        let (Some(path), Some(keeper)) = (&self.configuration, &self.keeper) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let mut text = String::new();
+        keeper.open(path, Use::Read)?.read_to_string(&mut text)?;
+        Ok(text)
+    }
+}
+
+fn logs(config: &mut Config) -> impl Iterator<Item = &mut PathBuf> {
+    [&mut config.xferlog, &mut config.advice_log]
+        .into_iter()
+        .flatten()
+}

@@ -1,0 +1,163 @@
+//! A process that keeps the rights that the server gives up, to open again the few files that were named
+//! when it was started: a log that is rotated, a configuration that is read again.
+//!
+//! The server asks by the number of a file, a byte; the answer is a descriptor, or an error's number. Nothing
+//! else goes between the two.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use nix::sys::signal::SigSet;
+use nix::unistd::{ForkResult, fork};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use rustix::thread::CapabilitySet;
+
+use super::confinement::{Confinement, Reach};
+use super::privileges::{keep, require_single_thread};
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// To be read.
+    Read,
+    /// To be appended to; made if it is not there.
+    Append,
+}
+
+/// The server's end.
+#[derive(Debug)]
+pub struct Keeper {
+    files: Vec<(PathBuf, Use)>,
+    line: Mutex<UnixStream>,
+}
+
+impl Keeper {
+    /// Starts the process, which ends with this one. Relative paths mean what they mean now.
+    ///
+    /// # Errors
+    /// The kernel's; there are threads already.
+    pub fn start(files: Vec<(PathBuf, Use)>) -> io::Result<Self> {
+        require_single_thread()?;
+        let (line, far) = UnixStream::pair()?;
+        // SAFETY: there is one thread, so the child finds every lock and all memory in order.
+        match unsafe { fork() }? {
+            ForkResult::Parent { .. } => Ok(Self {
+                files,
+                line: Mutex::new(line),
+            }),
+            ForkResult::Child => {
+                drop(line);
+                let done = serve(&files, &far);
+                std::process::exit(i32::from(done.is_err()));
+            }
+        }
+    }
+
+    /// Opens one of the files.
+    ///
+    /// # Errors
+    /// As of open(2); it is none of the files; the process has ended.
+    pub fn open(&self, path: &Path, purpose: Use) -> io::Result<File> {
+        let wanted = |(kept, to): &(PathBuf, Use)| kept == path && *to == purpose;
+        let number = self.files.iter().position(wanted).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "it was not named when the server was started; a restart can change that",
+            )
+        })?;
+        let line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        send(&line, number as u8, None)?;
+        match receive(&line)? {
+            Some((0, Some(file))) => Ok(file.into()),
+            Some((error, _)) => Err(io::Error::from_raw_os_error(error.into())),
+            None => Err(io::Error::other("the process that opens files has ended")),
+        }
+    }
+}
+
+/// Opens what it is asked to until the server has gone.
+fn serve(files: &[(PathBuf, Use)], line: &UnixStream) -> io::Result<()> {
+    // Those that end the server are not for this process: it is needed until the server has ended.
+    SigSet::all().thread_block()?;
+    let paths: Vec<_> = files.iter().map(reach).collect();
+    let confinement = Confinement::prepare(&paths).map_err(io::Error::other)?;
+    keep(CapabilitySet::DAC_OVERRIDE)?;
+    confinement.enter().map_err(io::Error::other)?;
+    while let Some((number, _)) = receive(line)? {
+        let opened = match files.get(usize::from(number)) {
+            Some((path, Use::Read)) => File::open(path),
+            Some((path, Use::Append)) => OpenOptions::new().append(true).create(true).open(path),
+            None => Err(io::ErrorKind::InvalidInput.into()),
+        };
+        match opened {
+            Ok(file) => send(line, 0, Some(&file))?,
+            Err(error) => {
+                // Linux numbers those of files below 256.
+                let number = error
+                    .raw_os_error()
+                    .and_then(|number| u8::try_from(number).ok());
+                send(
+                    line,
+                    number.unwrap_or(rustix::io::Errno::IO.raw_os_error() as u8),
+                    None,
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Files are replaced and rotated, so it is their directories that are reached.
+fn reach((path, purpose): &(PathBuf, Use)) -> (PathBuf, Reach) {
+    let reach = match purpose {
+        Use::Read => Reach::ReadFiles,
+        Use::Append => Reach::Append,
+    };
+    (path.parent().unwrap_or(path).to_owned(), reach)
+}
+
+fn send(line: &UnixStream, byte: u8, file: Option<&File>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors = file.map(|file| [file.as_fd()]);
+    if let Some(descriptors) = &descriptors {
+        ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    let bytes = [byte];
+    sendmsg(
+        line,
+        &[IoSlice::new(&bytes)],
+        &mut ancillary,
+        SendFlags::NOSIGNAL,
+    )?;
+    Ok(())
+}
+
+/// A byte and the descriptor that came with it; none at the end.
+fn receive(line: &UnixStream) -> io::Result<Option<(u8, Option<OwnedFd>)>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut bytes = [0];
+    let received = {
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        recvmsg(line, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?
+    };
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    let mut file = None;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut files) = message {
+            file = files.next();
+        }
+    }
+    Ok(Some((bytes[0], file)))
+}

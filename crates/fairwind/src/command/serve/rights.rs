@@ -1,0 +1,182 @@
+//! What the server may do once it listens: little, and in its own directory only.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use fairwind_ftp::data::Buffer;
+use fairwind_ftp::server::Config;
+use nix::unistd::Uid;
+use rustix::fs::{Access, AtFlags, Mode, OFlags, accessat};
+use rustix::thread::CapabilitySet;
+
+use super::confinement::{Confinement, Reach, of_host_names, of_local_time, of_network_settings};
+use super::identity::Identity;
+use super::privileges::{become_user, keep, require_single_thread};
+use crate::failure::Failure;
+
+/// The rights that the server will have; all others are given up as soon as its sockets and files are open.
+pub struct Rights {
+    directory: Directory,
+    /// Who the server becomes; none if it stays who it is.
+    identity: Option<Identity>,
+    kept: CapabilitySet,
+    confinement: Confinement,
+}
+
+struct Directory {
+    path: PathBuf,
+    open: OwnedFd,
+    is_written: bool,
+}
+
+impl Rights {
+    /// Those that this configuration takes.
+    ///
+    /// # Errors
+    /// There is no such user or directory; only root can become somebody else.
+    pub fn of(config: &Config) -> Result<Self, Failure> {
+        let directory = Directory::open(config)?;
+        let identity = identity(config)?;
+        let mut paths = vec![(config.root.clone(), Reach::Serve)];
+        paths.extend(of_local_time());
+        paths.extend(of_network_settings());
+        if config.advisor.is_some() {
+            paths.extend(of_host_names());
+        }
+        Ok(Self {
+            kept: capabilities(config),
+            confinement: Confinement::prepare(&paths).map_err(Failure::work)?,
+            directory,
+            identity,
+        })
+    }
+
+    /// Gives up all others, before the first thread is started.
+    ///
+    /// # Errors
+    /// The kernel's; the directory could not be served.
+    pub fn give_up(self) -> Result<(), Failure> {
+        require_single_thread().map_err(Failure::work)?;
+        match &self.identity {
+            Some(identity) => {
+                become_user(identity, self.kept).map_err(|error| {
+                    Failure::work(format!("--run-as {}: {error}", identity.name))
+                })?;
+                tracing::info!("files are served with the rights of {}", identity.name);
+            }
+            // Who is root by choice needs root's rights to files; nobody gains others by running programs.
+            None if Uid::effective().is_root() => {
+                keep(CapabilitySet::all()).map_err(Failure::work)?;
+            }
+            None => keep(self.kept).map_err(Failure::work)?,
+        }
+        self.directory.check()?;
+        if !self.confinement.enter().map_err(Failure::work)? {
+            tracing::warn!(
+                "this kernel has no Landlock: only file permissions protect other files"
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Directory {
+    fn open(config: &Config) -> Result<Self, Failure> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = rustix::fs::open(&config.root, flags, Mode::empty())
+            .map_err(|error| Failure::work(format!("{}: {error}", config.root.display())))?;
+        Ok(Self {
+            path: config.root.clone(),
+            open,
+            is_written: config.users.iter().any(|user| user.write),
+        })
+    }
+
+    /// That what it is there for is possible.
+    fn check(&self) -> Result<(), Failure> {
+        let may = |access| accessat(&self.open, ".", access, AtFlags::EACCESS).is_ok();
+        let (path, name) = (self.path.display(), own_name());
+        if !may(Access::READ_OK | Access::EXEC_OK) {
+            return Err(Failure::work(format!(
+                "{path}: {name} may not read this directory; --run-as names a user who may (root, if it has to be)"
+            )));
+        }
+        if self.is_written && !may(Access::WRITE_OK) {
+            tracing::warn!(
+                "{path}: {name} may not write to this directory, whatever users may; give it to {name}, \
+                 or name another user by --run-as"
+            );
+        }
+        Ok(())
+    }
+}
+
+fn own_name() -> String {
+    let uid = Uid::effective();
+    let known = nix::unistd::User::from_uid(uid).ok().flatten();
+    known.map_or_else(|| uid.to_string(), |user| user.name)
+}
+
+/// Who the server becomes.
+fn identity(config: &Config) -> Result<Option<Identity>, Failure> {
+    let wanted = match &config.run_as {
+        Some(text) => {
+            let wanted = Identity::parse(text)
+                .map_err(|error| Failure::input(format!("--run-as {text}: {error}")))?;
+            if !Uid::effective().is_root() && !wanted.is_own() {
+                return Err(Failure::input(format!(
+                    "--run-as {text}: only root can become somebody else"
+                )));
+            }
+            wanted
+        }
+        None if !Uid::effective().is_root() => return Ok(None),
+        None => Identity::of_owner(&config.root)
+            .map_err(|error| Failure::work(format!("{}: {error}", config.root.display())))?,
+    };
+    if wanted.is_own() {
+        return Ok(None);
+    }
+    if config.run_as.is_none() && !exists_here(wanted.uid) {
+        tracing::warn!(
+            "this user namespace has no {}: files are served with the rights of {}",
+            wanted.name,
+            own_name()
+        );
+        return Ok(None);
+    }
+    Ok(Some(wanted))
+}
+
+/// Whether this user namespace has the user (user_namespaces(7)); in one of its own, root is who made it.
+fn exists_here(uid: Uid) -> bool {
+    let Ok(map) = std::fs::read_to_string("/proc/self/uid_map") else {
+        return true;
+    };
+    map.lines().any(|line| {
+        let numbers: Vec<u32> = line.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+        matches!(numbers[..], [first, _, count] if uid.as_raw().checked_sub(first).is_some_and(|n| n < count))
+    })
+}
+
+/// Capabilities that transfers need.
+fn capabilities(config: &Config) -> CapabilitySet {
+    let mut kept = CapabilitySet::empty();
+    // To take controls that are not for everybody, and buffers beyond the limits of programs.
+    if config.advisor.is_some() || config.drs || config.buffer != Buffer::Auto {
+        kept |= CapabilitySet::NET_ADMIN;
+    }
+    let passive = config.passive_ports.as_ref();
+    if passive.is_some_and(|ports| *ports.start() < first_free_port()) {
+        kept |= CapabilitySet::NET_BIND_SERVICE;
+    }
+    kept
+}
+
+/// The first port that every program may listen at.
+fn first_free_port() -> u16 {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+    text.ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(1_024)
+}

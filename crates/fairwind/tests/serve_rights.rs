@@ -1,0 +1,319 @@
+//! What `fairwind serve` may still do when root has started it.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use fairwind_testing::{eventually, permitted, root};
+use rustix::process::Signal;
+
+use crate::serve::{Control, NOBODY, Service, fairwind};
+
+/// A user whom no system knows.
+const OWNER: u32 = 54_321;
+
+/// `CAP_NET_ADMIN`, as `/proc/PID/status` shows it.
+const NET_ADMIN: &str = "0000000000001000";
+
+/// A folder that everybody can go through.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
+fn served(folder: &tempfile::TempDir, owner: u32) -> PathBuf {
+    let dir = folder.path().join("served");
+    fs::create_dir(&dir).unwrap();
+    chown(&dir, Some(owner), Some(owner)).unwrap();
+    dir
+}
+
+fn serve(dir: &Path, options: &[&str]) -> Service {
+    let listen = [dir.to_str().unwrap(), "--listen", "127.0.0.1:0"];
+    Service::by(fairwind(&listen).args(options))
+}
+
+fn read_from(control: &mut Control, name: &str) -> Result<String, String> {
+    let mut data = control.data();
+    let code = control.say(&format!("RETR {name}"));
+    if code != "150" {
+        return Err(code);
+    }
+    let mut text = String::new();
+    data.read_to_string(&mut text).unwrap();
+    assert_eq!(control.code(), "226");
+    Ok(text)
+}
+
+fn upload(control: &mut Control, name: &str, text: &str) -> String {
+    let mut data = control.data();
+    let code = control.say(&format!("STOR {name}"));
+    if code != "150" {
+        return code;
+    }
+    data.write_all(text.as_bytes()).unwrap();
+    drop(data);
+    control.code()
+}
+
+/// Lines of `/proc/PID/status` of each thread that begin so.
+fn of_all_threads(child: &Child, key: &str) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    let value = |text: String| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key));
+        let words: Vec<&str> = line.unwrap().split_whitespace().collect();
+        words.join(" ")
+    };
+    let texts =
+        tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("status")).ok());
+    texts.map(value).collect()
+}
+
+#[test]
+fn what_is_roots_alone_is_not_given_to_strangers() {
+    if !permitted(root()) {
+        return;
+    }
+    let folder = folder();
+    let dir = served(&folder, 0);
+    for (name, mode) in [("secret", 0o600), ("public", 0o644)] {
+        fs::write(dir.join(name), name).unwrap();
+        fs::set_permissions(dir.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let service = serve(&dir, &["--user", "alice"]);
+    let mut client = service.alice();
+    assert_eq!(read_from(&mut client, "secret"), Err("550".into()));
+    assert_eq!(client.say("HASH secret"), "550");
+    assert_eq!(client.say("DELE public"), "550");
+    assert_eq!(upload(&mut client, "new", "text"), "550");
+    assert_eq!(read_from(&mut client, "public").unwrap(), "public");
+    for uids in of_all_threads(&service.child, "Uid:") {
+        assert_eq!(uids, format!("{NOBODY} {NOBODY} {NOBODY} {NOBODY}"));
+    }
+    for key in ["CapPrm:", "CapEff:", "CapBnd:"] {
+        for set in of_all_threads(&service.child, key) {
+            assert_eq!(set, NET_ADMIN, "{key}");
+        }
+    }
+    for set in of_all_threads(&service.child, "NoNewPrivs:") {
+        assert_eq!(set, "1");
+    }
+}
+
+#[test]
+fn no_capability_is_kept_that_transfers_do_not_need() {
+    if !permitted(root()) {
+        return;
+    }
+    let folder = folder();
+    let service = serve(&served(&folder, 0), &["--no-drs"]);
+    for set in of_all_threads(&service.child, "CapPrm:") {
+        assert_eq!(set, "0000000000000000");
+    }
+}
+
+#[test]
+fn uploads_belong_to_the_owner_of_the_directory_or_whom_the_operator_names() {
+    if !permitted(root()) {
+        return;
+    }
+    let folder = folder();
+    let dir = served(&folder, OWNER);
+    let service = serve(&dir, &["--user", "alice"]);
+    let mut client = service.alice();
+    assert_eq!(upload(&mut client, "x", "text"), "226");
+    assert_eq!(client.say("MKD d"), "257");
+    assert_eq!(client.say("RNFR x"), "350");
+    assert_eq!(client.say("RNTO d/y"), "250");
+    assert_eq!(client.say("SITE CHMOD 600 d/y"), "200");
+    let facts = fs::metadata(dir.join("d/y")).unwrap();
+    assert_eq!(
+        (facts.uid(), facts.gid(), facts.mode() & 0o777),
+        (OWNER, OWNER, 0o600)
+    );
+    drop(service);
+
+    let named = serve(&dir, &["--user", "alice", "--run-as", "root"]);
+    assert_eq!(upload(&mut named.alice(), "z", "text"), "226");
+    assert_eq!(fs::metadata(dir.join("z")).unwrap().uid(), 0);
+    drop(named);
+
+    let config = folder.path().join("ftp.toml");
+    fs::write(&config, "run_as = \"54322:54323\"\n").unwrap();
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
+    let config = config.to_str().unwrap();
+    let other = serve(&dir, &["--user", "alice", "--config", config]);
+    assert_eq!(upload(&mut other.alice(), "o", "text"), "226");
+    let facts = fs::metadata(dir.join("o")).unwrap();
+    assert_eq!((facts.uid(), facts.gid()), (54_322, 54_323));
+}
+
+#[test]
+fn logs_of_roots_are_written_and_rotated_after_the_rights_are_gone() {
+    if !permitted(root()) {
+        return;
+    }
+    let folder = folder();
+    let dir = served(&folder, OWNER);
+    let logs = folder.path().join("logs");
+    fs::create_dir(&logs).unwrap();
+    fs::set_permissions(&logs, fs::Permissions::from_mode(0o700)).unwrap();
+    let log = logs.join("xferlog");
+    let mut service = serve(
+        &dir,
+        &["--user", "alice", "--xferlog", log.to_str().unwrap()],
+    );
+    let mut client = service.alice();
+    let children = format!("/proc/{0}/task/{0}/children", service.child.id());
+    let keeper = fs::read_to_string(children).unwrap();
+    assert_eq!(upload(&mut client, "x", "text"), "226");
+    fs::rename(&log, logs.join("xferlog.1")).unwrap();
+    assert_eq!(upload(&mut client, "y", "text"), "226");
+    for (name, path) in [("xferlog.1", " /x "), ("xferlog", " /y ")] {
+        let text = fs::read_to_string(logs.join(name)).unwrap();
+        assert!(
+            text.lines().count() == 1 && text.contains(path),
+            "{name}: {text}"
+        );
+    }
+    // However the server ends, nothing of it is left.
+    service.child.kill().unwrap();
+    service.child.wait().unwrap();
+    let keeper = PathBuf::from(format!("/proc/{}", keeper.trim()));
+    assert!(eventually(|| !is_running(&keeper)));
+}
+
+#[test]
+fn the_configuration_is_read_again_after_the_rights_are_gone() {
+    if !permitted(root()) {
+        return;
+    }
+    // Nobody but root comes to what is in it.
+    let folder = tempfile::tempdir().unwrap();
+    let dir = served(&folder, OWNER);
+    fs::write(dir.join("x"), "text").unwrap();
+    let config = folder.path().join("ftp.toml");
+    let log = folder.path().join("xferlog");
+    let write = |anonymous: bool| {
+        let new = folder.path().join("new.toml");
+        fs::write(
+            &new,
+            format!("anonymous = {anonymous}\nxferlog = {log:?}\n"),
+        )
+        .unwrap();
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o600)).unwrap();
+        // As editors do it.
+        fs::rename(new, &config).unwrap();
+    };
+    write(false);
+    let service = serve(&dir, &["--config", config.to_str().unwrap()]);
+    let mut stranger = service.connect();
+    assert_eq!(stranger.say("USER anonymous"), "331");
+    assert_eq!(stranger.say("PASS me@example.org"), "530");
+    write(true);
+    service.signal(Signal::HUP);
+    service.tells("the configuration was read again");
+    let mut stranger = service.connect();
+    assert_eq!(stranger.say("USER anonymous"), "331");
+    assert_eq!(stranger.say("PASS me@example.org"), "230");
+    assert_eq!(read_from(&mut stranger, "x").unwrap(), "text");
+    assert_eq!(fs::read_to_string(log).unwrap().lines().count(), 1);
+}
+
+fn is_running(process: &Path) -> bool {
+    let status = fs::read_to_string(process.join("status"));
+    status.is_ok_and(|text| !text.contains("State:\tZ"))
+}
+
+#[test]
+fn a_port_of_roots_is_taken_before_the_rights_are_given_up() {
+    if !permitted(root()) {
+        return;
+    }
+    let folder = folder();
+    let dir = served(&folder, OWNER);
+    fs::write(dir.join("x"), "text").unwrap();
+    let free = (600..1_024).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    let listen = format!("127.0.0.1:{}", free.unwrap());
+    let mut command = fairwind(&[
+        dir.to_str().unwrap(),
+        "--listen",
+        &listen,
+        "--user",
+        "alice",
+    ]);
+    let service = Service::by(&mut command);
+    assert_eq!(read_from(&mut service.alice(), "x").unwrap(), "text");
+}
+
+#[test]
+fn a_directory_that_the_server_could_not_read_is_refused_at_the_start() {
+    if !permitted(root()) {
+        return;
+    }
+    let folder = folder();
+    let dir = served(&folder, 0);
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+    let output = fairwind(&[dir.to_str().unwrap(), "--listen", "127.0.0.1:0"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("nobody may not read") && said.contains("--run-as"),
+        "{said}"
+    );
+    let service = serve(&dir, &["--run-as", "root", "--user", "alice"]);
+    assert_eq!(upload(&mut service.alice(), "x", "text"), "226");
+}
+
+#[test]
+fn a_user_that_does_not_exist_is_named() {
+    let folder = folder();
+    let dir = folder.path().to_str().unwrap();
+    let output = fairwind(&[dir, "--run-as", "no-such-user"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("there is no user \"no-such-user\""), "{said}");
+}
+
+#[test]
+fn without_root_the_server_stays_who_it_is() {
+    if !permitted(root()) {
+        return;
+    }
+    let folder = folder();
+    let dir = served(&folder, OWNER);
+    // Others may not be able to go to where it was built.
+    let program = folder.path().join("fairwind");
+    fs::copy(env!("CARGO_BIN_EXE_fairwind"), &program).unwrap();
+    let log = dir.join("log");
+    let start = |options: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(["serve", dir.to_str().unwrap(), "--listen", "127.0.0.1:0"]);
+        command.args(options).uid(OWNER).gid(OWNER);
+        command
+    };
+    let refused = start(&["--run-as", "root"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        said.contains("only root can become somebody else"),
+        "{said}"
+    );
+    let options = ["--user", "alice", "--xferlog", log.to_str().unwrap()];
+    let service = Service::by(&mut start(&options));
+    assert_eq!(upload(&mut service.alice(), "x", "text"), "226");
+    assert_eq!(fs::metadata(dir.join("x")).unwrap().uid(), OWNER);
+    assert_eq!(fs::read_to_string(log).unwrap().lines().count(), 1);
+    for set in of_all_threads(&service.child, "CapPrm:") {
+        assert_eq!(set, "0000000000000000");
+    }
+}
