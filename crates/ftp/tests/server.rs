@@ -414,6 +414,8 @@ fn modes_are_changed_by_those_who_may_write() {
         ("SITE CHMOD 899 x", 501),
         ("SITE CHMOD 644", 501),
         ("SITE CHMOD 644 nothing", 550),
+        // Or else whoever may write locks everybody out.
+        ("SITE CHMOD 000 /", 550),
     ] {
         client.expect(command, code);
     }

@@ -322,8 +322,11 @@ impl Root {
     /// Sets the permission bits, `0o000` to `0o777`, of a file that need not be readable.
     ///
     /// # Errors
-    /// The kernel's; /proc is not mounted.
+    /// The kernel's; /proc is not mounted; `EBUSY` for the root, which is not its users' to lock.
     pub fn set_mode(&self, path: &VirtualPath, mode: u32) -> io::Result<()> {
+        if path.split().is_none() {
+            return Err(Errno::BUSY.into());
+        }
         let named = self.resolve(path, OFlags::PATH)?;
         let known = facts(&named)?;
         if !known.is_regular() && !known.is_directory() {
