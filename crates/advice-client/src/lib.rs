@@ -14,10 +14,13 @@
 //! # Ok::<(), fairwind_advice_client::ClientError>(())
 //! ```
 
+mod access;
+mod address;
 mod answer;
 mod escape;
 mod http;
 mod transfer;
+mod unix;
 
 pub use answer::Answer;
 pub use escape::{path_segment, query};

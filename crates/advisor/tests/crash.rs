@@ -23,7 +23,7 @@ fn service_that_is_killed() {
     let mut options = crate::support::options(Path::new(&state));
     options.clock = fairwind_advisor::Clock::System;
     // Through the test harness's capture: the parent reads it.
-    run(options, |address| eprintln!("listens on {address}")).unwrap();
+    run(options, |urls| eprintln!("listens on {}", urls[0])).unwrap();
 }
 
 fn start(state: &Path) -> (Child, Client) {

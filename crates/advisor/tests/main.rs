@@ -1,6 +1,7 @@
 //! The advice service as its clients meet it.
 
 mod crash;
+mod doors;
 mod rest;
 mod support;
 mod xmlrpc;

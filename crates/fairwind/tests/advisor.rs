@@ -339,7 +339,7 @@ fn wrong_input_is_named() {
         (vec!["advisor", "paths", "remove", "nobody"], "nobody"),
         (vec!["advisor", "backtest", "--path", "nobody"], "nobody"),
         (
-            vec!["advise", "h", "--advisor", "https://example.org"],
+            vec!["advise", "h", "--advisor", "ftp://example.org"],
             "example.org",
         ),
         (vec!["advisor", "--clock-rate", "0"], "0.001"),
