@@ -9,6 +9,7 @@ use crate::calendar::{plus, signed};
 use crate::forecast::{Forecast, NoForecast};
 use crate::history::{History, Hop};
 use crate::settings::Settings;
+use crate::watch::Watched;
 
 /// What the client says of its transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,10 +66,12 @@ pub struct Advice {
 ///
 /// The hop with the least forecast decides the available bandwidth and the next advice time;
 /// congestion control is on if the newest test is older than [`Settings::stale_after`] or any hop is
-/// congested (thesis, section 3.3.1).
+/// congested (thesis, section 3.3.1). The thesis' hops are declared; which others decide besides says
+/// [`Role`](crate::Role).
 pub fn advise(history: &History, request: &Request, now: Timestamp, settings: &Settings) -> Advice {
-    let (mode, state) = congestion(history, now, settings);
-    let least = least_forecast(history, now, settings);
+    let watched = Watched::at(history, now, settings);
+    let (mode, state) = congestion(&watched.deciding, now, settings);
+    let least = least_forecast(&watched.deciding, now, settings);
     let forecast = least.as_ref().ok().map(|(_, forecast)| forecast);
     let wait = forecast.map_or(settings.longest_interval, |f| f.next_change_after);
     let buffer = buffer_bytes(history, request, forecast, settings);
@@ -89,7 +92,7 @@ pub fn advise(history: &History, request: &Request, now: Timestamp, settings: &S
         model: settings.model.name().to_owned(),
         days_used: forecast.map_or(0, |f| f.days_used),
         r_squared: forecast.and_then(|f| f.r_squared),
-        reason: reason(&state, &least, settings),
+        reason: reason(&state, &least, settings) + &without(&watched.silent),
     }
 }
 
@@ -104,15 +107,15 @@ enum State<'a> {
 }
 
 /// The mode, from the newest test of every hop.
-fn congestion<'a>(history: &'a History, now: Timestamp, settings: &Settings) -> (Mode, State<'a>) {
+fn congestion<'a>(hops: &[&'a Hop], now: Timestamp, settings: &Settings) -> (Mode, State<'a>) {
     let on = |state| (Mode::CongestionControl, state);
     let Some(threshold) = settings.threshold_mbps else {
         return on(State::NoThreshold);
     };
-    if history.hops.is_empty() {
+    if hops.is_empty() {
         return on(State::NeverTested(None));
     }
-    for hop in &history.hops {
+    for &hop in hops {
         let Some(newest) = hop.samples().until(now).last() else {
             return on(State::NeverTested(Some(hop)));
         };
@@ -132,12 +135,12 @@ fn congestion<'a>(history: &'a History, now: Timestamp, settings: &Settings) -> 
 
 /// The forecast of the hop that has the least, or why a hop has none.
 fn least_forecast<'a>(
-    history: &'a History,
+    hops: &[&'a Hop],
     now: Timestamp,
     settings: &Settings,
 ) -> Result<(&'a Hop, Forecast), NoForecast> {
     let mut least: Result<(&Hop, Forecast), NoForecast> = Err(NoForecast::NoSamples);
-    for hop in &history.hops {
+    for &hop in hops {
         match (hop.forecast(now, Duration::ZERO, settings), &least) {
             (Ok(forecast), Ok((_, best))) if forecast.available_mbps >= best.available_mbps => {}
             (Ok(forecast), _) => least = Ok((hop, forecast)),
@@ -218,6 +221,18 @@ fn reason(
         ),
         Err(no_forecast) => format!("{why}; no forecast: {no_forecast}"),
     }
+}
+
+/// The hops that do not count any more, for their monitors are silent.
+fn without(silent: &[(&Hop, SignedDuration)]) -> String {
+    let one = |(hop, age): &(&Hop, SignedDuration)| {
+        format!(
+            "; {} does not count any more, its newest test is {} s old: declare it if it should",
+            name(hop),
+            age.as_secs()
+        )
+    };
+    silent.iter().map(one).collect()
 }
 
 fn name(hop: &Hop) -> &str {

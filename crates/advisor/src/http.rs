@@ -6,6 +6,7 @@ mod extract;
 mod guard;
 mod health;
 mod history;
+mod hops;
 mod paths;
 mod samples;
 mod serve;
@@ -67,6 +68,8 @@ fn described() -> OpenApiRouter<Service> {
         .routes(routes!(advice::advice))
         .routes(routes!(paths::list))
         .routes(routes!(paths::show, paths::put, paths::remove))
+        .routes(routes!(hops::list))
+        .routes(routes!(hops::remove))
         .routes(routes!(samples::record))
         .routes(routes!(samples::transfer))
         .routes(routes!(history::history))

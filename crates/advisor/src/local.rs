@@ -13,7 +13,7 @@ use crate::histories;
 use crate::host::HostPattern;
 use crate::path::PathConfig;
 use crate::run::{self, RunError};
-use crate::service::{SamplesAnswer, Service};
+use crate::service::{HopEntry, SamplesAnswer, Service};
 use crate::state;
 use crate::store::Store;
 use crate::store::sqlite::SqliteStore;
@@ -87,6 +87,17 @@ impl Local {
     /// Removes a path and its history.
     pub fn remove_path(&self, name: &str) -> Result<(), RunError> {
         self.runtime.block_on(self.service.remove_path(name))?;
+        self.announce()
+    }
+
+    /// The hops of a path.
+    pub fn hops(&self, path: &KnownPath) -> Result<Vec<HopEntry>, RunError> {
+        Ok(self.runtime.block_on(self.service.hops(path))?)
+    }
+
+    /// Removes a hop that is not declared, and its history.
+    pub fn remove_hop(&self, path: &str, hop: &str) -> Result<(), RunError> {
+        self.runtime.block_on(self.service.remove_hop(path, hop))?;
         self.announce()
     }
 

@@ -2,6 +2,7 @@
 
 mod advice;
 mod history;
+mod hops;
 mod learn;
 mod paths;
 mod record;
@@ -23,6 +24,7 @@ use crate::writer::Writer;
 
 pub use advice::AdviceAnswer;
 pub(crate) use advice::addresses;
+pub use hops::{HopEntry, HopRole};
 pub use record::{NewSample, SamplesAnswer};
 pub use tests_of_path::PathTests;
 
@@ -209,7 +211,7 @@ impl Shared {
                 let rests = self
                     .directory()
                     .numbered(*path)
-                    .is_some_and(|p| p.config().rests_on(&hop.name));
+                    .is_some_and(|p| p.config().role_of(&hop.name).is_some());
                 if rests && !kept.is_empty() {
                     self.histories.append(*path, &hop.name, kept);
                 }

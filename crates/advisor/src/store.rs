@@ -171,6 +171,9 @@ pub trait Store: Send + Sync + 'static {
     /// Removes the path and its history; whether there was one.
     async fn remove_path(&self, path: PathId) -> Result<bool, StoreError>;
 
+    /// Removes the hop and its history; whether there was one.
+    async fn remove_hop(&self, hop: HopId) -> Result<bool, StoreError>;
+
     /// Writes all of it in one transaction, and answers for each in the same order.
     async fn write(&self, writes: &[Write]) -> Result<Vec<Written>, StoreError>;
 

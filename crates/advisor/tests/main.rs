@@ -2,6 +2,7 @@
 
 mod crash;
 mod doors;
+mod hops;
 mod rest;
 mod support;
 mod xmlrpc;

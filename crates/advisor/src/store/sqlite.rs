@@ -111,6 +111,13 @@ impl Store for SqliteStore {
         Ok(was_there)
     }
 
+    async fn remove_hop(&self, hop: HopId) -> Result<bool, StoreError> {
+        let mut transaction = self.begin().await?;
+        let was_there = paths::remove_hop(&mut transaction, hop).await?;
+        transaction.commit().await?;
+        Ok(was_there)
+    }
+
     async fn write(&self, writes: &[Write]) -> Result<Vec<Written>, StoreError> {
         let mut transaction = self.begin().await?;
         let mut answers = Vec::with_capacity(writes.len());

@@ -1,6 +1,7 @@
 //! `fairwind advisor`: the advice service.
 
 mod backtest;
+mod hops;
 mod openapi;
 mod paths;
 mod token;
@@ -83,6 +84,8 @@ enum Action {
     Backtest(backtest::Backtest),
     #[command(subcommand)]
     Paths(paths::Paths),
+    #[command(subcommand)]
+    Hops(hops::Hops),
     Openapi(openapi::Openapi),
     Token(token::Token),
 }
@@ -100,6 +103,7 @@ impl Advisor {
         match self.action {
             Some(Action::Backtest(backtest)) => backtest.run(),
             Some(Action::Paths(paths)) => paths.run(),
+            Some(Action::Hops(hops)) => hops.run(),
             Some(Action::Openapi(openapi)) => openapi.run(),
             Some(Action::Token(token)) => token.run(),
             None => self.serve(),
@@ -158,6 +162,7 @@ pub fn failure(error: RunError) -> Failure {
     match &error {
         RunError::Service(
             ServiceError::NoPath(_)
+            | ServiceError::NoHop { .. }
             | ServiceError::Invalid(_)
             | ServiceError::Conflict(_),
         )

@@ -83,15 +83,28 @@ pub async fn remove(
         .fetch_all(&mut **transaction)
         .await?;
     for hop in hops {
-        let keys = block::keys(HopId(hop));
-        sqlx::query("DELETE FROM block WHERE id BETWEEN ? AND ?")
-            .bind(keys.start())
-            .bind(keys.end())
-            .execute(&mut **transaction)
-            .await?;
+        remove_hop(transaction, HopId(hop)).await?;
     }
     let deleted = sqlx::query("DELETE FROM path WHERE id = ?")
         .bind(path.0)
+        .execute(&mut **transaction)
+        .await?;
+    Ok(deleted.rows_affected() == 1)
+}
+
+/// Removes the hop with its history.
+pub async fn remove_hop(
+    transaction: &mut Transaction<'static, Sqlite>,
+    hop: HopId,
+) -> Result<bool, StoreError> {
+    let keys = block::keys(hop);
+    sqlx::query("DELETE FROM block WHERE id BETWEEN ? AND ?")
+        .bind(keys.start())
+        .bind(keys.end())
+        .execute(&mut **transaction)
+        .await?;
+    let deleted = sqlx::query("DELETE FROM hop WHERE id = ?")
+        .bind(hop.0)
         .execute(&mut **transaction)
         .await?;
     Ok(deleted.rows_affected() == 1)
