@@ -25,4 +25,4 @@ mod unix;
 pub use answer::Answer;
 pub use escape::{path_segment, query};
 pub use http::{Client, ClientError, DEFAULT_DEADLINE, DEFAULT_URL};
-pub use transfer::{Direction, Transfer};
+pub use transfer::{Direction, Limited, Transfer};

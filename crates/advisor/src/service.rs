@@ -25,7 +25,7 @@ use crate::writer::Writer;
 pub use advice::AdviceAnswer;
 pub(crate) use advice::addresses;
 pub use hops::{HopEntry, HopRole};
-pub use record::{NewSample, SamplesAnswer};
+pub use record::{NewSample, SamplesAnswer, TransferAnswer};
 pub use tests_of_path::PathTests;
 
 /// Advice rests on the samples of so many days before.

@@ -233,6 +233,7 @@ fn a_unix_socket_lets_in_whom_its_permissions_let_in() {
             seconds: 1.0,
             retransmits: None,
             rtt_ms: None,
+            limited: None,
             direction: Direction::Sent,
         };
         service.client().report(&report).unwrap();

@@ -5,4 +5,5 @@ mod doors;
 mod hops;
 mod rest;
 mod support;
+mod transfers;
 mod xmlrpc;

@@ -8,4 +8,5 @@ mod common;
 mod drs;
 mod faults;
 mod peers;
+mod reported;
 mod server;

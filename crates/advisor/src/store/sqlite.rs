@@ -33,7 +33,7 @@ const PAGE: u32 = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The tables, and how they came to be.
-const MIGRATIONS: [(i64, &str, &str); 2] = [
+const MIGRATIONS: [(i64, &str, &str); 3] = [
     (
         1,
         "paths and history",
@@ -43,6 +43,11 @@ const MIGRATIONS: [(i64, &str, &str); 2] = [
         2,
         "logs",
         include_str!("../../migrations/sqlite/0002_logs.sql"),
+    ),
+    (
+        6,
+        "limits of transfers",
+        include_str!("../../migrations/sqlite/0006_limits_of_transfers.sql"),
     ),
 ];
 

@@ -304,6 +304,7 @@ impl Shared {
                 // Before the first sample it is all ones.
                 .filter(|&rtt| rtt != 0 && rtt != u32::MAX)
                 .map(|rtt| f64::from(rtt) / 1e3),
+            limited: connection.limited(bytes, time),
             direction: match self.direction {
                 Direction::Send => Way::Sent,
                 Direction::Receive => Way::Received,
