@@ -65,14 +65,21 @@ impl Local {
         Ok(self.service.path(name)?)
     }
 
-    /// The path of this name, which is declared, with these hosts, if there is none.
-    pub fn path_or_new(
-        &self,
-        name: &str,
-        hosts: &[HostPattern],
-    ) -> Result<Arc<KnownPath>, RunError> {
-        if self.service.directory().named(name).is_none() {
-            self.put_path(PathConfig::new(name, hosts.to_vec()))?;
+    /// The path of this name, which is declared if there is none, and to which these hosts lead, beside
+    /// those that did already.
+    pub fn path_to(&self, name: &str, hosts: &[HostPattern]) -> Result<Arc<KnownPath>, RunError> {
+        let known = self.service.directory().named(name).cloned();
+        let mut config = match &known {
+            Some(path) => path.config().clone(),
+            None => PathConfig::new(name, Vec::new()),
+        };
+        for host in hosts {
+            if !config.hosts.contains(host) {
+                config.hosts.push(host.clone());
+            }
+        }
+        if known.is_none_or(|path| *path.config() != config) {
+            self.put_path(config)?;
         }
         self.path(name)
     }
