@@ -6,8 +6,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 use ureq::http::{Method, Request, Response};
+use ureq::tls::TlsConfig;
+use ureq::unversioned::resolver::DefaultResolver;
 use ureq::{Agent, Body};
 
+use crate::access::{self, Token};
+use crate::address::Address;
+use crate::unix::UnixConnector;
 use crate::{Answer, Transfer, query};
 
 /// Where an advisor listens unless it was told otherwise.
@@ -23,8 +28,20 @@ const LONGEST_ANSWER: u64 = 64 << 20;
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// This is no address of an advisor.
-    #[error("{0}: an advisor's address looks like {DEFAULT_URL}")]
+    #[error(
+        "{0}: an advisor's address looks like {DEFAULT_URL}, https://advisor.example.org:8649 or \
+         unix:/run/fairwind/advisor.sock"
+    )]
     Url(String),
+    /// The token of the environment cannot be read, or is none.
+    #[error("{0}")]
+    Token(String),
+    /// Nobody is trusted to say who a server is.
+    #[error(
+        "this machine trusts no authority ({0}): install ca-certificates, or name the file of one in \
+         SSL_CERT_FILE"
+    )]
+    Trust(String),
     /// Nobody answered in time, or nobody is there.
     #[error("{url}: {reason}")]
     Unreachable {
@@ -56,38 +73,72 @@ pub enum ClientError {
 /// A client of one advisor. Cheap to clone; connections are kept.
 #[derive(Clone, Debug)]
 pub struct Client {
-    base: String,
+    address: Address,
+    /// The address, for messages.
+    url: String,
+    token: Option<Token>,
     deadline: Duration,
     longest_answer: u64,
     agent: Agent,
 }
 
 impl Client {
-    /// A client of the advisor at `url`: `http://host:port`, or `host:port`.
+    /// A client of the advisor at `url`: `http://host:port`, `https://host:port`, `host:port`, or
+    /// `unix:/path/of/socket`. Whom `https` trusts is the system's matter, or that of the variable
+    /// `SSL_CERT_FILE`.
+    ///
+    /// # Errors
+    /// The address is none, or this machine trusts nobody.
     pub fn new(url: &str) -> Result<Client, ClientError> {
-        let base = match url.contains("://") {
-            true => url.trim_end_matches('/').to_owned(),
-            false => format!("http://{}", url.trim_end_matches('/')),
+        let address = Address::parse(url)?;
+        let tls = match address.is_encrypted() {
+            true => access::tls()?,
+            false => TlsConfig::default(),
         };
-        let sound = base.starts_with("http://")
-            && base
-                .parse::<ureq::http::Uri>()
-                .is_ok_and(|uri| uri.host().is_some_and(|host| !host.is_empty()));
-        if !sound {
-            return Err(ClientError::Url(url.to_owned()));
-        }
         // An advisor is a neighbour: no proxy of the environment is between.
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .proxy(None)
+            .tls_config(tls)
             .build();
+        let agent = match &address {
+            Address::Url(_) => config.into(),
+            Address::Socket(path) => {
+                let connector = UnixConnector(path.clone());
+                Agent::with_parts(config, connector, DefaultResolver::default())
+            }
+        };
         Ok(Client {
-            base,
+            url: address.to_string(),
+            address,
+            token: None,
             deadline: DEFAULT_DEADLINE,
             longest_answer: LONGEST_ANSWER,
-            agent: config.into(),
+            agent,
         })
+    }
+
+    /// The same client with the token that the environment has for it: in the variable
+    /// `FAIRWIND_ADVISOR_TOKEN`, or in the first line of the file that `FAIRWIND_ADVISOR_TOKEN_FILE`
+    /// names. Without either, none.
+    ///
+    /// # Errors
+    /// The file cannot be read, or there is no token where one should be.
+    pub fn with_token_of_environment(mut self) -> Result<Client, ClientError> {
+        self.token = Token::of_environment(|name| std::env::var(name).ok())?;
+        Ok(self)
+    }
+
+    /// The same client with this token.
+    ///
+    /// # Errors
+    /// The text is no token.
+    pub fn with_token(mut self, token: &str) -> Result<Client, ClientError> {
+        let sound = Token::new(token);
+        let none = || ClientError::Token("this text is no token".to_owned());
+        self.token = Some(sound.ok_or_else(none)?);
+        Ok(self)
     }
 
     /// The same client with another time for a request and its answer.
@@ -104,7 +155,7 @@ impl Client {
 
     /// Where the advisor is.
     pub fn url(&self) -> &str {
-        &self.base
+        &self.url
     }
 
     /// Advice for a transfer to or from `host`, of which so many bytes remain.
@@ -151,7 +202,7 @@ impl Client {
 
     fn json(&self, path: &str, body: &impl Serialize) -> Result<Vec<u8>, ClientError> {
         serde_json::to_vec(body).map_err(|error| ClientError::Nonsense {
-            url: format!("{}{path}", self.base),
+            url: self.named(path),
             reason: error.to_string(),
         })
     }
@@ -162,8 +213,8 @@ impl Client {
         path: &str,
         body: Vec<u8>,
     ) -> Result<T, ClientError> {
-        let url = format!("{}{path}", self.base);
-        let text = match self.exchange(method, &url, body) {
+        let url = self.named(path);
+        let text = match self.exchange(method, path, body) {
             Ok((200..300, text)) => text,
             Ok((status, text)) => {
                 let message = message(&text);
@@ -185,17 +236,28 @@ impl Client {
         })
     }
 
+    /// What is at this path, for messages.
+    fn named(&self, path: &str) -> String {
+        match &self.address {
+            Address::Url(url) => format!("{url}{path}"),
+            Address::Socket(_) => format!("{} {path}", self.url),
+        }
+    }
+
     fn exchange(
         &self,
         method: Method,
-        url: &str,
+        path: &str,
         body: Vec<u8>,
     ) -> Result<(u16, String), ureq::Error> {
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
-            .uri(url)
-            .header("content-type", "application/json")
-            .body(body)?;
+            .uri(self.address.request(path))
+            .header("content-type", "application/json");
+        if let Some(token) = &self.token {
+            request = request.header("authorization", token.header());
+        }
+        let request = request.body(body)?;
         let request = self.agent.configure_request(request);
         let request = request.timeout_global(Some(self.deadline)).build();
         let mut response: Response<Body> = self.agent.run(request)?;

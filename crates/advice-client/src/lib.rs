@@ -14,12 +14,15 @@
 //! # Ok::<(), fairwind_advice_client::ClientError>(())
 //! ```
 
+mod access;
+mod address;
 mod answer;
 mod escape;
 mod http;
 mod transfer;
+mod unix;
 
 pub use answer::Answer;
 pub use escape::{path_segment, query};
 pub use http::{Client, ClientError, DEFAULT_DEADLINE, DEFAULT_URL};
-pub use transfer::{Direction, Transfer};
+pub use transfer::{Direction, Limited, Transfer};

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use fairwind_advice_client::{Client, ClientError, Direction, Transfer};
+use fairwind_advice_client::{Client, ClientError, Direction, Limited, Transfer};
 
 const ADVICE: &str = r#"{"mode":"no-congestion-control","congestion_control":"nocc",
     "available_mbps":45.5,"interval_mbps":[44.0,47.0],"rtt_ms":50.0,"send_buffer_bytes":625000,
@@ -82,13 +82,17 @@ fn a_transfer_is_reported() {
         seconds: 2.0,
         retransmits: None,
         rtt_ms: Some(50.0),
+        limited: Some(Limited {
+            network_s: 1.5,
+            receiver_s: 0.25,
+            sender_s: 0.25,
+        }),
         direction: Direction::Sent,
     };
     Client::new(&url).unwrap().report(&transfer).unwrap();
     let asked = server.join().unwrap();
     assert!(asked.starts_with("POST /v1/transfers HTTP/1.1"), "{asked}");
-    let body =
-        r#"{"host":"192.0.2.7","bytes":1000,"seconds":2.0,"rtt_ms":50.0,"direction":"sent"}"#;
+    let body = r#"{"host":"192.0.2.7","bytes":1000,"seconds":2.0,"rtt_ms":50.0,"limited":{"network_s":1.5,"receiver_s":0.25,"sender_s":0.25},"direction":"sent"}"#;
     assert!(asked.ends_with(body), "{asked}");
 }
 
@@ -157,7 +161,7 @@ fn an_answer_that_never_ends_is_cut_by_the_deadline() {
 
 #[test]
 fn what_is_no_address_of_an_advisor_is_refused() {
-    for url in ["https://example.org", "ftp://x", "http://", "a b"] {
+    for url in ["ftp://x", "http://", "https://", "unix:", "a b"] {
         assert!(
             matches!(Client::new(url), Err(ClientError::Url(_))),
             "{url}"

@@ -9,6 +9,7 @@ use crate::calendar::{plus, signed};
 use crate::forecast::{Forecast, NoForecast};
 use crate::history::{History, Hop};
 use crate::settings::Settings;
+use crate::watch::Watched;
 
 /// Whoever asks so long after a test was as old as it may be finds it stale.
 const STALE_BY: Duration = Duration::from_secs(1);
@@ -68,12 +69,14 @@ pub struct Advice {
 ///
 /// The hop with the least forecast decides the available bandwidth and the next advice time;
 /// congestion control is on if the newest test is older than [`Settings::stale_after`] or any hop is
-/// congested (thesis, section 3.3.1). Without congestion control the next advice time is bounded by
-/// what is known of the hops, which the thesis has not: control must not stay off on tests that
-/// have gone stale meanwhile, nor on a forecast that says nothing of how far it may be off.
+/// congested (thesis, section 3.3.1). The thesis' hops are declared; which others decide besides says
+/// [`Role`](crate::Role). Without congestion control the next advice time is bounded by what is known of
+/// the hops, which the thesis has not: control must not stay off on tests that have gone stale
+/// meanwhile, nor on a forecast that says nothing of how far it may be off.
 pub fn advise(history: &History, request: &Request, now: Timestamp, settings: &Settings) -> Advice {
-    let (mode, state) = congestion(history, now, settings);
-    let forecasts = forecasts(history, now, settings);
+    let watched = Watched::at(history, now, settings);
+    let (mode, state) = congestion(&watched.deciding, now, settings);
+    let forecasts = forecasts(&watched.deciding, now, settings);
     let least = least_of(&forecasts);
     let forecast = least.as_ref().ok().map(|(_, forecast)| forecast);
     let change = forecast.map_or(settings.longest_interval, |f| f.next_change_after);
@@ -101,7 +104,7 @@ pub fn advise(history: &History, request: &Request, now: Timestamp, settings: &S
         model: settings.model.name().to_owned(),
         days_used: forecast.map_or(0, |f| f.days_used),
         r_squared: forecast.and_then(|f| f.r_squared),
-        reason: reason(&state, &least, settings),
+        reason: reason(&state, &least, settings) + &without(&watched.silent),
     }
 }
 
@@ -116,15 +119,15 @@ enum State<'a> {
 }
 
 /// The mode, from the newest test of every hop.
-fn congestion<'a>(history: &'a History, now: Timestamp, settings: &Settings) -> (Mode, State<'a>) {
+fn congestion<'a>(hops: &[&'a Hop], now: Timestamp, settings: &Settings) -> (Mode, State<'a>) {
     let on = |state| (Mode::CongestionControl, state);
     let Some(threshold) = settings.threshold_mbps else {
         return on(State::NoThreshold);
     };
-    if history.hops.is_empty() {
+    if hops.is_empty() {
         return on(State::NeverTested(None));
     }
-    for hop in &history.hops {
+    for &hop in hops {
         let Some(newest) = hop.samples().until(now).last() else {
             return on(State::NeverTested(Some(hop)));
         };
@@ -145,9 +148,9 @@ fn congestion<'a>(history: &'a History, now: Timestamp, settings: &Settings) -> 
 /// Every hop and its forecast, or why it has none.
 type Forecasts<'a> = Vec<(&'a Hop, Result<Forecast, NoForecast>)>;
 
-fn forecasts<'a>(history: &'a History, now: Timestamp, settings: &Settings) -> Forecasts<'a> {
-    let of = |hop: &'a Hop| (hop, hop.forecast(now, Duration::ZERO, settings));
-    history.hops.iter().map(of).collect()
+fn forecasts<'a>(hops: &[&'a Hop], now: Timestamp, settings: &Settings) -> Forecasts<'a> {
+    let of = |&hop: &&'a Hop| (hop, hop.forecast(now, Duration::ZERO, settings));
+    hops.iter().map(of).collect()
 }
 
 /// The forecast of the hop that has the least, or why a hop has none.
@@ -253,6 +256,18 @@ fn reason(
         ),
         Err(no_forecast) => format!("{why}; no forecast: {no_forecast}"),
     }
+}
+
+/// The hops that do not count any more, for their monitors are silent.
+fn without(silent: &[(&Hop, SignedDuration)]) -> String {
+    let one = |(hop, age): &(&Hop, SignedDuration)| {
+        format!(
+            "; {} does not count any more, its newest test is {} s old: declare it if it should",
+            name(hop),
+            age.as_secs()
+        )
+    };
+    silent.iter().map(one).collect()
 }
 
 fn name(hop: &Hop) -> &str {

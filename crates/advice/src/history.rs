@@ -8,6 +8,7 @@ use crate::forecast::{Forecast, NoForecast};
 use crate::profile::{self, Learner};
 use crate::sample::{Refusal, Sample, Samples};
 use crate::settings::{ModelKind, Settings};
+use crate::watch::Role;
 
 /// What is known of one path.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +24,7 @@ pub struct History {
 pub struct Hop {
     /// Its name or address.
     pub name: String,
+    role: Role,
     samples: Samples,
     learned: Option<Learner>,
     /// For the day that begins next, where the settings ask each day for other samples.
@@ -37,6 +39,17 @@ impl Hop {
             samples,
             ..Self::default()
         }
+    }
+
+    /// The same hop in another role; without this it is a declared one.
+    pub fn with_role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
+    /// What its tests are to the advice.
+    pub fn role(&self) -> Role {
+        self.role
     }
 
     /// The samples.

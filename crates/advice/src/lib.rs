@@ -18,6 +18,7 @@ pub mod linear;
 pub mod profile;
 pub mod sample;
 pub mod settings;
+pub mod watch;
 
 mod calendar;
 mod normal;
@@ -29,3 +30,4 @@ pub use generate::Curve;
 pub use history::{History, Hop};
 pub use sample::{LARGEST_MBPS, Refusal, Refusals, Sample, Samples};
 pub use settings::{Buffers, Change, Controls, HistorySet, ModelKind, Settings, SettingsError};
+pub use watch::{Role, deciding};

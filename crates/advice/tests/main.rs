@@ -10,3 +10,4 @@ mod laws;
 mod linear;
 mod profile;
 mod settings;
+mod watch;

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use fairwind_advice::Curve;
 use fairwind_advisor::discovery::Discovery;
+use fairwind_advisor::doors::Doors;
 use fairwind_advisor::http::Limits;
 use fairwind_advisor::run::{Options, open, serve};
 use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
@@ -92,7 +93,10 @@ fn main() {
     let start = runtime.block_on(behind_all(&state));
     let options = Options {
         state: Some(state),
-        listen: "127.0.0.1:0".parse().expect("an address"),
+        doors: Doors {
+            listen: vec!["127.0.0.1:0".parse().expect("an address")],
+            ..Doors::default()
+        },
         clock: Clock::new(Some(start), 1.0),
         paths: Vec::new(),
         xferlog: None,
@@ -106,13 +110,17 @@ fn main() {
     let (stop, stopped) = oneshot::channel::<()>();
     let service = std::thread::spawn(move || {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-        let told = move |address| ready.send(address).expect("somebody listens");
+        let told = move |urls: &[String]| ready.send(urls[0].clone()).expect("somebody listens");
         let stop = async move { drop(stopped.await) };
         runtime
             .block_on(serve(options, told, stop))
             .expect("the service runs");
     });
-    let address = listens.recv().expect("the service starts");
+    let url = listens.recv().expect("the service starts");
+    let address = url.strip_prefix("http://").map(str::parse);
+    let address = address
+        .expect("no certificate was given")
+        .expect("an address");
     println!(
         "start                {:.3} s",
         begin.elapsed().as_secs_f64()
@@ -295,7 +303,7 @@ impl Driver {
         let time = self.clock.now();
         let body = format!("[{{\"time\":\"{time}\",\"available_mbps\":{available_mbps:.1}}}]");
         let text = format!(
-            "POST /v1/paths/p{path}/samples HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
+            "POST /v1/paths/p{path}/samples HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
              content-length: {}\r\n\r\n{body}",
             body.len()
         );
@@ -313,7 +321,7 @@ impl Driver {
 
 fn advice_of(path: u32) -> String {
     let host = host(path);
-    format!("GET /v1/advice?host={host}&bytes=16000000000 HTTP/1.1\r\nhost: a\r\n\r\n")
+    format!("GET /v1/advice?host={host}&bytes=16000000000 HTTP/1.1\r\nhost: localhost\r\n\r\n")
 }
 
 fn micros(since: Instant) -> u64 {

@@ -1,25 +1,36 @@
 //! The configuration file: optional, TOML.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use thiserror::Error;
 
 use crate::discovery::Discovery;
+use crate::doors::{Listen, TlsFiles, one_or_several};
 use crate::path::PathConfig;
 
 /// Where the service listens unless told otherwise: this machine only.
-pub const DEFAULT_LISTEN: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8649);
+pub const DEFAULT_LISTEN: Listen =
+    Listen::Address(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8649));
 
 /// What the file may say.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Address and port.
-    pub listen: Option<SocketAddr>,
+    /// Address and port, a Unix socket, or several of them.
+    #[serde(default, deserialize_with = "one_or_several")]
+    pub listen: Vec<Listen>,
+    /// Permissions of Unix sockets, such as `0o660`.
+    pub socket_mode: Option<u32>,
+    /// Names and addresses by which clients call the service.
+    #[serde(default)]
+    pub names: Vec<String>,
+    /// A file of tokens.
+    pub tokens: Option<PathBuf>,
+    /// Certificate and key.
+    pub tls: Option<TlsFiles>,
     /// A log of transfers, as FTP servers write it (xferlog), whose hosts become paths.
     pub xferlog: Option<PathBuf>,
     /// Which of these hosts, how many, and for how long.
@@ -90,11 +101,30 @@ mod tests {
             "#,
         )
         .unwrap();
-        assert_eq!(config.listen, Some("127.0.0.1:9000".parse().unwrap()));
+        assert_eq!(config.listen, ["127.0.0.1:9000".parse().unwrap()]);
         let path = &config.paths[0];
         assert_eq!(path.threshold_mbps, Some(42.0));
         assert_eq!(path.history, fairwind_advice::HistorySet::LastDays(7));
         assert!(path.own);
+    }
+
+    #[test]
+    fn a_file_says_where_to_listen_and_whom_to_let_in() {
+        let config = Config::parse(
+            r#"
+            listen = ["0.0.0.0:8649", "unix:/run/fairwind/advisor.sock"]
+            socket_mode = 0o660
+            names = ["advisor.example.org"]
+            tokens = "/etc/fairwind/tokens"
+            tls = { certificate = "/etc/fairwind/cert.pem", key = "/etc/fairwind/key.pem" }
+            "#,
+        )
+        .unwrap();
+        let listen: Vec<String> = config.listen.iter().map(Listen::to_string).collect();
+        assert_eq!(listen, ["0.0.0.0:8649", "unix:/run/fairwind/advisor.sock"]);
+        assert_eq!(config.socket_mode, Some(0o660));
+        assert_eq!(config.names, ["advisor.example.org"]);
+        assert!(config.tokens.is_some() && config.tls.is_some());
     }
 
     #[test]
@@ -118,6 +148,8 @@ mod tests {
             ("[discovery]\nhosts = 3", "hosts_at_most"),
             ("[discovery]\nforget_after_days = 0", "forget_after_days"),
             ("lsten = 1", "lsten"),
+            ("listen = \"localhost\"", "localhost"),
+            ("tls = { certificate = \"a\" }", "key"),
             ("[[path]]\nname = \"a\"\nhosts = []\nown = 3", "own"),
             ("[[path]]\nname = \"a\"\nhosts = [\"1.2.3\"]", "1.2.3"),
             (

@@ -11,6 +11,14 @@ pub enum ServiceError {
     /// There is no such path.
     #[error("there is no path {0:?}")]
     NoPath(String),
+    /// The path has no such hop.
+    #[error("path {path} has no hop {hop:?}")]
+    NoHop {
+        /// The path.
+        path: String,
+        /// The hop.
+        hop: String,
+    },
     /// No path leads to the host.
     #[error("no path leads to {0}")]
     NoRoute(String),

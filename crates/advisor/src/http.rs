@@ -3,8 +3,10 @@
 mod advice;
 mod error;
 mod extract;
+mod guard;
 mod health;
 mod history;
+mod hops;
 mod paths;
 mod samples;
 mod serve;
@@ -30,7 +32,11 @@ const LONGEST_BODY: usize = 8 << 20;
     info(
         title = "fairwind advisor",
         description = "Advice for bulk transfers from the history of their paths. Times are RFC 3339, \
-                       Mbit/s are 10^6 bit/s. Errors are an object with the sentence `error`.",
+                       Mbit/s are 10^6 bit/s. Errors are an object with the sentence `error`. Where the \
+                       service has tokens, requests carry one as `Authorization: Bearer TOKEN`, to \
+                       read for GET, to write for all else: 401 without a token that is known, 403 \
+                       if it is not good for the request or the request is of a page of another \
+                       origin, 421 if `Host` is no name of the service.",
         version = "1"
     ),
     tags(
@@ -64,6 +70,8 @@ fn described() -> OpenApiRouter<Service> {
         .routes(routes!(advice::advice))
         .routes(routes!(paths::list))
         .routes(routes!(paths::show, paths::put, paths::remove))
+        .routes(routes!(hops::list))
+        .routes(routes!(hops::remove))
         .routes(routes!(samples::record))
         .routes(routes!(samples::transfer))
         .routes(routes!(history::history))

@@ -8,6 +8,7 @@ pub mod clock;
 pub mod config;
 pub mod directory;
 pub mod discovery;
+pub mod doors;
 pub mod error;
 pub mod histories;
 pub mod host;

@@ -13,7 +13,7 @@ use crate::histories;
 use crate::host::HostPattern;
 use crate::path::PathConfig;
 use crate::run::{self, RunError};
-use crate::service::{SamplesAnswer, Service};
+use crate::service::{HopEntry, SamplesAnswer, Service};
 use crate::state;
 use crate::store::sqlite::SqliteStore;
 
@@ -64,14 +64,21 @@ impl Local {
         Ok(self.service.path(name)?)
     }
 
-    /// The path of this name, which is declared, with these hosts, if there is none.
-    pub fn path_or_new(
-        &self,
-        name: &str,
-        hosts: &[HostPattern],
-    ) -> Result<Arc<KnownPath>, RunError> {
-        if self.service.directory().named(name).is_none() {
-            self.put_path(PathConfig::new(name, hosts.to_vec()))?;
+    /// The path of this name, which is declared if there is none, and to which these hosts lead, beside
+    /// those that did already.
+    pub fn path_to(&self, name: &str, hosts: &[HostPattern]) -> Result<Arc<KnownPath>, RunError> {
+        let known = self.service.directory().named(name).cloned();
+        let mut config = match &known {
+            Some(path) => path.config().clone(),
+            None => PathConfig::new(name, Vec::new()),
+        };
+        for host in hosts {
+            if !config.hosts.contains(host) {
+                config.hosts.push(host.clone());
+            }
+        }
+        if known.is_none_or(|path| *path.config() != config) {
+            self.put_path(config)?;
         }
         self.path(name)
     }
@@ -84,6 +91,17 @@ impl Local {
     /// Removes a path and its history.
     pub fn remove_path(&self, name: &str) -> Result<(), RunError> {
         Ok(self.runtime.block_on(self.service.remove_path(name))?)
+    }
+
+    /// The hops of a path.
+    pub fn hops(&self, path: &KnownPath) -> Result<Vec<HopEntry>, RunError> {
+        Ok(self.runtime.block_on(self.service.hops(path))?)
+    }
+
+    /// Removes a hop that is not declared, and its history.
+    pub fn remove_hop(&self, path: &str, hop: &str) -> Result<(), RunError> {
+        self.runtime.block_on(self.service.remove_hop(path, hop))?;
+        Ok(())
     }
 
     /// Adds a recording to a hop's history; without a hop to the path's first.

@@ -7,7 +7,7 @@ pub(crate) use check::is_hop;
 
 use std::time::Duration;
 
-use fairwind_advice::{Buffers, Change, Controls, HistorySet, ModelKind, Settings};
+use fairwind_advice::{Buffers, Change, Controls, HistorySet, ModelKind, Role, Settings};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -33,7 +33,8 @@ pub struct PathConfig {
     #[schema(value_type = Vec<String>, example = json!(["192.0.2.0/24", "data.example.org"]))]
     pub hosts: Vec<HostPattern>,
     /// The hops whose available bandwidth is measured; every one must have recent tests before
-    /// congestion control is switched off.
+    /// congestion control is switched off. Without them every hop counts of which tests are reported,
+    /// until it has been silent for 12 times the usual time between its tests.
     #[serde(default)]
     pub hops: Vec<String>,
     /// Below so many Mbit/s of available bandwidth a hop is congested. Without it the advice is
@@ -92,8 +93,9 @@ pub struct PathConfig {
     /// How the round-trip time is measured by ICMP echo.
     #[serde(default)]
     pub ping: Ping,
-    /// Whether long transfers of our own count as tests of the available bandwidth, on a hop of their
-    /// own. Without hops they do, with hops they do not, unless this says otherwise.
+    /// Whether transfers of our own that the network limited count as tests of the available bandwidth,
+    /// on the hop `transfers`: while they are recent, beside the hops. Unless this is said they count
+    /// only on a path without declared hops, and there only while no hop is tested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfers_are_tests: Option<bool>,
 }
@@ -170,8 +172,8 @@ impl PathConfig {
         }
     }
 
-    /// The hops that advice rests on: those declared, and that of our own transfers where these are
-    /// tests. A path with neither has the hop `path`.
+    /// The hops that are there before any test: those declared, and that of our own transfers where
+    /// these are declared tests.
     pub fn declared_hops(&self) -> Vec<&str> {
         let mut hops: Vec<&str> = self.hops.iter().map(String::as_str).collect();
         if self.transfers_are_tests == Some(true) {
@@ -180,11 +182,17 @@ impl PathConfig {
         hops
     }
 
-    /// Whether advice rests on the hop of this name. A path without declared hops rests on every hop
-    /// that has samples.
-    pub fn rests_on(&self, hop: &str) -> bool {
-        let declared = self.declared_hops();
-        declared.is_empty() || declared.contains(&hop)
+    /// What the tests of a hop are to the advice; none if it does not look at them.
+    pub fn role_of(&self, hop: &str) -> Option<Role> {
+        if self.hops.iter().any(|declared| declared == hop) {
+            return Some(Role::Declared);
+        }
+        match (hop == TRANSFERS_HOP, self.transfers_are_tests) {
+            (true, Some(true)) => Some(Role::Transfers),
+            (true, Some(false)) => None,
+            (true, None) => self.hops.is_empty().then_some(Role::Makeshift),
+            (false, _) => self.hops.is_empty().then_some(Role::Found),
+        }
     }
 
     /// The hop of samples that name none.
@@ -254,7 +262,9 @@ mod tests {
             path.echo(),
             Some(("192.0.2.9".to_owned(), Duration::from_secs(60)))
         );
-        assert!(path.learns_from_transfers() && path.rests_on("anything"));
+        assert!(path.learns_from_transfers());
+        assert_eq!(path.role_of("anything"), Some(Role::Found));
+        assert_eq!(path.role_of("transfers"), Some(Role::Makeshift));
         let again: PathConfig =
             serde_json::from_str(&serde_json::to_string(&path).unwrap()).unwrap();
         assert_eq!(again, path);
@@ -263,10 +273,33 @@ mod tests {
     #[test]
     fn declared_hops_are_what_advice_rests_on() {
         let path = read(r#"{"name": "a", "hosts": [], "hops": ["r1"], "ping": {"interval_s": 0}}"#);
-        assert!(path.rests_on("r1") && !path.rests_on("transfers"));
+        assert_eq!(path.role_of("r1"), Some(Role::Declared));
+        assert_eq!(path.role_of("r2"), None);
+        assert_eq!(path.role_of("transfers"), None);
         assert!(!path.learns_from_transfers());
         assert_eq!(path.default_hop(), "r1");
         assert_eq!(path.echo(), None);
+    }
+
+    #[test]
+    fn transfers_are_tests_if_the_declaration_says_so() {
+        for (json, role) in [
+            (
+                r#"{"hosts": [], "hops": ["r1"], "transfers_are_tests": true}"#,
+                Some(Role::Transfers),
+            ),
+            (
+                r#"{"hosts": [], "transfers_are_tests": true}"#,
+                Some(Role::Transfers),
+            ),
+            (r#"{"hosts": [], "transfers_are_tests": false}"#, None),
+            (
+                r#"{"hosts": [], "hops": ["transfers"], "transfers_are_tests": false}"#,
+                Some(Role::Declared),
+            ),
+        ] {
+            assert_eq!(read(json).role_of("transfers"), role, "{json}");
+        }
     }
 
     #[test]

@@ -1,16 +1,15 @@
 //! The service as a whole: opens the store, starts the monitors, listens.
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thiserror::Error;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::discovery::Discovery;
+use crate::doors::{Door, DoorError, Doors};
 use crate::error::ServiceError;
 use crate::http::Limits;
 use crate::path::PathConfig;
@@ -24,8 +23,8 @@ use crate::{http, monitor};
 pub struct Options {
     /// State directory; the usual one without it.
     pub state: Option<PathBuf>,
-    /// Address and port; port 0 takes a free one.
-    pub listen: SocketAddr,
+    /// Where to listen and whom to let in.
+    pub doors: Doors,
     /// The clock.
     pub clock: Clock,
     /// Paths to declare.
@@ -49,21 +48,16 @@ pub enum RunError {
     /// The store or a path.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// The address cannot be listened on.
-    #[error("{address}: {error}")]
-    Listen {
-        /// Which.
-        address: SocketAddr,
-        /// Why.
-        error: std::io::Error,
-    },
+    /// A door does not open.
+    #[error(transparent)]
+    Door(#[from] DoorError),
     /// The operating system does not give what is needed.
     #[error("{0}")]
     System(#[from] std::io::Error),
 }
 
-/// Runs the service until SIGINT or SIGTERM. `ready` is told where it listens.
-pub fn run(options: Options, ready: impl FnOnce(SocketAddr)) -> Result<(), RunError> {
+/// Runs the service until SIGINT or SIGTERM. `ready` is told where it listens, as clients are told.
+pub fn run(options: Options, ready: impl FnOnce(&[String])) -> Result<(), RunError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -73,29 +67,39 @@ pub fn run(options: Options, ready: impl FnOnce(SocketAddr)) -> Result<(), RunEr
 /// Runs the service until `stop` is done.
 pub async fn serve(
     options: Options,
-    ready: impl FnOnce(SocketAddr),
+    ready: impl FnOnce(&[String]),
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), RunError> {
     let directory = state::directory(options.state.as_deref())?;
     let _held = state::hold(&directory)?;
+    let opened = options.doors.open()?;
     let store = open(&directory).await?;
     let service = Service::start(store.clone(), options.clock, options.history_bytes).await?;
     for path in &options.paths {
         service.put_path(path.clone()).await?;
     }
-    let listener = TcpListener::bind(options.listen).await;
-    let listener = listener.map_err(|error| RunError::Listen {
-        address: options.listen,
-        error,
-    })?;
+    for path in service.directory().paths() {
+        let config = path.config();
+        if config.hosts.is_empty() {
+            tracing::warn!("path {}: no host leads to it", config.name);
+        }
+    }
+    let urls: Vec<String> = opened
+        .doors
+        .iter()
+        .map(Door::url)
+        .collect::<Result<_, _>>()?;
+    for address in options.doors.unencrypted() {
+        tracing::warn!("{address}: without a certificate tokens cross the network unencrypted");
+    }
     let (ending, end) = watch::channel(());
     monitor::start(&service, options.xferlog, options.discovery, end.clone());
-    ready(listener.local_addr()?);
+    ready(&urls);
     tokio::spawn(async move {
         stop.await;
         drop(ending);
     });
-    http::serve(listener, http::router(&service), options.limits, end).await;
+    http::serve(opened, http::router(&service), options.limits, end).await;
     store.close().await;
     Ok(())
 }

@@ -3,6 +3,7 @@
 mod advice;
 mod discovery;
 mod history;
+mod hops;
 mod learn;
 mod paths;
 mod record;
@@ -10,7 +11,7 @@ mod tests_of_path;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use fairwind_advice::{History, Hop, Sample};
+use fairwind_advice::{History, Hop, Role, Sample};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::clock::Clock;
@@ -24,7 +25,8 @@ use crate::writer::Writer;
 
 pub use advice::AdviceAnswer;
 pub(crate) use advice::addresses;
-pub use record::{NewSample, SamplesAnswer};
+pub use hops::{HopEntry, HopRole};
+pub use record::{NewSample, SamplesAnswer, TransferAnswer};
 pub use tests_of_path::PathTests;
 
 /// Advice rests on the samples of so many days before.
@@ -196,12 +198,14 @@ impl Shared {
                 self.metrics.count_samples(kept.len() as u64, refused);
                 let is_new = self.know_hop(*path, hop);
                 let directory = self.directory();
-                let known = directory.numbered(*path);
-                let Some(known) = known.filter(|known| known.config().rests_on(&hop.name)) else {
+                let Some(known) = directory.numbered(*path) else {
+                    return;
+                };
+                let Some(role) = known.config().role_of(&hop.name) else {
                     return;
                 };
                 match is_new {
-                    true => self.begin_hop(known, hop, kept, teacher),
+                    true => self.begin_hop(known, hop, role, kept, teacher),
                     false if kept.is_empty() => {}
                     false => self.histories.append(*path, &hop.name, kept),
                 }
@@ -228,8 +232,15 @@ impl Shared {
 
     /// The first samples of a hop. Another program may have written others before, so the history is
     /// read anew behind the answers that know these.
-    fn begin_hop(&self, path: &KnownPath, hop: &StoredHop, kept: &[Sample], teacher: &Teacher) {
-        let mut begun = Hop::new(hop.name.clone(), histories::samples(kept));
+    fn begin_hop(
+        &self,
+        path: &KnownPath,
+        hop: &StoredHop,
+        role: Role,
+        kept: &[Sample],
+        teacher: &Teacher,
+    ) {
+        let mut begun = Hop::new(hop.name.clone(), histories::samples(kept)).with_role(role);
         if kept.len() <= learn::AT_ONCE {
             begun.learn(self.clock.now(), &path.settings);
         }

@@ -2,8 +2,9 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, Permissions, TryLockError};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -12,6 +13,8 @@ use thiserror::Error;
 const DATABASE: &str = "advisor.db";
 /// Name of the file that a running service holds.
 const LOCK: &str = "advisor.lock";
+/// All files that are ours.
+const FILES: [&str; 4] = [DATABASE, "advisor.db-wal", "advisor.db-shm", LOCK];
 
 /// Why there is no state directory to work in.
 #[derive(Debug, Error)]
@@ -35,23 +38,65 @@ pub enum StateError {
 }
 
 /// The state directory: `named` if it is, else systemd's `STATE_DIRECTORY`, else
-/// `fairwind` in `XDG_STATE_HOME` or `~/.local/state`. It is created if need be, for its owner only.
+/// `fairwind` in `XDG_STATE_HOME` or `~/.local/state`. It is created if need be. What is in it is
+/// for its owner only, and so is the directory if nothing else is in it.
 pub fn directory(named: Option<&Path>) -> Result<PathBuf, StateError> {
     let path = match named {
         Some(path) => path.to_owned(),
         None => usual(|name| env::var_os(name)).ok_or(StateError::Unnamed)?,
     };
-    let create = || -> io::Result<()> {
-        use std::os::unix::fs::DirBuilderExt;
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&path)
-    };
-    match create() {
+    match prepare(&path) {
         Ok(()) => Ok(path),
-        Err(error) => Err(StateError::Unusable { path, error }),
+        Err((path, error)) => Err(StateError::Unusable { path, error }),
     }
+}
+
+/// Creates the directory if need be, and keeps what is in it from others, also where an earlier version
+/// or another umask left it open. The write-ahead log and its index get the permissions of the database.
+fn prepare(directory: &Path) -> Result<(), (PathBuf, io::Error)> {
+    let created = fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory);
+    created.map_err(|error| (directory.to_owned(), error))?;
+    let database = directory.join(DATABASE);
+    for name in FILES {
+        let file = directory.join(name);
+        keep_from_others(&file).map_err(|error| (file, error))?;
+    }
+    if !database.exists() {
+        let mut options = File::options();
+        let created = options.write(true).create(true).truncate(false).mode(0o600);
+        created.open(&database).map_err(|error| (database, error))?;
+    }
+    // A directory that holds other things too is not ours to close.
+    if holds_nothing_else(directory).map_err(|error| (directory.to_owned(), error))? {
+        keep_from_others(directory).map_err(|error| (directory.to_owned(), error))?;
+    }
+    Ok(())
+}
+
+/// Takes the permissions of group and others away, if there is such a file.
+fn keep_from_others(file: &Path) -> io::Result<()> {
+    let mode = match fs::metadata(file) {
+        Ok(metadata) => metadata.permissions().mode(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    match mode & 0o077 {
+        0 => Ok(()),
+        _ => fs::set_permissions(file, Permissions::from_mode(mode & 0o700)),
+    }
+}
+
+fn holds_nothing_else(directory: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        if !FILES.iter().any(|ours| name == *ours) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn usual(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
@@ -88,6 +133,7 @@ pub fn hold(directory: &Path) -> Result<File, StateError> {
         .create(true)
         .truncate(false)
         .write(true)
+        .mode(0o600)
         .open(&path);
     let file = options.map_err(unusable)?;
     match file.try_lock() {
@@ -127,6 +173,39 @@ mod tests {
             expected("/var/lib/x")
         );
         assert_eq!(place(&[]), None);
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn what_an_earlier_version_left_open_is_closed() {
+        let place = tempfile::tempdir().unwrap();
+        let state = place.path().join("state");
+        fs::create_dir(&state).unwrap();
+        for name in FILES {
+            fs::write(state.join(name), "").unwrap();
+            fs::set_permissions(state.join(name), Permissions::from_mode(0o644)).unwrap();
+        }
+        fs::set_permissions(&state, Permissions::from_mode(0o755)).unwrap();
+        directory(Some(&state)).unwrap();
+        for name in FILES {
+            assert_eq!(mode(&state.join(name)), 0o600, "{name}");
+        }
+        assert_eq!(mode(&state), 0o700);
+    }
+
+    #[test]
+    fn a_directory_of_others_stays_as_it_is_and_what_is_ours_in_it_is_ours_alone() {
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join("something"), "").unwrap();
+        fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
+        directory(Some(place.path())).unwrap();
+        assert_eq!(mode(place.path()), 0o755);
+        assert_eq!(mode(&place.path().join(DATABASE)), 0o600);
+        let _held = hold(place.path()).unwrap();
+        assert_eq!(mode(&place.path().join(LOCK)), 0o600);
     }
 
     #[test]

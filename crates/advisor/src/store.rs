@@ -186,6 +186,9 @@ pub trait Store: Send + Sync + 'static {
     /// Removes the path and its history; whether there was one.
     async fn remove_path(&self, path: PathId) -> Result<bool, StoreError>;
 
+    /// Removes a hop of the path, and its history; whether there was one.
+    async fn remove_hop(&self, path: PathId, hop: HopId) -> Result<bool, StoreError>;
+
     /// Makes the change of paths that nobody declared, in one transaction; those that are new.
     async fn discover(
         &self,

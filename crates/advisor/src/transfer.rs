@@ -1,6 +1,7 @@
 //! What our own transfers tell of their paths.
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 use utoipa::ToSchema;
 
 /// Which way the data went, seen from the host beside the advisor.
@@ -30,6 +31,19 @@ impl Direction {
     }
 }
 
+/// What kept a transfer from going faster, and for how long: what RFC 4898 counts as SndLimTimeCwnd,
+/// SndLimTimeRwin and SndLimTimeSnd, and Linux in `TCP_INFO`. Only the sender knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Limited {
+    /// The network: the congestion window was full, or losses were sent again; seconds.
+    pub network_s: f64,
+    /// The receiver's window, seconds.
+    pub receiver_s: f64,
+    /// The sender: its buffer, its application, or a rate that it was told to keep; seconds.
+    pub sender_s: f64,
+}
+
 /// The result of a transfer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -47,12 +61,50 @@ pub struct TransferReport {
     /// Smallest round-trip time that the connection saw, milliseconds, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ms: Option<f64>,
+    /// What kept it from going faster, if known. Without it the transfer is no test of the path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited: Option<Limited>,
     /// Which way the data went.
     pub direction: Direction,
 }
 
 /// Transfers shorter than this say more about slow start than about the path, seconds.
 pub const TELLING_SECONDS: f64 = 2.0;
+/// The same, in round trips.
+pub const TELLING_ROUND_TRIPS: f64 = 20.0;
+/// Smaller ones, of about a hundred packets, say more about the loss of one packet than about the path.
+pub const TELLING_BYTES: u64 = 150_000;
+/// The network must have limited a transfer in this share of its time: else it says what somebody else
+/// had for it.
+pub const TELLING_SHARE: f64 = 0.8;
+
+/// Why a transfer is no test of the available bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
+pub enum NoTest {
+    /// Slow start was most of it.
+    #[error(
+        "it took {0:.3} s: {TELLING_SECONDS} s and {TELLING_ROUND_TRIPS} round trips are needed"
+    )]
+    Short(f64),
+    /// Hardly anything was sent.
+    #[error("it moved {0} bytes: {TELLING_BYTES} are needed")]
+    Small(u64),
+    /// Nobody said whether it could have gone faster.
+    #[error("what limited it was not reported")]
+    Unknown,
+    /// The path could have carried more.
+    #[error(
+        "the network limited it in {0:.0} % of its time, the receiver or the sender in the rest"
+    )]
+    LimitedElsewhere(f64),
+}
+
+impl Limited {
+    fn is_sound(&self) -> bool {
+        let times = [self.network_s, self.receiver_s, self.sender_s];
+        times.iter().all(|time| time.is_finite() && *time >= 0.0)
+    }
+}
 
 impl TransferReport {
     /// What is wrong with the report.
@@ -66,6 +118,9 @@ impl TransferReport {
         {
             return Err("rtt_ms must be a number above 0".to_owned());
         }
+        if self.limited.is_some_and(|limited| !limited.is_sound()) {
+            return Err("the times in limited must be numbers that are not negative".to_owned());
+        }
         let control = self.host.chars().any(char::is_control);
         if self.host.is_empty() || self.host.len() > 255 || control {
             return Err("host must be an address or a name".to_owned());
@@ -78,9 +133,24 @@ impl TransferReport {
         self.bytes as f64 * 8e-6 / self.seconds
     }
 
-    /// The bandwidth that the path had for us, Mbit/s, where the transfer was long enough to tell.
-    pub fn available_mbps(&self) -> Option<f64> {
-        (self.seconds >= TELLING_SECONDS).then(|| self.throughput_mbps())
+    /// The bandwidth that the path had for us, Mbit/s.
+    ///
+    /// # Errors
+    /// Why the transfer does not tell.
+    pub fn available_mbps(&self) -> Result<f64, NoTest> {
+        let round_trips = TELLING_ROUND_TRIPS * 1e-3 * self.rtt_ms.unwrap_or(0.0);
+        if self.seconds < TELLING_SECONDS.max(round_trips) {
+            return Err(NoTest::Short(self.seconds));
+        }
+        if self.bytes < TELLING_BYTES {
+            return Err(NoTest::Small(self.bytes));
+        }
+        let limited = self.limited.ok_or(NoTest::Unknown)?;
+        let share = limited.network_s / self.seconds;
+        match share >= TELLING_SHARE {
+            true => Ok(self.throughput_mbps()),
+            false => Err(NoTest::LimitedElsewhere(share * 100.0)),
+        }
     }
 }
 
@@ -95,14 +165,65 @@ mod tests {
             seconds,
             retransmits: None,
             rtt_ms: None,
+            limited: Some(Limited {
+                network_s: seconds,
+                receiver_s: 0.0,
+                sender_s: 0.0,
+            }),
             direction: Direction::Sent,
         }
     }
 
     #[test]
-    fn only_long_transfers_tell_of_the_path() {
-        assert_eq!(report(100_000_000, 8.0).available_mbps(), Some(100.0));
-        assert_eq!(report(100_000, 0.1).available_mbps(), None);
+    fn a_transfer_tells_of_the_path_if_the_network_limited_it() {
+        let whole = report(100_000_000, 8.0);
+        assert_eq!(whole.available_mbps(), Ok(100.0));
+        let limited = |network_s: f64| TransferReport {
+            limited: Some(Limited {
+                network_s,
+                receiver_s: 0.0,
+                sender_s: 8.0 - network_s,
+            }),
+            ..whole.clone()
+        };
+        assert_eq!(limited(6.5).available_mbps(), Ok(100.0));
+        let by_others = limited(2.0).available_mbps();
+        assert_eq!(by_others, Err(NoTest::LimitedElsewhere(25.0)));
+        let unknown = TransferReport {
+            limited: None,
+            ..whole.clone()
+        };
+        assert_eq!(unknown.available_mbps(), Err(NoTest::Unknown));
+    }
+
+    #[test]
+    fn small_and_short_transfers_tell_nothing() {
+        assert_eq!(report(9, 5.0).available_mbps(), Err(NoTest::Small(9)));
+        assert_eq!(
+            report(1_000_000, 1.9).available_mbps(),
+            Err(NoTest::Short(1.9))
+        );
+        let far = TransferReport {
+            rtt_ms: Some(600.0),
+            ..report(1_000_000, 8.0)
+        };
+        assert_eq!(far.available_mbps(), Err(NoTest::Short(8.0)));
+    }
+
+    #[test]
+    fn times_that_make_no_sense_are_refused() {
+        for network_s in [-1.0, f64::NAN, f64::INFINITY] {
+            let limited = Limited {
+                network_s,
+                receiver_s: 0.0,
+                sender_s: 0.0,
+            };
+            let report = TransferReport {
+                limited: Some(limited),
+                ..report(1, 1.0)
+            };
+            assert!(report.check().is_err(), "{network_s}");
+        }
     }
 
     #[test]

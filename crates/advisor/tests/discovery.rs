@@ -42,6 +42,7 @@ fn transfer(to: u32) -> TransferReport {
         seconds: 1.0,
         retransmits: None,
         rtt_ms: None,
+        limited: None,
         direction: Direction::Sent,
     }
 }

@@ -79,7 +79,7 @@ fn post(service: &Running, body: &[u8]) -> String {
         .unwrap();
     let length = body.len();
     let head = format!(
-        "POST /RPC2 HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+        "POST /RPC2 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
     // The service may answer and close before it has read all.

@@ -23,7 +23,7 @@ fn printed(state: &Path, arguments: &[&str]) -> String {
 }
 
 /// A service, killed when it is dropped.
-struct Service {
+pub struct Service {
     child: Child,
     url: String,
 }
@@ -34,9 +34,16 @@ impl Service {
     }
 
     fn with(state: &Path, arguments: &[&str]) -> Service {
+        let arguments = [&["--clock-start", NOW], arguments].concat();
+        Service::by(Path::new("."), state, &arguments)
+    }
+
+    /// A service that is started in this folder, on a free port.
+    pub fn by(folder: &Path, state: &Path, arguments: &[&str]) -> Service {
         let mut child = Command::new(env!("CARGO_BIN_EXE_fairwind"))
-            .args(["advisor", "--listen", "127.0.0.1:0", "--clock-start", NOW])
+            .args(["advisor", "--listen", "127.0.0.1:0"])
             .args(arguments)
+            .current_dir(folder)
             .env("STATE_DIRECTORY", state)
             .stderr(Stdio::piped())
             .spawn()
@@ -50,6 +57,11 @@ impl Service {
             child,
             url: url.expect("the service has started"),
         }
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> &str {
+        &self.url
     }
 }
 
@@ -343,7 +355,7 @@ fn wrong_input_is_named() {
         (vec!["advisor", "paths", "remove", "nobody"], "nobody"),
         (vec!["advisor", "backtest", "--path", "nobody"], "nobody"),
         (
-            vec!["advise", "h", "--advisor", "https://example.org"],
+            vec!["advise", "h", "--advisor", "ftp://example.org"],
             "example.org",
         ),
         (vec!["advisor", "--clock-rate", "0"], "0.001"),

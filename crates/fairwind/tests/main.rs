@@ -10,6 +10,7 @@ mod ftp_client;
 mod lab_exec;
 mod lab_exec_host;
 mod lab_run;
+mod pages;
 mod serve;
 mod serve_rights;
 mod trace;

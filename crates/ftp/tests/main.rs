@@ -11,5 +11,6 @@ mod partials;
 mod patterns;
 mod peers;
 mod replies;
+mod reported;
 mod server;
 mod strangers;

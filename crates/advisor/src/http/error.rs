@@ -18,7 +18,7 @@ pub struct ErrorBody {
 impl IntoResponse for ServiceError {
     fn into_response(self) -> Response {
         let status = match self {
-            Self::NoPath(_) | Self::NoRoute(_) => StatusCode::NOT_FOUND,
+            Self::NoPath(_) | Self::NoHop { .. } | Self::NoRoute(_) => StatusCode::NOT_FOUND,
             Self::Invalid(_) => StatusCode::BAD_REQUEST,
             Self::Conflict(_) => StatusCode::CONFLICT,
             Self::Store(_) | Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,

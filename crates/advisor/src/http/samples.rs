@@ -3,13 +3,11 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::error::ErrorBody;
 use super::extract;
 use crate::error::ServiceError;
-use crate::service::{NewSample, SamplesAnswer, Service};
+use crate::service::{NewSample, SamplesAnswer, Service, TransferAnswer};
 use crate::transfer::TransferReport;
 
 /// Takes tests of a path's hops. The answer comes when they are on stable storage.
@@ -35,14 +33,8 @@ pub async fn record(
     Ok(Json(service.record(&path, &samples).await?))
 }
 
-/// Whose transfer it was.
-#[derive(Serialize, ToSchema)]
-pub struct TransferAnswer {
-    /// Name of the path that leads to the host.
-    path: String,
-}
-
-/// Takes the result of a transfer of our own.
+/// Takes the result of a transfer of our own. It is a test of the path's available bandwidth only if the
+/// network limited it: the answer says so, or why not.
 #[utoipa::path(
     post, path = "/v1/transfers", tag = "tests",
     request_body = TransferReport,
@@ -57,6 +49,6 @@ pub async fn transfer(
     State(service): State<Service>,
     extract::Json(report): extract::Json<TransferReport>,
 ) -> Result<(StatusCode, Json<TransferAnswer>), ServiceError> {
-    let path = service.record_transfer(report).await?;
-    Ok((StatusCode::CREATED, Json(TransferAnswer { path })))
+    let answer = service.record_transfer(report).await?;
+    Ok((StatusCode::CREATED, Json(answer)))
 }

@@ -44,9 +44,10 @@ impl Shared {
         let to = behind.unwrap_or(Timestamp::MAX);
         let mut hops = Vec::new();
         for hop in &path.stored.hops {
-            if path.config().rests_on(&hop.name) {
+            if let Some(role) = path.config().role_of(&hop.name) {
                 let samples = store.samples(hop.id, from, to, SAMPLES_AT_MOST).await?;
                 let mut hop = Hop::new(hop.name.clone(), histories::samples(&samples));
+                hop = hop.with_role(role);
                 if samples.len() <= AT_ONCE {
                     hop.learn(now, &path.settings);
                 }
@@ -72,10 +73,10 @@ impl Service {
     ) -> Result<Vec<Sample>, ServiceError> {
         match path.stored.hop(hop) {
             Some(hop) => Ok(self.shared.store.samples(hop.id, from, to, most).await?),
-            None => Err(ServiceError::Invalid(format!(
-                "path {} has no hop {hop:?}",
-                path.config().name
-            ))),
+            None => Err(ServiceError::NoHop {
+                path: path.config().name.clone(),
+                hop: hop.to_owned(),
+            }),
         }
     }
 }

@@ -64,6 +64,19 @@ pub struct SamplesAnswer {
     pub refused: Refusals,
 }
 
+/// What became of the result of a transfer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TransferAnswer {
+    /// Name of the path that leads to the host.
+    pub path: String,
+    /// What counts as a test of the path's available bandwidth, Mbit/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_mbps: Option<f64>,
+    /// Why nothing does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_test: Option<String>,
+}
+
 /// How many samples were refused, by reason.
 #[derive(ToSchema)]
 #[schema(as = RefusedSamples)]
@@ -138,8 +151,11 @@ impl Service {
         self.write(path, vec![write]).await
     }
 
-    /// Takes the result of a transfer of our own; the path that it tells of.
-    pub async fn record_transfer(&self, report: TransferReport) -> Result<String, ServiceError> {
+    /// Takes the result of a transfer of our own.
+    pub async fn record_transfer(
+        &self,
+        report: TransferReport,
+    ) -> Result<TransferAnswer, ServiceError> {
         report.check().map_err(ServiceError::Invalid)?;
         let path = self.route(&report.host).await?;
         let path = path.ok_or_else(|| ServiceError::NoRoute(report.host.clone()))?;
@@ -148,8 +164,11 @@ impl Service {
         if let Some(rtt_ms) = report.rtt_ms {
             writes.push(round_trip(id, now, rtt_ms, TRANSFER.to_owned()));
         }
-        let available = report.available_mbps();
-        if let Some(available_mbps) = available.filter(|_| path.config().learns_from_transfers()) {
+        let test = match path.config().learns_from_transfers() {
+            true => report.available_mbps().map_err(|why| why.to_string()),
+            false => Err("transfers are no tests of this path".to_owned()),
+        };
+        if let Ok(available_mbps) = test {
             let sample = Sample {
                 time: now,
                 available_mbps,
@@ -163,7 +182,11 @@ impl Service {
         });
         self.write(&path, writes).await?;
         self.see_again(&path).await?;
-        Ok(path.config().name.clone())
+        Ok(TransferAnswer {
+            path: path.config().name.clone(),
+            test_mbps: test.as_ref().ok().copied(),
+            no_test: test.err(),
+        })
     }
 
     /// Takes a round-trip time that was measured now, milliseconds.

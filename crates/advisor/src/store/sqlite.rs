@@ -46,7 +46,7 @@ const PAGE: u32 = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The tables, and how they came to be.
-const MIGRATIONS: [(i64, &str, &str); 5] = [
+const MIGRATIONS: [(i64, &str, &str); 6] = [
     (
         1,
         "paths and history",
@@ -71,6 +71,11 @@ const MIGRATIONS: [(i64, &str, &str); 5] = [
         5,
         "discovered paths",
         include_str!("../../migrations/sqlite/0005_discovered_paths.sql"),
+    ),
+    (
+        6,
+        "limits of transfers",
+        include_str!("../../migrations/sqlite/0006_limits_of_transfers.sql"),
     ),
 ];
 
@@ -190,6 +195,17 @@ impl Store for SqliteStore {
         let removing = async {
             let mut writing = self.begin().await?;
             let was_there = paths::remove(writing.connection(), path).await?;
+            self.announce(writing.connection(), path).await?;
+            writing.commit().await?;
+            Ok(was_there)
+        };
+        self.written(removing.await)
+    }
+
+    async fn remove_hop(&self, path: PathId, hop: HopId) -> Result<bool, StoreError> {
+        let removing = async {
+            let mut writing = self.begin().await?;
+            let was_there = paths::remove_hop(writing.connection(), hop).await?;
             self.announce(writing.connection(), path).await?;
             writing.commit().await?;
             Ok(was_there)

@@ -112,6 +112,16 @@ impl Calls {
         if let Some((time, transfer)) = tests.transfer {
             let throughput = Value::Double(transfer.throughput_mbps());
             members.insert("transfer_mbps".to_owned(), throughput);
+            // What nobody reported is left out.
+            for (name, seconds) in transfer.limited.iter().flat_map(|limited| {
+                [
+                    ("transfer_network_s", limited.network_s),
+                    ("transfer_receiver_s", limited.receiver_s),
+                    ("transfer_sender_s", limited.sender_s),
+                ]
+            }) {
+                members.insert(name.to_owned(), Value::Double(seconds));
+            }
             add_time(&mut members, "transfer_time", time);
         }
         Ok(Value::Struct(members))

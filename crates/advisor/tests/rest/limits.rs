@@ -42,7 +42,7 @@ fn a_head_that_does_not_come_to_an_end_is_not_waited_for_and_keeps_nobody_waitin
     let mut stream = connect(&service);
     let begin = Instant::now();
     stream
-        .write_all(b"GET /healthz HTTP/1.1\r\nhost: a")
+        .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost")
         .unwrap();
     assert_eq!(curl(&[&format!("{}/healthz", service.url)]), "ok\n");
     stream.set_nonblocking(true).unwrap();
@@ -58,7 +58,7 @@ fn a_head_that_does_not_come_to_an_end_is_not_waited_for_and_keeps_nobody_waitin
 fn a_body_that_does_not_come_to_an_end_is_answered_by_408() {
     let service = Running::with(|options| options.limits = limits());
     let mut stream = connect(&service);
-    let head = "POST /v1/transfers HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
+    let head = "POST /v1/transfers HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
                 content-length: 100\r\n\r\n{";
     stream.write_all(head.as_bytes()).unwrap();
     let text = rest(&mut stream);
@@ -82,7 +82,7 @@ fn the_service_ends_although_a_connection_stays_open() {
     let service = Running::with(|_| {});
     let mut stream = connect(&service);
     stream
-        .write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n")
+        .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
         .unwrap();
     let mut first = [0; 15];
     stream.read_exact(&mut first).unwrap();

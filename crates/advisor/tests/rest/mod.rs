@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::{Running, curl};
 use fairwind_advice::Mode;
-use fairwind_advice_client::{ClientError, Direction, Transfer};
+use fairwind_advice_client::{ClientError, Direction, Limited, Transfer};
 use fairwind_testing::permitted;
 use serde_json::{Value, json};
 
@@ -246,6 +246,11 @@ fn our_own_transfers_tell_of_their_path() {
         seconds: 10.0,
         retransmits: Some(3),
         rtt_ms: Some(50.0),
+        limited: Some(Limited {
+            network_s: 9.0,
+            receiver_s: 0.5,
+            sender_s: 0.5,
+        }),
         direction: Direction::Sent,
     };
     client.report(&transfer("192.0.2.7")).unwrap();

@@ -12,6 +12,7 @@ use std::time::Duration;
 use fairwind_advice_client::Client;
 use fairwind_advisor::Clock;
 use fairwind_advisor::discovery::Discovery;
+use fairwind_advisor::doors::Doors;
 use fairwind_advisor::http::Limits;
 use fairwind_advisor::run::{Options, serve};
 use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
@@ -48,7 +49,7 @@ impl Running {
                 .build()
                 .unwrap();
             let stop = async move { drop(stopped.await) };
-            let told = move |address| ready.send(format!("http://{address}")).unwrap();
+            let told = move |urls: &[String]| ready.send(urls[0].clone()).unwrap();
             runtime.block_on(serve(options, told, stop)).unwrap();
         });
         Running {
@@ -99,7 +100,10 @@ impl Drop for Running {
 pub fn options(state: &Path) -> Options {
     Options {
         state: Some(PathBuf::from(state)),
-        listen: "127.0.0.1:0".parse().unwrap(),
+        doors: Doors {
+            listen: vec!["127.0.0.1:0".parse().unwrap()],
+            ..Doors::default()
+        },
         clock: Clock::new(Some(START.parse().unwrap()), 1.0),
         paths: Vec::new(),
         xferlog: None,

@@ -21,7 +21,7 @@ fn service_of_its_own() {
     let mut options = super::options(Path::new(&state));
     options.clock = fairwind_advisor::Clock::System;
     // Through the test harness's capture: the parent reads it.
-    run(options, |address| eprintln!("listens on {address}")).unwrap();
+    run(options, |urls| eprintln!("listens on {}", urls[0])).unwrap();
 }
 
 /// The running process; it is killed when this is dropped.
@@ -68,7 +68,7 @@ impl Process {
         // Somebody has to take what it says, or it waits one day.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         Process {
-            url: format!("http://{}", address.expect("the service has started")),
+            url: address.expect("the service has started"),
             child,
         }
     }

@@ -21,7 +21,7 @@ pub struct Advise {
     #[arg(long, value_name = "N")]
     bytes: Option<u64>,
     /// The advisor
-    #[arg(long, value_name = "URL", default_value = DEFAULT_URL)]
+    #[arg(long, value_name = "URL", env = "FAIRWIND_ADVISOR", default_value = DEFAULT_URL)]
     advisor: String,
     /// Print the answer as JSON
     #[arg(long)]
@@ -30,7 +30,7 @@ pub struct Advise {
 
 impl Advise {
     pub fn run(self) -> Result<(), Failure> {
-        let client = Client::new(&self.advisor).map_err(client_failure)?;
+        let client = client(&self.advisor)?;
         let answer = client
             .advice(&self.host, self.bytes)
             .map_err(client_failure)?;
@@ -41,10 +41,17 @@ impl Advise {
     }
 }
 
+/// A client of the advisor, with the token of the environment.
+pub fn client(url: &str) -> Result<Client, Failure> {
+    let client = Client::new(url).and_then(Client::with_token_of_environment);
+    client.map_err(client_failure)
+}
+
 /// Who is to mend it: the user, or the advisor.
 pub fn client_failure(error: ClientError) -> Failure {
     match error {
         ClientError::Url(_)
+        | ClientError::Token(_)
         | ClientError::Refused {
             status: 400..500, ..
         } => Failure::input(error),

@@ -1,14 +1,16 @@
 //! `fairwind advisor`: the advice service.
 
 mod backtest;
+mod hops;
 mod openapi;
 mod paths;
+mod token;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use fairwind_advisor::config::DEFAULT_LISTEN;
+use fairwind_advisor::doors::{Doors, Listen, TlsFiles};
 use fairwind_advisor::http::Limits;
 use fairwind_advisor::run::{Options, RunError};
 use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
@@ -30,15 +32,33 @@ use crate::failure::Failure;
 Examples:
   fairwind advisor
   fairwind advisor --config /etc/fairwind/advisor.toml --xferlog /var/log/xferlog
+  fairwind advisor --listen 127.0.0.1:8649 --listen unix:/run/fairwind/advisor.sock
+  fairwind advisor --listen 0.0.0.0:8649 --tokens tokens --name advisor.example.org \\
+      --tls-certificate cert.pem --tls-key key.pem
   fairwind advisor paths add argonne 192.0.2.0/24 --hop gateway --threshold 42 --own
   fairwind advisor backtest recorded.csv --threshold 42"
 )]
 pub struct Advisor {
     #[command(subcommand)]
     action: Option<Action>,
-    /// Address and port [default: 127.0.0.1:8649]
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    listen: Option<SocketAddr>,
+    /// Address and port, or unix:PATH for a Unix socket; repeat it for several [default: 127.0.0.1:8649]
+    ///
+    /// Beyond this machine only with --tokens. A Unix socket is its owner's alone.
+    #[arg(long, value_name = "WHERE")]
+    listen: Vec<Listen>,
+    /// Name or address by which clients call the service, besides those of the loopback and those that
+    /// it listens on; requests to other names are refused. Repeat it for several
+    #[arg(long, value_name = "HOST")]
+    name: Vec<String>,
+    /// Let in nobody of the network without a token of this file
+    #[arg(long, value_name = "FILE")]
+    tokens: Option<PathBuf>,
+    /// Speak TLS with this certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
     /// Read this configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -64,7 +84,10 @@ enum Action {
     Backtest(backtest::Backtest),
     #[command(subcommand)]
     Paths(paths::Paths),
+    #[command(subcommand)]
+    Hops(hops::Hops),
     Openapi(openapi::Openapi),
+    Token(token::Token),
 }
 
 fn rate(text: &str) -> Result<f64, String> {
@@ -80,7 +103,9 @@ impl Advisor {
         match self.action {
             Some(Action::Backtest(backtest)) => backtest.run(),
             Some(Action::Paths(paths)) => paths.run(),
+            Some(Action::Hops(hops)) => hops.run(),
             Some(Action::Openapi(openapi)) => openapi.run(),
+            Some(Action::Token(token)) => token.run(),
             None => self.serve(),
         }
     }
@@ -96,10 +121,25 @@ impl Advisor {
             .with_target(false)
             .with_ansi(false)
             .init();
+        let given = self.tls_certificate.zip(self.tls_key);
+        let given = given.map(|(certificate, key)| TlsFiles { certificate, key });
+        let mut doors = Doors {
+            listen: match self.listen.is_empty() {
+                true => config.listen,
+                false => self.listen,
+            },
+            socket_mode: config.socket_mode,
+            names: [config.names, self.name].concat(),
+            tokens: self.tokens.or(config.tokens),
+            tls: given.or(config.tls),
+        };
+        if doors.listen.is_empty() {
+            doors.listen.push(DEFAULT_LISTEN);
+        }
         let history_mib = self.history_memory.or(config.history_mib);
         let options = Options {
             state: self.state,
-            listen: self.listen.or(config.listen).unwrap_or(DEFAULT_LISTEN),
+            doors,
             clock: Clock::new(self.clock_start, self.clock_rate),
             paths: config.paths,
             xferlog: self.xferlog.or(config.xferlog),
@@ -107,7 +147,11 @@ impl Advisor {
             history_bytes: history_mib.map_or(DEFAULT_HISTORY_BYTES, |mib| mib << 20),
             limits: Limits::default(),
         };
-        let ready = |address| eprintln!("fairwind advisor: http://{address}");
+        let ready = |urls: &[String]| {
+            for url in urls {
+                eprintln!("fairwind advisor: {url}");
+            }
+        };
         run::run(options, ready).map_err(failure)
     }
 }
@@ -115,9 +159,19 @@ impl Advisor {
 /// Who is to mend it: the user, or the machine.
 pub fn failure(error: RunError) -> Failure {
     use fairwind_advisor::ServiceError;
+    use fairwind_advisor::doors::DoorError;
     match &error {
         RunError::Service(
-            ServiceError::NoPath(_) | ServiceError::Invalid(_) | ServiceError::Conflict(_),
+            ServiceError::NoPath(_)
+            | ServiceError::NoHop { .. }
+            | ServiceError::Invalid(_)
+            | ServiceError::Conflict(_),
+        )
+        | RunError::Door(
+            DoorError::Unguarded(_)
+            | DoorError::Tokens(_)
+            | DoorError::Tls { .. }
+            | DoorError::Mode(_),
         ) => Failure::input(error),
         _ => Failure::work(error),
     }

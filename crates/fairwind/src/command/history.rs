@@ -7,14 +7,14 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use fairwind_advice_client::{Client, DEFAULT_URL, path_segment, query};
+use fairwind_advice_client::{DEFAULT_URL, path_segment, query};
 use fairwind_advisor::PathConfig;
 use fairwind_advisor::http::HistoryAnswer;
 use fairwind_experiment::plot::history::{HopCurve, svg};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::advise::client_failure;
+use super::advise::{client, client_failure};
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
@@ -50,7 +50,7 @@ pub struct History {
     #[arg(long)]
     json: bool,
     /// The advisor
-    #[arg(long, value_name = "URL", default_value = DEFAULT_URL)]
+    #[arg(long, value_name = "URL", env = "FAIRWIND_ADVISOR", default_value = DEFAULT_URL)]
     advisor: String,
 }
 
@@ -71,7 +71,7 @@ impl History {
     }
 
     fn show(&self, host: &str) -> Result<(), Failure> {
-        let client = Client::new(&self.advisor).map_err(client_failure)?;
+        let client = client(&self.advisor)?;
         let answer = client.advice(host, None).map_err(client_failure)?;
         let Some(name) = answer.path else {
             return Err(Failure::input(format!("no path leads to {host}")));

@@ -15,6 +15,8 @@ mod history;
 mod lab;
 mod ls;
 mod man;
+#[cfg(test)]
+mod pages;
 mod put;
 mod report;
 mod schema;

@@ -44,12 +44,13 @@ struct Lost {
 }
 
 impl Advisor {
-    /// The advisor at `url`. Nothing is asked yet.
+    /// The advisor at `url`, with the token of the environment. Nothing is asked yet.
     ///
     /// # Errors
-    /// If this is no URL of an advisor.
+    /// If this is no URL of an advisor, or the environment names a token that is none.
     pub fn at(url: &str) -> Result<Self, ClientError> {
         let client = Client::new(url)?
+            .with_token_of_environment()?
             .with_deadline(DEADLINE)
             .with_longest_answer(LONGEST_ANSWER);
         Ok(Self {

@@ -3,14 +3,18 @@
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use fairwind_advice_client::Limited;
 
 use super::buffer::{Buffer, Role};
 use super::control::{self, Refusal};
+use super::limited::Sent;
 use super::orders::{Orders, in_mbps, is_nocc};
 use super::pacing;
 use super::record::{Event, Setting, Told};
 use crate::data::buffers::Side;
-use crate::data::{Direction, tcp_info};
+use crate::data::{Direction, application_limited, tcp_info};
 
 /// The copy of a data socket that advice is applied to, and what has been changed on it.
 #[derive(Debug)]
@@ -100,6 +104,24 @@ impl Connection {
     /// What the kernel has counted.
     pub(super) fn counters(&self) -> Option<libc::tcp_info> {
         tcp_info(&self.socket)
+    }
+
+    /// What kept it from going faster, as far as the sender knows: the receiver does not.
+    pub(super) fn limited(&self, bytes: u64, time: Duration) -> Option<Limited> {
+        if self.direction == Direction::Receive {
+            return None;
+        }
+        let counters = self.counters()?;
+        let sent = Sent {
+            busy_us: counters.tcpi_busy_time,
+            receiver_us: counters.tcpi_rwnd_limited,
+            buffer_us: counters.tcpi_sndbuf_limited,
+            application: application_limited(&self.socket)?,
+            pacing: self.pacing,
+            bytes,
+            seconds: time.as_secs_f64(),
+        };
+        Some(sent.limited())
     }
 
     /// Limits the rate, and sees to it that the control knows.

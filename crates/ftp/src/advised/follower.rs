@@ -368,6 +368,7 @@ impl Shared {
             rtt_ms: counters
                 .and_then(|counters| round_trip(&counters))
                 .map(|rtt| rtt.as_secs_f64() * 1e3),
+            limited: connection.limited(bytes, time),
             direction: match self.direction {
                 Direction::Send => Way::Sent,
                 Direction::Receive => Way::Received,

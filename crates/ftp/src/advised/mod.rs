@@ -12,6 +12,7 @@ mod client;
 mod connection;
 mod control;
 mod follower;
+mod limited;
 mod orders;
 mod pacing;
 mod record;

@@ -12,5 +12,5 @@ mod watcher;
 pub use moving::{Bounds, Meter, Mover, TransferError};
 pub use plan::{Buffer, SocketPlan};
 pub use reach::limit_silence;
-pub use round_trip::{shortest_round_trip, tcp_info};
+pub use round_trip::{application_limited, shortest_round_trip, tcp_info};
 pub use watcher::{Direction, Transfer, TransferWatcher, Watchers};

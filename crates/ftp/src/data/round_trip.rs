@@ -29,3 +29,24 @@ pub fn shortest_round_trip(socket: impl AsFd) -> Option<Duration> {
         .contains(&shortest)
         .then(|| Duration::from_micros(shortest.into()))
 }
+
+/// Whether the connection's newest sample of its rate of delivery was limited by the application, which
+/// had no more to send (`tcpi_delivery_rate_app_limited`, Linux 4.9); none if the socket is none of TCP.
+pub fn application_limited(socket: impl AsFd) -> Option<bool> {
+    // A bit of the eighth byte, which libc's structure leaves out.
+    let mut head = [0_u8; 8];
+    let mut length = size_of_val(&head) as libc::socklen_t;
+    let descriptor = socket.as_fd().as_raw_fd();
+    let (level, name) = (libc::IPPROTO_TCP, libc::TCP_INFO);
+    // SAFETY: the kernel writes at most `length` bytes, which `head` has.
+    let read = unsafe {
+        let place = head.as_mut_ptr().cast();
+        libc::getsockopt(descriptor, level, name, place, &mut length)
+    };
+    let bit = if cfg!(target_endian = "big") {
+        0x80
+    } else {
+        0x01
+    };
+    (read == 0).then_some(head[7] & bit != 0)
+}

@@ -149,15 +149,25 @@ pub async fn remove(connection: &mut SqliteConnection, path: PathId) -> Result<b
         .fetch_all(&mut *connection)
         .await?;
     for hop in hops {
-        let keys = block::keys(HopId(hop));
-        sqlx::query("DELETE FROM block WHERE id BETWEEN ? AND ?")
-            .bind(keys.start())
-            .bind(keys.end())
-            .execute(&mut *connection)
-            .await?;
+        remove_hop(&mut *connection, HopId(hop)).await?;
     }
     let deleted = sqlx::query("DELETE FROM path WHERE id = ?")
         .bind(path.0)
+        .execute(&mut *connection)
+        .await?;
+    Ok(deleted.rows_affected() == 1)
+}
+
+/// Removes the hop with its history.
+pub async fn remove_hop(connection: &mut SqliteConnection, hop: HopId) -> Result<bool, Trouble> {
+    let keys = block::keys(hop);
+    sqlx::query("DELETE FROM block WHERE id BETWEEN ? AND ?")
+        .bind(keys.start())
+        .bind(keys.end())
+        .execute(&mut *connection)
+        .await?;
+    let deleted = sqlx::query("DELETE FROM hop WHERE id = ?")
+        .bind(hop.0)
         .execute(&mut *connection)
         .await?;
     Ok(deleted.rows_affected() == 1)

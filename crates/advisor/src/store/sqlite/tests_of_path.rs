@@ -6,7 +6,7 @@ use sqlx::sqlite::SqlitePool;
 
 use super::error::Trouble;
 use crate::store::{PathId, RoundTrip, Written};
-use crate::transfer::{Direction, TransferReport};
+use crate::transfer::{Direction, Limited, TransferReport};
 
 /// Keeps a round-trip time; one of the same microsecond is replaced.
 pub async fn write_round_trip(
@@ -61,8 +61,8 @@ pub async fn write_transfer(
 ) -> Result<Written, Trouble> {
     let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     sqlx::query(
-        "INSERT INTO transfer (path, time_us, host, direction, bytes, seconds, retransmits, rtt_ms) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO transfer (path, time_us, host, direction, bytes, seconds, retransmits, rtt_ms, \
+         network_s, receiver_s, sender_s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(path.0)
     .bind(time.as_microsecond())
@@ -72,12 +72,20 @@ pub async fn write_transfer(
     .bind(report.seconds)
     .bind(report.retransmits.map(number))
     .bind(report.rtt_ms)
+    .bind(report.limited.map(|limited| limited.network_s))
+    .bind(report.limited.map(|limited| limited.receiver_s))
+    .bind(report.limited.map(|limited| limited.sender_s))
     .execute(&mut *connection)
     .await?;
     Ok(Written::Done)
 }
 
-type TransferRow = (i64, String, String, i64, f64, Option<i64>, Option<f64>);
+/// What is there of a transfer: when, with whom, which way, how much and how long; retransmits and
+/// round-trip time; for how long network, receiver and sender limited it.
+#[rustfmt::skip]
+type TransferRow = (
+    i64, String, String, i64, f64, Option<i64>, Option<f64>, Option<f64>, Option<f64>, Option<f64>,
+);
 
 /// The newest transfers, the newest first.
 pub async fn transfers(
@@ -86,8 +94,8 @@ pub async fn transfers(
     most: u32,
 ) -> Result<Vec<(Timestamp, TransferReport)>, Trouble> {
     let rows: Vec<TransferRow> = sqlx::query_as(
-        "SELECT time_us, host, direction, bytes, seconds, retransmits, rtt_ms FROM transfer \
-         WHERE path = ? ORDER BY time_us DESC, id DESC LIMIT ?",
+        "SELECT time_us, host, direction, bytes, seconds, retransmits, rtt_ms, network_s, \
+         receiver_s, sender_s FROM transfer WHERE path = ? ORDER BY time_us DESC, id DESC LIMIT ?",
     )
     .bind(path.0)
     .bind(most)
@@ -97,15 +105,23 @@ pub async fn transfers(
 }
 
 fn transfer(row: TransferRow) -> Result<(Timestamp, TransferReport), Trouble> {
-    let (time_us, host, direction, bytes, seconds, retransmits, rtt_ms) = row;
+    let (time_us, host, direction, bytes, seconds, retransmits, rtt_ms, network, receiver, sender) =
+        row;
     let direction = Direction::named(&direction)
         .ok_or_else(|| Trouble::Damaged(format!("a transfer that was {direction}")))?;
+    let times = network.zip(receiver).zip(sender);
+    let limited = times.map(|((network_s, receiver_s), sender_s)| Limited {
+        network_s,
+        receiver_s,
+        sender_s,
+    });
     let report = TransferReport {
         host,
         bytes: bytes.unsigned_abs(),
         seconds,
         retransmits: retransmits.map(i64::unsigned_abs),
         rtt_ms,
+        limited,
         direction,
     };
     Ok((time(time_us)?, report))

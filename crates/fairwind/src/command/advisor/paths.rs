@@ -21,6 +21,7 @@ use crate::table::Table;
 pub enum Paths {
     List(List),
     Add(Box<Add>),
+    AddHosts(AddHosts),
     Remove(Remove),
 }
 
@@ -70,6 +71,22 @@ pub struct Add {
     state: Option<PathBuf>,
 }
 
+/// Lead more hosts to a path; all else that is declared of it stays
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  fairwind advisor paths add-hosts argonne backup.example.org 203.0.113.0/24")]
+pub struct AddHosts {
+    /// Name
+    name: String,
+    /// Addresses, networks, names, and domains (*.example.org) at the other end
+    #[arg(required = true)]
+    hosts: Vec<HostPattern>,
+    /// State directory
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+}
+
 /// Remove a path and its history
 #[derive(Args)]
 pub struct Remove {
@@ -93,6 +110,7 @@ impl Paths {
         match self {
             Self::List(list) => list.run(),
             Self::Add(add) => add.run(),
+            Self::AddHosts(add) => add.run(),
             Self::Remove(remove) => remove.run(),
         }
     }
@@ -150,6 +168,19 @@ impl Add {
             .map_err(failure)?;
         let what = if new { "declared" } else { "declared anew" };
         Ok(output::line(&format!("{name} is {what}"))?)
+    }
+}
+
+impl AddHosts {
+    fn run(self) -> Result<(), Failure> {
+        let local = open(self.state.as_ref())?;
+        // A path that is not there is rather misspelt than new.
+        local.path(&self.name).map_err(failure)?;
+        let path = local.path_to(&self.name, &self.hosts).map_err(failure)?;
+        let hosts = path.config().hosts.iter().map(HostPattern::to_string);
+        let hosts: Vec<String> = hosts.collect();
+        let text = format!("{} leads to {}", self.name, hosts.join(" "));
+        Ok(output::line(&text)?)
     }
 }
 

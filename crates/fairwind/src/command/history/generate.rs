@@ -10,7 +10,7 @@ use fairwind_advisor::host::HostPattern;
 use fairwind_advisor::local::Local;
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 
-use super::import::summary;
+use super::import::{summary, tell_if_no_host_leads_to};
 use crate::command::advisor::failure;
 use crate::failure::Failure;
 use crate::output;
@@ -23,12 +23,12 @@ use crate::output;
 #[command(after_help = "\
 Examples:
   fairwind history generate --path lab --host 10.0.0.0/8 --weeks 9 --until 2026-03-02T14:00:00Z
-  fairwind history generate --path lab --capacity 100 --quiet 20 --busy 70 --csv > curve.csv")]
+  fairwind history generate --capacity 100 --quiet 20 --busy 70 --csv > curve.csv")]
 pub struct Generate {
     /// The path; it is declared if it is new
     #[arg(long, value_name = "NAME", required_unless_present = "csv")]
     path: Option<String>,
-    /// Hosts at the other end, where the path is new
+    /// A host at the other end of the path, beside those it has; repeat it for several
     #[arg(long, value_name = "HOST")]
     host: Vec<HostPattern>,
     /// The hop [default: the path's first]
@@ -86,11 +86,13 @@ impl Generate {
         // A history for the lab's clock may lie in the future of ours.
         let clock = Clock::new(Some(until), 1.0);
         let local = Local::open(self.state.as_deref(), clock).map_err(failure)?;
-        let path = local.path_or_new(name, &self.host).map_err(failure)?;
+        let path = local.path_to(name, &self.host).map_err(failure)?;
         let answer = local
             .fill(&path, self.hop.as_deref(), samples)
             .map_err(failure)?;
-        Ok(output::line(&summary(&answer))?)
+        output::line(&summary(&answer))?;
+        tell_if_no_host_leads_to(&path);
+        Ok(())
     }
 
     fn samples(&self, until: Timestamp) -> Result<Vec<Sample>, Failure> {

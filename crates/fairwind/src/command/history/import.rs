@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fairwind_advisor::Clock;
+use fairwind_advisor::directory::KnownPath;
 use fairwind_advisor::host::HostPattern;
 use fairwind_advisor::import::{ImportOptions, read};
 use fairwind_advisor::local::Local;
@@ -23,7 +24,7 @@ use crate::output;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  fairwind history import available.csv --path argonne
+  fairwind history import available.csv --path b --host b.example.org
   fairwind history import ifHCInOctets.csv --path argonne --hop gateway --capacity 155")]
 pub struct Import {
     /// The recording; - for standard input
@@ -31,7 +32,7 @@ pub struct Import {
     /// The path; it is declared if it is new
     #[arg(long, value_name = "NAME")]
     path: String,
-    /// Hosts at the other end, where the path is new
+    /// A host at the other end of the path, beside those it has; repeat it for several
     #[arg(long, value_name = "HOST")]
     host: Vec<HostPattern>,
     /// The hop [default: the path's first]
@@ -61,7 +62,7 @@ impl Import {
         };
         let recording = read(file, &options).map_err(|error| wrong(error.to_string()))?;
         let local = Local::open(self.state.as_deref(), Clock::System).map_err(failure)?;
-        let path = local.path_or_new(&self.path, &self.host).map_err(failure)?;
+        let path = local.path_to(&self.path, &self.host).map_err(failure)?;
         let answer = local
             .fill(&path, self.hop.as_deref(), recording.samples)
             .map_err(failure)?;
@@ -72,7 +73,21 @@ impl Import {
                 recording.resets
             );
         }
-        Ok(output::line(&text)?)
+        output::line(&text)?;
+        tell_if_no_host_leads_to(&path);
+        Ok(())
+    }
+}
+
+/// A path without hosts is never asked for: says so, and what to do.
+pub fn tell_if_no_host_leads_to(path: &KnownPath) {
+    let config = path.config();
+    if config.hosts.is_empty() {
+        let name = &config.name;
+        eprintln!(
+            "no host leads to path {name}, so nobody is advised from its history yet:\n  \
+             fairwind advisor paths add-hosts {name} HOST"
+        );
     }
 }
 

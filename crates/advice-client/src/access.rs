@@ -1,0 +1,118 @@
+//! What an advisor asks of its clients, and they of it: a token, a certificate.
+
+use std::fmt;
+use std::fs;
+use std::sync::Arc;
+
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+use crate::ClientError;
+
+/// The variable that holds a token.
+pub const TOKEN: &str = "FAIRWIND_ADVISOR_TOKEN";
+/// The variable that names a file whose first line is a token.
+pub const TOKEN_FILE: &str = "FAIRWIND_ADVISOR_TOKEN_FILE";
+
+/// A token (RFC 6750), which no message shows.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl Token {
+    /// The token, if it can be one: no empty text, and nothing in it but what section 2.1 allows.
+    pub fn new(text: &str) -> Option<Token> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+        let sound = !text.is_empty() && text.bytes().all(allowed);
+        sound.then(|| Token(text.to_owned()))
+    }
+
+    /// The token of the environment, if there is one.
+    pub fn of_environment(
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<Token>, ClientError> {
+        if let Some(text) = variable(TOKEN) {
+            return match Token::new(text.trim()) {
+                Some(token) => Ok(Some(token)),
+                None => Err(ClientError::Token(format!("{TOKEN} holds no token"))),
+            };
+        }
+        let Some(file) = variable(TOKEN_FILE) else {
+            return Ok(None);
+        };
+        let wrong = |what: String| ClientError::Token(format!("{TOKEN_FILE}: {file}: {what}"));
+        let text = fs::read_to_string(&file).map_err(|error| wrong(error.to_string()))?;
+        let first = text.lines().next().unwrap_or_default().trim();
+        match Token::new(first) {
+            Some(token) => Ok(Some(token)),
+            None => Err(wrong("its first line is no token".to_owned())),
+        }
+    }
+
+    /// The value of the header `Authorization`.
+    pub fn header(&self) -> String {
+        format!("Bearer {}", self.0)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// TLS that trusts whom this machine trusts: the system's authorities, or those that the variables
+/// `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
+pub fn tls() -> Result<TlsConfig, ClientError> {
+    let found = rustls_native_certs::load_native_certs();
+    let certificates: Vec<Certificate<'static>> = found
+        .certs
+        .iter()
+        .map(|certificate| Certificate::from_der(certificate).to_owned())
+        .collect();
+    if certificates.is_empty() {
+        let errors = found.errors.iter().map(ToString::to_string);
+        let errors: Vec<String> = errors.collect();
+        return Err(ClientError::Trust(errors.join("; ")));
+    }
+    let provider = rustls::crypto::ring::default_provider();
+    Ok(TlsConfig::builder()
+        .root_certs(RootCerts::from(certificates))
+        .unversioned_rustls_crypto_provider(Arc::new(provider))
+        .build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(set: &[(&str, &str)]) -> Result<Option<String>, String> {
+        let variable = |name: &str| {
+            let found = set.iter().find(|(set, _)| *set == name)?;
+            Some(found.1.to_owned())
+        };
+        match Token::of_environment(variable) {
+            Ok(token) => Ok(token.map(|token| token.header())),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn a_token_comes_from_a_variable_or_the_first_line_of_a_file() {
+        let place = std::env::temp_dir().join(format!("token-{}", std::process::id()));
+        fs::write(&place, "abc.DEF\nsecond\n").unwrap();
+        let file = place.to_str().unwrap();
+        assert_eq!(of(&[]), Ok(None));
+        assert_eq!(of(&[(TOKEN, "t1 ")]), Ok(Some("Bearer t1".to_owned())));
+        let from_file = of(&[(TOKEN_FILE, file)]);
+        assert_eq!(from_file, Ok(Some("Bearer abc.DEF".to_owned())));
+        fs::remove_file(&place).unwrap();
+        assert!(of(&[(TOKEN_FILE, file)]).unwrap_err().contains(file));
+    }
+
+    #[test]
+    fn what_is_no_token_is_named_but_not_shown() {
+        let error = of(&[(TOKEN, "sec ret")]).unwrap_err();
+        assert!(error.contains(TOKEN) && !error.contains("sec"), "{error}");
+        let shown = format!("{:?}", Token::new("secret"));
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+}

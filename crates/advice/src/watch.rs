@@ -1,0 +1,116 @@
+//! Which hops decide: those that are declared, those that are regularly tested, and where there is
+//! neither, transfers of our own.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::calendar::signed;
+use crate::history::{History, Hop};
+use crate::settings::Settings;
+
+/// A hop is as often tested as the median of so many times between its newest tests.
+const HABIT: usize = 32;
+/// Who is silent for so many times his habit has ended.
+const SILENCE: i32 = 12;
+
+/// What the tests of a hop are to the advice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Its operator declared it: without a recent test of it the path counts as congested.
+    #[default]
+    Declared,
+    /// It came with a test that somebody reported. It decides as a declared one does while it is tested
+    /// about as often as it was; who has been silent for 12 times that decides no more.
+    Found,
+    /// Transfers of our own that the operator declared to be tests: they decide while they are recent.
+    Transfers,
+    /// Transfers of our own of which nobody said so: they decide where no other hop does.
+    Makeshift,
+}
+
+/// The hops of a path at a moment.
+#[derive(Debug)]
+pub(crate) struct Watched<'a> {
+    /// Those that decide.
+    pub deciding: Vec<&'a Hop>,
+    /// Those that have fallen silent and do not decide any more, and the age of their newest tests.
+    pub silent: Vec<(&'a Hop, SignedDuration)>,
+}
+
+impl<'a> Watched<'a> {
+    pub(crate) fn at(history: &'a History, now: Timestamp, settings: &Settings) -> Watched<'a> {
+        let stale_after = signed(settings.stale_after);
+        let mut watched = Watched {
+            deciding: Vec::new(),
+            silent: Vec::new(),
+        };
+        let mut transfers = Vec::new();
+        for hop in &history.hops {
+            let age = age(hop, now);
+            match (hop.role(), age) {
+                (Role::Declared, _) => watched.deciding.push(hop),
+                (Role::Found, None) => {}
+                (Role::Found, Some(age)) if age > patience(hop, now, settings) => {
+                    watched.silent.push((hop, age));
+                }
+                (Role::Found, Some(_)) => watched.deciding.push(hop),
+                (Role::Transfers, Some(age)) if age <= stale_after => watched.deciding.push(hop),
+                (Role::Transfers, _) => transfers.push(hop),
+                (Role::Makeshift, None) => {}
+                (Role::Makeshift, Some(_)) => transfers.push(hop),
+            }
+        }
+        if watched.deciding.is_empty() {
+            watched.deciding = transfers;
+        }
+        if watched.deciding.is_empty() {
+            watched.recall_the_last();
+        }
+        watched
+    }
+
+    /// Where nothing else is left, the hop that fell silent last decides: that nothing is tested.
+    fn recall_the_last(&mut self) {
+        let ages = self.silent.iter().enumerate();
+        if let Some((last, _)) = ages.min_by_key(|(_, (_, age))| *age) {
+            let (hop, _) = self.silent.remove(last);
+            self.deciding.push(hop);
+        }
+    }
+}
+
+/// The names of the hops that advice rests on at `now`.
+pub fn deciding<'a>(history: &'a History, now: Timestamp, settings: &Settings) -> Vec<&'a str> {
+    let watched = Watched::at(history, now, settings);
+    let names = watched.deciding.iter().map(|hop| hop.name.as_str());
+    names.collect()
+}
+
+fn age(hop: &Hop, now: Timestamp) -> Option<SignedDuration> {
+    let newest = hop.samples().until(now).last()?;
+    Some(now.duration_since(newest.time))
+}
+
+/// For how long a hop that was found may be silent.
+fn patience(hop: &Hop, now: Timestamp, settings: &Settings) -> SignedDuration {
+    let stale_after = signed(settings.stale_after);
+    match habit(hop, now) {
+        Some(habit) => stale_after.max(habit.saturating_mul(SILENCE)),
+        None => stale_after,
+    }
+}
+
+/// The median of the times between the newest tests; none of a hop that was tested less than three
+/// times.
+fn habit(hop: &Hop, now: Timestamp) -> Option<SignedDuration> {
+    let newest_first = hop.samples().until(now).iter().rev();
+    let times: Vec<Timestamp> = newest_first.take(HABIT + 1).map(|s| s.time).collect();
+    let mut gaps: Vec<SignedDuration> = times
+        .windows(2)
+        .map(|pair| pair[0].duration_since(pair[1]))
+        .collect();
+    if gaps.len() < 2 {
+        return None;
+    }
+    gaps.sort_unstable();
+    Some(gaps[gaps.len() / 2])
+}

@@ -1,0 +1,239 @@
+//! Tokens of clients (RFC 6750), and what each is good for.
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use subtle::ConstantTimeEq;
+use thiserror::Error;
+
+/// Shorter ones can be guessed.
+const SHORTEST: usize = 16;
+/// Random bytes of a new token.
+const RANDOM: usize = 32;
+/// A longer file is no file of tokens, bytes.
+const LONGEST_FILE: u64 = 1 << 20;
+
+/// What a request needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Right {
+    /// To ask for advice, paths, history, metrics.
+    Read,
+    /// To declare paths and report tests and transfers as well.
+    Write,
+}
+
+impl Right {
+    /// `read` or `write`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Right::Read => "read",
+            Right::Write => "write",
+        }
+    }
+}
+
+/// Why there are no tokens.
+#[derive(Debug, Error)]
+#[error("{file}: {problem}")]
+pub struct TokensError {
+    file: PathBuf,
+    problem: String,
+}
+
+/// The tokens that are good.
+#[derive(Clone)]
+pub struct Tokens(Vec<(String, Right)>);
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tokens({})", self.0.len())
+    }
+}
+
+impl Tokens {
+    /// Reads a file that only its owner may read.
+    ///
+    /// # Errors
+    /// Others may read it, it cannot be read, a line of it is wrong, or there is no token in it.
+    pub fn load(file: &Path) -> Result<Tokens, TokensError> {
+        let opened = File::open(file).map_err(|error| wrong(file, error.to_string()))?;
+        check_permissions(file, &opened)?;
+        let mut text = String::new();
+        let read = opened.take(LONGEST_FILE + 1).read_to_string(&mut text);
+        read.map_err(|error| wrong(file, error.to_string()))?;
+        if text.len() as u64 > LONGEST_FILE {
+            return Err(wrong(file, "1 MiB at most".to_owned()));
+        }
+        let tokens = Tokens::parse(&text).map_err(|problem| wrong(file, problem))?;
+        match tokens.0.is_empty() {
+            true => Err(wrong(file, "there is no token in it".to_owned())),
+            false => Ok(tokens),
+        }
+    }
+
+    /// Makes a token and adds it to the file, which is created if need be, for its owner only.
+    ///
+    /// # Errors
+    /// As [`Tokens::load`], and if the file cannot be written.
+    pub fn add(file: &Path, right: Right) -> Result<String, TokensError> {
+        let failed = |error: io::Error| wrong(file, error.to_string());
+        let mut options = OpenOptions::new();
+        options.create(true).append(true).read(true).mode(0o600);
+        let mut opened = options.open(file).map_err(failed)?;
+        check_permissions(file, &opened)?;
+        let mut random = [0; RANDOM];
+        let got = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
+        if got.map_err(|error| failed(error.into()))? != RANDOM {
+            return Err(wrong(file, "the kernel has no random bytes".to_owned()));
+        }
+        let mut token = String::with_capacity(2 * RANDOM);
+        for byte in random {
+            // Writing to a string cannot fail.
+            let _ = write!(token, "{byte:02x}");
+        }
+        let line = format!("{} {token}\n", right.name());
+        opened.write_all(line.as_bytes()).map_err(failed)?;
+        Ok(token)
+    }
+
+    fn parse(text: &str) -> Result<Tokens, String> {
+        let mut tokens: Vec<(String, Right)> = Vec::new();
+        for (at, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default();
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let (right, token) = match words[..] {
+                [] => continue,
+                ["read", token] => (Right::Read, token),
+                ["write", token] => (Right::Write, token),
+                _ => {
+                    return Err(format!(
+                        "line {}: read TOKEN or write TOKEN is needed",
+                        at + 1
+                    ));
+                }
+            };
+            if !is_token(token) {
+                return Err(format!(
+                    "line {}: a token has {SHORTEST} letters, digits and any of -._~+/= at least",
+                    at + 1
+                ));
+            }
+            if tokens.iter().any(|(known, _)| known == token) {
+                return Err(format!("line {}: the token is there twice", at + 1));
+            }
+            tokens.push((token.to_owned(), right));
+        }
+        Ok(Tokens(tokens))
+    }
+
+    /// What a token is good for, if it is good for anything. How long that takes says nothing of how
+    /// much of it is right.
+    pub fn right_of(&self, token: &str) -> Option<Right> {
+        let mut right = None;
+        for (known, has) in &self.0 {
+            if bool::from(known.as_bytes().ct_eq(token.as_bytes())) {
+                right = Some(*has);
+            }
+        }
+        right
+    }
+}
+
+fn wrong(file: &Path, problem: String) -> TokensError {
+    TokensError {
+        file: file.to_owned(),
+        problem,
+    }
+}
+
+fn check_permissions(file: &Path, opened: &File) -> Result<(), TokensError> {
+    let metadata = opened.metadata();
+    let mode = metadata.map_err(|error| wrong(file, error.to_string()))?;
+    match mode.permissions().mode() & 0o077 {
+        0 => Ok(()),
+        _ => {
+            let mend = format!("others may read the tokens: chmod 600 {}", file.display());
+            Err(wrong(file, mend))
+        }
+    }
+}
+
+fn is_token(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+    text.len() >= SHORTEST && text.bytes().all(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READER: &str = "reader-0123456789";
+    const WRITER: &str = "writer-0123456789";
+
+    #[test]
+    fn a_token_is_good_for_what_its_line_says() {
+        let text = format!("# tokens\n\nread {READER}\n write\t{WRITER} # the collector\n");
+        let tokens = Tokens::parse(&text).unwrap();
+        assert_eq!(tokens.right_of(READER), Some(Right::Read));
+        assert_eq!(tokens.right_of(WRITER), Some(Right::Write));
+        for no_token in ["", "reader-012345678", "reader-01234567890"] {
+            assert_eq!(tokens.right_of(no_token), None, "{no_token}");
+        }
+        assert!(!format!("{tokens:?}").contains(READER));
+    }
+
+    #[test]
+    fn a_line_that_is_wrong_is_named_and_its_token_is_not_shown() {
+        for (text, line) in [
+            ("read short", "line 1"),
+            ("\nadmin 0123456789abcdef", "line 2"),
+            ("read 0123456789abcdef x", "line 1"),
+            ("read 0123456789abc\u{fc}def", "line 1"),
+            ("read 0123456789abcdef\nwrite 0123456789abcdef", "line 2"),
+        ] {
+            let error = Tokens::parse(text).unwrap_err();
+            assert!(error.contains(line) && !error.contains("0123"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_new_token_is_added_to_a_file_of_its_owners_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("tokens");
+        let reader = Tokens::add(&file, Right::Read).unwrap();
+        let writer = Tokens::add(&file, Right::Write).unwrap();
+        assert_ne!(reader, writer);
+        let tokens = Tokens::load(&file).unwrap();
+        assert_eq!(tokens.right_of(&reader), Some(Right::Read));
+        assert_eq!(tokens.right_of(&writer), Some(Right::Write));
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("tokens");
+        Tokens::add(&file, Right::Write).unwrap();
+        for mode in [0o640, 0o604, 0o644] {
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&file, permissions).unwrap();
+            let error = Tokens::load(&file).unwrap_err().to_string();
+            assert!(error.contains("chmod 600"), "{error}");
+            assert!(Tokens::add(&file, Right::Read).is_err());
+        }
+    }
+
+    #[test]
+    fn a_file_without_tokens_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("tokens");
+        std::fs::write(&file, "# none yet\n").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let error = Tokens::load(&file).unwrap_err().to_string();
+        assert!(error.contains("no token"), "{error}");
+    }
+}

@@ -1,0 +1,109 @@
+//! `fairwind advisor hops`: where a path is measured.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use fairwind_advisor::Clock;
+use fairwind_advisor::local::Local;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::failure;
+use crate::failure::Failure;
+use crate::output;
+use crate::table::Table;
+
+/// List the hops of a path, and remove those that should not be there
+///
+/// Hops are declared with the path (fairwind advisor paths add NAME HOST --hop HOP). On a path without
+/// declared hops every hop decides of which tests are reported, until it has been silent for 12 times
+/// the usual time between its tests. Works in the state directory; a running advisor sees changes within
+/// two seconds.
+#[derive(Subcommand)]
+pub enum Hops {
+    List(List),
+    Remove(Remove),
+}
+
+/// List the hops of a path, and which of them decide
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  fairwind advisor hops list argonne")]
+pub struct List {
+    /// Name of the path
+    path: String,
+    /// State directory
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Remove a hop that is not declared, and its history
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  fairwind advisor hops remove argonne gatewya")]
+pub struct Remove {
+    /// Name of the path
+    path: String,
+    /// Name of the hop
+    hop: String,
+    /// State directory
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+}
+
+impl Hops {
+    pub fn run(self) -> Result<(), Failure> {
+        match self {
+            Self::List(list) => list.run(),
+            Self::Remove(remove) => remove.run(),
+        }
+    }
+}
+
+fn open(state: Option<&PathBuf>) -> Result<Local, Failure> {
+    Local::open(state.map(PathBuf::as_path), Clock::System).map_err(failure)
+}
+
+impl List {
+    fn run(self) -> Result<(), Failure> {
+        let local = open(self.state.as_ref())?;
+        let path = local.path(&self.path).map_err(failure)?;
+        let hops = local.hops(&path).map_err(failure)?;
+        if self.json {
+            return Ok(output::json(&json!(hops))?);
+        }
+        let mut table = Table::new()
+            .words("hop")
+            .words("role")
+            .words("decides")
+            .words("newest test")
+            .numbers("Mbit/s");
+        let time = |time: Timestamp| time.strftime("%Y-%m-%d %H:%M:%SZ").to_string();
+        for hop in hops {
+            table.row([
+                hop.name,
+                hop.role.name().to_owned(),
+                if hop.decides { "yes" } else { "no" }.to_owned(),
+                hop.newest.map(time).unwrap_or_default(),
+                hop.available_mbps
+                    .map(|mbps| format!("{mbps:.1}"))
+                    .unwrap_or_default(),
+            ]);
+        }
+        Ok(output::line(&table.render())?)
+    }
+}
+
+impl Remove {
+    fn run(self) -> Result<(), Failure> {
+        let local = open(self.state.as_ref())?;
+        local.remove_hop(&self.path, &self.hop).map_err(failure)?;
+        let text = format!("{} is removed from {}", self.hop, self.path);
+        Ok(output::line(&text)?)
+    }
+}

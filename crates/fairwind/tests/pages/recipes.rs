@@ -1,0 +1,105 @@
+//! The commands in the `sh` blocks of the pages, as their readers would type them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A block of commands on a page.
+#[derive(Debug)]
+pub struct Block {
+    /// Page and line, for messages.
+    pub place: String,
+    /// The calls of `fairwind` in it, in order.
+    pub calls: Vec<Call>,
+}
+
+/// A call of `fairwind`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// What comes after `fairwind`.
+    pub arguments: Vec<String>,
+    /// Variables that are set for it.
+    pub environment: Vec<(String, String)>,
+    /// The file that takes what it prints.
+    pub into: Option<String>,
+    /// Whether the shell is not to wait for it.
+    pub background: bool,
+}
+
+/// The blocks that call `fairwind`, of the README and the pages in `docs/`.
+pub fn blocks() -> Vec<Block> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pages: Vec<PathBuf> = fs::read_dir(root.join("docs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|kind| kind == "md"))
+        .collect();
+    pages.sort();
+    pages.insert(0, root.join("README.md"));
+    let blocks = pages.iter().flat_map(|page| {
+        let text = fs::read_to_string(page).unwrap();
+        let name = page.file_name().unwrap().to_string_lossy().into_owned();
+        blocks_of(&name, &text)
+    });
+    blocks.collect()
+}
+
+/// The blocks of one page.
+pub fn blocks_of(page: &str, text: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut lines = text.lines().enumerate();
+    while let Some((at, line)) = lines.next() {
+        if line.trim() != "```sh" {
+            continue;
+        }
+        let inside = lines.by_ref().map(|(_, line)| line);
+        let block: Vec<&str> = inside.take_while(|line| line.trim() != "```").collect();
+        let calls = calls(&block.join("\n"));
+        if !calls.is_empty() {
+            let place = format!("{page}:{}", at + 1);
+            blocks.push(Block { place, calls });
+        }
+    }
+    blocks
+}
+
+/// The calls of `fairwind` in a script.
+pub fn calls(script: &str) -> Vec<Call> {
+    let whole = script.replace("\\\n", " ");
+    let lines = whole.lines().filter_map(shlex::split);
+    lines.flat_map(|words| of_line(&words)).collect()
+}
+
+fn of_line(words: &[String]) -> Vec<Call> {
+    let is_operator = |word: &String| matches!(word.as_str(), "|" | "&&" | "||" | "&" | ";");
+    let mut calls = Vec::new();
+    let mut rest = words;
+    while !rest.is_empty() {
+        let end = rest.iter().position(is_operator).unwrap_or(rest.len());
+        let background = rest.get(end).is_some_and(|word| word == "&");
+        calls.extend(call(&rest[..end], background));
+        rest = rest.get(end + 1..).unwrap_or_default();
+    }
+    calls
+}
+
+/// Behind whatever calls it: variables, `time`, `scripts/try-kernel 6.1`.
+fn call(words: &[String], background: bool) -> Option<Call> {
+    let at = words.iter().position(|word| word == "fairwind")?;
+    let (before, behind) = (&words[..at], &words[at + 1..]);
+    let passes_on = before.first().is_none_or(|first| {
+        first.contains('=') || first == "time" || first.starts_with("scripts/")
+    });
+    if !passes_on {
+        return None;
+    }
+    let end = behind.iter().position(|word| word == ">");
+    let variables = before.iter().filter_map(|word| word.split_once('='));
+    Some(Call {
+        arguments: behind[..end.unwrap_or(behind.len())].to_vec(),
+        environment: variables
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect(),
+        into: end.and_then(|end| behind.get(end + 1).cloned()),
+        background,
+    })
+}
