@@ -42,9 +42,8 @@ fn every_example_of_the_help_is_a_call_of_this_command() {
             continue;
         };
         let help = help.to_string();
-        // What stands before is prose.
-        let shown = help.split_once("Examples:").map_or("", |(_, shown)| shown);
-        let lines = shown.lines().map(str::trim);
+        // Examples are indented; what is not is prose.
+        let lines = help.lines().filter_map(|line| line.strip_prefix("  "));
         for line in lines.filter(|line| line.starts_with("fairwind ")) {
             // What an example is for stands behind it, apart.
             let typed = line.split("  ").next().unwrap_or(line);

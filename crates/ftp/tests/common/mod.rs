@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -332,8 +333,15 @@ impl Process {
 
     /// Those that are connections, or wait for some.
     pub fn sockets(&self) -> usize {
+        let tables = ["tcp", "tcp6"].map(|table| {
+            let path = format!("/proc/{}/net/{table}", self.child.id());
+            std::fs::read_to_string(path).unwrap_or_default()
+        });
+        let lines = tables.iter().flat_map(|table| table.lines().skip(1));
+        let inodes = lines.filter_map(|line| line.split_whitespace().nth(9));
+        let links: HashSet<String> = inodes.map(|inode| format!("socket:[{inode}]")).collect();
         self.open_files()
-            .filter(|link| link.to_string_lossy().starts_with("socket:"))
+            .filter(|link| links.contains(&*link.to_string_lossy()))
             .count()
     }
 
