@@ -46,29 +46,35 @@ fn write_pages(command: Command, folder: &Path) -> io::Result<()> {
     fs::write(folder.join(page.get_filename()), file)
 }
 
-/// What `--help` has behind the options: examples line by line, as they are typed, and all else as notes.
-fn write_sections(text: &str, page: &mut impl Write) -> io::Result<()> {
-    let mut section = "";
+/// What `--help` has behind the options, by sections: a line that is not indented and ends with a colon is
+/// the heading of those behind it. What stands before the first has none.
+pub(super) fn sections(text: &str) -> Vec<(&str, Vec<&str>)> {
+    let mut sections = vec![("", Vec::new())];
     for line in text.lines().filter(|line| !line.is_empty()) {
-        let (name, opening) = match line {
-            "Example:" | "Examples:" => ("EXAMPLES", ".nf"),
-            _ if section.is_empty() => ("NOTES", ".sp 0"),
-            _ => ("", ""),
+        match line.strip_suffix(':') {
+            Some(heading) if !line.starts_with(' ') => sections.push((heading, Vec::new())),
+            _ => sections.last_mut().expect("there is one").1.push(line),
+        }
+    }
+    sections.retain(|(_, lines)| !lines.is_empty());
+    sections
+}
+
+/// The sections as they are in the help, line by line.
+fn write_sections(text: &str, page: &mut impl Write) -> io::Result<()> {
+    for (heading, lines) in sections(text) {
+        let heading = match heading {
+            "" => "NOTES".to_owned(),
+            "Example" => "EXAMPLES".to_owned(),
+            heading => heading.to_uppercase(),
         };
-        if !name.is_empty() {
-            section = name;
-            writeln!(page, ".SH {name}\n{opening}")?;
+        writeln!(page, ".SH {}\n.nf", escaped(&heading))?;
+        for line in lines {
+            writeln!(page, "{}", escaped(line.strip_prefix("  ").unwrap_or(line)))?;
         }
-        match section {
-            _ if name == "EXAMPLES" => {}
-            "EXAMPLES" => writeln!(page, "{}", escaped(line.strip_prefix("  ").unwrap_or(line)))?,
-            _ => writeln!(page, "{}\n.br", escaped(line))?,
-        }
+        writeln!(page, ".fi")?;
     }
-    match section {
-        "EXAMPLES" => writeln!(page, ".fi"),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// A line that roff shows as it is.
@@ -87,12 +93,13 @@ mod tests {
     #[test]
     fn examples_stay_line_by_line() {
         let mut page = Vec::new();
-        let text = "Takes minutes.\nExamples:\n  fairwind demo\n  fairwind sim run x.toml \\\n      --out y\n";
+        let text = "Takes minutes.\nExamples:\n  fairwind demo\n  fairwind sim run x.toml \\\n      --out y\nWith --host:\n  ...\n";
         write_sections(text, &mut page).unwrap();
         assert_eq!(
             String::from_utf8(page).unwrap(),
-            ".SH NOTES\n.sp 0\nTakes minutes.\n.br\n.SH EXAMPLES\n.nf\nfairwind demo\n\
-             fairwind sim run x.toml \\e\n    \\-\\-out y\n.fi\n"
+            ".SH NOTES\n.nf\nTakes minutes.\n.fi\n\
+             .SH EXAMPLES\n.nf\nfairwind demo\nfairwind sim run x.toml \\e\n    \\-\\-out y\n.fi\n\
+             .SH WITH \\-\\-HOST\n.nf\n\\&...\n.fi\n"
         );
     }
 }

@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use super::Cli;
+use super::man::sections;
 use recipes::{Call, blocks, calls};
 
 /// Why the call is none, if it is none.
@@ -42,8 +43,9 @@ fn every_example_of_the_help_is_a_call_of_this_command() {
             continue;
         };
         let help = help.to_string();
-        // Examples are indented; what is not is prose.
-        let lines = help.lines().filter_map(|line| line.strip_prefix("  "));
+        let shown = sections(&help).into_iter();
+        let shown = shown.filter(|(heading, _)| heading.starts_with("Example"));
+        let lines = shown.flat_map(|(_, lines)| lines).map(str::trim);
         for line in lines.filter(|line| line.starts_with("fairwind ")) {
             // What an example is for stands behind it, apart.
             let typed = line.split("  ").next().unwrap_or(line);
