@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use fairwind_advisor::Clock;
-use fairwind_advisor::local::Local;
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::failure;
+use super::paths::open;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
@@ -63,10 +62,6 @@ impl Hops {
             Self::Remove(remove) => remove.run(),
         }
     }
-}
-
-fn open(state: Option<&PathBuf>) -> Result<Local, Failure> {
-    Local::open(state.map(PathBuf::as_path), Clock::System).map_err(failure)
 }
 
 impl List {

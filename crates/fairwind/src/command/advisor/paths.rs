@@ -116,7 +116,8 @@ impl Paths {
     }
 }
 
-fn open(state: Option<&PathBuf>) -> Result<Local, Failure> {
+/// The store in the state directory, beside the service.
+pub(super) fn open(state: Option<&PathBuf>) -> Result<Local, Failure> {
     Local::open(state.map(PathBuf::as_path), Clock::System).map_err(failure)
 }
 
