@@ -52,9 +52,15 @@ fn configured(directory: &Path, room: &Path, port: u16) -> PathBuf {
     // It takes no passwords that others may read.
     fs::set_permissions(&users, Permissions::from_mode(0o600)).unwrap();
     let modules = room.join("usr/lib/proftpd");
+    // What is a module of its own differs between builds.
+    let loaded: String = ["mod_xfer", "mod_ls", "mod_digest"]
+        .into_iter()
+        .filter(|name| modules.join(format!("{name}.so")).exists())
+        .map(|name| format!("LoadModule {name}.c\n"))
+        .collect();
     let text = format!(
         "ServerType standalone\nDefaultAddress 127.0.0.1\nSocketBindTight on\nPort {port}\nUseIPv6 off\n\
-         ModulePath {}\nLoadModule mod_digest.c\nControlsEngine off\n<IfModule mod_delay.c>\nDelayEngine off\n</IfModule>\nUseReverseDNS off\n\
+         ModulePath {}\n{loaded}ControlsEngine off\n<IfModule mod_delay.c>\nDelayEngine off\n</IfModule>\nUseReverseDNS off\n\
          AuthOrder mod_auth_file.c\nAuthPAM off\nAuthUserFile {here}/users\nRootLogin on\nUseFtpUsers off\n\
          RequireValidShell off\nAllowOverwrite on\nAllowStoreRestart on\nAllowForeignAddress on\n\
          WtmpLog off\nUseLastlog off\nTransferLog none\nSystemLog none\nPidFile {here}/pid\n\
