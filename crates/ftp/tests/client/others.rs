@@ -28,7 +28,7 @@ impl Vsftpd {
         let mut configuration = tempfile::NamedTempFile::new().unwrap();
         let text = format!(
             "listen=YES\nlisten_address=127.0.0.1\nlisten_port={}\nbackground=NO\n\
-             run_as_launching_user=YES\nanonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\n\
+             run_as_launching_user=YES\nftp_username=nobody\nanonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\n\
              anon_root={}\nanon_upload_enable=YES\nanon_mkdir_write_enable=YES\n\
              anon_other_write_enable=YES\nanon_umask=022\nanon_world_readable_only=NO\n\
              port_promiscuous=YES\npasv_promiscuous=YES\nconnect_from_port_20=NO\n\
