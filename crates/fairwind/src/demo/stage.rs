@@ -55,30 +55,25 @@ impl Outcomes {
     /// Share of their payload that the others lost while the transfer of this way was under way,
     /// against what they have alone in the same time; nothing without a transfer.
     pub fn others_lost(&self, way: Way) -> Option<f64> {
-        let outcome = self.of(way);
-        let (from, to) = (
-            super::story::START_S,
-            outcome.measured.transfer.as_ref()?.end_s,
-        );
-        let alone = &self.of(Way::Nobody).measured;
-        if !alone.complete || !outcome.measured.complete {
-            return None;
-        }
-        let alone = alone.others_bytes(from, to);
-        let beside = outcome.measured.others_bytes(from, to);
+        let end_s = self.of(way).measured.transfer.as_ref()?.end_s;
+        let (alone, beside) = self.others_bytes(way, super::story::START_S, end_s)?;
         (alone > 0.0).then(|| 1.0 - beside / alone)
     }
 
     /// Payload that the others lost in the whole run against the run alone, bytes; nothing without a
     /// transfer, or if one of the runs ended early.
     pub fn others_lost_bytes(&self, way: Way) -> Option<f64> {
+        self.of(way).measured.transfer.as_ref()?;
+        let (alone, beside) = self.others_bytes(way, 0.0, self.story.length_s)?;
+        Some(alone - beside)
+    }
+
+    /// Payload that arrived at the others between two moments, alone and beside this way; nothing if one
+    /// of the runs ended early.
+    fn others_bytes(&self, way: Way, from_s: f64, to_s: f64) -> Option<(f64, f64)> {
         let (alone, beside) = (&self.of(Way::Nobody).measured, &self.of(way).measured);
-        beside.transfer.as_ref()?;
-        if !alone.complete || !beside.complete {
-            return None;
-        }
-        let bytes = |measured: &Measured| measured.others_bytes(0.0, self.story.length_s);
-        Some(bytes(alone) - bytes(beside))
+        let bytes = |measured: &Measured| measured.others_bytes(from_s, to_s);
+        (alone.complete && beside.complete).then(|| (bytes(alone), bytes(beside)))
     }
 }
 
