@@ -3,8 +3,7 @@
 //! processor, the servers another.
 //!
 //! `cargo bench -p fairwind-ftp --bench download [-- PAIRS [MIB [CONTROL]]]`, CONTROL being the congestion
-//! control of all of them. Debian's packages of the two exclude each other; what is not installed is
-//! unpacked from its package (`apt-get download`, or `FAIRWIND_DEB_DIR=DIRECTORY` with the .deb).
+//! control of all of them. `scripts/setup test` unpacks what is not installed.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use fairwind_ftp::protocol::host_port::parse_passive_reply;
 use fairwind_ftp::server::{Config, Server, Stop};
-use fairwind_testing::keep_to;
+use fairwind_testing::{keep_to, proftpd_modules, room_of};
 
 const PAIRS: usize = 15;
 const MIB: u64 = 1024;
@@ -52,60 +51,19 @@ fn main() {
     }
     drop(file);
 
-    let programs = [("vsftpd", "vsftpd"), ("proftpd", "proftpd-core")]
-        .map(|(program, package)| found(program, package, dir.path()));
     own_network(control);
     // The scheduler's choices would be most of the difference from run to run.
     keep_to(1);
     println!("{pairs} pairs of {mib} MiB each, congestion control {control}");
     let ours = ours(&root);
-    let others = [
-        programs[0]
-            .as_deref()
-            .and_then(|program| vsftpd(program, dir.path(), &root)),
-        programs[1]
-            .as_deref()
-            .and_then(|program| proftpd(program, dir.path(), &root)),
-    ];
+    let others = [vsftpd(dir.path(), &root), proftpd(dir.path(), &root)];
     keep_to(0);
-    for other in others.into_iter().flatten() {
-        compare(&ours, &other, pairs, mib << 20);
-    }
-}
-
-/// The program as installed, or from its package, which goes to `dir`.
-fn found(program: &str, package: &str, dir: &Path) -> Option<PathBuf> {
-    let installed = Path::new("/usr/sbin").join(program);
-    if installed.exists() {
-        return Some(installed);
-    }
-    let debs = match std::env::var_os("FAIRWIND_DEB_DIR") {
-        Some(debs) => PathBuf::from(debs),
-        None => {
-            let mut download = Command::new("apt-get");
-            download.args(["download", "-q", package]).current_dir(dir);
-            // What came of it is looked for next.
-            let _ = download.stdout(Stdio::null()).status();
-            dir.to_owned()
+    for other in others {
+        match other {
+            Ok(other) => compare(&ours, &other, pairs, mib << 20),
+            Err(reason) => println!("{reason}"),
         }
-    };
-    let begin = format!("{package}_");
-    let deb = fs::read_dir(debs)
-        .ok()?
-        .flatten()
-        .find(|entry| entry.file_name().to_string_lossy().starts_with(&begin));
-    let Some(deb) = deb else {
-        eprintln!("{program} is not installed, nor is its package here");
-        return None;
-    };
-    let room = dir.join(package);
-    let unpacked = Command::new("dpkg")
-        .arg("-x")
-        .arg(deb.path())
-        .arg(&room)
-        .status();
-    let program = room.join("usr/sbin").join(program);
-    (unpacked.is_ok_and(|status| status.success()) && program.exists()).then_some(program)
+    }
 }
 
 /// A loopback that nobody else uses, and the control of every connection there: by its route, since the
@@ -151,7 +109,8 @@ fn ours(root: &Path) -> Peer {
     started("fairwind", command, port).expect("our own server starts")
 }
 
-fn vsftpd(program: &Path, dir: &Path, root: &Path) -> Option<Peer> {
+fn vsftpd(dir: &Path, root: &Path) -> Result<Peer, String> {
+    let program = room_of("vsftpd")?.join("usr/sbin/vsftpd");
     let port = free_port();
     let empty = dir.join("empty");
     fs::create_dir(&empty).unwrap();
@@ -159,7 +118,7 @@ fn vsftpd(program: &Path, dir: &Path, root: &Path) -> Option<Peer> {
     let text = format!(
         "listen=YES\nlisten_address=127.0.0.1\nlisten_port={port}\nbackground=NO\nanonymous_enable=YES\n\
          anon_root={}\nsecure_chroot_dir={}\nno_anon_password=YES\nseccomp_sandbox=NO\nuse_sendfile=YES\n\
-         xferlog_enable=NO\n",
+         xferlog_enable=NO\nftp_username=nobody\n",
         root.display(),
         empty.display()
     );
@@ -169,19 +128,21 @@ fn vsftpd(program: &Path, dir: &Path, root: &Path) -> Option<Peer> {
     started("vsftpd", command, port)
 }
 
-fn proftpd(program: &Path, dir: &Path, root: &Path) -> Option<Peer> {
+fn proftpd(dir: &Path, root: &Path) -> Result<Peer, String> {
+    let room = room_of("proftpd")?;
     let port = free_port();
     let file = dir.join("proftpd.conf");
     let text = format!(
         "ServerType standalone\nDefaultAddress 127.0.0.1\nSocketBindTight on\nPort {port}\nUseIPv6 off\n\
-         UseSendfile on\nWtmpLog off\nTransferLog none\nSystemLog none\nUser ftp\nGroup nogroup\nRequireValidShell off\n\
+         {2}UseSendfile on\nWtmpLog off\nTransferLog none\nSystemLog none\nUser nobody\nGroup nogroup\nRequireValidShell off\n\
          PidFile {0}/proftpd.pid\nScoreboardFile {0}/proftpd.scores\n\
-         <Anonymous {1}>\n  User ftp\n  Group nogroup\n  UserAlias anonymous ftp\n</Anonymous>\n",
+         <Anonymous {1}>\n  User nobody\n  Group nogroup\n  UserAlias anonymous nobody\n</Anonymous>\n",
         dir.display(),
-        root.display()
+        root.display(),
+        proftpd_modules(&room, &[]),
     );
     fs::write(&file, text).unwrap();
-    let mut command = Command::new(program);
+    let mut command = Command::new(room.join("usr/sbin/proftpd"));
     command
         .args(["--nodaemon", "--quiet", "--config"])
         .arg(&file);
@@ -189,12 +150,11 @@ fn proftpd(program: &Path, dir: &Path, root: &Path) -> Option<Peer> {
 }
 
 /// The server when it answers; none if it is not installed or does not.
-fn started(name: &'static str, mut command: Command, port: u16) -> Option<Peer> {
+fn started(name: &'static str, mut command: Command, port: u16) -> Result<Peer, String> {
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    let Ok(child) = command.spawn() else {
-        eprintln!("{name} cannot be started");
-        return None;
-    };
+    let child = command
+        .spawn()
+        .map_err(|error| format!("{name} cannot be started: {error}"))?;
     let peer = Peer {
         name,
         child,
@@ -202,12 +162,11 @@ fn started(name: &'static str, mut command: Command, port: u16) -> Option<Peer> 
     };
     for _ in 0..500 {
         if TcpStream::connect(peer.address).is_ok() {
-            return Some(peer);
+            return Ok(peer);
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    eprintln!("{name} does not answer");
-    None
+    Err(format!("{name} does not answer"))
 }
 
 fn free_port() -> u16 {

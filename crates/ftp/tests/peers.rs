@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{Running, eventually, noise, permitted};
+use crate::common::{Running, eventually, noise, own_address, permitted};
 
 fn have(program: &str) -> bool {
     let found = Command::new(program)
@@ -160,6 +160,28 @@ fn lftp_mirrors_resumes_and_lists() {
     assert!(std::fs::read(here.path().join("p")).unwrap() == content);
     lftp(&server, here.path(), "rm -r copy");
     assert!(!server.path("copy").exists());
+}
+
+#[test]
+fn lftp_mirrors_more_files_than_there_are_ports() {
+    if !have("lftp") {
+        return;
+    }
+    let server = Running::with(|config| {
+        config.listen.set_ip(own_address());
+        config.passive_ports = Some(50_000..=50_030);
+    });
+    let names: Vec<String> = (0..150).map(|number| format!("tree/{number}")).collect();
+    std::fs::create_dir(server.path("tree")).unwrap();
+    for name in &names {
+        server.write(name, name);
+    }
+    let here = tempfile::tempdir().unwrap();
+    lftp(&server, here.path(), "mirror --parallel=4 tree tree");
+    for name in &names {
+        let copy = std::fs::read_to_string(here.path().join(name)).unwrap();
+        assert_eq!(&copy, name);
+    }
 }
 
 #[test]

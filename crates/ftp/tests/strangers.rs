@@ -1,10 +1,10 @@
 //! What strangers can do to a server: use up its memory, its ports, its processors, its patience.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,9 @@ use fairwind_ftp::server::{Server, Stop};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use socket2::{Domain, Socket, Type};
 
-use crate::common::{Client, Process, Running, connect_from, eventually, noise};
+use crate::common::{
+    Client, Process, Running, connect_from, eventually, loopback, noise, own_address,
+};
 
 /// What the whole server may take, KiB.
 const MEMORY: u64 = 64 << 10;
@@ -24,11 +26,6 @@ const MEMORY: u64 = 64 << 10;
 /// Limits that let everybody guess.
 const LENIENT: &str =
     "[limits]\nlogin_pause_ms = 0\nlogin_failures = 100000\nlogin_ban_failures = 0\n";
-
-/// An address of loopback.
-fn loopback(number: usize) -> IpAddr {
-    IpAddr::from(Ipv4Addr::from_bits(0x7f01_0000 + number as u32))
-}
 
 /// A user `bob` whose password `secret` is looked at in no time.
 fn bob() -> String {
@@ -45,34 +42,36 @@ fn log_in(client: &mut Client, name: &str, password: &str) -> u16 {
     code
 }
 
-/// Twenty at a time, 10,000 in all: a tenth of them by alice, whose hash takes 19 MiB.
+/// Ten logins of all kinds in one session, one of them as alice, whose hash takes 19 MiB, or as nobody.
+fn log_in_ten_times(number: usize, session: usize, address: SocketAddr) {
+    const CHEAP: [(&str, &str, u16); 3] = [
+        ("anonymous", "me@example.org", 230),
+        ("bob", "secret", 230),
+        ("bob", "wrong", 530),
+    ];
+    const COSTLY: [(&str, &str, u16); 3] = [
+        ("alice", "secret", 230),
+        ("alice", "wrong", 530),
+        ("nobody", "secret", 530),
+    ];
+    let (mut client, _) = Client::from(loopback(number), address);
+    for login in 0..9 {
+        let (name, password, code) = CHEAP[login % CHEAP.len()];
+        assert_eq!(log_in(&mut client, name, password), code, "{name}");
+    }
+    let (name, password, code) = COSTLY[session % COSTLY.len()];
+    assert_eq!(log_in(&mut client, name, password), code, "{name}");
+}
+
+/// Twenty at a time, 10,000 in all.
 #[test]
 fn ten_thousand_logins_of_any_kind_leave_less_than_64_mib() {
     let dir = tempfile::tempdir().unwrap();
     let server = Process::with_settings(dir.path(), &format!("{LENIENT}{}", bob()));
     let address = server.address;
-    let kinds = [
-        ("anonymous", "me@example.org", 230),
-        ("bob", "secret", 230),
-        ("bob", "wrong", 530),
-    ];
     let crowd: Vec<_> = (0..20)
         .map(|number| {
-            thread::spawn(move || {
-                for session in 0..50 {
-                    let (mut client, _) = Client::from(loopback(number), address);
-                    for login in 0..9 {
-                        let (name, password, code) = kinds[login % kinds.len()];
-                        assert_eq!(log_in(&mut client, name, password), code, "{name}");
-                    }
-                    let (name, password, code) = match session % 3 {
-                        0 => ("alice", "secret", 230),
-                        1 => ("alice", "wrong", 530),
-                        _ => ("nobody", "secret", 530),
-                    };
-                    assert_eq!(log_in(&mut client, name, password), code, "{name}");
-                }
-            })
+            thread::spawn(move || (0..50).for_each(|n| log_in_ten_times(number, n, address)))
         })
         .collect();
     for client in crowd {
@@ -83,11 +82,50 @@ fn ten_thousand_logins_of_any_kind_leave_less_than_64_mib() {
     assert!(most < MEMORY, "{most} KiB, {now} KiB now");
 }
 
-/// An address of loopback where nobody else uses any port.
-fn own_address() -> IpAddr {
-    static SERVERS: AtomicUsize = AtomicUsize::new(0);
-    let number = 16 * std::process::id() as usize + SERVERS.fetch_add(1, Ordering::Relaxed);
-    loopback(0x10_0000 + number % 0x10_0000)
+/// With two at a time and fifty strangers who always guess, an honest user would wait for fifty hashes.
+#[test]
+fn who_guesses_waits_behind_who_has_not() {
+    let server = Running::with(|config| {
+        config.limits.login_failures = 1_000;
+        config.limits.login_ban_failures = 0;
+    });
+    let address = server.address;
+    let over = Arc::new(AtomicBool::new(false));
+    let guessing: Vec<_> = (0..50)
+        .map(|number| {
+            let over = Arc::clone(&over);
+            thread::spawn(move || {
+                let (mut client, _) = Client::from(loopback(number), address);
+                let mut guesses = Vec::new();
+                while !over.load(Ordering::Relaxed) {
+                    let begin = Instant::now();
+                    assert_eq!(log_in(&mut client, "alice", "wrong"), 530);
+                    guesses.push(begin.elapsed());
+                }
+                guesses
+            })
+        })
+        .collect();
+    // Each has guessed once, and waits for the next.
+    thread::sleep(Duration::from_secs(3));
+    let mut honest: Vec<Duration> = (100..110)
+        .map(|number| {
+            let (mut client, _) = Client::from(loopback(number), address);
+            let begin = Instant::now();
+            assert_eq!(log_in(&mut client, "alice", "secret"), 230);
+            begin.elapsed()
+        })
+        .collect();
+    over.store(true, Ordering::Relaxed);
+    let mut guesses: Vec<Duration> = guessing
+        .into_iter()
+        .flat_map(|one| one.join().unwrap())
+        .collect();
+    honest.sort();
+    guesses.sort();
+    let (honest, guess) = (honest[honest.len() / 2], guesses[guesses.len() / 2]);
+    println!("{honest:?} for a login, {guess:?} for a guess");
+    assert!(honest < guess / 4, "{honest:?} beside {guess:?}");
 }
 
 /// A server with 31 passive ports.
@@ -767,8 +805,7 @@ fn misbehave(number: usize, address: SocketAddr, until: Instant) -> usize {
     said
 }
 
-/// All of it at once: logins, downloads, checksums and a fuzzer, all at once, and
-/// everybody else is served meanwhile.
+/// Logins, checksums and a fuzzer, all at once, and everybody else is served meanwhile through the same 31 ports.
 #[test]
 fn hostile_commands_cost_nobody_anything() {
     let seconds = std::env::var(SOAK).map_or(5, |seconds| seconds.parse().unwrap());
@@ -795,13 +832,20 @@ fn hostile_commands_cost_nobody_anything() {
     let strangers: Vec<_> = (0..16)
         .map(|number| thread::spawn(move || misbehave(number, address, until)))
         .collect();
+    let logging_in = thread::spawn(move || {
+        let running = |_: &usize| Instant::now() < until;
+        let sessions = (0..).take_while(running);
+        10 * sessions
+            .map(|n| log_in_ten_times(300 + n % 20, n, address))
+            .count()
+    });
     let mut summing: Vec<Client> = Vec::new();
     for number in 0..8 {
         let (mut client, _) = Client::from(loopback(100 + number % 2), address);
         client.login("anonymous", "me@example.org");
         summing.push(client);
     }
-    let (mut most, mut slowest, mut served) = (0, Duration::ZERO, 0);
+    let (mut most, mut taken) = (0, Vec::new());
     let mut range = 0;
     while Instant::now() < until {
         for client in &mut summing {
@@ -810,7 +854,7 @@ fn hostile_commands_cost_nobody_anything() {
             client.raw(format!("XSHA512 large {range} 3000000000\r\nABOR\r\n").as_bytes());
         }
         let begin = Instant::now();
-        let (mut client, greeting) = Client::from(loopback(200 + served % 50), address);
+        let (mut client, greeting) = Client::from(loopback(200 + taken.len() % 50), address);
         assert_eq!(greeting.code, 220);
         client.login("alice", "secret");
         assert_eq!(
@@ -818,8 +862,7 @@ fn hostile_commands_cost_nobody_anything() {
             Some(&b"abc"[..])
         );
         client.expect("HASH small", 213);
-        slowest = slowest.max(begin.elapsed());
-        served += 1;
+        taken.push(begin.elapsed());
         most = most.max(server.kib("VmRSS"));
         for client in &mut summing {
             let codes = [client.reply().code, client.reply().code];
@@ -827,10 +870,16 @@ fn hostile_commands_cost_nobody_anything() {
         }
     }
     let said: usize = strangers.into_iter().map(|one| one.join().unwrap()).sum();
+    let logins = logging_in.join().unwrap();
     drop(summing);
     most = most.max(server.kib("VmHWM"));
+    taken.sort();
+    let (served, slowest) = (taken.len(), taken[taken.len() - 1]);
     println!(
-        "{said} lines in {seconds} s; {served} served, the slowest in {slowest:?}; {most} KiB at most"
+        "{said} lines and {logins} logins in {seconds} s; {served} served, half of them in {:?}, 99 of 100 in {:?}, \
+         the slowest in {slowest:?}; {most} KiB at most",
+        taken[served / 2],
+        taken[served * 99 / 100],
     );
     assert!(most < MEMORY, "{most} KiB");
     assert!(slowest < Duration::from_secs(10), "{slowest:?}");

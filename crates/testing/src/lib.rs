@@ -4,6 +4,7 @@
 //! goes untested without anybody noticing; [`SKIPPED`] names a file that has a line for each.
 
 mod network;
+mod peers;
 mod processors;
 mod recordings;
 mod skip;
@@ -13,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub use network::{bring_loopback_up, in_own_network};
+pub use peers::{proftpd_modules, room_of};
 pub use processors::{keep_to, processors};
 pub use recordings::recording;
 pub use skip::{NO_SKIPS, SKIPPED, or_skip, permitted};

@@ -58,6 +58,14 @@ impl Guesses {
         Duration::from_millis(limits.login_pause_ms) * (1 << doublings)
     }
 
+    /// How many wrong ones are remembered from there.
+    pub fn count(&self, origin: Origin, now: Instant, limits: &Limits) -> u32 {
+        match self.lock().get(&origin) {
+            Some(wrong) if !wrong.is_over(now, limits) => wrong.count,
+            _ => 0,
+        }
+    }
+
     /// How long nobody logs in by name from there, if it is so.
     pub fn banned(&self, origin: Origin, now: Instant, limits: &Limits) -> Option<Duration> {
         let guesses = self.lock();
@@ -126,6 +134,8 @@ mod tests {
             Some(seconds(540))
         );
         assert_eq!(guesses.banned(origin(2), now, &limits()), None);
+        let counted = |after| guesses.count(origin(1), now + seconds(after), &limits());
+        assert_eq!([counted(70), counted(610)], [3, 0]);
         assert_eq!(
             guesses.banned(origin(1), now + seconds(610), &limits()),
             None

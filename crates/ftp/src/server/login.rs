@@ -87,8 +87,10 @@ impl Session {
     /// The user with this name and password. A hash takes memory and time on purpose; a crowd waits for
     /// its turn.
     async fn named_user(&mut self, name: &str, password: Vec<u8>) -> Option<User> {
-        let checks = &self.shared.ledger.checks;
-        let turn = checks.turn(self.control.facts().peer.ip()).await;
+        let (peer, limits) = (self.control.facts().peer.ip(), &self.shared.config.limits);
+        let ledger = &self.shared.ledger;
+        let wrong = ledger.guesses.count(peer.into(), Instant::now(), limits);
+        let turn = ledger.checks.turn(peer, wrong).await;
         let (shared, name) = (Arc::clone(&self.shared), name.to_owned());
         let looking = tokio::task::spawn_blocking(move || {
             let checks = &shared.ledger.checks;

@@ -127,9 +127,11 @@ impl Default for Checks {
 }
 
 impl Checks {
-    /// Waits for a turn: a crowd does not take more memory than a few.
-    pub async fn turn(&self, client: IpAddr) -> Turn {
-        self.turns.take(client.into(), Duration::ZERO).await
+    /// Waits for a turn: a crowd does not take more memory than a few. Who has been `wrong` so often lets others go
+    /// first.
+    pub async fn turn(&self, client: IpAddr, wrong: u32) -> Turn {
+        let behind = Duration::from_secs(wrong.into());
+        self.turns.take(client.into(), behind).await
     }
 
     /// Looks at a password in the memory of a turn.

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fairwind_ftp::client::{DataMode, Kind, Verification, third_party};
+use fairwind_testing::{or_skip, proftpd_modules, room_of};
 
 use super::{Options, connection, get, is_verified, names, options, put};
-use crate::common::{Process, free_address, noise, room_of};
+use crate::common::{Process, free_address, noise};
 
 /// `secret` of alice, as crypt(5) has it.
 const SECRET: &str = "$6$fairwind$J.Cu/z00AXnowPS2V6vRr6WvX/KBIR40YYFsny4LLsAyEpoPG3/RLOv8q/LmHmG5HIYlDsT0jygFOLOwaySmj1";
@@ -21,7 +22,7 @@ pub struct Proftpd {
 
 impl Proftpd {
     pub fn start() -> Option<Self> {
-        let room = room_of("proftpd")?;
+        let room = or_skip(room_of("proftpd"))?;
         let directory = tempfile::tempdir().unwrap();
         let there = directory.path().join("there");
         fs::create_dir(&there).unwrap();
@@ -43,6 +44,7 @@ fn configured(directory: &Path, room: &Path, port: u16) -> PathBuf {
     // SAFETY: these calls take nothing and only answer.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     let here = directory.display();
+    let modules = proftpd_modules(room, &["mod_digest"]);
     let (users, file) = (directory.join("users"), directory.join("proftpd.conf"));
     fs::write(
         &users,
@@ -51,21 +53,13 @@ fn configured(directory: &Path, room: &Path, port: u16) -> PathBuf {
     .unwrap();
     // It takes no passwords that others may read.
     fs::set_permissions(&users, Permissions::from_mode(0o600)).unwrap();
-    let modules = room.join("usr/lib/proftpd");
-    // What is a module of its own differs between builds.
-    let loaded: String = ["mod_xfer", "mod_ls", "mod_digest"]
-        .into_iter()
-        .filter(|name| modules.join(format!("{name}.so")).exists())
-        .map(|name| format!("LoadModule {name}.c\n"))
-        .collect();
     let text = format!(
         "ServerType standalone\nDefaultAddress 127.0.0.1\nSocketBindTight on\nPort {port}\nUseIPv6 off\n\
-         ModulePath {}\n{loaded}ControlsEngine off\n<IfModule mod_delay.c>\nDelayEngine off\n</IfModule>\nUseReverseDNS off\n\
+         {modules}ControlsEngine off\n<IfModule mod_delay.c>\nDelayEngine off\n</IfModule>\nUseReverseDNS off\n\
          AuthOrder mod_auth_file.c\nAuthPAM off\nAuthUserFile {here}/users\nRootLogin on\nUseFtpUsers off\n\
          RequireValidShell off\nAllowOverwrite on\nAllowStoreRestart on\nAllowForeignAddress on\n\
          WtmpLog off\nUseLastlog off\nTransferLog none\nSystemLog none\nPidFile {here}/pid\n\
-         ScoreboardFile {here}/scores\n",
-        modules.display()
+         ScoreboardFile {here}/scores\n"
     );
     fs::write(&file, text).unwrap();
     file

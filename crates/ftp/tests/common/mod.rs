@@ -4,10 +4,11 @@
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -214,6 +215,18 @@ impl Client {
     }
 }
 
+/// An address of loopback.
+pub fn loopback(number: usize) -> IpAddr {
+    IpAddr::from(Ipv4Addr::from_bits(0x7f01_0000 + number as u32))
+}
+
+/// An address of loopback where nobody else uses any port.
+pub fn own_address() -> IpAddr {
+    static SERVERS: AtomicUsize = AtomicUsize::new(0);
+    let number = 16 * std::process::id() as usize + SERVERS.fetch_add(1, Ordering::Relaxed);
+    loopback(0x10_0000 + number % 0x10_0000)
+}
+
 /// A connection from an address of loopback.
 pub fn connect_from(own: impl Into<IpAddr>, to: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, None).unwrap();
@@ -409,16 +422,6 @@ impl Drop for Process {
 }
 
 const ROLE: [&str; 4] = ["--exact", "common::a_server", "--ignored", "--nocapture"];
-
-/// The folder below which there is `usr/sbin/PROGRAM` of somebody else's server: `/` where it is installed, or
-/// where `scripts/setup test` unpacks it.
-#[track_caller]
-pub fn room_of(program: &str) -> Option<PathBuf> {
-    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let mut rooms = [PathBuf::from("/"), built.join("peers")].into_iter();
-    let room = rooms.find(|room| room.join("usr/sbin").join(program).exists());
-    fairwind_testing::or_skip(room.ok_or_else(|| format!("{program} is missing")))
-}
 
 /// Whether a test that needs `what` can run.
 #[track_caller]

@@ -1,0 +1,30 @@
+//! Servers of others, installed or unpacked by `scripts/setup test`.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// The folder below which there is `usr/sbin/PROGRAM`: `/` where it is installed, or `peers` among what is built.
+///
+/// # Errors
+///
+/// That it is missing, and what unpacks it.
+pub fn room_of(program: &str) -> Result<PathBuf, String> {
+    let this = env::current_exe().unwrap_or_default();
+    let unpacked = this.ancestors().skip(1).map(|folder| folder.join("peers"));
+    [PathBuf::from("/")]
+        .into_iter()
+        .chain(unpacked)
+        .find(|room| room.join("usr/sbin").join(program).exists())
+        .ok_or_else(|| format!("{program} is missing (scripts/setup test unpacks it)"))
+}
+
+/// Lines of ProFTPD's configuration that load what it needs to transfer and to list, and `others`, as far as that
+/// is a module of its own in this build.
+pub fn proftpd_modules(room: &Path, others: &[&str]) -> String {
+    let modules = room.join("usr/lib/proftpd");
+    let wanted = ["mod_xfer", "mod_ls"].iter().chain(others);
+    let loaded = wanted
+        .filter(|name| modules.join(format!("{name}.so")).exists())
+        .map(|name| format!("LoadModule {name}.c\n"));
+    format!("ModulePath {}\n", modules.display()) + &loaded.collect::<String>()
+}
