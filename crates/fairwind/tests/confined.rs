@@ -1,7 +1,9 @@
 //! The lab where less is allowed than root is used to: behind chroot(2), and where the kernel refuses.
 
 use std::process::{Command, Output};
+use std::sync::MutexGuard;
 
+use fairwind_testing::or_skip;
 use tempfile::TempDir;
 
 use crate::turn::in_the_lab;
@@ -52,9 +54,17 @@ fn a_root_that_is_no_mount_point_is_no_hindrance_and_nothing_outside_changes() {
 const REFUSING: [&str; 3] = ["--user", "--map-root-user", "--mount-proc"];
 const REFUSE: &str = "echo 0 > /proc/sys/user/max_net_namespaces";
 
+/// A turn in the lab, if it can be had that the kernel refuses: behind chroot(2) nobody gets a user namespace.
+#[track_caller]
+fn refused() -> Option<MutexGuard<'static, ()>> {
+    let turn = in_the_lab()?;
+    let there = script(&REFUSING, REFUSE).status.success();
+    or_skip(there.then_some(turn).ok_or("a user namespace is needed"))
+}
+
 #[test]
 fn the_doctor_tells_what_the_kernel_refuses() {
-    let Some(_turn) = in_the_lab() else { return };
+    let Some(_turn) = refused() else { return };
     let text = format!("{REFUSE}; exec \"$FAIRWIND\" doctor --for lab");
     let output = script(&REFUSING, &text);
     let said = said(&output);
@@ -65,7 +75,7 @@ fn the_doctor_tells_what_the_kernel_refuses() {
 
 #[test]
 fn the_demonstration_simulates_where_the_kernel_refuses() {
-    let Some(_turn) = in_the_lab() else { return };
+    let Some(_turn) = refused() else { return };
     let folder = TempDir::new().unwrap();
     let text = format!(
         "{REFUSE}; cd {}; exec \"$FAIRWIND\" demo --quick",

@@ -48,6 +48,8 @@ fn lftp(server: &Running, dir: &Path, commands: &str) -> Output {
     command
         .current_dir(dir)
         .env("HOME", dir)
+        // Names that are not ASCII are none in the C locale.
+        .env("LC_ALL", "C.UTF-8")
         .args(["--norc", "-c"]);
     run(command.arg(format!("{settings}; {open}; {commands}; bye")))
 }

@@ -3,14 +3,17 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// The folder below which there is `usr/sbin/PROGRAM`: `/` where it is installed, or `peers` among what is built.
+/// The folder below which there is `usr/sbin/PROGRAM`: `/` where it is installed, or one among what is built.
 ///
 /// # Errors
 ///
 /// That it is missing, and what unpacks it.
 pub fn room_of(program: &str) -> Result<PathBuf, String> {
     let this = env::current_exe().unwrap_or_default();
-    let unpacked = this.ancestors().skip(1).map(|folder| folder.join("peers"));
+    let unpacked = this
+        .ancestors()
+        .skip(1)
+        .map(|folder| folder.join("peers").join(program));
     [PathBuf::from("/")]
         .into_iter()
         .chain(unpacked)
@@ -26,5 +29,5 @@ pub fn proftpd_modules(room: &Path, others: &[&str]) -> String {
     let loaded = wanted
         .filter(|name| modules.join(format!("{name}.so")).exists())
         .map(|name| format!("LoadModule {name}.c\n"));
-    format!("ModulePath {}\n", modules.display()) + &loaded.collect::<String>()
+    format!("ModulePath \"{}\"\n", modules.display()) + &loaded.collect::<String>()
 }

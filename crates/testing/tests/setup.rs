@@ -10,9 +10,9 @@ use fairwind_testing::or_skip;
 use tempfile::TempDir;
 
 /// Programs that are as they are here.
-const REAL: [&str; 17] = [
-    "awk", "bash", "cat", "cut", "dirname", "du", "env", "find", "grep", "head", "mkdir", "mktemp",
-    "rm", "sed", "sort", "tail", "sleep",
+const REAL: [&str; 18] = [
+    "awk", "bash", "cat", "cut", "dirname", "du", "env", "find", "grep", "head", "ldd", "mkdir",
+    "mktemp", "rm", "sed", "sort", "tail", "tee",
 ];
 
 /// A system without Rust, in which nothing is installed.
@@ -48,14 +48,16 @@ impl System {
         system.program(
             "apt-cache",
             &format!(
-                "case $1:$2 in\npkgnames:*) printf '{}' | grep \"^$2\";;\n{}esac\nexit 0",
+                "case $1:$2 in\npkgnames:*) printf '{}' | grep \"^$2\";;\n\
+                 depends:proftpd-core) echo '  Depends: libmemcached11';;\n{}esac\nexit 0",
                 names.collect::<String>(),
                 policies.collect::<String>()
             ),
         );
         system.program("apt-get", "echo \"$@\" >>$HOME/asked");
         system.program("dpkg-query", "exit 1");
-        system.program("df", "printf 'x\\nx 9 9 99999 9 /\\n'");
+        system.has_free(99_999);
+        system.program("sleep", "exit 0");
         system.is_user(1000);
         Some(system)
     }
@@ -78,19 +80,29 @@ impl System {
         self.program("id", &format!("echo {number}"));
     }
 
-    /// What the set-up for a build does and says.
-    fn set_up(&self) -> Output {
+    /// Megabytes of the disk that holds all folders there are.
+    fn has_free(&self, free: u32) {
+        let answer = format!("[ -d \"$2\" ] && printf 'x\\nx 9 9 {free} 9 /\\n'");
+        self.program("df", &answer);
+    }
+
+    /// What the set-up does and says.
+    fn set_up_for(&self, purpose: &str) -> Output {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         // The folders that a user's PATH lacks are added by the set-up: they hold no Rust.
         Command::new(self.path("bin/bash"))
             .arg(root.join("scripts/setup"))
-            .arg("build")
+            .arg(purpose)
             .env_clear()
             .env("PATH", self.path("bin"))
             .env("HOME", self.folder.path())
-            .env("CARGO_TARGET_DIR", self.path("target"))
+            .env("CARGO_TARGET_DIR", self.path("new/target"))
             .output()
             .unwrap()
+    }
+
+    fn set_up(&self) -> Output {
+        self.set_up_for("build")
     }
 
     /// What apt-get was asked for.
@@ -192,7 +204,7 @@ fn what_apt_refuses_ends_the_set_up_with_one_line() {
     let said = said(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(
-        said.starts_with("E: no network\nsetup: apt-get update failed"),
+        said.contains("E: no network\nsetup: apt-get update failed"),
         "{said}"
     );
     assert_eq!(system.asked().lines().count(), 1);
@@ -204,10 +216,61 @@ fn a_disk_that_is_too_full_is_told_before_anything_is_done() {
         return;
     };
     system.is_user(0);
-    system.program("df", "printf 'x\\nx 9 9 12 9 /\\n'");
+    system.has_free(12);
     let output = system.set_up();
     let said = said(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("12 MB are free there"), "{said}");
     assert_eq!(system.asked(), "");
+}
+
+#[test]
+fn another_apt_at_work_is_waited_for() {
+    let Some(system) = System::new(&[("rustc", "1.99.0"), ("cargo", "1.99.0")]) else {
+        return;
+    };
+    system.is_user(0);
+    system.program(
+        "apt-get",
+        "echo \"$@\" >>$HOME/asked; [ -e $HOME/tried ] && exit; : >$HOME/tried\n\
+         echo 'E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)' >&2; exit 100",
+    );
+    let said = said(&system.set_up());
+    assert!(said.contains("setup: waiting for the other apt"), "{said}");
+    let asked = system.asked();
+    let words: Vec<&str> = asked
+        .lines()
+        .map(|line| {
+            line.split(' ')
+                .find(|word| ["update", "install"].contains(word))
+        })
+        .map(Option::unwrap)
+        .collect();
+    assert_eq!(words, ["update", "update", "install"]);
+}
+
+#[test]
+fn what_is_installed_for_two_architectures_is_installed() {
+    let candidates = [
+        ("rustc", "1.99.0"),
+        ("cargo", "1.99.0"),
+        ("vsftpd", "3.0.3-13"),
+        ("proftpd-core", "1.3.8"),
+    ];
+    for (state, is_asked_for) in [("installed", false), ("config-files", true)] {
+        let Some(system) = System::new(&candidates) else {
+            return;
+        };
+        // Lists of packages are needed only where there are none.
+        system.is_user(0);
+        // As dpkg-query does it for a format without a line end, and with one.
+        let lines = format!(
+            "case $3 in *n) printf '{state}\\n{state}\\n';; *) printf {state}{state};; esac"
+        );
+        system.program("dpkg-query", &lines);
+        system.set_up_for("test");
+        let asked = system.asked();
+        assert!(asked.contains("install"), "{asked}");
+        assert_eq!(asked.contains(" libmemcached11"), is_asked_for, "{asked}");
+    }
 }

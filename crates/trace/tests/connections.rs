@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -327,6 +328,28 @@ fn a_connection_is_followed_from_its_first_packet_to_its_last() {
             assert!(!identity.is_adopted());
         }
     });
+}
+
+/// As in a container: the kernel's own numbers of processes mean nothing there.
+#[test]
+fn a_process_has_the_number_that_the_tracer_knows_it_by() {
+    if !privileged() {
+        return;
+    }
+    let output = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc"])
+        .arg(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "connections::a_connection_is_followed_from_its_first_packet_to_its_last",
+        ])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl Ports {
         let (at, socket) = match find(range, address, &taken, plan)? {
             Some(found) => found,
             None => {
-                let at = give_up(&held, address, origin).ok_or(io::ErrorKind::AddrInUse)?;
+                let at = give_up(&mut held, address, origin).ok_or(io::ErrorKind::AddrInUse)?;
                 (at, plan.listen(at)?)
             }
         };
@@ -85,8 +85,8 @@ fn find(
     Ok(None)
 }
 
-/// Has the origin with the most sockets stop listening at its oldest; answers where that was.
-fn give_up(held: &[Held], address: IpAddr, origin: Origin) -> Option<SocketAddr> {
+/// Has the origin with the most sockets stop listening at its oldest, which is not held any more; answers where that was.
+fn give_up(held: &mut Vec<Held>, address: IpAddr, origin: Origin) -> Option<SocketAddr> {
     let mut counts: HashMap<Origin, usize> = HashMap::new();
     for held in held.iter().filter(|held| held.at.ip() == address) {
         *counts.entry(held.origin).or_default() += 1;
@@ -96,14 +96,16 @@ fn give_up(held: &[Held], address: IpAddr, origin: Origin) -> Option<SocketAddr>
         .into_iter()
         .filter(|(_, count)| *count >= own + 2)
         .max_by_key(|(_, count)| *count)?;
-    held.iter()
-        .filter(|held| held.origin == most && held.at.ip() == address)
-        .find_map(|held| {
-            let socket = held.socket.upgrade()?;
-            // It stays bound, but as it listens no more it is in nobody's way (SO_REUSEADDR).
-            rustix::net::shutdown(&socket, rustix::net::Shutdown::Both).ok()?;
-            Some(held.at)
-        })
+    let oldest = held
+        .iter()
+        .position(|held| held.origin == most && held.at.ip() == address)?;
+    let given_up = held.remove(oldest);
+    if let Some(socket) = given_up.socket.upgrade() {
+        // It stays bound, but as it listens no more it is in nobody's way (SO_REUSEADDR). If it still does,
+        // nobody else can listen there, which is told then.
+        let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Both);
+    }
+    Some(given_up.at)
 }
 
 /// A number below `width` that nobody guesses.
@@ -111,4 +113,27 @@ fn random(width: u32) -> io::Result<u32> {
     let mut bytes = [0; 4];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(u32::from_ne_bytes(bytes) % width)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn who_has_given_a_port_up_is_not_asked_for_it_again() {
+        // An address of its own, so that other tests' ports are not in the way.
+        let address = IpAddr::from([127, 250, 0, 1]);
+        let (ports, plan) = (Ports::default(), SocketPlan::default());
+        let listen = |from: u32| {
+            let origin = Origin::from(IpAddr::from(Ipv4Addr::from_bits(from)));
+            ports.listen(Some(&(50_000..=50_003)), address, origin, &plan)
+        };
+        // All are kept: a session takes a while to let one go.
+        let _hoarder: Vec<_> = (0..4).map(|_| listen(1).unwrap()).collect();
+        let _others: Vec<_> = (2..5).map(|from| listen(from).unwrap()).collect();
+        let none = listen(5).unwrap_err();
+        assert_eq!(none.kind(), io::ErrorKind::AddrInUse);
+    }
 }

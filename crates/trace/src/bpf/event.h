@@ -25,7 +25,7 @@ struct identity {
 	struct event event;
 	u64 cgroup; /* inode of the version 2 cgroup */
 	u32 netns; /* inode of the network namespace */
-	u32 pid; /* the process; 0: not known */
+	u32 pid; /* the process, as its number is for the reader; 0: not known */
 	u16 local_port;
 	u16 remote_port;
 	u8 family;
@@ -125,6 +125,7 @@ struct network {
 struct settings {
 	u32 ring_bytes;
 	u32 cpus;
+	u32 pid_namespace; /* the reader's */
 	u8 has_networks;
 	u8 has_ports;
 	u8 has_programs;
@@ -136,7 +137,7 @@ struct settings {
 
 _Static_assert(sizeof(struct sample_and_state) == 360, "as in event.rs");
 _Static_assert(sizeof(struct network) == 20, "as in filter.rs");
-_Static_assert(sizeof(struct settings) == 16, "as in tracer.rs");
+_Static_assert(sizeof(struct settings) == 20, "as in tracer.rs");
 
 struct counts {
 	u64 lost; /* events that found no room in the ring */

@@ -8,6 +8,29 @@
 #include "filter.h"
 #include "ring.h"
 
+/* More than the kernel nests (MAX_PID_NS_LEVEL). */
+#define PID_NAMESPACES 33
+
+/* The process' number in the reader's namespace, as task_tgid_nr_ns has it; 0 if it has none there. */
+INLINE u32 process(struct task_struct *task)
+{
+	struct pid *pid = 0;
+	u32 innermost = 0, inode = 0;
+
+	bpf_probe_read_kernel(&pid, sizeof(pid), &task->group_leader->thread_pid);
+	bpf_probe_read_kernel(&innermost, sizeof(innermost), &pid->level);
+	for (u32 level = 0; level < PID_NAMESPACES && level <= innermost; level++) {
+		struct upid number = {};
+
+		bpf_probe_read_kernel(&number, sizeof(number),
+				      (const void *)pid->numbers + level * sizeof(number));
+		bpf_probe_read_kernel(&inode, sizeof(inode), &number.ns->ns.inum);
+		if (inode == settings.pid_namespace)
+			return number.nr;
+	}
+	return 0;
+}
+
 /* Tells the reader of the connection, or anew what has changed. */
 INLINE void identify(struct sock *sk, struct connection *connection, const struct owner *owner)
 {

@@ -186,10 +186,25 @@ struct skb_shared_info {
 	u16 gso_segs;
 };
 
+struct pid_namespace {
+	struct ns_common ns;
+};
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+
+struct pid {
+	u32 level;
+	struct upid numbers[1];
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
 	struct task_struct *group_leader;
+	struct pid *thread_pid;
 	char comm[16];
 };
 

@@ -46,7 +46,7 @@ INLINE struct owner *own(struct tcp_sock *tp, struct task_struct *task)
 	struct owner *owner = bpf_sk_storage_get(&owners, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
 
 	if (owner) {
-		owner->pid = task->tgid;
+		owner->pid = process(task);
 		bpf_probe_read_kernel(owner->program, sizeof(owner->program),
 				      task->group_leader->comm);
 	}

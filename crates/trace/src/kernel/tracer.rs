@@ -2,9 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::OsStr;
+use std::fs;
 use std::io::Read;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 
 use libbpf_rs::{
@@ -264,6 +266,9 @@ fn settings(options: &Options, ring_bytes: u32) -> libbpf_rs::Result<Vec<u8>> {
     let cpus = libbpf_rs::num_possible_cpus()? as u32;
     let mut bytes = ring_bytes.to_ne_bytes().to_vec();
     bytes.extend(cpus.to_ne_bytes());
+    // Without /proc no process is known by its number.
+    let pid_namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |entry| entry.ino() as u32);
+    bytes.extend(pid_namespace.to_ne_bytes());
     let chooses = |(_, keys): &(&str, Vec<Vec<u8>>)| u8::from(!keys.is_empty());
     bytes.extend(filter_keys(&options.filter).iter().map(chooses));
     bytes.extend([u8::from(options.control_state), 0, 0]);
