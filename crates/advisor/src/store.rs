@@ -131,7 +131,7 @@ pub enum Written {
 /// What comes and goes of paths that nobody declared.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Discovered {
-    /// Paths whose hosts came up for the first time.
+    /// Paths whose hosts came up for the first time; one whose name is taken does not come.
     pub new: Vec<PathConfig>,
     /// Paths whose hosts came up again; one that was declared stays so.
     pub seen: Vec<PathId>,

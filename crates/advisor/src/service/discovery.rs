@@ -51,6 +51,10 @@ impl Service {
                 None => change.new.push(path_of(*host)),
             }
         }
+        // Somebody declared a path of this name for other hosts, or for none.
+        change
+            .new
+            .retain(|path| directory.named(&path.name).is_none());
         let declared = directory
             .paths()
             .filter(|path| path.stored.discovered.is_none());
