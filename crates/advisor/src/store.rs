@@ -126,6 +126,8 @@ pub enum Written {
     Done,
     /// The path is not there any more.
     Gone,
+    /// The path has no room for the hops that were to come; nothing of the group was written.
+    Full,
 }
 
 /// What comes and goes of paths that nobody declared.

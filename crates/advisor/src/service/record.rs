@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::Service;
 use crate::directory::KnownPath;
 use crate::error::ServiceError;
-use crate::path::{TRANSFERS_HOP, is_hop};
+use crate::path::{HOPS_AT_MOST, TRANSFERS_HOP, is_hop};
 use crate::store::{Order, PathId, Write, Written};
 use crate::transfer::TransferReport;
 
@@ -122,7 +122,7 @@ impl Service {
         let mut writes = Vec::new();
         for sample in samples {
             let hop = sample.hop.as_deref().unwrap_or(path.config().default_hop());
-            check_hop(path, hop)?;
+            check_hop(hop)?;
             by_hop.entry(hop).or_default().push(Sample {
                 time: sample.time,
                 available_mbps: sample.available_mbps,
@@ -146,7 +146,7 @@ impl Service {
         hop: &str,
         samples: Vec<Sample>,
     ) -> Result<SamplesAnswer, ServiceError> {
-        check_hop(path, hop)?;
+        check_hop(hop)?;
         let write = self.samples_of(path.stored.id, hop, samples, Order::Fill);
         self.write(path, vec![write]).await
     }
@@ -218,10 +218,17 @@ impl Service {
     ) -> Result<SamplesAnswer, ServiceError> {
         let mut answer = SamplesAnswer::default();
         for written in self.writer.write(writes).await? {
-            if written == Written::Gone {
-                return Err(ServiceError::NoPath(path.config().name.clone()));
+            let name = &path.config().name;
+            match &written {
+                Written::Gone => return Err(ServiceError::NoPath(name.clone())),
+                Written::Full => {
+                    return Err(ServiceError::Invalid(format!(
+                        "path {name} has {HOPS_AT_MOST} hops at most; `fairwind advisor hops remove` \
+                         makes room"
+                    )));
+                }
+                _ => answer.add(&written),
             }
-            answer.add(&written);
         }
         Ok(answer)
     }
@@ -240,16 +247,11 @@ fn round_trip(path: PathId, time: Timestamp, rtt_ms: f64, source: String) -> Wri
     }
 }
 
-/// Hops that a path has not declared may come, but not without end.
-fn check_hop(path: &KnownPath, hop: &str) -> Result<(), ServiceError> {
-    const HOPS_AT_MOST: usize = 64;
-    let hops = &path.stored.hops;
-    let sound = is_hop(hop);
-    let room = hops.len() < HOPS_AT_MOST || hops.iter().any(|known| known.name == hop);
-    match sound && room {
+fn check_hop(hop: &str) -> Result<(), ServiceError> {
+    match is_hop(hop) {
         true => Ok(()),
         false => Err(ServiceError::Invalid(format!(
-            "hop {hop:?}: names have 1 to 64 characters and no control characters, a path has {HOPS_AT_MOST} hops at most"
+            "hop {hop:?}: names have 1 to 64 characters and no control characters"
         ))),
     }
 }

@@ -204,6 +204,15 @@ pub async fn name(
     Ok(name.fetch_optional(connection).await?)
 }
 
+/// The names of the path's hops.
+pub async fn hop_names(
+    connection: &mut SqliteConnection,
+    path: PathId,
+) -> Result<Vec<String>, Trouble> {
+    let names = sqlx::query_scalar("SELECT name FROM hop WHERE path = ?").bind(path.0);
+    Ok(names.fetch_all(connection).await?)
+}
+
 /// The names of a hop and its path, as far as they can be read.
 pub async fn whose(pool: &SqlitePool, hop: HopId) -> String {
     let names: Result<Option<(String, String)>, _> = sqlx::query_as(
