@@ -109,6 +109,20 @@ impl SamplesAnswer {
         self.refused.duplicate += refused.duplicate;
         self.refused.out_of_order += refused.out_of_order;
     }
+
+    /// Why nothing was kept of a single sample.
+    fn refusal(&self) -> Option<&'static str> {
+        let refused = &self.refused;
+        let reasons = [
+            (refused.not_a_number, "its throughput is no number"),
+            (refused.negative, "its throughput is negative"),
+            (refused.future, "it ended later than it is now"),
+            (refused.duplicate, "a test of this time is there already"),
+            (refused.out_of_order, "a later test is there already"),
+        ];
+        let reason = reasons.iter().find(|(number, _)| *number > 0);
+        reason.map(|(_, reason)| *reason)
+    }
 }
 
 impl Service {
@@ -180,8 +194,12 @@ impl Service {
             time: now,
             report,
         });
-        self.write(&path, writes).await?;
+        let answer = self.write(&path, writes).await?;
         self.see_again(&path).await?;
+        let test = match answer.refusal() {
+            Some(why) => Err(why.to_owned()),
+            None => test,
+        };
         Ok(TransferAnswer {
             path: path.config().name.clone(),
             test_mbps: test.as_ref().ok().copied(),
