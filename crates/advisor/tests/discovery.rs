@@ -183,6 +183,19 @@ async fn a_declaration_that_cannot_be_read_is_not_overwritten_by_a_host_of_its_n
     assert_eq!(kept, "unreadable");
 }
 
+#[tokio::test]
+async fn a_report_that_is_kept_is_answered_although_its_host_could_not_be_seen_again() {
+    let place = tempfile::tempdir().unwrap();
+    let first = service(place.path(), "2026-03-02T14:00:00Z").await;
+    discover(&first, &[1], &Discovery::default()).await;
+    let later = service(place.path(), "2026-03-03T14:00:00Z").await;
+    let refusing = "CREATE TRIGGER refusing BEFORE UPDATE OF discovered_us ON path \
+                    BEGIN SELECT RAISE(ABORT, 'refused'); END";
+    execute(place.path(), refusing).await;
+    let answer = later.record_transfer(transfer(1)).await.unwrap();
+    assert_eq!(answer.path, "10.0.0.1");
+}
+
 /// A transaction and a directory of their own for each took minutes.
 #[tokio::test]
 async fn the_time_for_many_hosts_grows_with_their_number_only() {

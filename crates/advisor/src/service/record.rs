@@ -195,7 +195,11 @@ impl Service {
             report,
         });
         let answer = self.write(&path, writes).await?;
-        self.see_again(&path).await?;
+        // The report is on stable storage: whoever sent it again would have it counted twice.
+        if let Err(error) = self.see_again(&path).await {
+            let name = &path.config().name;
+            tracing::warn!("path {name}: that its host has come up is not kept: {error}");
+        }
         let test = match answer.refusal() {
             Some(why) => Err(why.to_owned()),
             None => test,
