@@ -48,6 +48,8 @@ struct Shared {
     store: Arc<dyn Store>,
     clock: Clock,
     directory: RwLock<Arc<Directory>>,
+    /// The number of the last change by another program that the first directory has for certain.
+    changes_at_start: i64,
     /// Held while the directory is replaced by one that was made from it.
     replacing: Mutex<()>,
     /// Held from a change of the store, or a look at all its paths, until the directory has it too: both
@@ -74,10 +76,13 @@ impl Service {
         clock: Clock,
         history_bytes: usize,
     ) -> Result<Service, ServiceError> {
+        // Before the paths are read: what changes meanwhile is read again.
+        let changes_at_start = store.changes().await?;
         let shared = Arc::new(Shared {
             store,
             clock,
             directory: RwLock::default(),
+            changes_at_start,
             replacing: Mutex::default(),
             changing: Arc::default(),
             histories: Histories::new(history_bytes),

@@ -54,6 +54,11 @@ impl Service {
         Ok(self.shared.store.changes().await?)
     }
 
+    /// That number as it was before the service read the paths for the first time.
+    pub fn changes_at_start(&self) -> i64 {
+        self.shared.changes_at_start
+    }
+
     /// How far the log of this name has been read, if ever.
     pub async fn log_place(&self, name: &str) -> Result<Option<LogPlace>, ServiceError> {
         Ok(self.shared.store.log_place(name).await?)
