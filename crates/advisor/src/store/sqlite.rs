@@ -300,3 +300,39 @@ impl Store for SqliteStore {
         self.read(changes::number(&self.readers).await)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Why a file that these statements have made does not open.
+    async fn refused(statements: &'static str) -> StoreError {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("db");
+        SqliteStore::open(&file).await.unwrap().close().await;
+        let options = SqliteConnectOptions::new().filename(&file);
+        let mut connection = options.connect().await.unwrap();
+        sqlx::raw_sql(statements)
+            .execute(&mut connection)
+            .await
+            .unwrap();
+        connection.close().await.unwrap();
+        SqliteStore::open(&file).await.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn only_what_a_newer_version_has_written_is_told_to_be_so() {
+        let newer = "INSERT INTO _sqlx_migrations SELECT 99, description, installed_on, success, \
+                     checksum, execution_time FROM _sqlx_migrations WHERE version = 1";
+        let error = refused(newer).await;
+        assert!(error.cure.contains("a newer fairwind"), "{error}");
+        // Its last migration fails, as on a full disk: the table is there already.
+        let failing = "DELETE FROM _sqlx_migrations WHERE version = 3";
+        let error = refused(failing).await;
+        assert!(error.problem.contains("already exists"), "{error}");
+        assert!(!error.cure.contains("newer"), "{error}");
+        let another = "UPDATE _sqlx_migrations SET checksum = x'00' WHERE version = 3";
+        let error = refused(another).await;
+        assert!(error.cure.contains("another version"), "{error}");
+    }
+}
