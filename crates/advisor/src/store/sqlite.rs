@@ -46,7 +46,7 @@ const PAGE: u32 = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The tables, and how they came to be.
-const MIGRATIONS: [(i64, &str, &str); 6] = [
+const MIGRATIONS: [(i64, &str, &str); 7] = [
     (
         1,
         "paths and history",
@@ -76,6 +76,11 @@ const MIGRATIONS: [(i64, &str, &str); 6] = [
         6,
         "limits of transfers",
         include_str!("../../migrations/sqlite/0006_limits_of_transfers.sql"),
+    ),
+    (
+        7,
+        "no number of samples",
+        include_str!("../../migrations/sqlite/0007_no_number_of_samples.sql"),
     ),
 ];
 
