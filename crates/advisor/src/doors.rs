@@ -261,6 +261,16 @@ impl Stream {
         let _ = SockRef::from(stream).set_tcp_user_timeout(Some(unread));
         Ok(CameBy::Network(stream.local_addr()?.ip().to_canonical()))
     }
+
+    /// The client's address, if it is not on this machine.
+    pub fn beyond(&self) -> io::Result<Option<IpAddr>> {
+        let (Stream::Plain(stream) | Stream::Tls(stream, _)) = self else {
+            return Ok(None);
+        };
+        let address = stream.peer_addr()?.ip().to_canonical();
+        let to_itself = address == stream.local_addr()?.ip().to_canonical();
+        Ok((!to_itself && !address.is_loopback()).then_some(address))
+    }
 }
 
 fn is_name(text: &str) -> bool {

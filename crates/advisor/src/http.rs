@@ -8,6 +8,7 @@ mod health;
 mod history;
 mod hops;
 mod paths;
+mod peers;
 mod samples;
 mod serve;
 
