@@ -250,7 +250,8 @@ impl Door {
 }
 
 impl Stream {
-    /// How its requests have come in, and how long a client may take nothing of an answer.
+    /// How its requests have come in. Over TCP a client may take nothing of an answer for so long; for a
+    /// Unix socket the kernel has no such option.
     pub fn prepare(&self, unread: Duration) -> io::Result<CameBy> {
         let (Stream::Plain(stream) | Stream::Tls(stream, _)) = self else {
             return Ok(CameBy::Socket);

@@ -11,6 +11,7 @@ mod paths;
 mod peers;
 mod samples;
 mod serve;
+mod unread;
 
 pub use history::{HistoryAnswer, HopHistory, SampleEntry};
 pub use serve::{Limits, serve};

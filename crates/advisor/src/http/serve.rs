@@ -21,6 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use super::error::refusal;
 use super::guard::Guard;
 use super::peers::Peers;
+use super::unread::Unread;
 use crate::doors::{CameBy, Door, Open, Stream};
 use crate::run::ended;
 
@@ -161,7 +162,10 @@ impl Attending {
         };
         match stream {
             Stream::Plain(stream) => self.converse(stream, came_by).await,
-            Stream::Unix(stream) => self.converse(stream, came_by).await,
+            Stream::Unix(stream) => {
+                let stream = Unread::new(stream, limits.unread);
+                self.converse(stream, came_by).await;
+            }
             Stream::Tls(stream, tls) => {
                 let handshake = TlsAcceptor::from(tls).accept(stream);
                 let handshake = tokio::time::timeout(limits.head, handshake);

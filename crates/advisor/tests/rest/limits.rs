@@ -147,3 +147,20 @@ fn the_service_has_descriptors_for_all_connections_that_it_may_have() {
     // Of the one door, and 256 of its own.
     assert!(fairwind_testing::eventually(|| files() == 1_280));
 }
+
+#[test]
+fn a_client_of_the_socket_that_takes_nothing_of_its_answers_is_cut_off() {
+    let place = tempfile::tempdir().unwrap();
+    let limits = Limits {
+        connections: 1,
+        unread: Duration::from_millis(400),
+        ..Limits::default()
+    };
+    let (_service, socket) = with_socket(place.path(), limits);
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    // More answers than the kernel holds for a client.
+    let asked = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(100);
+    stream.write_all(&asked).unwrap();
+    assert_eq!(health_by(&socket), "ok\n");
+    drop(stream);
+}
