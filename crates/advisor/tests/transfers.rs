@@ -42,8 +42,12 @@ fn a_transfer_that_the_network_did_not_limit_is_no_test_of_the_path() {
         (json!({"seconds": 1.0}), "it took 1.000 s"),
         (json!({"rtt_ms": 500.0}), "20 round trips"),
         (json!({"limited": null}), "not reported"),
-        (limited(1.0, 0.0, 7.0), "in 12 % of its time"),
-        (limited(4.0, 4.0, 0.0), "in 50 % of its time"),
+        (
+            limited(1.0, 0.0, 7.0),
+            "limited it for 12.5 % of its time: 80 % are needed",
+        ),
+        // 79.975 %.
+        (limited(6.398, 1.602, 0.0), "for 79.9 % of its time"),
     ] {
         let answer: Value = service
             .client()
