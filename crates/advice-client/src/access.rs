@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
@@ -39,7 +41,7 @@ impl Token {
             return Ok(None);
         };
         let wrong = |what: String| ClientError::Token(format!("{TOKEN_FILE}: {file}: {what}"));
-        let text = fs::read_to_string(&file).map_err(|error| wrong(error.to_string()))?;
+        let text = read(&file).map_err(|error| wrong(error.to_string()))?;
         let first = text.lines().next().unwrap_or_default().trim();
         match Token::new(first) {
             Some(token) => Ok(Some(token)),
@@ -51,6 +53,18 @@ impl Token {
     pub fn header(&self) -> String {
         format!("Bearer {}", self.0)
     }
+}
+
+/// The text of a file that not everybody may read.
+fn read(file: &str) -> io::Result<String> {
+    let mut opened = fs::File::open(file)?;
+    if opened.metadata()?.permissions().mode() & 0o004 != 0 {
+        let mend = format!("everybody may read the token: chmod 600 {file}");
+        return Err(io::Error::other(mend));
+    }
+    let mut text = String::new();
+    opened.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 impl fmt::Debug for Token {
@@ -82,6 +96,8 @@ pub fn tls() -> Result<TlsConfig, ClientError> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn of(set: &[(&str, &str)]) -> Result<Option<String>, String> {
@@ -95,10 +111,26 @@ mod tests {
         }
     }
 
+    /// A file of this text with these permissions.
+    fn file(name: &str, text: &str, mode: u32) -> PathBuf {
+        let file = std::env::temp_dir().join(format!("token-{name}-{}", std::process::id()));
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_file_that_everybody_may_read_is_refused() {
+        let place = file("open", "abc.DEF\n", 0o644);
+        let error = of(&[(TOKEN_FILE, place.to_str().unwrap())]).unwrap_err();
+        fs::remove_file(&place).unwrap();
+        let mend = format!("chmod 600 {}", place.display());
+        assert!(error.contains(&mend), "{error}");
+    }
+
     #[test]
     fn a_token_comes_from_a_variable_or_the_first_line_of_a_file() {
-        let place = std::env::temp_dir().join(format!("token-{}", std::process::id()));
-        fs::write(&place, "abc.DEF\nsecond\n").unwrap();
+        let place = file("first", "abc.DEF\nsecond\n", 0o640);
         let file = place.to_str().unwrap();
         assert_eq!(of(&[]), Ok(None));
         assert_eq!(of(&[(TOKEN, "t1 ")]), Ok(Some("Bearer t1".to_owned())));

@@ -124,7 +124,7 @@ impl Client {
     /// names. Without either, none.
     ///
     /// # Errors
-    /// The file cannot be read, or there is no token where one should be.
+    /// The file cannot be read or everybody may read it, or there is no token where one should be.
     pub fn with_token_of_environment(mut self) -> Result<Client, ClientError> {
         self.token = Token::of_environment(|name| std::env::var(name).ok())?;
         Ok(self)

@@ -11,7 +11,7 @@ use crate::history::{History, Hop};
 use crate::settings::Settings;
 use crate::watch::Watched;
 
-/// Whoever asks so long after a test was as old as it may be finds it stale.
+/// Margin beyond `stale_after`, after which a request surely finds the test stale.
 const STALE_BY: Duration = Duration::from_secs(1);
 
 /// What the client says of its transfer.
@@ -167,9 +167,8 @@ fn least_of<'a>(forecasts: &Forecasts<'a>) -> Result<(&'a Hop, Forecast), NoFore
     least
 }
 
-/// How long what is known of the hops can stand for them: until a second after the first of their newest
-/// tests is as old as it may be, and not at all where the past of a hop does not tell how far its
-/// bandwidth may move.
+/// For how long the newest tests describe the hops: until the first of them is stale, and not at all where
+/// the past of a hop does not tell how far its bandwidth may move.
 fn known_for(forecasts: &Forecasts<'_>, now: Timestamp, settings: &Settings) -> Duration {
     let bounds_change =
         |f: &Forecast| f.interval_mbps.is_some() || f.slope_bound_mbps_per_hour.is_some();

@@ -7,9 +7,9 @@ use crate::calendar::signed;
 use crate::history::{History, Hop};
 use crate::settings::Settings;
 
-/// A hop is as often tested as the median of so many times between its newest tests.
+/// The usual interval of a hop is the median of this many intervals between its newest tests.
 const HABIT: usize = 32;
-/// Who is silent for so many times his habit has ended.
+/// A hop that has been silent for this many times its usual interval is no longer monitored.
 const SILENCE: i32 = 12;
 
 /// What the tests of a hop are to the advice.
@@ -18,12 +18,12 @@ pub enum Role {
     /// Its operator declared it: without a recent test of it the path counts as congested.
     #[default]
     Declared,
-    /// It came with a test that somebody reported. It decides as a declared one does while it is tested
-    /// about as often as it was; who has been silent for 12 times that decides no more.
+    /// It came with a test that somebody reported. It decides like a declared one until it has been silent
+    /// for 12 times its usual interval.
     Found,
     /// Transfers of our own that the operator declared to be tests: they decide while they are recent.
     Transfers,
-    /// Transfers of our own of which nobody said so: they decide where no other hop does.
+    /// Transfers of our own that nobody declared to be tests: they decide where no other hop does.
     Makeshift,
 }
 
@@ -99,8 +99,7 @@ fn patience(hop: &Hop, now: Timestamp, settings: &Settings) -> SignedDuration {
     }
 }
 
-/// The median of the times between the newest tests; none of a hop that was tested less than three
-/// times.
+/// The usual interval between tests; none of a hop that was tested less than three times.
 fn habit(hop: &Hop, now: Timestamp) -> Option<SignedDuration> {
     let newest_first = hop.samples().until(now).iter().rev();
     let times: Vec<Timestamp> = newest_first.take(HABIT + 1).map(|s| s.time).collect();

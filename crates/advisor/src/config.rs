@@ -149,6 +149,11 @@ mod tests {
             ("[discovery]\nforget_after_days = 0", "forget_after_days"),
             ("lsten = 1", "lsten"),
             ("listen = \"localhost\"", "localhost"),
+            (
+                "listen = 8649",
+                r#""ADDRESS:PORT" or "unix:PATH", or an array of them"#,
+            ),
+            ("listen = [8649]", r#""ADDRESS:PORT" or "unix:PATH""#),
             ("tls = { certificate = \"a\" }", "key"),
             ("[[path]]\nname = \"a\"\nhosts = []\nown = 3", "own"),
             ("[[path]]\nname = \"a\"\nhosts = [\"1.2.3\"]", "1.2.3"),

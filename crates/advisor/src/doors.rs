@@ -22,6 +22,8 @@ use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_rustls::rustls::ServerConfig;
 
+use crate::host;
+
 pub use listen::Listen;
 pub(crate) use listen::one_or_several;
 pub use tls::TlsFiles;
@@ -77,6 +79,11 @@ pub enum DoorError {
         /// Why.
         error: io::Error,
     },
+    /// A name by which no request can come.
+    #[error(
+        "names: {0:?}: a name or an address is needed, without scheme and port: advisor.example.org"
+    )]
+    Name(String),
     /// Permissions of a Unix socket.
     #[error("socket_mode: 0o{0:o} are no permissions, 0o000 to 0o777 are")]
     Mode(u32),
@@ -110,6 +117,9 @@ impl Doors {
         let mode = self.socket_mode.unwrap_or(SOCKET_MODE);
         if mode > 0o777 {
             return Err(DoorError::Mode(mode));
+        }
+        if let Some(name) = self.names.iter().find(|name| !is_name(name)) {
+            return Err(DoorError::Name(name.clone()));
         }
         let unguarded = self.listen.iter().find_map(Listen::beyond_this_machine);
         if let Some(address) = unguarded.filter(|_| tokens.is_none()) {
@@ -240,7 +250,8 @@ impl Door {
 }
 
 impl Stream {
-    /// How its requests have come in, and how long a client may take nothing of an answer.
+    /// How its requests have come in. Over TCP a client may take nothing of an answer for so long; for a
+    /// Unix socket the kernel has no such option.
     pub fn prepare(&self, unread: Duration) -> io::Result<CameBy> {
         let (Stream::Plain(stream) | Stream::Tls(stream, _)) = self else {
             return Ok(CameBy::Socket);
@@ -251,6 +262,20 @@ impl Stream {
         let _ = SockRef::from(stream).set_tcp_user_timeout(Some(unread));
         Ok(CameBy::Network(stream.local_addr()?.ip().to_canonical()))
     }
+
+    /// The client's address, if it is not on this machine.
+    pub fn beyond(&self) -> io::Result<Option<IpAddr>> {
+        let (Stream::Plain(stream) | Stream::Tls(stream, _)) = self else {
+            return Ok(None);
+        };
+        let address = stream.peer_addr()?.ip().to_canonical();
+        let to_itself = address == stream.local_addr()?.ip().to_canonical();
+        Ok((!to_itself && !address.is_loopback()).then_some(address))
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    host::address(text).is_some() || host::name(text).is_some()
 }
 
 /// Whether this is a socket that nobody listens on: a service that was killed leaves it behind.

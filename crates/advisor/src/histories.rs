@@ -192,9 +192,13 @@ impl Histories {
         inner.bytes -= SAMPLE_BYTES * freed;
     }
 
-    /// Forgets the path's history; it is read anew when it is needed.
+    /// Forgets all of a path that is not there any more.
     pub fn forget(&self, path: PathId) {
-        self.change(path, |_| None);
+        let mut inner = self.lock();
+        inner.versions.remove(&path);
+        if let Some(entry) = inner.entries.remove(&path) {
+            inner.bytes -= bytes(&entry.history);
+        }
     }
 
     /// Adds a hop that has come with its first samples.
@@ -404,6 +408,16 @@ mod tests {
         histories.forget_before(Timestamp::from_second(3).unwrap());
         assert_eq!(length(&histories, path), Some(1));
         assert_eq!(histories.bytes(), 65_536 + 16);
+    }
+
+    #[test]
+    fn nothing_stays_of_a_path_that_was_forgotten() {
+        let (histories, path) = (Histories::new(1 << 20), PathId(1));
+        histories.append(path, "r1", &[at(3)]);
+        histories.forget(path);
+        let inner = histories.lock();
+        assert!(inner.versions.is_empty() && inner.entries.is_empty());
+        assert_eq!(inner.bytes, 0);
     }
 
     #[test]

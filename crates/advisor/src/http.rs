@@ -8,8 +8,10 @@ mod health;
 mod history;
 mod hops;
 mod paths;
+mod peers;
 mod samples;
 mod serve;
+mod unread;
 
 pub use history::{HistoryAnswer, HopHistory, SampleEntry};
 pub use serve::{Limits, serve};
@@ -17,7 +19,8 @@ pub use serve::{Limits, serve};
 use axum::extract::DefaultBodyLimit;
 use axum::routing::get;
 use axum::{Json, Router};
-use utoipa::OpenApi;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::{Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -44,9 +47,22 @@ const LONGEST_BODY: usize = 8 << 20;
         (name = "paths", description = "The paths that are known"),
         (name = "tests", description = "What was measured"),
         (name = "service", description = "The service itself"),
-    )
+    ),
+    security((), ("token" = [])),
+    modifiers(&Tokens)
 )]
 struct Document;
+
+/// How a token is sent, where the service has tokens.
+struct Tokens;
+
+impl Modify for Tokens {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("token", bearer);
+    }
+}
 
 /// All routes over the service.
 pub fn router(service: &Service) -> Router {

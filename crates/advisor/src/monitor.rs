@@ -63,7 +63,7 @@ async fn learn(service: Service) {
 }
 
 async fn see_changes(service: Service) {
-    let mut seen = service.changes().await.ok();
+    let mut seen = service.changes_at_start();
     loop {
         tokio::time::sleep(LOOKS_EVERY).await;
         let now = match service.changes().await {
@@ -73,9 +73,9 @@ async fn see_changes(service: Service) {
                 continue;
             }
         };
-        if seen != Some(now) {
+        if seen != now {
             match service.reload().await {
-                Ok(()) => seen = Some(now),
+                Ok(()) => seen = now,
                 Err(error) => tracing::warn!("the paths could not be read anew: {error}"),
             }
         }
@@ -102,5 +102,37 @@ async fn forget(service: Service, discovery: Discovery) {
         if let Err(error) = service.forget_before(oldest).await {
             tracing::warn!("{error}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::path::PathConfig;
+    use crate::store::Store;
+    use crate::store::sqlite::SqliteStore;
+
+    #[tokio::test]
+    async fn what_another_program_declares_while_the_service_starts_is_seen() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("db");
+        let store = SqliteStore::open(&file).await.unwrap();
+        let service = Service::start(Arc::new(store), Clock::System, 1 << 20);
+        let service = service.await.unwrap();
+        let beside = SqliteStore::open_beside(&file).await.unwrap();
+        let path = PathConfig::new("p", Vec::new());
+        beside.put_path(&path).await.unwrap();
+        let seeing = tokio::spawn(see_changes(service.clone()));
+        let waiting = async {
+            while service.path("p").is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let seen = tokio::time::timeout(10 * LOOKS_EVERY, waiting).await;
+        seeing.abort();
+        assert!(seen.is_ok());
     }
 }

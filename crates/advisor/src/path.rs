@@ -19,6 +19,8 @@ use crate::host::HostPattern;
 pub const DEFAULT_HOP: &str = "path";
 /// The hop whose available bandwidth our own transfers found.
 pub const TRANSFERS_HOP: &str = "transfers";
+/// With so many hops a path gets no others by tests of them, but for [`TRANSFERS_HOP`].
+pub const HOPS_AT_MOST: usize = 64;
 
 /// A path to other hosts, and how advice is made for it. Only name and hosts are needed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

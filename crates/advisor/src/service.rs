@@ -48,10 +48,13 @@ struct Shared {
     store: Arc<dyn Store>,
     clock: Clock,
     directory: RwLock<Arc<Directory>>,
+    /// The number of the last change by another program that the first directory has for certain.
+    changes_at_start: i64,
     /// Held while the directory is replaced by one that was made from it.
     replacing: Mutex<()>,
-    /// Held while a path is declared or removed, or all are read anew.
-    declaring: tokio::sync::Mutex<()>,
+    /// Held from a change of the store, or a look at all its paths, until the directory has it too: both
+    /// see the same changes in the same order.
+    changing: Arc<tokio::sync::Mutex<()>>,
     histories: Histories,
     /// Held while a history is learned.
     learning: tokio::sync::Mutex<()>,
@@ -73,12 +76,15 @@ impl Service {
         clock: Clock,
         history_bytes: usize,
     ) -> Result<Service, ServiceError> {
+        // Before the paths are read: what changes meanwhile is read again.
+        let changes_at_start = store.changes().await?;
         let shared = Arc::new(Shared {
             store,
             clock,
             directory: RwLock::default(),
+            changes_at_start,
             replacing: Mutex::default(),
-            declaring: tokio::sync::Mutex::default(),
+            changing: Arc::default(),
             histories: Histories::new(history_bytes),
             learning: tokio::sync::Mutex::default(),
             metrics: Metrics::default(),
@@ -92,6 +98,7 @@ impl Service {
         let (seen, took, learns) = (Arc::clone(&shared), Arc::clone(&shared), teacher.clone());
         let writer = Writer::start(
             Arc::clone(&shared.store),
+            Arc::clone(&shared.changing),
             move |write, written| seen.see(write, written, &learns),
             move |seconds| took.metrics.count_transaction(seconds),
         );
@@ -138,9 +145,7 @@ impl Service {
 
     /// The path of this name.
     pub fn path(&self, name: &str) -> Result<Arc<KnownPath>, ServiceError> {
-        let directory = self.directory();
-        let path = directory.named(name).cloned();
-        path.ok_or_else(|| ServiceError::NoPath(name.to_owned()))
+        self.shared.path(name)
     }
 
     /// What advice for the path rests on.
@@ -156,6 +161,20 @@ impl Service {
     }
 }
 
+/// Does the work to its end, also when nobody waits for it any more: a client that hangs up must not leave
+/// the directory without what the store has.
+async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, ServiceError>> + Send + 'static,
+) -> Result<T, ServiceError> {
+    let done = tokio::spawn(work).await;
+    done.unwrap_or_else(|error| match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => Err(ServiceError::Unavailable(
+            "the service is ending".to_owned(),
+        )),
+    })
+}
+
 impl Shared {
     fn directory(&self) -> Arc<Directory> {
         let directory = self
@@ -163,6 +182,11 @@ impl Shared {
             .read()
             .unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&directory)
+    }
+
+    fn path(&self, name: &str) -> Result<Arc<KnownPath>, ServiceError> {
+        let path = self.directory().named(name).cloned();
+        path.ok_or_else(|| ServiceError::NoPath(name.to_owned()))
     }
 
     /// Replaces the directory by one that is made from it.
@@ -221,10 +245,12 @@ impl Shared {
     /// Whether the hop was not known before.
     fn know_hop(&self, path: PathId, hop: &StoredHop) -> bool {
         let known = self.directory().numbered(path).cloned();
-        let Some(known) = known.filter(|known| known.stored.hop(&hop.name).is_none()) else {
+        let Some(known) = known.filter(|known| !known.stored.hops.contains(hop)) else {
             return false;
         };
         let mut changed = KnownPath::clone(&known);
+        // One of its name with another number was removed by a program beside the service.
+        changed.stored.hops.retain(|other| other.name != hop.name);
         changed.stored.hops.push(hop.clone());
         self.replace(|directory| directory.with(changed));
         true

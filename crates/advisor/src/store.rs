@@ -126,12 +126,14 @@ pub enum Written {
     Done,
     /// The path is not there any more.
     Gone,
+    /// The path has no room for the hops that were to come; nothing of the group was written.
+    Full,
 }
 
 /// What comes and goes of paths that nobody declared.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Discovered {
-    /// Paths whose hosts came up for the first time.
+    /// Paths whose hosts came up for the first time; one whose name is taken does not come.
     pub new: Vec<PathConfig>,
     /// Paths whose hosts came up again; one that was declared stays so.
     pub seen: Vec<PathId>,

@@ -74,8 +74,8 @@ pub const TELLING_SECONDS: f64 = 2.0;
 pub const TELLING_ROUND_TRIPS: f64 = 20.0;
 /// Smaller ones, of about a hundred packets, say more about the loss of one packet than about the path.
 pub const TELLING_BYTES: u64 = 150_000;
-/// The network must have limited a transfer in this share of its time: else it says what somebody else
-/// had for it.
+/// The network must have limited a transfer for at least this share of its time; otherwise it measures the
+/// sender or the receiver, not the path.
 pub const TELLING_SHARE: f64 = 0.8;
 
 /// Why a transfer is no test of the available bandwidth.
@@ -92,9 +92,12 @@ pub enum NoTest {
     /// Nobody said whether it could have gone faster.
     #[error("what limited it was not reported")]
     Unknown,
-    /// The path could have carried more.
+    /// The path could have carried more: the network limited it for so many per cent of its time.
+    // Rounded down, so that what is too little never reads as enough.
     #[error(
-        "the network limited it in {0:.0} % of its time, the receiver or the sender in the rest"
+        "the network limited it for {:.1} % of its time: {:.0} % are needed",
+        (.0 * 10.0).floor() / 10.0,
+        TELLING_SHARE * 100.0
     )]
     LimitedElsewhere(f64),
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::error::ServiceError;
 use crate::store::{Store, Write, Written};
@@ -27,9 +27,11 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts the task. `seen` is called with everything that was written, before anybody is told.
+    /// Starts the task. `seen` is called with everything that was written, before anybody is told; `alone`
+    /// is held from the transaction until then.
     pub fn start(
         store: Arc<dyn Store>,
+        alone: Arc<Mutex<()>>,
         mut seen: impl FnMut(&Write, &Written) + Send + 'static,
         mut took: impl FnMut(f64) + Send + 'static,
     ) -> Writer {
@@ -37,6 +39,7 @@ impl Writer {
         tokio::spawn(async move {
             while let Some(first) = waiting.recv().await {
                 let group = group(first, &mut waiting);
+                let _alone = alone.lock().await;
                 let begin = Instant::now();
                 transact(store.as_ref(), group, &mut seen).await;
                 took(begin.elapsed().as_secs_f64());

@@ -10,6 +10,7 @@ use fairwind_advisor::store::sqlite::SqliteStore;
 use fairwind_advisor::transfer::{Direction, TransferReport};
 use fairwind_advisor::{Clock, PathConfig, Service};
 use jiff::Timestamp;
+use sqlx::{Connection, SqliteConnection};
 
 async fn service(place: &Path, now: &str) -> Service {
     let store = SqliteStore::open(&place.join("advisor.db")).await.unwrap();
@@ -18,6 +19,18 @@ async fn service(place: &Path, now: &str) -> Service {
     Service::start(Arc::new(store), clock, 1 << 20)
         .await
         .unwrap()
+}
+
+/// The service's database, past the service.
+async fn database(place: &Path) -> SqliteConnection {
+    let file = place.join("advisor.db");
+    let url = format!("sqlite:{}", file.display());
+    SqliteConnection::connect(&url).await.unwrap()
+}
+
+async fn execute(place: &Path, statement: &'static str) {
+    let mut database = database(place).await;
+    sqlx::query(statement).execute(&mut database).await.unwrap();
 }
 
 fn host(number: u32) -> IpAddr {
@@ -130,6 +143,57 @@ async fn of_too_many_hosts_those_go_that_came_up_longest_ago() {
     };
     second.forget_discovered(&none).await.unwrap();
     assert_eq!(names(&second), ["own"]);
+}
+
+#[tokio::test]
+async fn a_declared_path_that_is_named_like_a_host_stays_as_it_was_declared() {
+    let place = tempfile::tempdir().unwrap();
+    let discovery = Discovery::default();
+    let first = service(place.path(), "2026-03-02T14:00:00Z").await;
+    // As `fairwind history import --path 10.0.0.1` declares it: no host leads to it.
+    let declared = PathConfig {
+        threshold_mbps: Some(42.0),
+        own: true,
+        ..PathConfig::new("10.0.0.1", Vec::new())
+    };
+    first.put_path(declared.clone()).await.unwrap();
+    assert_eq!(discover(&first, &[1, 2], &discovery).await, 1);
+    assert_eq!(first.path("10.0.0.1").unwrap().config(), &declared);
+    let later = service(place.path(), "2026-05-02T14:00:00Z").await;
+    later.forget_discovered(&discovery).await.unwrap();
+    assert_eq!(names(&later), ["10.0.0.1"]);
+    assert_eq!(later.path("10.0.0.1").unwrap().config(), &declared);
+}
+
+#[tokio::test]
+async fn a_declaration_that_cannot_be_read_is_not_overwritten_by_a_host_of_its_name() {
+    let place = tempfile::tempdir().unwrap();
+    let first = service(place.path(), "2026-03-02T14:00:00Z").await;
+    let path = PathConfig::new("10.0.0.1", Vec::new());
+    first.put_path(path).await.unwrap();
+    execute(place.path(), "UPDATE path SET config = 'unreadable'").await;
+    let second = service(place.path(), "2026-03-02T14:00:00Z").await;
+    assert!(names(&second).is_empty());
+    assert_eq!(discover(&second, &[1], &Discovery::default()).await, 0);
+    let mut database = database(place.path()).await;
+    let kept: String = sqlx::query_scalar("SELECT config FROM path")
+        .fetch_one(&mut database)
+        .await
+        .unwrap();
+    assert_eq!(kept, "unreadable");
+}
+
+#[tokio::test]
+async fn a_report_that_is_kept_is_answered_although_its_host_could_not_be_seen_again() {
+    let place = tempfile::tempdir().unwrap();
+    let first = service(place.path(), "2026-03-02T14:00:00Z").await;
+    discover(&first, &[1], &Discovery::default()).await;
+    let later = service(place.path(), "2026-03-03T14:00:00Z").await;
+    let refusing = "CREATE TRIGGER refusing BEFORE UPDATE OF discovered_us ON path \
+                    BEGIN SELECT RAISE(ABORT, 'refused'); END";
+    execute(place.path(), refusing).await;
+    let answer = later.record_transfer(transfer(1)).await.unwrap();
+    assert_eq!(answer.path, "10.0.0.1");
 }
 
 /// A transaction and a directory of their own for each took minutes.

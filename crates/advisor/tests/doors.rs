@@ -181,6 +181,23 @@ fn beyond_this_machine_nobody_listens_without_tokens() {
 }
 
 #[test]
+fn a_name_that_no_request_could_come_by_is_refused() {
+    for name in [
+        "advisor.example.org:8649",
+        "https://advisor.example.org",
+        "",
+    ] {
+        let error = refused(Doors {
+            listen: vec!["127.0.0.1:0".parse().unwrap()],
+            names: vec![name.to_owned()],
+            ..Doors::default()
+        });
+        let expected = format!("names: {name:?}");
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
+}
+
+#[test]
 fn beyond_this_machine_tokens_let_in() {
     let place = tempfile::tempdir().unwrap();
     let (file, reader, _) = tokens(place.path());

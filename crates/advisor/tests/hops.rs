@@ -1,10 +1,17 @@
 //! Hops that nobody declared: which of them decide, how they are listed, how one is removed.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use fairwind_advice::Mode;
 use fairwind_advice_client::{ClientError, path_segment};
+use fairwind_advisor::service::NewSample;
+use fairwind_advisor::store::Store;
+use fairwind_advisor::store::sqlite::SqliteStore;
+use fairwind_advisor::{Clock, PathConfig, Service};
 use serde_json::{Value, json};
 
-use crate::support::Running;
+use crate::support::{Running, START};
 
 /// Tests of a hop every five minutes until the clock's start, each with 60 Mbit/s.
 fn tests(hop: &str) -> Value {
@@ -117,4 +124,58 @@ fn a_declared_hop_cannot_be_removed() {
         "{error}"
     );
     assert!(error.to_string().contains("without it first"), "{error}");
+}
+
+/// A test of each of these hops.
+fn of_hops(numbers: Range<usize>) -> Value {
+    let test = |number| json!({"hop": format!("h{number}"), "time": "2026-03-02T14:00:00Z", "available_mbps": 60.0});
+    numbers.map(test).collect()
+}
+
+#[test]
+fn one_request_brings_no_more_hops_than_a_path_may_have() {
+    let service = Running::start();
+    service.put_path("p", &["192.0.2.7"], json!({}));
+    let client = service.client();
+    let refused = |tests: &Value| {
+        let answer = client.post::<Value>("/v1/paths/p/samples", tests);
+        let error = answer.unwrap_err();
+        assert!(
+            matches!(error, ClientError::Refused { status: 400, .. }),
+            "{error}"
+        );
+        assert!(error.to_string().contains("64 hops at most"), "{error}");
+    };
+    let hops = || -> Value { client.get("/v1/paths/p/hops").unwrap() };
+    refused(&of_hops(0..65));
+    assert_eq!(hops(), json!([]));
+    record(&service, &of_hops(0..64));
+    refused(&of_hops(63..65));
+    assert_eq!(hops().as_array().unwrap().len(), 64);
+    // What is known may come again, and our own transfers always find room.
+    let again: Value = client
+        .post("/v1/paths/p/samples", &of_hops(63..64))
+        .unwrap();
+    assert_eq!(again["refused"]["duplicate"], 1);
+    let transfer = json!({"hop": "transfers", "time": "2026-03-02T14:00:00Z", "available_mbps": 1});
+    record(&service, &json!([transfer]));
+}
+
+#[tokio::test]
+async fn requests_that_come_together_bring_no_more_hops_than_a_path_may_have() {
+    let place = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&place.path().join("db")).await.unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    let clock = Clock::new(Some(START.parse().unwrap()), 1.0);
+    let service = Service::start(Arc::clone(&store), clock, 1 << 20)
+        .await
+        .unwrap();
+    let config = PathConfig::new("p", vec!["192.0.2.7".parse().unwrap()]);
+    service.put_path(config).await.unwrap();
+    let path = service.path("p").unwrap();
+    let tests = |numbers| -> Vec<NewSample> { serde_json::from_value(of_hops(numbers)).unwrap() };
+    let (one, other) = (tests(0..40), tests(40..80));
+    let (one, other) = tokio::join!(service.record(&path, &one), service.record(&path, &other));
+    assert!(one.is_ok() != other.is_ok(), "{one:?} {other:?}");
+    assert_eq!(store.paths().await.unwrap()[0].hops.len(), 40);
 }

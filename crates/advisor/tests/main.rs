@@ -11,5 +11,6 @@ mod hops;
 mod reach;
 mod rest;
 mod support;
+mod together;
 mod transfers;
 mod xmlrpc;

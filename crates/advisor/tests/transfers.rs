@@ -1,8 +1,9 @@
 //! What results of transfers tell of their path, and what they do not.
 
+use fairwind_advisor::Clock;
 use serde_json::{Value, json};
 
-use crate::support::{Running, python};
+use crate::support::{Running, START, python};
 
 /// A transfer of 8 s by its sender's report, with these fields changed; those that are null are left out.
 fn report(changes: Value) -> Value {
@@ -41,8 +42,12 @@ fn a_transfer_that_the_network_did_not_limit_is_no_test_of_the_path() {
         (json!({"seconds": 1.0}), "it took 1.000 s"),
         (json!({"rtt_ms": 500.0}), "20 round trips"),
         (json!({"limited": null}), "not reported"),
-        (limited(1.0, 0.0, 7.0), "in 12 % of its time"),
-        (limited(4.0, 4.0, 0.0), "in 50 % of its time"),
+        (
+            limited(1.0, 0.0, 7.0),
+            "limited it for 12.5 % of its time: 80 % are needed",
+        ),
+        // 79.975 %.
+        (limited(6.398, 1.602, 0.0), "for 79.9 % of its time"),
     ] {
         let answer: Value = service
             .client()
@@ -97,4 +102,26 @@ fn a_report_that_makes_no_sense_is_refused() {
         let error = error.unwrap_err().to_string();
         assert!(error.contains(named), "{error}");
     }
+}
+
+#[test]
+fn what_was_refused_is_not_told_as_a_test() {
+    // On a clock that stands still the second transfer ends when the first one does.
+    let service = Running::with(|options| {
+        options.clock = Clock::new(Some(START.parse().unwrap()), 1e-12);
+    });
+    service.put_path("p", &["192.0.2.7"], json!({}));
+    let answer = || -> Value {
+        let answer = service.client().post("/v1/transfers", &report(json!({})));
+        answer.unwrap()
+    };
+    assert_eq!(answer(), json!({"path": "p", "test_mbps": 100.0}));
+    let second = answer();
+    assert_eq!(second["test_mbps"], Value::Null);
+    let why = second["no_test"].as_str().unwrap();
+    assert!(
+        why.contains("a test of this time is there already"),
+        "{why}"
+    );
+    assert_eq!(tests(&service), [100.0]);
 }

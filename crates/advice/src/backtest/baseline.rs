@@ -9,10 +9,10 @@ use crate::calendar::{earlier_days, plus, signed};
 use crate::sample::{Sample, Samples};
 use crate::settings::{HistorySet, Settings};
 
-/// A sample that was so much older than the moment at which it was to stand says nothing of it.
+/// A sample may be at most this much older than the moment that it stands for.
 const NEAR: SignedDuration = SignedDuration::from_hours(1);
 
-/// What is forecast is a sample of before.
+/// A forecast that repeats an earlier sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
     /// The newest that is known.
@@ -38,7 +38,7 @@ impl Baseline {
 
     /// Forecasts every sample from `from` on, from what was known `horizon` before it. Days and times
     /// of day are those of the settings. A sample is not forecast where none was made within the hour
-    /// before the moment that stands for it.
+    /// before the moment to be repeated.
     pub fn judge(
         self,
         samples: &Samples,

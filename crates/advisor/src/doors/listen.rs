@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 /// A place to listen at: `127.0.0.1:8649`, or `unix:/run/fairwind/advisor.sock`.
@@ -50,22 +51,52 @@ impl fmt::Display for Listen {
     }
 }
 
+impl<'de> Deserialize<'de> for Listen {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Listen, D::Error> {
+        from.deserialize_str(Place)
+    }
+}
+
+struct Place;
+
+impl Visitor<'_> for Place {
+    type Value = Listen;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("\"ADDRESS:PORT\" or \"unix:PATH\"")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Listen, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
 /// `"127.0.0.1:8649"`, or several in an array.
 pub fn one_or_several<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Listen>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Texts {
-        One(String),
-        Several(Vec<String>),
+    from.deserialize_any(Places)
+}
+
+struct Places;
+
+impl<'de> Visitor<'de> for Places {
+    type Value = Vec<Listen>;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        Place.expecting(f)?;
+        f.write_str(", or an array of them")
     }
-    let texts = match Texts::deserialize(from)? {
-        Texts::One(text) => vec![text],
-        Texts::Several(texts) => texts,
-    };
-    let places = texts.iter().map(|text| text.parse());
-    places
-        .collect::<Result<_, _>>()
-        .map_err(serde::de::Error::custom)
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<Listen>, E> {
+        Ok(vec![Place.visit_str(text)?])
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Vec<Listen>, A::Error> {
+        let mut places = Vec::new();
+        while let Some(place) = array.next_element()? {
+            places.push(place);
+        }
+        Ok(places)
+    }
 }
 
 #[cfg(test)]

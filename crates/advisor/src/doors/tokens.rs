@@ -60,14 +60,7 @@ impl Tokens {
     /// Others may read it, it cannot be read, a line of it is wrong, or there is no token in it.
     pub fn load(file: &Path) -> Result<Tokens, TokensError> {
         let opened = File::open(file).map_err(|error| wrong(file, error.to_string()))?;
-        check_permissions(file, &opened)?;
-        let mut text = String::new();
-        let read = opened.take(LONGEST_FILE + 1).read_to_string(&mut text);
-        read.map_err(|error| wrong(file, error.to_string()))?;
-        if text.len() as u64 > LONGEST_FILE {
-            return Err(wrong(file, "1 MiB at most".to_owned()));
-        }
-        let tokens = Tokens::parse(&text).map_err(|problem| wrong(file, problem))?;
+        let (_, tokens) = read(file, &opened)?;
         match tokens.0.is_empty() {
             true => Err(wrong(file, "there is no token in it".to_owned())),
             false => Ok(tokens),
@@ -77,13 +70,14 @@ impl Tokens {
     /// Makes a token and adds it to the file, which is created if need be, for its owner only.
     ///
     /// # Errors
-    /// As [`Tokens::load`], and if the file cannot be written.
+    /// As [`Tokens::load`], but that there may be no token in it yet, and if it cannot be written. Nothing
+    /// is added then.
     pub fn add(file: &Path, right: Right) -> Result<String, TokensError> {
         let failed = |error: io::Error| wrong(file, error.to_string());
         let mut options = OpenOptions::new();
         options.create(true).append(true).read(true).mode(0o600);
         let mut opened = options.open(file).map_err(failed)?;
-        check_permissions(file, &opened)?;
+        let (text, _) = read(file, &opened)?;
         let mut random = [0; RANDOM];
         let got = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
         if got.map_err(|error| failed(error.into()))? != RANDOM {
@@ -94,7 +88,12 @@ impl Tokens {
             // Writing to a string cannot fail.
             let _ = write!(token, "{byte:02x}");
         }
-        let line = format!("{} {token}\n", right.name());
+        // An editor may have left the last line without its end.
+        let end = match text.is_empty() || text.ends_with('\n') {
+            true => "",
+            false => "\n",
+        };
+        let line = format!("{end}{} {token}\n", right.name());
         opened.write_all(line.as_bytes()).map_err(failed)?;
         Ok(token)
     }
@@ -147,6 +146,19 @@ fn wrong(file: &Path, problem: String) -> TokensError {
         file: file.to_owned(),
         problem,
     }
+}
+
+/// The text of a file of tokens, and the tokens, of which there may be none.
+fn read(file: &Path, opened: &File) -> Result<(String, Tokens), TokensError> {
+    check_permissions(file, opened)?;
+    let mut text = String::new();
+    let read = opened.take(LONGEST_FILE + 1).read_to_string(&mut text);
+    read.map_err(|error| wrong(file, error.to_string()))?;
+    if text.len() as u64 > LONGEST_FILE {
+        return Err(wrong(file, "1 MiB at most".to_owned()));
+    }
+    let tokens = Tokens::parse(&text).map_err(|problem| wrong(file, problem))?;
+    Ok((text, tokens))
 }
 
 fn check_permissions(file: &Path, opened: &File) -> Result<(), TokensError> {
@@ -213,6 +225,36 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
     }
 
+    /// A file of its owner's alone with this text.
+    fn file(place: &tempfile::TempDir, text: &str) -> PathBuf {
+        let file = place.path().join("tokens");
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_token_gets_a_line_of_its_own_behind_a_last_line_without_an_end() {
+        let place = tempfile::tempdir().unwrap();
+        for last in [format!("read {READER}"), format!("read {READER} # ours")] {
+            let file = file(&place, &last);
+            let writer = Tokens::add(&file, Right::Write).unwrap();
+            let text = std::fs::read_to_string(&file).unwrap();
+            assert_eq!(text, format!("{last}\nwrite {writer}\n"));
+            assert!(Tokens::load(&file).is_ok());
+        }
+    }
+
+    #[test]
+    fn nothing_is_added_to_a_file_that_could_not_be_loaded() {
+        let place = tempfile::tempdir().unwrap();
+        let text = format!("read {READER}\nadmin {WRITER}\n");
+        let file = file(&place, &text);
+        let error = Tokens::add(&file, Right::Write).unwrap_err().to_string();
+        assert!(error.contains("line 2"), "{error}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    }
+
     #[test]
     fn a_file_that_others_may_read_is_refused() {
         let place = tempfile::tempdir().unwrap();
@@ -230,9 +272,7 @@ mod tests {
     #[test]
     fn a_file_without_tokens_is_refused() {
         let place = tempfile::tempdir().unwrap();
-        let file = place.path().join("tokens");
-        std::fs::write(&file, "# none yet\n").unwrap();
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let file = file(&place, "# none yet\n");
         let error = Tokens::load(&file).unwrap_err().to_string();
         assert!(error.contains("no token"), "{error}");
     }

@@ -1,8 +1,8 @@
 //! Who is let in: the name a request was sent to, the page that sent it, the token it carries.
 //!
 //! A browser sends requests for any page to any address. A page that has its own name resolved to the
-//! loopback (DNS rebinding) is told by `Host`, which is then its name; a page that names us itself is
-//! told by `Origin`, which it cannot leave out of a request that writes, nor make up.
+//! loopback (DNS rebinding) is recognised by `Host`, which is then its name; a page that names us itself
+//! is recognised by `Origin`, which it cannot leave out of a request that writes, nor make up.
 
 use std::net::IpAddr;
 use std::sync::Arc;

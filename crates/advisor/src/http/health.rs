@@ -21,7 +21,7 @@ pub async fn metrics(State(service): State<Service>) -> impl IntoResponse {
 /// Whether the service answers and its store can be read and written. Where the last write failed, another
 /// is tried.
 #[utoipa::path(
-    get, path = "/healthz", tag = "service",
+    get, path = "/healthz", tag = "service", security(()),
     responses(
         (status = OK, body = String, content_type = "text/plain", description = "As asked."),
         (status = SERVICE_UNAVAILABLE, body = ErrorBody, description = "The store cannot be read or written: since when, why, and what helps."),

@@ -10,7 +10,7 @@ use crate::service::{HopEntry, Service};
 
 /// The hops of a path, declared and found, and on which of them advice rests.
 #[utoipa::path(
-    get, path = "/v1/paths/{name}/hops", tag = "paths",
+    get, path = "/v1/paths/{name}/hops", operation_id = "list_hops", tag = "paths",
     params(("name" = String, Path, description = "Name of the path")),
     responses(
         (status = OK, body = Vec<HopEntry>, description = "In the order in which they came."),
@@ -27,7 +27,7 @@ pub async fn list(
 
 /// Removes a hop that is not declared, and its history: a misspelt one, or one that is gone.
 #[utoipa::path(
-    delete, path = "/v1/paths/{name}/hops/{hop}", tag = "paths",
+    delete, path = "/v1/paths/{name}/hops/{hop}", operation_id = "remove_hop", tag = "paths",
     params(
         ("name" = String, Path, description = "Name of the path"),
         ("hop" = String, Path, description = "Name of the hop"),

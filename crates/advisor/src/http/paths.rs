@@ -12,7 +12,7 @@ use crate::service::Service;
 
 /// All paths, by name.
 #[utoipa::path(
-    get, path = "/v1/paths", tag = "paths",
+    get, path = "/v1/paths", operation_id = "list_paths", tag = "paths",
     responses((status = OK, body = Vec<PathConfig>, description = "As it is declared."))
 )]
 pub async fn list(State(service): State<Service>) -> Json<Vec<PathConfig>> {
@@ -27,7 +27,7 @@ pub async fn list(State(service): State<Service>) -> Json<Vec<PathConfig>> {
 
 /// A path.
 #[utoipa::path(
-    get, path = "/v1/paths/{name}", tag = "paths",
+    get, path = "/v1/paths/{name}", operation_id = "show_path", tag = "paths",
     params(("name" = String, Path, description = "Name of the path")),
     responses((status = OK, body = PathConfig, description = "As it is declared."), (status = NOT_FOUND, body = ErrorBody, description = "There is no such path."))
 )]
@@ -40,7 +40,7 @@ pub async fn show(
 
 /// Declares a path, or declares it anew; its history stays.
 #[utoipa::path(
-    put, path = "/v1/paths/{name}", tag = "paths",
+    put, path = "/v1/paths/{name}", operation_id = "put_path", tag = "paths",
     params(("name" = String, Path, description = "Name of the path; the body may leave it out")),
     request_body = PathConfig,
     responses(
@@ -70,7 +70,7 @@ pub async fn put(
 
 /// Removes a path and its history.
 #[utoipa::path(
-    delete, path = "/v1/paths/{name}", tag = "paths",
+    delete, path = "/v1/paths/{name}", operation_id = "remove_path", tag = "paths",
     params(("name" = String, Path, description = "Name of the path")),
     responses((status = NO_CONTENT, description = "It is removed."), (status = NOT_FOUND, body = ErrorBody, description = "There is no such path."))
 )]

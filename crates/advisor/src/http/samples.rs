@@ -12,7 +12,7 @@ use crate::transfer::TransferReport;
 
 /// Takes tests of a path's hops. The answer comes when they are on stable storage.
 #[utoipa::path(
-    post, path = "/v1/paths/{name}/samples", tag = "tests",
+    post, path = "/v1/paths/{name}/samples", operation_id = "record_samples", tag = "tests",
     params(("name" = String, Path, description = "Name of the path")),
     request_body = Vec<NewSample>,
     responses(
@@ -36,7 +36,7 @@ pub async fn record(
 /// Takes the result of a transfer of our own. It is a test of the path's available bandwidth only if the
 /// network limited it: the answer says so, or why not.
 #[utoipa::path(
-    post, path = "/v1/transfers", tag = "tests",
+    post, path = "/v1/transfers", operation_id = "report_transfer", tag = "tests",
     request_body = TransferReport,
     responses(
         (status = CREATED, body = TransferAnswer, description = "It is new."),

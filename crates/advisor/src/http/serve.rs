@@ -13,20 +13,25 @@ use hyper::server::conn::http1::Builder;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
 use super::error::refusal;
 use super::guard::Guard;
+use super::peers::Peers;
+use super::unread::Unread;
 use crate::doors::{CameBy, Door, Open, Stream};
 use crate::run::ended;
 
 /// What clients are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time; more wait to be accepted. At least 1.
+    /// Connections at a time at each door; more wait to be accepted. At least 1.
     pub connections: u32,
+    /// Connections at a time of one address beyond this machine; more are closed. At least 1.
+    pub of_one_address: u32,
     /// Time from the beginning of a connection, or the answer before, to the end of a request's head.
     pub head: Duration,
     /// Time from the end of the head to the answer, the body's way to us included.
@@ -39,6 +44,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 1_024,
+            of_one_address: 128,
             head: Duration::from_secs(30),
             answer: Duration::from_secs(60),
             unread: Duration::from_secs(60),
@@ -50,6 +56,8 @@ impl Default for Limits {
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// Pause after the operating system has refused a connection, as when there are no more descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Descriptors that are no connections of clients: of the store, the log, echo requests, names.
+const OTHER_DESCRIPTORS: u64 = 256;
 
 /// Serves connections at all doors until `end` closes, and then those that are under way.
 pub async fn serve(open: Open, router: Router, limits: Limits, end: watch::Receiver<()>) {
@@ -59,99 +67,141 @@ pub async fn serve(open: Open, router: Router, limits: Limits, end: watch::Recei
         .layer(middleware::from_fn(move |request: Request, next: Next| {
             in_time(limits.answer, request, next)
         }));
-    let room = Arc::new(Semaphore::new(limits.connections as usize));
-    let doors: Vec<_> = open
-        .doors
-        .into_iter()
-        .map(|door| {
-            let (router, room) = (router.clone(), Arc::clone(&room));
-            tokio::spawn(attend(door, router, limits, room, end.clone()))
-        })
-        .collect();
-    for door in doors {
+    make_room_for_descriptors(open.doors.len(), limits);
+    let peers = Peers::default();
+    let attend_to = |door| {
+        // Of each door: whoever fills one keeps nobody from another.
+        let room = Arc::new(Semaphore::new(limits.connections as usize));
+        let attending = Attending {
+            router: router.clone(),
+            limits,
+            room: Arc::clone(&room),
+            peers: peers.clone(),
+            end: end.clone(),
+        };
+        (room, tokio::spawn(attending.attend(door)))
+    };
+    let doors: Vec<_> = open.doors.into_iter().map(attend_to).collect();
+    let mut rooms = Vec::new();
+    for (room, door) in doors {
         // A door ends when the service does.
         let _ = door.await;
+        rooms.push(room);
     }
-    let all_done = room.acquire_many(limits.connections);
+    let all_done = async {
+        for room in rooms {
+            let _ = room.acquire_many(limits.connections).await;
+        }
+    };
     // Whoever has not come to an end by now is cut off with the runtime.
     let _ = tokio::time::timeout(ENDS_WITHIN, all_done).await;
 }
 
-async fn attend(
-    door: Door,
-    router: Router,
-    limits: Limits,
-    room: Arc<Semaphore>,
-    end: watch::Receiver<()>,
-) {
-    loop {
-        let permit = Arc::clone(&room).acquire_owned();
-        let accepted = async { (permit.await, door.accept().await) };
-        let (permit, accepted) = tokio::select! {
-            accepted = accepted => accepted,
-            () = ended(end.clone()) => return,
-        };
-        match accepted {
-            Ok(stream) => {
-                let connection = connection(stream, router.clone(), limits, end.clone());
-                tokio::spawn(async move {
-                    connection.await;
-                    drop(permit);
-                });
-            }
-            Err(error) => {
-                tracing::warn!("no connection could be accepted: {error}");
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
-    }
-}
-
-async fn connection(stream: Stream, router: Router, limits: Limits, end: watch::Receiver<()>) {
-    // Whoever has gone already, or does not know how to begin, is no fault of ours.
-    let Ok(came_by) = stream.prepare(limits.unread) else {
+/// Lets the service have the descriptors for all connections that it may have: at every door the system
+/// refuses connections when there are no more.
+fn make_room_for_descriptors(doors: usize, limits: Limits) {
+    let connections = doors as u64 * u64::from(limits.connections);
+    let needed = connections + OTHER_DESCRIPTORS;
+    let mut allowed = getrlimit(Resource::Nofile);
+    if allowed.current.is_none_or(|current| current >= needed) {
         return;
-    };
-    match stream {
-        Stream::Plain(stream) => converse(stream, came_by, router, limits, end).await,
-        Stream::Unix(stream) => converse(stream, came_by, router, limits, end).await,
-        Stream::Tls(stream, tls) => {
-            let handshake = TlsAcceptor::from(tls).accept(stream);
-            let handshake = tokio::time::timeout(limits.head, handshake);
-            let shaken = tokio::select! {
-                shaken = handshake => shaken,
-                () = ended(end.clone()) => return,
-            };
-            if let Ok(Ok(stream)) = shaken {
-                converse(stream, came_by, router, limits, end).await;
-            }
-        }
+    }
+    let most = allowed.maximum.unwrap_or(needed);
+    allowed.current = Some(needed.min(most));
+    let raised = setrlimit(Resource::Nofile, allowed);
+    if raised.is_err() || most < needed {
+        tracing::warn!("{connections} connections need {needed} descriptors: ulimit -n {needed}");
     }
 }
 
-async fn converse(
-    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
-    came_by: CameBy,
+/// What whoever attends a door needs.
+#[derive(Clone)]
+struct Attending {
     router: Router,
     limits: Limits,
+    /// For connections of this door.
+    room: Arc<Semaphore>,
+    /// Of all doors.
+    peers: Peers,
     end: watch::Receiver<()>,
-) {
-    let answers = TowerToHyperService::new(router);
-    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(came_by);
-        answers.call(request)
-    });
-    let serving = Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.head)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut serving = std::pin::pin!(serving);
-    // A client that breaks off or asks for nothing is no fault of ours.
-    tokio::select! {
-        _ = serving.as_mut() => {}
-        () = ended(end) => {
-            serving.as_mut().graceful_shutdown();
-            let _ = serving.await;
+}
+
+impl Attending {
+    async fn attend(self, door: Door) {
+        loop {
+            let permit = Arc::clone(&self.room).acquire_owned();
+            let accepted = async { (permit.await, door.accept().await) };
+            let (permit, accepted) = tokio::select! {
+                accepted = accepted => accepted,
+                () = ended(self.end.clone()) => return,
+            };
+            match accepted {
+                Ok(stream) => {
+                    let attending = self.clone();
+                    tokio::spawn(async move {
+                        attending.connection(stream).await;
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!("no connection could be accepted: {error}");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn connection(self, stream: Stream) {
+        let limits = self.limits;
+        // Whoever has gone already, or does not know how to begin, is no fault of ours.
+        let (Ok(came_by), Ok(address)) = (stream.prepare(limits.unread), stream.beyond()) else {
+            return;
+        };
+        let Some(_counted) = self.peers.admit(address, limits.of_one_address) else {
+            return;
+        };
+        match stream {
+            Stream::Plain(stream) => self.converse(stream, came_by).await,
+            Stream::Unix(stream) => {
+                let stream = Unread::new(stream, limits.unread);
+                self.converse(stream, came_by).await;
+            }
+            Stream::Tls(stream, tls) => {
+                let handshake = TlsAcceptor::from(tls).accept(stream);
+                let handshake = tokio::time::timeout(limits.head, handshake);
+                let shaken = tokio::select! {
+                    shaken = handshake => shaken,
+                    () = ended(self.end.clone()) => return,
+                };
+                if let Ok(Ok(stream)) = shaken {
+                    self.converse(stream, came_by).await;
+                }
+            }
+        }
+    }
+
+    async fn converse(
+        self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        came_by: CameBy,
+    ) {
+        let answers = TowerToHyperService::new(self.router);
+        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+            request.extensions_mut().insert(came_by);
+            answers.call(request)
+        });
+        let serving = Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.head)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut serving = std::pin::pin!(serving);
+        // A client that breaks off or asks for nothing is no fault of ours.
+        tokio::select! {
+            _ = serving.as_mut() => {}
+            () = ended(self.end) => {
+                serving.as_mut().graceful_shutdown();
+                let _ = serving.await;
+            }
         }
     }
 }

@@ -124,7 +124,11 @@ impl Service {
     ) -> Result<AdviceAnswer, ServiceError> {
         let begin = Instant::now();
         let answer = match self.route(host).await? {
-            Some(path) => self.advice_for(&path, request).await?,
+            Some(path) => match self.advice_for(&path, request).await {
+                // It was removed meanwhile.
+                Err(ServiceError::NoPath(_)) => self.without_path(host, request),
+                answer => answer?,
+            },
             None => self.without_path(host, request),
         };
         let mode = match answer.congestion_control_is_on() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::paths::PATHS_AT_MOST;
-use super::{Service, Shared};
+use super::{Service, Shared, to_its_end};
 use crate::directory::KnownPath;
 use crate::discovery::Discovery;
 use crate::error::ServiceError;
@@ -41,7 +41,7 @@ impl Service {
         hosts: &[IpAddr],
         discovery: &Discovery,
     ) -> Result<usize, ServiceError> {
-        let _alone = self.shared.declaring.lock().await;
+        let _alone = self.shared.changing.lock().await;
         let (directory, now) = (self.directory(), self.now());
         let mut change = Discovered::default();
         for host in hosts {
@@ -51,6 +51,10 @@ impl Service {
                 None => change.new.push(path_of(*host)),
             }
         }
+        // Somebody declared a path of this name for other hosts, or for none.
+        change
+            .new
+            .retain(|path| directory.named(&path.name).is_none());
         let declared = directory
             .paths()
             .filter(|path| path.stored.discovered.is_none());
@@ -64,7 +68,7 @@ impl Service {
 
     /// Forgets the paths that nobody declared and that may not stay.
     pub async fn forget_discovered(&self, discovery: &Discovery) -> Result<(), ServiceError> {
-        let _alone = self.shared.declaring.lock().await;
+        let _alone = self.shared.changing.lock().await;
         let (directory, now) = (self.directory(), self.now());
         let (stay, gone): (Vec<_>, Vec<_>) = directory
             .paths()
@@ -85,12 +89,16 @@ impl Service {
         if !needs_to_be_seen(path, now) {
             return Ok(());
         }
-        let _alone = self.shared.declaring.lock().await;
         let seen = Discovered {
             seen: vec![path.stored.id],
             ..Discovered::default()
         };
-        self.shared.apply(seen, now).await?;
+        let shared = Arc::clone(&self.shared);
+        to_its_end(async move {
+            let _alone = shared.changing.lock().await;
+            shared.apply(seen, now).await
+        })
+        .await?;
         Ok(())
     }
 }

@@ -23,14 +23,25 @@ impl Shared {
                 Ok(history) => return Ok(history),
                 Err(version) => version,
             };
-            // Hops may have come since the caller looked.
-            let directory = self.directory();
-            let path = directory.numbered(id).map_or(path, |known| known.as_ref());
-            let history = Arc::new(self.read_history(path).await?);
-            if self.histories.keep(id, version, Arc::clone(&history)) {
+            // Hops may have come since the caller looked, and the path may have gone.
+            let known = self.numbered(path)?;
+            let history = Arc::new(self.read_history(&known).await?);
+            let is_kept = self.histories.keep(id, version, Arc::clone(&history));
+            // One that went while it was read was forgotten before its history was kept.
+            if let Err(error) = self.numbered(path) {
+                self.histories.forget(id);
+                return Err(error);
+            }
+            if is_kept {
                 return Ok(history);
             }
         }
+    }
+
+    /// The path as it is now.
+    fn numbered(&self, path: &KnownPath) -> Result<Arc<KnownPath>, ServiceError> {
+        let known = self.directory().numbered(path.stored.id).cloned();
+        known.ok_or_else(|| ServiceError::NoPath(path.config().name.clone()))
     }
 
     /// The path's history from the store.

@@ -1,11 +1,13 @@
 //! The hops of a path: what is known of each, and how one is got rid of that should not be there.
 
+use std::sync::Arc;
+
 use fairwind_advice::{Role, deciding};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Service;
+use super::{Service, Shared, to_its_end};
 use crate::directory::KnownPath;
 use crate::error::ServiceError;
 
@@ -78,7 +80,15 @@ impl Service {
 
     /// Removes a hop that is not declared, and its history.
     pub async fn remove_hop(&self, path: &str, hop: &str) -> Result<(), ServiceError> {
-        let alone = self.shared.declaring.lock().await;
+        let (path, hop) = (path.to_owned(), hop.to_owned());
+        let shared = Arc::clone(&self.shared);
+        to_its_end(async move { shared.remove_hop(&path, &hop).await }).await
+    }
+}
+
+impl Shared {
+    async fn remove_hop(&self, path: &str, hop: &str) -> Result<(), ServiceError> {
+        let alone = self.changing.lock().await;
         let path = self.path(path)?;
         let name = &path.config().name;
         if path.config().role_of(hop) == Some(Role::Declared) {
@@ -91,20 +101,15 @@ impl Service {
             hop: hop.to_owned(),
         })?;
         let id = path.stored.id;
-        self.shared.store.remove_hop(id, stored.id).await?;
-        self.shared.replace(|directory| {
-            let Some(path) = directory.numbered(id) else {
-                return directory.clone();
-            };
-            let mut changed = KnownPath::clone(path);
-            changed.stored.hops.retain(|hop| hop.id != stored.id);
-            directory.with(changed)
-        });
-        self.shared.histories.outdate(id);
+        self.store.remove_hop(id, stored.id).await?;
+        let mut changed = KnownPath::clone(&path);
+        changed.stored.hops.retain(|hop| hop.id != stored.id);
+        self.replace(|directory| directory.with(changed));
+        self.histories.outdate(id);
         drop(alone);
         // Whoever removes a hop of a path that is in use may count on the next answer.
-        if self.shared.histories.peek(id).is_some() {
-            self.shared.learn(id).await;
+        if self.histories.peek(id).is_some() {
+            self.learn(id).await;
         }
         Ok(())
     }

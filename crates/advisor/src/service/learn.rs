@@ -1,5 +1,6 @@
 //! Bringing what was learned of the histories in memory up to date.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairwind_advice::History;
@@ -16,6 +17,18 @@ pub(super) const AT_ONCE: usize = 1_000;
 const LEARNS_AHEAD: Duration = Duration::from_secs(600);
 /// The same on a clock that runs faster, at most.
 const LEARNS_AHEAD_AT_MOST: SignedDuration = SignedDuration::from_hours(12);
+
+/// A history that is to be learned.
+struct Lesson {
+    /// The path as it is declared now.
+    path: Arc<KnownPath>,
+    history: Arc<History>,
+    /// Since when the store has another one, if it has.
+    outdated: Option<u64>,
+    now: Timestamp,
+    /// What a day needs that begins until then is learned as well.
+    soon: Timestamp,
+}
 
 impl Service {
     /// Reads and learns the histories of all paths, one after the other, as far as memory has room for
@@ -57,28 +70,22 @@ impl Shared {
     /// Learns the history of a path, if it is in memory and needs it, from a copy, or from the store if
     /// that has another: nobody waits for it.
     pub(super) async fn learn(&self, id: PathId) {
-        let Some(path) = self.directory().numbered(id).cloned() else {
-            return;
-        };
-        let now = self.clock.now();
-        let soon = self.soon(now);
-        let needs_it = |history: &History| {
-            history.hops.iter().any(|hop| {
-                let is_learned = |time| hop.is_learned(time, &path.settings);
-                !is_learned(now) || !is_learned(soon)
-            })
-        };
-        let outdated = || self.histories.outdated(id);
-        let is_due = |history: &History| outdated().is_some() || needs_it(history);
-        if !self.histories.peek(id).is_some_and(|h| is_due(&h)) {
+        if self.lesson(id).is_none() {
             return;
         }
         // One at a time: the requests have need of the processors too.
         let _alone = self.learning.lock().await;
-        let outdated = outdated();
-        let Some(history) = self.histories.peek(id).filter(|h| is_due(h)) else {
+        // The path may have been declared anew, or learned, until it was its turn.
+        let Some(lesson) = self.lesson(id) else {
             return;
         };
+        let Lesson {
+            path,
+            history,
+            outdated,
+            now,
+            soon,
+        } = lesson;
         let mut copy = match outdated {
             None => History::clone(&history),
             Some(_) => match self.read_again(&path, &history).await {
@@ -102,6 +109,27 @@ impl Shared {
             (Ok(learned), None) => self.histories.adopt(id, learned),
             (Err(error), _) => tracing::error!("path {}: {error}", path.config().name),
         }
+    }
+
+    /// What is to be learned of the path now; nothing if its history is not in memory or is learned.
+    fn lesson(&self, id: PathId) -> Option<Lesson> {
+        // Before the path: one that is declared anew is in the directory before its history is outdated.
+        let outdated = self.histories.outdated(id);
+        let path = Arc::clone(self.directory().numbered(id)?);
+        let history = self.histories.peek(id)?;
+        let now = self.clock.now();
+        let soon = self.soon(now);
+        let needs_it = history.hops.iter().any(|hop| {
+            let is_learned = |time| hop.is_learned(time, &path.settings);
+            !is_learned(now) || !is_learned(soon)
+        });
+        (outdated.is_some() || needs_it).then_some(Lesson {
+            path,
+            history,
+            outdated,
+            now,
+            soon,
+        })
     }
 
     /// The path's history from the store. Of a hop that has only got samples behind those that were known
@@ -130,8 +158,6 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use fairwind_advice::{Curve, HistorySet, Request};
     use jiff::{SignedDuration, Timestamp};
 
@@ -218,6 +244,34 @@ mod tests {
         let answer = ask(&service).await;
         assert_eq!(answer.model, "profile");
         assert!(answer.reason.contains("has 14.5 "), "{}", answer.reason);
+    }
+
+    #[tokio::test]
+    async fn a_path_that_is_declared_twice_while_another_is_learned_rests_on_its_last_hops() {
+        let place = tempfile::tempdir().unwrap();
+        let service = service(&place, "2026-03-02T14:00:00Z", HistorySet::All).await;
+        assert_eq!(ask(&service).await.model, "linear");
+        // Nothing can be learned meanwhile.
+        let learning = service.shared.learning.lock().await;
+        let mut declaring = Vec::new();
+        for hop in ["a", "b"] {
+            let mut config = PathConfig::new("p", vec!["192.0.2.7".parse().unwrap()]);
+            config.hops = vec![hop.to_owned()];
+            let service = service.clone();
+            let declared = service.clone();
+            declaring.push(tokio::spawn(async move { declared.put_path(config).await }));
+            while service.path("p").unwrap().config().hops != [hop] {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        drop(learning);
+        for declared in declaring {
+            assert!(!declared.await.unwrap().unwrap());
+        }
+        let id = service.path("p").unwrap().stored.id;
+        let history = service.shared.histories.peek(id).unwrap();
+        let hops: Vec<&str> = history.hops.iter().map(|hop| hop.name.as_str()).collect();
+        assert_eq!(hops, ["b"]);
     }
 
     #[tokio::test]

@@ -1,13 +1,14 @@
 //! Declaring paths.
 
+use std::sync::Arc;
+
 use crate::directory::KnownPath;
 use crate::error::ServiceError;
 use crate::host::HostPattern;
 use crate::path::PathConfig;
 use crate::store::{LogPlace, PathId};
 
-use super::Service;
-use super::addresses;
+use super::{Service, Shared, addresses, to_its_end};
 
 /// Paths that there may be: a log full of strangers must not fill the memory.
 pub const PATHS_AT_MOST: usize = 20_000;
@@ -16,43 +17,19 @@ impl Service {
     /// Declares a path, or declares it anew; its history stays. Whether it is new.
     pub async fn put_path(&self, config: PathConfig) -> Result<bool, ServiceError> {
         config.settings()?;
-        let alone = self.shared.declaring.lock().await;
-        let directory = self.directory();
-        let known = directory.named(&config.name).map(|path| path.stored.id);
-        if let Some((other, host)) = directory.conflict(known, &config.hosts) {
-            let message = format!("{host} is on path {other} already");
-            return Err(ServiceError::Conflict(message));
-        }
-        if known.is_none() && directory.len() >= PATHS_AT_MOST {
-            let message = format!("there are {PATHS_AT_MOST} paths already");
-            return Err(ServiceError::Conflict(message));
-        }
-        let stored = self.shared.store.put_path(&config).await?;
-        let id = stored.id;
-        let path = KnownPath::new(stored)?;
-        self.shared.replace(|directory| directory.with(path));
-        self.shared.histories.outdate(id);
-        drop(alone);
-        // Whoever declares a path that is in use may count on the next answer.
-        if self.shared.histories.peek(id).is_some() {
-            self.shared.learn(id).await;
-        }
-        Ok(known.is_none())
+        let shared = Arc::clone(&self.shared);
+        to_its_end(async move { shared.put_path(config).await }).await
     }
 
     /// Removes a path and its history.
     pub async fn remove_path(&self, name: &str) -> Result<(), ServiceError> {
-        let _alone = self.shared.declaring.lock().await;
-        let id = self.path(name)?.stored.id;
-        self.shared.store.remove_path(id).await?;
-        self.shared.replace(|directory| directory.without(id));
-        self.shared.histories.forget(id);
-        Ok(())
+        let (shared, name) = (Arc::clone(&self.shared), name.to_owned());
+        to_its_end(async move { shared.remove_path(&name).await }).await
     }
 
     /// Reads the paths anew, after another program changed some, and the histories of those.
     pub async fn reload(&self) -> Result<(), ServiceError> {
-        let _alone = self.shared.declaring.lock().await;
+        let _alone = self.shared.changing.lock().await;
         let before = self.directory();
         self.shared.read_paths().await?;
         let directory = self.directory();
@@ -75,6 +52,11 @@ impl Service {
     /// A number that differs when another program changed something in the store.
     pub async fn changes(&self) -> Result<i64, ServiceError> {
         Ok(self.shared.store.changes().await?)
+    }
+
+    /// That number as it was before the service read the paths for the first time.
+    pub fn changes_at_start(&self) -> i64 {
+        self.shared.changes_at_start
     }
 
     /// How far the log of this name has been read, if ever.
@@ -109,5 +91,41 @@ impl Service {
         }
         self.shared
             .replace(|directory| directory.with_addresses(&found));
+    }
+}
+
+impl Shared {
+    async fn put_path(&self, config: PathConfig) -> Result<bool, ServiceError> {
+        let alone = self.changing.lock().await;
+        let directory = self.directory();
+        let known = directory.named(&config.name).map(|path| path.stored.id);
+        if let Some((other, host)) = directory.conflict(known, &config.hosts) {
+            let message = format!("{host} is on path {other} already");
+            return Err(ServiceError::Conflict(message));
+        }
+        if known.is_none() && directory.len() >= PATHS_AT_MOST {
+            let message = format!("there are {PATHS_AT_MOST} paths already");
+            return Err(ServiceError::Conflict(message));
+        }
+        let stored = self.store.put_path(&config).await?;
+        let id = stored.id;
+        let path = KnownPath::new(stored)?;
+        self.replace(|directory| directory.with(path));
+        self.histories.outdate(id);
+        drop(alone);
+        // Whoever declares a path that is in use may count on the next answer.
+        if self.histories.peek(id).is_some() {
+            self.learn(id).await;
+        }
+        Ok(known.is_none())
+    }
+
+    async fn remove_path(&self, name: &str) -> Result<(), ServiceError> {
+        let _alone = self.changing.lock().await;
+        let id = self.path(name)?.stored.id;
+        self.store.remove_path(id).await?;
+        self.replace(|directory| directory.without(id));
+        self.histories.forget(id);
+        Ok(())
     }
 }

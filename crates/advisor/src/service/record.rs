@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::Service;
 use crate::directory::KnownPath;
 use crate::error::ServiceError;
-use crate::path::{TRANSFERS_HOP, is_hop};
+use crate::path::{HOPS_AT_MOST, TRANSFERS_HOP, is_hop};
 use crate::store::{Order, PathId, Write, Written};
 use crate::transfer::TransferReport;
 
@@ -109,6 +109,20 @@ impl SamplesAnswer {
         self.refused.duplicate += refused.duplicate;
         self.refused.out_of_order += refused.out_of_order;
     }
+
+    /// Why nothing was kept of a single sample.
+    fn refusal(&self) -> Option<&'static str> {
+        let refused = &self.refused;
+        let reasons = [
+            (refused.not_a_number, "its throughput is no number"),
+            (refused.negative, "its throughput is negative"),
+            (refused.future, "it ended later than it is now"),
+            (refused.duplicate, "a test of this time is there already"),
+            (refused.out_of_order, "a later test is there already"),
+        ];
+        let reason = reasons.iter().find(|(number, _)| *number > 0);
+        reason.map(|(_, reason)| *reason)
+    }
 }
 
 impl Service {
@@ -122,7 +136,7 @@ impl Service {
         let mut writes = Vec::new();
         for sample in samples {
             let hop = sample.hop.as_deref().unwrap_or(path.config().default_hop());
-            check_hop(path, hop)?;
+            check_hop(hop)?;
             by_hop.entry(hop).or_default().push(Sample {
                 time: sample.time,
                 available_mbps: sample.available_mbps,
@@ -146,7 +160,7 @@ impl Service {
         hop: &str,
         samples: Vec<Sample>,
     ) -> Result<SamplesAnswer, ServiceError> {
-        check_hop(path, hop)?;
+        check_hop(hop)?;
         let write = self.samples_of(path.stored.id, hop, samples, Order::Fill);
         self.write(path, vec![write]).await
     }
@@ -180,8 +194,16 @@ impl Service {
             time: now,
             report,
         });
-        self.write(&path, writes).await?;
-        self.see_again(&path).await?;
+        let answer = self.write(&path, writes).await?;
+        // The report is on stable storage: whoever sent it again would have it counted twice.
+        if let Err(error) = self.see_again(&path).await {
+            let name = &path.config().name;
+            tracing::warn!("path {name}: that its host has come up is not kept: {error}");
+        }
+        let test = match answer.refusal() {
+            Some(why) => Err(why.to_owned()),
+            None => test,
+        };
         Ok(TransferAnswer {
             path: path.config().name.clone(),
             test_mbps: test.as_ref().ok().copied(),
@@ -218,10 +240,17 @@ impl Service {
     ) -> Result<SamplesAnswer, ServiceError> {
         let mut answer = SamplesAnswer::default();
         for written in self.writer.write(writes).await? {
-            if written == Written::Gone {
-                return Err(ServiceError::NoPath(path.config().name.clone()));
+            let name = &path.config().name;
+            match &written {
+                Written::Gone => return Err(ServiceError::NoPath(name.clone())),
+                Written::Full => {
+                    return Err(ServiceError::Invalid(format!(
+                        "path {name} has {HOPS_AT_MOST} hops at most; `fairwind advisor hops remove` \
+                         makes room"
+                    )));
+                }
+                _ => answer.add(&written),
             }
-            answer.add(&written);
         }
         Ok(answer)
     }
@@ -240,16 +269,11 @@ fn round_trip(path: PathId, time: Timestamp, rtt_ms: f64, source: String) -> Wri
     }
 }
 
-/// Hops that a path has not declared may come, but not without end.
-fn check_hop(path: &KnownPath, hop: &str) -> Result<(), ServiceError> {
-    const HOPS_AT_MOST: usize = 64;
-    let hops = &path.stored.hops;
-    let sound = is_hop(hop);
-    let room = hops.len() < HOPS_AT_MOST || hops.iter().any(|known| known.name == hop);
-    match sound && room {
+fn check_hop(hop: &str) -> Result<(), ServiceError> {
+    match is_hop(hop) {
         true => Ok(()),
         false => Err(ServiceError::Invalid(format!(
-            "hop {hop:?}: names have 1 to 64 characters and no control characters, a path has {HOPS_AT_MOST} hops at most"
+            "hop {hop:?}: names have 1 to 64 characters and no control characters"
         ))),
     }
 }

@@ -1,11 +1,19 @@
-//! Which samples become history.
+//! Which hops and samples become history.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fairwind_advice::{LARGEST_MBPS, Refusal, Refusals, Sample};
 use jiff::Timestamp;
 
 use super::Order;
+use crate::path::{HOPS_AT_MOST, TRANSFERS_HOP};
+
+/// Whether a path that has the hops `known` may get samples of the hops `wanted`.
+pub fn has_room(known: &BTreeSet<&str>, wanted: &BTreeSet<&str>) -> bool {
+    let new = wanted.difference(known);
+    let new = new.filter(|name| **name != TRANSFERS_HOP).count();
+    new == 0 || known.len() + new <= HOPS_AT_MOST
+}
 
 /// The samples of a hop in a span of time, and those that join them.
 #[derive(Debug)]

@@ -46,7 +46,7 @@ const PAGE: u32 = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The tables, and how they came to be.
-const MIGRATIONS: [(i64, &str, &str); 6] = [
+const MIGRATIONS: [(i64, &str, &str); 7] = [
     (
         1,
         "paths and history",
@@ -76,6 +76,11 @@ const MIGRATIONS: [(i64, &str, &str); 6] = [
         6,
         "limits of transfers",
         include_str!("../../migrations/sqlite/0006_limits_of_transfers.sql"),
+    ),
+    (
+        7,
+        "no number of samples",
+        include_str!("../../migrations/sqlite/0007_no_number_of_samples.sql"),
     ),
 ];
 
@@ -298,5 +303,41 @@ impl Store for SqliteStore {
 
     async fn changes(&self) -> Result<i64, StoreError> {
         self.read(changes::number(&self.readers).await)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Why a file that these statements have made does not open.
+    async fn refused(statements: &'static str) -> StoreError {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("db");
+        SqliteStore::open(&file).await.unwrap().close().await;
+        let options = SqliteConnectOptions::new().filename(&file);
+        let mut connection = options.connect().await.unwrap();
+        sqlx::raw_sql(statements)
+            .execute(&mut connection)
+            .await
+            .unwrap();
+        connection.close().await.unwrap();
+        SqliteStore::open(&file).await.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn only_what_a_newer_version_has_written_is_told_to_be_so() {
+        let newer = "INSERT INTO _sqlx_migrations SELECT 99, description, installed_on, success, \
+                     checksum, execution_time FROM _sqlx_migrations WHERE version = 1";
+        let error = refused(newer).await;
+        assert!(error.cure.contains("a newer fairwind"), "{error}");
+        // Its last migration fails, as on a full disk: the table is there already.
+        let failing = "DELETE FROM _sqlx_migrations WHERE version = 3";
+        let error = refused(failing).await;
+        assert!(error.problem.contains("already exists"), "{error}");
+        assert!(!error.cure.contains("newer"), "{error}");
+        let another = "UPDATE _sqlx_migrations SET checksum = x'00' WHERE version = 3";
+        let error = refused(another).await;
+        assert!(error.cure.contains("another version"), "{error}");
     }
 }

@@ -2,10 +2,13 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fairwind_advisor::http::Limits;
 
+use crate::support::process::Process;
 use crate::support::{Running, curl};
 
 /// Short enough to wait for.
@@ -94,4 +97,70 @@ fn the_service_ends_although_a_connection_stays_open() {
         "{:?}",
         begin.elapsed()
     );
+}
+
+/// A service at a port and at a Unix socket, which is the second.
+fn with_socket(place: &Path, limits: Limits) -> (Running, String) {
+    let socket = place.join("advisor.sock").to_str().unwrap().to_owned();
+    let listen = format!("unix:{socket}").parse().unwrap();
+    let service = Running::with(|options| {
+        options.doors.listen.push(listen);
+        options.limits = limits;
+    });
+    (service, socket)
+}
+
+fn health_by(socket: &str) -> String {
+    let url = "http://localhost/healthz";
+    curl(&["--max-time", "15", "--unix-socket", socket, url])
+}
+
+#[test]
+fn whoever_fills_one_door_keeps_nobody_from_another() {
+    let place = tempfile::tempdir().unwrap();
+    let head = Duration::from_secs(120);
+    let limits = Limits {
+        connections: 4,
+        head,
+        ..limits()
+    };
+    let (service, socket) = with_socket(place.path(), limits);
+    let silent: Vec<TcpStream> = (0..8).map(|_| connect(&service)).collect();
+    let others: Vec<_> = (0..3).map(|_| UnixStream::connect(&socket)).collect();
+    // Longer than the service takes to accept them.
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(health_by(&socket), "ok\n");
+    drop((silent, others));
+}
+
+#[test]
+fn the_service_has_descriptors_for_all_connections_that_it_may_have() {
+    let state = tempfile::tempdir().unwrap();
+    let service = Process::start_with_descriptors(state.path(), 128);
+    let limits = format!("/proc/{}/limits", service.id());
+    let files = || {
+        let text = std::fs::read_to_string(&limits).unwrap();
+        let line = text.lines().find(|line| line.starts_with("Max open files"));
+        let soft = line.unwrap().split_whitespace().nth(3).unwrap();
+        soft.parse::<u32>().unwrap()
+    };
+    // Of the one door, and 256 of its own.
+    assert!(fairwind_testing::eventually(|| files() == 1_280));
+}
+
+#[test]
+fn a_client_of_the_socket_that_takes_nothing_of_its_answers_is_cut_off() {
+    let place = tempfile::tempdir().unwrap();
+    let limits = Limits {
+        connections: 1,
+        unread: Duration::from_millis(400),
+        ..Limits::default()
+    };
+    let (_service, socket) = with_socket(place.path(), limits);
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    // More answers than the kernel holds for a client.
+    let asked = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(100);
+    stream.write_all(&asked).unwrap();
+    assert_eq!(health_by(&socket), "ok\n");
+    drop(stream);
 }

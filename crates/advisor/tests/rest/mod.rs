@@ -2,6 +2,7 @@
 
 mod limits;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::support::{Running, curl};
@@ -314,6 +315,27 @@ fn the_document_in_docs_is_that_of_the_code() {
         "write it anew: fairwind advisor openapi > docs/openapi.json"
     );
     assert_eq!(served, json!(fairwind_advisor::http::document()));
+}
+
+#[test]
+fn operations_in_the_document_have_ids_of_their_own_and_say_that_a_token_may_be_needed() {
+    let document = json!(fairwind_advisor::http::document());
+    let paths = document["paths"].as_object().unwrap().values();
+    let operations: Vec<&Value> = paths
+        .flat_map(|path| path.as_object().unwrap().values())
+        .collect();
+    let ids: BTreeSet<&str> = operations
+        .iter()
+        .map(|operation| operation["operationId"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids.len(), operations.len(), "{ids:?}");
+    let scheme = &document["components"]["securitySchemes"]["token"];
+    assert_eq!(scheme["type"], "http");
+    assert_eq!(scheme["scheme"], "bearer");
+    // With one or, of a service that has none, without.
+    assert_eq!(document["security"], json!([{}, {"token": []}]));
+    let health = &document["paths"]["/healthz"]["get"];
+    assert_eq!(health["security"], json!([{}]));
 }
 
 #[test]

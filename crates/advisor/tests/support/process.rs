@@ -37,6 +37,11 @@ impl Process {
         Process::after("trap '' XFSZ", "sh", &[], state)
     }
 
+    /// A service that may have so many files open unless it asks for more.
+    pub fn start_with_descriptors(state: &Path, number: u32) -> Process {
+        Process::after(&format!("ulimit -S -n {number}"), "sh", &[], state)
+    }
+
     /// A service whose state directory is a file system of so many bytes (as tmpfs(5) has it), which
     /// nobody else sees. Needs root.
     pub fn start_in_small_room(state: &Path, size: &str) -> Process {

@@ -39,6 +39,10 @@ const UNREADABLE: [i32; 2] = [266, 522];
 /// What helps against an error of SQLite, by its primary code (sqlite.org/rescode.html).
 const CURES: [(i32, &str); 8] = [
     (
+        3,
+        "the user of the service is not allowed to do this with the file",
+    ),
+    (
         5,
         "another program holds it: end that program, or wait until it is done",
     ),
@@ -57,10 +61,6 @@ const CURES: [(i32, &str); 8] = [
         "the file and its directory must be there, readable and writable for the user of the service",
     ),
     (
-        23,
-        "the user of the service is not allowed to do this with the file",
-    ),
-    (
         26,
         "it is no SQLite database: move it away, or name another state directory by --state",
     ),
@@ -72,6 +72,8 @@ const OF_PATH: &str = "bring back a backup, or remove the path and its history b
                        paths remove`; other paths are not concerned";
 const NEWER: &str =
     "a newer fairwind has written it: use that one, or another state directory by --state";
+const OTHER: &str = "another version of fairwind has made its tables: use that one, or name another state \
+                     directory by --state";
 const UNKNOWN: &str = "whether the file can be read and written is the first thing to look at";
 
 impl Trouble {
@@ -98,8 +100,11 @@ impl Trouble {
     pub fn at(self, file: &Path) -> StoreError {
         let cure = match &self {
             Self::Database(error) => cure(error),
-            Self::Migration(MigrateError::Execute(error)) => cure(error),
-            Self::Migration(_) => NEWER,
+            Self::Migration(
+                MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _),
+            ) => cure(error),
+            Self::Migration(MigrateError::VersionMissing(_)) => NEWER,
+            Self::Migration(_) => OTHER,
             Self::Damaged(_) => DAMAGED,
             Self::OfPath { cure, .. } => cure,
         };

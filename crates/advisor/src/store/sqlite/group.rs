@@ -1,12 +1,12 @@
 //! Groups of writes, each whole or not at all.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::SqliteConnection;
 
 use super::error::Trouble;
 use super::{SqliteStore, paths, samples, tests_of_path};
-use crate::store::{GroupWritten, PathId, StoreError, Write, Written};
+use crate::store::{GroupWritten, PathId, StoreError, Write, Written, admit};
 
 /// Writes the groups in one transaction, but for those of paths whose history is damaged. SQLite commits
 /// no transaction that came upon a damaged page: it is begun anew without the path.
@@ -57,12 +57,39 @@ async fn write(
     connection: &mut SqliteConnection,
     writes: &[Write],
 ) -> Result<Vec<Written>, (PathId, Trouble)> {
+    if !has_room(connection, writes).await? {
+        return Ok(vec![Written::Full; writes.len()]);
+    }
     let mut answers = Vec::with_capacity(writes.len());
     for write in writes {
         let written = if_there(connection, write).await;
         answers.push(written.map_err(|trouble| (write.path(), trouble))?);
     }
     Ok(answers)
+}
+
+/// Whether there is room for the hops that come with the writes: asked within the transaction, before any
+/// of them, for what else comes at the same time may bring hops as well.
+async fn has_room(
+    connection: &mut SqliteConnection,
+    writes: &[Write],
+) -> Result<bool, (PathId, Trouble)> {
+    let mut wanted: BTreeMap<PathId, BTreeSet<&str>> = BTreeMap::new();
+    for write in writes {
+        if let Write::Samples { path, hop, .. } = write {
+            wanted.entry(*path).or_default().insert(hop);
+        }
+    }
+    for (path, wanted) in wanted {
+        let known = paths::hop_names(connection, path).await;
+        let whose = || format!("path number {}", path.0);
+        let known = known.map_err(|trouble| (path, trouble.of(whose)))?;
+        let known: BTreeSet<&str> = known.iter().map(String::as_str).collect();
+        if !admit::has_room(&known, &wanted) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 async fn if_there(connection: &mut SqliteConnection, write: &Write) -> Result<Written, Trouble> {

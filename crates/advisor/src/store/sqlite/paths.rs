@@ -56,19 +56,22 @@ fn read(path: PathId, config: &str) -> Option<PathConfig> {
     .ok()
 }
 
+fn json(config: &PathConfig) -> Result<String, Trouble> {
+    serde_json::to_string(config)
+        .map_err(|error| Trouble::Damaged(format!("path {}: {error}", config.name)))
+}
+
 /// Creates the path or changes its declaration; from now on it counts as declared.
 pub async fn put(
     connection: &mut SqliteConnection,
     config: &PathConfig,
 ) -> Result<StoredPath, Trouble> {
-    let json = serde_json::to_string(config)
-        .map_err(|error| Trouble::Damaged(format!("path {}: {error}", config.name)))?;
     let (path, changed): (i64, i64) = sqlx::query_as(
         "INSERT INTO path (name, config) VALUES (?, ?) \
          ON CONFLICT (name) DO UPDATE SET config = excluded.config, discovered_us = NULL RETURNING id, changed",
     )
     .bind(&config.name)
-    .bind(json)
+    .bind(json(config)?)
     .fetch_one(&mut *connection)
     .await?;
     for name in config.declared_hops() {
@@ -105,12 +108,7 @@ pub async fn discover(
     }
     let mut new = Vec::with_capacity(change.new.len());
     for config in &change.new {
-        let path = put(connection, config).await?;
-        see(connection, path.id, now).await?;
-        new.push(StoredPath {
-            discovered: Some(now),
-            ..path
-        });
+        new.extend(add_discovered(connection, config, now).await?);
     }
     for path in &change.seen {
         if is_discovered(connection, *path).await? {
@@ -118,6 +116,30 @@ pub async fn discover(
         }
     }
     Ok(new)
+}
+
+/// Creates the path, unless its name is taken: also what cannot be read was declared by somebody.
+async fn add_discovered(
+    connection: &mut SqliteConnection,
+    config: &PathConfig,
+    now: Timestamp,
+) -> Result<Option<StoredPath>, Trouble> {
+    let added: Option<(i64, i64)> = sqlx::query_as(
+        "INSERT INTO path (name, config, discovered_us) VALUES (?, ?, ?) \
+         ON CONFLICT (name) DO NOTHING RETURNING id, changed",
+    )
+    .bind(&config.name)
+    .bind(json(config)?)
+    .bind(now.as_microsecond())
+    .fetch_optional(connection)
+    .await?;
+    Ok(added.map(|(path, changed)| StoredPath {
+        id: PathId(path),
+        config: config.clone(),
+        hops: Vec::new(),
+        changed,
+        discovered: Some(now),
+    }))
 }
 
 async fn is_discovered(connection: &mut SqliteConnection, path: PathId) -> Result<bool, Trouble> {
@@ -180,6 +202,15 @@ pub async fn name(
 ) -> Result<Option<String>, Trouble> {
     let name = sqlx::query_scalar("SELECT name FROM path WHERE id = ?").bind(path.0);
     Ok(name.fetch_optional(connection).await?)
+}
+
+/// The names of the path's hops.
+pub async fn hop_names(
+    connection: &mut SqliteConnection,
+    path: PathId,
+) -> Result<Vec<String>, Trouble> {
+    let names = sqlx::query_scalar("SELECT name FROM hop WHERE path = ?").bind(path.0);
+    Ok(names.fetch_all(connection).await?)
 }
 
 /// The names of a hop and its path, as far as they can be read.

@@ -79,15 +79,11 @@ pub async fn write(
     let (all, kept, refused) = admission.finish();
     if let Some(last) = kept.last() {
         rewrite(connection, hop.id, existing, &all).await?;
-        sqlx::query(
-            "UPDATE hop SET newest_us = max(coalesce(newest_us, ?1), ?1), \
-             samples = samples + ?2 WHERE id = ?3",
-        )
-        .bind(last.time.as_microsecond())
-        .bind(i64::try_from(kept.len()).unwrap_or(i64::MAX))
-        .bind(hop.id.0)
-        .execute(&mut *connection)
-        .await?;
+        sqlx::query("UPDATE hop SET newest_us = max(coalesce(newest_us, ?1), ?1) WHERE id = ?2")
+            .bind(last.time.as_microsecond())
+            .bind(hop.id.0)
+            .execute(&mut *connection)
+            .await?;
     }
     Ok(Written::Samples { hop, kept, refused })
 }
