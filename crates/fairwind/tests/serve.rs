@@ -92,13 +92,20 @@ impl Service {
 
     /// A control connection of nobody's yet.
     pub fn connect(&self) -> Control {
+        let (control, code) = self.greeted();
+        assert_eq!(code, "220");
+        control
+    }
+
+    /// A control connection and the code of its greeting.
+    pub fn greeted(&self) -> (Control, String) {
         let address = self.url.trim_start_matches("ftp://").trim_end_matches('/');
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let lines = BufReader::new(stream.try_clone().unwrap());
         let mut control = Control { stream, lines };
-        assert_eq!(control.code(), "220");
-        control
+        let code = control.code();
+        (control, code)
     }
 
     /// A control connection of alice's.

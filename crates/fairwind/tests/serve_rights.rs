@@ -317,3 +317,30 @@ fn without_root_the_server_stays_who_it_is() {
         assert_eq!(set, "0000000000000000");
     }
 }
+
+#[test]
+fn who_comes_when_no_descriptor_is_free_is_told_after_the_rights_are_gone() {
+    if !permitted(root()) {
+        return;
+    }
+    let folder = folder();
+    let dir = served(&folder, OWNER);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n 20; exec \"$0\" \"$@\""]);
+    limited.args([
+        env!("CARGO_BIN_EXE_fairwind"),
+        "serve",
+        dir.to_str().unwrap(),
+    ]);
+    let service = Service::by(limited.args(["--listen", "127.0.0.1:0"]));
+    let mut crowd = Vec::new();
+    let refused = loop {
+        let (next, code) = service.greeted();
+        match code.as_str() {
+            "220" => crowd.push(next),
+            _ => break code,
+        }
+        assert!(crowd.len() < 20);
+    };
+    assert_eq!(refused, "421");
+}
