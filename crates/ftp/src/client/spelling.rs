@@ -10,7 +10,6 @@
 //! empty file with such bytes in its name, which is deleted at once.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -153,12 +152,6 @@ impl Session {
             true => Ok(()),
             false => Err(self.control.refused(reply)),
         }
-    }
-
-    /// All names in a directory, those that begin with a dot among them.
-    fn names_in(&mut self, directory: &[u8]) -> Result<HashSet<Vec<u8>>, ClientError> {
-        let entries = self.list_all(directory)?;
-        Ok(entries.into_iter().map(|entry| entry.name).collect())
     }
 }
 

@@ -19,7 +19,7 @@ pub struct Script {
     /// The reply to MLSD, LIST and NLST.
     pub listing: &'static str,
     /// The reply to NLST, if another one.
-    pub names: Option<&'static str>,
+    pub names: Option<&'static [u8]>,
     /// The only file.
     pub content: Vec<u8>,
     /// Replies to verbs, in place of its own; an empty one is none at all.
@@ -78,8 +78,8 @@ fn session(stream: TcpStream, script: &Script, heard: &Mutex<Vec<String>>) -> st
     out.write_all(&script.before_greeting)?;
     out.write_all(b"220 Hello\r\n")?;
     let mut listener = None;
-    for line in BufReader::new(stream).lines() {
-        let line = line?;
+    for line in BufReader::new(stream).split(b'\n') {
+        let line = String::from_utf8_lossy(line?.trim_ascii_end()).into_owned();
         heard.lock().unwrap().push(line.clone());
         let verb = line.split(' ').next().unwrap_or_default().to_owned();
         if let Some((_, reply)) = script.replies.iter().find(|(known, _)| *known == verb) {
@@ -114,8 +114,8 @@ fn session(stream: TcpStream, script: &Script, heard: &Mutex<Vec<String>>) -> st
                 continue;
             }
             "NLST" => {
-                let names = script.names.unwrap_or(script.listing);
-                send(&mut out, listener.take(), names.as_bytes())?;
+                let names = script.names.unwrap_or(script.listing.as_bytes());
+                send(&mut out, listener.take(), names)?;
                 continue;
             }
             "QUIT" => "221 Bye".into(),

@@ -280,7 +280,7 @@ fn names_that_lead_out_of_the_directory_are_refused_in_all_listings() {
         },
         Script {
             listing: "no format that anybody knows\r\n",
-            names: Some("../../evil\r\n/etc/passwd\r\ngood\r\n"),
+            names: Some(b"../../evil\r\n/etc/passwd\r\ngood\r\n"),
             replies: vec![("CWD", "550 No\r\n")],
             ..Script::default()
         },
@@ -320,7 +320,7 @@ fn replies_without_end_are_broken_off() {
 fn a_listing_without_format_is_asked_for_by_names() {
     let server = scripted(Script {
         listing: "GOOD.TXT;1   2/4   1-JAN-2020\r\n",
-        names: Some("dir/good\r\n"),
+        names: Some(b"dir/good\r\n"),
         replies: vec![("CWD", "550 No\r\n")],
         ..Script::default()
     });
@@ -389,7 +389,7 @@ fn a_listing_of_very_many_lines_is_refused_before_it_takes_much_room() {
 fn what_a_server_lists_and_does_not_know_is_told() {
     let server = scripted(Script {
         listing: "no format that anybody knows\r\n",
-        names: Some("ghost\r\n"),
+        names: Some(b"ghost\r\n"),
         replies: vec![("CWD", "550 No\r\n"), ("SIZE", "550 No\r\n")],
         ..Script::default()
     });
@@ -413,4 +413,21 @@ fn a_directory_that_there_is_no_way_back_from_is_listed_by_its_path() {
     let entries = connection.with(|session| session.list(b"pub")).unwrap();
     assert_eq!(entries.len(), 1);
     assert!(server.has_heard("LIST pub"), "{:?}", server.heard());
+}
+
+#[test]
+fn names_alone_of_which_one_has_the_byte_255_are_listed() {
+    let server = scripted(Script {
+        listing: "no format that anybody knows\r\n",
+        names: Some(b"a\xffb\r\nplain\r\n"),
+        ..Script::default()
+    });
+    let mut connection = connection(server.address, "", options());
+    let entries = connection.with(|session| session.list(b"")).unwrap();
+    let found: Vec<_> = entries
+        .iter()
+        .map(|entry| (entry.name.as_slice(), entry.kind))
+        .collect();
+    let kind = Kind::Directory;
+    assert_eq!(found, [(&b"a\xffb"[..], kind), (b"plain", kind)]);
 }
