@@ -431,3 +431,37 @@ fn names_alone_of_which_one_has_the_byte_255_are_listed() {
     let kind = Kind::Directory;
     assert_eq!(found, [(&b"a\xffb"[..], kind), (b"plain", kind)]);
 }
+
+#[test]
+fn a_file_is_not_deleted_for_one_that_is_not_there() {
+    let server = scripted(Script {
+        replies: vec![("RNFR", "550 No such file\r\n"), ("DELE", "250 Gone\r\n")],
+        ..Script::default()
+    });
+    let mut connection = connection(server.address, "", options());
+    let renamed = connection.with(|session| session.rename(b"missing", b"precious"));
+    assert!(
+        renamed
+            .unwrap_err()
+            .to_string()
+            .contains("550 No such file")
+    );
+    assert!(!server.has_heard("DELE"), "{:?}", server.heard());
+}
+
+#[test]
+fn who_loses_a_file_by_a_failed_rename_is_told() {
+    let server = scripted(Script {
+        replies: vec![
+            ("RNFR", "350 Ready\r\n"),
+            ("RNTO", "550 No\r\n"),
+            ("DELE", "250 Gone\r\n"),
+        ],
+        ..Script::default()
+    });
+    let mut connection = connection(server.address, "", options());
+    let renamed = connection.with(|session| session.rename(b"new", b"old"));
+    let error = renamed.unwrap_err().to_string();
+    assert!(error.contains("old is gone"), "{error}");
+    assert!(server.has_heard("DELE old"), "{:?}", server.heard());
+}
