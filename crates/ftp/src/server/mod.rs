@@ -91,6 +91,7 @@ struct Ledger {
 }
 
 static CROWD: Sparing = Sparing::new();
+static CONTROL: Sparing = Sparing::new();
 static ACCEPT: Sparing = Sparing::new();
 
 /// Asks a running server to stop.
@@ -328,8 +329,13 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 async fn serve(stream: TcpStream, peer: IpAddr, shared: Arc<Shared>, stop: watch::Receiver<bool>) {
     let limits = &shared.config.limits;
-    let Ok(mut control) = Control::new(stream, limits.line, limits.silence(None)) else {
-        return;
+    let mut control = match Control::new(stream, limits.line, limits.silence(None)) {
+        Ok(control) => control,
+        // The client may have gone already.
+        Err(error) => {
+            CONTROL.warn(|| format!("{peer}: control connection: {error}"));
+            return;
+        }
     };
     let (own, all) = (limits.sessions_per_address, limits.sessions);
     let Some(_place) = shared.ledger.sessions.take(Origin::from(peer), own, all) else {
