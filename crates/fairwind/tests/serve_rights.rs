@@ -8,10 +8,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use fairwind_testing::{eventually, permitted, root};
+use fairwind_testing::{eventually, permitted, root, wait_until};
 use rustix::process::Signal;
 
-use crate::serve::{Control, NOBODY, Service, fairwind};
+use crate::serve::{Control, NOBODY, Service, fairwind, lines};
 
 /// A user whom no system knows.
 const OWNER: u32 = 54_321;
@@ -172,8 +172,10 @@ fn logs_of_roots_are_written_and_rotated_after_the_rights_are_gone() {
     let children = format!("/proc/{0}/task/{0}/children", service.child.id());
     let keeper = fs::read_to_string(children).unwrap();
     assert_eq!(upload(&mut client, "x", "text"), "226");
+    wait_until("the first is logged", || lines(&log) == 1);
     fs::rename(&log, logs.join("xferlog.1")).unwrap();
     assert_eq!(upload(&mut client, "y", "text"), "226");
+    wait_until("the second is logged", || lines(&log) == 1);
     for (name, path) in [("xferlog.1", " /x "), ("xferlog", " /y ")] {
         let text = fs::read_to_string(logs.join(name)).unwrap();
         assert!(
@@ -222,7 +224,7 @@ fn the_configuration_is_read_again_after_the_rights_are_gone() {
     assert_eq!(stranger.say("USER anonymous"), "331");
     assert_eq!(stranger.say("PASS me@example.org"), "230");
     assert_eq!(read_from(&mut stranger, "x").unwrap(), "text");
-    assert_eq!(fs::read_to_string(log).unwrap().lines().count(), 1);
+    wait_until("it is logged", || lines(&log) == 1);
 }
 
 fn is_running(process: &Path) -> bool {
@@ -312,7 +314,7 @@ fn without_root_the_server_stays_who_it_is() {
     let service = Service::by(&mut start(&options));
     assert_eq!(upload(&mut service.alice(), "x", "text"), "226");
     assert_eq!(fs::metadata(dir.join("x")).unwrap().uid(), OWNER);
-    assert_eq!(fs::read_to_string(log).unwrap().lines().count(), 1);
+    wait_until("it is logged", || lines(&log) == 1);
     for set in of_all_threads(&service.child, "CapPrm:") {
         assert_eq!(set, "0000000000000000");
     }

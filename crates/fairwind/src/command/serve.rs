@@ -10,6 +10,7 @@ mod rights;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 
 use clap::Args;
 use fairwind_ftp::data::Buffer;
@@ -115,11 +116,15 @@ impl Serve {
         rights.give_up()?;
         let (stop, reload) = (Stop::default(), server.reload());
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(Failure::work)?;
-        let asked = stop.clone();
+        let (asked, reads_again) = (stop.clone(), self.reads_again());
+        // Files may take long to open; the end waits for none. One more reading behind one under way is
+        // enough.
+        let (again, wanted) = mpsc::sync_channel(1);
+        std::thread::spawn(move || wanted.iter().for_each(|()| self.reload(&reload, &files)));
         std::thread::spawn(move || {
             for signal in signals.forever() {
                 match signal {
-                    SIGHUP if self.reads_again() => self.reload(&reload, &files),
+                    SIGHUP if reads_again => drop(again.try_send(())),
                     _ => asked.ask(),
                 }
             }

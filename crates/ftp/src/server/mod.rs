@@ -169,6 +169,11 @@ impl Shared {
             config,
         })
     }
+
+    /// Whether all clients have gone, and what they did is in the log.
+    fn is_idle(&self) -> bool {
+        self.ledger.sessions.count() == 0 && self.xferlog.as_ref().is_none_or(Xferlog::is_idle)
+    }
 }
 
 /// A server that is bound and does not run yet.
@@ -302,8 +307,8 @@ impl Server {
         }
         drop(listener);
         let last_moment = tokio::time::Instant::now() + FAREWELL;
-        let ledger = &self.reload.current().ledger;
-        while ledger.sessions.count() > 0 && tokio::time::Instant::now() < last_moment {
+        let shared = self.reload.current();
+        while !shared.is_idle() && tokio::time::Instant::now() < last_moment {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         Ok(())
