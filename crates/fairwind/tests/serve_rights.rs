@@ -346,3 +346,32 @@ fn who_comes_when_no_descriptor_is_free_is_told_after_the_rights_are_gone() {
     };
     assert_eq!(refused, "421");
 }
+
+#[test]
+fn the_configuration_is_read_again_beside_a_token_that_only_root_may_read() {
+    if !permitted(root()) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let dir = served(&folder, OWNER);
+    let (config, token) = (folder.path().join("ftp.toml"), folder.path().join("token"));
+    fs::write(&token, "secret\n").unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+    let write = |settings: &str| {
+        fs::write(
+            &config,
+            format!("advisor = \"http://127.0.0.1:9\"\n{settings}"),
+        )
+        .unwrap();
+    };
+    write("");
+    let options = [dir.to_str().unwrap(), "--listen", "127.0.0.1:0", "--config"];
+    let mut command = fairwind(&options);
+    command.env("FAIRWIND_ADVISOR_TOKEN_FILE", &token);
+    let service = Service::by(command.arg(&config));
+    for settings in ["anonymous = false\n", "allow_nocc = [\"192.0.2.0/24\"]\n"] {
+        write(settings);
+        service.signal(Signal::HUP);
+        service.tells("the configuration was read again");
+    }
+}

@@ -154,7 +154,7 @@ pub fn extensions(setup: &Setup) -> Result<Vec<Arc<dyn Extension>>, ClientError>
     if let Some(url) = &setup.advisor {
         let advisor = Advisor::at(url).map_err(|error| ClientError::Usage(error.to_string()))?;
         extensions.push(Arc::new(AdvisedClient::new(Follow {
-            advisor,
+            advisor: Arc::new(advisor),
             allow_nocc: setup.allow_nocc.clone(),
             journal: Journal::default(),
         })));
