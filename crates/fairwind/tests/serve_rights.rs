@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::time::Duration;
 
 use fairwind_testing::{eventually, permitted, root, wait_until};
 use rustix::process::Signal;
@@ -374,4 +375,31 @@ fn the_configuration_is_read_again_beside_a_token_that_only_root_may_read() {
         service.signal(Signal::HUP);
         service.tells("the configuration was read again");
     }
+}
+
+#[test]
+fn what_takes_a_restart_is_told() {
+    if !permitted(root()) {
+        return;
+    }
+    let folder = folder();
+    let dir = served(&folder, OWNER);
+    let config = folder.path().join("ftp.toml");
+    fs::write(&config, "drs = false\n").unwrap();
+    let service = serve(&dir, &["--config", config.to_str().unwrap()]);
+    fs::write(
+        &config,
+        "run_as = \"54322:54323\"\npassive_ports = [900, 950]\nadvisor = \"http://192.0.2.1:8649\"\n",
+    )
+    .unwrap();
+    service.signal(Signal::HUP);
+    for key in ["run_as", "passive_ports", "drs", "advisor"] {
+        service.tells(&format!("{key}: "));
+    }
+    service.tells("the configuration was read again");
+    // What asks for no more is no news.
+    fs::write(&config, "drs = false\npassive_ports = [50000, 50100]\n").unwrap();
+    service.signal(Signal::HUP);
+    let line = service.log.recv_timeout(Duration::from_secs(30)).unwrap();
+    assert!(line.contains("the configuration was read again"), "{line}");
 }
