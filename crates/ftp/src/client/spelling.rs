@@ -10,12 +10,14 @@
 //! empty file with such bytes in its name, which is deleted at once.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::data_connection::Channel;
 use super::{ClientError, Session, place};
 use crate::data::Direction;
+use crate::protocol::Reply;
 use crate::protocol::line::{IAC, escaped};
 use crate::protocol::path::one_line;
 
@@ -27,6 +29,18 @@ pub(super) struct Spelling {
     /// Whether it writes names that are no UTF-8 as they are, and why not; none before anybody has
     /// found out.
     written: Option<Result<(), String>>,
+    /// Directories in which that cannot be found out, and why.
+    closed: HashMap<Vec<u8>, String>,
+}
+
+/// What has become of a probe.
+enum Probe {
+    /// It is there under its name.
+    Written,
+    /// It is not; why not.
+    Changed(String),
+    /// The directory does not let anybody find out; why not.
+    Closed(String),
 }
 
 /// How a server takes the byte 255 in commands.
@@ -90,8 +104,24 @@ impl Session {
         let Some((directory, name)) = first_odd_name(path) else {
             return Ok(());
         };
+        if let Some(why) = self.spelling.closed.get(directory) {
+            return Err(ClientError::Name(why.clone()));
+        }
         if self.spelling.written.is_none() {
-            self.spelling.written = Some(self.try_writing(directory)?);
+            let known = self.spelling.telnet;
+            let tried = self.try_writing(directory);
+            if !matches!(tried, Ok(Probe::Written)) {
+                self.spell(known);
+            }
+            self.spelling.written = match tried? {
+                Probe::Written => Some(Ok(())),
+                Probe::Changed(why) => Some(Err(why)),
+                Probe::Closed(why) => {
+                    let closed = &mut self.spelling.closed;
+                    closed.insert(directory.to_vec(), why.clone());
+                    return Err(ClientError::Name(why));
+                }
+            };
         }
         match &self.spelling.written {
             Some(Err(why)) => Err(ClientError::Name(format!("{}: {why}", one_line(name)))),
@@ -99,37 +129,50 @@ impl Session {
         }
     }
 
-    /// Writes a probe and looks what has become of it; the inner error says that it is another name.
-    fn try_writing(&mut self, directory: &[u8]) -> Result<Result<(), String>, ClientError> {
+    /// Writes a probe and looks what has become of it.
+    fn try_writing(&mut self, directory: &[u8]) -> Result<Probe, ClientError> {
         let probe = probe();
         let path = place::join(directory, &probe);
         self.spell(Some(Telnet::Doubled));
-        match self.store_nothing(&path) {
-            Err(ClientError::Refused { server, reply, .. }) => {
-                self.spell(None);
-                return Err(ClientError::Name(format!(
-                    "{server} takes no file whose name is not UTF-8 in {}: {reply}",
-                    shown(directory)
-                )));
-            }
-            stored => stored?,
+        if let Err(error) = self.store_nothing(&path) {
+            return closed(error, |server, reply| {
+                let directory = shown(directory);
+                format!("{server} takes no file whose name is not UTF-8 in {directory}: {reply}")
+            });
         }
-        let listed = self.names_in(directory)?;
-        if !self.control.ask("DELE", &path)?.is_positive() {
-            let left = one_line(&path).into_owned();
+        let listed = self.names_in(directory);
+        let deleted = self.delete_probe(&path);
+        let listed = match listed {
+            Ok(listed) => listed,
+            Err(error) => {
+                return closed(error, |server, reply| {
+                    let directory = shown(directory);
+                    format!(
+                        "{server} does not show what becomes of a name that is not UTF-8 in {directory}: {reply}"
+                    )
+                });
+            }
+        };
+        deleted?;
+        if listed.contains(&probe) {
+            return Ok(Probe::Written);
+        }
+        if listed.contains(&*escaped(&probe)) {
+            self.spell(Some(Telnet::Plain));
+            return Ok(Probe::Written);
+        }
+        let server = self.server();
+        let why = format!("{server} turns names that are not UTF-8 into others");
+        Ok(Probe::Changed(why))
+    }
+
+    fn delete_probe(&mut self, path: &[u8]) -> Result<(), ClientError> {
+        if !self.control.ask("DELE", path)?.is_positive() {
+            let left = one_line(path).into_owned();
             let note = format!("{left}: this empty file could not be deleted again");
             self.options.progress.note(&note);
         }
-        let telnet = match () {
-            () if listed.contains(&probe) => Some(Telnet::Doubled),
-            () if listed.contains(&*escaped(&probe)) => Some(Telnet::Plain),
-            () => None,
-        };
-        self.spell(telnet);
-        Ok(telnet.map(drop).ok_or_else(|| {
-            let server = self.server();
-            format!("{server} turns names that are not UTF-8 into others")
-        }))
+        Ok(())
     }
 
     /// What is done with the byte 255 from now on.
@@ -152,6 +195,16 @@ impl Session {
             true => Ok(()),
             false => Err(self.control.refused(reply)),
         }
+    }
+}
+
+/// That the server refuses for good what a probe takes; other errors may pass.
+fn closed(error: ClientError, why: impl Fn(&str, &Reply) -> String) -> Result<Probe, ClientError> {
+    match error {
+        ClientError::Refused { server, reply, .. } if reply.code / 100 == 5 => {
+            Ok(Probe::Closed(why(&server, &reply)))
+        }
+        error => Err(error),
     }
 }
 
@@ -210,6 +263,7 @@ mod tests {
         let plain = Spelling {
             telnet: Some(Telnet::Plain),
             written: Some(Ok(())),
+            closed: HashMap::new(),
         };
         assert!(!plain.doubles());
     }

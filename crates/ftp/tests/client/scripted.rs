@@ -109,6 +109,10 @@ fn session(stream: TcpStream, script: &Script, heard: &Mutex<Vec<String>>) -> st
                 send(&mut out, listener.take(), &script.content)?;
                 continue;
             }
+            "STOR" => {
+                take(&mut out, listener.take())?;
+                continue;
+            }
             "MLSD" | "LIST" => {
                 send(&mut out, listener.take(), script.listing.as_bytes())?;
                 continue;
@@ -141,5 +145,15 @@ fn send(out: &mut TcpStream, listener: Option<TcpListener>, bytes: &[u8]) -> std
     out.write_all(b"150 Here it comes\r\n")?;
     data.write_all(bytes)?;
     drop(data);
+    out.write_all(b"226 That was it\r\n")
+}
+
+fn take(out: &mut TcpStream, listener: Option<TcpListener>) -> std::io::Result<()> {
+    let Some(listener) = listener else {
+        return out.write_all(b"425 How?\r\n");
+    };
+    let (mut data, _) = listener.accept()?;
+    out.write_all(b"150 Go on\r\n")?;
+    std::io::copy(&mut data, &mut std::io::sink())?;
     out.write_all(b"226 That was it\r\n")
 }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fairwind_ftp::client::{
-    ChecksumPolicy, ClientError, Connection, Credentials, Kind, Options, Progress, Verification,
-    tree,
+    ChecksumPolicy, ClientError, Connection, Credentials, Kind, Options, Progress, Storage,
+    Verification, tree,
 };
 use fairwind_testing::root;
 
@@ -464,4 +464,59 @@ fn who_loses_a_file_by_a_failed_rename_is_told() {
     let error = renamed.unwrap_err().to_string();
     assert!(error.contains("old is gone"), "{error}");
     assert!(server.has_heard("DELE old"), "{:?}", server.heard());
+}
+
+fn storage(source: &Path, remote: &[u8]) -> Storage {
+    Storage {
+        source: source.to_owned(),
+        remote: remote.to_vec(),
+        present: None,
+    }
+}
+
+#[test]
+fn a_directory_that_may_not_be_listed_gets_one_probe_and_keeps_none() {
+    let server = scripted(Script {
+        replies: vec![
+            ("LIST", "550 No\r\n"),
+            ("NLST", "550 No\r\n"),
+            ("DELE", "250 Gone\r\n"),
+        ],
+        ..Script::default()
+    });
+    let here = tempfile::tempdir().unwrap();
+    let source = here.path().join("x");
+    fs::write(&source, "x").unwrap();
+    let mut connection = connection(server.address, "", options());
+    for name in [&b"in/a\xe9"[..], b"in/b\xe9"] {
+        let error = storage(&source, name).run(&mut connection, 0).unwrap_err();
+        assert!(matches!(error, ClientError::Name(_)), "{error}");
+    }
+    let said = |verb: &str| {
+        let heard = server.heard();
+        heard.iter().filter(|line| line.starts_with(verb)).count()
+    };
+    assert_eq!((said("STOR"), said("DELE")), (1, 1));
+}
+
+#[test]
+fn a_probe_that_is_refused_for_now_is_tried_again() {
+    let server = scripted(Script {
+        replies: vec![("STOR", "450 Later\r\n")],
+        ..Script::default()
+    });
+    let here = tempfile::tempdir().unwrap();
+    let source = here.path().join("x");
+    fs::write(&source, "x").unwrap();
+    let few = Options {
+        retries: 1,
+        ..options()
+    };
+    let mut connection = connection(server.address, "", few);
+    let stored = storage(&source, b"a\xe9").run(&mut connection, 0);
+    let error = stored.unwrap_err();
+    assert!(error.is_transient(), "{error}");
+    let heard = server.heard();
+    let probes = heard.iter().filter(|line| line.starts_with("STOR"));
+    assert_eq!(probes.count(), 2, "{heard:?}");
 }
