@@ -85,9 +85,9 @@ impl Target {
     /// # Errors
     /// The kernel's.
     pub fn open_for_writing(&self, progress: &dyn Progress) -> io::Result<Option<File>> {
-        let path = match self {
+        let (path, mut inherited) = match self {
             Self::File(path) => return OpenOptions::new().write(true).open(path).map(Some),
-            Self::Special(path) => path.clone(),
+            Self::Special(path) => (path.clone(), None),
             Self::Descriptor(number) => {
                 let open: File = match number {
                     1 => io::stdout().as_fd().try_clone_to_owned()?.into(),
@@ -96,7 +96,7 @@ impl Target {
                 };
                 // A pipe of others is written to without changing how they see it.
                 match is_pipe(&open.metadata()?) {
-                    true => own(*number),
+                    true => (own(*number), Some(open)),
                     false => return Ok(Some(open)),
                 }
             }
@@ -109,6 +109,12 @@ impl Target {
                 .open(&path)
             {
                 Err(error) if error.raw_os_error() == Some(libc::ENXIO) && is_pipe_at(&path) => {}
+                // A pipe that another user opened cannot be opened again.
+                Err(error)
+                    if error.kind() == io::ErrorKind::PermissionDenied && inherited.is_some() =>
+                {
+                    return Ok(inherited.take());
+                }
                 open => return open.map(Some),
             }
             if progress.stopped() {
