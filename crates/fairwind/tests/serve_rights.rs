@@ -403,3 +403,19 @@ fn what_takes_a_restart_is_told() {
     let line = service.log.recv_timeout(Duration::from_secs(30)).unwrap();
     assert!(line.contains("the configuration was read again"), "{line}");
 }
+
+#[test]
+fn a_link_is_renamed_as_a_file_is() {
+    if !permitted(root()) {
+        return;
+    }
+    let folder = folder();
+    let dir = served(&folder, OWNER);
+    fs::write(dir.join("x"), "text").unwrap();
+    std::os::unix::fs::symlink("x", dir.join("link")).unwrap();
+    let service = serve(&dir, &["--user", "alice"]);
+    let mut client = service.alice();
+    assert_eq!(client.say("RNFR link"), "350");
+    assert_eq!(client.say("RNTO other"), "250");
+    assert_eq!(read_from(&mut client, "other").unwrap(), "text");
+}
