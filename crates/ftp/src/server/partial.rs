@@ -153,12 +153,13 @@ impl Partial {
     /// The kernel's; somebody who goes around the server has taken the file away.
     pub fn rename(&self, name: &OsStr, replaces: bool) -> io::Result<()> {
         self.is_here()?;
-        let _ = rustix::fs::fremovexattr(&self.file, OWNER);
         let flags = match replaces {
             true => RenameFlags::empty(),
             false => RenameFlags::NOREPLACE,
         };
         rustix::fs::renameat_with(&self.directory, &self.name, &self.directory, name, flags)?;
+        // Not before: what could not be renamed is still its owner's. The file system may keep none.
+        let _ = rustix::fs::fremovexattr(&self.file, OWNER);
         Ok(())
     }
 

@@ -379,4 +379,18 @@ mod tests {
         drop(upload);
         assert_eq!(begin(&dir, Start::AtEnd).unwrap().first(), 3);
     }
+
+    #[test]
+    fn what_could_not_take_its_place_is_still_its_owners() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::open(dir.path(), Duration::MAX).unwrap();
+        let upload = Upload::begin_unique(&root, &VirtualPath::root(), "x", "alice").unwrap();
+        upload.file().write_all(b"abc").unwrap();
+        fs::write(dir.path().join("x-0"), "faster").unwrap();
+        upload.complete().unwrap_err();
+        fs::remove_file(dir.path().join("x-0")).unwrap();
+        let go_on = |owner| Upload::begin(&root, &at("x-0"), Start::At(3), owner);
+        assert!(matches!(go_on("bob"), Err(UploadError::BehindTheEnd(0))));
+        assert_eq!(go_on("alice").unwrap().first(), 3);
+    }
 }
