@@ -158,15 +158,20 @@ impl Session {
     }
 
     async fn next_line(&mut self, deadline: Instant) -> io::Result<Next> {
+        const LATE: Next = Next::Dismissed("No command for too long; closing");
         if let Some(line) = self.waiting.pop_front() {
             return Ok(Next::Line(line));
+        }
+        // Who always has another line ready is not timed by waiting for it.
+        if Instant::now() >= deadline {
+            return Ok(LATE);
         }
         let client = self.control.facts().peer.ip();
         loop {
             return tokio::select! {
                 line = timeout_at(deadline, self.control.line()) => Ok(match line {
                     Ok(line) => line?.map_or(Next::Closed, Next::Line),
-                    Err(_) => Next::Dismissed("No command for too long; closing"),
+                    Err(_) => LATE,
                 }),
                 _ = self.stop.wait_for(|stop| *stop) => Ok(Next::Dismissed("The server stops; closing")),
                 () = Setup::go_on(&mut self.setup, &self.shared.config, client) => continue,
