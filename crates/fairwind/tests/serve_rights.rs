@@ -311,6 +311,10 @@ fn without_root_the_server_stays_who_it_is() {
         said.contains("only root can become somebody else"),
         "{said}"
     );
+    let group = format!("{OWNER}:54323");
+    let mut ignored = start(&["--run-as", &group]).spawn().unwrap();
+    assert!(eventually(|| ignored.try_wait().unwrap().is_some()));
+    assert_eq!(ignored.wait().unwrap().code(), Some(2));
     let options = ["--user", "alice", "--xferlog", log.to_str().unwrap()];
     let service = Service::by(&mut start(&options));
     assert_eq!(upload(&mut service.alice(), "x", "text"), "226");
@@ -402,6 +406,24 @@ fn what_takes_a_restart_is_told() {
     service.signal(Signal::HUP);
     let line = service.log.recv_timeout(Duration::from_secs(30)).unwrap();
     assert!(line.contains("the configuration was read again"), "{line}");
+}
+
+#[test]
+fn the_group_that_the_operator_names_is_taken_by_root_too() {
+    if !permitted(root()) {
+        return;
+    }
+    let folder = folder();
+    let dir = served(&folder, OWNER);
+    fs::write(dir.join("secret"), "of the owner").unwrap();
+    fs::set_permissions(dir.join("secret"), fs::Permissions::from_mode(0o600)).unwrap();
+    chown(dir.join("secret"), Some(OWNER), Some(OWNER)).unwrap();
+    let service = serve(&dir, &["--user", "alice", "--run-as", "root:54323"]);
+    let mut client = service.alice();
+    assert_eq!(upload(&mut client, "x", "text"), "226");
+    let facts = fs::metadata(dir.join("x")).unwrap();
+    assert_eq!((facts.uid(), facts.gid()), (0, 54_323));
+    assert_eq!(read_from(&mut client, "secret").unwrap(), "of the owner");
 }
 
 #[test]

@@ -77,7 +77,12 @@ impl Rights {
         let before = permitted().map_err(Failure::work)?;
         match &self.identity {
             Some(identity) => {
-                become_user(identity, self.kept).map_err(|error| {
+                // Root's rights to files are the choice of who names root.
+                let kept = match identity.uid.is_root() {
+                    true => CapabilitySet::all(),
+                    false => self.kept,
+                };
+                become_user(identity, kept).map_err(|error| {
                     Failure::work(format!("--run-as {}: {error}", identity.name))
                 })?;
                 tracing::info!("files are served with the rights of {}", identity.name);
@@ -178,7 +183,7 @@ fn identity(config: &Config) -> Result<Option<Identity>, Failure> {
                 .map_err(|error| Failure::input(format!("--run-as {text}: {error}")))?;
             if !Uid::effective().is_root() && !wanted.is_own() {
                 return Err(Failure::input(format!(
-                    "--run-as {text}: only root can become somebody else"
+                    "--run-as {text}: only root can become somebody else, or of another group"
                 )));
             }
             wanted
