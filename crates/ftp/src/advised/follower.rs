@@ -200,8 +200,10 @@ impl Shared {
     /// The asking thread: asks until the transfer is over, then reports it.
     fn follow(&self) {
         while let Some(remaining) = self.remaining() {
-            let answer = self.follow.advisor.ask(&self.host(), remaining);
-            let until_next = self.take(answer);
+            let until_next = match self.follow.advisor.ask(&self.host(), remaining) {
+                Some(answer) => self.take(answer),
+                None => self.leave_unasked(),
+            };
             self.wait(until_next.unwrap_or(PAUSE));
         }
         let outcome = self.lock().outcome.take();
@@ -224,6 +226,13 @@ impl Shared {
         state.asked = Some(Instant::now());
         let moved = self.moved.load(Ordering::Relaxed);
         Some(state.total.map(|total| total.saturating_sub(moved)))
+    }
+
+    /// The question has to wait: that says nothing of the advisor, and nobody waits for an answer.
+    fn leave_unasked(&self) -> Option<Duration> {
+        self.lock().asked = None;
+        self.changed.notify_all();
+        None
     }
 
     /// Applies an answer; how long to wait for the next question, none if it is worth nothing.
