@@ -30,10 +30,6 @@ impl AdvisedServer {
 }
 
 impl Extension for AdvisedServer {
-    fn name(&self) -> &'static str {
-        "advice"
-    }
-
     fn open(&self, _: &PeerFacts) -> Box<dyn SessionExtension> {
         Box::new(Session(Arc::clone(&self.0)))
     }

@@ -16,9 +16,6 @@ use crate::protocol::Reply;
 
 /// Something that adds to the client: commands, plans for data sockets, watchers.
 pub trait Extension: Send + Sync {
-    /// The name, for logs and reports.
-    fn name(&self) -> &'static str;
-
     /// Its part of a session that has just logged in; none if it has nothing to do with this server.
     fn open(&self, facts: &ServerFacts<'_>) -> Option<Box<dyn SessionExtension>>;
 
