@@ -20,7 +20,7 @@ use super::connection::{Connection, Permit};
 use super::orders::{Orders, clean};
 use super::record::{Event, Record};
 use super::sight::Sight;
-use crate::data::{Direction, Transfer, TransferWatcher};
+use crate::data::{Direction, Transfer, TransferWatcher, sampled};
 
 /// How long the first byte waits for the first advice: an advisor nearby answers within that.
 const FIRST: Duration = Duration::from_millis(5);
@@ -289,7 +289,7 @@ impl Shared {
         };
         state
             .sight
-            .look(Instant::now(), arrived, round_trip(&counters))
+            .look(Instant::now(), arrived, sampled(counters.tcpi_min_rtt))
     }
 
     /// There is no sound advice: back to the kernel's defaults, told once.
@@ -375,7 +375,7 @@ impl Shared {
                 .filter(|_| self.direction == Direction::Send)
                 .map(|counters| counters.tcpi_total_retrans.into()),
             rtt_ms: counters
-                .and_then(|counters| round_trip(&counters))
+                .and_then(|counters| sampled(counters.tcpi_min_rtt))
                 .map(|rtt| rtt.as_secs_f64() * 1e3),
             limited: connection.limited(bytes, time),
             direction: match self.direction {
@@ -390,14 +390,6 @@ impl Shared {
 fn keep(kept: &mut Vec<Record>, news: &[Record]) {
     let room = KEPT.saturating_sub(kept.len());
     kept.extend(news.iter().take(room).cloned());
-}
-
-/// The shortest round trip that the kernel has seen.
-fn round_trip(counters: &libc::tcp_info) -> Option<Duration> {
-    // Before the first sample it is all ones.
-    (1..u32::MAX)
-        .contains(&counters.tcpi_min_rtt)
-        .then(|| Duration::from_micros(counters.tcpi_min_rtt.into()))
 }
 
 fn advice_event(answer: &Answer, orders: &Orders) -> Event {
