@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::data_connection::Channel;
 use super::{ClientError, Session, unix_listing};
-use crate::data::{Direction, Meter, Mover};
+use crate::data::{Bounds, Direction, Meter, Mover};
 use crate::protocol::path::one_line;
 use crate::protocol::time;
 
@@ -271,7 +271,8 @@ impl Session {
         let mut text = Bounded(Vec::new());
         let progress = self.options.progress.clone();
         let mut watcher = super::tcp::Stopper::new(progress, &meter);
-        let moved = Mover::new(&stream, &meter, &mut watcher, self.options.patience)
+        let bounds = Bounds::patience(self.options.patience);
+        let moved = Mover::new(&stream, &meter, &mut watcher, bounds)
             .and_then(|mover| mover.receive_into(&mut text, None));
         drop(stream);
         self.finish(moved, std::path::Path::new("listing"))?;
