@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::control::Telnet;
 use super::data_connection::Channel;
 use super::{ClientError, Session, place};
 use crate::data::Direction;
@@ -21,11 +22,9 @@ use crate::protocol::Reply;
 use crate::protocol::line::{IAC, escaped};
 use crate::protocol::path::one_line;
 
-/// What is known of a server.
+/// What is known of how a server writes names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Spelling {
-    /// How it wants the byte 255; none before anybody has found out.
-    telnet: Option<Telnet>,
     /// Whether it writes names that are no UTF-8 as they are, and why not; none before anybody has
     /// found out.
     written: Option<Result<(), String>>,
@@ -43,22 +42,6 @@ enum Probe {
     Closed(String),
 }
 
-/// How a server takes the byte 255 in commands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Telnet {
-    /// Sent twice, it is one.
-    Doubled,
-    /// It is taken as it comes.
-    Plain,
-}
-
-impl Spelling {
-    /// Whether 255 is sent twice. The standard holds as long as nothing else is known.
-    fn doubles(&self) -> bool {
-        self.telnet != Some(Telnet::Plain)
-    }
-}
-
 impl Session {
     /// Finds out, if need be, how the server is told a name that is to be read.
     ///
@@ -68,7 +51,7 @@ impl Session {
         let Some((directory, name)) = first_name(path, |name| name.contains(&IAC)) else {
             return Ok(());
         };
-        if self.spelling.telnet.is_some() {
+        if self.control.telnet.is_some() {
             return Ok(());
         }
         let listed = self.names_in(directory)?;
@@ -86,12 +69,12 @@ impl Session {
         }
         let path = place::join(directory, name);
         for telnet in [Telnet::Doubled, Telnet::Plain] {
-            self.spell(Some(telnet));
+            self.control.telnet = Some(telnet);
             if self.finds(&path)? {
                 return Ok(());
             }
         }
-        self.spell(None);
+        self.control.telnet = None;
         Err(missing("the server lists it and does not find it in"))
     }
 
@@ -108,10 +91,10 @@ impl Session {
             return Err(ClientError::Name(why.clone()));
         }
         if self.spelling.written.is_none() {
-            let known = self.spelling.telnet;
+            let known = self.control.telnet;
             let tried = self.try_writing(directory);
             if !matches!(tried, Ok(Probe::Written)) {
-                self.spell(known);
+                self.control.telnet = known;
             }
             self.spelling.written = match tried? {
                 Probe::Written => Some(Ok(())),
@@ -133,7 +116,7 @@ impl Session {
     fn try_writing(&mut self, directory: &[u8]) -> Result<Probe, ClientError> {
         let probe = probe();
         let path = place::join(directory, &probe);
-        self.spell(Some(Telnet::Doubled));
+        self.control.telnet = Some(Telnet::Doubled);
         if let Err(error) = self.store_nothing(&path) {
             return closed(error, |server, reply| {
                 let directory = shown(directory);
@@ -158,7 +141,7 @@ impl Session {
             return Ok(Probe::Written);
         }
         if listed.contains(&*escaped(&probe)) {
-            self.spell(Some(Telnet::Plain));
+            self.control.telnet = Some(Telnet::Plain);
             return Ok(Probe::Written);
         }
         let server = self.server();
@@ -173,12 +156,6 @@ impl Session {
             self.options.progress.note(&note);
         }
         Ok(())
-    }
-
-    /// What is done with the byte 255 from now on.
-    fn spell(&mut self, telnet: Option<Telnet>) {
-        self.spelling.telnet = telnet;
-        self.control.doubles_iac = self.spelling.doubles();
     }
 
     /// Whether there is something under a path.
@@ -255,17 +232,6 @@ mod tests {
         assert_eq!(first(b"\xffx"), Some((&b""[..], &b"\xffx"[..])));
         assert_eq!(first(b"/\xff"), Some((&b"/"[..], &b"\xff"[..])));
         assert_eq!(first(b"a/b"), None);
-    }
-
-    #[test]
-    fn the_standard_holds_until_more_is_known() {
-        assert!(Spelling::default().doubles());
-        let plain = Spelling {
-            telnet: Some(Telnet::Plain),
-            written: Some(Ok(())),
-            closed: HashMap::new(),
-        };
-        assert!(!plain.doubles());
     }
 
     #[test]
