@@ -47,6 +47,7 @@ use tokio::sync::watch;
 pub use config::{Config, Limits, SyncPolicy, UserConfig};
 pub use extension::{Extension, PeerFacts, SessionExtension};
 pub use origin::Origin;
+pub(crate) use origin::Tally;
 pub use passwords::hash_password;
 pub use xferlog::LogOpener;
 

@@ -1,5 +1,6 @@
 //! Whom limits count as one.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// An IPv4 address, or an IPv6 network of 64 bits: that much every household and every rented machine
@@ -13,6 +14,30 @@ impl From<IpAddr> for Origin {
             IpAddr::V4(address) => address.into(),
             IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
         })
+    }
+}
+
+/// How much of something each origin has.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Tally(HashMap<Origin, u64>);
+
+impl Tally {
+    /// What an origin has.
+    pub fn of(&self, origin: Origin) -> u64 {
+        self.0.get(&origin).copied().unwrap_or(0)
+    }
+
+    /// What all have together.
+    pub fn total(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    /// From now on the origin has so much.
+    pub fn set(&mut self, origin: Origin, amount: u64) {
+        match amount {
+            0 => drop(self.0.remove(&origin)),
+            amount => drop(self.0.insert(origin, amount)),
+        }
     }
 }
 
