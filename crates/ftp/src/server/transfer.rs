@@ -109,23 +109,11 @@ impl Session {
         self.transfer(work, opening, path, Arc::default()).await
     }
 
-    pub(super) async fn store(&mut self, argument: Vec<u8>) -> io::Result<Reply> {
+    /// STOR and APPE: from where REST says, else from `start`. REST before APPE, as some clients send it,
+    /// says where the end should be.
+    pub(super) async fn store(&mut self, argument: Vec<u8>, start: Start) -> io::Result<Reply> {
         let start = match std::mem::take(&mut self.restart) {
-            0 => Start::Afresh,
-            first => Start::At(first),
-        };
-        let path = self.cwd.join(&argument);
-        let wanted = path.clone();
-        self.receive(path, move |root, owner| {
-            Upload::begin(root, &wanted, start, owner)
-        })
-        .await
-    }
-
-    pub(super) async fn append(&mut self, argument: Vec<u8>) -> io::Result<Reply> {
-        // REST before APPE, as some clients send it, says where the end should be.
-        let start = match std::mem::take(&mut self.restart) {
-            0 => Start::AtEnd,
+            0 => start,
             first => Start::At(first),
         };
         let path = self.cwd.join(&argument);
