@@ -82,9 +82,9 @@ impl Secret {
         })
     }
 
-    /// Memory that a check takes, KiB.
-    pub fn cost(&self) -> usize {
-        self.cost
+    /// What a check takes: memory, KiB, times the passes over it.
+    pub fn work(&self) -> u64 {
+        self.cost as u64 * u64::from(self.argon.params().t_cost())
     }
 
     /// Whether this is the password. Takes some 20 ms and 19 MiB on purpose, if the hash has the defaults.
