@@ -274,7 +274,7 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Takes what waits in the socket when the transfer is stopped: it needs not be sent again.
+    /// Takes what waits in the socket when the transfer is stopped: it need not be sent again.
     fn drain(&mut self, buffer: &mut [u8], sink: &mut dyn Write) -> Result<(), TransferError> {
         let mut rest = rustix::io::ioctl_fionread(self.socket).unwrap_or(0);
         while rest > 0 {

@@ -152,8 +152,8 @@ pub struct Limits {
     pub login_ban_failures: u32,
     /// How long that is, and how long wrong passwords are remembered, seconds after the last one.
     pub login_ban_s: u64,
-    /// Time for a data connection to come about and its transfer to begin, from PASV, or for it to be taken,
-    /// seconds.
+    /// Seconds from PASV until the data connection has come about and its transfer has begun. With PORT,
+    /// seconds that the client has to take the connection.
     pub connect_s: u64,
     /// A transfer of which nothing moves ends after this many seconds.
     pub stalled_s: u64,

@@ -39,7 +39,7 @@ pub struct Secret {
 }
 
 impl fmt::Debug for Secret {
-    /// Not the hash, which belongs into no log.
+    /// Not the hash, which belongs in no log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
     }

@@ -28,11 +28,11 @@ use crate::protocol::{Command, Reply, VirtualPath};
 /// Commands that a client may send ahead while a transfer runs.
 const AHEAD: usize = 64;
 
-/// How often it is looked whether a client is still there whose commands are not read now.
-const GLANCE: Duration = Duration::from_secs(1);
-
 /// Bytes of these after which no more are read.
 const AHEAD_BYTES: usize = 16 << 10;
+
+/// How often it is looked whether a client is still there whose commands are not read now.
+const GLANCE: Duration = Duration::from_secs(1);
 
 /// One client's session.
 pub struct Session {

@@ -419,9 +419,7 @@ impl Session {
             (Ok(moved), None) => {
                 let mut text = format!("Transfer complete: {moved} bytes");
                 if left_out > 0 {
-                    text.push_str(&format!(
-                        "; left out, for a line end in them: {left_out} names"
-                    ));
+                    text.push_str(&format!("; {left_out} names with a line end were left out"));
                 }
                 (Reply::new(226, text), true)
             }

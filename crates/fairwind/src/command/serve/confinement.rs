@@ -7,7 +7,7 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
-/// Since it names cannot be moved between directories before ABI 2, that is the least that is of use.
+/// Before ABI 2 names cannot be moved between directories, so nothing older is of use.
 const LEAST: ABI = ABI::V2;
 
 /// The newest whose rights are known here.
@@ -95,7 +95,7 @@ impl Confinement {
     }
 }
 
-/// What the standard library reads for the time of day.
+/// What jiff reads for the time zone.
 pub fn of_local_time() -> Vec<(PathBuf, Reach)> {
     read(&["/etc/localtime", "/usr/share/zoneinfo"])
 }
