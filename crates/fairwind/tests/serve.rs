@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairwind_testing::or_skip;
+use fairwind_testing::{or_skip, wait_until};
 use rustix::process::Signal;
 
 /// A user and a group without rights of their own.
@@ -92,13 +92,20 @@ impl Service {
 
     /// A control connection of nobody's yet.
     pub fn connect(&self) -> Control {
+        let (control, code) = self.greeted();
+        assert_eq!(code, "220");
+        control
+    }
+
+    /// A control connection and the code of its greeting.
+    pub fn greeted(&self) -> (Control, String) {
         let address = self.url.trim_start_matches("ftp://").trim_end_matches('/');
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let lines = BufReader::new(stream.try_clone().unwrap());
         let mut control = Control { stream, lines };
-        assert_eq!(control.code(), "220");
-        control
+        let code = control.code();
+        (control, code)
     }
 
     /// A control connection of alice's.
@@ -197,8 +204,7 @@ fn a_directory_is_served_to_curl_and_an_upload_comes_back() {
     // Nobody writes without a password.
     let refused = curl(&["-T", local.to_str().unwrap(), &format!("{}z", service.url)]).unwrap();
     assert_eq!(refused.status.code(), Some(25), "{refused:?}");
-    let log = fs::read_to_string(log).unwrap();
-    assert_eq!(log.lines().count(), 2, "{log}");
+    wait_until("both are logged", || lines(&log) == 2);
     let told = |line: String| line.contains("alice received /y: 3 bytes");
     while !told(service.log.recv_timeout(PATIENCE).unwrap()) {}
 }
@@ -366,4 +372,40 @@ fn a_hash_made_of_a_password_admits_its_user() {
         .output()
         .unwrap();
     assert_eq!(empty.status.code(), Some(2));
+}
+
+#[test]
+fn a_log_that_hangs_holds_up_neither_clients_nor_the_end() {
+    let (dir, logs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(dir.path().join("x"), "abc").unwrap();
+    let (log, file) = (logs.path().join("xferlog"), logs.path().join("ftp.toml"));
+    fs::write(&file, format!("xferlog = {log:?}\n")).unwrap();
+    let options = ["--user", "alice", "--config", file.to_str().unwrap()];
+    let mut service = Service::start(dir.path(), &options);
+    // A pipe that nobody reads cannot be opened for writing.
+    fs::remove_file(&log).unwrap();
+    mkfifo(&log);
+    for name in ["x", "x", "x"] {
+        let mut control = service.alice();
+        let mut data = control.data();
+        assert_eq!(control.say(&format!("RETR {name}")), "150");
+        data.read_to_end(&mut Vec::new()).unwrap();
+        assert_eq!(control.code(), "226");
+    }
+    // What it is about has to be opened by the one who is waiting for the log.
+    service.signal(Signal::HUP);
+    thread::sleep(Duration::from_millis(100));
+    service.ask_to_end();
+    assert!(service.wait().success());
+    drop(fs::File::options().read(true).write(true).open(&log));
+}
+
+/// Lines of a log.
+pub fn lines(log: &Path) -> usize {
+    fs::read_to_string(log).map_or(0, |text| text.lines().count())
+}
+
+fn mkfifo(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
 }

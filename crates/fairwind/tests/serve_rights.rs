@@ -7,11 +7,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::time::Duration;
 
-use fairwind_testing::{eventually, permitted, root};
+use fairwind_testing::{eventually, permitted, root, wait_until};
 use rustix::process::Signal;
 
-use crate::serve::{Control, NOBODY, Service, fairwind};
+use crate::serve::{Control, NOBODY, Service, fairwind, lines};
 
 /// A user whom no system knows.
 const OWNER: u32 = 54_321;
@@ -172,8 +173,10 @@ fn logs_of_roots_are_written_and_rotated_after_the_rights_are_gone() {
     let children = format!("/proc/{0}/task/{0}/children", service.child.id());
     let keeper = fs::read_to_string(children).unwrap();
     assert_eq!(upload(&mut client, "x", "text"), "226");
+    wait_until("the first is logged", || lines(&log) == 1);
     fs::rename(&log, logs.join("xferlog.1")).unwrap();
     assert_eq!(upload(&mut client, "y", "text"), "226");
+    wait_until("the second is logged", || lines(&log) == 1);
     for (name, path) in [("xferlog.1", " /x "), ("xferlog", " /y ")] {
         let text = fs::read_to_string(logs.join(name)).unwrap();
         assert!(
@@ -222,7 +225,7 @@ fn the_configuration_is_read_again_after_the_rights_are_gone() {
     assert_eq!(stranger.say("USER anonymous"), "331");
     assert_eq!(stranger.say("PASS me@example.org"), "230");
     assert_eq!(read_from(&mut stranger, "x").unwrap(), "text");
-    assert_eq!(fs::read_to_string(log).unwrap().lines().count(), 1);
+    wait_until("it is logged", || lines(&log) == 1);
 }
 
 fn is_running(process: &Path) -> bool {
@@ -308,12 +311,133 @@ fn without_root_the_server_stays_who_it_is() {
         said.contains("only root can become somebody else"),
         "{said}"
     );
+    let group = format!("{OWNER}:54323");
+    let mut ignored = start(&["--run-as", &group]).spawn().unwrap();
+    assert!(eventually(|| ignored.try_wait().unwrap().is_some()));
+    assert_eq!(ignored.wait().unwrap().code(), Some(2));
     let options = ["--user", "alice", "--xferlog", log.to_str().unwrap()];
     let service = Service::by(&mut start(&options));
     assert_eq!(upload(&mut service.alice(), "x", "text"), "226");
     assert_eq!(fs::metadata(dir.join("x")).unwrap().uid(), OWNER);
-    assert_eq!(fs::read_to_string(log).unwrap().lines().count(), 1);
+    wait_until("it is logged", || lines(&log) == 1);
     for set in of_all_threads(&service.child, "CapPrm:") {
         assert_eq!(set, "0000000000000000");
     }
+}
+
+#[test]
+fn who_comes_when_no_descriptor_is_free_is_told_after_the_rights_are_gone() {
+    if !permitted(root()) {
+        return;
+    }
+    let folder = folder();
+    let dir = served(&folder, OWNER);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n 20; exec \"$0\" \"$@\""]);
+    limited.args([
+        env!("CARGO_BIN_EXE_fairwind"),
+        "serve",
+        dir.to_str().unwrap(),
+    ]);
+    let service = Service::by(limited.args(["--listen", "127.0.0.1:0"]));
+    let mut crowd = Vec::new();
+    let refused = loop {
+        let (next, code) = service.greeted();
+        match code.as_str() {
+            "220" => crowd.push(next),
+            _ => break code,
+        }
+        assert!(crowd.len() < 20);
+    };
+    assert_eq!(refused, "421");
+}
+
+#[test]
+fn the_configuration_is_read_again_beside_a_token_that_only_root_may_read() {
+    if !permitted(root()) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let dir = served(&folder, OWNER);
+    let (config, token) = (folder.path().join("ftp.toml"), folder.path().join("token"));
+    fs::write(&token, "secret\n").unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+    let write = |settings: &str| {
+        fs::write(
+            &config,
+            format!("advisor = \"http://127.0.0.1:9\"\n{settings}"),
+        )
+        .unwrap();
+    };
+    write("");
+    let options = [dir.to_str().unwrap(), "--listen", "127.0.0.1:0", "--config"];
+    let mut command = fairwind(&options);
+    command.env("FAIRWIND_ADVISOR_TOKEN_FILE", &token);
+    let service = Service::by(command.arg(&config));
+    for settings in ["anonymous = false\n", "allow_nocc = [\"192.0.2.0/24\"]\n"] {
+        write(settings);
+        service.signal(Signal::HUP);
+        service.tells("the configuration was read again");
+    }
+}
+
+#[test]
+fn what_takes_a_restart_is_told() {
+    if !permitted(root()) {
+        return;
+    }
+    let folder = folder();
+    let dir = served(&folder, OWNER);
+    let config = folder.path().join("ftp.toml");
+    fs::write(&config, "drs = false\n").unwrap();
+    let service = serve(&dir, &["--config", config.to_str().unwrap()]);
+    fs::write(
+        &config,
+        "run_as = \"54322:54323\"\npassive_ports = [900, 950]\nadvisor = \"http://192.0.2.1:8649\"\n",
+    )
+    .unwrap();
+    service.signal(Signal::HUP);
+    for key in ["run_as", "passive_ports", "drs", "advisor"] {
+        service.tells(&format!("{key}: "));
+    }
+    service.tells("the configuration was read again");
+    // What asks for no more is no news.
+    fs::write(&config, "drs = false\npassive_ports = [50000, 50100]\n").unwrap();
+    service.signal(Signal::HUP);
+    let line = service.log.recv_timeout(Duration::from_secs(30)).unwrap();
+    assert!(line.contains("the configuration was read again"), "{line}");
+}
+
+#[test]
+fn the_group_that_the_operator_names_is_taken_by_root_too() {
+    if !permitted(root()) {
+        return;
+    }
+    let folder = folder();
+    let dir = served(&folder, OWNER);
+    fs::write(dir.join("secret"), "of the owner").unwrap();
+    fs::set_permissions(dir.join("secret"), fs::Permissions::from_mode(0o600)).unwrap();
+    chown(dir.join("secret"), Some(OWNER), Some(OWNER)).unwrap();
+    let service = serve(&dir, &["--user", "alice", "--run-as", "root:54323"]);
+    let mut client = service.alice();
+    assert_eq!(upload(&mut client, "x", "text"), "226");
+    let facts = fs::metadata(dir.join("x")).unwrap();
+    assert_eq!((facts.uid(), facts.gid()), (0, 54_323));
+    assert_eq!(read_from(&mut client, "secret").unwrap(), "of the owner");
+}
+
+#[test]
+fn a_link_is_renamed_as_a_file_is() {
+    if !permitted(root()) {
+        return;
+    }
+    let folder = folder();
+    let dir = served(&folder, OWNER);
+    fs::write(dir.join("x"), "text").unwrap();
+    std::os::unix::fs::symlink("x", dir.join("link")).unwrap();
+    let service = serve(&dir, &["--user", "alice"]);
+    let mut client = service.alice();
+    assert_eq!(client.say("RNFR link"), "350");
+    assert_eq!(client.say("RNTO other"), "250");
+    assert_eq!(read_from(&mut client, "other").unwrap(), "text");
 }

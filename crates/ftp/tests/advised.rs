@@ -46,7 +46,7 @@ impl Followed {
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
         let follow = Arc::new(Follow {
-            advisor: Advisor::at(url).unwrap(),
+            advisor: Arc::new(Advisor::at(url).unwrap()),
             allow_nocc: allow_nocc.iter().map(|net| net.parse().unwrap()).collect(),
             journal: Journal::default(),
         });

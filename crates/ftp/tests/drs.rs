@@ -185,10 +185,6 @@ fn a_receiver_asks_for_twice_what_comes_in_a_round_trip() {
 struct Slow;
 
 impl Extension for Slow {
-    fn name(&self) -> &'static str {
-        "slow"
-    }
-
     fn open(&self, _: &ServerFacts<'_>) -> Option<Box<dyn SessionExtension>> {
         Some(Box::new(Slow))
     }

@@ -106,7 +106,11 @@ fn a_line_end_in_a_name_forges_no_entry_and_the_name_is_not_passed_over_in_silen
         );
         assert!(long || listed.contains("c\r\n"));
         let told = client.reply().text();
-        assert_eq!(told.contains("line end in them: 2 names"), !long, "{told}");
+        assert_eq!(
+            told.contains("2 names with a line end were left out"),
+            !long,
+            "{told}"
+        );
     }
 }
 

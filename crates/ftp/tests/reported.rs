@@ -32,7 +32,7 @@ fn reported(
     let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (mut far, _) = listener.accept().unwrap();
     let follow = Arc::new(Follow {
-        advisor: Advisor::at(&advisor.url()).unwrap(),
+        advisor: Arc::new(Advisor::at(&advisor.url()).unwrap()),
         allow_nocc: Vec::new(),
         journal: Journal::default(),
     });

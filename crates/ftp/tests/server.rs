@@ -4,10 +4,12 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use crate::common::{Client, Running, eventually, listening, noise};
-use fairwind_ftp::server::SyncPolicy;
+use fairwind_ftp::server::{LogOpener, SyncPolicy};
 
 #[test]
 fn a_file_goes_up_and_comes_down_as_it_is() {
@@ -605,9 +607,12 @@ fn every_transfer_of_a_file_is_logged() {
     client.fetch("LIST");
     let mut client = Client::alice(&server);
     client.give("STOR y", b"12345");
-    let text = std::fs::read_to_string(log.path()).unwrap();
+    let mut text = String::new();
+    eventually("both are logged", || {
+        text = std::fs::read_to_string(log.path()).unwrap();
+        text.lines().count() == 2
+    });
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 2);
     assert!(
         lines[0].ends_with(" 1 127.0.0.1 3 /a_file b _ o a me@example.org ftp 0 * c"),
         "{text}"
@@ -616,4 +621,29 @@ fn every_transfer_of_a_file_is_logged() {
         lines[1].ends_with(" 1 127.0.0.1 5 /y b _ i r alice ftp 0 * c"),
         "{text}"
     );
+}
+
+#[test]
+fn a_log_that_hangs_keeps_nobody_waiting() {
+    let (release, hang) = mpsc::channel::<()>();
+    let (hang, opened) = (Mutex::new(hang), AtomicUsize::new(0));
+    let server = Running::with(|config| {
+        config.xferlog = Some("log".into());
+        config.log_opener = LogOpener::by(move |_| {
+            if opened.fetch_add(1, Ordering::Relaxed) > 0 {
+                let _ = hang.lock().unwrap().recv();
+            }
+            tempfile::tempfile()
+        });
+    });
+    server.write("x", "abc");
+    // More than there are threads that serve control connections.
+    let mut clients: Vec<Client> = (0..4).map(|_| Client::anonymous(&server)).collect();
+    for client in &mut clients {
+        assert_eq!(client.fetch("RETR x"), b"abc");
+    }
+    for client in &mut clients {
+        client.expect("NOOP", 200);
+    }
+    drop(release);
 }

@@ -1,7 +1,7 @@
 //! What strangers can do to a server: use up its memory, its ports, its processors, its patience.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -899,4 +899,19 @@ fn a_checksum_whose_client_has_left_is_given_up_whatever_was_sent_ahead() {
     client.raw(b"QUIT\r\n");
     drop(client);
     eventually("the session has ended", || server.sockets() == 1);
+}
+
+#[test]
+fn who_talks_all_the_time_has_no_more_time_to_log_in() {
+    let server = Running::with(|config| config.limits.login_s = 1);
+    let mut talking = TcpStream::connect(server.address).unwrap();
+    let mut listening = talking.try_clone().unwrap();
+    let begin = Instant::now();
+    let talk = "NOOP\r\n".repeat(1_000);
+    thread::spawn(move || while talking.write_all(talk.as_bytes()).is_ok() {});
+    let mut replies = vec![0; 64 << 10];
+    // The server leaves while there is more to be read, so the connection ends with an error or without.
+    while matches!(listening.read(&mut replies), Ok(1..)) {
+        assert!(begin.elapsed() < Duration::from_secs(10), "still served");
+    }
 }

@@ -10,6 +10,7 @@ mod rights;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 
 use clap::Args;
 use fairwind_ftp::data::Buffer;
@@ -20,7 +21,7 @@ use signal_hook::iterator::Signals;
 use crate::failure::Failure;
 use crate::output;
 use files::Files;
-use rights::Rights;
+use rights::{Chosen, Rights};
 
 /// Where the password of a user without a hash comes from.
 const PASSWORD: &str = "FAIRWIND_FTP_PASSWORD";
@@ -112,14 +113,22 @@ impl Serve {
         let files = Files::keep(&mut config, self.config.as_deref()).map_err(Failure::work)?;
         let rights = Rights::of(&config)?;
         let server = Server::bind(config).map_err(Failure::work)?;
-        rights.give_up()?;
+        let chosen = rights.give_up()?;
         let (stop, reload) = (Stop::default(), server.reload());
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(Failure::work)?;
-        let asked = stop.clone();
+        let (asked, reads_again) = (stop.clone(), self.reads_again());
+        // Files may take long to open; the end waits for none. One more reading behind one under way is
+        // enough.
+        let (again, wanted) = mpsc::sync_channel(1);
+        std::thread::spawn(move || {
+            for () in wanted {
+                self.reload(&reload, &files, &chosen);
+            }
+        });
         std::thread::spawn(move || {
             for signal in signals.forever() {
                 match signal {
-                    SIGHUP if self.reads_again() => self.reload(&reload, &files),
+                    SIGHUP if reads_again => drop(again.try_send(())),
                     _ => asked.ask(),
                 }
             }
@@ -137,11 +146,12 @@ impl Serve {
         self.config.is_some() || !io::stdin().is_terminal()
     }
 
-    fn reload(&self, reload: &Reload, files: &Files) {
+    fn reload(&self, reload: &Reload, files: &Files, chosen: &Chosen) {
         let done = self
             .configuration(|_| files.configuration())
             .and_then(|mut config| {
                 files.attach(&mut config).map_err(Failure::work)?;
+                chosen.warn_of(&config);
                 reload.with(config).map_err(Failure::work)
             });
         let told = match done {

@@ -20,10 +20,6 @@ impl Gate {
 }
 
 impl Extension for Gate {
-    fn name(&self) -> &'static str {
-        "gate"
-    }
-
     fn open(&self, _: &PeerFacts) -> Box<dyn SessionExtension> {
         Box::new(self.clone())
     }

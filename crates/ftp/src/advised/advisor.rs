@@ -61,24 +61,22 @@ impl Advisor {
         })
     }
 
-    /// Asks, and waits for the answer. While there is no sound advice most are told so without asking.
-    pub(super) fn ask(&self, host: &str, remaining: Option<u64>) -> Result<Answer, String> {
+    /// Asks, and waits for the answer; why there is none. While there is no sound advice most are told so
+    /// without asking. None if so many wait for theirs that it is better to ask later.
+    pub(super) fn ask(&self, host: &str, remaining: Option<u64>) -> Option<Result<Answer, String>> {
         if let Some(lost) = self.lock().as_mut() {
             let now = Instant::now();
             if now < lost.ask_at {
-                return Err(lost.reason.clone());
+                return Some(Err(lost.reason.clone()));
             }
             lost.ask_at = now + PAUSE;
         }
         let answer = match self.waiting.fetch_add(1, Ordering::Relaxed) {
-            QUESTIONS.. => Err(format!("{}: {QUESTIONS} questions wait", self.url())),
-            _ => {
-                let answer = self.client.advice(host, remaining);
-                answer.map_err(|error| error.to_string())
-            }
+            QUESTIONS.. => None,
+            _ => Some(self.client.advice(host, remaining)),
         };
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-        answer
+        answer.map(|answer| answer.map_err(|error| error.to_string()))
     }
 
     /// Tells how a transfer went; whether anybody hears it makes no difference to the transfer.
@@ -122,5 +120,46 @@ impl Advisor {
 
     fn lock(&self) -> MutexGuard<'_, Option<Lost>> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::super::{Follow, Journal};
+    use super::*;
+    use crate::data::{Direction, Transfer, TransferWatcher};
+
+    #[test]
+    fn who_has_to_wait_with_a_question_has_not_lost_the_advisor() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        // Nobody answers at this address.
+        let advisor = Advisor::at("http://127.0.0.1:9").unwrap();
+        advisor.waiting.store(QUESTIONS, Ordering::Relaxed);
+        let follow = Arc::new(Follow {
+            advisor: Arc::new(advisor),
+            allow_nocc: Vec::new(),
+            journal: Journal::default(),
+        });
+        let mut follower = follow.watch(&Transfer {
+            direction: Direction::Send,
+            local: stream.local_addr().unwrap(),
+            peer: stream.peer_addr().unwrap(),
+            listener: None,
+            total: None,
+        });
+        follower.started(stream.as_fd(), None);
+        thread::sleep(PAUSE / 2);
+        assert!(!follow.advisor.is_lost());
+        assert_eq!(follower.records().len(), 0);
+        follow.advisor.waiting.store(0, Ordering::Relaxed);
+        thread::sleep(PAUSE);
+        assert!(follow.advisor.is_lost(), "it is not asked again");
+        follower.ended(0);
     }
 }

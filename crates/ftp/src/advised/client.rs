@@ -24,10 +24,6 @@ impl AdvisedClient {
 }
 
 impl Extension for AdvisedClient {
-    fn name(&self) -> &'static str {
-        "advice"
-    }
-
     fn open(&self, _: &ServerFacts<'_>) -> Option<Box<dyn SessionExtension>> {
         Some(Box::new(Session {
             follow: Arc::clone(&self.0),

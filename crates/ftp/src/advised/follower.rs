@@ -20,7 +20,7 @@ use super::connection::{Connection, Permit};
 use super::orders::{Orders, clean};
 use super::record::{Event, Record};
 use super::sight::Sight;
-use crate::data::{Direction, Transfer, TransferWatcher};
+use crate::data::{Direction, Transfer, TransferWatcher, sampled};
 
 /// How long the first byte waits for the first advice: an advisor nearby answers within that.
 const FIRST: Duration = Duration::from_millis(5);
@@ -200,8 +200,10 @@ impl Shared {
     /// The asking thread: asks until the transfer is over, then reports it.
     fn follow(&self) {
         while let Some(remaining) = self.remaining() {
-            let answer = self.follow.advisor.ask(&self.host(), remaining);
-            let until_next = self.take(answer);
+            let until_next = match self.follow.advisor.ask(&self.host(), remaining) {
+                Some(answer) => self.take(answer),
+                None => self.leave_unasked(),
+            };
             self.wait(until_next.unwrap_or(PAUSE));
         }
         let outcome = self.lock().outcome.take();
@@ -224,6 +226,13 @@ impl Shared {
         state.asked = Some(Instant::now());
         let moved = self.moved.load(Ordering::Relaxed);
         Some(state.total.map(|total| total.saturating_sub(moved)))
+    }
+
+    /// The question has to wait: that says nothing of the advisor, and nobody waits for an answer.
+    fn leave_unasked(&self) -> Option<Duration> {
+        self.lock().asked = None;
+        self.changed.notify_all();
+        None
     }
 
     /// Applies an answer; how long to wait for the next question, none if it is worth nothing.
@@ -280,7 +289,7 @@ impl Shared {
         };
         state
             .sight
-            .look(Instant::now(), arrived, round_trip(&counters))
+            .look(Instant::now(), arrived, sampled(counters.tcpi_min_rtt))
     }
 
     /// There is no sound advice: back to the kernel's defaults, told once.
@@ -366,7 +375,7 @@ impl Shared {
                 .filter(|_| self.direction == Direction::Send)
                 .map(|counters| counters.tcpi_total_retrans.into()),
             rtt_ms: counters
-                .and_then(|counters| round_trip(&counters))
+                .and_then(|counters| sampled(counters.tcpi_min_rtt))
                 .map(|rtt| rtt.as_secs_f64() * 1e3),
             limited: connection.limited(bytes, time),
             direction: match self.direction {
@@ -381,14 +390,6 @@ impl Shared {
 fn keep(kept: &mut Vec<Record>, news: &[Record]) {
     let room = KEPT.saturating_sub(kept.len());
     kept.extend(news.iter().take(room).cloned());
-}
-
-/// The shortest round trip that the kernel has seen.
-fn round_trip(counters: &libc::tcp_info) -> Option<Duration> {
-    // Before the first sample it is all ones.
-    (1..u32::MAX)
-        .contains(&counters.tcpi_min_rtt)
-        .then(|| Duration::from_micros(counters.tcpi_min_rtt.into()))
 }
 
 fn advice_event(answer: &Answer, orders: &Orders) -> Event {

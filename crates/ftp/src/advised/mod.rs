@@ -36,7 +36,7 @@ use crate::data::Transfer;
 #[derive(Debug)]
 pub struct Follow {
     /// Who is asked.
-    pub advisor: Advisor,
+    pub advisor: Arc<Advisor>,
     /// Networks to which the paths are the operator's own: there congestion control may be off. Empty:
     /// nowhere.
     pub allow_nocc: Vec<IpNet>,

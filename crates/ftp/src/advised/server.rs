@@ -12,32 +12,24 @@ use crate::server::{Config, Extension, PeerFacts, SessionExtension};
 pub struct AdvisedServer(Arc<Follow>);
 
 impl AdvisedServer {
-    /// As the configuration says; none if it names no advisor.
+    /// Follows this advisor as the configuration says.
     ///
     /// # Errors
-    /// A URL that is none, a log that cannot be written.
-    pub fn of(config: &Config) -> io::Result<Option<Self>> {
-        let Some(url) = &config.advisor else {
-            return Ok(None);
-        };
-        let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+    /// A log that cannot be written.
+    pub fn new(advisor: Arc<Advisor>, config: &Config) -> io::Result<Self> {
         let journal = match &config.advice_log {
             Some(path) => Journal::in_file(config.log_opener.open(path)?),
             None => Journal::default(),
         };
-        Ok(Some(Self(Arc::new(Follow {
-            advisor: Advisor::at(url).map_err(invalid)?,
+        Ok(Self(Arc::new(Follow {
+            advisor,
             allow_nocc: config.allow_nocc.clone(),
             journal,
-        }))))
+        })))
     }
 }
 
 impl Extension for AdvisedServer {
-    fn name(&self) -> &'static str {
-        "advice"
-    }
-
     fn open(&self, _: &PeerFacts) -> Box<dyn SessionExtension> {
         Box::new(Session(Arc::clone(&self.0)))
     }

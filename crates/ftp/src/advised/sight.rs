@@ -80,7 +80,8 @@ impl Memory {
     /// Keeps what it has carried now; the oldest makes room.
     pub fn keep(&self, host: IpAddr, rate: u64, now: Instant) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A larger rate holds for its time, a smaller one is none of its news.
+        known.retain(|(.., seen)| now.saturating_duration_since(*seen) < LASTS);
+        // A smaller rate does not replace a larger one that still holds.
         if known
             .iter()
             .any(|(other, larger, _)| *other == host && *larger > rate)
@@ -145,6 +146,10 @@ mod tests {
         }
         assert_eq!(memory.of(host(1), begin), None);
         assert_eq!(memory.of(host(999), begin), Some(1));
+        // What no longer holds keeps nothing fresh away.
+        memory.keep(host(998), 9, begin);
+        memory.keep(host(998), 5, begin + LASTS);
+        assert_eq!(memory.of(host(998), begin + LASTS), Some(5));
         assert_eq!(memory.of(host(999), begin + LASTS), None);
     }
 }

@@ -46,7 +46,7 @@ pub(super) struct Settled(Mutex<HashMap<(u64, u64), PathBuf>>);
 impl Settled {
     /// That this is no file that has got its place already.
     pub fn check(&self, file: &Metadata) -> io::Result<()> {
-        refuse(&self.lock(), file)
+        refuse(&mut self.lock(), file)
     }
 
     /// Gives a file its place by `settle`, unless something that has its own is there.
@@ -58,7 +58,7 @@ impl Settled {
     ) -> io::Result<T> {
         let mut settled = self.lock();
         if let Ok(present) = fs::metadata(place) {
-            refuse(&settled, &present)?;
+            refuse(&mut settled, &present)?;
         }
         let done = settle()?;
         settled.insert(identity(file), place.to_owned());
@@ -74,16 +74,21 @@ fn identity(file: &Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
-fn refuse(settled: &HashMap<(u64, u64), PathBuf>, file: &Metadata) -> io::Result<()> {
+fn refuse(settled: &mut HashMap<(u64, u64), PathBuf>, file: &Metadata) -> io::Result<()> {
+    let number = identity(file);
     // Of a file with several names (link(2)) one can be replaced without harm to the others.
-    let other = settled.get(&identity(file)).filter(|_| file.nlink() == 1);
-    match other {
-        None => Ok(()),
-        Some(other) => Err(io::Error::other(format!(
-            "{}, which this command has fetched, would be the same file",
-            other.display()
-        ))),
+    let Some(other) = settled.get(&number).filter(|_| file.nlink() == 1) else {
+        return Ok(());
+    };
+    // Somebody may have taken the other one away, and its number is given again.
+    if !fs::metadata(other).is_ok_and(|other| identity(&other) == number) {
+        settled.remove(&number);
+        return Ok(());
     }
+    Err(io::Error::other(format!(
+        "{}, which this command has fetched, would be the same file",
+        other.display()
+    )))
 }
 
 #[cfg(test)]
@@ -127,7 +132,7 @@ mod tests {
         fs::write(&one, "x").unwrap();
         let file = fs::metadata(&one).unwrap();
         let settled = Settled::default();
-        settled.settle(&file, &at("new"), || Ok(())).unwrap();
+        settled.settle(&file, &one, || Ok(())).unwrap();
         let error = settled.settle(&file, &other, || Ok(())).unwrap_err();
         assert!(
             error.to_string().contains("would be the same file"),
@@ -137,5 +142,20 @@ mod tests {
         fs::hard_link(&one, at("link")).unwrap();
         let file = fs::metadata(&one).unwrap();
         settled.settle(&file, &at("link"), || Ok(())).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_has_left_its_place_leaves_its_number_to_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("x"), "x").unwrap();
+        let file = fs::metadata(at("x")).unwrap();
+        let settled = Settled::default();
+        settled.settle(&file, &at("x"), || Ok(())).unwrap();
+        // As if it had been deleted, and its inode were that of a new file.
+        fs::rename(at("x"), at(".y.part")).unwrap();
+        settled.check(&file).unwrap();
+        fs::rename(at(".y.part"), at("x")).unwrap();
+        settled.settle(&file, &at("y"), || Ok(())).unwrap();
     }
 }

@@ -36,8 +36,17 @@ pub struct Control {
     /// Lines that have come and belong to replies nobody has asked for yet.
     lines: VecDeque<Line>,
     asked: String,
-    /// The byte 255 is sent twice, as Telnet has it.
-    pub(super) doubles_iac: bool,
+    /// How the server wants the byte 255; none before anybody has found out.
+    pub(super) telnet: Option<Telnet>,
+}
+
+/// How a server takes the byte 255 in commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Telnet {
+    /// Sent twice, it is one.
+    Doubled,
+    /// It is taken as it comes.
+    Plain,
 }
 
 impl Control {
@@ -75,7 +84,7 @@ impl Control {
                         decoder: LineDecoder::new(LONGEST_LINE),
                         lines: VecDeque::new(),
                         asked: "the connection".into(),
-                        doubles_iac: true,
+                        telnet: None,
                     });
                 }
                 Err(error) => last = said(error, address, patience),
@@ -125,9 +134,10 @@ impl Control {
             "PASS" => verb.to_owned(),
             _ => one_line(&line).into_owned(),
         };
-        let mut line = match self.doubles_iac {
-            true => escaped(&line).into_owned(),
-            false => line,
+        let mut line = match self.telnet {
+            Some(Telnet::Plain) => line,
+            // The standard holds as long as nothing else is known.
+            Some(Telnet::Doubled) | None => escaped(&line).into_owned(),
         };
         line.extend_from_slice(b"\r\n");
         self.stream

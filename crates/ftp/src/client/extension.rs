@@ -16,9 +16,6 @@ use crate::protocol::Reply;
 
 /// Something that adds to the client: commands, plans for data sockets, watchers.
 pub trait Extension: Send + Sync {
-    /// The name, for logs and reports.
-    fn name(&self) -> &'static str;
-
     /// Its part of a session that has just logged in; none if it has nothing to do with this server.
     fn open(&self, facts: &ServerFacts<'_>) -> Option<Box<dyn SessionExtension>>;
 
@@ -154,7 +151,7 @@ pub fn extensions(setup: &Setup) -> Result<Vec<Arc<dyn Extension>>, ClientError>
     if let Some(url) = &setup.advisor {
         let advisor = Advisor::at(url).map_err(|error| ClientError::Usage(error.to_string()))?;
         extensions.push(Arc::new(AdvisedClient::new(Follow {
-            advisor,
+            advisor: Arc::new(advisor),
             allow_nocc: setup.allow_nocc.clone(),
             journal: Journal::default(),
         })));

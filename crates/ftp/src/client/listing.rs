@@ -3,6 +3,7 @@
 //! Names come from a server that nobody has to trust: one that is not a plain name never becomes a
 //! path on this host ([`Entry::local_name`]).
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -10,7 +11,7 @@ use jiff::Timestamp;
 
 use super::data_connection::Channel;
 use super::{ClientError, Session, unix_listing};
-use crate::data::{Direction, Meter, Mover};
+use crate::data::{Bounds, Direction, Meter, Mover};
 use crate::protocol::path::one_line;
 use crate::protocol::time;
 
@@ -77,6 +78,15 @@ impl Entry {
     }
 }
 
+/// Whether a listing says what the names stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Facts {
+    /// It does.
+    Listed,
+    /// It has names only; what they are has to be asked one by one.
+    ToBeAsked,
+}
+
 /// A line of MLSD or MLST: `fact=value;fact=value; name`.
 pub fn facts(line: &[u8]) -> Option<Entry> {
     let space = line.iter().position(|byte| *byte == b' ')?;
@@ -133,10 +143,28 @@ impl Session {
     }
 
     /// All entries of a directory, in any order.
+    fn list_all(&mut self, path: &[u8]) -> Result<Vec<Entry>, ClientError> {
+        let (mut entries, facts) = self.list_unasked(path)?;
+        if facts == Facts::ToBeAsked {
+            for entry in &mut entries {
+                self.ask_what_is(path, entry)?;
+            }
+        }
+        Ok(entries)
+    }
+
+    /// All names in a directory, those that begin with a dot among them. Nothing is asked of single names:
+    /// that takes knowing how the server is told them, which is found out from these.
     ///
     /// # Errors
     /// The server refuses all ways to list it; there is nothing of this name.
-    pub(super) fn list_all(&mut self, path: &[u8]) -> Result<Vec<Entry>, ClientError> {
+    pub(super) fn names_in(&mut self, directory: &[u8]) -> Result<HashSet<Vec<u8>>, ClientError> {
+        let (entries, _) = self.list_unasked(directory)?;
+        Ok(entries.into_iter().map(|entry| entry.name).collect())
+    }
+
+    /// The entries of a directory as one listing has them.
+    fn list_unasked(&mut self, path: &[u8]) -> Result<(Vec<Entry>, Facts), ClientError> {
         if self.features.has("MLST") && !self.plain_listings {
             match self.read_listing("MLSD", path) {
                 Err(ClientError::Refused { reply, .. })
@@ -149,49 +177,56 @@ impl Session {
                     if entries.is_empty() && !path.is_empty() {
                         self.must_be_directory(path)?;
                     }
-                    return Ok(entries);
+                    return Ok((entries, Facts::Listed));
                 }
             }
         }
         self.list_plainly(path)
     }
 
-    fn list_plainly(&mut self, path: &[u8]) -> Result<Vec<Entry>, ClientError> {
+    fn list_plainly(&mut self, path: &[u8]) -> Result<(Vec<Entry>, Facts), ClientError> {
         let text = self.read_inside("LIST", path)?;
         let mut entries = Vec::new();
         for line in lines(&text) {
             match unix_listing::parse(line) {
                 unix_listing::Parsed::Entry(entry) => entries.push(entry),
                 unix_listing::Parsed::Nothing => {}
-                unix_listing::Parsed::Unknown => return self.list_names(path),
+                unix_listing::Parsed::Unknown => {
+                    return Ok((self.list_names(path)?, Facts::ToBeAsked));
+                }
             }
         }
-        Ok(entries)
+        Ok((entries, Facts::Listed))
     }
 
-    /// Names alone; what they are is asked one by one.
+    /// Names alone.
     fn list_names(&mut self, path: &[u8]) -> Result<Vec<Entry>, ClientError> {
         let text = self.read_inside("NLST", path)?;
         let directory = super::place::join(path, b"");
-        let mut entries = Vec::new();
-        for line in lines(&text) {
+        let entry = |line: &[u8]| {
             // Some servers put the directory before the name.
             let name = line.strip_prefix(directory.as_slice()).unwrap_or(line);
-            let full = super::place::join(path, name);
-            let entry = match Entry::new(name.to_vec(), Kind::Unknown) {
-                safe if safe.local_name().is_some() => match self.look(&full) {
-                    // It cannot even be asked for.
-                    Err(ClientError::Name(_)) => safe,
-                    found => found?.unwrap_or(safe),
-                },
-                unsafe_name => unsafe_name,
-            };
-            entries.push(Entry {
-                name: name.to_vec(),
-                ..entry
-            });
+            Entry::new(name.to_vec(), Kind::Unknown)
+        };
+        Ok(lines(&text).map(entry).collect())
+    }
+
+    /// Asks what a name stands for, if it is one that can be asked for.
+    fn ask_what_is(&mut self, directory: &[u8], entry: &mut Entry) -> Result<(), ClientError> {
+        if entry.local_name().is_none() {
+            return Ok(());
         }
-        Ok(entries)
+        match self.look(&super::place::join(directory, &entry.name)) {
+            Ok(Some(found)) => {
+                *entry = Entry {
+                    name: std::mem::take(&mut entry.name),
+                    ..found
+                };
+                Ok(())
+            }
+            Ok(None) | Err(ClientError::Name(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Goes to a directory, lists it by LIST or NLST, and comes back: the argument of these commands is
@@ -236,7 +271,8 @@ impl Session {
         let mut text = Bounded(Vec::new());
         let progress = self.options.progress.clone();
         let mut watcher = super::tcp::Stopper::new(progress, &meter);
-        let moved = Mover::new(&stream, &meter, &mut watcher, self.options.patience)
+        let bounds = Bounds::patience(self.options.patience);
+        let moved = Mover::new(&stream, &meter, &mut watcher, bounds)
             .and_then(|mover| mover.receive_into(&mut text, None));
         drop(stream);
         self.finish(moved, std::path::Path::new("listing"))?;

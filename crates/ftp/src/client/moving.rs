@@ -9,7 +9,7 @@ use super::data_connection::Channel;
 use super::running_checksum::RunningChecksum;
 use super::tcp::Stopper;
 use super::{ClientError, FileReport, Session};
-use crate::data::{Meter, Mover, Transfer, TransferError, TransferWatcher, Watchers};
+use crate::data::{Bounds, Meter, Mover, Transfer, TransferError, TransferWatcher, Watchers};
 use crate::protocol::Reply;
 
 /// What is moved.
@@ -51,8 +51,8 @@ impl Session {
             others: Watchers(self.watchers(&transfer)),
         };
         drop(transfer);
-        let moved =
-            Mover::new(&stream, &meter, &mut following, self.options.patience).and_then(act);
+        let bounds = Bounds::patience(self.options.patience);
+        let moved = Mover::new(&stream, &meter, &mut following, bounds).and_then(act);
         drop(following);
         let finished = self.finish(moved, part.path);
         report.moved(meter.moved(), part.began, Instant::now());

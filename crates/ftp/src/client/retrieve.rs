@@ -72,7 +72,9 @@ impl Retrieval {
         let mut report = FileReport::new(source.to_string(), shown.into_owned());
         let target = match Target::find(&self.target).map_err(ClientError::local(&self.target))? {
             Target::File(path) => path,
-            other => return stream_retrieve::run(self, other, connection, number, report),
+            Target::Flow(flow) => {
+                return stream_retrieve::run(self, flow, connection, number, report);
+            }
         };
         let settled = connection.settled();
         if let Some(present) = self.present(connection, &target)? {

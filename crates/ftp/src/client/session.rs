@@ -33,6 +33,15 @@ pub struct Session {
     home: Option<Vec<u8>>,
 }
 
+/// What became of a rename.
+enum Renamed {
+    Done,
+    /// RNFR was refused: nothing to be renamed is there.
+    NotFrom(Reply),
+    /// RNTO was refused.
+    NotTo(Reply),
+}
+
 impl Session {
     /// Connects and logs in.
     ///
@@ -248,33 +257,54 @@ impl Session {
     /// Gives a file its name, in the place of one that may be there.
     ///
     /// # Errors
-    /// The server refuses.
+    /// The server refuses; it says so if the one that was there is gone for it.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), ClientError> {
-        let refusal = match self.try_rename(from, to)? {
-            None => return Ok(()),
-            Some(refusal) => refusal,
-        };
-        // Some servers rename over nothing.
-        if refusal.code / 100 == 5 && self.size(to)?.is_some() {
-            self.delete(to)?;
-            if self.try_rename(from, to)?.is_none() {
-                return Ok(());
+        let refused = match self.try_rename(from, to)? {
+            Renamed::Done => return Ok(()),
+            // Some servers rename over nothing.
+            Renamed::NotTo(reply) if reply.code / 100 == 5 && self.size(to)?.is_some() => {
+                return self.rename_over(from, to);
             }
-        }
-        Err(ClientError::Refused {
-            server: self.server().to_owned(),
-            what: format!("to rename {} to {}", one_line(from), one_line(to)),
-            reply: refusal,
-        })
+            Renamed::NotFrom(reply) | Renamed::NotTo(reply) => reply,
+        };
+        Err(self.not_renamed(from, to, refused, ""))
     }
 
-    fn try_rename(&mut self, from: &[u8], to: &[u8]) -> Result<Option<Reply>, ClientError> {
+    /// Renames after deleting what is there.
+    fn rename_over(&mut self, from: &[u8], to: &[u8]) -> Result<(), ClientError> {
+        self.delete(to)?;
+        let gone = format!("; the old {} is gone", one_line(to));
+        match self.try_rename(from, to) {
+            Ok(Renamed::Done) => Ok(()),
+            Ok(Renamed::NotFrom(reply) | Renamed::NotTo(reply)) => {
+                Err(self.not_renamed(from, to, reply, &gone))
+            }
+            Err(error) => {
+                let note = format!("{} may not be renamed{gone}", one_line(from));
+                self.options.progress.note(&note);
+                Err(error)
+            }
+        }
+    }
+
+    fn not_renamed(&self, from: &[u8], to: &[u8], reply: Reply, and: &str) -> ClientError {
+        ClientError::Refused {
+            server: self.server().to_owned(),
+            what: format!("to rename {} to {}{and}", one_line(from), one_line(to)),
+            reply,
+        }
+    }
+
+    fn try_rename(&mut self, from: &[u8], to: &[u8]) -> Result<Renamed, ClientError> {
         let reply = self.control.ask("RNFR", from)?;
         if !reply.is_intermediate() {
-            return Ok(Some(reply));
+            return Ok(Renamed::NotFrom(reply));
         }
         let reply = self.control.ask("RNTO", to)?;
-        Ok((!reply.is_positive()).then_some(reply))
+        Ok(match reply.is_positive() {
+            true => Renamed::Done,
+            false => Renamed::NotTo(reply),
+        })
     }
 
     /// The ways this server makes checksums.

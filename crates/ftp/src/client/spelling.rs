@@ -10,40 +10,36 @@
 //! empty file with such bytes in its name, which is deleted at once.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::control::Telnet;
 use super::data_connection::Channel;
 use super::{ClientError, Session, place};
 use crate::data::Direction;
+use crate::protocol::Reply;
 use crate::protocol::line::{IAC, escaped};
 use crate::protocol::path::one_line;
 
-/// What is known of a server.
+/// What is known of how a server writes names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Spelling {
-    /// How it wants the byte 255; none before anybody has found out.
-    telnet: Option<Telnet>,
     /// Whether it writes names that are no UTF-8 as they are, and why not; none before anybody has
     /// found out.
     written: Option<Result<(), String>>,
+    /// Directories in which that cannot be found out, and why.
+    closed: HashMap<Vec<u8>, String>,
 }
 
-/// How a server takes the byte 255 in commands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Telnet {
-    /// Sent twice, it is one.
-    Doubled,
-    /// It is taken as it comes.
-    Plain,
-}
-
-impl Spelling {
-    /// Whether 255 is sent twice. The standard holds as long as nothing else is known.
-    fn doubles(&self) -> bool {
-        self.telnet != Some(Telnet::Plain)
-    }
+/// What has become of a probe.
+enum Probe {
+    /// It is there under its name.
+    Written,
+    /// It is not; why not.
+    Changed(String),
+    /// The directory does not let anybody find out; why not.
+    Closed(String),
 }
 
 impl Session {
@@ -55,7 +51,7 @@ impl Session {
         let Some((directory, name)) = first_name(path, |name| name.contains(&IAC)) else {
             return Ok(());
         };
-        if self.spelling.telnet.is_some() {
+        if self.control.telnet.is_some() {
             return Ok(());
         }
         let listed = self.names_in(directory)?;
@@ -73,12 +69,12 @@ impl Session {
         }
         let path = place::join(directory, name);
         for telnet in [Telnet::Doubled, Telnet::Plain] {
-            self.spell(Some(telnet));
+            self.control.telnet = Some(telnet);
             if self.finds(&path)? {
                 return Ok(());
             }
         }
-        self.spell(None);
+        self.control.telnet = None;
         Err(missing("the server lists it and does not find it in"))
     }
 
@@ -91,8 +87,24 @@ impl Session {
         let Some((directory, name)) = first_odd_name(path) else {
             return Ok(());
         };
+        if let Some(why) = self.spelling.closed.get(directory) {
+            return Err(ClientError::Name(why.clone()));
+        }
         if self.spelling.written.is_none() {
-            self.spelling.written = Some(self.try_writing(directory)?);
+            let known = self.control.telnet;
+            let tried = self.try_writing(directory);
+            if !matches!(tried, Ok(Probe::Written)) {
+                self.control.telnet = known;
+            }
+            self.spelling.written = match tried? {
+                Probe::Written => Some(Ok(())),
+                Probe::Changed(why) => Some(Err(why)),
+                Probe::Closed(why) => {
+                    let closed = &mut self.spelling.closed;
+                    closed.insert(directory.to_vec(), why.clone());
+                    return Err(ClientError::Name(why));
+                }
+            };
         }
         match &self.spelling.written {
             Some(Err(why)) => Err(ClientError::Name(format!("{}: {why}", one_line(name)))),
@@ -100,43 +112,50 @@ impl Session {
         }
     }
 
-    /// Writes a probe and looks what has become of it; the inner error says that it is another name.
-    fn try_writing(&mut self, directory: &[u8]) -> Result<Result<(), String>, ClientError> {
+    /// Writes a probe and looks what has become of it.
+    fn try_writing(&mut self, directory: &[u8]) -> Result<Probe, ClientError> {
         let probe = probe();
         let path = place::join(directory, &probe);
-        self.spell(Some(Telnet::Doubled));
-        match self.store_nothing(&path) {
-            Err(ClientError::Refused { server, reply, .. }) => {
-                self.spell(None);
-                return Err(ClientError::Name(format!(
-                    "{server} takes no file whose name is not UTF-8 in {}: {reply}",
-                    shown(directory)
-                )));
-            }
-            stored => stored?,
+        self.control.telnet = Some(Telnet::Doubled);
+        if let Err(error) = self.store_nothing(&path) {
+            return closed(error, |server, reply| {
+                let directory = shown(directory);
+                format!("{server} takes no file whose name is not UTF-8 in {directory}: {reply}")
+            });
         }
-        let listed = self.names_in(directory)?;
-        if !self.control.ask("DELE", &path)?.is_positive() {
-            let left = one_line(&path).into_owned();
+        let listed = self.names_in(directory);
+        let deleted = self.delete_probe(&path);
+        let listed = match listed {
+            Ok(listed) => listed,
+            Err(error) => {
+                return closed(error, |server, reply| {
+                    let directory = shown(directory);
+                    format!(
+                        "{server} does not show what becomes of a name that is not UTF-8 in {directory}: {reply}"
+                    )
+                });
+            }
+        };
+        deleted?;
+        if listed.contains(&probe) {
+            return Ok(Probe::Written);
+        }
+        if listed.contains(&*escaped(&probe)) {
+            self.control.telnet = Some(Telnet::Plain);
+            return Ok(Probe::Written);
+        }
+        let server = self.server();
+        let why = format!("{server} turns names that are not UTF-8 into others");
+        Ok(Probe::Changed(why))
+    }
+
+    fn delete_probe(&mut self, path: &[u8]) -> Result<(), ClientError> {
+        if !self.control.ask("DELE", path)?.is_positive() {
+            let left = one_line(path).into_owned();
             let note = format!("{left}: this empty file could not be deleted again");
             self.options.progress.note(&note);
         }
-        let telnet = match () {
-            () if listed.contains(&probe) => Some(Telnet::Doubled),
-            () if listed.contains(&*escaped(&probe)) => Some(Telnet::Plain),
-            () => None,
-        };
-        self.spell(telnet);
-        Ok(telnet.map(drop).ok_or_else(|| {
-            let server = self.server();
-            format!("{server} turns names that are not UTF-8 into others")
-        }))
-    }
-
-    /// What is done with the byte 255 from now on.
-    fn spell(&mut self, telnet: Option<Telnet>) {
-        self.spelling.telnet = telnet;
-        self.control.doubles_iac = self.spelling.doubles();
+        Ok(())
     }
 
     /// Whether there is something under a path.
@@ -154,11 +173,15 @@ impl Session {
             false => Err(self.control.refused(reply)),
         }
     }
+}
 
-    /// All names in a directory, those that begin with a dot among them.
-    fn names_in(&mut self, directory: &[u8]) -> Result<HashSet<Vec<u8>>, ClientError> {
-        let entries = self.list_all(directory)?;
-        Ok(entries.into_iter().map(|entry| entry.name).collect())
+/// That the server refuses for good what a probe takes; other errors may pass.
+fn closed(error: ClientError, why: impl Fn(&str, &Reply) -> String) -> Result<Probe, ClientError> {
+    match error {
+        ClientError::Refused { server, reply, .. } if reply.code / 100 == 5 => {
+            Ok(Probe::Closed(why(&server, &reply)))
+        }
+        error => Err(error),
     }
 }
 
@@ -209,16 +232,6 @@ mod tests {
         assert_eq!(first(b"\xffx"), Some((&b""[..], &b"\xffx"[..])));
         assert_eq!(first(b"/\xff"), Some((&b"/"[..], &b"\xff"[..])));
         assert_eq!(first(b"a/b"), None);
-    }
-
-    #[test]
-    fn the_standard_holds_until_more_is_known() {
-        assert!(Spelling::default().doubles());
-        let plain = Spelling {
-            telnet: Some(Telnet::Plain),
-            written: Some(Ok(())),
-        };
-        assert!(!plain.doubles());
     }
 
     #[test]

@@ -68,7 +68,9 @@ impl Storage {
         );
         match Target::find(&self.source).map_err(failed)? {
             Target::File(_) => {}
-            other => return stream_store::run(self, &other, connection, number, report),
+            Target::Flow(flow) => {
+                return stream_store::run(self, &flow, connection, number, report);
+            }
         }
         let file = File::open(&self.source).map_err(failed)?;
         let facts = file.metadata().map_err(failed)?;

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
 use super::Progress;
-use super::target::Target;
+use super::target::Flow;
 use crate::protocol::digest::{Algorithm, Hasher};
 
 /// How long a wait is before it is looked whether the user wants an end.
@@ -41,16 +41,16 @@ impl Stream {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn from(target: &Target, progress: Arc<dyn Progress>) -> io::Result<Self> {
-        Self::over(target.open_for_reading()?, progress)
+    pub fn from(flow: &Flow, progress: Arc<dyn Progress>) -> io::Result<Self> {
+        Self::over(flow.open_for_reading()?, progress)
     }
 
     /// To be written to; none if the user wants an end before anybody reads.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn to(target: &Target, progress: Arc<dyn Progress>) -> io::Result<Option<Self>> {
-        let file = target.open_for_writing(&*progress)?;
+    pub fn to(flow: &Flow, progress: Arc<dyn Progress>) -> io::Result<Option<Self>> {
+        let file = flow.open_for_writing(&*progress)?;
         file.map(|file| Self::over(file, progress)).transpose()
     }
 

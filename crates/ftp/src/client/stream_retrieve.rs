@@ -10,22 +10,22 @@ use super::original::Original;
 use super::retrieve::is_about_restart;
 use super::retry::Task;
 use super::stream::Stream;
-use super::target::Target;
+use super::target::Flow;
 use super::{ClientError, Connection, FileReport, Retrieval, Session};
 use crate::data::Direction;
 use crate::protocol::path::one_line;
 
-/// Fetches the file, number `number` for those who hear of the progress, to `target`.
+/// Fetches the file, number `number` for those who hear of the progress, to `flow`.
 pub(super) fn run(
     retrieval: &Retrieval,
-    target: Target,
+    flow: Flow,
     connection: &mut Connection,
     number: usize,
     report: FileReport,
 ) -> Result<FileReport, ClientError> {
     let mut outflow = Outflow {
         retrieval,
-        target,
+        flow,
         number,
         stream: None,
         origin: None,
@@ -37,7 +37,7 @@ pub(super) fn run(
 
 struct Outflow<'a> {
     retrieval: &'a Retrieval,
-    target: Target,
+    flow: Flow,
     number: usize,
     stream: Option<Stream>,
     /// The file as it was when its first byte was asked for.
@@ -67,7 +67,7 @@ impl Task for Outflow<'_> {
                     session.options.progress.expect(size);
                 }
                 let progress = session.options.progress.clone();
-                let open = Stream::to(&self.target, progress).map_err(self.failed())?;
+                let open = Stream::to(&self.flow, progress).map_err(self.failed())?;
                 self.stream = Some(open.ok_or(ClientError::Stopped)?);
                 self.origin = Some(original);
             }

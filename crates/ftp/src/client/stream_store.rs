@@ -9,21 +9,21 @@ use super::place;
 use super::retry::Task;
 use super::store::Storage;
 use super::stream::Stream;
-use super::target::Target;
+use super::target::Flow;
 use super::{ClientError, Connection, FileReport, Session};
 use crate::data::Direction;
 use crate::protocol::path::one_line;
 
-/// Stores what `target` gives, file number `number` for those who hear of the progress.
+/// Stores what `flow` gives, file number `number` for those who hear of the progress.
 pub(super) fn run(
     storage: &Storage,
-    target: &Target,
+    flow: &Flow,
     connection: &mut Connection,
     number: usize,
     report: FileReport,
 ) -> Result<FileReport, ClientError> {
     let failed = ClientError::local(&storage.source);
-    let stream = Stream::from(target, connection.options().progress.clone()).map_err(failed)?;
+    let stream = Stream::from(flow, connection.options().progress.clone()).map_err(failed)?;
     let (directory, name) = place::split(&storage.remote);
     let mut inflow = Inflow {
         storage,

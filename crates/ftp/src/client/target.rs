@@ -20,6 +20,13 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(super) enum Target {
     /// A file, or room for one.
     File(PathBuf),
+    /// Something else.
+    Flow(Flow),
+}
+
+/// What is read or written as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Flow {
     /// A pipe or a device.
     Special(PathBuf),
     /// A descriptor of this process, such as `/dev/stdout` leads to.
@@ -52,17 +59,19 @@ impl Target {
                 return Ok(Self::File(path));
             }
             if !facts.is_symlink() {
-                return Ok(Self::Special(path));
+                return Ok(Self::Flow(Flow::Special(path)));
             }
             if let Some(number) = descriptor(&path) {
-                return Ok(Self::Descriptor(number));
+                return Ok(Self::Flow(Flow::Descriptor(number)));
             }
             let next = fs::read_link(&path)?;
             path = path.parent().unwrap_or(Path::new("")).join(next);
         }
         Err(io::Error::from_raw_os_error(libc::ELOOP))
     }
+}
 
+impl Flow {
     /// Opens it for reading. Nobody has to write to a pipe yet.
     ///
     /// # Errors
@@ -71,7 +80,6 @@ impl Target {
         match self {
             Self::Descriptor(0) => Ok(io::stdin().as_fd().try_clone_to_owned()?.into()),
             Self::Descriptor(number) => File::open(own(*number)),
-            Self::File(path) => File::open(path),
             Self::Special(path) => OpenOptions::new()
                 .read(true)
                 .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
@@ -85,9 +93,8 @@ impl Target {
     /// # Errors
     /// The kernel's.
     pub fn open_for_writing(&self, progress: &dyn Progress) -> io::Result<Option<File>> {
-        let path = match self {
-            Self::File(path) => return OpenOptions::new().write(true).open(path).map(Some),
-            Self::Special(path) => path.clone(),
+        let (path, mut inherited) = match self {
+            Self::Special(path) => (path.clone(), None),
             Self::Descriptor(number) => {
                 let open: File = match number {
                     1 => io::stdout().as_fd().try_clone_to_owned()?.into(),
@@ -96,7 +103,7 @@ impl Target {
                 };
                 // A pipe of others is written to without changing how they see it.
                 match is_pipe(&open.metadata()?) {
-                    true => own(*number),
+                    true => (own(*number), Some(open)),
                     false => return Ok(Some(open)),
                 }
             }
@@ -109,6 +116,12 @@ impl Target {
                 .open(&path)
             {
                 Err(error) if error.raw_os_error() == Some(libc::ENXIO) && is_pipe_at(&path) => {}
+                // A pipe that another user opened cannot be opened again.
+                Err(error)
+                    if error.kind() == io::ErrorKind::PermissionDenied && inherited.is_some() =>
+                {
+                    return Ok(inherited.take());
+                }
                 open => return open.map(Some),
             }
             if progress.stopped() {
@@ -121,7 +134,7 @@ impl Target {
 
 /// Whether what is written to this place comes out of this process's standard output.
 pub fn is_standard_output(path: &Path) -> bool {
-    matches!(Target::find(path), Ok(Target::Descriptor(1)))
+    matches!(Target::find(path), Ok(Target::Flow(Flow::Descriptor(1))))
 }
 
 fn own(number: u32) -> PathBuf {
@@ -170,15 +183,15 @@ mod tests {
     fn what_is_open_or_special_is_known() {
         assert_eq!(
             Target::find(Path::new("/dev/stdout")).unwrap(),
-            Target::Descriptor(1)
+            Target::Flow(Flow::Descriptor(1))
         );
         assert_eq!(
             Target::find(Path::new("/dev/fd/2")).unwrap(),
-            Target::Descriptor(2)
+            Target::Flow(Flow::Descriptor(2))
         );
         assert_eq!(
             Target::find(Path::new("/dev/null")).unwrap(),
-            Target::Special("/dev/null".into())
+            Target::Flow(Flow::Special("/dev/null".into()))
         );
         assert!(is_standard_output(Path::new("/proc/self/fd/1")));
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::Progress;
-use crate::data::{Meter, TransferWatcher};
+use crate::data::{Meter, TransferWatcher, sampled};
 
 /// Stops a transfer when the user wants an end.
 pub struct Stopper<'a> {
@@ -114,9 +114,7 @@ pub fn counts(socket: impl AsFd) -> Option<TcpCounts> {
     let written = length as usize;
     Some(TcpCounts {
         retransmits: info.total_retrans.into(),
-        min_rtt_ms: (1..u32::MAX)
-            .contains(&info.min_rtt)
-            .then(|| f64::from(info.min_rtt) / 1e3),
+        min_rtt_ms: sampled(info.min_rtt).map(|time| time.as_secs_f64() * 1e3),
         rtt_ms: f64::from(info.rtt) / 1e3,
         out_of_order: (written >= offset_of!(Extended, snd_wnd)).then_some(info.rcv_ooopack.into()),
     })

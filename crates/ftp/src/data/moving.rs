@@ -148,7 +148,7 @@ pub struct Mover<'a> {
 }
 
 impl<'a> Mover<'a> {
-    /// `patience` is how long nothing may move.
+    /// Moves bytes within these bounds.
     ///
     /// # Errors
     /// The socket's.
@@ -156,7 +156,7 @@ impl<'a> Mover<'a> {
         socket: &'a TcpStream,
         meter: &'a Meter,
         watcher: &'a mut dyn TransferWatcher,
-        patience: Duration,
+        bounds: Bounds,
     ) -> Result<Self, TransferError> {
         let set = || {
             socket.set_nonblocking(false)?;
@@ -168,16 +168,11 @@ impl<'a> Mover<'a> {
             socket,
             meter,
             watcher,
-            bounds: Bounds::patience(patience),
+            bounds,
             begin: Instant::now(),
             last: Instant::now(),
             period: (Instant::now(), 0),
         })
-    }
-
-    /// The same, within these bounds.
-    pub fn within(self, bounds: Bounds) -> Self {
-        Self { bounds, ..self }
     }
 
     /// Sends bytes `first..end` of the file, or up to its end, without copying them through this
@@ -279,7 +274,7 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Takes what waits in the socket when the transfer is stopped: it needs not be sent again.
+    /// Takes what waits in the socket when the transfer is stopped: it need not be sent again.
     fn drain(&mut self, buffer: &mut [u8], sink: &mut dyn Write) -> Result<(), TransferError> {
         let mut rest = rustix::io::ioctl_fionread(self.socket).unwrap_or(0);
         while rest > 0 {
@@ -453,7 +448,7 @@ mod tests {
             got
         });
         let (meter, mut notes) = (Meter::default(), Notes::default());
-        let mover = Mover::new(&near, &meter, &mut notes, PATIENCE).unwrap();
+        let mover = Mover::new(&near, &meter, &mut notes, Bounds::patience(PATIENCE)).unwrap();
         assert_eq!(mover.send_file(&file, 10, 7_900_010).unwrap(), 7_900_000);
         assert_eq!(reader.join().unwrap(), &bytes[10..7_900_010]);
         assert_eq!(
@@ -500,7 +495,7 @@ mod tests {
             meter: &meter,
             got: Vec::new(),
         };
-        let mover = Mover::new(&near, &meter, &mut notes, PATIENCE).unwrap();
+        let mover = Mover::new(&near, &meter, &mut notes, Bounds::patience(PATIENCE)).unwrap();
         let error = mover.receive_into(&mut sink, None).unwrap_err();
         assert!(matches!(error, TransferError::Stopped), "{error}");
         assert_eq!(sink.got, [vec![1; 1_000], vec![2; 50_000]].concat());
@@ -529,7 +524,13 @@ mod tests {
     fn a_connection_that_stands_still_is_given_up() {
         let (near, far) = pair();
         let (meter, mut notes) = (Meter::default(), Notes::default());
-        let mover = Mover::new(&near, &meter, &mut notes, Duration::from_millis(100)).unwrap();
+        let mover = Mover::new(
+            &near,
+            &meter,
+            &mut notes,
+            Bounds::patience(Duration::from_millis(100)),
+        )
+        .unwrap();
         let error = mover.receive_into(&mut Vec::new(), None).unwrap_err();
         assert!(matches!(error, TransferError::Stalled(_)), "{error}");
         assert!(
@@ -551,11 +552,8 @@ mod tests {
         let (near, far) = pair();
         let sender = thread::spawn(|| trickle(far));
         let (meter, mut notes) = (Meter::default(), Notes::default());
-        let mover = Mover::new(&near, &meter, &mut notes, PATIENCE).unwrap();
-        let error = mover
-            .within(bounds)
-            .receive_into(&mut Vec::new(), None)
-            .unwrap_err();
+        let mover = Mover::new(&near, &meter, &mut notes, bounds).unwrap();
+        let error = mover.receive_into(&mut Vec::new(), None).unwrap_err();
         assert!(meter.moved() > 1, "something moved all the time");
         drop(near);
         sender.join().unwrap();
@@ -593,7 +591,7 @@ mod tests {
                 meter.stop();
             });
             let mut notes = Notes::default();
-            let mover = Mover::new(&near, &meter, &mut notes, PATIENCE).unwrap();
+            let mover = Mover::new(&near, &meter, &mut notes, Bounds::patience(PATIENCE)).unwrap();
             mover.send_from(&mut io::repeat(0), None).unwrap_err()
         });
         assert!(matches!(error, TransferError::Stopped), "{error}");

@@ -6,19 +6,43 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
+/// The longest times that Linux takes for the probes (`MAX_TCP_KEEPIDLE`, `MAX_TCP_KEEPINTVL`).
+const LONGEST_PROBING: Duration = Duration::from_secs(32_767);
+
+/// The longest `TCP_USER_TIMEOUT`: 31 bits of milliseconds.
+const LONGEST_SILENCE: Duration = Duration::from_millis(i32::MAX as u64);
+
 /// Has the kernel end the connection if the other end acknowledges nothing for `patience`: neither data
 /// (`TCP_USER_TIMEOUT`, RFC 5482) nor, while there are none, the probes of `SO_KEEPALIVE`, the first of them
 /// after half of the time.
 ///
-/// A receiver that is reached but takes nothing (a window of zero) is also ended then.
+/// A receiver that is reached but takes nothing (a window of zero) is also ended then. Where the kernel
+/// takes no time as long, it is the longest that it does.
 ///
 /// # Errors
 /// The kernel's.
 pub fn limit_silence(socket: SockRef<'_>, patience: Duration) -> io::Result<()> {
-    let second = Duration::from_secs(1);
+    let probing = |time: Duration| time.clamp(Duration::from_secs(1), LONGEST_PROBING);
     let probes = TcpKeepalive::new()
-        .with_time((patience / 2).max(second))
-        .with_interval((patience / 6).max(second));
+        .with_time(probing(patience / 2))
+        .with_interval(probing(patience / 6));
     socket.set_tcp_keepalive(&probes)?;
-    socket.set_tcp_user_timeout(Some(patience))
+    socket.set_tcp_user_timeout(Some(patience.min(LONGEST_SILENCE)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn the_kernel_takes_any_patience() {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        for seconds in [0, 1, 65_535, 65_536, 1 << 22, u64::MAX] {
+            let patience = Duration::from_secs(seconds);
+            limit_silence(SockRef::from(&socket), patience)
+                .unwrap_or_else(|error| panic!("{seconds} s: {error}"));
+        }
+    }
 }

@@ -24,10 +24,14 @@ pub fn tcp_info(socket: impl AsFd) -> Option<libc::tcp_info> {
 /// The shortest round trip that a TCP connection has seen lately (`tcpi_min_rtt`); none if the socket is
 /// none, or nothing has been acknowledged yet.
 pub fn shortest_round_trip(socket: impl AsFd) -> Option<Duration> {
-    let shortest = tcp_info(socket)?.tcpi_min_rtt;
+    sampled(tcp_info(socket)?.tcpi_min_rtt)
+}
+
+/// What `tcpi_min_rtt` says, microseconds; before the first sample it is all ones.
+pub fn sampled(min_rtt: u32) -> Option<Duration> {
     (1..u32::MAX)
-        .contains(&shortest)
-        .then(|| Duration::from_micros(shortest.into()))
+        .contains(&min_rtt)
+        .then(|| Duration::from_micros(min_rtt.into()))
 }
 
 /// Whether the connection's newest sample of its rate of delivery was limited by the application, which

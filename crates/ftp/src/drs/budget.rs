@@ -1,10 +1,9 @@
 //! What all right-sized buffers of a server may take together, and those of one client's address: whoever asks
 //! for the largest buffer pins the kernel's memory with it.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::server::Origin;
+use crate::server::{Origin, Tally};
 
 /// Bytes that buffers may have, as programs ask for them; the kernel takes up to twice as much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +16,7 @@ pub struct Caps {
 
 /// Who has how much.
 #[derive(Debug, Clone, Default)]
-pub struct Budget(Arc<Mutex<HashMap<Origin, u64>>>);
+pub struct Budget(Arc<Mutex<Tally>>);
 
 /// A connection's part of it, given back when it is dropped.
 #[derive(Debug)]
@@ -46,7 +45,7 @@ impl Budget {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Origin, u64>> {
+    fn lock(&self) -> MutexGuard<'_, Tally> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -71,15 +70,11 @@ impl Share {
             return wanted;
         };
         let mut taken = budget.lock();
-        let all: u64 = taken.values().sum();
-        let own = taken.get(origin).copied().unwrap_or(0);
+        let (all, own) = (taken.total(), taken.of(*origin));
         let left = |cap: u64, taken: u64| cap.saturating_sub(taken - self.bytes);
         let left = left(caps.all, all).min(left(caps.own, own));
         let bytes = wanted.min(left);
-        match own - self.bytes + bytes {
-            0 => drop(taken.remove(origin)),
-            own => drop(taken.insert(*origin, own)),
-        }
+        taken.set(*origin, own - self.bytes + bytes);
         self.bytes = bytes;
         bytes
     }
@@ -118,7 +113,7 @@ mod tests {
         drop((one, two));
         assert_eq!(other.resize(80), 60);
         drop(other);
-        assert!(budget.lock().is_empty());
+        assert_eq!(*budget.lock(), Tally::default());
     }
 
     #[test]

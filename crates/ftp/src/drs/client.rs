@@ -19,10 +19,6 @@ pub struct RightSizingClient {
 }
 
 impl Extension for RightSizingClient {
-    fn name(&self) -> &'static str {
-        "right-sizing"
-    }
-
     fn open(&self, facts: &ServerFacts<'_>) -> Option<Box<dyn SessionExtension>> {
         facts.features.has(NAME).then(|| {
             let session: Box<dyn SessionExtension> = Box::new(Session {

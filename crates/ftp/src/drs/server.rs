@@ -21,10 +21,6 @@ pub struct RightSizingServer {
 }
 
 impl Extension for RightSizingServer {
-    fn name(&self) -> &'static str {
-        "right-sizing"
-    }
-
     fn open(&self, facts: &PeerFacts) -> Box<dyn SessionExtension> {
         Box::new(Session {
             server: self.clone(),

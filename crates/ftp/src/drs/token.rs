@@ -27,7 +27,7 @@ impl fmt::Display for Token {
 }
 
 impl fmt::Debug for Token {
-    /// Not the token itself, which belongs into no log.
+    /// Not the token itself, which belongs in no log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")
     }

@@ -6,6 +6,7 @@ use super::abilities::help;
 use super::digest::hash_reply;
 use super::listing::Form;
 use super::session::Session;
+use super::upload::Start;
 use crate::protocol::command::{ByteRange, Representation};
 use crate::protocol::digest::Algorithm;
 use crate::protocol::{Command, Reply};
@@ -113,8 +114,8 @@ impl Session {
                 return self.list(path, form).await;
             }
             Command::Retr(path) => return self.retrieve(path).await,
-            Command::Stor(path) => return self.store(path).await,
-            Command::Appe(path) => return self.append(path).await,
+            Command::Stor(path) => return self.store(path, Start::Afresh).await,
+            Command::Appe(path) => return self.store(path, Start::AtEnd).await,
             Command::Stou => return self.store_unique().await,
         })
     }

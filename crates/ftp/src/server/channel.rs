@@ -88,7 +88,7 @@ impl Listening {
             let (stream, peer) = match timeout_at(self.until, self.waiting.accept()).await {
                 Err(_) => return Err(late(config)),
                 Ok(Err(error)) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
-                    return Err(io::Error::other("the port went to a client who had none"));
+                    return Err(io::Error::other("the port went to a client who had fewer"));
                 }
                 Ok(come) => come?,
             };

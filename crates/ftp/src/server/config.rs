@@ -152,8 +152,8 @@ pub struct Limits {
     pub login_ban_failures: u32,
     /// How long that is, and how long wrong passwords are remembered, seconds after the last one.
     pub login_ban_s: u64,
-    /// Time for a data connection to come about and its transfer to begin, from PASV, or for it to be taken,
-    /// seconds.
+    /// Seconds from PASV until the data connection has come about and its transfer has begun. With PORT,
+    /// seconds that the client has to take the connection.
     pub connect_s: u64,
     /// A transfer of which nothing moves ends after this many seconds.
     pub stalled_s: u64,
@@ -201,7 +201,36 @@ impl Default for Limits {
     }
 }
 
+/// The longest time that may be set, a hundred years: clocks end where numbers do.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
+
 impl Limits {
+    /// That clocks can measure all times.
+    fn check(&self) -> Result<(), String> {
+        let longest = LONGEST.as_secs();
+        for (key, seconds) in [
+            ("idle_s", self.idle_s),
+            ("login_s", self.login_s),
+            ("login_ban_s", self.login_ban_s),
+            ("connect_s", self.connect_s),
+            ("stalled_s", self.stalled_s),
+            ("longest_s", self.longest_s),
+            ("unreachable_s", self.unreachable_s),
+            ("checksum_s", self.checksum_s),
+        ] {
+            if seconds > longest {
+                return Err(format!("limits: {key} = {seconds}: {longest} at most"));
+            }
+        }
+        let (pause, longest) = (self.login_pause_ms, LONGEST.as_millis());
+        match u128::from(pause) > longest {
+            true => Err(format!(
+                "limits: login_pause_ms = {pause}: {longest} at most"
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// [`Limits::connect_s`]
     pub fn connect(&self) -> Duration {
         Duration::from_secs(self.connect_s)
@@ -286,7 +315,10 @@ impl Config {
         if let Some(hours) = file.partial_age_h {
             self.partial_age = Duration::from_secs(u64::from(hours.get()) * 3_600);
         }
-        self.limits = file.limits.unwrap_or(std::mem::take(&mut self.limits));
+        if let Some(limits) = file.limits {
+            limits.check()?;
+            self.limits = limits;
+        }
         Ok(())
     }
 }
@@ -336,6 +368,29 @@ mod tests {
         );
         assert!(Config::new("/srv").read("passive_ports = [9, 3]").is_err());
         assert!(Config::new("/srv").read("partial_age_h = 0").is_err());
+    }
+
+    #[test]
+    fn a_limit_beyond_all_clocks_is_refused_by_its_key() {
+        let mut config = Config::new("/srv");
+        for key in [
+            "idle_s",
+            "login_s",
+            "login_ban_s",
+            "connect_s",
+            "stalled_s",
+            "longest_s",
+            "unreachable_s",
+            "checksum_s",
+            "login_pause_ms",
+        ] {
+            let limits = format!("[limits]\n{key} = {}", i64::MAX);
+            let error = config.read(&limits).unwrap_err();
+            assert!(error.contains(key) && error.contains(" at most"), "{error}");
+            config
+                .read(&format!("[limits]\n{key} = 3000000000"))
+                .unwrap();
+        }
     }
 
     #[test]

@@ -7,9 +7,6 @@ use crate::protocol::Reply;
 
 /// Something that adds to the server: features, commands, plans for data sockets, watchers.
 pub trait Extension: Send + Sync {
-    /// The name, for logs.
-    fn name(&self) -> &'static str;
-
     /// Its part of one session, which lives as long as that.
     fn open(&self, facts: &PeerFacts) -> Box<dyn SessionExtension>;
 }

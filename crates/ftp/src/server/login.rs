@@ -19,7 +19,7 @@ impl Session {
             return Reply::new(503, "Logged in already; REIN begins anew");
         }
         let text = match self.shared.users.welcomes_anybody(&name) {
-            true => "Any password will do; your address of mail is customary",
+            true => "Any password will do; your e-mail address is customary",
             false => "Password, please",
         };
         self.name = Some(name);

@@ -10,11 +10,15 @@ use super::partial;
 use super::pattern::{Budget, Exhausted, Pattern, is_pattern, unescaped};
 use crate::protocol::VirtualPath;
 
-/// Comparisons that one command may cost: half a second of a processor.
+/// Comparisons that one search may cost: about half a second of a processor. A listing takes two, of which
+/// the first looks whether anything is meant.
 const WORK: u64 = 100_000_000;
 
-/// To open and read a directory costs as much as so many comparisons, beside those of its names.
+/// To open a directory costs as much as so many comparisons.
 const DIRECTORY: u64 = 1_000;
+
+/// To read and sort a name costs as much as so many comparisons.
+const NAME: u64 = 100;
 
 /// To look at a file costs as much as so many comparisons.
 const FILE: u64 = 100;
@@ -69,6 +73,10 @@ impl Wanted {
     /// # Errors
     /// Those of `take`; `E2BIG` if the pattern means too much work. What cannot be read is not meant.
     pub fn each<'a>(&self, root: &'a Root, take: &'a mut Take<'a>) -> io::Result<()> {
+        self.search(root, Budget::new(WORK), take)
+    }
+
+    fn search<'a>(&self, root: &'a Root, budget: Budget, take: &'a mut Take<'a>) -> io::Result<()> {
         let mut parts = Vec::new();
         for part in self.text.split(|byte| *byte == b'/') {
             match is_pattern(part) {
@@ -84,7 +92,7 @@ impl Wanted {
         let mut search = Search {
             root,
             hidden: self.hidden,
-            budget: Budget::new(WORK),
+            budget,
             take,
         };
         let (path, name): (_, &[u8]) = match self.text.first() {
@@ -131,6 +139,7 @@ impl Search<'_> {
         let Ok(names) = self.root.directory(&path).and_then(|found| found.names()) else {
             return Ok(true);
         };
+        self.budget.spend(NAME * names.len() as u64)?;
         for entry in names {
             let entry = entry.as_bytes();
             let shown = self.hidden || pattern.begins_with_a_dot() || !entry.starts_with(b".");
@@ -243,5 +252,22 @@ mod tests {
         let too_deep = wanted(&"*/".repeat(9)).any(&root).unwrap_err();
         assert_eq!(too_deep.kind(), io::ErrorKind::ArgumentListTooLong);
         assert!(wanted("pub/*/*/*/*/*/*/*/e.txt").any(&root).unwrap());
+    }
+
+    #[test]
+    fn names_cost_work_whether_or_not_they_are_meant() {
+        let dir = tempfile::tempdir().unwrap();
+        for number in 0..100 {
+            fs::write(dir.path().join(number.to_string()), "").unwrap();
+        }
+        let root = Root::open(dir.path(), Duration::MAX).unwrap();
+        let wanted = Wanted {
+            from: VirtualPath::root(),
+            text: "x*".into(),
+            hidden: false,
+        };
+        let within = |work| wanted.search(&root, Budget::new(work), &mut |_| Ok(true));
+        assert!(within(DIRECTORY + 100 * NAME).is_err());
+        within(DIRECTORY + 100 * NAME + 1_000).unwrap();
     }
 }

@@ -47,6 +47,7 @@ use tokio::sync::watch;
 pub use config::{Config, Limits, SyncPolicy, UserConfig};
 pub use extension::{Extension, PeerFacts, SessionExtension};
 pub use origin::Origin;
+pub(crate) use origin::Tally;
 pub use passwords::hash_password;
 pub use xferlog::LogOpener;
 
@@ -63,7 +64,7 @@ use users::Users;
 use work::is_out_of_descriptors;
 use xferlog::Xferlog;
 
-use crate::advised::AdvisedServer;
+use crate::advised::{AdvisedServer, Advisor};
 use crate::data::Buffer;
 use crate::drs::{Budget, Caps, RightSizingServer};
 use crate::protocol::Reply;
@@ -74,6 +75,7 @@ pub(crate) struct Shared {
     config: Config,
     users: Users,
     extensions: Vec<Arc<dyn Extension>>,
+    advisor: Option<Arc<Advisor>>,
     xferlog: Option<Xferlog>,
     ledger: Arc<Ledger>,
 }
@@ -91,6 +93,7 @@ struct Ledger {
 }
 
 static CROWD: Sparing = Sparing::new();
+static CONTROL: Sparing = Sparing::new();
 static ACCEPT: Sparing = Sparing::new();
 
 /// Asks a running server to stop.
@@ -135,9 +138,7 @@ impl Reload {
             listen: old.config.listen,
             ..config
         };
-        // The directory that is open: by its path it may be out of reach, now that rights are given up.
-        let users = (config.root == old.config.root).then_some(&old.users);
-        let shared = Shared::open(config, self.extensions.clone(), &old.ledger, users)?;
+        let shared = Shared::open(config, self.extensions.clone(), &old.ledger, Some(&old))?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(shared);
         Ok(())
     }
@@ -148,25 +149,44 @@ impl Reload {
 }
 
 impl Shared {
+    /// What is open `before` and still wanted stays open: by its path it may be out of reach, now that
+    /// rights are given up.
     fn open(
         config: Config,
         given: Option<Vec<Arc<dyn Extension>>>,
         ledger: &Arc<Ledger>,
-        before: Option<&Users>,
+        before: Option<&Self>,
     ) -> io::Result<Self> {
         let opener = &config.log_opener;
         let xferlog = config.xferlog.clone();
         let xferlog = xferlog.map(|path| Xferlog::open(path, opener.clone()));
+        let users = before.filter(|before| before.config.root == config.root);
+        let (extensions, advisor) = match given {
+            Some(extensions) => (extensions, None),
+            None => {
+                let advisor = match before {
+                    Some(before) if before.config.advisor == config.advisor => {
+                        before.advisor.clone()
+                    }
+                    _ => advisor(&config)?,
+                };
+                let extensions = extensions(&config, &ledger.buffers, advisor.clone())?;
+                (extensions, advisor)
+            }
+        };
         Ok(Self {
-            extensions: match given {
-                Some(extensions) => extensions,
-                None => extensions(&config, &ledger.buffers)?,
-            },
-            users: Users::open(&config, before)?,
+            extensions,
+            advisor,
+            users: Users::open(&config, users.map(|before| &before.users))?,
             xferlog: xferlog.transpose()?,
             ledger: Arc::clone(ledger),
             config,
         })
+    }
+
+    /// Whether all clients have gone, and what they did is in the log.
+    fn is_idle(&self) -> bool {
+        self.ledger.sessions.count() == 0 && self.xferlog.as_ref().is_none_or(Xferlog::is_idle)
     }
 }
 
@@ -182,11 +202,22 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// Pause after the system had no descriptor for another connection.
 const RESPITE: Duration = Duration::from_millis(100);
 
+/// The advisor that a configuration names.
+fn advisor(config: &Config) -> io::Result<Option<Arc<Advisor>>> {
+    let advisor = config.advisor.as_deref().map(Advisor::at).transpose();
+    let advisor = advisor.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    Ok(advisor.map(Arc::new))
+}
+
 /// The extensions that a configuration asks for.
-fn extensions(config: &Config, budget: &Budget) -> io::Result<Vec<Arc<dyn Extension>>> {
+fn extensions(
+    config: &Config,
+    budget: &Budget,
+    advisor: Option<Arc<Advisor>>,
+) -> io::Result<Vec<Arc<dyn Extension>>> {
     let mut extensions: Vec<Arc<dyn Extension>> = Vec::new();
-    if let Some(advised) = AdvisedServer::of(config)? {
-        extensions.push(Arc::new(advised));
+    if let Some(advisor) = advisor {
+        extensions.push(Arc::new(AdvisedServer::new(advisor, config)?));
     }
     // Buffers that the operator fixed are not sized by anybody else.
     if config.drs && config.buffer == Buffer::Auto {
@@ -301,8 +332,8 @@ impl Server {
         }
         drop(listener);
         let last_moment = tokio::time::Instant::now() + FAREWELL;
-        let ledger = &self.reload.current().ledger;
-        while ledger.sessions.count() > 0 && tokio::time::Instant::now() < last_moment {
+        let shared = self.reload.current();
+        while !shared.is_idle() && tokio::time::Instant::now() < last_moment {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         Ok(())
@@ -328,8 +359,13 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 async fn serve(stream: TcpStream, peer: IpAddr, shared: Arc<Shared>, stop: watch::Receiver<bool>) {
     let limits = &shared.config.limits;
-    let Ok(mut control) = Control::new(stream, limits.line, limits.silence(None)) else {
-        return;
+    let mut control = match Control::new(stream, limits.line, limits.silence(None)) {
+        Ok(control) => control,
+        // The client may have gone already.
+        Err(error) => {
+            CONTROL.warn(|| format!("{peer}: control connection: {error}"));
+            return;
+        }
     };
     let (own, all) = (limits.sessions_per_address, limits.sessions);
     let Some(_place) = shared.ledger.sessions.take(Origin::from(peer), own, all) else {

@@ -1,6 +1,6 @@
 //! Whom limits count as one.
 
-use std::fmt;
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// An IPv4 address, or an IPv6 network of 64 bits: that much every household and every rented machine
@@ -17,11 +17,26 @@ impl From<IpAddr> for Origin {
     }
 }
 
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            IpAddr::V4(address) => address.fmt(f),
-            IpAddr::V6(network) => write!(f, "{network}/64"),
+/// How much of something each origin has.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Tally(HashMap<Origin, u64>);
+
+impl Tally {
+    /// What an origin has.
+    pub fn of(&self, origin: Origin) -> u64 {
+        self.0.get(&origin).copied().unwrap_or(0)
+    }
+
+    /// What all have together.
+    pub fn total(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    /// From now on the origin has so much.
+    pub fn set(&mut self, origin: Origin, amount: u64) {
+        match amount {
+            0 => drop(self.0.remove(&origin)),
+            amount => drop(self.0.insert(origin, amount)),
         }
     }
 }
@@ -40,7 +55,5 @@ mod tests {
         assert_ne!(origin("2001:db8::1"), origin("2001:db8:0:1::1"));
         assert_ne!(origin("192.0.2.1"), origin("192.0.2.2"));
         assert_eq!(origin("::ffff:192.0.2.1"), origin("192.0.2.1"));
-        assert_eq!(origin("2001:db8::1").to_string(), "2001:db8::/64");
-        assert_eq!(origin("192.0.2.1").to_string(), "192.0.2.1");
     }
 }

@@ -146,20 +146,26 @@ impl Partial {
         let _ = rustix::fs::fsetxattr(&self.file, OWNER, owner.as_bytes(), XattrFlags::empty());
     }
 
-    /// Gives the file another name, which may be that of a file already if it `replaces` that. Answers the
-    /// directory.
+    /// Gives the file another name, which may be that of a file already if it `replaces` that. From then on
+    /// it is no unfinished upload.
     ///
     /// # Errors
     /// The kernel's; somebody who goes around the server has taken the file away.
-    pub fn rename(self, name: &OsStr, replaces: bool) -> io::Result<OwnedFd> {
+    pub fn rename(&self, name: &OsStr, replaces: bool) -> io::Result<()> {
         self.is_here()?;
-        let _ = rustix::fs::fremovexattr(&self.file, OWNER);
         let flags = match replaces {
             true => RenameFlags::empty(),
             false => RenameFlags::NOREPLACE,
         };
         rustix::fs::renameat_with(&self.directory, &self.name, &self.directory, name, flags)?;
-        Ok(self.directory)
+        // Not before: what could not be renamed is still its owner's. The file system may keep none.
+        let _ = rustix::fs::fremovexattr(&self.file, OWNER);
+        Ok(())
+    }
+
+    /// The directory that it is in.
+    pub fn into_directory(self) -> OwnedFd {
+        self.directory
     }
 
     /// Removes the file.

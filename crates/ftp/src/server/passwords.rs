@@ -39,7 +39,7 @@ pub struct Secret {
 }
 
 impl fmt::Debug for Secret {
-    /// Not the hash, which belongs into no log.
+    /// Not the hash, which belongs in no log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
     }
@@ -82,9 +82,9 @@ impl Secret {
         })
     }
 
-    /// Memory that a check takes, KiB.
-    pub fn cost(&self) -> usize {
-        self.cost
+    /// What a check takes: memory, KiB, times the passes over it.
+    pub fn work(&self) -> u64 {
+        self.cost as u64 * u64::from(self.argon.params().t_cost())
     }
 
     /// Whether this is the password. Takes some 20 ms and 19 MiB on purpose, if the hash has the defaults.

@@ -1,11 +1,10 @@
 //! Places that are counted, in all and by origin: sessions, checksums that are asked for.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::origin::Origin;
+use super::origin::{Origin, Tally};
 
-type Taken = Mutex<HashMap<Origin, usize>>;
+type Taken = Mutex<Tally>;
 
 /// Who has how many places.
 #[derive(Debug, Default)]
@@ -18,7 +17,7 @@ pub struct Place {
     origin: Origin,
 }
 
-fn lock(taken: &Taken) -> MutexGuard<'_, HashMap<Origin, usize>> {
+fn lock(taken: &Taken) -> MutexGuard<'_, Tally> {
     taken.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -26,11 +25,11 @@ impl Places {
     /// A place, unless `all` are taken, or `own` by this origin.
     pub fn take(&self, origin: Origin, own: usize, all: usize) -> Option<Place> {
         let mut taken = lock(&self.0);
-        let has = taken.get(&origin).copied().unwrap_or(0);
-        if has >= own || taken.values().sum::<usize>() >= all {
+        let has = taken.of(origin);
+        if has >= own as u64 || taken.total() >= all as u64 {
             return None;
         }
-        taken.insert(origin, has + 1);
+        taken.set(origin, has + 1);
         Some(Place {
             taken: Arc::clone(&self.0),
             origin,
@@ -38,18 +37,16 @@ impl Places {
     }
 
     /// Places that are taken.
-    pub fn count(&self) -> usize {
-        lock(&self.0).values().sum()
+    pub fn count(&self) -> u64 {
+        lock(&self.0).total()
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = lock(&self.taken);
-        match taken.get_mut(&self.origin) {
-            Some(own) if *own > 1 => *own -= 1,
-            _ => drop(taken.remove(&self.origin)),
-        }
+        let has = taken.of(self.origin);
+        taken.set(self.origin, has - 1);
     }
 }
 

@@ -1,8 +1,9 @@
 //! A descriptor that is kept for the case that there is none: with it the next client can at least be told.
 
-use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use rustix::event::{EventfdFlags, eventfd};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
@@ -13,12 +14,12 @@ const MOMENT: Duration = Duration::from_millis(100);
 
 /// The descriptor.
 #[derive(Debug)]
-pub struct Reserve(Option<File>);
+pub struct Reserve(Option<OwnedFd>);
 
 impl Reserve {
-    /// Takes it, if there is one.
+    /// Takes it, if there is one. It has no path: the server may be able to open few of these.
     pub fn take() -> Self {
-        Self(File::open("/dev/null").ok())
+        Self(eventfd(0, EventfdFlags::CLOEXEC).ok())
     }
 
     /// Takes it again if it was lost to somebody who was faster.

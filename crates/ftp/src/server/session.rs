@@ -28,11 +28,11 @@ use crate::protocol::{Command, Reply, VirtualPath};
 /// Commands that a client may send ahead while a transfer runs.
 const AHEAD: usize = 64;
 
-/// How often it is looked whether a client is still there whose commands are not read now.
-const GLANCE: Duration = Duration::from_secs(1);
-
 /// Bytes of these after which no more are read.
 const AHEAD_BYTES: usize = 16 << 10;
+
+/// How often it is looked whether a client is still there whose commands are not read now.
+const GLANCE: Duration = Duration::from_secs(1);
 
 /// One client's session.
 pub struct Session {
@@ -158,15 +158,20 @@ impl Session {
     }
 
     async fn next_line(&mut self, deadline: Instant) -> io::Result<Next> {
+        const LATE: Next = Next::Dismissed("No command for too long; closing");
         if let Some(line) = self.waiting.pop_front() {
             return Ok(Next::Line(line));
+        }
+        // Who always has another line ready is not timed by waiting for it.
+        if Instant::now() >= deadline {
+            return Ok(LATE);
         }
         let client = self.control.facts().peer.ip();
         loop {
             return tokio::select! {
                 line = timeout_at(deadline, self.control.line()) => Ok(match line {
                     Ok(line) => line?.map_or(Next::Closed, Next::Line),
-                    Err(_) => Next::Dismissed("No command for too long; closing"),
+                    Err(_) => LATE,
                 }),
                 _ = self.stop.wait_for(|stop| *stop) => Ok(Next::Dismissed("The server stops; closing")),
                 () = Setup::go_on(&mut self.setup, &self.shared.config, client) => continue,

@@ -22,6 +22,14 @@ use crate::data::{Direction, Meter, SocketPlan, Transfer, TransferError, Watcher
 use crate::protocol::command::ByteRange;
 use crate::protocol::{Reply, VirtualPath};
 
+/// An upload that has begun.
+struct Begun {
+    upload: Upload,
+    path: VirtualPath,
+    /// What the client is told.
+    opening: String,
+}
+
 /// A transfer that nobody is interested in any more stops.
 struct StopWhenDropped(Arc<Meter>);
 
@@ -75,7 +83,12 @@ impl Session {
             subject,
             form,
         };
-        self.transfer(work, opening, path, Arc::default()).await
+        let setup = match self.take_setup() {
+            Ok(setup) => setup,
+            Err(reply) => return Ok(reply),
+        };
+        self.transfer(setup, work, opening, path, Arc::default())
+            .await
     }
 
     pub(super) async fn retrieve(&mut self, argument: Vec<u8>) -> io::Result<Reply> {
@@ -106,32 +119,29 @@ impl Session {
             "Sending {path} ({} bytes)",
             work.total().unwrap_or(facts.size())
         );
-        self.transfer(work, opening, path, Arc::default()).await
+        let setup = match self.take_setup() {
+            Ok(setup) => setup,
+            Err(reply) => return Ok(reply),
+        };
+        self.transfer(setup, work, opening, path, Arc::default())
+            .await
     }
 
-    pub(super) async fn store(&mut self, argument: Vec<u8>) -> io::Result<Reply> {
+    /// STOR and APPE: from where REST says, else from `start`. REST before APPE, as some clients send it,
+    /// says where the end should be.
+    pub(super) async fn store(&mut self, argument: Vec<u8>, start: Start) -> io::Result<Reply> {
         let start = match std::mem::take(&mut self.restart) {
-            0 => Start::Afresh,
+            0 => start,
             first => Start::At(first),
         };
         let path = self.cwd.join(&argument);
         let wanted = path.clone();
         self.receive(path, move |root, owner| {
-            Upload::begin(root, &wanted, start, owner)
-        })
-        .await
-    }
-
-    pub(super) async fn append(&mut self, argument: Vec<u8>) -> io::Result<Reply> {
-        // REST before APPE, as some clients send it, says where the end should be.
-        let start = match std::mem::take(&mut self.restart) {
-            0 => Start::AtEnd,
-            first => Start::At(first),
-        };
-        let path = self.cwd.join(&argument);
-        let wanted = path.clone();
-        self.receive(path, move |root, owner| {
-            Upload::begin(root, &wanted, start, owner)
+            Ok(Begun {
+                upload: Upload::begin(root, &wanted, start, owner)?,
+                path: wanted.clone(),
+                opening: format!("Receiving {wanted}"),
+            })
         })
         .await
     }
@@ -141,7 +151,14 @@ impl Session {
         let directory = self.cwd.clone();
         let stem = format!("upload-{}", jiff::Timestamp::now().as_second());
         self.receive(directory.clone(), move |root, owner| {
-            Upload::begin_unique(root, &directory, &stem, owner)
+            let upload = Upload::begin_unique(root, &directory, &stem, owner)?;
+            let name = upload.name();
+            Ok(Begun {
+                path: directory.join(name.as_encoded_bytes()),
+                // To this client the name is news: RFC 1123 section 4.1.2.9 has the form.
+                opening: format!("FILE: {}", name.to_string_lossy()),
+                upload,
+            })
         })
         .await
     }
@@ -151,9 +168,9 @@ impl Session {
         &mut self,
         begin: F,
         key: &Key,
-    ) -> io::Result<Result<Upload, UploadError>>
+    ) -> io::Result<Result<Begun, UploadError>>
     where
-        F: Fn() -> Result<Upload, UploadError> + Clone + Send + 'static,
+        F: Fn() -> Result<Begun, UploadError> + Clone + Send + 'static,
     {
         let again = begin.clone();
         let begun = tokio::task::spawn_blocking(begin).await;
@@ -171,7 +188,7 @@ impl Session {
 
     async fn receive<F>(&mut self, path: VirtualPath, begin: F) -> io::Result<Reply>
     where
-        F: Fn(&Root, &str) -> Result<Upload, UploadError> + Clone + Send + 'static,
+        F: Fn(&Root, &str) -> Result<Begun, UploadError> + Clone + Send + 'static,
     {
         let announced = self.announced.take();
         let user = match self
@@ -181,29 +198,28 @@ impl Session {
             Ok(user) => user.clone(),
             Err(reply) => return Ok(reply),
         };
-        match self.take_setup() {
-            Ok(setup) => self.setup = Some(setup),
+        let setup = match self.take_setup() {
+            Ok(setup) => setup,
             Err(reply) => return Ok(reply),
-        }
+        };
         let key = Key {
             user: user.name.clone(),
             path: path.clone(),
         };
         let begin = move || begin(&user.root, &user.name);
-        let upload = match self.begin_upload(begin, &key).await? {
-            Ok(upload) => upload,
-            Err(error) => return Ok(upload_failure(&error)),
-        };
-        // STOU is the one to whom the name is news: RFC 1123 section 4.1.2.9 has the form.
-        let named = path.join(b"..").join(upload.name().as_encoded_bytes()) == path;
-        let (path, opening) = match named {
-            true => (path.clone(), format!("Receiving {path}")),
-            false => {
-                let path = path.join(upload.name().as_encoded_bytes());
-                let name = upload.name().to_string_lossy().into_owned();
-                (path, format!("FILE: {name}"))
+        let begun = match self.begin_upload(begin, &key).await? {
+            Ok(begun) => begun,
+            Err(error) => {
+                // The client may name another file.
+                self.setup = Some(setup);
+                return Ok(upload_failure(&error));
             }
         };
+        let Begun {
+            upload,
+            path,
+            opening,
+        } = begun;
         let announced = announced.map(|all| all.saturating_sub(upload.first()));
         let work = Work::Receive {
             upload,
@@ -217,7 +233,7 @@ impl Session {
             ..key
         };
         let _entry = self.shared.ledger.uploads.enter(key, &meter);
-        self.transfer(work, opening, path, meter).await
+        self.transfer(setup, work, opening, path, meter).await
     }
 
     /// The data connection that was agreed on, or the reply if there is none.
@@ -232,15 +248,12 @@ impl Session {
     /// Opens the data connection, does the work and answers the last reply.
     async fn transfer(
         &mut self,
+        setup: Setup,
         work: Work,
         opening: String,
         path: VirtualPath,
         meter: Arc<Meter>,
     ) -> io::Result<Reply> {
-        let setup = match self.take_setup() {
-            Ok(setup) => setup,
-            Err(reply) => return Ok(reply),
-        };
         self.control.send(&Reply::new(150, opening)).await?;
         let (started, direction) = (Instant::now(), work.direction());
         let (is_file, announced) = (work.is_file(), work.total());
@@ -406,9 +419,7 @@ impl Session {
             (Ok(moved), None) => {
                 let mut text = format!("Transfer complete: {moved} bytes");
                 if left_out > 0 {
-                    text.push_str(&format!(
-                        "; left out, for a line end in them: {left_out} names"
-                    ));
+                    text.push_str(&format!("; {left_out} names with a line end were left out"));
                 }
                 (Reply::new(226, text), true)
             }

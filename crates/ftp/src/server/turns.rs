@@ -1,13 +1,12 @@
 //! Turns at work that takes processors or memory: a few at once, shared between origins, whoever has
 //! had least first.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::origin::Origin;
+use super::origin::{Origin, Tally};
 
 /// The head start of those who come new over those who have had much already: without a bound, a stream of
 /// the former would keep the latter waiting for ever.
@@ -20,7 +19,7 @@ pub struct Turns(Arc<Mutex<Queue>>);
 #[derive(Debug)]
 struct Queue {
     free: usize,
-    running: HashMap<Origin, usize>,
+    running: Tally,
     waiting: Vec<Waiting>,
 }
 
@@ -48,7 +47,7 @@ impl Turns {
     pub fn new(count: usize) -> Self {
         Self(Arc::new(Mutex::new(Queue {
             free: count,
-            running: HashMap::new(),
+            running: Tally::default(),
             waiting: Vec::new(),
         })))
     }
@@ -81,12 +80,12 @@ impl Queue {
         }
         let next = (0..self.waiting.len()).min_by_key(|&at| {
             let waiting = &self.waiting[at];
-            let running = self.running.get(&waiting.origin).copied().unwrap_or(0);
-            (running, waiting.rank)
+            (self.running.of(waiting.origin), waiting.rank)
         })?;
         let next = self.waiting.remove(next);
         self.free -= 1;
-        *self.running.entry(next.origin).or_default() += 1;
+        let has = self.running.of(next.origin);
+        self.running.set(next.origin, has + 1);
         Some(next)
     }
 }
@@ -110,10 +109,8 @@ impl Drop for Turn {
         {
             let mut queue = lock(&self.queue);
             queue.free += 1;
-            match queue.running.get_mut(&self.origin) {
-                Some(running) if *running > 1 => *running -= 1,
-                _ => drop(queue.running.remove(&self.origin)),
-            }
+            let has = queue.running.of(self.origin);
+            queue.running.set(self.origin, has - 1);
         }
         pass_on(&self.queue);
     }

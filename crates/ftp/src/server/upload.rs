@@ -25,11 +25,12 @@ pub enum Start {
     AtEnd,
 }
 
-/// A file in the making.
+/// A file in the making. What is neither completed nor discarded is abandoned when it is dropped.
 #[derive(Debug)]
 pub struct Upload {
     name: OsString,
-    partial: Partial,
+    /// None once it has been completed or discarded.
+    partial: Option<Partial>,
     first: u64,
     replaces: bool,
     /// The complete file that is continued, until its bytes are in the partial one.
@@ -50,27 +51,16 @@ impl Upload {
         let (directory, name) = root.parent(path)?;
         let target = existing(&directory, &name)?;
         let mut upload = Self {
-            partial: Partial::open(directory, &name)?,
+            partial: Some(Partial::open(directory, &name)?),
             name,
             first: 0,
             replaces: true,
             continued: None,
         };
-        let gathered = upload.partial.gathered(owner, root.partial_age());
-        match gathered
-            .map_err(UploadError::from)
-            .and_then(|gathered| upload.position(target, gathered, start))
-        {
-            Ok(first) => {
-                upload.first = first;
-                upload.partial.belongs_to(owner);
-                Ok(upload)
-            }
-            Err(error) => {
-                upload.abandon();
-                Err(error)
-            }
-        }
+        let gathered = upload.partial().gathered(owner, root.partial_age())?;
+        upload.first = upload.position(target, gathered, start)?;
+        upload.partial().belongs_to(owner);
+        Ok(upload)
     }
 
     /// Begins to gather bytes under a name that nothing has yet (STOU).
@@ -92,10 +82,9 @@ impl Upload {
             match Self::begin(root, &path, Start::Afresh, owner) {
                 Err(UploadError::Busy) => continue,
                 begun => {
-                    return begun.map(|upload| Self {
-                        replaces: false,
-                        ..upload
-                    });
+                    let mut upload = begun?;
+                    upload.replaces = false;
+                    return Ok(upload);
                 }
             }
         }
@@ -126,7 +115,7 @@ impl Upload {
             }
             _ => first,
         };
-        let mut file = self.file();
+        let mut file = self.partial().file();
         // ext4 writes a file to the disk when it is closed if it was ever cut to nothing, even from nothing:
         // the last reply would wait for that.
         if facts(file)?.size() != kept {
@@ -138,7 +127,7 @@ impl Upload {
 
     fn open_target(&self, target: Facts) -> Result<OwnedFd, UploadError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let directory = self.partial.directory();
+        let directory = self.partial().directory();
         let source = rustix::fs::openat(directory, &self.name, flags, Mode::empty())?;
         match facts(&source)?.identity() == target.identity() {
             true => Ok(source),
@@ -166,7 +155,12 @@ impl Upload {
 
     /// The file that gathers the bytes, at the place where they go on.
     pub fn file(&self) -> &File {
-        self.partial.file()
+        self.partial().file()
+    }
+
+    fn partial(&self) -> &Partial {
+        let partial = self.partial.as_ref();
+        partial.expect("who completes or discards an upload has it no longer")
     }
 
     /// The byte of the file that the upload begins at.
@@ -193,18 +187,20 @@ impl Upload {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn complete(self) -> io::Result<OwnedFd> {
+    pub fn complete(mut self) -> io::Result<OwnedFd> {
         if self.replaces
-            && let Some(predecessor) = existing(self.partial.directory(), &self.name)?
+            && let Some(predecessor) = existing(self.partial().directory(), &self.name)?
         {
             rustix::fs::fchmod(self.file(), Mode::from_raw_mode(predecessor.mode() & 0o777))?;
         }
-        self.partial.rename(&self.name, self.replaces)
+        self.partial().rename(&self.name, self.replaces)?;
+        let partial = self.partial.take();
+        Ok(partial.expect("it has just been renamed").into_directory())
     }
 
     /// The disk is full: what has come waits if it can be resumed, and makes room if it cannot.
     pub fn abandon_on_full_disk(self) {
-        let replaces_a_file = !matches!(existing(self.partial.directory(), &self.name), Ok(None));
+        let replaces_a_file = !matches!(existing(self.partial().directory(), &self.name), Ok(None));
         match replaces_a_file || self.force_bytes().is_err() {
             true => self.discard(),
             false => self.abandon(),
@@ -213,16 +209,29 @@ impl Upload {
 
     /// The upload broke off: what has come waits to be resumed, if it is anything.
     pub fn abandon(self) {
-        if facts(self.file()).is_ok_and(|facts| facts.size() == 0) {
-            self.discard();
-        }
+        drop(self);
     }
 
     /// The upload broke off and what has come is of no use to anybody.
-    pub fn discard(self) {
-        let name = self.name;
-        if let Err(error) = self.partial.remove() {
+    pub fn discard(mut self) {
+        self.remove();
+    }
+
+    fn remove(&mut self) {
+        if let Some(partial) = self.partial.take()
+            && let Err(error) = partial.remove()
+        {
+            let name = &self.name;
             tracing::warn!("the unfinished upload of {name:?} stays: {error}");
+        }
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        let file = self.partial.as_ref().map(Partial::file);
+        if file.is_some_and(|file| facts(file).is_ok_and(|facts| facts.size() == 0)) {
+            self.remove();
         }
     }
 }
@@ -358,5 +367,30 @@ mod tests {
         first.abandon();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
         assert!(begin(&dir, Start::Afresh).is_ok());
+    }
+
+    #[test]
+    fn an_upload_that_is_forgotten_leaves_what_has_come_and_no_empty_file() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(begin(&dir, Start::Afresh).unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        let upload = begin(&dir, Start::Afresh).unwrap();
+        upload.file().write_all(b"abc").unwrap();
+        drop(upload);
+        assert_eq!(begin(&dir, Start::AtEnd).unwrap().first(), 3);
+    }
+
+    #[test]
+    fn what_could_not_take_its_place_is_still_its_owners() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::open(dir.path(), Duration::MAX).unwrap();
+        let upload = Upload::begin_unique(&root, &VirtualPath::root(), "x", "alice").unwrap();
+        upload.file().write_all(b"abc").unwrap();
+        fs::write(dir.path().join("x-0"), "faster").unwrap();
+        upload.complete().unwrap_err();
+        fs::remove_file(dir.path().join("x-0")).unwrap();
+        let go_on = |owner| Upload::begin(&root, &at("x-0"), Start::At(3), owner);
+        assert!(matches!(go_on("bob"), Err(UploadError::BehindTheEnd(0))));
+        assert_eq!(go_on("alice").unwrap().first(), 3);
     }
 }

@@ -91,7 +91,7 @@ impl Users {
             root: Arc::clone(&root),
         });
         let dearest = named.values().map(|(secret, _)| secret);
-        let decoy = dearest.max_by_key(|secret| secret.cost());
+        let decoy = dearest.max_by_key(|secret| secret.work());
         Ok(Self {
             root,
             anonymous,
@@ -154,6 +154,30 @@ mod tests {
         assert!(login("ftp", b"me@example.org").is_none());
         assert!(!users.anybody("ftp", b"me@example.org").unwrap().write);
         assert!(users.anybody("alice", b"correct horse").is_none());
+    }
+
+    #[test]
+    fn an_unknown_name_takes_as_long_as_the_dearest_hash() {
+        let dir = tempfile::tempdir().unwrap();
+        let user = |name: &str, memory: u32, passes: u32| UserConfig {
+            name: name.into(),
+            password: format!(
+                "$argon2id$v=19$m={memory},t={passes},p=1$c29tZXNhbHQ$\
+                 AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+            ),
+            home: None,
+            write: false,
+        };
+        let config = Config {
+            users: vec![
+                user("alice", 64, 1),
+                user("bob", 32, 8),
+                user("carol", 16, 15),
+            ],
+            ..Config::new(dir.path())
+        };
+        let users = Users::open(&config, None).unwrap();
+        assert_eq!(users.decoy.unwrap().work(), 32 * 8);
     }
 
     #[test]

@@ -98,8 +98,8 @@ impl Work {
         watcher: &mut dyn TransferWatcher,
         bounds: Bounds,
     ) -> Outcome {
-        let mover = match Mover::new(stream, meter, watcher, bounds.patience) {
-            Ok(mover) => mover.within(bounds),
+        let mover = match Mover::new(stream, meter, watcher, bounds) {
+            Ok(mover) => mover,
             Err(error) => {
                 return Outcome {
                     result: Err(error),

@@ -1,17 +1,19 @@
 //! The log of transfers, in the format of wu-ftpd's xferlog(5), which others read too.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Zoned;
 
 use crate::data::Direction;
 use crate::protocol::command::Representation;
+use crate::sparing::Sparing;
 
 /// One transfer.
 #[derive(Debug, Clone)]
@@ -109,11 +111,28 @@ impl fmt::Debug for LogOpener {
     }
 }
 
-/// The file. It is opened for every line, so that it can be rotated.
+/// Lines that wait to be written; more are lost.
+const WAITING: usize = 1_024;
+
+static LOST: Sparing = Sparing::new();
+
+/// The file. It is opened for every line, so that it can be rotated, and in a thread of its own: a file
+/// system that hangs holds up nobody.
 #[derive(Debug)]
-pub struct Xferlog {
+pub struct Xferlog(Arc<Log>);
+
+#[derive(Debug)]
+struct Log {
     path: PathBuf,
     opener: LogOpener,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    lines: VecDeque<String>,
+    /// Somebody is writing them.
+    is_written: bool,
 }
 
 impl Xferlog {
@@ -123,16 +142,53 @@ impl Xferlog {
     /// It cannot be written.
     pub fn open(path: PathBuf, opener: LogOpener) -> io::Result<Self> {
         opener.open(&path)?;
-        Ok(Self { path, opener })
+        Ok(Self(Arc::new(Log {
+            path,
+            opener,
+            queue: Mutex::default(),
+        })))
     }
 
-    /// Adds a line. A log that cannot be written stops no transfer.
+    /// Adds a line, soon. A log that cannot be written stops no transfer.
     pub fn add(&self, entry: &Entry) {
-        let line = format!("{}\n", entry.line());
-        let added = self.opener.open(&self.path);
-        if let Err(error) = added.and_then(|mut file| file.write_all(line.as_bytes())) {
-            tracing::warn!("the log of transfers: {error}");
+        let mut queue = self.0.queue();
+        if queue.lines.len() >= WAITING {
+            drop(queue);
+            LOST.warn(|| format!("the log of transfers: {WAITING} lines wait, others are lost"));
+            return;
         }
+        queue.lines.push_back(format!("{}\n", entry.line()));
+        if !std::mem::replace(&mut queue.is_written, true) {
+            let log = Arc::clone(&self.0);
+            tokio::task::spawn_blocking(move || log.write());
+        }
+    }
+
+    /// Whether all lines are in the file, or lost.
+    pub fn is_idle(&self) -> bool {
+        !self.0.queue().is_written
+    }
+}
+
+impl Log {
+    fn write(&self) {
+        while let Some(line) = self.next() {
+            let added = self.opener.open(&self.path);
+            if let Err(error) = added.and_then(|mut file| file.write_all(line.as_bytes())) {
+                LOST.warn(|| format!("the log of transfers: {error}"));
+            }
+        }
+    }
+
+    fn next(&self) -> Option<String> {
+        let mut queue = self.queue();
+        let line = queue.lines.pop_front();
+        queue.is_written = line.is_some();
+        line
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

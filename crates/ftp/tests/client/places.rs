@@ -2,12 +2,16 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 
 use fairwind_testing::{permitted, root};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::Uid;
+use rustix::thread::set_thread_res_uid;
 
 use super::every_server::own;
 use super::{get, is_verified, names, options, put};
@@ -151,4 +155,43 @@ fn several_files_come_to_a_device_in_their_order() {
     let mut read = [0; 11];
     reader.read_exact(&mut read).unwrap();
     assert_eq!(&read, b"firstsecond");
+}
+
+/// Where the file is that [`somebody_else`] fetches.
+const ADDRESS: &str = "FAIRWIND_FTP_TEST_ADDRESS";
+
+/// Fetches a file to standard output as another user than the one who opened that.
+#[test]
+#[ignore = "a role of this program, not a test"]
+fn somebody_else() {
+    let Ok(address) = std::env::var(ADDRESS) else {
+        return;
+    };
+    let address: SocketAddr = address.parse().unwrap();
+    let nobody = Uid::from_raw(65_534);
+    set_thread_res_uid(nobody, nobody, nobody).unwrap();
+    get(address, "x", Path::new("/dev/stdout"), options()).unwrap();
+}
+
+#[test]
+fn a_pipe_that_another_user_opened_is_written_to() {
+    if !permitted(root()) {
+        return;
+    }
+    let server = Running::start();
+    server.write("x", b"through somebody else's pipe");
+    let role = [
+        "--exact",
+        "client::places::somebody_else",
+        "--ignored",
+        "--nocapture",
+    ];
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(role)
+        .env(ADDRESS, server.address.to_string())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(said.contains("through somebody else's pipe"), "{said}");
 }

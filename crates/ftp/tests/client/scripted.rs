@@ -19,7 +19,7 @@ pub struct Script {
     /// The reply to MLSD, LIST and NLST.
     pub listing: &'static str,
     /// The reply to NLST, if another one.
-    pub names: Option<&'static str>,
+    pub names: Option<&'static [u8]>,
     /// The only file.
     pub content: Vec<u8>,
     /// Replies to verbs, in place of its own; an empty one is none at all.
@@ -78,8 +78,8 @@ fn session(stream: TcpStream, script: &Script, heard: &Mutex<Vec<String>>) -> st
     out.write_all(&script.before_greeting)?;
     out.write_all(b"220 Hello\r\n")?;
     let mut listener = None;
-    for line in BufReader::new(stream).lines() {
-        let line = line?;
+    for line in BufReader::new(stream).split(b'\n') {
+        let line = String::from_utf8_lossy(line?.trim_ascii_end()).into_owned();
         heard.lock().unwrap().push(line.clone());
         let verb = line.split(' ').next().unwrap_or_default().to_owned();
         if let Some((_, reply)) = script.replies.iter().find(|(known, _)| *known == verb) {
@@ -109,13 +109,17 @@ fn session(stream: TcpStream, script: &Script, heard: &Mutex<Vec<String>>) -> st
                 send(&mut out, listener.take(), &script.content)?;
                 continue;
             }
+            "STOR" => {
+                take(&mut out, listener.take())?;
+                continue;
+            }
             "MLSD" | "LIST" => {
                 send(&mut out, listener.take(), script.listing.as_bytes())?;
                 continue;
             }
             "NLST" => {
-                let names = script.names.unwrap_or(script.listing);
-                send(&mut out, listener.take(), names.as_bytes())?;
+                let names = script.names.unwrap_or(script.listing.as_bytes());
+                send(&mut out, listener.take(), names)?;
                 continue;
             }
             "QUIT" => "221 Bye".into(),
@@ -141,5 +145,15 @@ fn send(out: &mut TcpStream, listener: Option<TcpListener>, bytes: &[u8]) -> std
     out.write_all(b"150 Here it comes\r\n")?;
     data.write_all(bytes)?;
     drop(data);
+    out.write_all(b"226 That was it\r\n")
+}
+
+fn take(out: &mut TcpStream, listener: Option<TcpListener>) -> std::io::Result<()> {
+    let Some(listener) = listener else {
+        return out.write_all(b"425 How?\r\n");
+    };
+    let (mut data, _) = listener.accept()?;
+    out.write_all(b"150 Go on\r\n")?;
+    std::io::copy(&mut data, &mut std::io::sink())?;
     out.write_all(b"226 That was it\r\n")
 }

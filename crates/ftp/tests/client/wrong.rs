@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fairwind_ftp::client::{
-    ChecksumPolicy, ClientError, Connection, Credentials, Kind, Options, Progress, Verification,
-    tree,
+    ChecksumPolicy, ClientError, Connection, Credentials, Kind, Options, Progress, Storage,
+    Verification, tree,
 };
 use fairwind_testing::root;
 
@@ -280,7 +280,7 @@ fn names_that_lead_out_of_the_directory_are_refused_in_all_listings() {
         },
         Script {
             listing: "no format that anybody knows\r\n",
-            names: Some("../../evil\r\n/etc/passwd\r\ngood\r\n"),
+            names: Some(b"../../evil\r\n/etc/passwd\r\ngood\r\n"),
             replies: vec![("CWD", "550 No\r\n")],
             ..Script::default()
         },
@@ -320,7 +320,7 @@ fn replies_without_end_are_broken_off() {
 fn a_listing_without_format_is_asked_for_by_names() {
     let server = scripted(Script {
         listing: "GOOD.TXT;1   2/4   1-JAN-2020\r\n",
-        names: Some("dir/good\r\n"),
+        names: Some(b"dir/good\r\n"),
         replies: vec![("CWD", "550 No\r\n")],
         ..Script::default()
     });
@@ -389,7 +389,7 @@ fn a_listing_of_very_many_lines_is_refused_before_it_takes_much_room() {
 fn what_a_server_lists_and_does_not_know_is_told() {
     let server = scripted(Script {
         listing: "no format that anybody knows\r\n",
-        names: Some("ghost\r\n"),
+        names: Some(b"ghost\r\n"),
         replies: vec![("CWD", "550 No\r\n"), ("SIZE", "550 No\r\n")],
         ..Script::default()
     });
@@ -413,4 +413,110 @@ fn a_directory_that_there_is_no_way_back_from_is_listed_by_its_path() {
     let entries = connection.with(|session| session.list(b"pub")).unwrap();
     assert_eq!(entries.len(), 1);
     assert!(server.has_heard("LIST pub"), "{:?}", server.heard());
+}
+
+#[test]
+fn names_alone_of_which_one_has_the_byte_255_are_listed() {
+    let server = scripted(Script {
+        listing: "no format that anybody knows\r\n",
+        names: Some(b"a\xffb\r\nplain\r\n"),
+        ..Script::default()
+    });
+    let mut connection = connection(server.address, "", options());
+    let entries = connection.with(|session| session.list(b"")).unwrap();
+    let found: Vec<_> = entries
+        .iter()
+        .map(|entry| (entry.name.as_slice(), entry.kind))
+        .collect();
+    let kind = Kind::Directory;
+    assert_eq!(found, [(&b"a\xffb"[..], kind), (b"plain", kind)]);
+}
+
+#[test]
+fn a_file_is_not_deleted_for_one_that_is_not_there() {
+    let server = scripted(Script {
+        replies: vec![("RNFR", "550 No such file\r\n"), ("DELE", "250 Gone\r\n")],
+        ..Script::default()
+    });
+    let mut connection = connection(server.address, "", options());
+    let renamed = connection.with(|session| session.rename(b"missing", b"precious"));
+    assert!(
+        renamed
+            .unwrap_err()
+            .to_string()
+            .contains("550 No such file")
+    );
+    assert!(!server.has_heard("DELE"), "{:?}", server.heard());
+}
+
+#[test]
+fn who_loses_a_file_by_a_failed_rename_is_told() {
+    let server = scripted(Script {
+        replies: vec![
+            ("RNFR", "350 Ready\r\n"),
+            ("RNTO", "550 No\r\n"),
+            ("DELE", "250 Gone\r\n"),
+        ],
+        ..Script::default()
+    });
+    let mut connection = connection(server.address, "", options());
+    let renamed = connection.with(|session| session.rename(b"new", b"old"));
+    let error = renamed.unwrap_err().to_string();
+    assert!(error.contains("old is gone"), "{error}");
+    assert!(server.has_heard("DELE old"), "{:?}", server.heard());
+}
+
+fn storage(source: &Path, remote: &[u8]) -> Storage {
+    Storage {
+        source: source.to_owned(),
+        remote: remote.to_vec(),
+        present: None,
+    }
+}
+
+#[test]
+fn a_directory_that_may_not_be_listed_gets_one_probe_and_keeps_none() {
+    let server = scripted(Script {
+        replies: vec![
+            ("LIST", "550 No\r\n"),
+            ("NLST", "550 No\r\n"),
+            ("DELE", "250 Gone\r\n"),
+        ],
+        ..Script::default()
+    });
+    let here = tempfile::tempdir().unwrap();
+    let source = here.path().join("x");
+    fs::write(&source, "x").unwrap();
+    let mut connection = connection(server.address, "", options());
+    for name in [&b"in/a\xe9"[..], b"in/b\xe9"] {
+        let error = storage(&source, name).run(&mut connection, 0).unwrap_err();
+        assert!(matches!(error, ClientError::Name(_)), "{error}");
+    }
+    let said = |verb: &str| {
+        let heard = server.heard();
+        heard.iter().filter(|line| line.starts_with(verb)).count()
+    };
+    assert_eq!((said("STOR"), said("DELE")), (1, 1));
+}
+
+#[test]
+fn a_probe_that_is_refused_for_now_is_tried_again() {
+    let server = scripted(Script {
+        replies: vec![("STOR", "450 Later\r\n")],
+        ..Script::default()
+    });
+    let here = tempfile::tempdir().unwrap();
+    let source = here.path().join("x");
+    fs::write(&source, "x").unwrap();
+    let few = Options {
+        retries: 1,
+        ..options()
+    };
+    let mut connection = connection(server.address, "", few);
+    let stored = storage(&source, b"a\xe9").run(&mut connection, 0);
+    let error = stored.unwrap_err();
+    assert!(error.is_transient(), "{error}");
+    let heard = server.heard();
+    let probes = heard.iter().filter(|line| line.starts_with("STOR"));
+    assert_eq!(probes.count(), 2, "{heard:?}");
 }

@@ -7,7 +7,7 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
-/// Since it names cannot be moved between directories before ABI 2, that is the least that is of use.
+/// Before ABI 2 names cannot be moved between directories, so nothing older is of use.
 const LEAST: ABI = ABI::V2;
 
 /// The newest whose rights are known here.
@@ -18,8 +18,8 @@ const NEWEST: ABI = ABI::V6;
 pub enum Reach {
     /// Files are read and directories listed.
     Read,
-    /// Files and directories are read, written, made, renamed and removed; nothing is executed, and there are
-    /// no devices, sockets or links to be made.
+    /// Files and directories are read, written, made, renamed and removed, links are renamed and removed;
+    /// nothing is executed, and there are no devices or sockets to be made.
     Serve,
     /// Files are read.
     ReadFiles,
@@ -40,6 +40,8 @@ impl Reach {
                     | AccessFs::Truncate
                     | AccessFs::MakeReg
                     | AccessFs::MakeDir
+                    // To rename a link is to make one; no command of FTP makes any other.
+                    | AccessFs::MakeSym
                     | AccessFs::RemoveFile
                     | AccessFs::RemoveDir
                     | AccessFs::Refer
@@ -93,7 +95,7 @@ impl Confinement {
     }
 }
 
-/// What the standard library reads for the time of day.
+/// What jiff reads for the time zone.
 pub fn of_local_time() -> Vec<(PathBuf, Reach)> {
     read(&["/etc/localtime", "/usr/share/zoneinfo"])
 }
@@ -148,10 +150,13 @@ mod tests {
         let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (here, there) = (inside.path(), outside.path());
         fs::write(there.join("secret"), "x").unwrap();
+        std::os::unix::fs::symlink("x", here.join("link")).unwrap();
         confined(&[(here.to_owned(), Reach::Serve)], || {
             fs::create_dir(here.join("d")).unwrap();
             fs::write(here.join("x"), "1").unwrap();
             fs::rename(here.join("x"), here.join("d/y")).unwrap();
+            fs::rename(here.join("link"), here.join("d/link")).unwrap();
+            fs::remove_file(here.join("d/link")).unwrap();
             File::options()
                 .write(true)
                 .open(here.join("d/y"))

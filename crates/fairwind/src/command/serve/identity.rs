@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
+use nix::unistd::{Gid, Group, Uid, User, getgrouplist, getgroups};
 
 /// User and group where a system has no `nobody`: what the kernel shows of identities that it cannot.
 const OVERFLOW: u32 = 65_534;
@@ -20,6 +20,8 @@ pub struct Identity {
     pub groups: Vec<Gid>,
     /// As people call it.
     pub name: String,
+    /// The group was named, not only found with the user.
+    names_group: bool,
 }
 
 impl Identity {
@@ -62,6 +64,7 @@ impl Identity {
             gid,
             groups: vec![gid],
             name: text.to_owned(),
+            names_group: true,
         })
     }
 
@@ -95,6 +98,7 @@ impl Identity {
             uid: user.uid,
             gid: user.gid,
             name: user.name,
+            names_group: false,
         }
     }
 
@@ -109,12 +113,18 @@ impl Identity {
             gid,
             groups: vec![gid],
             name: uid.to_string(),
+            names_group: false,
         }
     }
 
-    /// Whether it is that of this process.
+    /// Whether it is that of this process; if it names a group, with no other.
     pub fn is_own(&self) -> bool {
-        self.uid == Uid::effective()
+        self.uid == Uid::effective() && (!self.names_group || self.is_own_group())
+    }
+
+    fn is_own_group(&self) -> bool {
+        let others = getgroups().unwrap_or_default();
+        self.gid == Gid::effective() && others.iter().all(|group| *group == self.gid)
     }
 }
 
@@ -137,6 +147,14 @@ mod tests {
             let error = Identity::parse(text).unwrap_err();
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn who_names_another_group_is_somebody_else() {
+        let (uid, gid) = (Uid::effective(), Gid::effective());
+        let other = Identity::parse(&format!("{uid}:{}", gid.as_raw() + 1)).unwrap();
+        assert!(!other.is_own());
+        assert!(Identity::parse(&uid.to_string()).unwrap().is_own());
     }
 
     #[test]

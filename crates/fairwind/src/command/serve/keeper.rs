@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use nix::sys::signal::SigSet;
 use nix::unistd::{ForkResult, fork};
+use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -77,6 +78,8 @@ impl Keeper {
         send(&line, number as u8, None)?;
         match receive(&line)? {
             Some((0, Some(file))) => Ok(file.into()),
+            // There was no descriptor free for it here (MSG_CTRUNC).
+            Some((0, None)) => Err(Errno::MFILE.into()),
             Some((error, _)) => Err(io::Error::from_raw_os_error(error.into())),
             None => Err(io::Error::other("the process that opens files has ended")),
         }
@@ -104,11 +107,7 @@ fn serve(files: &[(PathBuf, Use)], line: &UnixStream) -> io::Result<()> {
                 let number = error
                     .raw_os_error()
                     .and_then(|number| u8::try_from(number).ok());
-                send(
-                    line,
-                    number.unwrap_or(rustix::io::Errno::IO.raw_os_error() as u8),
-                    None,
-                )?;
+                send(line, number.unwrap_or(Errno::IO.raw_os_error() as u8), None)?;
             }
         }
     }
@@ -160,4 +159,22 @@ fn receive(line: &UnixStream) -> io::Result<Option<(u8, Option<OwnedFd>)>> {
         }
     }
     Ok(Some((bytes[0], file)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_that_there_was_no_room_for_is_told_as_such() {
+        let (line, far) = UnixStream::pair().unwrap();
+        let keeper = Keeper {
+            files: vec![("log".into(), Use::Append)],
+            line: Mutex::new(line),
+        };
+        // What the kernel leaves of an answer if the server's table of descriptors is full.
+        send(&far, 0, None).unwrap();
+        let error = keeper.open(Path::new("log"), Use::Append).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(Errno::MFILE.raw_os_error()));
+    }
 }

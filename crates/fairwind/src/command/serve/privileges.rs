@@ -72,9 +72,7 @@ fn narrow_bounding_set(kept: CapabilitySet) {
 /// It has other threads.
 pub fn require_single_thread() -> io::Result<()> {
     match std::fs::read_dir("/proc/self/task").map(Iterator::count) {
-        Ok(2..) => Err(io::Error::other(
-            "rights are dropped before threads are started",
-        )),
+        Ok(2..) => Err(io::Error::other("there are other threads already")),
         _ => Ok(()),
     }
 }

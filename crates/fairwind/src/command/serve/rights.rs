@@ -1,5 +1,6 @@
 //! What the server may do once it listens: little, and in its own directory only.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
@@ -21,6 +22,17 @@ pub struct Rights {
     identity: Option<Identity>,
     kept: CapabilitySet,
     confinement: Confinement,
+    chosen: Chosen,
+}
+
+/// What the rights that are left were chosen for: more takes another start.
+#[derive(Debug)]
+pub struct Chosen {
+    run_as: Option<String>,
+    /// Hosts can be found by their names, and certificates read.
+    finds_hosts: bool,
+    /// Capabilities that there were.
+    given_up: CapabilitySet,
 }
 
 struct Directory {
@@ -44,6 +56,11 @@ impl Rights {
             paths.extend(of_host_names());
         }
         Ok(Self {
+            chosen: Chosen {
+                run_as: config.run_as.clone(),
+                finds_hosts: config.advisor.is_some(),
+                given_up: CapabilitySet::empty(),
+            },
             kept: capabilities(config),
             confinement: Confinement::prepare(&paths).map_err(Failure::work)?,
             directory,
@@ -55,11 +72,17 @@ impl Rights {
     ///
     /// # Errors
     /// The kernel's; the directory could not be served.
-    pub fn give_up(self) -> Result<(), Failure> {
+    pub fn give_up(self) -> Result<Chosen, Failure> {
         require_single_thread().map_err(Failure::work)?;
+        let before = permitted().map_err(Failure::work)?;
         match &self.identity {
             Some(identity) => {
-                become_user(identity, self.kept).map_err(|error| {
+                // Root's rights to files are the choice of who names root.
+                let kept = match identity.uid.is_root() {
+                    true => CapabilitySet::all(),
+                    false => self.kept,
+                };
+                become_user(identity, kept).map_err(|error| {
                     Failure::work(format!("--run-as {}: {error}", identity.name))
                 })?;
                 tracing::info!("files are served with the rights of {}", identity.name);
@@ -71,13 +94,48 @@ impl Rights {
             None => keep(self.kept).map_err(Failure::work)?,
         }
         self.directory.check()?;
-        if !self.confinement.enter().map_err(Failure::work)? {
+        let confined = self.confinement.enter().map_err(Failure::work)?;
+        if !confined {
             tracing::warn!(
                 "this kernel has no Landlock: only file permissions protect other files"
             );
         }
-        Ok(())
+        Ok(Chosen {
+            finds_hosts: self.chosen.finds_hosts || !confined,
+            given_up: before - permitted().map_err(Failure::work)?,
+            ..self.chosen
+        })
     }
+}
+
+impl Chosen {
+    /// Warns of what another configuration asks for and there are no rights for any more.
+    pub fn warn_of(&self, config: &Config) {
+        if config.run_as != self.run_as {
+            let name = |user: &Option<String>| user.clone().unwrap_or_else(|| "not set".into());
+            let (stays, new) = (name(&self.run_as), name(&config.run_as));
+            tracing::warn!("run_as: {stays} stays; {new} takes a restart");
+        }
+        let missing = capabilities(config) & self.given_up;
+        if missing.contains(CapabilitySet::NET_BIND_SERVICE) {
+            let first = first_free_port();
+            tracing::warn!("passive_ports: ports below {first} take a restart");
+        }
+        if missing.contains(CapabilitySet::NET_ADMIN) {
+            tracing::warn!(
+                "buffer, advisor, drs: what every program may set is as far as they go; more takes a restart"
+            );
+        }
+        if config.advisor.is_some() && !self.finds_hosts {
+            tracing::warn!(
+                "advisor: to find its host by name, and its certificate, takes a restart"
+            );
+        }
+    }
+}
+
+fn permitted() -> io::Result<CapabilitySet> {
+    Ok(rustix::thread::capabilities(None)?.permitted)
 }
 
 impl Directory {
@@ -125,7 +183,7 @@ fn identity(config: &Config) -> Result<Option<Identity>, Failure> {
                 .map_err(|error| Failure::input(format!("--run-as {text}: {error}")))?;
             if !Uid::effective().is_root() && !wanted.is_own() {
                 return Err(Failure::input(format!(
-                    "--run-as {text}: only root can become somebody else"
+                    "--run-as {text}: only root can become somebody else, or of another group"
                 )));
             }
             wanted
