@@ -1,6 +1,8 @@
 //! The advisor on the command line: paths, history, advice, backtest.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -365,4 +367,23 @@ fn wrong_input_is_named() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
         assert!(error.contains(expected), "{arguments:?}: {error}");
     }
+}
+
+#[test]
+fn a_token_goes_into_a_new_file_that_nobody_else_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (tokens, into) = (path("tokens"), path("token"));
+    let make = ["advisor", "token", &tokens, "--read", "--into", &into];
+    assert_eq!(printed(folder.path(), &make), "");
+    let token = fs::read_to_string(&into).unwrap();
+    assert_eq!(fs::metadata(&into).unwrap().mode() & 0o777, 0o600);
+    let known = fs::read_to_string(&tokens).unwrap();
+    assert_eq!(known, format!("read {token}"));
+
+    // What is there is somebody's: nothing is added.
+    let output = fairwind(folder.path(), &make);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&into));
+    assert_eq!(fs::read_to_string(&tokens).unwrap(), known);
 }

@@ -1,6 +1,9 @@
 //! `fairwind advisor token`: who may ask from beyond this machine.
 
-use std::path::PathBuf;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fairwind_advisor::doors::{Right, Tokens};
@@ -16,13 +19,17 @@ use crate::output;
 #[command(after_help = "\
 Examples:
   fairwind advisor token /etc/fairwind/tokens
-  fairwind advisor token /etc/fairwind/tokens --read")]
+  fairwind advisor token /etc/fairwind/tokens --read --into /etc/fairwind/token")]
 pub struct Token {
     /// The file, which is created if need be, for its owner only
     file: PathBuf,
     /// A token that is good for questions only, not to declare paths and report tests and transfers
     #[arg(long)]
     read: bool,
+    /// A new file for the token, its owner's alone, instead of standard output: what a client's
+    /// FAIRWIND_ADVISOR_TOKEN_FILE names
+    #[arg(long, value_name = "FILE")]
+    into: Option<PathBuf>,
 }
 
 impl Token {
@@ -31,7 +38,30 @@ impl Token {
             true => Right::Read,
             false => Right::Write,
         };
-        let token = Tokens::add(&self.file, right).map_err(Failure::input)?;
-        Ok(output::line(&token)?)
+        let Some(path) = self.into else {
+            let token = Tokens::add(&self.file, right).map_err(Failure::input)?;
+            return Ok(output::line(&token)?);
+        };
+        // No token is added that has no place.
+        let mut into = create(&path).map_err(|error| at(&path, &error))?;
+        let kept = Tokens::add(&self.file, right)
+            .map_err(Failure::input)
+            .and_then(|token| writeln!(into, "{token}").map_err(|error| at(&path, &error)));
+        if kept.is_err() {
+            let _ = fs::remove_file(&path);
+        }
+        kept
     }
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+}
+
+fn at(path: &Path, error: &io::Error) -> Failure {
+    Failure::input(format!("{}: {error}", path.display()))
 }
