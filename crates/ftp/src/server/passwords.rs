@@ -127,8 +127,8 @@ impl Default for Checks {
 }
 
 impl Checks {
-    /// Waits for a turn: a crowd does not take more memory than a few. Who has been `wrong` so often lets others go
-    /// first.
+    /// Waits for a turn: a crowd does not take more memory than a few. Who has been `wrong` so often lets
+    /// others go first.
     pub async fn turn(&self, client: IpAddr, wrong: u32) -> Turn {
         let behind = Duration::from_secs(wrong.into());
         self.turns.take(client.into(), behind).await

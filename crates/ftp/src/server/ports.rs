@@ -85,7 +85,8 @@ fn find(
     Ok(None)
 }
 
-/// Has the origin with the most sockets stop listening at its oldest, which is not held any more; answers where that was.
+/// Has the origin with the most sockets stop listening at its oldest, which is not held any more; answers
+/// where that was.
 fn give_up(held: &mut Vec<Held>, address: IpAddr, origin: Origin) -> Option<SocketAddr> {
     let mut counts: HashMap<Origin, usize> = HashMap::new();
     for held in held.iter().filter(|held| held.at.ip() == address) {
