@@ -8,7 +8,6 @@ mod health;
 mod history;
 mod hops;
 mod paths;
-mod peers;
 mod samples;
 mod serve;
 mod unread;

@@ -8,6 +8,7 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::Response;
+use fairwind_origin::Places;
 use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;
 use hyper::service::{Service, service_fn};
@@ -20,7 +21,6 @@ use tokio_rustls::TlsAcceptor;
 
 use super::error::refusal;
 use super::guard::Guard;
-use super::peers::Peers;
 use super::unread::Unread;
 use crate::doors::{CameBy, Door, Open, Stream};
 use crate::run::ended;
@@ -31,7 +31,7 @@ pub struct Limits {
     /// Connections at a time at each door; more wait to be accepted. At least 1.
     pub connections: u32,
     /// Connections at a time of one address beyond this machine; more are closed. At least 1.
-    pub of_one_address: u32,
+    pub of_one_address: usize,
     /// Time from the beginning of a connection, or the answer before, to the end of a request's head.
     pub head: Duration,
     /// Time from the end of the head to the answer, the body's way to us included.
@@ -68,7 +68,7 @@ pub async fn serve(open: Open, router: Router, limits: Limits, end: watch::Recei
             in_time(limits.answer, request, next)
         }));
     make_room_for_descriptors(open.doors.len(), limits);
-    let peers = Peers::default();
+    let places = Places::default();
     let attend_to = |door| {
         // Of each door: whoever fills one keeps nobody from another.
         let room = Arc::new(Semaphore::new(limits.connections as usize));
@@ -76,7 +76,7 @@ pub async fn serve(open: Open, router: Router, limits: Limits, end: watch::Recei
             router: router.clone(),
             limits,
             room: Arc::clone(&room),
-            peers: peers.clone(),
+            places: places.clone(),
             end: end.clone(),
         };
         (room, tokio::spawn(attending.attend(door)))
@@ -122,7 +122,7 @@ struct Attending {
     /// For connections of this door.
     room: Arc<Semaphore>,
     /// Of all doors.
-    peers: Peers,
+    places: Places,
     end: watch::Receiver<()>,
 }
 
@@ -157,9 +157,14 @@ impl Attending {
         let (Ok(came_by), Ok(address)) = (stream.prepare(limits.unread), stream.beyond()) else {
             return;
         };
-        let Some(_counted) = self.peers.admit(address, limits.of_one_address) else {
+        // Whoever is on this machine has no bound.
+        let place = address.map(|address| {
+            self.places
+                .take(address.into(), limits.of_one_address, usize::MAX)
+        });
+        if matches!(place, Some(None)) {
             return;
-        };
+        }
         match stream {
             Stream::Plain(stream) => self.converse(stream, came_by).await,
             Stream::Unix(stream) => {

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::server::{Origin, Tally};
+use fairwind_origin::{Origin, Tally};
 
 /// Bytes that buffers may have, as programs ask for them; the kernel takes up to twice as much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

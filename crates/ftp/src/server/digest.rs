@@ -8,9 +8,10 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use fairwind_origin::Places;
+
 use super::Ledger;
 use super::digests::{Digests, Subject};
-use super::places::Places;
 use super::session::{AfterQuit, Interruption, Session};
 use super::turns::Turns;
 use crate::data::Meter;

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use fairwind_origin::Origin;
+
 use super::config::Limits;
-use super::origin::Origin;
 
 /// Origins that are remembered.
 const MOST: usize = 4_096;

@@ -18,11 +18,9 @@ mod listing;
 mod login;
 mod matches;
 mod names;
-mod origin;
 mod partial;
 mod passwords;
 mod pattern;
-mod places;
 mod ports;
 mod reserve;
 mod session;
@@ -39,6 +37,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use fairwind_origin::Places;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
@@ -46,8 +45,7 @@ use tokio::sync::watch;
 
 pub use config::{Config, Limits, SyncPolicy, UserConfig};
 pub use extension::{Extension, PeerFacts, SessionExtension};
-pub use origin::Origin;
-pub(crate) use origin::Tally;
+pub use fairwind_origin::Origin;
 pub use passwords::hash_password;
 pub use xferlog::LogOpener;
 
@@ -55,7 +53,6 @@ use control::Control;
 use digest::Checksums;
 use guesses::Guesses;
 use passwords::Checks;
-use places::Places;
 use ports::Ports;
 use reserve::Reserve;
 use session::Session;

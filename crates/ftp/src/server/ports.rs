@@ -7,7 +7,8 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::origin::Origin;
+use fairwind_origin::Origin;
+
 use crate::data::SocketPlan;
 
 /// Who waits at which ports.

@@ -4,9 +4,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use fairwind_origin::{Origin, Tally};
 use tokio::sync::oneshot;
-
-use super::origin::{Origin, Tally};
 
 /// The head start of those who come new over those who have had much already: without a bound, a stream of
 /// the former would keep the latter waiting for ever.

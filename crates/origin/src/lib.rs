@@ -1,7 +1,11 @@
-//! Whom limits count as one.
+//! Whom limits count as one, and what each of them has.
+
+mod places;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
+
+pub use places::{Place, Places};
 
 /// An IPv4 address, or an IPv6 network of 64 bits: that much every household and every rented machine
 /// has (RFC 6177), so single addresses of it would limit nobody.

@@ -1,13 +1,13 @@
-//! Places that are counted, in all and by origin: sessions, checksums that are asked for.
+//! Places that are counted, in all and by origin: connections, sessions, checksums that are asked for.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::origin::{Origin, Tally};
+use super::{Origin, Tally};
 
 type Taken = Mutex<Tally>;
 
 /// Who has how many places.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Places(Arc<Taken>);
 
 /// One of them, until it is dropped.
