@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -12,9 +12,11 @@ use fairwind_advice_client::{Client, ClientError, Direction, Transfer};
 use fairwind_advisor::doors::{DoorError, Doors, Right, TlsFiles, Tokens};
 use fairwind_advisor::http::Limits;
 use fairwind_advisor::run::{RunError, serve};
+use fairwind_testing::{in_own_network, permitted, root, wait_until};
 use serde_json::{Value, json};
+use socket2::{Domain, Socket, Type};
 
-use crate::support::{Running, curl, options, python};
+use crate::support::{Running, curl, options, output, python};
 
 const EVIL: &str = "evil.example:8649";
 
@@ -467,4 +469,62 @@ fn what_the_service_knows_is_its_owners_alone() {
         assert_eq!(mode(&directory.join(name)), 0o600, "{name}");
     }
     assert_eq!(mode(&directory), 0o700);
+}
+
+/// A connection of an address that asked something and was answered, if it was.
+fn answered(from: &str, service: SocketAddr) -> Option<Socket> {
+    let socket = Socket::new(Domain::for_address(service), Type::STREAM, None).unwrap();
+    let from: IpAddr = from.parse().unwrap();
+    socket.bind(&SocketAddr::new(from, 0).into()).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    socket.connect(&service.into()).unwrap();
+    // Who is closed at once may not even get this away.
+    let _ = (&socket).write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    let mut answer = [0; 8];
+    let answered = (&socket).read(&mut answer).is_ok_and(|read| read > 0);
+    answered.then_some(socket)
+}
+
+#[test]
+fn an_address_beyond_this_machine_has_so_many_connections() {
+    if !permitted(root()) {
+        return;
+    }
+    in_own_network(|| {
+        for address in [
+            "192.0.2.1",
+            "192.0.2.2",
+            "192.0.2.3",
+            "2001:db8::1",
+            "2001:db8::2",
+            "2001:db8:0:1::2",
+        ] {
+            output("ip", &["address", "add", address, "dev", "lo"]);
+        }
+        let place = tempfile::tempdir().unwrap();
+        for (own, one, same, other) in [
+            ("192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.3"),
+            ("2001:db8:0:1::2", "2001:db8::1", "2001:db8::2", "192.0.2.3"),
+        ] {
+            let (file, ..) = tokens(place.path());
+            let service = Running::with(|options| {
+                options.doors.listen = vec!["[::]:0".parse().unwrap()];
+                options.doors.tokens = Some(file);
+                options.limits.of_one_address = 2;
+            });
+            let (_, port) = service.url.rsplit_once(':').unwrap();
+            let at =
+                |address: &str| SocketAddr::new(address.parse().unwrap(), port.parse().unwrap());
+            let first = answered(one, at(own)).unwrap();
+            let _second = answered(same, at(own)).unwrap();
+            assert!(answered(one, at(own)).is_none(), "{one}");
+            let _other = answered(other, at("192.0.2.1")).unwrap();
+            let itself: Vec<_> = (0..4).map(|_| answered(own, at(own))).collect();
+            assert!(itself.iter().all(Option::is_some), "{own}");
+            drop(first);
+            wait_until("there is room again", || answered(one, at(own)).is_some());
+        }
+    });
 }
