@@ -1,4 +1,4 @@
-//! Other people's clients: lftp, curl and Python's ftplib. `scripts/setup test` installs them.
+//! Other people's clients: lftp, rclone, curl and Python's ftplib. `scripts/setup test` installs them.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -184,6 +184,51 @@ fn lftp_mirrors_more_files_than_there_are_ports() {
         let copy = std::fs::read_to_string(here.path().join(name)).unwrap();
         assert_eq!(&copy, name);
     }
+}
+
+#[test]
+fn rclone_copies_syncs_and_moves_to_directories_that_are_not_there_yet() {
+    if !have("rclone") {
+        return;
+    }
+    let server = Running::start();
+    let here = tempfile::tempdir().unwrap();
+    let rclone = |arguments: &[&str]| {
+        let mut command = Command::new("rclone");
+        command
+            .current_dir(here.path())
+            .env("HOME", here.path())
+            .arg("--retries=1");
+        run(command.args(arguments)).stdout
+    };
+    let password = String::from_utf8(rclone(&["obscure", "secret"])).unwrap();
+    let (host, port) = (server.address.ip(), server.address.port());
+    let remote = format!(
+        ":ftp,host={host},port={port},user=alice,pass={}:",
+        password.trim()
+    );
+    let at = |path: &str| format!("{remote}{path}");
+    let content = noise(1_500_000);
+    std::fs::create_dir_all(here.path().join("up/sub")).unwrap();
+    std::fs::write(here.path().join("up/a b"), &content).unwrap();
+    std::fs::write(here.path().join("up/sub/ü"), "umlaut").unwrap();
+    rclone(&["copy", "up", &at("new/copy")]);
+    assert!(server.read("new/copy/a b") == content);
+    assert_eq!(server.read("new/copy/sub/ü"), b"umlaut");
+    rclone(&["check", "--download", "up", &at("new/copy")]);
+    std::fs::remove_file(here.path().join("up/sub/ü")).unwrap();
+    std::fs::write(here.path().join("up/more"), "more").unwrap();
+    rclone(&["sync", "up", &at("new/copy")]);
+    assert_eq!(server.read("new/copy/more"), b"more");
+    assert!(!server.path("new/copy/sub/ü").exists());
+    rclone(&["move", &at("new/copy"), &at("moved/there")]);
+    assert!(server.read("moved/there/a b") == content);
+    assert!(!server.path("new/copy/a b").exists());
+    rclone(&["move", &at("moved/there"), "down"]);
+    assert!(std::fs::read(here.path().join("down/a b")).unwrap() == content);
+    rclone(&["move", "down", &at("up/again")]);
+    assert!(server.read("up/again/a b") == content);
+    assert_eq!(rclone(&["lsf", &at("up/again")]), b"a b\nmore\n");
 }
 
 #[test]
