@@ -523,10 +523,13 @@ fn unread(settings: &str, read: usize) -> u64 {
 #[test]
 fn who_only_asks_for_a_buffer_gets_none_and_who_moves_bytes_does() {
     let asked = unread("", 0);
-    let earned = unread("", 64 << 20);
-    println!("unread: {asked} bytes without reading, {earned} after 64 MiB");
     assert!(asked < 16 << 20, "{asked}");
-    assert!(earned > 24 << 20, "{earned}");
+    // Others are held to net.core.wmem_max.
+    if fairwind_testing::permitted(fairwind_testing::root()) {
+        let earned = unread("", 64 << 20);
+        println!("unread: {asked} bytes without reading, {earned} after 64 MiB");
+        assert!(earned > 24 << 20, "{earned}");
+    }
 }
 
 #[test]

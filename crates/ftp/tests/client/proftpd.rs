@@ -43,6 +43,8 @@ impl Proftpd {
 fn configured(directory: &Path, room: &Path, port: u16) -> PathBuf {
     // SAFETY: these calls take nothing and only answer.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    // Not started by root, it stays who it is only if it is told so.
+    let (name, of_group) = (own("-un"), own("-gn"));
     let here = directory.display();
     let modules = proftpd_modules(room, &["mod_digest"]);
     let (users, file) = (directory.join("users"), directory.join("proftpd.conf"));
@@ -54,7 +56,8 @@ fn configured(directory: &Path, room: &Path, port: u16) -> PathBuf {
     // It takes no passwords that others may read.
     fs::set_permissions(&users, Permissions::from_mode(0o600)).unwrap();
     let text = format!(
-        "ServerType standalone\nDefaultAddress 127.0.0.1\nSocketBindTight on\nPort {port}\nUseIPv6 off\n\
+        "ServerType standalone\nUser {name}\nGroup {of_group}\n\
+         DefaultAddress 127.0.0.1\nSocketBindTight on\nPort {port}\nUseIPv6 off\n\
          {modules}ControlsEngine off\n<IfModule mod_delay.c>\nDelayEngine off\n</IfModule>\nUseReverseDNS off\n\
          AuthOrder mod_auth_file.c\nAuthPAM off\nAuthUserFile {here}/users\nRootLogin on\nUseFtpUsers off\n\
          RequireValidShell off\nAllowOverwrite on\nAllowStoreRestart on\nAllowForeignAddress on\n\
@@ -63,6 +66,12 @@ fn configured(directory: &Path, room: &Path, port: u16) -> PathBuf {
     );
     fs::write(&file, text).unwrap();
     file
+}
+
+/// What `id` says of whoever runs the tests.
+fn own(option: &str) -> String {
+    let output = Command::new("id").arg(option).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 #[test]
