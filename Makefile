@@ -5,12 +5,13 @@ CARGO := scripts/cargo
 DCCS := $(CARGO) run --profile optimised --package fairwind --example dccs -- experiments/dccs $(OUT)/dccs
 WEB100 := $(CARGO) run --release --package fairwind --example web100_dummynet -- experiments/web100-dummynet $(OUT)/web100-dummynet
 
-.PHONY: help demo test lint fresh bench experiments experiments-lab validation kernels dccs dccs-lab drsftp
+.PHONY: help demo test lint docs fresh bench experiments experiments-lab validation kernels dccs dccs-lab drsftp
 
 help:
 	@echo "make demo             one file over a shared path, moved three ways: build, run, table and report"
 	@echo "make test             all tests; those that cannot run here are skipped, and the last lines say why"
 	@echo "make lint             formats and lints, for those who change something"
+	@echo "make docs             these pages as a book in OUT/book"
 	@echo "make fresh            both commands in fresh Debian 12 and 13 and Ubuntu 24.04, as root and as a user (root, hours)"
 	@echo "make bench            speed and memory of the simulator (some minutes)"
 	@echo "make experiments      every figure and table of the thesis, and the tables of its page in docs/"
@@ -23,8 +24,8 @@ help:
 	@echo
 	@echo "OUT=DIR               where all of them write results (default: out)"
 
-# Root runs it on the kernel (two and a half minutes), others in the simulator; ARGS is for the program
-# (ARGS="--quick --seed 7"). Without link-time optimisation, which takes as long as all the rest.
+# Root runs it on the kernel (two and a half minutes), others in the simulator; ARGS is passed to the program
+# (ARGS="--quick --seed 7"). Without link-time optimisation, which takes as long as everything else.
 DEMO := --profile optimised --locked --offline --package fairwind --bin fairwind
 demo:
 	@scripts/setup build
@@ -41,7 +42,16 @@ lint:
 	find cc docs crates -name '*.[ch]' -print0 | xargs -0 clang-format --dry-run --Werror
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-# ROOTS="debian-12 ubuntu-24.04" are those to try, PAGE=FILE takes the table; scripts/fresh --help.
+# mdBook is built once, below target.
+MDBOOK := target/tools/bin/mdbook
+docs: $(MDBOOK)
+	$(MDBOOK) build --dest-dir $(abspath $(OUT))/book
+
+$(MDBOOK):
+	@scripts/setup build
+	$(CARGO) install --quiet --locked --root target/tools --no-default-features --features search mdbook@0.5.4
+
+# ROOTS="debian-12 ubuntu-24.04" selects systems, PAGE=FILE receives the table; scripts/fresh --help.
 fresh:
 	@scripts/fresh $(if $(PAGE),--page $(PAGE)) $(ROOTS)
 
@@ -53,38 +63,38 @@ experiments:
 	@scripts/setup build
 	$(WEB100)
 
-# Results of the lab that are there are kept, so it may be interrupted; PAGE=FILE puts tables and
-# figures into the page, ARGS is for the program (ARGS=--help).
+# Existing results of the lab are kept, so it may be interrupted; PAGE=FILE puts tables and figures into the
+# page, ARGS is passed to the program (ARGS=--help).
 experiments-lab:
 	@scripts/setup build
 	$(WEB100) --engine both $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
-# Transfers that have been run are kept, so it may be interrupted; PAGE=FILE puts the tables into the
-# page, ARGS is for the program (ARGS="--scale 0.01" is a look in half a minute).
+# Completed transfers are kept, so it may be interrupted; PAGE=FILE puts the tables into the page, ARGS is
+# passed to the program (ARGS="--scale 0.01" takes half a minute).
 dccs:
 	@scripts/setup build
 	nice -n 10 $(DCCS) $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
-# Tests that have been run are kept, so it may be interrupted.
+# Completed tests are kept, so it may be interrupted.
 dccs-lab:
 	@scripts/setup build
 	$(CARGO) build --profile optimised --package fairwind --bin fairwind
 	$(DCCS) --engine lab $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
-# Transfers that have been run are kept, so it may be interrupted; PAGE=FILE puts the tables and figures
-# into the page, ARGS is for the program (ARGS="--path 95 --sizes 1 8 128" takes ten minutes).
+# Completed transfers are kept, so it may be interrupted; PAGE=FILE puts the tables and figures into the page,
+# ARGS is passed to the program (ARGS="--path 95 --sizes 1 8 128" takes ten minutes).
 drsftp:
 	@scripts/setup build
 	$(CARGO) build --release --package fairwind --bin fairwind
 	experiments/drsftp/run --out $(OUT)/drsftp $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
-# Results of the lab that are there are used again; ARGS is for the program (ARGS="--only sim").
+# Existing results of the lab are used again; ARGS is passed to the program (ARGS="--only sim").
 validation:
 	@scripts/setup build
 	$(CARGO) build --release --package fairwind --bin fairwind
 	$(CARGO) run --release --package fairwind --example validation -- experiments/validation $(OUT)/validation $(ARGS)
 
-# KERNELS="6.1 6.12-btf" are those to try (scripts/try-kernels).
+# KERNELS="6.1 6.12-btf" selects kernels (scripts/try-kernels).
 kernels:
 	@scripts/setup build
 	@scripts/setup kernels

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * CUBIC: the window follows W(t) = C (t - K)^3 + W_max since the latest reduction, flat around the
- * window at which the loss came, and does not stay behind what Reno would have. HyStart ends slow
- * start before a loss does, by the length of ACK trains and by the growth of the delay.
+ * CUBIC: after a reduction, the window follows W(t) = C (t - K)^3 + W_max, which is flat around the
+ * window at the loss, and is at least Reno's. HyStart ends slow start before a loss does, when ACK
+ * trains are long enough or the delay grows.
  *
  * Source: RFC 9438 (equations by their numbers below); Ha and Rhee, "Taming the elephants: new TCP
- * slow start", 2011, for HyStart. The arithmetic, its roundings and the moments at which it is
- * done are those of Linux 6.18, so that the window is equal on every ACK:
+ * slow start", 2011, for HyStart. The arithmetic, its rounding and its timing are those of Linux
+ * 6.18, so that the window is equal at every ACK:
  *
  *	RFC 9438                             here
  *	beta_cubic = 0.7                     717/1024
  *	C = 0.4                              41 in units of 1/(1024 * 0.1)
  *	K from an exact cube root            table and one Newton step, 0.2 % off on average
- *	target <= 1.5 cwnd (4.2)             a packet for at least two acknowledged
- *	W(t + RTT), RTT smoothed (4.2)       the least RTT seen, in whole jiffies, up
+ *	target <= 1.5 cwnd (4.2)             at most a packet for every two acknowledged
+ *	W(t + RTT), RTT smoothed (4.2)       the minimum RTT, rounded up to whole jiffies
  *	alpha_cubic for W_est (4.3)          a packet for every (beta_scale/8) windows acknowledged
  *	alpha_cubic = 1 above W_max (4.3)    not done
  *
  * Parameters (unit, default):
- *	fast_convergence    on/off, 1     release bandwidth faster when W_max shrinks (4.7)
- *	beta                1/1024, 717   what is left of the window after a loss (4.6)
+ *	fast_convergence    on/off, 1     release bandwidth faster if W_max shrinks (4.7)
+ *	beta                1/1024, 717   share of the window that remains after a loss (4.6)
  *	c                   1/102.4, 41   C, steepness of the curve (5.1)
- *	tcp_friendliness    on/off, 1     at least as fast as Reno (4.3)
+ *	tcp_friendliness    on/off, 1     grow at least as fast as Reno (4.3)
  *	hystart             on/off, 1     leave slow start early (4.10)
  *	hystart_detect      1, 3          by ACK trains (1), by delay (2), or both (3)
- *	hystart_low_window  packets, 16   not below this window
- *	hystart_ack_delta   us, 2000      greatest gap between ACKs of a train
+ *	hystart_low_window  packets, 16   no HyStart below this window
+ *	hystart_ack_delta   us, 2000      maximum gap between the ACKs of a train
  */
 #include <fairwind/reno.h>
 
@@ -43,27 +43,27 @@ CC_PARAMETERS(CUBIC_PARAMETERS);
 #define SCALE 1024U /* of beta */
 #define TRAIN 1U /* bits of hystart_detect */
 #define DELAY 2U
-#define DELAY_SAMPLES 8 /* a round needs to judge its delay */
-#define DELAY_LEAST_US 4000U /* growth of the delay that counts */
+#define DELAY_SAMPLES 8 /* delays in a round before it is judged */
+#define DELAY_LEAST_US 4000U /* bounds of the growth of the delay that ends slow start */
 #define DELAY_MOST_US 16000U
 
 struct cubic {
-	u32 cnt; /* packets to acknowledge for the window to grow by one */
+	u32 cnt; /* acknowledged packets for which the window grows by one */
 	u32 w_max; /* window before the latest reduction */
 	u32 last_cwnd; /* window at the latest update of cnt */
-	u32 last_time; /* its time, jiffies */
+	u32 last_time; /* time of that update, jiffies */
 	u32 origin; /* W_max of this epoch */
 	u32 k; /* K of this epoch, 1/1024 s */
-	u32 delay_min; /* least round-trip time, us; 0: none */
-	u32 epoch_start; /* jiffies; 0: the next ACK begins an epoch */
-	u32 ack_cnt; /* packets acknowledged and not yet counted in w_est */
+	u32 delay_min; /* minimum round-trip time, us; 0: none */
+	u32 epoch_start; /* jiffies; 0: the next ACK starts an epoch */
+	u32 ack_cnt; /* packets acknowledged but not yet counted in w_est */
 	u32 w_est; /* Reno's window in this epoch */
 	u32 found; /* HyStart has ended slow start */
-	u32 sample_cnt; /* delays seen in this round, up to DELAY_SAMPLES */
+	u32 sample_cnt; /* number of delays in this round, up to DELAY_SAMPLES */
 	u32 round_start; /* us */
 	u32 end_seq; /* the round ends when this is acknowledged */
 	u32 last_ack; /* latest ACK of the train, us */
-	u32 curr_rtt; /* least delay of this round, us */
+	u32 curr_rtt; /* minimum delay of this round, us */
 };
 CC_STATE_FITS(struct cubic);
 
@@ -95,8 +95,8 @@ static void hystart_new_round(struct sock *sk)
 }
 
 /*
- * 64 times the cube root of 0 to 63, as Linux has it: tuned so that the one Newton step that
- * follows comes out well. K must be Linux's to the bit, so these values must be.
+ * 64 times the cube root of 0 to 63, tuned as in Linux so that the single Newton step that follows
+ * is accurate. K must equal that of Linux to the bit, so these values must, too.
  */
 static const u16 root64[64] = {
 	10,  64,  64,  64,  128, 128, 128, 128, 133, 139, 144, 148, 153, 157, 161, 166,
@@ -115,7 +115,7 @@ static u32 cube_root(u64 a)
 	/* a = m * 8^shift with m below 64, so the root is about root64[m] / 64 * 2^shift. */
 	shift = ((fls64(a) * 84) >> 8) - 1;
 	x = ((u32)root64[(a >> (shift * 3)) & 63] << shift) >> 6;
-	/* x <- (2 x + a / x^2) / 3, where x (x - 1) makes up for x being rounded down. */
+	/* x <- (2 x + a / x^2) / 3, where x (x - 1) compensates for x being rounded down. */
 	x = 2 * x + (u32)(a / ((u64)x * (x - 1)));
 	return (x * 341) >> 10;
 }
@@ -125,7 +125,7 @@ static u32 us_to_jiffies_up(const struct sock *sk, u32 us)
 	return ((u64)us * cc_hz(sk) + 999999) / 1000000;
 }
 
-/* A new epoch begins with the first ACK of congestion avoidance. */
+/* An epoch starts with the first ACK of congestion avoidance. */
 static void begin_epoch(struct sock *sk, u32 cwnd, u32 acked)
 {
 	struct cubic *ca = inet_csk_ca(sk);
@@ -143,7 +143,7 @@ static void begin_epoch(struct sock *sk, u32 cwnd, u32 acked)
 	}
 }
 
-/* cnt from the cubic curve a round-trip time ahead (RFC 9438, 4.2, 4.4, 4.5). */
+/* Sets cnt from the cubic curve one round-trip time ahead (RFC 9438, 4.2, 4.4, 4.5). */
 static void follow_curve(struct sock *sk, u32 cwnd)
 {
 	struct cubic *ca = inet_csk_ca(sk);
@@ -160,17 +160,17 @@ static void follow_curve(struct sock *sk, u32 cwnd)
 	target = t < ca->k ? ca->origin - delta : ca->origin + delta;
 
 	ca->cnt = target > cwnd ? cwnd / (target - cwnd) : 100 * cwnd;
-	/* Nothing is known of the path before the first loss: at least 5 % a round-trip time. */
+	/* Nothing is known about the path before the first loss: grow at least 5 % per RTT. */
 	if (ca->w_max == 0 && ca->cnt > 20)
 		ca->cnt = 20;
 }
 
-/* cnt no greater than what takes the window to Reno's (RFC 9438, 4.3). */
+/* Limits cnt so that the window reaches Reno's (RFC 9438, 4.3). */
 static void keep_up_with_reno(struct sock *sk, u32 cwnd)
 {
 	struct cubic *ca = inet_csk_ca(sk);
 	u32 beta = param(sk, beta);
-	/* Windows to acknowledge for one packet, in eighths: 8 / alpha_cubic. */
+	/* Windows to acknowledge for one packet of growth, in eighths: 8 / alpha_cubic. */
 	u32 beta_scale = max(8 * (SCALE + beta) / 3 / (SCALE - beta), 8U);
 	u32 step = (cwnd * beta_scale) >> 3;
 	u32 n;
@@ -194,7 +194,7 @@ static void cubic_update(struct sock *sk, u32 acked)
 	if (ca->last_cwnd == cwnd && (s32)(now - ca->last_time) <= (s32)(cc_hz(sk) / 32))
 		return;
 
-	/* Within a jiffy the curve stands still. */
+	/* The curve does not change within a jiffy. */
 	if (!ca->epoch_start || now != ca->last_time) {
 		ca->last_cwnd = cwnd;
 		ca->last_time = now;
@@ -208,8 +208,8 @@ static void cubic_update(struct sock *sk, u32 acked)
 }
 
 /*
- * The delay that the sender's own bursts may add: two of the largest size at the rate of the path,
- * which is half the pacing rate in slow start; at most 1 ms.
+ * The delay that the sender's own bursts may add: two bursts of maximum size at the rate of the
+ * path, which is half the pacing rate in slow start; at most 1 ms.
  */
 static u32 burst_delay_us(const struct sock *sk)
 {
@@ -228,7 +228,7 @@ static void leave_slow_start(struct sock *sk)
 	tcp_sk(sk)->snd_ssthresh = tcp_sk(sk)->snd_cwnd;
 }
 
-/* ACKs have come close together for as long as it takes to fill the path. */
+/* Ends slow start if ACKs have arrived close together for as long as it takes to fill the path. */
 static void hystart_train(struct sock *sk)
 {
 	struct cubic *ca = inet_csk_ca(sk);
@@ -239,14 +239,14 @@ static void hystart_train(struct sock *sk)
 		return;
 	ca->last_ack = now;
 	threshold = ca->delay_min + burst_delay_us(sk);
-	/* A window sent at once comes back in half the time of a paced one. */
+	/* A window sent in a burst returns in half the time of a paced one. */
 	if (sk->sk_pacing_status == SK_PACING_NONE)
 		threshold >>= 1;
 	if (now - ca->round_start > threshold)
 		leave_slow_start(sk);
 }
 
-/* The least delay of this round is well above the least of all. */
+/* Ends slow start if the minimum delay of this round is well above the minimum of all. */
 static void hystart_delay(struct sock *sk, u32 delay)
 {
 	struct cubic *ca = inet_csk_ca(sk);
@@ -304,7 +304,7 @@ CC_HOOK(u32, cubic_ssthresh, struct sock *sk)
 	u32 beta = param(sk, beta);
 
 	ca->epoch_start = 0;
-	/* W_max, less if it is lower than the one before: fast convergence (4.7). */
+	/* W_max, reduced if it is below the previous one: fast convergence (4.7). */
 	if (cwnd < ca->w_max && param(sk, fast_convergence))
 		ca->w_max = cwnd * (SCALE + beta) / (2 * SCALE);
 	else
@@ -317,7 +317,7 @@ CC_HOOK(u32, cubic_undo_cwnd, struct sock *sk)
 	return reno_undo(sk);
 }
 
-/* After a timeout nothing that was known counts. */
+/* After a timeout, everything known about the path is outdated. */
 CC_HOOK(void, cubic_set_state, struct sock *sk, u8 new_state)
 {
 	if (new_state != TCP_CA_Loss)
@@ -326,7 +326,7 @@ CC_HOOK(void, cubic_set_state, struct sock *sk, u8 new_state)
 	hystart_new_round(sk);
 }
 
-/* Time in which the application sent nothing does not count on the curve (RFC 9438, 5.8). */
+/* Idle time of the application does not count on the curve (RFC 9438, 5.8). */
 CC_HOOK(void, cubic_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	struct cubic *ca = inet_csk_ca(sk);
@@ -347,7 +347,7 @@ CC_HOOK(void, cubic_pkts_acked, struct sock *sk, const struct ack_sample *sample
 
 	if (sample->rtt_us < 0)
 		return;
-	/* For a second after a reduction the queue is not what it was. */
+	/* For a second after a reduction, delays are not representative of the queue. */
 	if (ca->epoch_start && (s32)(cc_jiffies(sk) - ca->epoch_start) < (s32)cc_hz(sk))
 		return;
 	delay = max((u32)sample->rtt_us, 1U);

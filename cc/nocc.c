@@ -1,33 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * NOCC: congestion control off. The receiver's window alone limits what is in flight; losses are
- * repaired and otherwise ignored. On a path shared with others this is an attack: it is for paths
- * whose spare capacity is known and the operator's own.
+ * NOCC: no congestion control. Only the receiver's window limits the packets in flight; losses are
+ * repaired and otherwise ignored. On a path shared with others this is an attack: use it only on
+ * the operator's own paths whose spare capacity is known.
  *
  * Source: Akarapu, "Evaluation of dynamic TCP congestion control scheme in the ENABLE service",
- * thesis, 2002, section 2.3.1: the application turns congestion control off and on; while it is off
- * the congestion window does not count, and flow control stays as it is. Here "off" is this control
- * and "on" any other, chosen per connection and changed at any time.
+ * thesis, 2002, section 2.3.1: the application turns congestion control off and on; while it is
+ * off, the congestion window is ignored and flow control is unchanged. Here "off" is this
+ * congestion control and "on" any other, selected per connection at any time.
  *
  * The window is a constant above any receiver's window in use. It is restored at once after a
- * timeout, so that all lost packets are sent again, not one a round-trip time. There is no pacing.
- * The thesis does not say how congestion control is resumed. What is in flight tells little: in the
- * recoveries that such a sender makes it goes from the receiver's whole window to a few packets and
- * back within some round-trip times. So a control that takes over goes on from what the path was
- * seen to carry: packets delivered, in order or not, on average of the latest 10 to 20 round-trip
- * times, times the least round-trip time (the model of BBR: Cardwell et al., "BBR: congestion-based
- * congestion control", 2016). The average spans whole recoveries; the rate of one ACK among them is
- * off by a factor of ten. If packets were lost in that time, the threshold is the same, so that a
- * recovery under way ends at it (RFC 6937) and slow start does not fill the queue again.
+ * timeout, so that all lost packets are retransmitted, not one per round-trip time. There is no
+ * pacing.
  *
- * If no reduction is under way, more than that may be in flight still. Its losses are to come, and
- * the new control will take its own share off the window for them. So the window is what is in
- * flight, at most twice what the path carries: where slow start would have it at the first loss.
+ * The thesis does not say how congestion control is resumed. The packets in flight are a poor
+ * guide: in the recoveries of such a sender, their number swings between the receiver's whole
+ * window and a few packets within a few round-trip times. So the congestion control that takes over
+ * starts from what the path has carried: the packets delivered, in order or not, averaged over the
+ * last 10 to 20 round-trip times, times the minimum round-trip time (the model of BBR: Cardwell et
+ * al., "BBR: congestion-based congestion control", 2016). The average spans whole recoveries; the
+ * rate at a single ACK among them is off by a factor of ten. If packets were lost in that time,
+ * ssthresh is set to the same value, so that a recovery in progress ends there (RFC 6937) and slow
+ * start does not fill the queue again.
  *
- * After less than a round-trip time window and threshold are again as they were before.
+ * If no reduction is in progress, more than that may still be in flight. Its losses are yet to be
+ * detected, and the new congestion control will reduce the window for them. So the window is the
+ * number of packets in flight, at most twice what the path carries, which is where slow start would
+ * have it at the first loss.
+ *
+ * After less than a round-trip time, window and ssthresh are restored to their previous values.
  *
  * Parameters (unit, default):
- *	window  packets, 100000  what the congestion window is set to
+ *	window  packets, 100000  value of the congestion window
  */
 #include <fairwind/cc.h>
 
@@ -35,9 +39,9 @@
 	P(window, "packets", 100000, 10, 400000, "what the congestion window is set to")
 CC_PARAMETERS(NOCC_PARAMETERS);
 
-#define ROUNDS 10U /* least time between two looks, smoothed round-trip times */
+#define ROUNDS 10U /* minimum time between two looks, smoothed round-trip times */
 
-/* What had been delivered and lost at a time. */
+/* Packets delivered and lost up to a time. */
 struct look {
 	u64 us; /* 0: none */
 	u32 delivered; /* packets */
@@ -45,9 +49,9 @@ struct look {
 };
 
 struct nocc {
-	struct look earlier; /* the average is taken from here */
-	struct look latest; /* and from here when ROUNDS more have passed */
-	u32 prior_cwnd; /* when the connection took this control; 0: it has not yet */
+	struct look earlier; /* start of the averaging period */
+	struct look latest; /* becomes the start after ROUNDS more */
+	u32 prior_cwnd; /* at init; 0: not initialized yet */
 	u32 prior_ssthresh;
 };
 CC_STATE_FITS(struct nocc);
@@ -120,7 +124,7 @@ CC_HOOK(void, nocc_cong_control, struct sock *sk, u32 ack, int flag, const struc
 	open_window(sk);
 }
 
-/* A timeout has just set the window to one packet. */
+/* Undoes the reduction to one packet by a timeout. */
 CC_HOOK(void, nocc_set_state, struct sock *sk, u8 new_state)
 {
 	open_window(sk);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Reno: slow start, congestion avoidance, half the window at a loss.
+ * Reno: slow start, congestion avoidance, and halving the window at a loss.
  *
- * Source: RFC 5681 and RFC 6582, in the kernel's terms: the window counts packets, and what
- * happens during recovery (fast retransmit, the way down to ssthresh) is the TCP's business, not
- * the control's. reno.h holds the three decisions.
+ * Source: RFC 5681 and RFC 6582, in the kernel's terms: the window counts packets, and recovery
+ * (fast retransmit, the reduction of the window to ssthresh) is done by TCP, not by its
+ * congestion control. reno.h has the three decisions.
  *
  * Parameters: none.
  */

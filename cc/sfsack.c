@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * SF-SACK: Reno whose reductions are smooth. At a loss the window becomes a weighted mean of
- * itself, half of itself and its latest sample, instead of half of itself.
+ * SF-SACK: Reno with smoothed reductions. At a loss the window becomes a weighted mean of itself,
+ * half of itself and its latest sample, instead of half of itself.
  *
  * Source: Bassi, "A Web100-Dummynet testbed for education and research in transport layer
  * protocols", thesis, 2005, chapter 4 (pages 36 to 40) and appendix A (pages 58 to 71), code for
- * Linux 2.4.26. With d the time since the drop before, tau a constant, s_1 the sample of this drop
- * and s_0 the sample before (tcp_sfsack_calc_cwnd, pages 67 and 68):
+ * Linux 2.4.26. With d the time since the previous drop, tau a constant, s_1 the sample at this
+ * drop and s_0 the previous sample (tcp_sfsack_calc_cwnd, pages 67 and 68):
  *
  *	x    = 2 tau / d       for d <= tau, else 4
  *	cwnd = ((x - 1) cwnd + s_1 + s_0) / (x + 1)
  *
- * What the thesis leaves open, and how it is read here:
+ * What the thesis leaves open, and how it is interpreted here:
  *
- *	formula   Page 68 prints alpha = 2 tau / (d - 1) and beta = 2 tau / (d + 1), with which the
- *	          window grows at a loss and one jiffy divides by zero. Its constants for d > tau,
- *	          3 and 5, are those of 2 tau / d - 1 and 2 tau / d + 1 at d = tau / 2, the weights
- *	          only then add up to one, and that is the filter of TCP Westwood (its reference
- *	          7). So this form. Integers only: for d <= tau
+ *	formula   Page 68 prints alpha = 2 tau / (d - 1) and beta = 2 tau / (d + 1). With these the
+ *	          window grows at a loss, and d = 1 jiffy divides by zero. The thesis' constants
+ *	          for d > tau, 3 and 5, are 2 tau / d - 1 and 2 tau / d + 1 at d = tau / 2; only in
+ *	          this form do the weights add up to one, and it is the filter of TCP Westwood (the
+ *	          thesis' reference 7). So it is used here. In integers, for d <= tau:
  *	          cwnd = ((2 tau - d) cwnd + d (s_1 + s_0)) / (2 tau + d), rounded down; d = 0
- *	          leaves the window as it is.
+ *	          leaves the window unchanged.
  *	tau       The filter has 100 ms, the timer that samples the window 50 ms (pages 61, 62, 67).
  *	          Here tau is the filter's, and a sample is taken every tau / 2.
- *	timer     A control has none: the sample is taken at the first ACK after its time. Samples
- *	          begin with the first drop (page 68, not_first_drop).
- *	loss      tcp_cwnd_down lowers the window during recovery to a limit: at the first drop by
+ *	timer     A control has no timer: a sample is taken at the first ACK after it is due.
+ *	          Samples begin with the first drop (page 68, not_first_drop).
+ *	loss      During recovery, tcp_cwnd_down lowers the window to a limit: at the first drop by
  *	          rate halving, later to the filter's result with s_1 = cwnd / 2 (page 65). Here
- *	          ssthresh gives that limit, half the window at the first drop, and the TCP goes
- *	          down to it.
+ *	          ssthresh is that limit, half the window at the first drop, and TCP lowers the
+ *	          window to it.
  *	recovered tcp_complete_cwr applies the filter a second time, to the window then reached,
- *	          d being the length of the recovery, and ssthresh follows (page 69).
- *	timeout   The filter with s_1 = 1 gives the window, half the window is ssthresh (pages 64,
- *	          69); only if no drop came before, the window is one packet.
+ *	          with d the length of the recovery, and sets ssthresh to the result (page 69).
+ *	timeout   The filter with s_1 = 1 gives the window, and half the window is ssthresh (pages
+ *	          64, 69); the window is one packet only if there was no drop before.
  *
- * The window does not go below 1 nor ssthresh below 2 packets. Growth is Reno's.
+ * The window is at least 1 and ssthresh at least 2 packets. Growth is Reno's.
  *
  * Parameters (unit, default):
  *	tau  us, 100000  time constant of the filter; the window is sampled every tau / 2
@@ -48,14 +48,14 @@ struct sfsack {
 	u64 drop_us; /* latest drop */
 	u64 sample_us; /* latest sample by time */
 	u32 sample; /* latest sample, packets */
-	u32 window; /* the window as last seen, packets */
+	u32 window; /* the window at the latest event, packets */
 	u8 dropped; /* there has been a drop */
-	u8 entered; /* ssthresh was asked for; set_state will say what for */
+	u8 entered; /* ssthresh was called; set_state will tell why */
 	u8 reducing; /* between a drop and the end of its recovery */
 };
 CC_STATE_FITS(struct sfsack);
 
-/* The window that the filter gives. */
+/* The result of the filter. */
 static u32 smooth(struct sock *sk, u32 cwnd, u32 sample)
 {
 	struct sfsack *ca = inet_csk_ca(sk);
@@ -78,7 +78,7 @@ static void note_drop(struct sock *sk, u32 sample)
 	ca->sample = sample;
 }
 
-/* The TCP has set the window to one packet; `window` is the one before. */
+/* TCP has set the window to one packet; `ca->window` is the one before. */
 static void timed_out(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -147,7 +147,7 @@ CC_HOOK(void, sfsack_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	note_drop(sk, cwnd >> 1);
 }
 
-/* The timer of the thesis. */
+/* Takes the place of the thesis' timer. */
 CC_HOOK(void, sfsack_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

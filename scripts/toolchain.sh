@@ -1,4 +1,4 @@
-# Sourced, with `root` set to the checkout: which Rust is used, and whether one is new enough.
+# Sourced, with `root` set to the checkout: finds the Rust to use, and checks that it is new enough.
 
 least_rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$root/Cargo.toml")
 
@@ -10,7 +10,8 @@ rust_version() { rustc --version 2>/dev/null | sed -n 's/^rustc \([0-9]*\.[0-9]*
 is_new_enough() { at_least "$least_rust" "$(rust_version)" && cargo --version >/dev/null 2>&1; }
 
 # Puts a cargo and rustc that are new enough first in PATH: those found there, rustup's, those that Ubuntu
-# installs beside an older default, rustup's stable toolchain. False, and PATH as it was, if there are none.
+# installs beside an older default, or rustup's stable toolchain. If there are none, returns false and leaves
+# PATH unchanged.
 use_rust() {
 	local path=$PATH folder
 	for folder in "" "${CARGO_HOME:-$HOME/.cargo}/bin" $(printf '%s\n' /usr/lib/rust-*/bin | sort -rV); do
@@ -19,7 +20,7 @@ use_rust() {
 	done
 	PATH=$path:${CARGO_HOME:-$HOME/.cargo}/bin
 	if RUSTUP_TOOLCHAIN=stable is_new_enough; then
-		# For this run: what the user has chosen stays.
+		# For this run only: the user's choice stays.
 		export RUSTUP_TOOLCHAIN=stable
 		return
 	fi

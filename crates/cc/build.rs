@@ -1,5 +1,5 @@
-//! Compiles every control of `cc/` twice, for the simulator and to an eBPF object for the kernel,
-//! and lists them for Rust. A new control is a new file there; no list needs an edit.
+//! Compiles every congestion control in `cc/` twice, for the simulator and to an eBPF object for the
+//! kernel, and generates their lists in Rust. A new control only needs a new file there.
 
 use std::env;
 use std::fs;
@@ -7,10 +7,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Tells the tests how C lays out what Rust shares with it.
+/// Exports the layout of the C structures to the tests.
 const LAYOUT: &str = "src/native/layout.c";
 
-/// The control that docs/adding-a-congestion-control.md adds, for its test.
+/// The example of docs/tutorials/your-own-congestion-control.md, compiled for its test.
 const EXAMPLE: &str = "../../docs/examples/aimd.c";
 
 fn main() {
@@ -31,7 +31,7 @@ fn main() {
     for control in &controls {
         compile_ebpf(&folder, control, &out);
     }
-    // Whoever follows the page has a copy of the example among the controls.
+    // The symbol is renamed because readers who follow the page have a copy of the example in `cc/`.
     native(&folder)
         .file(&example.path)
         .define("fairwind_cc_aimd", "fairwind_example_aimd")
@@ -57,7 +57,7 @@ impl ControlFile {
     }
 }
 
-/// Every `cc/*.c`, by name.
+/// Every `cc/*.c`, sorted by name.
 fn controls(folder: &Path) -> Vec<ControlFile> {
     let mut controls: Vec<ControlFile> = fs::read_dir(folder)
         .expect("cc/ can be read")
@@ -132,7 +132,7 @@ fn compile_ebpf(folder: &Path, control: &ControlFile, out: &Path) {
     }
 }
 
-/// Rust declarations of the symbols that `CC_CONTROL` makes, and the table of all.
+/// Rust declarations of the symbols that `CC_CONTROL` defines, and a table of them.
 fn list_native(controls: &[ControlFile]) -> String {
     let declarations: String = controls
         .iter()
@@ -155,7 +155,7 @@ fn list_native(controls: &[ControlFile]) -> String {
     )
 }
 
-/// The table of eBPF objects by the control's name.
+/// The table of eBPF objects by the name of the control.
 fn list_ebpf(controls: &[ControlFile]) -> String {
     let rows: String = controls
         .iter()

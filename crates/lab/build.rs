@@ -1,4 +1,4 @@
-//! Compiles the filter of `src/bpf/` to an eBPF object, which the library carries in itself.
+//! Compiles the filter in `src/bpf/` to an eBPF object, which the library embeds.
 
 use std::env;
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! Compiles the recorders of `src/bpf/` to eBPF objects, which the library carries in itself.
+//! Compiles the programs of `src/bpf/` to eBPF objects that are embedded in the library.
 
 use std::env;
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! Compiles the programs of `src/bpf/` to an eBPF object, which the library carries in itself.
+//! Compiles the programs of `src/bpf/` to an eBPF object that is embedded in the library.
 
 use std::env;
 use std::io::ErrorKind;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a congestion control is written against, in both worlds.
+ * The interface of a congestion control, or control for short, in both worlds.
  *
- * A control is one file in cc/. It includes this header only, uses the kernel's names (struct sock,
+ * A control is one file in cc/. It includes only this header, uses the kernel's names (struct sock,
  * struct tcp_sock, struct rate_sample, the hooks of struct tcp_congestion_ops), and ends with
- * CC_CONTROL. clang compiles it to an eBPF object for the kernel; the host's compiler compiles it
- * into the simulator. Which of the two is going on shows only in the two headers included here.
+ * CC_CONTROL. clang compiles it to an eBPF object for the kernel, and the host's compiler compiles
+ * it for the simulator. All differences between the two are in the two headers included here.
  *
- * Of the connection a control may write what the kernel lets an eBPF control write: snd_cwnd,
- * snd_cwnd_cnt, snd_cwnd_stamp, snd_ssthresh, sk_pacing_rate, sk_pacing_status and its own state
- * of CC_PRIV_SIZE bytes behind inet_csk_ca(sk). Natively all other fields are const, so that the
- * host's compiler refuses what the verifier would refuse.
+ * Of the connection, a control may write what the kernel lets an eBPF control write: snd_cwnd,
+ * snd_cwnd_cnt, snd_cwnd_stamp, snd_ssthresh, sk_pacing_rate, sk_pacing_status and its state of
+ * CC_PRIV_SIZE bytes at inet_csk_ca(sk). Natively, all other fields are const, so that the host's
+ * compiler rejects what the verifier would reject.
  *
  * Integers only. Windows are in packets, times in microseconds unless a name says otherwise,
- * srtt_us is eight times the smoothed round-trip time, pacing rates are in bytes a second.
+ * srtt_us is eight times the smoothed round-trip time, pacing rates are in bytes per second.
  */
 #ifndef FAIRWIND_CC_H
 #define FAIRWIND_CC_H
@@ -33,9 +33,9 @@ typedef signed long long s64;
 #endif
 #endif
 
-/* Bytes of state a control has for each connection. */
+/* Size of a control's state for each connection, bytes. */
 #define CC_PRIV_SIZE 104
-/* Most parameters a control can have. */
+/* Maximum number of parameters of a control. */
 #define CC_PARAMETERS_MAX 8
 
 /* snd_ssthresh before the first reduction. */
@@ -43,7 +43,7 @@ typedef signed long long s64;
 /* Initial window, packets (RFC 6928). */
 #define TCP_INIT_CWND 10
 
-/* States of the kernel's congestion machinery, the argument of set_state. */
+/* Congestion states of the kernel, the argument of set_state. */
 enum tcp_ca_state {
 	TCP_CA_Open = 0,
 	TCP_CA_Disorder = 1,
@@ -52,24 +52,24 @@ enum tcp_ca_state {
 	TCP_CA_Loss = 4,
 };
 
-/* What cwnd_event tells. */
+/* Events, the argument of cwnd_event. */
 enum tcp_ca_event {
 	CA_EVENT_TX_START, /* first transmission with no packet in flight */
 	CA_EVENT_CWND_RESTART, /* the window was reset after an idle time */
 	CA_EVENT_COMPLETE_CWR, /* a reduction of the window has ended */
 	CA_EVENT_LOSS, /* retransmission timeout */
-	CA_EVENT_ECN_NO_CE, /* a packet without a CE mark came */
-	CA_EVENT_ECN_IS_CE, /* a packet with a CE mark came */
+	CA_EVENT_ECN_NO_CE, /* a packet without a CE mark arrived */
+	CA_EVENT_ECN_IS_CE, /* a packet with a CE mark arrived */
 };
 
 /* sk_pacing_status. */
 enum {
 	SK_PACING_NONE = 0,
-	SK_PACING_NEEDED = 1, /* the TCP paces */
+	SK_PACING_NEEDED = 1, /* TCP paces */
 	SK_PACING_FQ = 2, /* the fq queueing discipline paces */
 };
 
-/* Each argument is evaluated once: a field may change under a control in the kernel. */
+/* Each argument is evaluated once: in the kernel, a field may change concurrently. */
 #define min(a, b)                              \
 	({                                     \
 		__typeof__(a) min_a = (a);     \
@@ -91,21 +91,21 @@ enum {
 
 /*
  * CC_HOOK(return type, name, arguments...) { body }
- *	a function for struct tcp_congestion_ops.
+ *	defines a function for struct tcp_congestion_ops.
  *
  * CC_PARAMETERS(LIST)
- *	the parameters of the control, all u32. LIST is a macro that calls its argument once a
- *	parameter: P(name, unit, default, least, greatest, description). Units: "us", "packets",
- *	"1/1024" (a fraction in 1024ths), "on/off", "1" (a plain number).
- *	param(sk, name) reads one; they can change while connections run.
+ *	defines the parameters of the control, all u32. LIST is a macro that calls its argument for
+ *	each parameter: P(name, unit, default, least, greatest, description). Units: "us",
+ *	"packets", "1/1024" (a fraction in 1024ths), "on/off", "1" (a plain number).
+ *	param(sk, name) reads one; parameters can change while connections run.
  *
  * CC_CONTROL(name) = { CC_ABOUT(name, "what it does"), .hook = CC_FN(function), ... };
- *	ends the file and makes the control known by the file's name: fw_<name> in the kernel.
- *	ssthresh, undo_cwnd and one of cong_avoid and cong_control must be there.
+ *	ends the file and registers the control under the file's name: fw_<name> in the kernel.
+ *	ssthresh, undo_cwnd and one of cong_avoid and cong_control are required.
  *
  * CC_STATE_FITS(type)
- *	refuses to compile when the control's state does not fit in CC_PRIV_SIZE, and describes it
- *	to the tracer, which shows the fields of struct <name>.
+ *	fails to compile if the control's state does not fit in CC_PRIV_SIZE, and describes the
+ *	state to the tracer, which shows the fields of struct <name>.
  *
  * Clocks: cc_jiffies(sk) in units of 1/cc_hz(sk) s, cc_now_ns(sk), tp->tcp_mstamp (us, at the
  * latest packet received or sent).
@@ -114,15 +114,15 @@ enum {
 	_Static_assert(sizeof(type) <= CC_PRIV_SIZE, "the state does not fit in icsk_ca_priv"); \
 	CC_DESCRIBE(type)
 
-/* Slow start: the window is below the threshold. */
+/* Slow start: the window is below ssthresh. */
 static inline bool tcp_in_slow_start(const struct tcp_sock *tp)
 {
 	return tp->snd_cwnd < tp->snd_ssthresh;
 }
 
 /*
- * Did the window, rather than the application or the receiver, limit what was sent? Only then may
- * the window grow (RFC 7661). In slow start it may reach twice what has been in flight.
+ * Whether the congestion window, rather than the application or the receiver, limited sending. Only
+ * then may the window grow (RFC 7661). In slow start, it may reach twice what was in flight.
  */
 static inline bool tcp_is_cwnd_limited(const struct sock *sk)
 {
@@ -149,13 +149,13 @@ static inline u32 fls64(u64 x)
 	return n + (x != 0);
 }
 
-/* Packets sent that have neither arrived nor been lost, as far as is known. */
+/* Packets sent that have neither been delivered nor marked lost. */
 static inline u32 tcp_packets_in_flight(const struct tcp_sock *tp)
 {
 	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
 }
 
-/* Is a before b? For sequence numbers and clocks of 32 bits, which wrap. */
+/* Whether a is before b, for 32-bit sequence numbers and clocks, which wrap. */
 static inline bool before(u32 a, u32 b)
 {
 	return (s32)(a - b) < 0;

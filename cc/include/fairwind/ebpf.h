@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The kernel's side of cc.h: the fields in use of the kernel's structures, found at load time by
- * CO-RE whatever their offsets in the running kernel, and what the kernel gives a control to call.
- * Bit fields move between kernels, so they are read through cc_... functions.
+ * The kernel's side of cc.h: the fields in use of the kernel's structures, which CO-RE locates at
+ * load time whatever their offsets in the running kernel, and the kernel functions that a control
+ * can call. Bit fields move between kernels, so they are read through cc_... functions.
  */
 #ifndef FAIRWIND_EBPF_H
 #define FAIRWIND_EBPF_H
@@ -113,8 +113,8 @@ struct tcp_congestion_ops {
 };
 
 /*
- * The kernel calls a hook with its arguments in an array of 64-bit words. The program CC_HOOK makes
- * takes them out for the function that the control's author writes.
+ * The kernel calls a hook with its arguments in an array of 64-bit words. The program made by
+ * CC_HOOK unpacks them for the function that the control's author writes.
  */
 #define CC_CTX_1 (void *)ctx[0]
 #define CC_CTX_2 CC_CTX_1, (void *)ctx[1]
@@ -123,7 +123,7 @@ struct tcp_congestion_ops {
 #define CC_CTX_PICK(_1, _2, _3, _4, ctx, ...) ctx
 #define CC_CTX(...) CC_CTX_PICK(__VA_ARGS__, CC_CTX_4, CC_CTX_3, CC_CTX_2, CC_CTX_1, )
 
-/* The host's compiler checks the types of arguments; here they all come as words. */
+/* The host's compiler checks the types of arguments; here all of them are words. */
 #pragma clang diagnostic ignored "-Wint-conversion"
 
 #define CC_HOOK(type, name, ...)                         \
@@ -135,7 +135,7 @@ struct tcp_congestion_ops {
 	CC_INLINE type name##_body(__VA_ARGS__)
 #define CC_FN(function) ((void *)(function))
 
-/* What the loader sets, and may change while connections run: the words in this order. */
+/* Set by the loader, which may change it while connections run. The loader relies on the order. */
 struct cc_settings {
 	u32 hz;
 	u32 parameters[CC_PARAMETERS_MAX];
@@ -163,7 +163,7 @@ extern void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked)
 static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
 static u64 (*const bpf_jiffies64)(void) = (void *)118;
 
-/* A bit field wherever this kernel has it (enum bpf_field_info_kind of libbpf). */
+/* Reads a bit field at its place in the running kernel (enum bpf_field_info_kind of libbpf). */
 #define CC_BIT_FIELD(s, field)                                                                    \
 	({                                                                                        \
 		const void *p = (const void *)(s) + __builtin_preserve_field_info((s)->field, 0); \
@@ -200,7 +200,7 @@ CC_INLINE void *inet_csk_ca(const struct sock *sk)
 	return (void *)inet_csk(sk)->icsk_ca_priv;
 }
 
-/* A section that nobody loads, whose type says in BTF what the state looks like. */
+/* The section is never loaded; its BTF type describes the state to the tracer. */
 #define CC_DESCRIBE(type) \
 	static const type cc_state_layout __attribute__((section(".state"), used)) = { 0 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The simulator's side of cc.h: the kernel's structures with the kernel's nesting, but only the
- * fields in use. crates/cc/src/native/socket.rs lays the same structures out in Rust, flat; a test
- * holds the two together.
+ * fields in use. crates/cc/src/native/socket.rs declares the same structures in Rust, flat; a test
+ * compares the two layouts.
  */
 #ifndef FAIRWIND_NATIVE_H
 #define FAIRWIND_NATIVE_H
@@ -14,11 +14,11 @@ struct sock {
 	u64 sk_pacing_rate; /* bytes/s; ~0: none */
 	CC_READ_ONLY u64 sk_max_pacing_rate; /* bytes/s; ~0: none */
 	u32 sk_pacing_status;
-	CC_READ_ONLY u32 hz; /* jiffies a second */
+	CC_READ_ONLY u32 hz; /* jiffies per second */
 	CC_READ_ONLY u64 now_ns;
 	CC_READ_ONLY u32 jiffies;
 	CC_READ_ONLY u32 parameters[CC_PARAMETERS_MAX];
-	CC_READ_ONLY u32 sk_gso_max_size; /* bytes in the largest burst handed down at once */
+	CC_READ_ONLY u32 sk_gso_max_size; /* largest burst handed down at once, bytes */
 };
 
 struct inet_connection_sock {
@@ -39,7 +39,7 @@ struct tcp_sock {
 	CC_READ_ONLY u32 prior_cwnd; /* packets, before the latest reduction */
 	CC_READ_ONLY u32 prr_delivered; /* packets */
 	CC_READ_ONLY u32 prr_out; /* packets */
-	CC_READ_ONLY u32 max_packets_out; /* packets, most in flight in the latest window */
+	CC_READ_ONLY u32 max_packets_out; /* packets, maximum in flight in the latest window */
 	CC_READ_ONLY u32 cwnd_usage_seq;
 	CC_READ_ONLY u32 packets_out; /* packets */
 	CC_READ_ONLY u32 sacked_out; /* packets */
@@ -47,11 +47,11 @@ struct tcp_sock {
 	CC_READ_ONLY u32 retrans_out; /* packets */
 	CC_READ_ONLY u32 srtt_us; /* eight times the smoothed round-trip time */
 	CC_READ_ONLY u32 mdev_us; /* four times the mean deviation */
-	CC_READ_ONLY u32 rttvar_us; /* four times the smoothed greatest deviation */
-	CC_READ_ONLY u32 rtt_min_us; /* least of the latest five minutes; ~0: none */
-	CC_READ_ONLY u32 delivered; /* packets, in all */
-	CC_READ_ONLY u32 delivered_ce; /* packets, in all */
-	CC_READ_ONLY u32 lost; /* packets, in all */
+	CC_READ_ONLY u32 rttvar_us; /* four times the smoothed maximum deviation */
+	CC_READ_ONLY u32 rtt_min_us; /* minimum of the last five minutes; ~0: none */
+	CC_READ_ONLY u32 delivered; /* packets, in total */
+	CC_READ_ONLY u32 delivered_ce; /* packets, in total */
+	CC_READ_ONLY u32 lost; /* packets, in total */
 	CC_READ_ONLY u32 app_limited; /* `delivered` at which the limitation ends; 0: none */
 	CC_READ_ONLY u32 snd_una;
 	CC_READ_ONLY u32 snd_nxt;
@@ -70,14 +70,14 @@ struct rate_sample {
 	u64 prior_mstamp; /* us */
 	u32 prior_delivered; /* packets */
 	u32 prior_delivered_ce; /* packets */
-	s32 delivered; /* packets; negative: not known */
+	s32 delivered; /* packets; negative: unknown */
 	s32 delivered_ce; /* packets */
-	s64 interval_us; /* negative: not known */
+	s64 interval_us; /* negative: unknown */
 	u32 snd_interval_us;
 	u32 rcv_interval_us;
 	s64 rtt_us; /* negative: none */
 	s32 losses; /* packets marked lost by this ACK */
-	u32 acked_sacked; /* packets newly acknowledged in any way */
+	u32 acked_sacked; /* packets newly acknowledged, cumulatively or selectively */
 	u32 prior_in_flight; /* packets */
 	u32 last_end_seq;
 	bool is_app_limited;
@@ -186,7 +186,7 @@ static inline u64 cc_now_ns(const struct sock *sk)
 	return sk->now_ns;
 }
 
-/* Slow start: a packet more for each acknowledged, up to the threshold; what is left over. */
+/* Slow start: one packet for each acknowledged, up to ssthresh. Returns the ACKed packets left. */
 static inline u32 tcp_slow_start(struct tcp_sock *tp, u32 acked)
 {
 	u32 room = tp->snd_ssthresh - tp->snd_cwnd;
@@ -196,12 +196,12 @@ static inline u32 tcp_slow_start(struct tcp_sock *tp, u32 acked)
 	return acked - step;
 }
 
-/* Additive increase: a packet more for every w acknowledged. */
+/* Additive increase: one packet for every w acknowledged. */
 static inline void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked)
 {
 	u32 cwnd = tp->snd_cwnd;
 
-	/* The credit was earned at a larger w. */
+	/* Use up the credit from a larger w. */
 	if (tp->snd_cwnd_cnt >= w) {
 		tp->snd_cwnd_cnt = 0;
 		cwnd++;

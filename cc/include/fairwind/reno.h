@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Reno's three decisions, for reno.c and for every control that departs from Reno in one of them.
- * Source: RFC 5681, sections 3.1 and 3.2, counted in packets as Linux counts.
+ * Reno's three decisions, for reno.c and for every control that differs from Reno in one of them.
+ * Source: RFC 5681, sections 3.1 and 3.2, counted in packets as in Linux.
  */
 #ifndef FAIRWIND_RENO_H
 #define FAIRWIND_RENO_H
@@ -9,8 +9,8 @@
 #include <fairwind/cc.h>
 
 /*
- * Growth. Slow start: a packet for each packet acknowledged (RFC 5681, 3.1, with L unlimited since
- * pacing spreads the burst). Congestion avoidance: a packet for each window acknowledged.
+ * Growth. Slow start: one packet for each packet acknowledged (RFC 5681, 3.1, with L unlimited
+ * since pacing spreads the burst). Congestion avoidance: one packet for each window acknowledged.
  */
 static inline void reno_grow(struct sock *sk, u32 acked)
 {
@@ -32,7 +32,7 @@ static inline u32 reno_half(const struct sock *sk)
 	return max(tcp_sk(sk)->snd_cwnd >> 1, 2U);
 }
 
-/* The loss was none (RFC 3522, RFC 5682, RFC 3708): back to the window before it. */
+/* Spurious loss (RFC 3522, RFC 5682, RFC 3708): restore the window before it. */
 static inline u32 reno_undo(const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);

@@ -1,4 +1,4 @@
-//! What an advisor asks of its clients, and they of it: a token, a certificate.
+//! Authentication between a client and an advisor: the client's token, the server's certificate.
 
 use std::fmt;
 use std::fs;
@@ -10,24 +10,24 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::ClientError;
 
-/// The variable that holds a token.
+/// The environment variable with a token.
 pub const TOKEN: &str = "FAIRWIND_ADVISOR_TOKEN";
-/// The variable that names a file whose first line is a token.
+/// The environment variable with the path of a file whose first line is a token.
 pub const TOKEN_FILE: &str = "FAIRWIND_ADVISOR_TOKEN_FILE";
 
-/// A token (RFC 6750), which no message shows.
+/// A bearer token (RFC 6750). It never appears in messages.
 #[derive(Clone)]
 pub struct Token(String);
 
 impl Token {
-    /// The token, if it can be one: no empty text, and nothing in it but what section 2.1 allows.
+    /// A token of the syntax of RFC 6750, section 2.1; `None` if `text` is empty or has other characters.
     pub fn new(text: &str) -> Option<Token> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
         let sound = !text.is_empty() && text.bytes().all(allowed);
         sound.then(|| Token(text.to_owned()))
     }
 
-    /// The token of the environment, if there is one.
+    /// The token in the environment, if there is one. [`TOKEN`] takes precedence over [`TOKEN_FILE`].
     pub fn of_environment(
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Token>, ClientError> {
@@ -55,7 +55,7 @@ impl Token {
     }
 }
 
-/// The text of a file that not everybody may read.
+/// Reads a file, but refuses one that every user may read.
 fn read(file: &str) -> io::Result<String> {
     let mut opened = fs::File::open(file)?;
     if opened.metadata()?.permissions().mode() & 0o004 != 0 {
@@ -73,8 +73,8 @@ impl fmt::Debug for Token {
     }
 }
 
-/// TLS that trusts whom this machine trusts: the system's authorities, or those that the variables
-/// `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
+/// A TLS configuration with the system's trusted authorities, or those in the files named by the
+/// variables `SSL_CERT_FILE` and `SSL_CERT_DIR`.
 pub fn tls() -> Result<TlsConfig, ClientError> {
     let found = rustls_native_certs::load_native_certs();
     let certificates: Vec<Certificate<'static>> = found
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// A file of this text with these permissions.
+    /// Creates a file with the given text and permissions.
     fn file(name: &str, text: &str, mode: u32) -> PathBuf {
         let file = std::env::temp_dir().join(format!("token-{name}-{}", std::process::id()));
         fs::write(&file, text).unwrap();

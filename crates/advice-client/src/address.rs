@@ -1,4 +1,4 @@
-//! Where an advisor is.
+//! The address of an advisor.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,20 +7,20 @@ use ureq::http::Uri;
 
 use crate::ClientError;
 
-/// The longest name of a socket, bytes (`sun_path` of unix(7), without the zero).
+/// Maximum length of a socket's path, bytes (`sun_path` of unix(7), without the terminating zero).
 const LONGEST_SOCKET: usize = 107;
 
-/// Where an advisor is.
+/// The address of an advisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// `http://host:port` or `https://host:port`, without a slash at its end.
+    /// `http://host:port` or `https://host:port`, without a trailing slash.
     Url(String),
     /// A Unix socket.
     Socket(PathBuf),
 }
 
 impl Address {
-    /// Reads `http://host:port`, `https://host:port`, `host:port` or `unix:/path/of/socket`.
+    /// Parses `http://host:port`, `https://host:port`, `host:port` or `unix:/path/of/socket`.
     pub fn parse(text: &str) -> Result<Address, ClientError> {
         if let Some(path) = text.strip_prefix("unix:") {
             return match (1..=LONGEST_SOCKET).contains(&path.len()) && !path.contains('\0') {
@@ -41,16 +41,16 @@ impl Address {
         }
     }
 
-    /// Whether the server proves who it is.
+    /// Whether the connection uses TLS, and so authenticates the server.
     pub fn is_encrypted(&self) -> bool {
         matches!(self, Address::Url(url) if url.starts_with("https://"))
     }
 
-    /// What is asked for at this path, which begins with `/`.
+    /// The URL of a request for `path`, which begins with `/`.
     pub fn request(&self, path: &str) -> String {
         match self {
             Address::Url(url) => format!("{url}{path}"),
-            // The socket is the way; a request of HTTP names a host all the same.
+            // An HTTP request needs a host, even if the socket determines the server.
             Address::Socket(_) => format!("http://127.0.0.1{path}"),
         }
     }

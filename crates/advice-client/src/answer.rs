@@ -1,31 +1,31 @@
-//! What the advisor answers.
+//! The advisor's answer to a request for advice.
 
 use std::time::Duration;
 
 use fairwind_advice::Advice;
 use serde::{Deserialize, Serialize};
 
-/// The shortest time to the next request, whatever the answer says.
+/// Minimum time to the next request, seconds.
 const SHORTEST: f64 = 0.1;
-/// The longest, seconds.
+/// Maximum time to the next request, seconds.
 const LONGEST: f64 = 86_400.0;
 
-/// Advice, and when to ask again on the asker's own clock.
+/// Advice, and when to ask again by the client's clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// The advice; its times are of the advisor's clock, which may run faster than ours.
+    /// The advice; its times are by the advisor's clock, which may run faster than the client's.
     #[serde(flatten)]
     pub advice: Advice,
-    /// The path whose history it comes from; none if the host is on no known path.
+    /// The path whose history was used; None if the host is on no known path.
     #[serde(default)]
     pub path: Option<String>,
-    /// Seconds of real time until the next advice.
+    /// Time until the next request, in seconds of real time.
     pub ask_again_after_s: f64,
 }
 
 impl Answer {
-    /// How long to wait before the next request: at least 100 ms and at most a day, whatever the
-    /// advisor said.
+    /// How long to wait before the next request. Limited to between 100 ms and a day, whatever the advisor
+    /// sent.
     pub fn ask_again_after(&self) -> Duration {
         let seconds = match self.ask_again_after_s.is_nan() {
             true => LONGEST,

@@ -7,7 +7,7 @@ pub fn path_segment(text: &str) -> String {
     escaped(text)
 }
 
-/// Names and values as the query of a URL, with its `?`; empty if there are none.
+/// Names and values as the query of a URL, including the `?`; empty if there are none.
 pub fn query(pairs: &[(&str, &str)]) -> String {
     let mut query = String::new();
     for (name, value) in pairs {
@@ -19,7 +19,7 @@ pub fn query(pairs: &[(&str, &str)]) -> String {
     query
 }
 
-/// Everything but the unreserved characters of section 2.3 becomes `%` and two digits.
+/// Encodes every byte except the unreserved characters of section 2.3 as `%` and two digits.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {

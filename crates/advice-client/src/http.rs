@@ -1,4 +1,4 @@
-//! Requests with a deadline.
+//! The client: HTTP requests with a deadline.
 
 use std::time::Duration;
 
@@ -15,62 +15,62 @@ use crate::address::Address;
 use crate::unix::UnixConnector;
 use crate::{Answer, Transfer, query};
 
-/// Where an advisor listens unless it was told otherwise.
+/// The default address of an advisor.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:8649";
 
-/// Time for a request and its answer unless [`Client::with_deadline`] says otherwise.
+/// Default deadline for a request and its answer; see [`Client::with_deadline`].
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Answers longer than this are refused unless [`Client::with_longest_answer`] says otherwise, bytes.
+/// Default limit on the length of an answer, bytes; see [`Client::with_longest_answer`].
 const LONGEST_ANSWER: u64 = 64 << 20;
 
-/// Why there is no answer. Every message names the URL.
+/// Why a request failed.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// This is no address of an advisor.
+    /// The address has an unknown form.
     #[error(
         "{0}: an advisor's address looks like {DEFAULT_URL}, https://advisor.example.org:8649 or \
          unix:/run/fairwind/advisor.sock"
     )]
     Url(String),
-    /// The token of the environment cannot be read, or is none.
+    /// The token cannot be read or is invalid.
     #[error("{0}")]
     Token(String),
-    /// Nobody is trusted to say who a server is.
+    /// The system has no trusted authorities to verify a server with.
     #[error(
         "this machine trusts no authority ({0}): install ca-certificates, or name the file of one in \
          SSL_CERT_FILE"
     )]
     Trust(String),
-    /// Nobody answered in time, or nobody is there.
+    /// The connection failed, the deadline passed, or the answer was too long.
     #[error("{url}: {reason}")]
     Unreachable {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
-        /// What went wrong.
+        /// The error.
         reason: String,
     },
-    /// The advisor refused.
+    /// The advisor refused the request.
     #[error("{url}: {status} {message}")]
     Refused {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
-        /// HTTP status.
+        /// The HTTP status.
         status: u16,
-        /// What the advisor says about it.
+        /// The advisor's explanation.
         message: String,
     },
-    /// The answer is not what an advisor answers.
+    /// The answer is not the expected JSON.
     #[error("{url}: the answer makes no sense: {reason}")]
     Nonsense {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
-        /// What is wrong with it.
+        /// The parser's error.
         reason: String,
     },
 }
 
-/// A client of one advisor. Cheap to clone; connections are kept.
+/// A client of one advisor. Cheap to clone; connections are reused.
 #[derive(Clone, Debug)]
 pub struct Client {
     address: Address,
@@ -84,18 +84,19 @@ pub struct Client {
 
 impl Client {
     /// A client of the advisor at `url`: `http://host:port`, `https://host:port`, `host:port`, or
-    /// `unix:/path/of/socket`. Whom `https` trusts is the system's matter, or that of the variable
-    /// `SSL_CERT_FILE`.
+    /// `unix:/path/of/socket`. For `https`, the system's authorities are trusted, or those in the file
+    /// named by the variable `SSL_CERT_FILE`.
     ///
     /// # Errors
-    /// The address is none, or this machine trusts nobody.
+    ///
+    /// If the address has another form, or, for `https`, no authority is trusted.
     pub fn new(url: &str) -> Result<Client, ClientError> {
         let address = Address::parse(url)?;
         let tls = match address.is_encrypted() {
             true => access::tls()?,
             false => TlsConfig::default(),
         };
-        // An advisor is a neighbour: no proxy of the environment is between.
+        // The advisor is nearby, so the environment's proxy settings do not apply.
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -119,21 +120,23 @@ impl Client {
         })
     }
 
-    /// The same client with the token that the environment has for it: in the variable
-    /// `FAIRWIND_ADVISOR_TOKEN`, or in the first line of the file that `FAIRWIND_ADVISOR_TOKEN_FILE`
-    /// names. Without either, none.
+    /// The same client with the token from the environment: the value of `FAIRWIND_ADVISOR_TOKEN`, or
+    /// else the first line of the file named by `FAIRWIND_ADVISOR_TOKEN_FILE`. Without either variable,
+    /// the client has no token.
     ///
     /// # Errors
-    /// The file cannot be read or everybody may read it, or there is no token where one should be.
+    ///
+    /// If the file cannot be read, every user may read it, or the text is not a token.
     pub fn with_token_of_environment(mut self) -> Result<Client, ClientError> {
         self.token = Token::of_environment(|name| std::env::var(name).ok())?;
         Ok(self)
     }
 
-    /// The same client with this token.
+    /// The same client with the given token.
     ///
     /// # Errors
-    /// The text is no token.
+    ///
+    /// If the text is not a token (RFC 6750).
     pub fn with_token(mut self, token: &str) -> Result<Client, ClientError> {
         let sound = Token::new(token);
         let none = || ClientError::Token("this text is no token".to_owned());
@@ -141,24 +144,24 @@ impl Client {
         Ok(self)
     }
 
-    /// The same client with another time for a request and its answer.
+    /// The same client with another deadline for a request and its answer.
     pub fn with_deadline(mut self, deadline: Duration) -> Client {
         self.deadline = deadline;
         self
     }
 
-    /// The same client, which refuses answers of more than so many bytes.
+    /// The same client with another limit on the length of answers, in bytes.
     pub fn with_longest_answer(mut self, bytes: u64) -> Client {
         self.longest_answer = bytes;
         self
     }
 
-    /// Where the advisor is.
+    /// The address of the advisor.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Advice for a transfer to or from `host`, of which so many bytes remain.
+    /// Advice for a transfer to or from `host`, of which `bytes` remain, if known.
     pub fn advice(&self, host: &str, bytes: Option<u64>) -> Result<Answer, ClientError> {
         let bytes = bytes.map(|bytes| bytes.to_string());
         let mut pairs = vec![("host", host)];
@@ -166,18 +169,18 @@ impl Client {
         self.get(&format!("/v1/advice{}", query(&pairs)))
     }
 
-    /// Tells the advisor how a transfer went.
+    /// Reports the result of a transfer to the advisor.
     pub fn report(&self, transfer: &Transfer) -> Result<(), ClientError> {
         self.post("/v1/transfers", transfer)
             .map(|_: serde_json::Value| ())
     }
 
-    /// What the advisor has at this path, which begins with `/`.
+    /// Sends a GET request for `path`, which begins with `/`.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.request(Method::GET, path, Vec::new())
     }
 
-    /// Gives the advisor `body`, as JSON.
+    /// Sends a POST request with `body` as JSON.
     pub fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -186,7 +189,7 @@ impl Client {
         self.request(Method::POST, path, self.json(path, body)?)
     }
 
-    /// Puts `body`, as JSON, at this path.
+    /// Sends a PUT request with `body` as JSON.
     pub fn put<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -195,7 +198,7 @@ impl Client {
         self.request(Method::PUT, path, self.json(path, body)?)
     }
 
-    /// Deletes what is at this path.
+    /// Sends a DELETE request for `path`.
     pub fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.request(Method::DELETE, path, Vec::new())
     }
@@ -236,7 +239,7 @@ impl Client {
         })
     }
 
-    /// What is at this path, for messages.
+    /// The name of `path` in messages.
     fn named(&self, path: &str) -> String {
         match &self.address {
             Address::Url(url) => format!("{url}{path}"),
@@ -267,7 +270,7 @@ impl Client {
     }
 }
 
-/// The sentence in an error's body: `{"error": "…"}`, or the body's beginning.
+/// The message in the body of an error, `{"error": "…"}`, or else the beginning of the body.
 fn message(text: &str) -> String {
     let value: Option<serde_json::Value> = serde_json::from_str(text).ok();
     let error = value.as_ref().and_then(|value| value["error"].as_str());

@@ -1,8 +1,8 @@
-//! A blocking client of the advisor's REST interface (`docs/openapi.json`).
+//! A blocking client of the advisor's REST interface (`docs/reference/openapi.json`).
 //!
-//! Made for programs that must not suffer from their adviser: every request has a deadline that
-//! covers name resolution, connection and answer, an answer is read up to a limit, and whatever goes
-//! wrong is one error with one sentence.
+//! For programs that must not suffer from a failing advisor: every request has a deadline that covers
+//! name resolution, connection and answer, the length of an answer is limited, and every failure is
+//! one error with a message of one sentence.
 //!
 //! ```no_run
 //! use fairwind_advice_client::Client;

@@ -1,47 +1,47 @@
-//! What a transfer of our own found out about its path.
+//! The result of a transfer, reported to the advisor as a measurement of its path.
 
 use serde::{Deserialize, Serialize};
 
-/// Which way the data went, seen from the host beside the advisor.
+/// The direction of the data, as seen from the reporting host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// To the other host.
+    /// To the peer.
     Sent,
-    /// From the other host.
+    /// From the peer.
     Received,
 }
 
-/// What kept a transfer from going faster, and for how long: what RFC 4898 counts as SndLimTimeCwnd,
-/// SndLimTimeRwin and SndLimTimeSnd, and Linux in `TCP_INFO`. Only the sender knows it.
+/// What limited a transfer, and for how long: SndLimTimeCwnd, SndLimTimeRwin and SndLimTimeSnd of RFC
+/// 4898, which Linux reports in `TCP_INFO`. Known only to the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limited {
-    /// The network: the congestion window was full, or losses were sent again; seconds.
+    /// By the network: the congestion window was full, or losses were being retransmitted; seconds.
     pub network_s: f64,
-    /// The receiver's window, seconds.
+    /// By the receiver's window; seconds.
     pub receiver_s: f64,
-    /// The sender: its buffer, its application, or a rate that it was told to keep; seconds.
+    /// By the sender: its buffer, its application or its pacing rate; seconds.
     pub sender_s: f64,
 }
 
 /// The result of a transfer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// Address or name of the other host.
+    /// Address or name of the peer.
     pub host: String,
-    /// Payload that arrived, bytes.
+    /// Payload delivered, bytes.
     pub bytes: u64,
-    /// How long that took, seconds.
+    /// Duration, seconds.
     pub seconds: f64,
-    /// Segments that were sent again, if known.
+    /// Number of retransmitted segments, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
-    /// Smallest round-trip time that the connection saw, milliseconds, if known.
+    /// Minimum round-trip time of the connection, milliseconds, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ms: Option<f64>,
-    /// What kept it from going faster, if known.
+    /// What limited the transfer, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited: Option<Limited>,
-    /// Which way the data went.
+    /// The direction of the data.
     pub direction: Direction,
 }

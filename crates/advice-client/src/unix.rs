@@ -11,7 +11,7 @@ use ureq::unversioned::transport::{
 };
 use ureq::{Error, Timeout};
 
-/// Connects to one socket, whatever host a request names.
+/// Connects to one socket, regardless of the host in a request.
 #[derive(Debug)]
 pub struct UnixConnector(pub PathBuf);
 
@@ -24,7 +24,7 @@ impl Connector for UnixConnector {
         _: Option<()>,
     ) -> Result<Option<UnixTransport>, Error> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-        // A listener with too many who wait keeps connect(2) waiting as long as a write may.
+        // If the listener's backlog is full, connect(2) blocks for up to the write timeout.
         socket.set_write_timeout(left(details.timeout))?;
         let connected = socket.connect(&SockAddr::unix(&self.0)?);
         connected.map_err(|error| in_time(error, details.timeout.reason))?;
@@ -35,7 +35,7 @@ impl Connector for UnixConnector {
     }
 }
 
-/// A connection.
+/// A connection over the socket.
 #[derive(Debug)]
 pub struct UnixTransport {
     stream: UnixStream,
@@ -67,7 +67,8 @@ impl Transport for UnixTransport {
     }
 
     fn is_open(&mut self) -> bool {
-        // Between two requests nothing is to be read: bytes are nonsense, and none are the end.
+        // Between two requests there must be nothing to read: bytes are invalid, and 0 bytes mean the
+        // end of the connection.
         let quiet = |stream: &mut UnixStream| {
             stream.set_nonblocking(true)?;
             let read = stream.read(&mut [0]);
@@ -78,7 +79,7 @@ impl Transport for UnixTransport {
     }
 }
 
-/// The time that is left; a socket takes none of zero.
+/// The remaining time, at least 1 ms, since a socket does not accept a timeout of zero.
 fn left(timeout: NextTimeout) -> Option<Duration> {
     let left = timeout.not_zero()?;
     Some((*left).max(Duration::from_millis(1)))

@@ -1,4 +1,4 @@
-//! The client against servers of every kind.
+//! The client against well-behaved, failing and malicious servers.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ const ADVICE: &str = r#"{"mode":"no-congestion-control","congestion_control":"no
     "next_advice":"2026-03-02T14:05:00Z","model":"linear","days_used":63,"r_squared":0.5,
     "reason":"because","path":"argonne","ask_again_after_s":5.0}"#;
 
-/// Answers one connection with these bytes, and returns what was asked.
+/// Serves one connection with `answer`; the thread returns the request.
 fn server(answer: Vec<u8>) -> (String, std::thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! What advice costs with nine weeks of five-minute samples: `cargo bench -p fairwind-advice`.
+//! Cost of advice with nine weeks of five-minute samples: `cargo bench -p fairwind-advice`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

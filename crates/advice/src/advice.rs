@@ -1,4 +1,4 @@
-//! What a transfer should do now, and when to ask again.
+//! The advice to a transfer, and when to ask again.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::history::{History, Hop};
 use crate::settings::Settings;
 use crate::watch::Watched;
 
-/// Margin beyond `stale_after`, after which a request surely finds the test stale.
+/// Margin beyond `stale_after` that ensures that a request finds the test stale.
 const STALE_BY: Duration = Duration::from_secs(1);
 
-/// What the client says of its transfer.
+/// The client's description of its transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// The bytes that are still to be moved, if the client knows.
+    /// The bytes that remain to be transferred, if known.
     pub remaining_bytes: Option<u64>,
 }
 
@@ -25,7 +25,7 @@ pub struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// The path is congested, or nothing recent says that it is not.
+    /// The path is congested, is not the operator's own, or has no recent test.
     CongestionControl,
     /// No hop is congested and the path is the operator's own.
     NoCongestionControl,
@@ -36,11 +36,11 @@ pub enum Mode {
 pub struct Advice {
     /// With or without congestion control.
     pub mode: Mode,
-    /// The control that stands for the mode; None: the kernel's default.
+    /// Name of the congestion control for the mode; None: the kernel's default.
     pub congestion_control: Option<String>,
-    /// Available bandwidth now, in Mbit/s, of the hop that has least of it.
+    /// Available bandwidth now, in Mbit/s, of the hop with the least.
     pub available_mbps: Option<f64>,
-    /// Four of five times the available bandwidth lies between these, in Mbit/s.
+    /// 80 % prediction interval of the available bandwidth, in Mbit/s.
     pub interval_mbps: Option<[f64; 2]>,
     /// Round-trip time in milliseconds.
     pub rtt_ms: Option<f64>,
@@ -48,31 +48,32 @@ pub struct Advice {
     pub send_buffer_bytes: Option<u64>,
     /// Receive buffer in bytes.
     pub receive_buffer_bytes: Option<u64>,
-    /// Rate to pace at, in Mbit/s.
+    /// Pacing rate, in Mbit/s.
     pub pacing_mbps: Option<f64>,
-    /// Below so many Mbit/s of available bandwidth a hop is congested.
+    /// A hop with less available bandwidth than this, in Mbit/s, is congested.
     pub threshold_mbps: Option<f64>,
-    /// When to ask again, on the clock that the request was answered by.
+    /// When to ask again, by the clock of the advisor.
     pub next_advice: Timestamp,
-    /// The model that forecast.
+    /// Name of the forecasting model.
     pub model: String,
-    /// How many earlier days the forecast rests on.
+    /// Number of earlier days that the forecast is based on.
     pub days_used: u32,
-    /// Mean goodness of fit of the days' straight lines, of the linear model.
+    /// Mean R² of the straight lines through the days; linear model only.
     pub r_squared: Option<f64>,
-    /// Why, in a sentence.
+    /// The reasons for the mode and the forecast, in one sentence.
     pub reason: String,
 }
 
-/// The advice at `now` for a transfer over the path of `history`. It never fails: what is not known
-/// is left to the kernel, and without recent tests the advice is congestion control.
+/// The advice at `now` for a transfer over the path of `history`. It cannot fail: unknown values are
+/// left to the kernel, and without recent tests the advice is congestion control.
 ///
 /// The hop with the least forecast decides the available bandwidth and the next advice time;
 /// congestion control is on if the newest test is older than [`Settings::stale_after`] or any hop is
-/// congested (thesis, section 3.3.1). The thesis' hops are declared; which others decide besides says
-/// [`Role`](crate::Role). Without congestion control the next advice time is bounded by what is known of
-/// the hops, which the thesis has not: control must not stay off on tests that have gone stale
-/// meanwhile, nor on a forecast that says nothing of how far it may be off.
+/// congested (thesis, section 3.3.1). The thesis' hops are all declared; [`Role`](crate::Role) describes
+/// the others and when they count. Unlike in the thesis, without congestion control the next advice is
+/// due no later than the newest tests go stale, and at the earliest time allowed if a forecast gives no
+/// bound on its error: otherwise congestion control could stay off on the strength of outdated tests
+/// or of an uncertain forecast.
 pub fn advise(history: &History, request: &Request, now: Timestamp, settings: &Settings) -> Advice {
     let watched = Watched::at(history, now, settings);
     let (mode, state) = congestion(&watched.deciding, now, settings);
@@ -108,7 +109,7 @@ pub fn advise(history: &History, request: &Request, now: Timestamp, settings: &S
     }
 }
 
-/// Why the mode is what it is.
+/// The reason for the mode.
 enum State<'a> {
     NoThreshold,
     NeverTested(Option<&'a Hop>),
@@ -118,7 +119,7 @@ enum State<'a> {
     Free(f64),
 }
 
-/// The mode, from the newest test of every hop.
+/// The mode, from the newest test of each hop.
 fn congestion<'a>(hops: &[&'a Hop], now: Timestamp, settings: &Settings) -> (Mode, State<'a>) {
     let on = |state| (Mode::CongestionControl, state);
     let Some(threshold) = settings.threshold_mbps else {
@@ -145,7 +146,7 @@ fn congestion<'a>(hops: &[&'a Hop], now: Timestamp, settings: &Settings) -> (Mod
     (Mode::NoCongestionControl, State::Free(threshold))
 }
 
-/// Every hop and its forecast, or why it has none.
+/// Each hop with its forecast, or why it has none.
 type Forecasts<'a> = Vec<(&'a Hop, Result<Forecast, NoForecast>)>;
 
 fn forecasts<'a>(hops: &[&'a Hop], now: Timestamp, settings: &Settings) -> Forecasts<'a> {
@@ -153,7 +154,7 @@ fn forecasts<'a>(hops: &[&'a Hop], now: Timestamp, settings: &Settings) -> Forec
     hops.iter().map(of).collect()
 }
 
-/// The forecast of the hop that has the least, or why a hop has none.
+/// The hop with the least forecast, or why no hop has a forecast.
 fn least_of<'a>(forecasts: &Forecasts<'a>) -> Result<(&'a Hop, Forecast), NoForecast> {
     let mut least: Result<(&Hop, Forecast), NoForecast> = Err(NoForecast::NoSamples);
     for (hop, forecast) in forecasts {
@@ -167,8 +168,8 @@ fn least_of<'a>(forecasts: &Forecasts<'a>) -> Result<(&'a Hop, Forecast), NoFore
     least
 }
 
-/// For how long the newest tests describe the hops: until the first of them is stale, and not at all where
-/// the past of a hop does not tell how far its bandwidth may move.
+/// How long the newest tests can be relied on: until the first of them is stale, and not at all if the
+/// forecast of a hop does not bound how far its bandwidth may move.
 fn known_for(forecasts: &Forecasts<'_>, now: Timestamp, settings: &Settings) -> Duration {
     let bounds_change =
         |f: &Forecast| f.interval_mbps.is_some() || f.slope_bound_mbps_per_hour.is_some();
@@ -185,9 +186,9 @@ fn known_for(forecasts: &Forecasts<'_>, now: Timestamp, settings: &Settings) -> 
     shortest.unwrap_or_default()
 }
 
-/// RTT times the bandwidth of the narrowest link (thesis, section 3.3); where only the available
-/// bandwidth is known, twice its product with the RTT, so that the transfer can grow into what
-/// becomes free. A transfer needs no more than what remains of it.
+/// RTT times the bandwidth of the narrowest link (thesis, section 3.3). If only the available bandwidth
+/// is known, RTT times twice that, so that the transfer can use bandwidth that becomes free. No more
+/// than the remaining bytes of the transfer.
 fn buffer_bytes(
     history: &History,
     request: &Request,
@@ -257,7 +258,7 @@ fn reason(
     }
 }
 
-/// The hops that do not count any more, for their monitors are silent.
+/// Names the hops that no longer count because their monitors are silent.
 fn without(silent: &[(&Hop, SignedDuration)]) -> String {
     let one = |(hop, age): &(&Hop, SignedDuration)| {
         format!(

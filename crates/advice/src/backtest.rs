@@ -1,4 +1,4 @@
-//! How well a model would have done on a recorded series.
+//! Evaluates a model on a recorded series.
 
 mod baseline;
 
@@ -15,36 +15,36 @@ use crate::settings::Settings;
 
 pub use baseline::Baseline;
 
-/// What a backtest found.
+/// The result of a backtest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The model.
+    /// Name of the model.
     pub model: String,
-    /// How many samples of the judged part were forecast.
+    /// Number of samples in the evaluated part that were forecast.
     pub judged: u32,
-    /// How many were not, for want of earlier days.
+    /// Number of samples not forecast for lack of earlier samples.
     pub not_forecast: u32,
-    /// Mean absolute error of the forecasts, in Mbit/s; NaN if nothing was forecast.
+    /// Mean absolute error of the forecasts, in Mbit/s; NaN if there was none.
     pub mean_absolute_error_mbps: f64,
-    /// Share of the forecast samples that lay in the interval, of the models that give one.
+    /// Share of the forecast samples within the prediction interval, for models that give one.
     pub interval_coverage: Option<f64>,
-    /// Mean width of the interval, in Mbit/s.
+    /// Mean width of the prediction interval, in Mbit/s.
     pub interval_width_mbps: Option<f64>,
-    /// What a transfer that never ends would have been told; None without a threshold.
+    /// The advice to a transfer that never ends; None without a threshold.
     pub following: Option<Following>,
 }
 
-/// The advice followed through the whole judged part: asked at every next advice time.
+/// The advice followed through the evaluated part, with a request at every next advice time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Following {
-    /// Requests for advice.
+    /// Number of requests for advice.
     pub calls: u32,
-    /// Requests that changed nothing.
+    /// Requests that did not change the mode.
     pub redundant_calls: u32,
-    /// Hours followed. Where no sample came for [`Settings::stale_after`] the truth is not known,
-    /// and nothing is counted until the next sample.
+    /// Hours followed. After a sample without a successor within [`Settings::stale_after`] the truth is
+    /// unknown, and nothing is counted until the next sample.
     pub hours: f64,
-    /// Hours in which the mode was not that of the available bandwidth against the threshold.
+    /// Hours in which the mode contradicted the available bandwidth, compared with the threshold.
     pub wrong_hours: f64,
 }
 
@@ -54,15 +54,15 @@ impl Following {
         f64::from(self.calls) / self.hours
     }
 
-    /// Share of the time in the wrong state.
+    /// Share of the time in the wrong mode.
     pub fn wrong_share(&self) -> f64 {
         self.wrong_hours / self.hours
     }
 }
 
-/// Forecasts every sample from `from` on, `horizon` ahead: from the samples that were known that
-/// long before it and no later ones. With a threshold it also follows the advice. The path is taken
-/// as the operator's own.
+/// Forecasts every sample from `from` on, `horizon` ahead, from the samples known that long before it
+/// and no later ones. With a threshold, also follows the advice. The path is assumed to be the
+/// operator's own.
 pub fn backtest(
     samples: &Samples,
     from: Timestamp,
@@ -153,7 +153,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Follows the advice until `next`, the truth being `sample`.
+    /// Follows the advice up to `next`; `sample` is the truth until then.
     fn follow(&mut self, sample: Sample, next: Timestamp) {
         let Some(threshold) = self.settings.threshold_mbps else {
             return;
@@ -187,7 +187,7 @@ impl<'a> Run<'a> {
         self.following.calls += 1;
         self.following.redundant_calls += u32::from(self.mode == Some(advice.mode));
         self.mode = Some(advice.mode);
-        // An interval of nothing would never end.
+        // An empty interval would make `follow` loop for ever.
         self.next_call = advice
             .next_advice
             .max(plus(now, SignedDuration::from_secs(1)));

@@ -8,10 +8,10 @@ use jiff::{SignedDuration, Timestamp, ToSpan};
 
 use crate::settings::HistorySet;
 
-/// No history set reaches further back: ten years. A single sample of long ago costs no more.
+/// Limit of every history set: ten years. Bounds the cost of a single very old sample.
 const MOST_DAYS: usize = 3_653;
 
-/// `time + duration`, held within what a timestamp can say.
+/// `time + duration`, clamped to the range of a timestamp.
 pub fn plus(time: Timestamp, duration: SignedDuration) -> Timestamp {
     time.checked_add(duration)
         .unwrap_or(if duration.is_negative() {
@@ -21,14 +21,14 @@ pub fn plus(time: Timestamp, duration: SignedDuration) -> Timestamp {
         })
 }
 
-/// The same duration with a sign; the longest there is where it does not fit.
+/// Converts to a signed duration; saturates.
 pub fn signed(duration: Duration) -> SignedDuration {
     SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
 }
 
-/// The instants that had the local time of day of `now` on the days before today that are in
-/// `set`, newest first, back to the day of `oldest`. A time of day that a clock change skipped is
-/// taken as much later as the clock went forward; of one that came twice, the first is taken.
+/// The instants with the local time of day of `now` on those days before today that are in `set`,
+/// newest first, back to the day of `oldest`. A time of day skipped by a clock change is moved forward
+/// by the length of the gap; of one that occurred twice, the first is taken.
 pub fn earlier_days<'a>(
     now: Timestamp,
     oldest: Timestamp,

@@ -1,4 +1,4 @@
-//! What a model says of the available bandwidth of one hop.
+//! Forecasts of the available bandwidth of one hop.
 
 use std::time::Duration;
 
@@ -11,10 +11,11 @@ use crate::settings::{ModelKind, Settings};
 
 /// A model of available bandwidth over time.
 pub trait Forecaster {
-    /// The available bandwidth at `now + ahead`, from the samples until `now` and no later ones.
+    /// The available bandwidth at `now + ahead`, from the samples up to `now` and no later ones.
     ///
     /// # Errors
-    /// [`NoForecast`] says what is missing.
+    ///
+    /// If the samples are too few for the model, see [`NoForecast`].
     fn forecast(
         &self,
         samples: &Samples,
@@ -25,7 +26,7 @@ pub trait Forecaster {
 }
 
 impl ModelKind {
-    /// The model of this name.
+    /// The implementation of this model.
     pub fn forecaster(self) -> &'static dyn Forecaster {
         match self {
             Self::Linear => &Linear,
@@ -34,21 +35,21 @@ impl ModelKind {
     }
 }
 
-/// A model's answer.
+/// A model's forecast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forecast {
     /// Available bandwidth in Mbit/s, at least 0.
     pub available_mbps: f64,
-    /// Four of five times the available bandwidth lies between these, in Mbit/s.
+    /// 80 % prediction interval of the available bandwidth, in Mbit/s.
     pub interval_mbps: Option<(f64, f64)>,
     /// The thesis' S: bound on the rate of change, in Mbit/s per hour.
     pub slope_bound_mbps_per_hour: Option<f64>,
-    /// Mean goodness of fit of the days' straight lines, at most 1.
+    /// Mean R² of the straight lines through the days, at most 1.
     pub r_squared: Option<f64>,
-    /// How many earlier days the answer rests on.
+    /// Number of earlier days that the forecast is based on.
     pub days_used: u32,
-    /// How long after `now` the bandwidth may have changed by [`Settings::change`], between the
-    /// shortest and the longest interval.
+    /// Time after `now` within which the bandwidth may change by [`Settings::change`], limited to the
+    /// range from the shortest to the longest interval.
     pub next_change_after: Duration,
 }
 
@@ -58,7 +59,7 @@ pub enum NoForecast {
     /// The history is empty.
     #[error("no test has been made")]
     NoSamples,
-    /// The linear model needs two samples of one earlier day after the same time of day.
+    /// The linear model needs two samples of one earlier day at or after the same time of day.
     #[error("no earlier day has two tests after this time of day")]
     NoEarlierDay,
 }

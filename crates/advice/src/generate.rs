@@ -1,12 +1,12 @@
-//! Made-up histories: available bandwidth with the shape of a day and a week, and noise. The same
+//! Synthetic histories: available bandwidth with a daily and weekly shape and noise. The same
 //! [`Curve`] gives the same samples on every machine.
 //!
-//! The thesis publishes nothing of its series but what its text says of one day (section 5.5.1.1):
-//! least bandwidth at midnight, most at about half past seven, changes between at the other times of
-//! its tests, and around its threshold of 42 of 55 Mbit/s nearly always. [`Curve::default`] is drawn
-//! after that. Its noise has the size and the memory of what a weekday and weekend profile leaves of
-//! a backbone node's recorded fortnight (standard deviation 1.2 Mbit/s, of which 0.7 are whole days
-//! above or below; correlation 0.9 after five minutes, 0.6 after an hour).
+//! The thesis does not publish its series; its text describes one day (section 5.5.1.1): the least
+//! bandwidth at midnight, the most at about 07:30, changes between its other test times, and nearly
+//! always close to its threshold of 42 of 55 Mbit/s. [`Curve::default`] follows that description. Its
+//! noise has the size and the memory of the residuals of a weekday and weekend profile of a backbone
+//! node, recorded for a fortnight (standard deviation 1.2 Mbit/s, of which 0.7 are shifts of whole
+//! days; correlation 0.9 after five minutes, 0.6 after an hour).
 
 use std::f64::consts::PI;
 use std::time::Duration;
@@ -18,29 +18,29 @@ use jiff::{SignedDuration, Timestamp};
 use crate::calendar::signed;
 use crate::sample::Sample;
 
-/// A day and a week of available bandwidth, and how it varies.
+/// The daily and weekly shape of available bandwidth, and its noise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// Of all that is random.
+    /// Seed of the noise.
     pub seed: u64,
-    /// Time between two samples; more than 0.
+    /// Time between samples; more than 0.
     pub step: Duration,
-    /// Where a day begins.
+    /// Time zone of days and hours.
     pub time_zone: TimeZone,
-    /// No sample is above it, nor below 0; Mbit/s.
+    /// Samples are clamped to the range from 0 to this, in Mbit/s.
     pub capacity_mbps: f64,
-    /// Hour of a weekday, 0 to below 24 and rising, and the available bandwidth then in Mbit/s.
+    /// Hour of a weekday, ascending from 0 to below 24, and the available bandwidth then, in Mbit/s.
     /// Between two hours, and from the last to the first, it changes as half a cosine.
     pub day: Vec<(f64, f64)>,
-    /// So much more is available on Saturdays and Sundays, Mbit/s.
+    /// Additional bandwidth on Saturdays and Sundays, Mbit/s.
     pub weekend_mbps: f64,
-    /// Standard deviation of whole days, Mbit/s.
+    /// Standard deviation of the offset of whole days, Mbit/s.
     pub days_mbps: f64,
-    /// Standard deviation of what comes and goes within hours, Mbit/s.
+    /// Standard deviation of the slow noise, which changes within hours, Mbit/s.
     pub slow_mbps: f64,
-    /// The time after which the correlation of that has fallen to 1/e; more than 0.
+    /// The time in which the correlation of the slow noise falls to 1/e; more than 0.
     pub slow_memory: Duration,
-    /// Standard deviation of each sample by itself, Mbit/s.
+    /// Standard deviation of the independent noise of each sample, Mbit/s.
     pub fast_mbps: f64,
 }
 
@@ -74,7 +74,7 @@ impl Default for Curve {
 }
 
 impl Curve {
-    /// The samples from `from` on to before `to`, one a step.
+    /// The samples from `from`, inclusive, to `to`, exclusive, one for each step.
     pub fn samples(&self, from: Timestamp, to: Timestamp) -> Vec<Sample> {
         let mut random = Random(self.seed);
         let keep = libm::exp(-self.step.as_secs_f64() / self.slow_memory.as_secs_f64());
@@ -104,7 +104,7 @@ impl Curve {
         samples
     }
 
-    /// The available bandwidth at this time of the week without noise, Mbit/s.
+    /// The available bandwidth at a time of the week, without noise, in Mbit/s.
     pub fn usual_mbps(&self, day: Weekday, time: Time) -> f64 {
         let hour = time.duration_since(Time::midnight()).as_secs_f64() / 3600.0;
         let weekend = matches!(day, Weekday::Saturday | Weekday::Sunday);
@@ -142,12 +142,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Evenly from above 0 to 1.
+    /// Uniform in (0, 1].
     fn uniform(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Mean 0, deviation 1 (Box and Muller, 1958).
+    /// Standard normal (Box and Muller, 1958).
     fn normal(&mut self) -> f64 {
         let radius = (-2.0 * libm::log(self.uniform())).sqrt();
         radius * libm::cos(2.0 * PI * self.uniform())

@@ -10,16 +10,16 @@ use crate::sample::{Refusal, Sample, Samples};
 use crate::settings::{ModelKind, Settings};
 use crate::watch::Role;
 
-/// What is known of one path.
+/// The measurements of one path.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// The hops that are watched; often only the narrowest.
+    /// The monitored hops; often only the narrowest.
     pub hops: Vec<Hop>,
-    /// Round-trip time from end to end, as last measured.
+    /// The latest end-to-end round-trip time.
     pub rtt: Option<Duration>,
 }
 
-/// One hop, its samples, and what was learned of them.
+/// One hop, its samples, and the state that the model learned from them.
 #[derive(Clone, Debug, Default)]
 pub struct Hop {
     /// Its name or address.
@@ -27,12 +27,12 @@ pub struct Hop {
     role: Role,
     samples: Samples,
     learned: Option<Learner>,
-    /// For the day that begins next, where the settings ask each day for other samples.
+    /// For the next day, if the history set changes with the day.
     learned_ahead: Option<Learner>,
 }
 
 impl Hop {
-    /// A hop with the samples that are there.
+    /// A hop with its samples so far, in the role [`Role::Declared`].
     pub fn new(name: impl Into<String>, samples: Samples) -> Self {
         Self {
             name: name.into(),
@@ -41,36 +41,36 @@ impl Hop {
         }
     }
 
-    /// The same hop in another role; without this it is a declared one.
+    /// The same hop in the given role.
     pub fn with_role(mut self, role: Role) -> Self {
         self.role = role;
         self
     }
 
-    /// What its tests are to the advice.
+    /// How its tests enter the advice.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// The samples.
+    /// The samples of its tests.
     pub fn samples(&self) -> &Samples {
         &self.samples
     }
 
-    /// Appends a sample, `now` being the clock's time, and learns from it.
+    /// Appends a sample and learns from it; `now` is the current time.
     ///
     /// # Errors
-    /// Says why the sample was refused; nothing has changed then.
+    ///
+    /// If [`Samples::check`] refuses the sample; the hop is then unchanged.
     pub fn insert(&mut self, sample: Sample, now: Timestamp) -> Result<(), Refusal> {
         self.samples.insert(sample, now)?;
         self.learn_new_samples();
         Ok(())
     }
 
-    /// Learns what the model of `settings` needs, so that forecasts take microseconds. The first
-    /// time that takes milliseconds, and again when the settings change or, with
-    /// [`HistorySet::LastDays`](crate::HistorySet::LastDays), the day; else it returns at once.
-    /// Forecasts are the same without it.
+    /// Prepares the model of `settings`, so that forecasts take microseconds. Takes milliseconds the first
+    /// time, after a change of settings and, with [`HistorySet::LastDays`](crate::HistorySet::LastDays), of
+    /// the day; otherwise returns at once. Forecasts are the same without it, but slower.
     pub fn learn(&mut self, now: Timestamp, settings: &Settings) {
         let fits = |learned: &Learner| learned.fits(now, settings);
         if settings.model == ModelKind::Linear || self.learned.as_ref().is_some_and(fits) {
@@ -81,8 +81,8 @@ impl Hop {
         self.learned = Some(learned);
     }
 
-    /// Learns as well what forecasts at `then` will need, which may be on the next day, so that
-    /// nothing needs to be learned when it comes.
+    /// As [`learn`](Self::learn), and also prepares for forecasts at `then`, which may be on the next day,
+    /// so that none has to wait for it.
     pub fn learn_ahead(&mut self, now: Timestamp, then: Timestamp, settings: &Settings) {
         self.learn(now, settings);
         if !self.is_learned(then, settings) {
@@ -91,17 +91,18 @@ impl Hop {
         }
     }
 
-    /// Whether forecasts of the model of `settings` at `now` need no learning first.
+    /// Whether forecasts by the model of `settings` at `now` need no further preparation.
     pub fn is_learned(&self, now: Timestamp, settings: &Settings) -> bool {
         settings.model == ModelKind::Linear || self.fitting(now, settings).is_some()
     }
 
-    /// The settings with the time zone and the history set for which the hop has learned, if it has.
+    /// `settings` with the time zone and the history set that the hop has learned for; `None` if it has
+    /// not learned.
     pub fn learned_for(&self, settings: &Settings) -> Option<Settings> {
         Some(self.learned.as_ref()?.settings(settings))
     }
 
-    /// What was learned that may be asked at `now`.
+    /// The learned state that is valid at `now`.
     fn fitting(&self, now: Timestamp, settings: &Settings) -> Option<&Learner> {
         let mut learned = self.learned.iter().chain(&self.learned_ahead);
         learned.find(|learned| learned.fits(now, settings))
@@ -113,9 +114,9 @@ impl Hop {
         }
     }
 
-    /// Takes over what `earlier`, a copy of this hop with fewer samples or as many, has learned, and
-    /// learns from the samples since; so that learning need not keep forecasts waiting. Whether
-    /// `earlier` was such a copy; nothing has changed if not.
+    /// Takes over the learned state of `earlier`, a copy of this hop with at most as many samples, and
+    /// learns from the samples since. This allows learning on a copy while this hop keeps forecasting.
+    /// Returns false, and changes nothing, if `earlier` is not such a copy.
     pub fn adopt(&mut self, earlier: Hop) -> bool {
         if !self.samples.begin_with(&earlier.samples) {
             return false;
@@ -136,7 +137,7 @@ impl Hop {
         dropped
     }
 
-    /// As [`Samples::forget_before`]. What was learned stays.
+    /// As [`Samples::forget_before`]. The learned state is kept.
     pub fn forget_before(&mut self, oldest: Timestamp) -> usize {
         self.samples.forget_before(oldest)
     }
@@ -144,7 +145,8 @@ impl Hop {
     /// The forecast for `now + ahead` by the model of `settings`.
     ///
     /// # Errors
-    /// [`NoForecast`] says what is missing.
+    ///
+    /// If the history is too short for the model, see [`NoForecast`].
     pub fn forecast(
         &self,
         now: Timestamp,

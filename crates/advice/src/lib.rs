@@ -1,13 +1,13 @@
-//! Advice from the history of a path: should a transfer use congestion control, how large should its
-//! buffers be, and when is it time to ask again?
+//! Advice from the history of a path: whether a transfer should use congestion control, how large its
+//! buffers should be, and when to ask again.
 //!
 //! After Akarapu, *Evaluation of Dynamic TCP Congestion Control Scheme in the ENABLE service* (2002),
 //! section 3.3. [`advise`] is a function of the history, the request and the time; nothing here does
-//! I/O or reads a clock. The thesis' [`linear`] model and a daily and weekly [`profile`] are two
-//! [`Forecaster`]s; [`backtest`](mod@backtest) judges them on a recorded series, [`generate`] makes
-//! series up.
+//! I/O or reads a clock. The thesis' [`linear`] model and a daily and weekly [`profile`] are the two
+//! [`Forecaster`]s; [`backtest`](mod@backtest) evaluates them on a recorded series, and [`generate`]
+//! produces synthetic series.
 //!
-//! Mbit/s are 10^6 bit/s. Instants are UTC; days and times of day are those of a time zone.
+//! Mbit/s are 10^6 bit/s. Instants are UTC; days and times of day are in the path's time zone.
 
 pub mod advice;
 pub mod backtest;

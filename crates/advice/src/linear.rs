@@ -13,8 +13,8 @@ use crate::settings::Settings;
 
 const HOUR_US: f64 = 3.6e9;
 
-/// For every earlier day with data, least squares over [t0, t1]; the mean of the intercepts is the
-/// available bandwidth, mean and deviation of the slopes bound its rate of change.
+/// For every earlier day with data, least squares over [t0, t1]. The mean of the intercepts is the
+/// available bandwidth; mean and deviation of the slopes bound its rate of change.
 #[derive(Clone, Copy, Debug)]
 pub struct Linear;
 
@@ -31,8 +31,8 @@ impl Forecaster for Linear {
         let window = signed(settings.window);
         let mut lines = Lines::default();
         for start in earlier_days(now, oldest, &settings.time_zone, settings.history_set) {
-            // The window is closed. Nothing later than the request is known, even where a window of
-            // a day reaches beyond it on a day of 23 hours.
+            // The window includes its end. It must not reach beyond `now`, as a window of a day does on
+            // a day of 23 hours.
             let end = plus(plus(start, window).min(now), SignedDuration::from_micros(1));
             lines.add(fit(samples.between(start, end), start));
         }
@@ -47,11 +47,11 @@ struct Line {
     intercept: f64,
     /// Mbit/s per hour.
     slope: f64,
-    /// Share of the variance that the line explains; None where there is no variance.
+    /// R², the share of the variance that the line explains; None if there is no variance.
     r_squared: Option<f64>,
 }
 
-/// Least squares through `span`, t being hours after `origin`; None with fewer than two samples.
+/// Least squares through `span`, with t in hours since `origin`; None for fewer than two samples.
 fn fit(span: Span<'_>, origin: Timestamp) -> Option<Line> {
     if span.len() < 2 {
         return None;
@@ -60,7 +60,7 @@ fn fit(span: Span<'_>, origin: Timestamp) -> Option<Line> {
     let hours = |time_us: i64| (time_us - origin.as_microsecond()) as f64 / HOUR_US;
     let mean_t = span.times_us.iter().map(|&t| hours(t)).sum::<f64>() / n;
     let mean_b = span.values_mbps.iter().sum::<f64>() / n;
-    // The thesis' sums, taken about the means: the same line, without cancellation.
+    // The thesis' sums, taken about the means, which gives the same line without cancellation.
     let (mut tt, mut tb, mut bb) = (0.0, 0.0, 0.0);
     for (&time_us, &value) in span.times_us.iter().zip(span.values_mbps) {
         let (t, b) = (hours(time_us) - mean_t, value - mean_b);
@@ -76,7 +76,7 @@ fn fit(span: Span<'_>, origin: Timestamp) -> Option<Line> {
     })
 }
 
-/// The sums over the days.
+/// The lines of all days.
 #[derive(Default)]
 struct Lines {
     lines: Vec<Line>,

@@ -2,11 +2,11 @@
 
 use std::f64::consts::{PI, SQRT_2};
 
-/// How many standard deviations on both sides of the mean hold the share `confidence` of a normal
-/// distribution: 1.96 for 0.95. A confidence outside 0 to 0.999_999 is taken as the nearer of them.
+/// The number of standard deviations on both sides of the mean that enclose the share `confidence` of a
+/// normal distribution: 1.96 for 0.95. The confidence is clamped to the range 0 to 0.999_999.
 pub fn two_sided(confidence: f64) -> f64 {
     let confidence = confidence.clamp(0.0, 0.999_999);
-    // Newton's method from below the root of a concave function does not overshoot.
+    // Newton's method does not overshoot when it starts below the root of a concave function.
     let mut z = 0.0;
     for _ in 0..64 {
         let density = (2.0 / PI).sqrt() * (-z * z / 2.0_f64).exp();

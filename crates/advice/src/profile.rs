@@ -1,10 +1,10 @@
-//! The better model: a daily and weekly profile, corrected by the latest residual.
+//! The daily and weekly profile, corrected by the latest residual: the more accurate model.
 //!
-//! The usual value of a local time of the week (`week`) is known for all days, for working days or
-//! days off, and for the weekday, older weeks weighing less. To each the residual of the latest
-//! samples is added, dying away with the horizon. How much of which is right differs from path to
-//! path: the combinations are scored on the path's own past, and count by their scores (`experts`).
-//! The interval follows the errors of the combination at each horizon (`quantile`).
+//! The usual value at a local time of the week (`week`) is averaged over all days, over working days or
+//! days off, and over the same weekday, with decreasing weight for older weeks. To each of these, the
+//! residual of the latest samples is added, decaying with the horizon. The best combination differs
+//! from path to path: all are scored on the path's past and weighted by their scores (`experts`). The
+//! prediction interval follows the errors of the weighted forecast at each horizon (`quantile`).
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ pub use learner::{Learner, Outlook};
 
 /// The daily and weekly profile.
 ///
-/// [`Forecaster::forecast`] learns from all samples, which takes milliseconds; a
-/// [`Hop`](crate::Hop) that was told to [learn](crate::Hop::learn) keeps what it learned.
+/// [`Forecaster::forecast`] learns from all samples at each call, which takes milliseconds. A
+/// [`Hop`](crate::Hop) can [learn](crate::Hop::learn) once and keep the result.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile;
 
@@ -43,12 +43,12 @@ impl Forecaster for Profile {
     }
 }
 
-/// What the samples until `now` teach.
+/// A learner that has seen the samples up to `now`.
 pub fn learned(samples: &Samples, now: Timestamp, settings: &Settings) -> Learner {
     learned_for(samples.until(now), now, settings)
 }
 
-/// What `known` teaches that forecasts at `then` need.
+/// A learner for forecasts at `then` that has seen `known`.
 pub fn learned_for(known: Span<'_>, then: Timestamp, settings: &Settings) -> Learner {
     let mut learner = Learner::new(then, settings);
     learner.learn(known);
@@ -56,10 +56,11 @@ pub fn learned_for(known: Span<'_>, then: Timestamp, settings: &Settings) -> Lea
 }
 
 impl Learner {
-    /// The forecast for `now + ahead`, `now` not being before the newest sample.
+    /// The forecast for `now + ahead`, where `now` is not before the newest sample.
     ///
     /// # Errors
-    /// There is no sample.
+    ///
+    /// If there is no sample.
     pub fn forecast(
         &self,
         now: Timestamp,
@@ -83,8 +84,8 @@ impl Learner {
         })
     }
 
-    /// When to ask again: when the forecast has moved by [`Settings::change`], or its interval reaches
-    /// over the threshold, but not before the next sample is due, as nothing is new until then.
+    /// Time until the next request: until the forecast moves by [`Settings::change`] or its interval
+    /// includes the threshold, but not before the next sample is due, as nothing is new until then.
     fn next_change(&self, now: Timestamp, settings: &Settings) -> Duration {
         let steps = 24;
         let step = settings.longest_interval / steps;

@@ -1,21 +1,22 @@
-//! Samples of available bandwidth, and the gate that they pass to become history.
+//! Samples of available bandwidth, and the checks that they pass to enter the history.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Available bandwidth of a hop, as one test found it (RFC 5136, section 2.3.3).
+/// Available bandwidth of a hop, as measured by one test (RFC 5136, section 2.3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// When the test was made. History keeps it to the microsecond.
+    /// When the test was made. The history stores it to the microsecond.
     pub time: Timestamp,
-    /// Available bandwidth in Mbit/s; in history finite and at least 0.
+    /// Available bandwidth in Mbit/s; in a history, finite and at least 0.
     pub available_mbps: f64,
 }
 
-/// More available bandwidth than any link has, in Mbit/s: a sample beyond it is no measurement.
+/// Upper limit of plausible available bandwidth, in Mbit/s, beyond any link: a sample above it is
+/// refused.
 pub const LARGEST_MBPS: f64 = 1e9;
 
-/// Why a sample does not become history.
+/// Why a sample is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
@@ -25,10 +26,10 @@ pub enum Refusal {
     /// Below 0.
     #[error("available bandwidth must not be negative")]
     Negative,
-    /// Later than the clock.
+    /// Later than the current time.
     #[error("the sample is of the future")]
     Future,
-    /// A sample of the same microsecond is there already.
+    /// The history already has a sample of the same microsecond.
     #[error("there is a sample of this time already")]
     Duplicate,
     /// Older than the newest sample.
@@ -36,16 +37,16 @@ pub enum Refusal {
     OutOfOrder,
 }
 
-/// How many samples were refused, by reason.
+/// Numbers of refused samples, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusals {
-    /// NaN, infinite or beyond any link.
+    /// NaN, infinite, or above [`LARGEST_MBPS`].
     pub not_a_number: u64,
     /// Below 0.
     pub negative: u64,
-    /// Later than the clock.
+    /// Later than the current time.
     pub future: u64,
-    /// Of a time that is there already.
+    /// Of a time that the history already has.
     pub duplicate: u64,
     /// Older than the newest sample.
     pub out_of_order: u64,
@@ -63,13 +64,13 @@ impl Refusals {
         } += 1;
     }
 
-    /// All that were refused.
+    /// The number of all refused samples.
     pub fn total(&self) -> u64 {
         self.not_a_number + self.negative + self.future + self.duplicate + self.out_of_order
     }
 }
 
-/// Samples in ascending order of time, no two of the same microsecond, all finite and at least 0.
+/// Samples in ascending order of time, at most one for each microsecond, all finite and at least 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
     times_us: Vec<i64>,
@@ -77,13 +78,14 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// No samples yet.
+    /// An empty history.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Samples in whatever order they come, as from a file, and what was refused of them. Of two
-    /// samples of the same time the one with the smaller value stays, so that order has no say.
+    /// The accepted samples of a list in any order, such as a file, and the numbers of refused ones. Of
+    /// several samples at the same time, the one with the smallest value is kept, so that the result does
+    /// not depend on the order.
     pub fn from_unordered(
         samples: impl IntoIterator<Item = Sample>,
         now: Timestamp,
@@ -103,22 +105,25 @@ impl Samples {
         (kept, refusals)
     }
 
-    /// Appends `sample`, `now` being the clock's time.
+    /// Appends `sample`; `now` is the current time.
     ///
     /// # Errors
-    /// Says why the sample was refused; the samples are then as they were.
+    ///
+    /// If [`check`](Self::check) refuses the sample; the samples are then unchanged.
     pub fn insert(&mut self, sample: Sample, now: Timestamp) -> Result<(), Refusal> {
         self.check(sample, now)?;
         self.times_us.push(sample.time.as_microsecond());
-        // Adding 0 makes a negative zero positive.
+        // Adding 0 turns a negative zero into a positive one.
         self.values_mbps.push(sample.available_mbps + 0.0);
         Ok(())
     }
 
-    /// Whether [`insert`](Self::insert) would take `sample`.
+    /// Checks whether [`insert`](Self::insert) would accept `sample`.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert).
+    ///
+    /// If the value is not finite, above [`LARGEST_MBPS`] or negative, or the time is later than `now`,
+    /// already present or earlier than the newest sample's.
     pub fn check(&self, sample: Sample, now: Timestamp) -> Result<(), Refusal> {
         let time_us = sample.time.as_microsecond();
         if !sample.available_mbps.is_finite() || sample.available_mbps > LARGEST_MBPS {
@@ -140,8 +145,8 @@ impl Samples {
         }
     }
 
-    /// Drops what is later than `now`, after a clock that ran ahead was set back, and says how many
-    /// samples that were. Without it they would refuse every new sample as out of order.
+    /// Removes the samples later than `now` and returns their number. To be called after a clock that was
+    /// ahead has been set back; otherwise they would make every new sample out of order.
     pub fn forget_future(&mut self, now: Timestamp) -> usize {
         let kept = self.until(now).len();
         let dropped = self.len() - kept;
@@ -150,8 +155,8 @@ impl Samples {
         dropped
     }
 
-    /// Drops what is older than `oldest`, so that history does not grow without bound, and says how
-    /// many samples that were.
+    /// Removes the samples older than `oldest`, so that the history stays bounded, and returns their
+    /// number.
     pub fn forget_before(&mut self, oldest: Timestamp) -> usize {
         let first = self.first_at_or_after(oldest.as_microsecond());
         self.times_us.drain(..first);
@@ -159,24 +164,24 @@ impl Samples {
         first
     }
 
-    /// Whether the first samples of these are all of `earlier`.
+    /// Whether these samples begin with all of `earlier`.
     pub fn begin_with(&self, earlier: &Samples) -> bool {
         self.times_us.starts_with(&earlier.times_us)
             && self.values_mbps.starts_with(&earlier.values_mbps)
     }
 
-    /// Whether there is this sample, to the microsecond.
+    /// Whether `sample` is present, with its time to the microsecond.
     pub fn contains(&self, sample: Sample) -> bool {
         let found = self.times_us.binary_search(&sample.time.as_microsecond());
         found.is_ok_and(|at| self.values_mbps[at] == sample.available_mbps)
     }
 
-    /// How many samples there are.
+    /// The number of samples.
     pub fn len(&self) -> usize {
         self.times_us.len()
     }
 
-    /// Whether there is no sample.
+    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.times_us.is_empty()
     }
@@ -221,12 +226,12 @@ pub struct Span<'a> {
 }
 
 impl<'a> Span<'a> {
-    /// How many samples there are.
+    /// The number of samples.
     pub fn len(&self) -> usize {
         self.times_us.len()
     }
 
-    /// Whether there is no sample.
+    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.times_us.is_empty()
     }

@@ -1,45 +1,46 @@
-//! What an operator may choose for a path.
+//! The settings of a path, chosen by its operator.
 
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
-/// How advice is made for a path.
+/// The settings for advice on one path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// The model that forecasts.
+    /// The forecasting model.
     pub model: ModelKind,
-    /// The span t1 - t0 of the least squares of the linear model; more than 0, at most a day.
+    /// The span t1 - t0 of the linear model's least squares; more than 0, at most a day.
     pub window: Duration,
-    /// Two-sided confidence of the bound on the rate of change; between 0 and 1, both excluded.
+    /// Two-sided confidence of the linear model's bound on the rate of change; between 0 and 1, exclusive.
     pub confidence: f64,
-    /// The change of available bandwidth that makes it time to ask again.
+    /// The change of available bandwidth at which to ask again.
     pub change: Change,
-    /// The next advice time is not earlier than this after the request.
+    /// The next advice is due no earlier than this after the request.
     pub shortest_interval: Duration,
-    /// The next advice time is not later than this after the request.
+    /// The next advice is due no later than this after the request.
     pub longest_interval: Duration,
-    /// A hop whose newest test is older than this counts as congested; without congestion control the
-    /// next advice time is not later than that either.
+    /// A hop whose newest test is older than this counts as congested. Without congestion control, the
+    /// next advice is due when the first of the newest tests reaches this age.
     pub stale_after: Duration,
-    /// A hop with less available bandwidth than this, in Mbit/s, is congested. Without it the
-    /// advice is congestion control always.
+    /// A hop with less available bandwidth than this, in Mbit/s, is congested. None: always advise
+    /// congestion control.
     pub threshold_mbps: Option<f64>,
-    /// The earlier days that the models learn from.
+    /// The earlier days that the model learns from.
     pub history_set: HistorySet,
-    /// Where a day begins and what time of day it is.
+    /// Time zone of days and times of day.
     pub time_zone: TimeZone,
-    /// The controls that stand for the two modes.
+    /// The congestion controls for the two modes.
     pub controls: Controls,
-    /// Whether the operator declared the path his own. On any other path the advice is congestion
+    /// Whether the operator declared the path to be his own. On any other path the advice is congestion
     /// control, whatever the load.
     pub own_path: bool,
-    /// Bandwidth of the narrowest link in Mbit/s, if known: buffers then fit it and not the forecast.
+    /// Bandwidth of the narrowest link in Mbit/s, if known. Buffers are then sized by it instead of the
+    /// forecast.
     pub capacity_mbps: Option<f64>,
-    /// Least and largest buffer that is advised.
+    /// Smallest and largest buffer to advise.
     pub buffers: Buffers,
-    /// Without congestion control, pace at this multiple of the available bandwidth; None: no pacing.
+    /// Multiple of the available bandwidth to pace at without congestion control; None: no pacing.
     pub pace_at: Option<f64>,
 }
 
@@ -65,11 +66,11 @@ impl Default for Settings {
     }
 }
 
-/// The models that forecast available bandwidth.
+/// The models for forecasting available bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
-    /// The thesis' mean of one straight line for each earlier day.
+    /// The thesis' model: the mean of one straight line for each earlier day.
     Linear,
     /// A daily and weekly profile corrected by the latest residual.
     Profile,
@@ -79,7 +80,7 @@ impl ModelKind {
     /// Every model.
     pub const ALL: [Self; 2] = [Self::Linear, Self::Profile];
 
-    /// The name in advice, settings and tables.
+    /// The name used in advice, settings and tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Linear => "linear",
@@ -88,13 +89,13 @@ impl ModelKind {
     }
 }
 
-/// A change of available bandwidth, delta in the thesis.
+/// A change of available bandwidth; delta in the thesis.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// This share of the estimate; more than 0.
     Relative(f64),
-    /// So many Mbit/s; more than 0.
+    /// In Mbit/s; more than 0.
     AbsoluteMbps(f64),
 }
 
@@ -112,20 +113,20 @@ impl Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HistorySet {
-    /// Every earlier day, of the last ten years.
+    /// Every earlier day of the last ten years.
     All,
-    /// So many days before today; a week before the test day is 7.
+    /// This many days before today; the thesis' week before the test day is 7.
     LastDays(u16),
-    /// The earlier days that have today's day of the week.
+    /// The earlier days with today's weekday.
     SameWeekday,
 }
 
-/// The congestion controls that stand for the two modes.
+/// The names of the congestion controls for the two modes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Controls {
     /// With congestion control; None: the kernel's default.
     pub on: Option<String>,
-    /// Without.
+    /// Without congestion control.
     pub off: String,
 }
 
@@ -138,12 +139,12 @@ impl Default for Controls {
     }
 }
 
-/// Least and largest buffer that is advised, in bytes.
+/// Smallest and largest buffer to advise, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Buffers {
-    /// No buffer is smaller.
+    /// Lower bound.
     pub smallest_bytes: u64,
-    /// No buffer is larger; at least `smallest_bytes`.
+    /// Upper bound; at least `smallest_bytes`.
     pub largest_bytes: u64,
 }
 
@@ -156,7 +157,7 @@ impl Default for Buffers {
     }
 }
 
-/// A setting that cannot be, and what would be right.
+/// An invalid setting, with its value.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum SettingsError {
     /// [`Settings::window`].
@@ -191,10 +192,11 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// Says what cannot be.
+    /// Validates the settings.
     ///
     /// # Errors
-    /// The first setting outside its range.
+    ///
+    /// If a setting is out of range; reports the first one.
     pub fn check(&self) -> Result<(), SettingsError> {
         let positive = |value: f64| value.is_finite() && value > 0.0;
         if self.window.is_zero() || self.window > Duration::from_secs(86_400) {
@@ -234,7 +236,7 @@ impl Settings {
         }
     }
 
-    /// So many seconds, held between the shortest and the longest interval; NaN is the shortest.
+    /// `seconds`, clamped to the range from the shortest to the longest interval; NaN gives the shortest.
     pub(crate) fn bounded_interval(&self, seconds: f64) -> Duration {
         let longest = self.longest_interval.max(self.shortest_interval);
         let bounded = seconds

@@ -1,5 +1,5 @@
-//! Which hops decide: those that are declared, those that are regularly tested, and where there is
-//! neither, transfers of our own.
+//! Which hops decide the advice: declared ones, those that are tested regularly, and, if there are
+//! none of these, the results of Fairwind's transfers.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -12,27 +12,27 @@ const HABIT: usize = 32;
 /// A hop that has been silent for this many times its usual interval is no longer monitored.
 const SILENCE: i32 = 12;
 
-/// What the tests of a hop are to the advice.
+/// How the tests of a hop enter the advice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Its operator declared it: without a recent test of it the path counts as congested.
+    /// Declared by the operator: without a recent test of it, the path counts as congested.
     #[default]
     Declared,
-    /// It came with a test that somebody reported. It decides like a declared one until it has been silent
-    /// for 12 times its usual interval.
+    /// Known only from a reported test. It decides like a declared one until it has been silent for 12
+    /// times its usual interval, and at least for [`Settings::stale_after`].
     Found,
-    /// Transfers of our own that the operator declared to be tests: they decide while they are recent.
+    /// Results of Fairwind's transfers, declared by the operator to be tests: they decide while recent.
     Transfers,
-    /// Transfers of our own that nobody declared to be tests: they decide where no other hop does.
+    /// Results of Fairwind's transfers, not declared to be tests: they decide only if no other hop does.
     Makeshift,
 }
 
-/// The hops of a path at a moment.
+/// The hops of a path at one time.
 #[derive(Debug)]
 pub(crate) struct Watched<'a> {
-    /// Those that decide.
+    /// The hops that decide.
     pub deciding: Vec<&'a Hop>,
-    /// Those that have fallen silent and do not decide any more, and the age of their newest tests.
+    /// The hops that fell silent and no longer decide, with the age of their newest tests.
     pub silent: Vec<(&'a Hop, SignedDuration)>,
 }
 
@@ -68,7 +68,8 @@ impl<'a> Watched<'a> {
         watched
     }
 
-    /// Where nothing else is left, the hop that fell silent last decides: that nothing is tested.
+    /// If no other hop is left, the one that fell silent last decides. As its test is stale, the path
+    /// counts as congested.
     fn recall_the_last(&mut self) {
         let ages = self.silent.iter().enumerate();
         if let Some((last, _)) = ages.min_by_key(|(_, (_, age))| *age) {
@@ -78,7 +79,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// The names of the hops that advice rests on at `now`.
+/// The names of the hops that decide the advice at `now`.
 pub fn deciding<'a>(history: &'a History, now: Timestamp, settings: &Settings) -> Vec<&'a str> {
     let watched = Watched::at(history, now, settings);
     let names = watched.deciding.iter().map(|hop| hop.name.as_str());
@@ -90,7 +91,7 @@ fn age(hop: &Hop, now: Timestamp) -> Option<SignedDuration> {
     Some(now.duration_since(newest.time))
 }
 
-/// For how long a hop that was found may be silent.
+/// How long a [`Role::Found`] hop may be silent.
 fn patience(hop: &Hop, now: Timestamp, settings: &Settings) -> SignedDuration {
     let stale_after = signed(settings.stale_after);
     match habit(hop, now) {
@@ -99,7 +100,7 @@ fn patience(hop: &Hop, now: Timestamp, settings: &Settings) -> SignedDuration {
     }
 }
 
-/// The usual interval between tests; none of a hop that was tested less than three times.
+/// The usual interval between tests; None for a hop with fewer than three tests.
 fn habit(hop: &Hop, now: Timestamp) -> Option<SignedDuration> {
     let newest_first = hop.samples().until(now).iter().rev();
     let times: Vec<Timestamp> = newest_first.take(HABIT + 1).map(|s| s.time).collect();

@@ -1,4 +1,4 @@
-//! Both models on recorded series.
+//! Accuracy of both models on recorded series.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use flate2::read::GzDecoder;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// The samples of a recorded series, or nothing if it is not here.
+/// The samples of a recorded series, or `None` if it is not installed.
 fn recording(name: &str, column: &str) -> Option<Samples> {
     let file = File::open(or_skip(fairwind_testing::recording(name))?).unwrap();
     let mut text = String::new();
@@ -60,7 +60,8 @@ fn row(name: &str, report: &Report) {
     );
 }
 
-/// Judges both models on the second half and prints a row for each, the better model's report last.
+/// Evaluates both models on the second half and prints a row for each. Returns the linear model's
+/// report first.
 fn judge_both(name: &str, column: &str, zone: &str) -> Option<[Report; 2]> {
     let samples = recording(name, column)?;
     Some(ModelKind::ALL.map(|model| {
@@ -76,8 +77,8 @@ fn judge_both(name: &str, column: &str, zone: &str) -> Option<[Report; 2]> {
     }))
 }
 
-/// Mean absolute errors, in Mbit/s, of two forecasts that any model has to beat: the mean of the
-/// first half by half hour of working days and of weekends, and the sample nearest to an hour ago.
+/// Mean absolute errors, in Mbit/s, of two forecasts that any model has to beat: the means of the first
+/// half for each half hour of working days and of weekends, and the sample nearest to an hour ago.
 fn baselines(samples: &Samples, zone: &str) -> (f64, f64) {
     let zone = TimeZone::get(zone).unwrap();
     let all: Vec<Sample> = samples.all().iter().collect();

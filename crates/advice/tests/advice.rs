@@ -1,4 +1,4 @@
-//! What is advised, and why.
+//! The advice and its reasons.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use fairwind_advice::{
     Advice, History, Hop, Mode, ModelKind, Request, Sample, Samples, Settings, advise,
 };
 
-/// A hop that had `yesterday` Mbit/s in the hour from 14:00 and has `now` at 13:58.
+/// A hop with `yesterday` Mbit/s in the hour from 14:00 on the day before, and `now` Mbit/s at 13:58.
 fn hop(name: &str, yesterday: f64, now: f64) -> Hop {
     let samples = samples(&[
         ("2026-03-03T14:00:00Z", yesterday),
@@ -170,7 +170,7 @@ fn pacing_is_a_multiple_of_the_available_bandwidth_where_asked_for() {
     assert_eq!(congested.pacing_mbps, None);
 }
 
-/// The straight lines of yesterday are level: as far as they tell, nothing changes for an hour.
+/// Yesterday's lines are level, so by the linear model alone nothing changes for an hour.
 #[test]
 fn without_congestion_control_the_next_advice_is_due_when_the_first_newest_test_goes_stale() {
     let next = |hops: Vec<Hop>, settings: &Settings| ask(&history(hops), settings).next_advice;
@@ -186,14 +186,14 @@ fn without_congestion_control_the_next_advice_is_due_when_the_first_newest_test_
     let both = next(vec![later.clone(), hop("a", 70.0, 45.0)], &settings());
     assert_eq!(both, time("2026-03-04T14:13:01Z"));
     assert_eq!(next(vec![later], &settings()), time("2026-03-04T14:14:01Z"));
-    // Nobody is asked to come again at once.
+    // Never earlier than the shortest interval.
     let nearly_stale = Settings {
         stale_after: Duration::from_secs(121),
         ..settings()
     };
     let soon = next(vec![hop("a", 50.0, 45.0)], &nearly_stale);
     assert_eq!(soon, time("2026-03-04T14:01:00Z"));
-    // With congestion control nobody is harmed by tests that have gone stale.
+    // With congestion control, stale tests do no harm.
     let congested = next(vec![hop("a", 50.0, 40.0)], &settings());
     assert_eq!(congested, time("2026-03-04T15:00:00Z"));
 }
@@ -214,7 +214,7 @@ fn one_sample_without_history_switches_control_off_until_the_shortest_interval_h
             time("2026-03-04T14:01:00Z"),
             "{model:?}"
         );
-        // The hop that has the least knows its past, another one does not.
+        // The hop with the least bandwidth has a history, another one has not.
         hops.insert(0, hop("known", 43.0, 43.0));
         let advice = ask(&history(hops), &settings);
         assert_eq!(advice.mode, Mode::NoCongestionControl);

@@ -1,4 +1,4 @@
-//! The figures of a backtest on a series that can be followed by hand.
+//! Backtests on series whose results can be worked out by hand.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ fn linear_advice_on_a_square_wave_is_wrong_between_its_calls() {
     assert_eq!((report.judged, report.not_forecast), (288, 0));
     assert_eq!(report.interval_coverage, None);
     let following = report.following.unwrap();
-    // Asked on every full hour of 23 hours and 55 minutes, always told that the path is congested;
-    // wrong in every second half hour, the last of which is five minutes short.
+    // Called at every full hour of 23 hours and 55 minutes, always told that the path is congested;
+    // wrong in the second half of every hour, the last of which is five minutes short.
     assert_eq!((following.calls, following.redundant_calls), (24, 23));
     assert!((following.hours - 23.916_667).abs() < 1e-6);
     assert!((following.wrong_hours - 11.916_667).abs() < 1e-6);
@@ -42,8 +42,8 @@ fn linear_advice_on_a_square_wave_is_wrong_between_its_calls() {
 #[test]
 fn a_forecast_is_made_from_what_was_known_an_hour_before() {
     let start = time("2026-03-02T00:00:00Z");
-    // 1 Mbit/s more every five minutes, on the first day: no profile yet, so the level of the time
-    // of the forecast is what is forecast.
+    // 1 Mbit/s more every five minutes, on the first day: without a profile, the level at the time
+    // of the forecast is the forecast.
     let rising = |time: Timestamp| time.duration_since(start).as_secs() as f64 / 300.0;
     let samples = five_minutes(start, 100, rising);
     let from = time("2026-03-02T06:00:00Z");
@@ -51,7 +51,7 @@ fn a_forecast_is_made_from_what_was_known_an_hour_before() {
     let report = backtest(&samples, from, Duration::from_secs(3600), &settings);
     assert_eq!(report.judged, 28);
     assert_eq!(report.following, None);
-    // 12 behind, and 1 (of the last three) to 3 (of half an hour, seven samples) more by the median.
+    // 12 behind, plus the lag of the medians: 1 (last three samples) to 3 (half an hour, seven samples).
     assert!(
         (13.0..=15.0).contains(&report.mean_absolute_error_mbps),
         "{report:?}"
@@ -87,7 +87,7 @@ fn baselines_are_samples_of_before() {
         assert_eq!((judged, not_forecast), (144, 0), "{baseline:?}");
         assert!((error - expected).abs() < 1e-9, "{baseline:?}: {error}");
     }
-    // Seven days have to be there first, of nine.
+    // The first seven of the nine days have no sample a week earlier.
     assert_eq!(error(Baseline::LastWeek, start).0, 2 * 288);
     assert_eq!(error(Baseline::LastWeek, start).1, 7 * 288);
 }

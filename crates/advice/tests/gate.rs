@@ -1,4 +1,4 @@
-//! What becomes history and what is refused.
+//! Which samples enter the history and which are refused.
 
 use crate::common::{sample, samples, time};
 use fairwind_advice::{Hop, Refusal, Refusals, Samples};

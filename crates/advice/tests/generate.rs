@@ -1,4 +1,4 @@
-//! Made-up histories have the shape that was asked for.
+//! Synthetic histories have the requested shape.
 
 use std::time::Duration;
 

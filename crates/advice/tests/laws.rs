@@ -1,4 +1,4 @@
-//! Laws that hold for any series.
+//! Invariants that hold for any series.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn start() -> Timestamp {
     time("2026-03-02T00:00:00Z")
 }
 
-/// Three days and a bit of samples between 20 and 60 Mbit/s, some of them missing.
+/// A little over three days of samples between 20 and 60 Mbit/s, some of them missing.
 fn series() -> impl Strategy<Value = Samples> {
     prop::collection::vec(prop::option::weighted(0.9, 20.0..60.0_f64), 900..1_000).prop_map(
         |list| {

@@ -1,4 +1,4 @@
-//! The thesis' model on numbers worked by hand.
+//! The thesis' model on examples worked by hand.
 
 use std::time::Duration;
 
@@ -189,7 +189,7 @@ fn a_sample_of_long_ago_does_not_make_the_answer_slow() {
         assert_eq!(forecast.days_used, 1);
         begin.elapsed()
     };
-    // The machine may stand still during some of them.
+    // Other load may delay some of them.
     let fastest = (0..10).map(ask).min().unwrap();
     assert!(fastest < Duration::from_millis(50), "{fastest:?}");
 }

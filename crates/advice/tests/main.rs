@@ -1,4 +1,4 @@
-//! The laws, numbers and sources of advice.
+//! Invariants of advice, worked examples, and accuracy on recorded series.
 
 mod accuracy;
 mod advice;

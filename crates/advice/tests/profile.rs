@@ -53,10 +53,10 @@ fn a_clock_change_does_not_move_the_day() {
         time_zone: zone.clone(),
         ..Settings::default()
     };
-    // Sunday 29 March: the clock goes forward at 02:00, 08:00 comes after 23 hours.
+    // Sunday 29 March: the clock goes forward at 02:00, so 08:00 comes after 23 hours.
     for (from, now) in [
         ("2026-03-01T23:00:00Z", "2026-03-29T05:55:00Z"),
-        // Sunday 25 October: it goes back at 03:00, 08:00 comes after 25 hours.
+        // Sunday 25 October: it goes back at 03:00, so 08:00 comes after 25 hours.
         ("2026-09-27T22:00:00Z", "2026-10-25T06:55:00Z"),
     ] {
         let (from, now) = (time(from), time(now));
@@ -135,7 +135,7 @@ fn the_history_set_bounds_what_is_learned() {
         (forecast.available_mbps - 40.0).abs() < 1e-9,
         "{forecast:?}"
     );
-    // The newest day has not joined the profile yet: three days, the first from its midnight.
+    // The newest day has not joined the profile yet: three days, from the midnight of the first.
     assert_eq!(forecast.days_used, 3);
 }
 
@@ -173,7 +173,7 @@ fn what_was_learned_ahead_of_a_day_is_what_the_day_needs() {
 #[test]
 fn of_the_same_weekday_only_those_days_count() {
     let start = time("2026-03-02T00:00:00Z");
-    // Wednesdays have 40 Mbit/s, other days 10; now it is the fourth Wednesday, 11:55.
+    // Wednesdays have 40 Mbit/s, other days 10; `now` is 11:55 on the fourth Wednesday.
     let wednesday = |time: Timestamp| {
         let day = TimeZone::UTC.to_datetime(time).weekday();
         if day.to_monday_zero_offset() == 2 {

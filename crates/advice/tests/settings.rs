@@ -1,4 +1,4 @@
-//! Settings that cannot be.
+//! Validation of settings.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which hops decide, and what is said of those that do not.
+//! Which hops decide, and what is reported about the others.
 
 use crate::common::time;
 use fairwind_advice::{
@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 
 const NOW: &str = "2026-03-04T14:00:00Z";
 
-/// A hop that was tested `tests` times, every `every` minutes, for the last time `ago` minutes before
-/// now, each time with so many Mbit/s.
+/// A hop with `tests` tests, one every `every` minutes, the last of them `ago` minutes before now, each
+/// with `mbps` Mbit/s.
 fn hop(name: &str, role: Role, every: i64, tests: i32, ago: i64, mbps: f64) -> Hop {
     let newest = time(NOW) - SignedDuration::from_mins(ago);
     let every = SignedDuration::from_mins(every);
@@ -56,7 +56,7 @@ fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// A router that is read every five minutes and has room.
+/// A router that is polled every five minutes and is not congested.
 fn router() -> Hop {
     hop("router", Role::Found, 5, 100, 1, 60.0)
 }
@@ -83,7 +83,7 @@ fn a_hop_that_came_with_one_test_is_forgotten_when_that_is_stale() {
 
 #[test]
 fn a_hop_that_falls_silent_is_waited_for_twelve_times_as_long_as_it_used_to_be_silent() {
-    // Every five minutes: an hour.
+    // Tested every five minutes: forgotten after an hour.
     for (ago, mode) in [
         (15, Mode::NoCongestionControl),
         (16, Mode::CongestionControl),
@@ -93,7 +93,7 @@ fn a_hop_that_falls_silent_is_waited_for_twelve_times_as_long_as_it_used_to_be_s
         let second = hop("second", Role::Found, 5, 100, ago, 60.0);
         assert_eq!(ask(&[router(), second]).mode, mode, "{ago} minutes");
     }
-    // One that is tested every minute is not forgotten before its tests are stale.
+    // A hop tested every minute is not forgotten before its tests are stale.
     let often = |ago| hop("often", Role::Found, 1, 100, ago, 41.0);
     assert_eq!(ask(&[router(), often(15)]).mode, Mode::CongestionControl);
     assert_eq!(ask(&[router(), often(16)]).mode, Mode::NoCongestionControl);
@@ -135,7 +135,7 @@ fn where_all_have_fallen_silent_nothing_is_tested() {
 
 #[test]
 fn transfers_decide_where_no_hop_does() {
-    // Slow or old as they may be: beside a router they say how one transfer went.
+    // Beside a router, transfers do not count, however slow or old they are.
     for transfers in [
         hop("transfers", Role::Makeshift, 5, 1, 1, 10.0),
         hop("transfers", Role::Makeshift, 5, 1, 60 * 24, 10.0),

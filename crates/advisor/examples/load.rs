@@ -1,14 +1,14 @@
-//! Measures the service under load: many paths with weeks of history, requests for advice at a fixed
-//! rate, new samples beside them.
+//! Measures the service under load: many paths with weeks of history, requests for advice at a fixed rate,
+//! and new samples at the same time.
 //!
-//! `cargo run --profile optimised -p fairwind-advisor --example load -- [--paths 1000] [--weeks 9]
-//! [--rate 500] [--sample-every 300] [--seconds 60] [--warm-up 30] [--history-memory MIB] [--state DIR]`
+//! `cargo run --profile optimised -p fairwind-advisor --example load -- [--paths 1000] [--weeks 9] [--rate
+//! 500] [--sample-every 300] [--seconds 60] [--warm-up 30] [--history-memory MIB] [--state DIR]`
 //!
-//! Every path has a new sample each `--sample-every` seconds. When it is acknowledged, the path's advice
-//! is asked for, and must name it.
+//! Every path gets a new sample each `--sample-every` seconds. Once it is acknowledged, advice for the path
+//! is requested; the result shows how many of these answers mention the sample.
 //!
-//! The load is open: a request is due at its time whether or not the ones before were answered, and
-//! its latency counts from when it was due, so that a service that stalls cannot hide it.
+//! The load is open-loop: a request is sent at its scheduled time whether or not earlier ones have been
+//! answered, and its latency counts from that time, so that stalls of the service cannot hide.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -33,9 +33,9 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, oneshot};
 
-/// Connections that the requests share.
+/// Number of connections shared by the requests.
 const CONNECTIONS: usize = 64;
-/// The clock's time when the history ends.
+/// The time of the service's clock at the end of the history.
 const NOW: &str = "2026-03-02T14:00:00Z";
 
 struct Load {
@@ -144,7 +144,7 @@ fn main() {
     service.join().expect("the service ends");
 }
 
-/// Every path gets its weeks of history.
+/// Fills the store with the weeks of history of every path.
 async fn fill(load: &Load, state: &Path) {
     let begin = Instant::now();
     let store = open(state).await.expect("a store");
@@ -187,7 +187,7 @@ fn host(number: u32) -> String {
     std::net::Ipv4Addr::from(0x0a00_0001 + number).to_string()
 }
 
-/// A time behind all samples, also those of an earlier run.
+/// A time after all samples, including those of an earlier run.
 async fn behind_all(state: &Path) -> Timestamp {
     let store = open(state).await.expect("a store");
     let mut newest: Timestamp = NOW.parse().expect("a time");
@@ -204,14 +204,14 @@ async fn behind_all(state: &Path) -> Timestamp {
     newest + SignedDuration::from_secs(300)
 }
 
-/// What was measured: latencies in microseconds.
+/// The measurements; latencies in microseconds.
 #[derive(Clone)]
 struct Driven {
     advice: Histogram<u64>,
     samples: Histogram<u64>,
-    /// Of advice for a path whose new sample was just acknowledged.
+    /// For advice about a path whose new sample was just acknowledged.
     advice_after: Histogram<u64>,
-    /// How many of those did not name the sample.
+    /// Number of those answers that did not mention the sample.
     unseen: u64,
 }
 
@@ -227,14 +227,14 @@ impl Default for Driven {
     }
 }
 
-/// The load's way to the service.
+/// The client side of the load.
 struct Driver {
     connections: Connections,
     clock: Clock,
     driven: Mutex<Driven>,
 }
 
-/// Requests for advice of random paths, and new samples of all paths in turn.
+/// Sends requests for advice about random paths, and new samples of all paths in turn.
 async fn drive(load: &Load, address: SocketAddr, clock: Clock) -> Driven {
     let driver = Arc::new(Driver {
         connections: Connections::new(address),
@@ -265,8 +265,8 @@ async fn drive(load: &Load, address: SocketAddr, clock: Clock) -> Driven {
     driver.driven.lock().await.clone()
 }
 
-/// Starts `work` so many times a second for so many seconds, with the time at which it is due, and waits
-/// for all of it. The runtime's timer counts in milliseconds, so a thread of its own keeps the time.
+/// Starts `work` `rate` times a second for `seconds` seconds, with its scheduled time, and waits for all of
+/// it. A separate thread keeps the time, because the runtime's timer has a resolution of a millisecond.
 async fn at_rate<F>(
     begin: Instant,
     rate: f64,
@@ -296,9 +296,9 @@ impl Driver {
         record(&mut self.driven.lock().await.advice, micros(due));
     }
 
-    /// A new sample of a path, and whether the path's next advice knows it.
+    /// Sends a new sample of a path, and checks whether the path's next advice takes it into account.
     async fn sample(&self, path: u32, number: u32, due: Instant) {
-        // Below the threshold, so that the reason names it; no two in a row alike.
+        // Below the threshold, so that the reason mentions it; consecutive values differ.
         let available_mbps = 10.0 + f64::from(number % 307) / 10.0;
         let time = self.clock.now();
         let body = format!("[{{\"time\":\"{time}\",\"available_mbps\":{available_mbps:.1}}}]");
@@ -332,7 +332,7 @@ fn record(histogram: &mut Histogram<u64>, latency: u64) {
     histogram.record(latency).expect("a histogram of any size");
 }
 
-/// Connections that are kept.
+/// A pool of persistent connections.
 struct Connections {
     address: SocketAddr,
     idle: Mutex<Vec<BufReader<TcpStream>>>,
@@ -348,7 +348,7 @@ impl Connections {
         }
     }
 
-    /// The answer's body.
+    /// Sends a request; returns the body of its answer.
     async fn exchange(&self, text: &str) -> String {
         let _permit = self.room.acquire().await.expect("it stays open");
         let idle = self.idle.lock().await.pop();
@@ -373,7 +373,7 @@ impl Connections {
     }
 }
 
-/// Reads an answer, which must be a good one.
+/// Reads an answer, which must be successful.
 async fn answer(stream: &mut BufReader<TcpStream>) -> String {
     let mut line = String::new();
     stream.read_line(&mut line).await.expect("an answer");

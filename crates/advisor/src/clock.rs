@@ -1,19 +1,19 @@
-//! The service's clock: the system's, or one that the lab starts elsewhere and runs faster.
+//! The service's clock: the system's, or one that the lab starts at another time and runs faster.
 
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// What time it is for the service.
+/// The service's source of time.
 #[derive(Clone, Copy, Debug)]
 pub enum Clock {
     /// The system's time of day.
     System,
-    /// Started at some time, running at some rate.
+    /// A clock started at a given time, running at a given rate.
     Driven {
         /// Its time at `origin`.
         start: Timestamp,
-        /// Seconds of it in a real second; positive.
+        /// Seconds of this clock per real second; positive.
         rate: f64,
         /// When it was started.
         origin: Instant,
@@ -21,7 +21,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// The clock of these options: the system's if neither is given.
+    /// The clock for these options: the system's if neither changes anything.
     pub fn new(start: Option<Timestamp>, rate: f64) -> Clock {
         if start.is_none() && rate == 1.0 {
             return Clock::System;
@@ -33,7 +33,7 @@ impl Clock {
         }
     }
 
-    /// What time it is.
+    /// The current time of this clock.
     pub fn now(&self) -> Timestamp {
         match *self {
             Clock::System => Timestamp::now(),
@@ -45,7 +45,7 @@ impl Clock {
         }
     }
 
-    /// What time it will be when so much real time has passed.
+    /// The time of this clock after `real` has passed.
     pub fn after(&self, real: Duration) -> Timestamp {
         let passed = match *self {
             Clock::System => SignedDuration::try_from(real).ok(),
@@ -57,7 +57,7 @@ impl Clock {
         time.unwrap_or(Timestamp::MAX)
     }
 
-    /// Real time that passes while the clock goes on by `duration`; nothing if that is negative.
+    /// The real time in which the clock advances by `duration`; zero if that is negative.
     pub fn real(&self, duration: SignedDuration) -> Duration {
         let seconds = duration.as_secs_f64().max(0.0);
         match *self {

@@ -1,4 +1,4 @@
-//! The configuration file: optional, TOML.
+//! The configuration file, which is optional: TOML.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -11,39 +11,39 @@ use crate::discovery::Discovery;
 use crate::doors::{Listen, TlsFiles, one_or_several};
 use crate::path::PathConfig;
 
-/// Where the service listens unless told otherwise: this machine only.
+/// The default listening address: this machine only.
 pub const DEFAULT_LISTEN: Listen =
     Listen::Address(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8649));
 
-/// What the file may say.
+/// The contents of the file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Address and port, a Unix socket, or several of them.
+    /// Listening addresses: address and port, a Unix socket, or several of them.
     #[serde(default, deserialize_with = "one_or_several")]
     pub listen: Vec<Listen>,
     /// Permissions of Unix sockets, such as `0o660`.
     pub socket_mode: Option<u32>,
-    /// Names and addresses by which clients call the service.
+    /// Names and addresses by which clients reach the service.
     #[serde(default)]
     pub names: Vec<String>,
-    /// A file of tokens.
+    /// The file of tokens.
     pub tokens: Option<PathBuf>,
-    /// Certificate and key.
+    /// Certificate and key for TLS.
     pub tls: Option<TlsFiles>,
-    /// A log of transfers, as FTP servers write it (xferlog), whose hosts become paths.
+    /// A transfer log in the xferlog format of FTP servers; hosts in it become paths.
     pub xferlog: Option<PathBuf>,
-    /// Which of these hosts, how many, and for how long.
+    /// Which of these hosts become paths, how many, and for how long.
     #[serde(default)]
     pub discovery: Discovery,
-    /// Memory for histories, MiB.
+    /// Memory for histories, MiB; [`crate::service::DEFAULT_HISTORY_BYTES`] by default.
     pub history_mib: Option<usize>,
-    /// Paths, declared anew at every start; paths that are not here stay as they are.
+    /// Paths, declared at every start; stored paths that are not listed here are left unchanged.
     #[serde(default, rename = "path")]
     pub paths: Vec<PathConfig>,
 }
 
-/// Why a file is not a configuration.
+/// Why a file is not a valid configuration.
 #[derive(Debug, Error)]
 #[error("{file}: {problem}")]
 pub struct ConfigError {
@@ -52,7 +52,7 @@ pub struct ConfigError {
 }
 
 impl Config {
-    /// Reads the file and checks it whole.
+    /// Reads and validates the file.
     pub fn load(file: &Path) -> Result<Config, ConfigError> {
         let wrong = |problem: String| ConfigError {
             file: file.to_owned(),

@@ -1,4 +1,4 @@
-//! The paths as the service has them in memory: by name, by number, by host.
+//! The paths in memory: by name, by number, by host.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -11,40 +11,40 @@ use crate::host::{HostPattern, Routes};
 use crate::path::{PathConfig, PathError};
 use crate::store::{PathId, StoredPath};
 
-/// A path with what advice needs.
+/// A path with the settings for its advice.
 #[derive(Clone, Debug)]
 pub struct KnownPath {
-    /// As it is stored.
+    /// The path as it is stored.
     pub stored: StoredPath,
     /// The settings of its models.
     pub settings: Settings,
 }
 
 impl KnownPath {
-    /// The path, if its declaration is sound.
+    /// Validates the declaration of a stored path.
     pub fn new(stored: StoredPath) -> Result<KnownPath, PathError> {
         let settings = stored.config.settings()?;
         Ok(KnownPath { stored, settings })
     }
 
-    /// The declaration.
+    /// The path's declaration.
     pub fn config(&self) -> &PathConfig {
         &self.stored.config
     }
 }
 
-/// All paths of one moment.
+/// A snapshot of all paths.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
     by_name: BTreeMap<String, Arc<KnownPath>>,
     by_id: HashMap<PathId, Arc<KnownPath>>,
     routes: Routes<PathId>,
-    /// Addresses of the hosts that were declared by name.
+    /// Resolved addresses of the hosts that were declared by name.
     resolved: Routes<PathId>,
 }
 
 impl Directory {
-    /// The directory of these paths. Of two with the same host the first by name has it.
+    /// A directory of these paths. If two have the same host, it belongs to the first of them in this order.
     pub fn new(paths: impl IntoIterator<Item = Arc<KnownPath>>) -> Directory {
         let mut directory = Directory::default();
         for path in paths {
@@ -61,12 +61,12 @@ impl Directory {
         self.by_name.insert(path.config().name.clone(), path);
     }
 
-    /// The directory with this path in the place of the one of its number, if there was one.
+    /// A copy of the directory with this path, replacing the one of the same number.
     pub fn with(&self, path: KnownPath) -> Directory {
         let same_hosts = |old: &Arc<KnownPath>| old.config().hosts == path.config().hosts;
         let id = path.stored.id;
         match self.by_id.get(&id) {
-            // Nothing leads elsewhere now: no need to build all routes again.
+            // With the same hosts, no route changes: the routes need not be rebuilt.
             Some(old) if same_hosts(old) => {
                 let mut directory = self.clone();
                 directory.add(Arc::new(path));
@@ -81,13 +81,13 @@ impl Directory {
         }
     }
 
-    /// The directory without the path of this number.
+    /// A copy of the directory without the path of this number.
     pub fn without(&self, id: PathId) -> Directory {
         let others = self.by_name.values().filter(|path| path.stored.id != id);
         self.renewed(others.cloned())
     }
 
-    /// The directory of these paths, with the addresses that were found for the names of this one.
+    /// A directory of these paths that keeps the resolved addresses of this one.
     pub fn renewed(&self, paths: impl IntoIterator<Item = Arc<KnownPath>>) -> Directory {
         Directory {
             resolved: self.resolved.clone(),
@@ -95,7 +95,7 @@ impl Directory {
         }
     }
 
-    /// The directory with addresses of hosts that were declared by name.
+    /// A copy of the directory with these resolved addresses.
     pub fn with_addresses(&self, addresses: &[(IpAddr, PathId)]) -> Directory {
         let mut directory = self.clone();
         directory.resolved = Routes::default();
@@ -106,12 +106,12 @@ impl Directory {
         directory
     }
 
-    /// All paths, by name.
+    /// All paths, in the order of their names.
     pub fn paths(&self) -> impl ExactSizeIterator<Item = &Arc<KnownPath>> {
         self.by_name.values()
     }
 
-    /// How many paths there are.
+    /// The number of paths.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
@@ -131,13 +131,13 @@ impl Directory {
         self.by_id.get(&id)
     }
 
-    /// The path to a host, an address or a name.
+    /// The path to a host, given as an address or a name.
     pub fn route(&self, host: &str) -> Option<&Arc<KnownPath>> {
         let resolved = || self.resolved.find(host);
         let exact = |path: &PathId| self.by_id.contains_key(path);
         let path = match self.routes.find(host) {
-            // An address that a name stands for is nearer than a network around it, unless the
-            // address itself was declared.
+            // A resolved address is more specific than a network around it, but not than the same address if
+            // that was declared itself.
             Some(path) if self.names_exactly(host, path) => Some(path),
             other => resolved().filter(exact).or(other),
         };
@@ -152,7 +152,7 @@ impl Directory {
             .is_some_and(|path| path.config().hosts.contains(&pattern))
     }
 
-    /// A path other than `id` that has one of these hosts already, and that host.
+    /// A path other than `id` that already has one of these hosts, with that host.
     pub fn conflict(&self, id: Option<PathId>, hosts: &[HostPattern]) -> Option<(&str, String)> {
         hosts.iter().find_map(|host| {
             let path = self.routes.exactly(host)?;

@@ -1,4 +1,4 @@
-//! Which hosts of a log of transfers become paths, how many, and for how long.
+//! Which hosts of a transfer log become paths, how many, and for how long.
 
 use std::net::IpAddr;
 
@@ -10,15 +10,15 @@ use crate::directory::KnownPath;
 use crate::host::HostPattern;
 use crate::path::PathConfig;
 
-/// What the configuration says of hosts that nobody declared.
+/// The configuration for paths to undeclared hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Discovery {
-    /// Hosts outside of these networks become no paths.
+    /// Only hosts in these networks become paths.
     pub networks: Vec<IpNet>,
-    /// A host that has come up in no transfer for so many days is forgotten with its history; 1 at least.
+    /// Days without a transfer after which a host is forgotten with its history; at least 1.
     pub forget_after_days: u32,
-    /// There are no more of them; the one that came up longest ago goes first.
+    /// The maximum number of such paths; beyond it, the one with the oldest transfer is forgotten first.
     pub hosts_at_most: u32,
 }
 
@@ -33,7 +33,7 @@ impl Default for Discovery {
 }
 
 impl Discovery {
-    /// What is wrong with it.
+    /// Checks the values; the error names the key.
     pub fn check(&self) -> Result<(), String> {
         match self.forget_after_days {
             0 => Err("discovery: forget_after_days: 1 at least".to_owned()),
@@ -47,7 +47,7 @@ impl Discovery {
         !unspecific && self.networks.iter().any(|network| network.contains(&host))
     }
 
-    /// Whether the path may stay at this time; one that was declared always may.
+    /// Whether the path may stay at this time; a declared one always may.
     pub fn keeps(&self, path: &KnownPath, now: Timestamp) -> bool {
         let Some(seen) = path.stored.discovered else {
             return true;

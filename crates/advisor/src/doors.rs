@@ -1,9 +1,9 @@
-//! Where the service listens, and who may come in.
+//! Doors: the sockets at which the service listens, and who may connect to them.
 //!
-//! Unless told otherwise it listens on the loopback only, and whoever is on this machine may ask and
-//! write. A Unix socket lets in whom its permissions let in. Beyond the machine nobody comes in without
-//! a token (RFC 6750). What a browser sends for a page of somebody else's is refused at every door of
-//! the network, whether it comes under a foreign name (DNS rebinding) or from a foreign origin.
+//! By default it listens on loopback only, where every local user may read and write. Access to a Unix socket
+//! is governed by its permissions. From other machines a token is required (RFC 6750), except for `/healthz`.
+//! Requests that a browser sends for a foreign page are refused at every network door, whether they use a
+//! foreign name (DNS rebinding) or come from a foreign origin.
 
 mod listen;
 mod tls;
@@ -29,44 +29,44 @@ pub(crate) use listen::one_or_several;
 pub use tls::TlsFiles;
 pub use tokens::{Right, Tokens, TokensError};
 
-/// Permissions of a Unix socket unless told otherwise: its owner's alone.
+/// Default permissions of a Unix socket: its owner only.
 pub const SOCKET_MODE: u32 = 0o600;
-/// Connections that wait to be accepted, at most.
+/// Maximum number of connections waiting to be accepted at a Unix socket.
 const BACKLOG: i32 = 1024;
 
-/// Where to listen and whom to let in.
+/// Where to listen and whom to admit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Doors {
     /// Addresses and Unix sockets.
     pub listen: Vec<Listen>,
-    /// Permissions of the Unix sockets.
+    /// Permissions of the Unix sockets; [`SOCKET_MODE`] by default.
     pub socket_mode: Option<u32>,
-    /// Names and addresses by which clients call the service, besides those of the loopback and those
+    /// Names and addresses by which clients reach the service, besides those of loopback and the addresses
     /// that it listens on.
     pub names: Vec<String>,
-    /// A file of tokens: `read TOKEN` or `write TOKEN` a line. With it nobody of the network is let in
-    /// without one.
+    /// A file of tokens with lines `read TOKEN` or `write TOKEN`. If it is set, every request over the
+    /// network needs one, except for `/healthz`.
     pub tokens: Option<PathBuf>,
-    /// Certificate and key, with which every door of the network speaks TLS.
+    /// Certificate and key; if they are set, every network door uses TLS.
     pub tls: Option<TlsFiles>,
 }
 
-/// Why a door does not open.
+/// Why a door cannot be opened.
 #[derive(Debug, Error)]
 pub enum DoorError {
-    /// Beyond this machine without tokens.
+    /// An address that other machines can reach, without tokens.
     #[error(
         "{0} is reached from beyond this machine, which needs tokens: make one by fairwind advisor token \
          FILE and start with --tokens FILE; or listen on 127.0.0.1 or unix:PATH"
     )]
     Unguarded(SocketAddr),
-    /// The tokens.
+    /// The tokens cannot be used.
     #[error(transparent)]
     Tokens(#[from] TokensError),
-    /// Certificate or key.
+    /// Certificate or key cannot be used.
     #[error("{file}: {problem}")]
     Tls {
-        /// Which file.
+        /// The file.
         file: PathBuf,
         /// What is wrong with it.
         problem: String,
@@ -74,43 +74,44 @@ pub enum DoorError {
     /// The address or socket cannot be listened on.
     #[error("{place}: {error}")]
     Listen {
-        /// Which.
+        /// The address or socket.
         place: Listen,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// A name by which no request can come.
+    /// A name that cannot occur in a request.
     #[error(
         "names: {0:?}: a name or an address is needed, without scheme and port: advisor.example.org"
     )]
     Name(String),
-    /// Permissions of a Unix socket.
+    /// Invalid permissions for a Unix socket.
     #[error("socket_mode: 0o{0:o} are no permissions, 0o000 to 0o777 are")]
     Mode(u32),
 }
 
-/// Doors that are open.
+/// The open doors.
 #[derive(Debug)]
 pub struct Open {
     /// The doors.
     pub doors: Vec<Door>,
-    /// Names by which clients may call the service.
+    /// Names by which clients may reach the service.
     pub names: Vec<String>,
-    /// The tokens, if they are needed.
+    /// The tokens, if required.
     pub tokens: Option<Tokens>,
 }
 
 impl Doors {
-    /// The addresses at which other machines send their tokens unencrypted.
+    /// The addresses to which other machines send their tokens unencrypted.
     pub fn unencrypted(&self) -> impl Iterator<Item = SocketAddr> {
         let places = self.listen.iter().filter(|_| self.tls.is_none());
         places.filter_map(Listen::beyond_this_machine)
     }
 
-    /// Listens.
+    /// Opens all doors.
     ///
     /// # Errors
-    /// What is missing or wrong, and what would be right. Nothing listens then.
+    /// If any setting is invalid or a door cannot be opened; the message says what would be right. Then no
+    /// door is open.
     pub fn open(&self) -> Result<Open, DoorError> {
         let tokens = self.tokens.as_deref().map(Tokens::load).transpose()?;
         let tls = self.tls.as_ref().map(TlsFiles::load).transpose()?;
@@ -143,53 +144,53 @@ impl Doors {
     }
 }
 
-/// A door that is open.
+/// An open door.
 #[derive(Debug)]
 pub enum Door {
-    /// A port.
+    /// A TCP port.
     Network {
-        /// The port.
+        /// The listening socket.
         listener: TcpListener,
-        /// TLS, if it is spoken there.
+        /// The TLS configuration, if the port uses TLS.
         tls: Option<Arc<ServerConfig>>,
     },
     /// A Unix socket.
     Socket {
-        /// The socket.
+        /// The listening socket.
         listener: UnixListener,
-        /// Its file, which goes when the door is closed.
+        /// Its file, removed when the door is closed.
         file: SocketFile,
     },
 }
 
-/// The file of a Unix socket.
+/// The file of a Unix socket, removed when dropped.
 #[derive(Debug)]
 pub struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // A file that has gone already was what is wanted.
+        // It may have been removed already.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// A connection that has come in.
+/// An accepted connection.
 #[derive(Debug)]
 pub enum Stream {
-    /// Over the network, as it is.
+    /// TCP, unencrypted.
     Plain(TcpStream),
-    /// Over the network, to be encrypted.
+    /// TCP, before the TLS handshake.
     Tls(TcpStream, Arc<ServerConfig>),
-    /// Over a Unix socket.
+    /// A Unix socket.
     Unix(UnixStream),
 }
 
-/// How a request has come in.
+/// How a request arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CameBy {
-    /// Over the network, to this address of ours.
+    /// Over TCP, to this local address.
     Network(IpAddr),
-    /// Over a Unix socket, whose permissions let the client in.
+    /// Over a Unix socket, whose permissions admitted the client.
     Socket,
 }
 
@@ -203,8 +204,8 @@ impl Door {
 
     fn socket(path: &Path, mode: u32) -> io::Result<Door> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-        // The file gets the permissions that the socket has when it is bound, without those that the
-        // umask takes away: there is no moment in which it has more than it should have.
+        // The file gets the mode that the socket has when it is bound, less the umask: at no moment does it
+        // have more permissions than it should.
         rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(mode))?;
         let address = SockAddr::unix(path)?;
         match socket.bind(&address) {
@@ -223,7 +224,7 @@ impl Door {
         Ok(Door::Socket { listener, file })
     }
 
-    /// Where it is, as a client is told.
+    /// The address, as told to clients.
     pub fn url(&self) -> io::Result<String> {
         Ok(match self {
             Door::Network { listener, tls } => {
@@ -250,20 +251,20 @@ impl Door {
 }
 
 impl Stream {
-    /// How its requests have come in. Over TCP a client may take nothing of an answer for so long; for a
-    /// Unix socket the kernel has no such option.
+    /// Sets the options of the connection; returns how its requests arrive. Over TCP, the connection is
+    /// dropped after `unread` without acknowledged data; Unix sockets have no such option.
     pub fn prepare(&self, unread: Duration) -> io::Result<CameBy> {
         let (Stream::Plain(stream) | Stream::Tls(stream, _)) = self else {
             return Ok(CameBy::Socket);
         };
-        // Answers are small and somebody waits for each. Without these options it is slower, or held
-        // open by the kernel's own patience, but it is served.
+        // Answers are small and latency matters. Without these options the connection is slower, or held open
+        // for the kernel's own timeout, but works.
         let _ = stream.set_nodelay(true);
         let _ = SockRef::from(stream).set_tcp_user_timeout(Some(unread));
         Ok(CameBy::Network(stream.local_addr()?.ip().to_canonical()))
     }
 
-    /// The client's address, if it is not on this machine.
+    /// The client's address, if it is on another machine.
     pub fn beyond(&self) -> io::Result<Option<IpAddr>> {
         let (Stream::Plain(stream) | Stream::Tls(stream, _)) = self else {
             return Ok(None);
@@ -278,7 +279,7 @@ fn is_name(text: &str) -> bool {
     host::address(text).is_some() || host::name(text).is_some()
 }
 
-/// Whether this is a socket that nobody listens on: a service that was killed leaves it behind.
+/// Whether this is a socket on which nobody listens, as a killed service leaves it.
 fn is_deserted(path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::FileTypeExt;
     if !fs::symlink_metadata(path)?.file_type().is_socket() {

@@ -1,17 +1,17 @@
-//! Why the service does not do what it was asked.
+//! Errors of the service.
 
 use thiserror::Error;
 
 use crate::path::PathError;
 use crate::store::StoreError;
 
-/// Why the service does not do what it was asked.
+/// Why the service cannot do what was asked.
 #[derive(Debug, Error)]
 pub enum ServiceError {
-    /// There is no such path.
+    /// No path has this name.
     #[error("there is no path {0:?}")]
     NoPath(String),
-    /// The path has no such hop.
+    /// The path has no hop of this name.
     #[error("path {path} has no hop {hop:?}")]
     NoHop {
         /// The path.
@@ -22,16 +22,16 @@ pub enum ServiceError {
     /// No path leads to the host.
     #[error("no path leads to {0}")]
     NoRoute(String),
-    /// The request is wrong.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// It would contradict what is there.
+    /// The request contradicts the present state.
     #[error("{0}")]
     Conflict(String),
     /// The store failed.
     #[error("{0}")]
     Store(#[from] StoreError),
-    /// The service is about to end, or its store failed for a whole group of writes.
+    /// The service is ending, or its store failed for a whole group of writes.
     #[error("{0}")]
     Unavailable(String),
 }

@@ -1,4 +1,4 @@
-//! The histories that advice was lately made from, in bounded memory.
+//! A cache of the histories used for advice, with a limit on its memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,12 +10,12 @@ use jiff::Timestamp;
 
 use crate::store::PathId;
 
-/// Bytes of a sample in memory.
+/// Bytes per sample in memory.
 const SAMPLE_BYTES: usize = 16;
-/// What a hop takes besides its samples, with what was learned of them, about.
+/// Approximate size of a hop without its samples, including its fitted models, bytes.
 const HOP_BYTES: usize = 64 << 10;
 
-/// Histories of paths; the longest unused ones leave when there are too many.
+/// Cached histories of paths; the least recently used are evicted first.
 #[derive(Debug)]
 pub struct Histories {
     limit_bytes: usize,
@@ -26,21 +26,21 @@ pub struct Histories {
 struct Inner {
     entries: LruCache<PathId, Entry>,
     bytes: usize,
-    /// Counts the calls of [`Histories::outdate`].
+    /// Number of calls of [`Histories::outdate`].
     outdated: u64,
-    /// Counts the changes of each path, so that what was read before one is not kept after it.
+    /// Number of changes of each path; a history read before a change must not be cached after it.
     versions: HashMap<PathId, u64>,
 }
 
 #[derive(Debug)]
 struct Entry {
     history: Arc<History>,
-    /// Since which call of [`Histories::outdate`] the store has another one, if it has.
+    /// Which call of [`Histories::outdate`] made it outdated, if any did: the store has another one.
     outdated: Option<u64>,
 }
 
 impl Histories {
-    /// Room for histories of so many bytes; the one used last stays even if it is larger.
+    /// A cache of at most `limit_bytes`; the history used last stays even if it is larger.
     pub fn new(limit_bytes: usize) -> Histories {
         Histories {
             limit_bytes,
@@ -53,7 +53,8 @@ impl Histories {
         }
     }
 
-    /// The history of the path, or the version under which one may be read and kept.
+    /// The cached history of the path, or the version to pass to [`keep`](Self::keep) once it has been read
+    /// from the store.
     pub fn get(&self, path: PathId) -> Result<Arc<History>, u64> {
         let mut inner = self.lock();
         match inner.entries.get(&path) {
@@ -62,22 +63,21 @@ impl Histories {
         }
     }
 
-    /// The history of the path, if it is here; that it was looked at does not count as use.
+    /// The cached history of the path, without counting as a use.
     pub fn peek(&self, path: PathId) -> Option<Arc<History>> {
         let inner = self.lock();
         let entry = inner.entries.peek(&path)?;
         Some(Arc::clone(&entry.history))
     }
 
-    /// Whether there seems to be room for one more.
+    /// Whether another history of average size would fit.
     pub fn has_room(&self) -> bool {
         let inner = self.lock();
         let usual = inner.bytes / inner.entries.len().max(1);
         inner.bytes + usual <= self.limit_bytes
     }
 
-    /// Takes over what was learned from a copy of the path's history; a history that is another by now
-    /// stays as it is.
+    /// Merges what a copy of the path's history has learned, unless the history has been replaced since.
     pub fn adopt(&self, path: PathId, copy: History) {
         let mut inner = self.lock();
         let Some(entry) = inner.entries.peek_mut(&path) else {
@@ -92,7 +92,8 @@ impl Histories {
         }
     }
 
-    /// Keeps a history that was read after `version` was asked for; whether nothing has changed since.
+    /// Caches a history that was read after `version` was returned; returns whether nothing has changed
+    /// since.
     pub fn keep(&self, path: PathId, version: u64, history: Arc<History>) -> bool {
         let mut inner = self.lock();
         if inner.versions.get(&path).copied().unwrap_or(0) != version {
@@ -110,27 +111,27 @@ impl Histories {
         true
     }
 
-    /// The store has another history of the path: the one that is here, if it is, goes on to answer until
-    /// it is [replaced](Self::replace).
+    /// Marks the cached history as different from the store's. It stays in use until it is
+    /// [replaced](Self::replace).
     pub fn outdate(&self, path: PathId) {
         let mut inner = self.lock();
         inner.outdated += 1;
         let since = inner.outdated;
-        // What is being read now may be older.
+        // A history being read at this moment may be older.
         *inner.versions.entry(path).or_default() += 1;
         if let Some(entry) = inner.entries.peek_mut(&path) {
             entry.outdated = Some(since);
         }
     }
 
-    /// Since when the path's history is not that of the store, for [`replace`](Self::replace).
+    /// Which call outdated the path's history, if any did, for [`replace`](Self::replace).
     pub fn outdated(&self, path: PathId) -> Option<u64> {
         self.lock().entries.peek(&path)?.outdated
     }
 
-    /// Puts a history that was read after `outdated` was asked for in the place of the old one, with
-    /// the samples and the round-trip time that have come meanwhile. One that was outdated again, or
-    /// has left, stays as it is.
+    /// Replaces the outdated history by one that was read after `outdated` was returned, adding the samples
+    /// and the round-trip time that have arrived since. Does nothing if the history has been outdated again
+    /// or evicted.
     pub fn replace(&self, path: PathId, outdated: u64, mut new: History) {
         let mut inner = self.lock();
         let Some(entry) = inner.entries.peek_mut(&path) else {
@@ -155,8 +156,8 @@ impl Histories {
         inner.make_room(self.limit_bytes);
     }
 
-    /// Adds new samples of a hop, ascending; where they do not simply follow, the history is read anew
-    /// when it is needed.
+    /// Adds new samples of a hop, ascending in time. If they do not simply follow the cached ones, the
+    /// history is dropped and read again when needed.
     pub fn append(&self, path: PathId, hop: &str, samples: &[Sample]) {
         self.change(path, |history| {
             let hop = history.hops.iter_mut().find(|known| known.name == hop)?;
@@ -164,7 +165,7 @@ impl Histories {
         });
     }
 
-    /// A round-trip time was measured, milliseconds.
+    /// Adds a measured round-trip time, milliseconds.
     pub fn see_rtt(&self, path: PathId, rtt_ms: f64) {
         self.change(path, |history| {
             history.rtt = smoothed(history.rtt, rtt_ms);
@@ -172,7 +173,7 @@ impl Histories {
         });
     }
 
-    /// Forgets samples before `oldest`, of all histories; what was learned of them stays.
+    /// Drops samples before `oldest` from all histories; what was learned from them stays.
     pub fn forget_before(&self, oldest: Timestamp) {
         let mut inner = self.lock();
         let mut freed = 0;
@@ -192,7 +193,7 @@ impl Histories {
         inner.bytes -= SAMPLE_BYTES * freed;
     }
 
-    /// Forgets all of a path that is not there any more.
+    /// Drops everything about a removed path.
     pub fn forget(&self, path: PathId) {
         let mut inner = self.lock();
         inner.versions.remove(&path);
@@ -201,7 +202,7 @@ impl Histories {
         }
     }
 
-    /// Adds a hop that has come with its first samples.
+    /// Adds a new hop with its first samples.
     pub fn add_hop(&self, path: PathId, hop: Hop) {
         self.change(path, |history| {
             let known = history.hops.iter_mut().find(|known| known.name == hop.name);
@@ -218,7 +219,7 @@ impl Histories {
         });
     }
 
-    /// Bytes that the histories take, about.
+    /// Approximate memory used by the histories, bytes.
     pub fn bytes(&self) -> usize {
         self.lock().bytes
     }
@@ -230,7 +231,7 @@ impl Histories {
             return;
         };
         let before = bytes(history);
-        // Whoever still reads the history as it was has a copy of his own.
+        // Readers of the unchanged history keep their own copy.
         let changed = change(Arc::make_mut(history));
         let after = bytes(history);
         inner.bytes = inner.bytes - before + after;
@@ -257,14 +258,14 @@ impl Inner {
 fn append(hop: &mut Hop, samples: &[Sample]) -> Option<()> {
     samples.iter().try_for_each(|&sample| {
         match hop.insert(sample, Timestamp::MAX) {
-            // It was read from the store before it was told of.
+            // The sample had been stored before this history was read.
             Err(Refusal::Duplicate) => hop.samples().contains(sample).then_some(()),
             outcome => outcome.ok(),
         }
     })
 }
 
-/// Takes over the samples of `old` that are newer than all of `hop`.
+/// Adds the samples of `old` that are newer than all of `hop`.
 fn take_newer(hop: &mut Hop, old: &Hop) {
     let newest = hop.samples().all().last().map(|newest| newest.time);
     let newer = old.samples().all().iter().rev();
@@ -272,13 +273,12 @@ fn take_newer(hop: &mut Hop, old: &Hop) {
         .take_while(|sample| newest.is_none_or(|newest| sample.time > newest))
         .collect();
     for sample in newer.into_iter().rev() {
-        // They were taken before.
+        // They were accepted before.
         let _ = hop.insert(sample, Timestamp::MAX);
     }
 }
 
-/// The round-trip time after one of so many milliseconds was measured, smoothed as in RFC 6298,
-/// section 2.
+/// The smoothed round-trip time after a measurement of `rtt_ms` milliseconds (RFC 6298, section 2).
 pub fn smoothed(before: Option<Duration>, rtt_ms: f64) -> Option<Duration> {
     let smoothed_ms = match before {
         Some(before) => before.as_secs_f64() * 1e3 * 0.875 + rtt_ms * 0.125,
@@ -289,11 +289,11 @@ pub fn smoothed(before: Option<Duration>, rtt_ms: f64) -> Option<Duration> {
         .or(before)
 }
 
-/// Samples from the store, which are ascending.
+/// Samples as they come from the store, ascending in time.
 pub fn samples(stored: &[Sample]) -> Samples {
     let mut samples = Samples::new();
     for &sample in stored {
-        // The store refused what could be refused here.
+        // The store has already refused whatever could be refused here.
         let _ = samples.insert(sample, Timestamp::MAX);
     }
     samples
@@ -393,7 +393,7 @@ mod tests {
         histories.replace(path, outdated, read());
         assert_eq!(length(&histories, path), Some(4));
         assert_eq!(histories.bytes(), 65_536 + 4 * 16);
-        // Told of only after it was read from the store.
+        // Announced only after it was read from the store.
         histories.append(path, "r1", &[at(11)]);
         assert_eq!(length(&histories, path), Some(4));
         histories.outdate(path);

@@ -1,4 +1,4 @@
-//! Hosts at the other end of paths, and which path leads to a host.
+//! Hosts at the far end of paths, and the mapping from hosts to paths.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -9,19 +9,19 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Which hosts a path leads to.
+/// A set of hosts that a path leads to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum HostPattern {
-    /// An address, or all of a network.
+    /// An address, or a whole network.
     Network(IpNet),
-    /// A host's name, in lower case.
+    /// A host name, in lower case.
     Name(String),
-    /// All names under a domain, in lower case.
+    /// All names below a domain, in lower case.
     Under(String),
 }
 
-/// A text that is neither address, network nor name.
+/// A text that is no address, network or name.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
     "{0:?} is neither an address, a network (192.0.2.0/24), a name, nor a domain (*.example.org)"
@@ -75,7 +75,7 @@ impl fmt::Display for HostPattern {
 }
 
 impl HostPattern {
-    /// The host, if it is a single one.
+    /// The host, if the pattern matches only one.
     pub fn single(&self) -> Option<String> {
         match self {
             Self::Network(network) if network.prefix_len() != network.max_prefix_len() => None,
@@ -85,7 +85,7 @@ impl HostPattern {
     }
 }
 
-/// An address; IPv4 in IPv6 is IPv4, brackets and a zone are left out.
+/// Parses an address; an IPv4-mapped address becomes IPv4, and brackets and zone are dropped.
 pub fn address(text: &str) -> Option<IpAddr> {
     let bare = text
         .strip_prefix('[')
@@ -100,14 +100,14 @@ pub fn address(text: &str) -> Option<IpAddr> {
         .map(|address| address.to_canonical())
 }
 
-/// A host's name in lower case and without its last dot; none if it cannot be one.
+/// A host name in lower case without the trailing dot; `None` if it is not valid.
 pub fn name(text: &str) -> Option<String> {
     let name = text.strip_suffix('.').unwrap_or(text);
     let label = |label: &str| {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         (1..=63).contains(&label.len()) && label.bytes().all(allowed)
     };
-    // All digits and dots is an address that went wrong.
+    // Only digits and dots: a mistyped address.
     let numbers = name
         .bytes()
         .all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -115,11 +115,11 @@ pub fn name(text: &str) -> Option<String> {
     sound.then(|| name.to_ascii_lowercase())
 }
 
-/// Finds the path of a host: an exact name, the longest domain, the longest prefix.
+/// Maps hosts to paths by exact name, longest domain or longest prefix.
 #[derive(Clone, Debug)]
 pub struct Routes<T> {
     networks: HashMap<IpNet, T>,
-    /// Lengths of the prefixes that are there, IPv4 and IPv6, to try the longest first.
+    /// The prefix lengths in use, for IPv4 and IPv6, so that the longest is tried first.
     lengths: [BTreeSet<u8>; 2],
     names: HashMap<String, T>,
     domains: HashMap<String, T>,
@@ -137,8 +137,7 @@ impl<T: Copy> Default for Routes<T> {
 }
 
 impl<T: Copy> Routes<T> {
-    /// Leads hosts of this pattern to `path`, unless another path has the very same pattern: then
-    /// that one is returned.
+    /// Maps this pattern to `path`, unless another path has the same pattern: then returns that one.
     pub fn insert(&mut self, pattern: &HostPattern, path: T) -> Option<T> {
         let (map, key) = match pattern {
             HostPattern::Network(network) => {
@@ -159,7 +158,7 @@ impl<T: Copy> Routes<T> {
         None
     }
 
-    /// The path that has this very pattern.
+    /// The path with exactly this pattern.
     pub fn exactly(&self, pattern: &HostPattern) -> Option<T> {
         let path = match pattern {
             HostPattern::Network(network) => self.networks.get(network),
@@ -169,7 +168,7 @@ impl<T: Copy> Routes<T> {
         path.copied()
     }
 
-    /// The path to a host, which is an address or a name.
+    /// The path to a host, given as an address or a name.
     pub fn find(&self, host: &str) -> Option<T> {
         match address(host) {
             Some(address) => self.find_address(address),
@@ -177,7 +176,7 @@ impl<T: Copy> Routes<T> {
         }
     }
 
-    /// The path of the longest prefix.
+    /// The path of the longest matching prefix.
     pub fn find_address(&self, address: IpAddr) -> Option<T> {
         let whole = IpNet::from(address);
         let lengths = self.lengths[family(&whole)].iter().rev();

@@ -26,7 +26,7 @@ use utoipa_axum::routes;
 use crate::service::Service;
 use crate::xmlrpc;
 
-/// Longer bodies are refused, bytes: about 50,000 samples.
+/// Maximum length of a body, bytes: about 50,000 samples.
 const LONGEST_BODY: usize = 8 << 20;
 
 #[derive(OpenApi)]
@@ -52,7 +52,7 @@ const LONGEST_BODY: usize = 8 << 20;
 )]
 struct Document;
 
-/// How a token is sent, where the service has tokens.
+/// Adds the bearer token to the document's security schemes.
 struct Tokens;
 
 impl Modify for Tokens {
@@ -63,7 +63,7 @@ impl Modify for Tokens {
     }
 }
 
-/// All routes over the service.
+/// All routes of the service.
 pub fn router(service: &Service) -> Router {
     let (router, document) = described().split_for_parts();
     router
@@ -75,7 +75,7 @@ pub fn router(service: &Service) -> Router {
         .method_not_allowed_fallback(error::wrong_method)
 }
 
-/// The OpenAPI document, as `docs/openapi.json` has it.
+/// The OpenAPI document, which is also in `docs/reference/openapi.json`.
 pub fn document() -> utoipa::openapi::OpenApi {
     described().into_openapi()
 }

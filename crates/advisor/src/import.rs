@@ -1,13 +1,13 @@
-//! Recordings of available bandwidth from elsewhere: CSV files with a header.
+//! Imports recordings of available bandwidth: CSV files with a header.
 //!
 //! | columns | meaning |
 //! |---|---|
 //! | `time` (also `timestamp`, `unix_time`, `unix_time_utc`) | Unix seconds or milliseconds, or RFC 3339 |
 //! | `available_mbps` | available bandwidth |
-//! | `used_mbps`, `capacity_mbps` | traffic and capacity, whose difference is available |
-//! | `octets` (also `in_octets`, `out_octets`), `capacity_mbps` | a router's counter (RFC 2863), whose growth is traffic |
+//! | `used_mbps`, `capacity_mbps` | traffic and capacity; the difference is available |
+//! | `octets` (also `in_octets`, `out_octets`), `capacity_mbps` | router counter (RFC 2863); its growth is traffic |
 //!
-//! The capacity may be given beside the file instead. Other columns are ignored. A file may be packed by
+//! The capacity may also be given as an option. Other columns are ignored. A file may be compressed with
 //! gzip. Readings of a counter must be in order of time.
 
 mod counter;
@@ -21,34 +21,34 @@ use thiserror::Error;
 
 use counter::{Counter, Growth};
 
-/// What a file cannot say about itself.
+/// Information that a file may lack.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ImportOptions {
-    /// Capacity where the file has no column of it, Mbit/s.
+    /// Capacity if the file has no such column, Mbit/s.
     pub capacity_mbps: Option<f64>,
-    /// Width of the counter in bits, 32 or 64; without it 64 if a value needs it, else 32.
+    /// Width of the counter in bits, 32 or 64; by default 64 if a value needs it, else 32.
     pub counter_bits: Option<u32>,
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
-    /// In the order of the file; not judged yet.
+    /// In the order of the file, not validated.
     pub samples: Vec<Sample>,
-    /// Intervals in which a counter began anew, of which nothing is known.
+    /// Number of intervals in which a counter was reset, of which nothing is known.
     pub resets: u64,
 }
 
-/// Why a file is not a recording.
+/// Why a file cannot be imported.
 #[derive(Debug, Error)]
 pub enum ImportError {
-    /// The header has not what is needed.
+    /// The header and the options do not suffice, or a counter is too narrow for its readings.
     #[error("line 1: {0}")]
     Header(String),
-    /// A line is wrong.
+    /// A line is invalid.
     #[error("line {line}: {problem}")]
     Line {
-        /// Which, counted from 1.
+        /// Line number, counted from 1.
         line: u64,
         /// What is wrong with it.
         problem: String,
@@ -61,10 +61,10 @@ pub enum ImportError {
     Csv(#[from] csv::Error),
 }
 
-/// How a file begins that is packed by gzip (RFC 1952).
+/// The first bytes of a gzip file (RFC 1952).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Reads a recording.
+/// Reads a recording from a file.
 pub fn read(file: impl Read, options: &ImportOptions) -> Result<Recording, ImportError> {
     let mut file = BufReader::new(file);
     match file.fill_buf()?.starts_with(&GZIP) {
@@ -92,7 +92,7 @@ fn read_text(file: impl Read, options: &ImportOptions) -> Result<Recording, Impo
     }
 }
 
-/// Where in a line what stands.
+/// The positions of the columns.
 struct Columns {
     time: usize,
     what: What,
@@ -110,7 +110,7 @@ struct Row {
     line: u64,
     time: Timestamp,
     value: f64,
-    /// The counter, of which a double would not hold 64 bits.
+    /// The counter's value; a double cannot hold 64 bits.
     octets: u64,
     capacity_mbps: Option<f64>,
 }
@@ -179,7 +179,8 @@ impl Columns {
     }
 }
 
-/// Beyond so many seconds, in the year 5138, Unix time is in milliseconds, of 1973 and later.
+/// From this number on, which as seconds is the year 5138, a Unix time is in milliseconds; as milliseconds it
+/// is 1973.
 const SECONDS_BELOW: f64 = 1e11;
 
 /// Unix seconds or milliseconds, whole or not, or RFC 3339.
@@ -204,7 +205,7 @@ fn time(text: &str) -> Result<Timestamp, String> {
     }
 }
 
-/// An empty field is a test that failed: no number, which is refused and counted later.
+/// An empty field is a failed test: it becomes NaN, which is refused and counted later.
 fn number(text: &str) -> Result<f64, String> {
     match text {
         "" => Ok(f64::NAN),
@@ -214,8 +215,8 @@ fn number(text: &str) -> Result<f64, String> {
 
 fn values(columns: &Columns, rows: &[Row]) -> Recording {
     let available = |row: &Row| match columns.what {
-        // More traffic than capacity is a measurement's noise. `f64::max` would make 0 of no number, and
-        // less than no traffic is refused as what it is.
+        // Traffic above capacity is measurement noise. NaN and negative traffic are passed on to be refused;
+        // `f64::max` would turn NaN into 0.
         What::Used(_) if row.value >= 0.0 => {
             (row.capacity_mbps.unwrap_or(f64::NAN) - row.value).clamp(0.0, f64::INFINITY)
         }

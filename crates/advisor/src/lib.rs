@@ -1,8 +1,8 @@
-//! The advice service: knows paths, keeps their history, watches them, and tells transfers what to do.
+//! The advisor: knows paths, keeps their history, monitors them, and gives advice to transfers.
 //!
-//! What the advice is, is decided in `fairwind-advice`, which is pure. Here are the clock, the
-//! [`store`], the monitors, and the interfaces: REST ([`http`]), the thesis' calls over XML-RPC
-//! ([`xmlrpc`]), `/metrics`. [`run`] puts them together; `docs/advisor.md` tells how it is used.
+//! The advice itself is computed in `fairwind-advice`, which does no I/O. This crate has the clock, the
+//! [`store`], the monitors, and the interfaces: REST ([`http`]), the thesis' calls over XML-RPC ([`xmlrpc`]),
+//! `/metrics`. [`run`] puts them together; `docs/reference/advisor.md` describes its use.
 
 pub mod clock;
 pub mod config;

@@ -1,4 +1,4 @@
-//! The store of a state directory in the hands of a command, beside a service or without one.
+//! Access to a state directory for commands, with or without a running service.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::service::{HopEntry, SamplesAnswer, Service};
 use crate::state;
 use crate::store::sqlite::SqliteStore;
 
-/// A command has no use for a memory of histories.
+/// A command hardly needs a cache of histories.
 const HISTORY_BYTES: usize = 1 << 20;
 
-/// Paths and history of a state directory. A service that works in it sees changes within seconds.
+/// Paths and history in a state directory. A service that runs in it sees changes within seconds.
 #[derive(Debug)]
 pub struct Local {
     runtime: Runtime,
@@ -29,8 +29,7 @@ pub struct Local {
 }
 
 impl Local {
-    /// Opens the state directory; the usual one without a name. Samples later than the clock are
-    /// refused.
+    /// Opens the state directory, by default the usual one. Samples later than the clock are refused.
     pub fn open(state: Option<&Path>, clock: Clock) -> Result<Local, RunError> {
         let directory = state::directory(state)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -50,7 +49,7 @@ impl Local {
         })
     }
 
-    /// All paths, by name.
+    /// All paths, in the order of their names.
     pub fn paths(&self) -> Vec<PathConfig> {
         let directory = self.service.directory();
         directory
@@ -64,8 +63,7 @@ impl Local {
         Ok(self.service.path(name)?)
     }
 
-    /// The path of this name, which is declared if there is none, and to which these hosts lead, beside
-    /// those that did already.
+    /// The path of this name, declared if it does not exist; these hosts are added to those that it has.
     pub fn path_to(&self, name: &str, hosts: &[HostPattern]) -> Result<Arc<KnownPath>, RunError> {
         let known = self.service.directory().named(name).cloned();
         let mut config = match &known {
@@ -83,7 +81,7 @@ impl Local {
         self.path(name)
     }
 
-    /// Declares a path, or declares it anew; whether it is new.
+    /// Declares a path or changes its declaration; returns whether it is new.
     pub fn put_path(&self, config: PathConfig) -> Result<bool, RunError> {
         Ok(self.runtime.block_on(self.service.put_path(config))?)
     }
@@ -104,7 +102,7 @@ impl Local {
         Ok(())
     }
 
-    /// Adds a recording to a hop's history; without a hop to the path's first.
+    /// Adds a recording to a hop's history; by default to the path's first hop.
     pub fn fill(
         &self,
         path: &KnownPath,
@@ -116,7 +114,7 @@ impl Local {
         Ok(self.runtime.block_on(filling)?)
     }
 
-    /// Every hop of the path and its samples.
+    /// All hops of the path with their samples.
     pub fn samples(&self, path: &KnownPath) -> Result<Vec<(String, Samples)>, RunError> {
         let read = async {
             let mut hops = Vec::new();

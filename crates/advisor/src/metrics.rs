@@ -1,4 +1,4 @@
-//! What the service counts about itself, as `/metrics` shows it.
+//! The service's counters, shown by `/metrics`.
 
 use std::sync::atomic::AtomicU64;
 
@@ -10,19 +10,19 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-/// Label of the advice that was given.
+/// Labels of the counter of advice.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct AdviceLabels {
     interface: Interface,
     mode: &'static str,
 }
 
-/// How somebody asks.
+/// The interface of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
 pub enum Interface {
     /// The REST interface.
     Rest,
-    /// The thesis' calls.
+    /// The thesis' calls over XML-RPC.
     XmlRpc,
 }
 
@@ -74,7 +74,7 @@ impl Default for Metrics {
             clock: Gauge::default(),
         };
         metrics.register();
-        // Counters that are not there yet look like counters that are missing.
+        // Creates the labelled counters, so that they show as 0 instead of missing.
         metrics.count_samples(0, &Refusals::default());
         metrics
     }
@@ -111,14 +111,14 @@ impl Metrics {
         registry.register_with_unit("clock", what, seconds(), self.clock.clone());
     }
 
-    /// Advice was given in so many seconds.
+    /// Counts advice that took `seconds` to make.
     pub fn count_advice(&self, interface: Interface, mode: &'static str, seconds: f64) {
         let labels = AdviceLabels { interface, mode };
         self.advice.get_or_create(&labels).inc();
         self.advice_seconds.observe(seconds);
     }
 
-    /// Samples were judged.
+    /// Counts validated samples.
     pub fn count_samples(&self, accepted: u64, refused: &Refusals) {
         self.accepted.inc_by(accepted);
         for (reason, number) in [
@@ -134,37 +134,37 @@ impl Metrics {
         }
     }
 
-    /// A transfer was reported.
+    /// Counts a reported transfer.
     pub fn count_transfer(&self) {
         self.transfers.inc();
     }
 
-    /// An echo request was answered, was not, or could not be sent.
+    /// Counts an echo request that was answered, was not answered, or could not be sent.
     pub fn count_echo(&self, outcome: &'static str) {
         self.echoes.get_or_create(&Outcome { outcome }).inc();
     }
 
-    /// A history was read from the store.
+    /// Counts a history read from the store.
     pub fn count_history_read(&self) {
         self.histories_read.inc();
     }
 
-    /// An XML-RPC call was answered by a fault.
+    /// Counts an XML-RPC call that was answered with a fault.
     pub fn count_fault(&self) {
         self.faults.inc();
     }
 
-    /// A log of transfers made paths known.
+    /// Counts paths discovered in a transfer log.
     pub fn count_discovered(&self, paths: u64) {
         self.discovered.inc_by(paths);
     }
 
-    /// Writes reached stable storage in so many seconds.
+    /// Counts a transaction that took `seconds` to reach stable storage.
     pub fn count_transaction(&self, seconds: f64) {
         self.transaction_seconds.observe(seconds);
     }
 
-    /// All of it in the Prometheus text format.
+    /// All counters in the Prometheus text format.
     pub fn text(&self, paths: usize, history_bytes: usize, clock_s: f64) -> String {
         self.paths.set(i64::try_from(paths).unwrap_or(i64::MAX));
         self.history_bytes

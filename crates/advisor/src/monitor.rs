@@ -1,5 +1,5 @@
-//! What the service does by itself: echo requests, the log of transfers, the addresses of names, the
-//! changes that other programs make in the store.
+//! Background tasks of the service: echo requests, the transfer log, name resolution, and changes that other
+//! programs make in the store.
 
 mod echo;
 mod schedule;
@@ -17,18 +17,18 @@ use crate::service::Service;
 
 pub use xferlog::Follower;
 
-/// How often the store is asked for changes by others.
+/// Interval between checks for changes in the store by other programs.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
-/// How often histories that need it are learned anew.
+/// Interval between updates of what was learned from histories.
 const LEARNS_EVERY: Duration = Duration::from_secs(60);
-/// How often names are resolved.
+/// Interval between name resolutions.
 const RESOLVES_EVERY: Duration = Duration::from_secs(60);
-/// How often old samples in memory, round-trip times and transfers are forgotten.
+/// Interval between removals of old samples in memory, round-trip times and transfers.
 const FORGETS_EVERY: Duration = Duration::from_secs(3_600);
 /// How long round-trip times and transfers are kept.
 const KEEPS: SignedDuration = SignedDuration::from_hours(24 * 90);
 
-/// Starts all monitors; they end when `end` closes.
+/// Starts all background tasks; they end when `end` closes.
 pub fn start(
     service: &Service,
     xferlog: Option<PathBuf>,

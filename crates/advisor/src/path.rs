@@ -1,4 +1,4 @@
-//! A path as its operator declares it: in the configuration file, on the command line, over REST.
+//! Paths as declared by the operator: in the configuration file, on the command line, over REST.
 
 mod check;
 mod default;
@@ -15,11 +15,12 @@ use utoipa::ToSchema;
 
 use crate::host::HostPattern;
 
-/// The hop of paths that name none.
+/// The hop of paths that declare none.
 pub const DEFAULT_HOP: &str = "path";
-/// The hop whose available bandwidth our own transfers found.
+/// The hop for available bandwidth measured by reported transfers.
 pub const TRANSFERS_HOP: &str = "transfers";
-/// With so many hops a path gets no others by tests of them, but for [`TRANSFERS_HOP`].
+/// Number of hops of a path, declared ones included, beyond which tests add no others except
+/// [`TRANSFERS_HOP`].
 pub const HOPS_AT_MOST: usize = 64;
 
 /// A path to other hosts, and how advice is made for it. Only name and hosts are needed.
@@ -137,7 +138,7 @@ pub enum Model {
     Profile,
 }
 
-/// What is wrong with a declaration.
+/// An invalid declaration.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("path {path:?}: {key}: {problem}")]
 pub struct PathError {
@@ -147,7 +148,7 @@ pub struct PathError {
 }
 
 impl PathConfig {
-    /// A path with nothing declared but its name and hosts.
+    /// A path with only its name and hosts declared.
     pub fn new(name: impl Into<String>, hosts: Vec<HostPattern>) -> PathConfig {
         let settings = Settings::default();
         PathConfig {
@@ -174,8 +175,8 @@ impl PathConfig {
         }
     }
 
-    /// The hops that are there before any test: those declared, and that of our own transfers where
-    /// these are declared tests.
+    /// The hops that exist before any test: the declared ones, and that of the transfers if these are
+    /// declared to be tests.
     pub fn declared_hops(&self) -> Vec<&str> {
         let mut hops: Vec<&str> = self.hops.iter().map(String::as_str).collect();
         if self.transfers_are_tests == Some(true) {
@@ -184,7 +185,7 @@ impl PathConfig {
         hops
     }
 
-    /// What the tests of a hop are to the advice; none if it does not look at them.
+    /// The role of a hop's tests in the advice; `None` if they are ignored.
     pub fn role_of(&self, hop: &str) -> Option<Role> {
         if self.hops.iter().any(|declared| declared == hop) {
             return Some(Role::Declared);
@@ -202,12 +203,12 @@ impl PathConfig {
         self.hops.first().map_or(DEFAULT_HOP, String::as_str)
     }
 
-    /// Whether our own transfers are tests of the available bandwidth.
+    /// Whether reported transfers count as tests of the available bandwidth.
     pub fn learns_from_transfers(&self) -> bool {
         self.transfers_are_tests.unwrap_or(self.hops.is_empty())
     }
 
-    /// Whom to ask for an echo, and how often.
+    /// The host to send echo requests to, and their interval; `None` if there are to be none.
     pub fn echo(&self) -> Option<(String, Duration)> {
         let first = || self.hosts.iter().find_map(HostPattern::single);
         let host = self.ping.host.clone().or_else(first)?;
@@ -218,7 +219,7 @@ impl PathConfig {
     /// The settings of the models.
     ///
     /// # Errors
-    /// Names the key that is wrong, and what would be right.
+    /// If a value is invalid; the error names its key and what would be right.
     pub fn settings(&self) -> Result<Settings, PathError> {
         self.check()?;
         let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));

@@ -1,4 +1,4 @@
-//! The service as a whole: opens the store, starts the monitors, listens.
+//! The whole service: opens the store, starts the background tasks, listens.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -18,45 +18,46 @@ use crate::state::{self, StateError};
 use crate::store::sqlite::SqliteStore;
 use crate::{http, monitor};
 
-/// What a service is started with.
+/// The options of a service.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// State directory; the usual one without it.
+    /// State directory; the usual one by default.
     pub state: Option<PathBuf>,
-    /// Where to listen and whom to let in.
+    /// Where to listen and whom to admit.
     pub doors: Doors,
     /// The clock.
     pub clock: Clock,
     /// Paths to declare.
     pub paths: Vec<PathConfig>,
-    /// A log of transfers to follow.
+    /// A transfer log to follow.
     pub xferlog: Option<PathBuf>,
     /// Which hosts of that log become paths, how many, and for how long.
     pub discovery: Discovery,
     /// Memory for histories, bytes.
     pub history_bytes: usize,
-    /// What clients are allowed.
+    /// Limits for clients.
     pub limits: Limits,
 }
 
 /// Why the service did not start, or ended.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// The state directory.
+    /// The state directory cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The store or a path.
+    /// The store failed, or a path is invalid.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// A door does not open.
+    /// A door cannot be opened.
     #[error(transparent)]
     Door(#[from] DoorError),
-    /// The operating system does not give what is needed.
+    /// The operating system refused a resource.
     #[error("{0}")]
     System(#[from] std::io::Error),
 }
 
-/// Runs the service until SIGINT or SIGTERM. `ready` is told where it listens, as clients are told.
+/// Runs the service until SIGINT or SIGTERM. `ready` gets the addresses at which it listens, as told to
+/// clients.
 pub fn run(options: Options, ready: impl FnOnce(&[String])) -> Result<(), RunError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -64,7 +65,7 @@ pub fn run(options: Options, ready: impl FnOnce(&[String])) -> Result<(), RunErr
     runtime.block_on(serve(options, ready, terminated()))
 }
 
-/// Runs the service until `stop` is done.
+/// Runs the service until `stop` completes.
 pub async fn serve(
     options: Options,
     ready: impl FnOnce(&[String]),
@@ -104,21 +105,21 @@ pub async fn serve(
     Ok(())
 }
 
-/// The store of a state directory, for the service.
+/// The store in a state directory, for the service.
 pub async fn open(directory: &Path) -> Result<Arc<SqliteStore>, ServiceError> {
     let file = state::database(directory);
     Ok(Arc::new(SqliteStore::open(&file).await?))
 }
 
-/// The store of a state directory, for programs beside the service.
+/// The store in a state directory, for other programs.
 pub async fn open_beside(directory: &Path) -> Result<Arc<SqliteStore>, ServiceError> {
     let file = state::database(directory);
     Ok(Arc::new(SqliteStore::open_beside(&file).await?))
 }
 
-/// Waits for the end of the service.
+/// Waits until the service ends.
 pub(crate) async fn ended(mut end: watch::Receiver<()>) {
-    // Nothing is ever sent: the channel closes.
+    // Nothing is ever sent; the channel only closes.
     while end.changed().await.is_ok() {}
 }
 

@@ -29,14 +29,14 @@ pub use hops::{HopEntry, HopRole};
 pub use record::{NewSample, SamplesAnswer, TransferAnswer};
 pub use tests_of_path::PathTests;
 
-/// Advice rests on the samples of so many days before.
+/// The history used for advice goes back this far.
 const LEARNS_FROM: SignedDuration = SignedDuration::from_hours(24 * 182);
-/// Advice rests on so many samples of a hop at most, the newest.
+/// Maximum number of samples per hop used for advice, the newest ones.
 const SAMPLES_AT_MOST: usize = 500_000;
-/// Memory of histories unless told otherwise, bytes.
+/// Default memory for histories, bytes.
 pub const DEFAULT_HISTORY_BYTES: usize = 512 << 20;
 
-/// The service. Cheap to clone; all clones are one.
+/// The service. Clones are cheap and share everything.
 #[derive(Clone, Debug)]
 pub struct Service {
     shared: Arc<Shared>,
@@ -48,12 +48,12 @@ struct Shared {
     store: Arc<dyn Store>,
     clock: Clock,
     directory: RwLock<Arc<Directory>>,
-    /// The number of the last change by another program that the first directory has for certain.
+    /// The number of the last change by another program that the first directory certainly includes.
     changes_at_start: i64,
-    /// Held while the directory is replaced by one that was made from it.
+    /// Held while the directory is replaced by one derived from it.
     replacing: Mutex<()>,
-    /// Held from a change of the store, or a look at all its paths, until the directory has it too: both
-    /// see the same changes in the same order.
+    /// Held from a change of the store, or a read of all its paths, until the directory reflects it, so that
+    /// both see the same changes in the same order.
     changing: Arc<tokio::sync::Mutex<()>>,
     histories: Histories,
     /// Held while a history is learned.
@@ -70,13 +70,13 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Service {
-    /// The service over a store. Reads the paths, but none of their history.
+    /// Starts the service over a store. Reads the paths, but none of their history.
     pub async fn start(
         store: Arc<dyn Store>,
         clock: Clock,
         history_bytes: usize,
     ) -> Result<Service, ServiceError> {
-        // Before the paths are read: what changes meanwhile is read again.
+        // Before the paths are read: what changes in between is read again.
         let changes_at_start = store.changes().await?;
         let shared = Arc::new(Shared {
             store,
@@ -109,17 +109,17 @@ impl Service {
         })
     }
 
-    /// What time it is.
+    /// The current time of the service's clock.
     pub fn now(&self) -> Timestamp {
         self.shared.clock.now()
     }
 
-    /// The clock.
+    /// The service's clock.
     pub fn clock(&self) -> Clock {
         self.shared.clock
     }
 
-    /// The counters.
+    /// The service's counters.
     pub fn metrics(&self) -> &Metrics {
         &self.shared.metrics
     }
@@ -133,12 +133,12 @@ impl Service {
             .text(self.directory().len(), shared.histories.bytes(), clock)
     }
 
-    /// Whether the store can be read and written.
+    /// Checks that the store can be read and written.
     pub async fn check(&self) -> Result<(), ServiceError> {
         Ok(self.shared.store.check().await?)
     }
 
-    /// The paths as they are now.
+    /// The present paths.
     pub fn directory(&self) -> Arc<Directory> {
         self.shared.directory()
     }
@@ -148,21 +148,21 @@ impl Service {
         self.shared.path(name)
     }
 
-    /// What advice for the path rests on.
+    /// The history on which advice for the path is based.
     pub async fn history(&self, path: &KnownPath) -> Result<Arc<History>, ServiceError> {
         self.shared.history(path).await
     }
 
-    /// The path's history is not that of the store any more: it goes on to answer until that of the
-    /// store is read and learned.
+    /// The path's history has changed in the store: the cached one is used until the new one is read and
+    /// learned.
     fn renew(&self, path: PathId) {
         self.shared.histories.outdate(path);
         self.teacher.ask(path);
     }
 }
 
-/// Does the work to its end, also when nobody waits for it any more: a client that hangs up must not leave
-/// the directory without what the store has.
+/// Completes the work even if the caller goes away: a client that disconnects must not leave the directory
+/// without what the store has.
 async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, ServiceError>> + Send + 'static,
 ) -> Result<T, ServiceError> {
@@ -189,7 +189,7 @@ impl Shared {
         path.ok_or_else(|| ServiceError::NoPath(name.to_owned()))
     }
 
-    /// Replaces the directory by one that is made from it.
+    /// Replaces the directory by one derived from it.
     fn replace(&self, change: impl FnOnce(&Directory) -> Directory) {
         let _alone = self
             .replacing
@@ -202,7 +202,7 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner) = changed;
     }
 
-    /// Reads the paths of the store; one whose declaration is not sound is left out.
+    /// Reads the paths from the store; one with an invalid declaration is left out.
     async fn read_paths(&self) -> Result<(), ServiceError> {
         let mut known = Vec::new();
         for stored in self.store.paths().await? {
@@ -215,7 +215,7 @@ impl Shared {
         Ok(())
     }
 
-    /// What was written is from now on part of every answer.
+    /// Makes what was written part of every later answer.
     fn see(&self, write: &Write, written: &Written, teacher: &Teacher) {
         match (write, written) {
             (Write::Samples { path, .. }, Written::Samples { hop, kept, refused }) => {
@@ -242,22 +242,22 @@ impl Shared {
         }
     }
 
-    /// Whether the hop was not known before.
+    /// Adds the hop to the directory; returns whether it was unknown.
     fn know_hop(&self, path: PathId, hop: &StoredHop) -> bool {
         let known = self.directory().numbered(path).cloned();
         let Some(known) = known.filter(|known| !known.stored.hops.contains(hop)) else {
             return false;
         };
         let mut changed = KnownPath::clone(&known);
-        // One of its name with another number was removed by a program beside the service.
+        // A hop of the same name but another number was removed by another program.
         changed.stored.hops.retain(|other| other.name != hop.name);
         changed.stored.hops.push(hop.clone());
         self.replace(|directory| directory.with(changed));
         true
     }
 
-    /// The first samples of a hop. Another program may have written others before, so the history is
-    /// read anew behind the answers that know these.
+    /// Adds the first samples of a hop. Another program may have written earlier ones, so the history is also
+    /// read again in the background.
     fn begin_hop(
         &self,
         path: &KnownPath,

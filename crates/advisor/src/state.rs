@@ -1,4 +1,4 @@
-//! Where the service keeps what it knows.
+//! The state directory.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,12 +11,12 @@ use thiserror::Error;
 
 /// Name of the database in the state directory.
 const DATABASE: &str = "advisor.db";
-/// Name of the file that a running service holds.
+/// Name of the file that a running service locks.
 const LOCK: &str = "advisor.lock";
-/// All files that are ours.
+/// All files of the service.
 const FILES: [&str; 4] = [DATABASE, "advisor.db-wal", "advisor.db-shm", LOCK];
 
-/// Why there is no state directory to work in.
+/// Why the state directory cannot be used.
 #[derive(Debug, Error)]
 pub enum StateError {
     /// Neither the environment nor the command line names one.
@@ -24,22 +24,22 @@ pub enum StateError {
         "no state directory: set HOME, XDG_STATE_HOME or STATE_DIRECTORY, or name one with --state"
     )]
     Unnamed,
-    /// It cannot be made or used.
+    /// It cannot be created or used.
     #[error("{path}: {error}")]
     Unusable {
-        /// File or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// Another service works in it.
+    /// Another service uses it.
     #[error("{0}: another advisor works here")]
     Taken(PathBuf),
 }
 
-/// The state directory: `named` if it is, else systemd's `STATE_DIRECTORY`, else
-/// `fairwind` in `XDG_STATE_HOME` or `~/.local/state`. It is created if need be. What is in it is
-/// for its owner only, and so is the directory if nothing else is in it.
+/// The state directory: `named`, else systemd's `STATE_DIRECTORY`, else `fairwind` in `XDG_STATE_HOME` or
+/// `~/.local/state`. It is created if necessary. Its files are accessible only to their owner, and so is the
+/// directory unless it has other files too.
 pub fn directory(named: Option<&Path>) -> Result<PathBuf, StateError> {
     let path = match named {
         Some(path) => path.to_owned(),
@@ -51,8 +51,9 @@ pub fn directory(named: Option<&Path>) -> Result<PathBuf, StateError> {
     }
 }
 
-/// Creates the directory if need be, and keeps what is in it from others, also where an earlier version
-/// or another umask left it open. The write-ahead log and its index get the permissions of the database.
+/// Creates the directory if necessary and removes the permissions of others from its files, even if an
+/// earlier version or another umask left them open. The write-ahead log and its index get the permissions of
+/// the database.
 fn prepare(directory: &Path) -> Result<(), (PathBuf, io::Error)> {
     let created = fs::DirBuilder::new()
         .recursive(true)
@@ -69,14 +70,14 @@ fn prepare(directory: &Path) -> Result<(), (PathBuf, io::Error)> {
         let created = options.write(true).create(true).truncate(false).mode(0o600);
         created.open(&database).map_err(|error| (database, error))?;
     }
-    // A directory that holds other things too is not ours to close.
+    // The permissions of a directory with other files are not the service's business.
     if holds_nothing_else(directory).map_err(|error| (directory.to_owned(), error))? {
         keep_from_others(directory).map_err(|error| (directory.to_owned(), error))?;
     }
     Ok(())
 }
 
-/// Takes the permissions of group and others away, if there is such a file.
+/// Removes the permissions of group and others, if the file exists.
 fn keep_from_others(file: &Path) -> io::Result<()> {
     let mode = match fs::metadata(file) {
         Ok(metadata) => metadata.permissions().mode(),
@@ -106,7 +107,7 @@ fn usual(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
             .filter(|path| path.is_absolute())
     };
     if let Some(several) = variable("STATE_DIRECTORY") {
-        // systemd separates several by colons; ours is the first.
+        // systemd separates several directories by colons; the first is used.
         return env::split_paths(&several)
             .next()
             .filter(|path| path.is_absolute());
@@ -121,7 +122,7 @@ pub fn database(directory: &Path) -> PathBuf {
     directory.join(DATABASE)
 }
 
-/// Holds the state directory for one service; it is free again when the file is closed, however the
+/// Locks the state directory for one service; the lock is released when the file is closed, however the
 /// process ends.
 pub fn hold(directory: &Path) -> Result<File, StateError> {
     let path = directory.join(LOCK);

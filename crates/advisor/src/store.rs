@@ -1,4 +1,4 @@
-//! Where paths and their history are kept: the boundary that every database stands behind.
+//! The interface to the storage of paths and their history, which each database implements.
 
 pub mod admit;
 pub mod sqlite;
@@ -13,26 +13,26 @@ use thiserror::Error;
 use crate::path::PathConfig;
 use crate::transfer::TransferReport;
 
-/// Number of a path.
+/// Identifies a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PathId(pub i64);
 
-/// Number of a hop.
+/// Identifies a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HopId(pub i64);
 
-/// A path and what the store knows of its hops.
+/// A path as stored, with its hops.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredPath {
-    /// Number.
+    /// The path's number.
     pub id: PathId,
-    /// As its operator declared it.
+    /// The operator's declaration.
     pub config: PathConfig,
-    /// Hops that were declared or have samples, in the order in which they came.
+    /// Hops that were declared or have samples, in the order of their creation.
     pub hops: Vec<StoredHop>,
-    /// The number of the last change that a program beside the service made to it; 0: none.
+    /// The number of the last change that another program made to it; 0 if none.
     pub changed: i64,
-    /// When its host came up last in a transfer, of a path that a log made known; none: it was declared.
+    /// For a discovered path, the time of its host's last transfer; `None` for a declared one.
     pub discovered: Option<Timestamp>,
 }
 
@@ -43,45 +43,45 @@ impl StoredPath {
     }
 }
 
-/// A hop.
+/// A hop of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredHop {
-    /// Number.
+    /// The hop's number.
     pub id: HopId,
     /// Name or address.
     pub name: String,
 }
 
-/// What may be written; all of a group of [`Store::write`] or nothing.
+/// A write; the writes of one group of [`Store::write`] succeed or fail together.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
     /// Samples of a hop.
     Samples {
-        /// Of which path.
+        /// The path.
         path: PathId,
-        /// Name of the hop, which is created if it is new.
+        /// Name of the hop, created if it is new.
         hop: String,
-        /// In the order in which they came.
+        /// In the order in which they arrived.
         samples: Vec<Sample>,
-        /// Where they may go.
+        /// Where they may be inserted.
         order: Order,
-        /// What time it is.
+        /// The present time of the service's clock.
         now: Timestamp,
     },
     /// A round-trip time.
     RoundTrip {
-        /// Of which path.
+        /// The path.
         path: PathId,
         /// When it was measured.
         time: Timestamp,
         /// Milliseconds; finite and positive.
         rtt_ms: f64,
-        /// Who measured it.
+        /// The source of the measurement.
         source: String,
     },
-    /// A result of a transfer.
+    /// The result of a transfer.
     Transfer {
-        /// Of which path.
+        /// The path.
         path: PathId,
         /// When it ended.
         time: Timestamp,
@@ -91,7 +91,7 @@ pub enum Write {
 }
 
 impl Write {
-    /// The path it concerns.
+    /// The path to which it belongs.
     pub fn path(&self) -> PathId {
         match self {
             Self::Samples { path, .. }
@@ -101,105 +101,105 @@ impl Write {
     }
 }
 
-/// Where new samples may go.
+/// Where new samples may be inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Behind the newest one, as tests are made.
+    /// Only after the newest one, as tests are made.
     Append,
-    /// Anywhere, as when an old recording is read.
+    /// Anywhere, as for an imported recording.
     Fill,
 }
 
-/// What became of a [`Write`].
+/// The outcome of a [`Write`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Written {
-    /// Samples were judged.
+    /// The samples were validated.
     Samples {
         /// The hop.
         hop: StoredHop,
-        /// Those that are now history, ascending in time.
+        /// The samples that were added, ascending in time.
         kept: Vec<Sample>,
-        /// How many were refused and why.
+        /// The number of refused samples, by reason.
         refused: Refusals,
     },
-    /// It is written.
+    /// It was written.
     Done,
-    /// The path is not there any more.
+    /// The path no longer exists.
     Gone,
-    /// The path has no room for the hops that were to come; nothing of the group was written.
+    /// The path cannot have this many more hops; nothing of the group was written.
     Full,
 }
 
-/// What comes and goes of paths that nobody declared.
+/// A change of the undeclared paths.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Discovered {
-    /// Paths whose hosts came up for the first time; one whose name is taken does not come.
+    /// Paths to hosts seen for the first time; those whose name is taken are not created.
     pub new: Vec<PathConfig>,
-    /// Paths whose hosts came up again; one that was declared stays so.
+    /// Paths to hosts that were seen again; declared ones are not changed.
     pub seen: Vec<PathId>,
-    /// Paths that are forgotten with their history; one that was declared is not.
+    /// Paths to be removed with their history; declared ones are not removed.
     pub gone: Vec<PathId>,
 }
 
 /// A measured round-trip time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoundTrip {
-    /// When.
+    /// When it was measured.
     pub time: Timestamp,
     /// Milliseconds.
     pub rtt_ms: f64,
-    /// Who measured it.
+    /// The source of the measurement.
     pub source: String,
 }
 
-/// How far a log has been read.
+/// A position in a log up to which it has been read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogPlace {
-    /// Bytes that have been read.
+    /// Number of bytes read.
     pub position: u64,
-    /// The last of these bytes, by which the place is known again in a file that was moved or copied.
+    /// The last of these bytes, by which the place is recognised in a file that was moved or copied.
     pub before: Vec<u8>,
 }
 
-/// Why the store did not do it: where, what is wrong, and what helps.
+/// Why the store failed: where, what is wrong, and a remedy.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{}: {problem}; {cure}", file.display())]
 pub struct StoreError {
-    /// The database.
+    /// The database file.
     pub file: PathBuf,
     /// What is wrong.
     pub problem: String,
-    /// What helps.
+    /// The remedy.
     pub cure: &'static str,
 }
 
-/// What became of a group of writes: of each in the same order, or why none of them was done.
+/// The outcomes of a group of writes, in the same order, or why none of them was done.
 pub type GroupWritten = Result<Vec<Written>, StoreError>;
 
-/// A store of paths and history. What a call wrote is on stable storage when it returns.
+/// A store of paths and history. When a call returns, what it wrote is on stable storage.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// All paths, by name.
+    /// All paths, in the order of their names.
     async fn paths(&self) -> Result<Vec<StoredPath>, StoreError>;
 
-    /// Creates the path, or changes what is declared of it; its history stays.
+    /// Creates the path or changes its declaration, keeping its history.
     async fn put_path(&self, config: &PathConfig) -> Result<StoredPath, StoreError>;
 
-    /// Removes the path and its history; whether there was one.
+    /// Removes the path and its history; returns whether it existed.
     async fn remove_path(&self, path: PathId) -> Result<bool, StoreError>;
 
-    /// Removes a hop of the path, and its history; whether there was one.
+    /// Removes a hop of the path and its history; returns whether it existed.
     async fn remove_hop(&self, path: PathId, hop: HopId) -> Result<bool, StoreError>;
 
-    /// Makes the change of paths that nobody declared, in one transaction; those that are new.
+    /// Applies a change of the undeclared paths in one transaction; returns the new ones.
     async fn discover(
         &self,
         change: &Discovered,
         now: Timestamp,
     ) -> Result<Vec<StoredPath>, StoreError>;
 
-    /// Writes the groups in one transaction, and answers for each in the same order. A group that
-    /// cannot be written takes no other with it.
+    /// Writes the groups in one transaction, with one outcome per group in the same order. A group that
+    /// cannot be written does not affect the others.
     async fn write(&self, groups: &[Vec<Write>]) -> Result<Vec<GroupWritten>, StoreError>;
 
     /// The hop's samples with `from <= time < to`, ascending; the newest `most` of them.
@@ -211,28 +211,28 @@ pub trait Store: Send + Sync + 'static {
         most: usize,
     ) -> Result<Vec<Sample>, StoreError>;
 
-    /// The path's newest round-trip times, the newest first.
+    /// The path's newest round-trip times, newest first.
     async fn round_trips(&self, path: PathId, most: u32) -> Result<Vec<RoundTrip>, StoreError>;
 
-    /// The path's newest transfers and when they ended, the newest first.
+    /// The path's newest transfers with their end times, newest first.
     async fn transfers(
         &self,
         path: PathId,
         most: u32,
     ) -> Result<Vec<(Timestamp, TransferReport)>, StoreError>;
 
-    /// Forgets round-trip times and transfers before `oldest`.
+    /// Deletes round-trip times and transfers before `oldest`.
     async fn forget_before(&self, path: PathId, oldest: Timestamp) -> Result<(), StoreError>;
 
-    /// How far the log of this name has been read, if ever.
+    /// How far the log of this name has been read; `None` if it never has.
     async fn log_place(&self, name: &str) -> Result<Option<LogPlace>, StoreError>;
 
-    /// Keeps how far the log of this name has been read.
+    /// Stores how far the log of this name has been read.
     async fn keep_log_place(&self, name: &str, place: &LogPlace) -> Result<(), StoreError>;
 
-    /// Whether it can be read, and written: where the last write failed, another is tried.
+    /// Checks that it can be read and written; if the last write failed, another is tried.
     async fn check(&self) -> Result<(), StoreError>;
 
-    /// A number that differs when a program beside the service changed something.
+    /// A number that changes when another program changes something.
     async fn changes(&self) -> Result<i64, StoreError>;
 }

@@ -1,4 +1,4 @@
-//! Learning off the way of the requests: whoever needs what is not learned yet says so and goes on.
+//! Learns histories in the background: requests name the paths that need it and do not wait.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,10 +7,10 @@ use tokio::sync::mpsc;
 
 use crate::store::PathId;
 
-/// Paths that wait to be learned; more must ask again.
+/// Maximum number of waiting paths; further ones have to be requested again.
 const WAITING: usize = 1024;
 
-/// The way to the one task that learns.
+/// The handle to the one task that learns.
 #[derive(Clone, Debug)]
 pub struct Teacher {
     paths: mpsc::Sender<PathId>,
@@ -18,7 +18,7 @@ pub struct Teacher {
 }
 
 impl Teacher {
-    /// Starts the task, which does `learn` with one path after the other.
+    /// Starts the task, which runs `learn` for one path after the other.
     pub fn start<F>(mut learn: impl FnMut(PathId) -> F + Send + 'static) -> Teacher
     where
         F: Future<Output = ()> + Send + 'static,
@@ -29,7 +29,7 @@ impl Teacher {
         let waiting = Arc::clone(&teacher.waiting);
         tokio::spawn(async move {
             while let Some(path) = next.recv().await {
-                // Whoever asks from now on may know of samples that come too late for this time.
+                // A later request may refer to samples that this run no longer sees.
                 lock(&waiting).remove(&path);
                 learn(path).await;
             }
@@ -37,7 +37,7 @@ impl Teacher {
         teacher
     }
 
-    /// Has the path learned some time soon, once, however often it is asked for until then.
+    /// Requests that the path be learned soon; further requests until then have no effect.
     pub fn ask(&self, path: PathId) {
         let mut waiting = lock(&self.waiting);
         if waiting.insert(path) && self.paths.try_send(path).is_err() {

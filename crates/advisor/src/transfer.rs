@@ -1,4 +1,4 @@
-//! What our own transfers tell of their paths.
+//! What reported transfers tell about their paths.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -68,11 +68,12 @@ pub struct TransferReport {
     pub direction: Direction,
 }
 
-/// Transfers shorter than this say more about slow start than about the path, seconds.
+/// Minimum duration of a test, seconds: shorter transfers say more about slow start than about the path.
 pub const TELLING_SECONDS: f64 = 2.0;
 /// The same, in round trips.
 pub const TELLING_ROUND_TRIPS: f64 = 20.0;
-/// Smaller ones, of about a hundred packets, say more about the loss of one packet than about the path.
+/// Minimum size of a test, bytes: in smaller transfers, of about a hundred packets, the loss of one packet
+/// weighs more than the path.
 pub const TELLING_BYTES: u64 = 150_000;
 /// The network must have limited a transfer for at least this share of its time; otherwise it measures the
 /// sender or the receiver, not the path.
@@ -81,19 +82,19 @@ pub const TELLING_SHARE: f64 = 0.8;
 /// Why a transfer is no test of the available bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum NoTest {
-    /// Slow start was most of it.
+    /// Slow start took most of the time.
     #[error(
         "it took {0:.3} s: {TELLING_SECONDS} s and {TELLING_ROUND_TRIPS} round trips are needed"
     )]
     Short(f64),
-    /// Hardly anything was sent.
+    /// Too little was sent.
     #[error("it moved {0} bytes: {TELLING_BYTES} are needed")]
     Small(u64),
-    /// Nobody said whether it could have gone faster.
+    /// What limited it is unknown.
     #[error("what limited it was not reported")]
     Unknown,
-    /// The path could have carried more: the network limited it for so many per cent of its time.
-    // Rounded down, so that what is too little never reads as enough.
+    /// The path could have carried more: the network limited it only for this percentage of its time.
+    // Rounded down, so that a value below the limit is never shown as reaching it.
     #[error(
         "the network limited it for {:.1} % of its time: {:.0} % are needed",
         (.0 * 10.0).floor() / 10.0,
@@ -110,7 +111,7 @@ impl Limited {
 }
 
 impl TransferReport {
-    /// What is wrong with the report.
+    /// Validates the report; the error is a message for the sender.
     pub fn check(&self) -> Result<(), String> {
         if !(self.seconds.is_finite() && self.seconds > 0.0) {
             return Err("seconds must be a number above 0".to_owned());
@@ -136,10 +137,10 @@ impl TransferReport {
         self.bytes as f64 * 8e-6 / self.seconds
     }
 
-    /// The bandwidth that the path had for us, Mbit/s.
+    /// The available bandwidth of the path, Mbit/s.
     ///
     /// # Errors
-    /// Why the transfer does not tell.
+    /// If the transfer does not show it, with the reason.
     pub fn available_mbps(&self) -> Result<f64, NoTest> {
         let round_trips = TELLING_ROUND_TRIPS * 1e-3 * self.rtt_ms.unwrap_or(0.0);
         if self.seconds < TELLING_SECONDS.max(round_trips) {

@@ -1,5 +1,4 @@
-//! Writes wait for each other: what comes while a transaction is on its way to stable storage goes into
-//! the next one together.
+//! Group commit: writes that arrive while a transaction is in progress go into the next one together.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,26 +8,26 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use crate::error::ServiceError;
 use crate::store::{Store, Write, Written};
 
-/// Groups of writes that may wait.
+/// Maximum number of waiting groups.
 const WAITING: usize = 1024;
-/// Writes of one transaction, unless one group alone has more.
+/// Writes per transaction, unless a single group has more.
 const TOGETHER: usize = 512;
 
-/// A group of writes and who waits for it.
+/// A group of writes and the channel for its outcome.
 struct Job {
     writes: Vec<Write>,
     answer: oneshot::Sender<Result<Vec<Written>, String>>,
 }
 
-/// The way to the one task that writes.
+/// The handle to the one task that writes.
 #[derive(Clone, Debug)]
 pub struct Writer {
     jobs: mpsc::Sender<Job>,
 }
 
 impl Writer {
-    /// Starts the task. `seen` is called with everything that was written, before anybody is told; `alone`
-    /// is held from the transaction until then.
+    /// Starts the task. `seen` is called for each write done, before its caller is answered; `alone` is held
+    /// from the transaction until then. `took` gets the seconds that each took.
     pub fn start(
         store: Arc<dyn Store>,
         alone: Arc<Mutex<()>>,
@@ -48,7 +47,7 @@ impl Writer {
         Writer { jobs }
     }
 
-    /// Writes; when this returns it is on stable storage and the next advice knows it.
+    /// Writes a group; on return it is on stable storage and known to the next advice.
     pub async fn write(&self, writes: Vec<Write>) -> Result<Vec<Written>, ServiceError> {
         let ending = || ServiceError::Unavailable("the service is ending".to_owned());
         let (answer, answered) = oneshot::channel();
@@ -89,14 +88,14 @@ async fn transact(store: &dyn Store, group: Vec<Job>, seen: &mut impl FnMut(&Wri
                 let pairs = writes.iter().zip(written);
                 pairs.for_each(|(write, written)| seen(write, written));
             }
-            // Once for all that share the same fate.
+            // Logged once for groups that share the same error.
             Err(problem) if told.as_ref() != Some(problem) => {
                 tracing::error!("{problem}");
                 told = Some(problem.clone());
             }
             Err(_) => {}
         }
-        // Whoever does not wait any more has his writes all the same.
+        // The writes are done even if the caller has stopped waiting.
         let _ = answer.send(outcome);
     }
 }

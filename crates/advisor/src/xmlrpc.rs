@@ -1,13 +1,13 @@
 //! The thesis' calls over XML-RPC (section 3.2.1), at `/RPC2` and `/`.
 //!
-//! - `EnableGetBufferSize(host)`: the buffer for a transfer to or from the host, bytes; 0 where nothing
-//!   is known and the kernel knows best.
+//! - `EnableGetBufferSize(host)`: the buffer for a transfer to or from the host, bytes; 0 if nothing is known
+//!   and the kernel should choose.
 //! - `EnableGetNetInfo(host)`: the newest result of every test of the path to the host.
-//! - `EnableGetAdvice(client_ip, remaining_bytes)`: with or without congestion control, round-trip
-//!   time, available bandwidth, next advice time. XML-RPC's integers have 32 bits: larger numbers may
-//!   come as double, i8 or text.
+//! - `EnableGetAdvice(client_ip, remaining_bytes)`: whether to use congestion control, round-trip time,
+//!   available bandwidth, time of the next advice. XML-RPC's integers have 32 bits: larger numbers may be
+//!   sent as double, i8 or string.
 //!
-//! Whatever is wrong is answered by a fault.
+//! Every error is answered with a fault.
 
 mod calls;
 mod guard;
@@ -24,7 +24,7 @@ use dxr_server::HandlerMap;
 
 use crate::service::Service;
 
-/// Longer calls are refused, bytes.
+/// Maximum length of a call, bytes.
 const LONGEST_CALL: usize = 64 << 10;
 
 #[derive(Clone)]
@@ -48,7 +48,7 @@ pub fn router(service: &Service) -> Router {
 async fn call(State(calls): State<Calls>, request: Request<Body>) -> Response {
     let answer = match read(request).await {
         Ok((text, mut headers)) => {
-            // The body is here whole: whether its length was announced does not matter any more.
+            // The body has been read completely, so its announced length no longer matters.
             headers.insert(CONTENT_LENGTH, text.len().into());
             dxr_server::server(calls.handlers, &text, headers).await
         }

@@ -1,4 +1,4 @@
-//! Programs that change something beside the service.
+//! Changes made by other programs while the service runs.
 
 use fairwind_advice::{Curve, Sample};
 use fairwind_advice_client::Client;
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use crate::support::{Running, START};
 
 const PATHS: usize = 120;
-/// So many that no answer waits until they are learned.
+/// Enough days that no answer waits until they are learned.
 const DAYS: i64 = 8;
 
 fn now() -> Timestamp {
     START.parse().unwrap()
 }
 
-/// The samples of so many days until so many days ago.
+/// The samples of `number` days, ending `ago` days ago.
 fn days(number: i64, ago: i64) -> Vec<Sample> {
     let end = now() - SignedDuration::from_hours(24 * ago);
     Curve::default().samples(end - SignedDuration::from_hours(24 * number), end)
@@ -43,7 +43,7 @@ struct Beside {
 }
 
 impl Beside {
-    /// What a command does in the state directory.
+    /// Runs a command in the state directory.
     fn command(&self, what: impl FnOnce(&Local)) {
         let clock = Clock::new(Some(now()), 1.0);
         what(&Local::open(Some(self.state.path()), clock).unwrap());
@@ -63,7 +63,7 @@ impl Beside {
     }
 }
 
-/// The model that answers for a path, and how many days it knows.
+/// The model that answers for a path, and the number of days it uses.
 fn model(client: &Client, number: usize) -> (String, u32) {
     let advice = client.advice(&host(number), None).unwrap().advice;
     (advice.model, advice.days_used)
@@ -96,7 +96,7 @@ fn an_import_makes_no_path_forget_what_it_has_learned() {
         &client, PATHS
     )));
     for number in 0..4 {
-        // Older than what is there: the path must be learned from the beginning.
+        // Older than the stored samples: the path has to be learned from scratch.
         beside.import(number, days(DAYS, DAYS));
         let mut known = 0;
         let is_known = fairwind_testing::eventually(|| {
@@ -139,7 +139,7 @@ fn a_sample_that_comes_while_an_import_is_read_is_in_every_answer() {
         let time = now() + SignedDuration::from_millis(second);
         let sample = json!([{"time": time, "available_mbps": second}]);
         let accepted = || -> Value { client.post("/v1/paths/p0/samples", &sample).unwrap() };
-        // The service's clock must have come so far.
+        // A sample is refused until the service's clock has reached its time.
         assert!(fairwind_testing::eventually(|| accepted()["accepted"] == 1));
         let advice = client.advice(&host(0), None).unwrap().advice;
         let newest = format!("{second}.0 Mbit/s");
@@ -170,7 +170,7 @@ fn a_path_that_is_declared_anew_is_answered_by_what_it_has_learned() {
     let zone = json!({"threshold_mbps": 13.0, "time_zone": "America/Chicago"});
     put(zone);
     assert_eq!(model(&client, 0).0, "profile");
-    // Beside the service nobody waits for it.
+    // The other program does not wait until the service has learned it.
     beside.command(|local| assert!(!local.put_path(path(0)).unwrap()));
     let threshold = || {
         let advice = client.advice(&host(0), None).unwrap().advice;

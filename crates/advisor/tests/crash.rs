@@ -1,4 +1,4 @@
-//! `kill -9` at any moment loses no sample that was acknowledged.
+//! `kill -9` at any moment loses no acknowledged sample.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ fn killed_at_any_moment_it_keeps_what_it_acknowledged() {
             }
             next += 1;
         }
-        // One that was not acknowledged may be there all the same: do not send it again.
+        // A sample that was not acknowledged may be stored nevertheless, so it is not sent again.
         next += 1;
         killer.join().unwrap();
     }

@@ -1,4 +1,4 @@
-//! What is stored of one path is damaged.
+//! Damage to the stored data of one path.
 
 use std::fs;
 use std::path::Path;
@@ -10,15 +10,15 @@ use fairwind_advisor::store::{GroupWritten, Order, PathId, Store, StoredPath, Wr
 use jiff::Timestamp;
 use sqlx::{Connection, SqliteConnection};
 
-/// Samples of a block, as `docs/advisor.md` has it.
+/// Samples per block, as in `docs/reference/advisor.md`.
 const BLOCK: usize = 300;
-/// Bytes of a page.
+/// Page size, bytes.
 const PAGE: usize = 16 << 10;
 
 fn samples(path: PathId, first: usize, number: usize) -> Vec<Write> {
     let sample = |n: usize| Sample {
         time: Timestamp::from_second(1_700_000_000 + 300 * n as i64).unwrap(),
-        // No two of all paths are equal, so that one can be found in the file.
+        // Unique over all paths, so that a sample can be found in the file.
         available_mbps: path.0 as f64 + n as f64 * 1e-6,
     };
     vec![Write::Samples {
@@ -34,8 +34,8 @@ async fn open(file: &Path) -> SqliteStore {
     SqliteStore::open(file).await.unwrap()
 }
 
-/// A store of two paths with so many samples each, and one between them: a hop is read up to the page of
-/// the next.
+/// A store of two paths with `number` samples each, and one path between them, because reading a hop also
+/// touches the first page of the next one.
 async fn filled(file: &Path, number: usize) -> [StoredPath; 2] {
     let store = open(file).await;
     let mut paths = Vec::new();
@@ -59,7 +59,7 @@ fn kept(written: &GroupWritten) -> usize {
     }
 }
 
-/// One more sample for both paths in one transaction.
+/// Writes new samples of both paths in one transaction.
 async fn writes_to_both(file: &Path, [damaged, sound]: &[StoredPath; 2], next: usize) -> String {
     let store = open(file).await;
     let groups = [
@@ -73,7 +73,7 @@ async fn writes_to_both(file: &Path, [damaged, sound]: &[StoredPath; 2], next: u
     let hop = store.paths().await.unwrap()[2].hops[0].id;
     let there = store.samples(hop, all, end, usize::MAX).await.unwrap();
     assert_eq!(there.len(), next + 2);
-    // The store as a whole is in order.
+    // The store as a whole is intact.
     store.check().await.unwrap();
     let hop = store.paths().await.unwrap()[0].hops[0].id;
     let unread = store.samples(hop, all, end, usize::MAX).await.unwrap_err();
@@ -104,7 +104,7 @@ async fn a_damaged_block_of_one_path_keeps_no_other_path_from_being_written() {
         file.display()
     );
     assert_eq!(error, expected);
-    // As it says.
+    // The remedy that the error names.
     let store = open(&file).await;
     assert!(store.remove_path(paths[0].id).await.unwrap());
     store.close().await;
@@ -114,7 +114,7 @@ async fn a_damaged_block_of_one_path_keeps_no_other_path_from_being_written() {
 async fn a_page_that_is_no_page_any_more_keeps_no_other_path_from_being_written() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("advisor.db");
-    // Enough of them that the last block of one path is on a page without any of the other.
+    // Enough that the last block of one path is on a page without any block of the other.
     let number = 20 * BLOCK - 2;
     let paths = filled(&file, number).await;
     let mut bytes = fs::read(&file).unwrap();

@@ -1,4 +1,4 @@
-//! Hosts of a log of transfers become paths, within bounds.
+//! Hosts in a transfer log become paths, within limits.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -21,7 +21,7 @@ async fn service(place: &Path, now: &str) -> Service {
         .unwrap()
 }
 
-/// The service's database, past the service.
+/// Direct access to the service's database.
 async fn database(place: &Path) -> SqliteConnection {
     let file = place.join("advisor.db");
     let url = format!("sqlite:{}", file.display());
@@ -82,7 +82,7 @@ async fn only_hosts_of_the_allowed_networks_become_paths() {
     let hosts = hosts.map(|host| host.parse::<IpAddr>().unwrap());
     assert_eq!(service.discover(hosts, &discovery).await.unwrap(), 3);
     assert_eq!(names(&service), ["10.0.0.1", "10.0.0.2", "2001-db8--7"]);
-    // One that the configuration allows no more goes.
+    // A path that the configuration no longer allows is forgotten.
     let narrower = Discovery {
         networks: vec!["10.0.0.2/32".parse().unwrap()],
         ..Discovery::default()
@@ -99,7 +99,7 @@ async fn a_host_without_a_transfer_for_too_long_is_forgotten_and_a_declared_one_
     let own = PathConfig::new("own", vec![host(9).to_string().parse().unwrap()]);
     first.put_path(own).await.unwrap();
     assert_eq!(discover(&first, &[1, 2, 3, 4, 9], &discovery).await, 4);
-    // Whoever declares a path that was discovered means it.
+    // A discovered path that is then declared counts as declared.
     let declared = PathConfig::new("10.0.0.4", vec![host(4).to_string().parse().unwrap()]);
     assert!(!first.put_path(declared).await.unwrap());
     let later = service(place.path(), "2026-03-22T14:00:00Z").await;
@@ -107,7 +107,7 @@ async fn a_host_without_a_transfer_for_too_long_is_forgotten_and_a_declared_one_
     later.record_transfer(transfer(3)).await.unwrap();
     later.forget_discovered(&discovery).await.unwrap();
     assert_eq!(names(&later).len(), 5);
-    // 30 days and an hour after the first time.
+    // 30 days and an hour after the first transfer.
     let last = service(place.path(), "2026-04-01T15:00:00Z").await;
     last.forget_discovered(&discovery).await.unwrap();
     assert_eq!(names(&last), ["10.0.0.2", "10.0.0.3", "10.0.0.4", "own"]);
@@ -150,7 +150,7 @@ async fn a_declared_path_that_is_named_like_a_host_stays_as_it_was_declared() {
     let place = tempfile::tempdir().unwrap();
     let discovery = Discovery::default();
     let first = service(place.path(), "2026-03-02T14:00:00Z").await;
-    // As `fairwind history import --path 10.0.0.1` declares it: no host leads to it.
+    // As declared by `fairwind history import --path 10.0.0.1`: no host leads to it.
     let declared = PathConfig {
         threshold_mbps: Some(42.0),
         own: true,
@@ -196,7 +196,7 @@ async fn a_report_that_is_kept_is_answered_although_its_host_could_not_be_seen_a
     assert_eq!(answer.path, "10.0.0.1");
 }
 
-/// A transaction and a directory of their own for each took minutes.
+/// One transaction and one new directory per host would take minutes.
 #[tokio::test]
 async fn the_time_for_many_hosts_grows_with_their_number_only() {
     let place = tempfile::tempdir().unwrap();

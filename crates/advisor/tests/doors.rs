@@ -1,4 +1,4 @@
-//! Who is let in, and by which door.
+//! Admission at each kind of door.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,14 +20,14 @@ use crate::support::{Running, curl, options, output, python};
 
 const EVIL: &str = "evil.example:8649";
 
-/// Status and body of a request by curl.
+/// Status and body of a request made with curl.
 fn asked(arguments: &[&str]) -> (u16, String) {
     let text = curl(&[&["-w", "\n%{http_code}"], arguments].concat());
     let (body, status) = text.rsplit_once('\n').unwrap();
     (status.parse().unwrap(), body.to_owned())
 }
 
-/// A transfer's report, as a page would send it.
+/// A report of a transfer, as a page might send it.
 const REPORT: &str = r#"{"host": "192.0.2.7", "bytes": 1, "seconds": 5, "direction": "sent"}"#;
 
 #[test]
@@ -82,7 +82,7 @@ fn a_page_of_another_origin_cannot_write() {
     let json = "content-type: application/json";
     assert_eq!(status(&[json, "origin: http://evil.example"]), 403);
     assert_eq!(status(&[json, "origin: null"]), 403);
-    // What a form sends without asking first is no JSON.
+    // Content types that a form can send without a preflight request are not JSON.
     assert_eq!(status(&["content-type: text/plain"]), 415);
     assert_eq!(
         status(&["content-type: application/x-www-form-urlencoded"]),
@@ -101,7 +101,7 @@ fn a_name_that_was_configured_is_answered() {
     assert_eq!(asked(&["-H", "Host: example.org", &health]).0, 421);
 }
 
-/// A file of two tokens, to read and to write.
+/// A file with a token to read and one to write.
 fn tokens(place: &Path) -> (std::path::PathBuf, String, String) {
     let file = place.join("tokens");
     let reader = Tokens::add(&file, Right::Read).unwrap();
@@ -128,7 +128,7 @@ fn a_token_is_good_for_what_it_was_made_for() {
     assert_eq!(status(with(&reader).put("/v1/paths/p", &path)), 403);
     assert_eq!(status(with(&writer).put("/v1/paths/p", &path)), 200);
     assert_eq!(status(with(&writer).delete("/v1/paths/p")), 200);
-    // Whether the service is well is no secret.
+    // The health check needs no token.
     assert_eq!(asked(&[&format!("{}/healthz", service.url)]).0, 200);
     assert_eq!(asked(&[&format!("{}/metrics", service.url)]).0, 401);
     let answer = curl(&["-i", &format!("{}/v1/paths", service.url)]);
@@ -157,7 +157,7 @@ fn the_calls_of_xmlrpc_need_a_token_too() {
     assert_eq!(python(&program, &service.url), "401\n0\n");
 }
 
-/// Why a service with these doors does not start.
+/// The error of a service that does not start with these doors.
 fn refused(doors: Doors) -> RunError {
     let state = tempfile::tempdir().unwrap();
     let mut options = options(state.path());
@@ -239,7 +239,7 @@ fn a_unix_socket_lets_in_whom_its_permissions_let_in() {
         let service = Running::with(|options| {
             options.doors.listen = listen.clone();
             options.doors.socket_mode = given;
-            // They are for the network.
+            // Tokens only apply to network doors.
             options.doors.tokens = Some(file.clone());
         });
         assert_eq!(service.url, format!("unix:{}", socket.display()));
@@ -259,7 +259,7 @@ fn a_unix_socket_lets_in_whom_its_permissions_let_in() {
         let socket = socket.to_str().unwrap();
         let curled = curl(&["--unix-socket", socket, "http://whatever/healthz"]);
         assert_eq!(curled, "ok\n");
-        // A client keeps its connection: the service closes it when it ends.
+        // A client keeps its connection open; the service closes it when it ends.
         assert!(service.client().advice("192.0.2.7", None).is_ok());
     }
     assert!(!socket.exists(), "it goes with the service");
@@ -312,7 +312,7 @@ fn certificate(place: &Path) -> TlsFiles {
     files
 }
 
-/// The service's URL by the name in the certificate.
+/// The service's URL with the name in the certificate.
 fn by_name(service: &Running) -> String {
     assert!(
         service.url.starts_with("https://127.0.0.1:"),
@@ -322,7 +322,7 @@ fn by_name(service: &Running) -> String {
     service.url.replace("127.0.0.1", "localhost")
 }
 
-/// Not a test: a client whose environment says whom to trust, which holds for a whole process.
+/// Not a test by itself: a client whose trusted certificates come from the environment of its process.
 #[test]
 fn client_with_an_environment_of_its_own() {
     let Some(url) = std::env::var_os("FAIRWIND_TEST_ADVISOR_URL") else {
@@ -403,7 +403,7 @@ fn who_does_not_shake_hands_keeps_nobody_waiting() {
             stream
         })
         .collect();
-    // Both places are taken; they are free again when the time for the handshake is over.
+    // Both connections are in use; they become free when the handshake times out.
     let health = format!("{}/healthz", by_name(&service));
     assert_eq!(curl(&["--cacert", &authority, &health]), "ok\n");
     for stream in &mut silent {
@@ -471,7 +471,7 @@ fn what_the_service_knows_is_its_owners_alone() {
     assert_eq!(mode(&directory), 0o700);
 }
 
-/// A connection of an address that asked something and was answered, if it was.
+/// The connection of a request from this address; `None` if it was not answered.
 fn answered(from: &str, service: SocketAddr) -> Option<Socket> {
     let socket = Socket::new(Domain::for_address(service), Type::STREAM, None).unwrap();
     let from: IpAddr = from.parse().unwrap();
@@ -480,7 +480,7 @@ fn answered(from: &str, service: SocketAddr) -> Option<Socket> {
         .set_read_timeout(Some(Duration::from_secs(30)))
         .unwrap();
     socket.connect(&service.into()).unwrap();
-    // Who is closed at once may not even get this away.
+    // If the connection is closed at once, even this may fail.
     let _ = (&socket).write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n");
     let mut answer = [0; 8];
     let answered = (&socket).read(&mut answer).is_ok_and(|read| read > 0);

@@ -1,4 +1,4 @@
-//! What is wrong is answered by the same object, wherever it is noticed.
+//! Errors are answered with the same object, wherever they occur.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! A disk that is full for a while.
+//! A disk that is temporarily full.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -11,7 +11,7 @@ use crate::support::process::Process;
 
 const FIRST: i64 = 1_700_000_000;
 
-/// Sends the sample that is so many Mbit/s and comes so many seconds after the first.
+/// Sends a sample of `number` Mbit/s, `number` seconds after the first.
 fn send(client: &Client, number: i64) -> Result<(), ClientError> {
     let time = jiff::Timestamp::from_second(FIRST + number).unwrap();
     let sample = json!([{"time": time, "available_mbps": number}]);
@@ -25,7 +25,7 @@ fn declare(client: &Client) {
     let _: Value = client.put("/v1/paths/p", &path).unwrap();
 }
 
-/// The status of `/healthz` and what it says.
+/// Status and body of `/healthz`.
 fn health(service: &Process) -> (String, String) {
     let url = format!("{}/healthz", service.url);
     let answer = crate::support::curl(&["-w", "\n%{http_code}", &url]);
@@ -40,7 +40,7 @@ fn values(client: &Client) -> Vec<i64> {
     samples.iter().map(value).collect()
 }
 
-/// `stop` makes writes fail and `go` lets them succeed again; `why` is what health tells meanwhile.
+/// `stop` makes writes fail and `go` lets them succeed again; `why` is what `/healthz` reports meanwhile.
 fn a_full_disk_costs_nothing(
     service: &Process,
     database: &Path,
@@ -53,7 +53,7 @@ fn a_full_disk_costs_nothing(
     send(&client, 0).unwrap();
     assert_eq!(health(service), ("200".to_owned(), "ok\n".to_owned()));
     stop();
-    // What is allocated already may hold some more.
+    // Space that is already allocated may hold some more samples.
     let first_refused = (1..5_000).find(|&number| send(&client, number).is_err());
     let first_refused = first_refused.expect("the disk is full");
     let error = send(&client, first_refused + 1).unwrap_err().to_string();
@@ -65,7 +65,7 @@ fn a_full_disk_costs_nothing(
         assert!(text.contains(&database.display().to_string()), "{text}");
     }
     go();
-    // No restart, and no sample that has to come first.
+    // Neither a restart nor another sample is needed first.
     assert_eq!(health(service), ("200".to_owned(), "ok\n".to_owned()));
     let next = first_refused + 2;
     send(&client, next).unwrap();
@@ -97,8 +97,8 @@ fn writes_succeed_again_once_a_full_disk_has_room() {
     );
 }
 
-/// The kernel refuses what goes beyond a limit of the process much as it refuses what no disk has room
-/// for; and nobody needs to be root.
+/// A limit on the size of the process's files makes the kernel refuse writes much like a full disk, without
+/// root.
 #[test]
 fn writes_succeed_again_once_files_may_grow() {
     let state = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Hops that nobody declared: which of them decide, how they are listed, how one is removed.
+//! Undeclared hops: which of them decide, how they are listed, how one is removed.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn tests(hop: &str) -> Value {
     json!(tests)
 }
 
-/// A path of our own without declared hops, whose router has room.
+/// A path marked as own without declared hops, whose router has bandwidth available.
 fn service() -> Running {
     let service = Running::start();
     let own = json!({"threshold_mbps": 42.0, "own": true});
@@ -106,7 +106,7 @@ fn a_hop_that_is_not_declared_can_be_removed_with_its_history() {
     assert_eq!(mode(&service).0, Mode::NoCongestionControl);
     assert_eq!(status(&at), 404);
     assert_eq!(status("/v1/paths/q/hops/router"), 404);
-    // Its history has gone with it.
+    // Its history has been removed with it.
     record(&service, &congested);
     let history: Value = client.get("/v1/paths/p/history").unwrap();
     let again = &history["hops"].as_array().unwrap().last().unwrap()["samples"];
@@ -126,7 +126,7 @@ fn a_declared_hop_cannot_be_removed() {
     assert!(error.to_string().contains("without it first"), "{error}");
 }
 
-/// A test of each of these hops.
+/// One test of each of these hops.
 fn of_hops(numbers: Range<usize>) -> Value {
     let test = |number| json!({"hop": format!("h{number}"), "time": "2026-03-02T14:00:00Z", "available_mbps": 60.0});
     numbers.map(test).collect()
@@ -152,7 +152,7 @@ fn one_request_brings_no_more_hops_than_a_path_may_have() {
     record(&service, &of_hops(0..64));
     refused(&of_hops(63..65));
     assert_eq!(hops().as_array().unwrap().len(), 64);
-    // What is known may come again, and our own transfers always find room.
+    // Known hops are still accepted, and so are reported transfers.
     let again: Value = client
         .post("/v1/paths/p/samples", &of_hops(63..64))
         .unwrap();

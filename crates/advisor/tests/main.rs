@@ -1,4 +1,4 @@
-//! The advice service as its clients meet it.
+//! The advisor as its clients see it.
 
 mod beside;
 mod crash;

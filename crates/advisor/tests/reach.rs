@@ -1,5 +1,5 @@
-//! A full disk, many a `kill -9` under eight writers, and an import every second: no acknowledged sample is
-//! lost, and every path is answered by what was learned of it.
+//! A full disk, repeated `kill -9` under eight writers, and an import every second: no acknowledged sample is
+//! lost, and every path is answered from what was learned of it.
 //!
 //! `FAIRWIND_TEST_LONG=1` kills 50 times instead of 4, and imports for ten minutes instead of five seconds.
 
@@ -21,7 +21,7 @@ use crate::support::process::Process;
 
 const PATHS: usize = 120;
 const WRITERS: usize = 8;
-/// So many that no answer waits until they are learned.
+/// Enough days that no answer waits until they are learned.
 const DAYS: i64 = 8;
 
 struct Scale {
@@ -52,12 +52,12 @@ fn host(path: usize) -> String {
     format!("192.0.2.{}", path + 1)
 }
 
-/// What a command does beside the service.
+/// Runs a command beside the service.
 fn command<T>(state: &Path, what: impl FnOnce(&Local) -> T) -> T {
     what(&Local::open(Some(state), Clock::System).unwrap())
 }
 
-/// Adds the samples of so many days until so many days before `end`; how many they are.
+/// Imports the samples of `days` days ending `ago` days before `end`; returns their number.
 fn import(local: &Local, path: usize, end: Timestamp, days: i64, ago: i64) -> usize {
     let end = end - SignedDuration::from_hours(24 * ago);
     let samples = Curve::default().samples(end - SignedDuration::from_hours(24 * days), end);
@@ -68,7 +68,7 @@ fn import(local: &Local, path: usize, end: Timestamp, days: i64, ago: i64) -> us
     number
 }
 
-/// One of those who write, each to a path of his own.
+/// One of the writers; each writes to a different path.
 #[derive(Default)]
 struct Writer {
     path: usize,
@@ -77,7 +77,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Sends a sample, which is not sent again if no answer comes: it may be there all the same.
+    /// Sends a sample. If it is not acknowledged, it may be stored nevertheless, so it is never sent again.
     fn write(&mut self, client: &Client) -> Result<(), ClientError> {
         self.next += 1;
         let time = Timestamp::from_microsecond(Timestamp::now().as_microsecond()).unwrap();
@@ -93,7 +93,7 @@ impl Writer {
     }
 }
 
-/// Has all writers write, each until `go_on` says no of the outcome, and meanwhile does something else.
+/// Runs all writers, each until `go_on` returns false for an outcome, and `meanwhile` at the same time.
 fn while_all_write(
     writers: &mut [Writer],
     client: &Client,
@@ -154,7 +154,8 @@ fn ask_all(client: &Client) -> Option<String> {
     })
 }
 
-/// Imports once a second, a day that is older than all before; how many samples there are now, by path.
+/// Imports once a second, each time a day older than all before; returns the number of imported samples by
+/// path.
 fn imports(state: &Path, writers: &mut [Writer], number: u32, end: Timestamp) -> Vec<usize> {
     let service = Process::start(state);
     let client = service.client();
@@ -163,7 +164,7 @@ fn imports(state: &Path, writers: &mut [Writer], number: u32, end: Timestamp) ->
     let stop = AtomicBool::new(false);
     let go_on = |written: Result<(), ClientError>| {
         written.unwrap();
-        // A test every now and then, as it is in life.
+        // At intervals, like real tests.
         std::thread::sleep(Duration::from_millis(50));
         !stop.load(Ordering::Relaxed)
     };

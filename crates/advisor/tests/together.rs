@@ -1,5 +1,5 @@
-//! What the service has in memory and what is in the store are the same, whoever comes at the same time or
-//! does not wait for the answer.
+//! The directory in memory and the store stay the same, whatever runs concurrently and whichever caller stops
+//! waiting for an answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ async fn place() -> Place {
 }
 
 impl Place {
-    /// Names of paths and their hops, in memory and in the store.
+    /// Names of paths with their hops, in memory and in the store.
     async fn both(&self) -> [Vec<(String, Vec<StoredHop>)>; 2] {
         let stored = self.store.paths().await.unwrap().into_iter();
         let directory = self.service.directory();
@@ -43,7 +43,7 @@ impl Place {
         ]
     }
 
-    /// Once all is done that somebody has begun and waits for no more.
+    /// Compares them once all abandoned work is done.
     async fn is_the_same_in_memory_and_in_the_store(&self) {
         for _ in 0..100 {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -57,7 +57,7 @@ impl Place {
     }
 }
 
-/// A test of the hop, so many microseconds before the clock's beginning.
+/// A test of the hop, `us` microseconds before the clock's start.
 fn test(hop: &str, us: i64) -> NewSample {
     let start: Timestamp = START.parse().unwrap();
     NewSample {
@@ -79,7 +79,7 @@ async fn whoever_hangs_up_while_a_path_is_declared_or_removed_leaves_memory_and_
     for number in 0..80 {
         let (declaring, removing) = (place.service.clone(), place.service.clone());
         let declaring = tokio::spawn(async move { declaring.put_path(path(number)).await });
-        // Somewhere between the first step and the last, so that some are cut off after the store has it.
+        // Varies the moment of the abort, so that some calls are abandoned after the store has the change.
         tokio::time::sleep(Duration::from_micros(100 * number)).await;
         declaring.abort();
         let before = number.saturating_sub(1);

@@ -1,11 +1,11 @@
-//! What results of transfers tell of their path, and what they do not.
+//! What reported transfers say about their path, and what they do not.
 
 use fairwind_advisor::Clock;
 use serde_json::{Value, json};
 
 use crate::support::{Running, START, python};
 
-/// A transfer of 8 s by its sender's report, with these fields changed; those that are null are left out.
+/// A sender's report of a transfer of 8 s, with these fields changed; null removes a field.
 fn report(changes: Value) -> Value {
     let mut report = json!({
         "host": "192.0.2.7", "bytes": 100_000_000, "seconds": 8.0, "direction": "sent",
@@ -106,7 +106,7 @@ fn a_report_that_makes_no_sense_is_refused() {
 
 #[test]
 fn what_was_refused_is_not_told_as_a_test() {
-    // On a clock that stands still the second transfer ends when the first one does.
+    // On a clock that practically stands still, the second transfer ends at the same time as the first.
     let service = Running::with(|options| {
         options.clock = Clock::new(Some(START.parse().unwrap()), 1e-12);
     });

@@ -1,4 +1,4 @@
-//! The thesis' calls, made by Python's xmlrpc.client, and XML that means harm.
+//! The thesis' calls, made with Python's xmlrpc.client, and malicious XML.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -82,7 +82,7 @@ fn post(service: &Running, body: &[u8]) -> String {
         "POST /RPC2 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
-    // The service may answer and close before it has read all.
+    // The service may answer and close before it has read everything.
     let _ = stream.write_all(body);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -131,7 +131,7 @@ fn a_huge_body_costs_no_memory() {
         post(&service, &vec![b'<'; 64 << 20]);
     }
     let grown = resident_kib().saturating_sub(before);
-    // The body itself is ours, and one of it may not have been given back.
+    // The body itself is in this process, and one of them may not have been freed yet.
     assert!(grown < 100 << 10, "{grown} KiB");
     assert_eq!(
         crate::support::curl(&[&format!("{}/healthz", service.url)]),

@@ -1,10 +1,11 @@
-//! The worked example of `docs/adding-a-congestion-control.md`, in both worlds.
+//! The worked example of `docs/tutorials/your-own-congestion-control.md`, called natively and loaded into
+//! the kernel.
 
 use crate::kernel;
 use crate::native::{Control, Parameters, TcpSock};
 
 const SOURCE: &str = include_str!("../../../docs/examples/aimd.c");
-const PAGE: &str = include_str!("../../../docs/adding-a-congestion-control.md");
+const PAGE: &str = include_str!("../../../docs/tutorials/your-own-congestion-control.md");
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/example/aimd.bpf.o"));
 
 unsafe extern "C" {
@@ -38,7 +39,7 @@ fn it_grows_by_a_packets_a_window_and_gives_up_the_share_b() {
     aimd().init(&mut sk, &parameters());
     sk.snd_cwnd = 40;
     sk.snd_ssthresh = 20;
-    // A packet for 40 / 2 acknowledged, then one for 41 / 2.
+    // One packet for 40 / 2 acknowledged, then one for 41 / 2.
     for _ in 0..40 {
         aimd().cong_avoid(&mut sk, 0, 1);
     }

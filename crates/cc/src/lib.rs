@@ -1,7 +1,8 @@
 //! Hosts the congestion controls of `cc/`.
 //!
-//! Each `cc/<name>.c` is compiled twice: by the host's compiler, to be called by the simulator
-//! ([`native`]), and by clang to an eBPF object, to be loaded into the running kernel ([`kernel`]).
+//! Each `cc/<name>.c` is compiled twice: by the host's compiler, for the simulator ([`native`]), and by
+//! clang to an eBPF object, for the running kernel ([`kernel`]). This crate calls a congestion control
+//! a *control* for short.
 
 #[cfg(test)]
 mod example;

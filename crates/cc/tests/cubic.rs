@@ -1,11 +1,11 @@
-//! CUBIC against the equations of RFC 9438 and the integers of Linux.
+//! CUBIC against the equations of RFC 9438 and the integer arithmetic of Linux.
 
 use crate::common::Connection;
 use fairwind_cc::native::find;
 
 const MS: u64 = 1000;
 
-/// A connection recovered from a loss at `cwnd`, with a least round-trip time of 100 ms.
+/// A connection recovered from a loss at `cwnd`, with a minimum round-trip time of 100 ms.
 fn after_loss_at(cwnd: u32, parameters: &[(&str, i64)]) -> Connection {
     let mut values = find("cubic").unwrap().default_parameters();
     for (name, value) in parameters {
@@ -52,9 +52,9 @@ fn beta_is_a_parameter() {
 
 #[test]
 fn the_first_packet_of_an_epoch_takes_the_steps_that_linux_takes() {
-    // W_max = 100, cwnd = 70: K = cbrt(2^40 / 410 * 30) = 4316/1024 s (exact: 4318). A round-trip
-    // time ahead t = 102/1024 s, target = 100 - (410 * (4316 - 102)^3 >> 40) = 73, so a packet
-    // for 70 / (73 - 70) = 23 acknowledged.
+    // W_max = 100, cwnd = 70: K = cbrt(2^40 / 410 * 30) = 4316/1024 s (exact: 4318). One round-trip
+    // time ahead, t = 102/1024 s, target = 100 - (410 * (4316 - 102)^3 >> 40) = 73, so the window
+    // grows by a packet for each 70 / (73 - 70) = 23 acknowledged.
     let mut tcp = after_loss_at(100, &[]);
     for _ in 0..22 {
         tcp.ack(1);
@@ -74,7 +74,7 @@ fn the_window_follows_the_cubic_curve() {
         now = until;
         let expected = w_cubic(seconds as f64 + 0.1, 1000.0);
         let cwnd = f64::from(tcp.sk.snd_cwnd);
-        // The target is a round-trip time ahead and takes one to be reached.
+        // The target is one round-trip time ahead, and it takes that long to reach it.
         assert!(
             (cwnd - expected).abs() < 0.02 * expected,
             "after {seconds} s: {cwnd}, by equation 1 {expected:.0}"
@@ -107,7 +107,7 @@ fn fast_convergence_aims_lower_when_the_window_shrinks() {
 #[test]
 fn a_small_window_keeps_up_with_reno() {
     // 50 round-trip times of 10 ms from a window of 20: Reno with beta = 0.7 gains 0.53 packets
-    // each (RFC 9438, 4.3), 26 in all; the curve is at 29 - 0.4 (2.82 - 0.6)^3 = 24.6.
+    // each (RFC 9438, 4.3), 26 in total; the curve is at 29 - 0.4 (2.82 - 0.6)^3 = 24.6.
     let grown = |on| {
         let mut tcp = after_loss_at(29, &[("tcp_friendliness", on)]);
         assert_eq!(tcp.sk.snd_cwnd, 20);
@@ -121,7 +121,7 @@ fn a_small_window_keeps_up_with_reno() {
 #[test]
 fn growth_is_at_most_a_packet_for_two_acknowledged() {
     let mut tcp = after_loss_at(100, &[]);
-    // A minute on the curve is far beyond any window.
+    // After a minute, the curve is far above any window.
     run(&mut tcp, 0, MS, 100_000);
     tcp.at(60_000_000);
     let before = tcp.sk.snd_cwnd;
@@ -157,7 +157,8 @@ fn a_timeout_forgets_what_was_known() {
     tcp.time_out();
     assert_eq!(tcp.sk.snd_ssthresh, before * 717 / 1024);
     assert_eq!(tcp.sk.snd_cwnd, 1);
-    // No W_max: the epoch begins at the window, and a packet for 20 acknowledged is the least.
+    // No W_max: the epoch begins at the current window, and growth is at least a packet for every
+    // 20 acknowledged.
     tcp.window(100, 50);
     tcp.at(2_000_000);
     for _ in 0..20 {
@@ -166,7 +167,7 @@ fn a_timeout_forgets_what_was_known() {
     assert_eq!(tcp.sk.snd_cwnd, 101);
 }
 
-/// Slow start at 40 packets, least round-trip time 40 ms, a new round just begun.
+/// In slow start at 40 packets, minimum round-trip time 40 ms, at the start of a round.
 fn in_slow_start(parameters: &[(&str, i64)]) -> Connection {
     let mut values = find("cubic").unwrap().default_parameters();
     for (name, value) in parameters {
@@ -183,7 +184,7 @@ fn in_slow_start(parameters: &[(&str, i64)]) -> Connection {
 
 #[test]
 fn hystart_leaves_slow_start_when_eight_delays_of_a_round_have_grown_by_an_eighth() {
-    // An eighth of 40 ms is 5 ms; ACKs 3 ms apart are no train.
+    // An eighth of 40 ms is 5 ms; ACKs 3 ms apart are not a train.
     let exit = |delay_us| {
         let mut tcp = in_slow_start(&[]);
         for ack in 1..=12 {
@@ -196,13 +197,13 @@ fn hystart_leaves_slow_start_when_eight_delays_of_a_round_have_grown_by_an_eight
         None
     };
     assert_eq!(exit(45_000), None);
-    // The ninth ACK ends it, at the window before that ACK.
+    // The ninth ACK ends slow start, at the window before that ACK.
     assert_eq!(exit(45_001), Some((9, 48)));
 }
 
 #[test]
 fn hystart_leaves_slow_start_when_a_train_is_half_a_round_trip_long() {
-    // ACKs 2 ms apart: the eleventh is 22 ms after the first, more than 40 / 2.
+    // ACKs 2 ms apart: the eleventh comes 22 ms after the first, more than 40 / 2.
     let exit = |paced| {
         let mut tcp = in_slow_start(&[("hystart_detect", 1)]);
         tcp.sk.sk_pacing_status = paced;
@@ -216,7 +217,7 @@ fn hystart_leaves_slow_start_when_a_train_is_half_a_round_trip_long() {
         None
     };
     assert_eq!(exit(0), Some(11));
-    // Paced packets take the whole round-trip time: 42 ms.
+    // With pacing, the train must last a whole round-trip time: 42 ms.
     assert_eq!(exit(1), Some(21));
 }
 

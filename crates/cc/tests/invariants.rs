@@ -1,12 +1,12 @@
-//! What holds for every control whatever happens to the connection.
+//! Invariants of every congestion control, whatever happens to the connection.
 
 use fairwind_cc::native::{AckSample, Control, RateSample, TcpSock, all, ca_event, ca_state};
 use proptest::prelude::*;
 
-/// Something that happens to a connection.
+/// An event of a connection.
 #[derive(Clone, Debug)]
 enum Operation {
-    /// An ACK of new packets, microseconds after what came before.
+    /// An ACK of new packets, `after_us` after the previous event.
     Ack {
         packets: u32,
         rtt_us: i32,
@@ -21,13 +21,13 @@ enum Operation {
     Cwr,
     /// A retransmission timeout.
     Timeout,
-    /// The latest reduction was a mistake.
+    /// The latest reduction was spurious.
     Undo,
-    /// Nothing was sent for so long.
+    /// Nothing was sent for `us`.
     Idle { us: u32 },
-    /// The receiver or the route limits the window.
+    /// The upper limit of the window changes, as by the route.
     Clamp { packets: u32 },
-    /// The window jumps, as after a change of control.
+    /// The window jumps, as after a change of congestion control.
     Window { packets: u32 },
 }
 
@@ -58,7 +58,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     prop::collection::vec(operation, 1..200)
 }
 
-/// A connection as the TCP drives it.
+/// A connection as TCP drives it.
 struct Connection {
     control: &'static Control,
     sk: TcpSock,

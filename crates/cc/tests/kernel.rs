@@ -1,7 +1,7 @@
-//! Every control, loaded into the running kernel, carries data over loopback.
+//! Every congestion control, loaded into the running kernel, carries data over loopback.
 //!
-//! Needs the privileges to load eBPF and to make a network namespace. Without them the tests say so
-//! and pass, except where the variable CI is set: there they fail.
+//! Needs the privileges to load eBPF and to create a network namespace. Without them, the tests are
+//! skipped, or fail if the variable FAIRWIND_NO_SKIPS is set.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -51,7 +51,7 @@ fn a_parameter_set_while_loaded_governs_live_connections() {
 
         loaded.set("window", 7000).unwrap();
         assert_eq!(loaded.parameters().get("window"), Ok(7000));
-        // The control is asked again when an acknowledgement arrives.
+        // The control runs again when an acknowledgement arrives.
         stream.write_all(b"x")?;
         peer.read_exact(&mut [0])?;
         peer.write_all(b"y")?;
@@ -147,7 +147,8 @@ fn an_unknown_control_is_named_with_those_there_are() {
     assert!(message.contains("cubic, nocc, reno, sfsack"), "{message}");
 }
 
-/// A control's name exists once in the kernel, whoever loads it.
+/// Serializes tests that load a control under its default name, which can exist only once in the
+/// kernel.
 fn lock() -> File {
     let file = File::create(std::env::temp_dir().join("fairwind-cc-test.lock")).unwrap();
     // SAFETY: the descriptor is open.
@@ -162,7 +163,7 @@ fn is_available(name: &str) -> bool {
         .any(|other| other == name)
 }
 
-/// Sends bytes over a connection that has the control and compares what arrives.
+/// Sends bytes over a connection that uses the control and compares what arrives.
 fn transfer(control: &str) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = listener.local_addr()?;

@@ -1,4 +1,4 @@
-//! The controls, called here and loaded into the running kernel.
+//! The congestion controls, called natively and loaded into the running kernel.
 
 mod common;
 mod cubic;

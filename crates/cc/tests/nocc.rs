@@ -47,7 +47,7 @@ fn the_window_is_a_parameter_and_stays_within_the_clamp() {
     assert_eq!(tcp.sk.snd_cwnd, 44);
 }
 
-/// An acknowledgement that delivers some packets, microseconds after the connection began.
+/// An acknowledgement that delivers `packets`, `us` microseconds after the connection began.
 fn deliver(tcp: &mut Connection, us: u64, packets: u32) {
     tcp.at(us);
     tcp.sk.delivered += packets;
@@ -56,8 +56,8 @@ fn deliver(tcp: &mut Connection, us: u64, packets: u32) {
         .cong_control(&mut tcp.sk, 0, 0, &RateSample::default());
 }
 
-/// Five packets a millisecond over a least round-trip time of 50 ms and one of 80 ms at present,
-/// in lumps of 200 ms as recoveries make them, for so long.
+/// A connection that has carried five packets a millisecond for `milliseconds`, in lumps of 200 ms, as
+/// recoveries produce them. The minimum round-trip time is 50 ms, the smoothed one 80 ms.
 fn carrying(milliseconds: u64) -> Connection {
     let mut tcp = Connection::new("nocc");
     tcp.sk.rtt_min_us = 50_000;
@@ -76,7 +76,7 @@ fn a_recovery_ends_at_what_the_path_was_seen_to_carry() {
     tcp.sk.packets_out = 20;
     tcp.control.release(&mut tcp.sk);
     assert_eq!((tcp.sk.snd_cwnd, tcp.sk.snd_ssthresh), (250, 250));
-    // What is left of the recovery in flight does not count, nor what is too much.
+    // During a recovery, the number of packets in flight does not matter, be it few or many.
     let mut tcp = carrying(2000);
     tcp.sk.lost = 70;
     tcp.enter_recovery();
@@ -107,7 +107,7 @@ fn a_path_that_loses_nothing_leaves_no_threshold() {
 
 #[test]
 fn what_the_path_carried_long_ago_is_forgotten() {
-    // 250 packets a round trip until 2 s, 50 from then on: after 20 of 80 ms the first have no part.
+    // 250 packets a round trip until 2 s, then 50: after 20 of 80 ms, the first part no longer counts.
     let mut tcp = carrying(2000);
     tcp.sk.lost = 70;
     for tenth in 21..=60 {

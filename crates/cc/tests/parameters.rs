@@ -1,4 +1,4 @@
-//! The list of controls and what can be set.
+//! The list of congestion controls and their parameters.
 
 use fairwind_cc::native::{all, find};
 

@@ -1,8 +1,8 @@
-//! Controls that stay in the kernel: pinned in a BPF file system that only the test sees.
+//! Congestion controls that stay in the kernel, pinned in a BPF file system that only the test sees.
 //!
-//! Needs root. Without it the tests say so and pass, except where the variable CI is set: there
-//! they fail. Nothing outlives a test, and controls that the machine's owner has loaded are left
-//! alone: names and folder are the test's own.
+//! Needs root. Without it, the tests are skipped, or fail if the variable FAIRWIND_NO_SKIPS is set.
+//! Nothing outlives a test, and controls loaded by the machine's owner are left alone: each test has its
+//! names and folder.
 
 use std::ffi::CString;
 use std::fs::{self, DirBuilder};
@@ -28,7 +28,7 @@ fn a_pinned_control_stays_and_is_taken_out() {
         let about = about.to_str().unwrap().to_owned();
         assert!(about.starts_with("control=nocc version="), "{about}");
 
-        // Nothing of the load is open any more: the pins alone keep it.
+        // The loader has no descriptor open any more: only the pins keep the control.
         let pinned = pins.get(name).unwrap().unwrap();
         assert!(pinned.is_this_build());
         assert_eq!(pinned.parameters().unwrap(), nocc(300));
@@ -81,7 +81,7 @@ fn connections_keep_an_unloaded_control_and_are_counted() {
         assert_eq!(pins.unload(name).unwrap(), 1);
         first.acknowledge();
         assert_eq!(first.window(), 300);
-        // The name is free again meanwhile.
+        // The name is free again although a connection still uses the old control.
         assert_eq!(pins.load(&nocc(400), name).unwrap(), Found::Nothing);
         assert_eq!(Connection::new(name).window(), 400);
     });
@@ -102,7 +102,7 @@ fn a_second_load_is_told_of_the_first_and_replaces_it_on_demand() {
         after.acknowledge();
         assert_eq!((before.window(), after.window()), (300, 400));
 
-        // Settings are those of the new one, and no trace of the change is left.
+        // Settings now apply to the new control, and no pins of the replacement are left.
         let pinned = pins.get(name).unwrap().unwrap();
         pinned.set(&[("window", 600)]).unwrap();
         before.acknowledge();
@@ -122,14 +122,14 @@ fn a_second_load_is_told_of_the_first_and_replaces_it_on_demand() {
 fn what_a_crash_left_is_cleared() {
     with_pins("crash", |pins, name| {
         pins.load(&nocc(300), name).unwrap();
-        // As if the loader had died before it pinned the link.
+        // As if the loader had crashed before it pinned the link.
         fs::remove_file(pins.root().join(name).join("link")).unwrap();
         assert!(eventually(|| !is_available(name)));
         assert!(pins.get(name).unwrap().is_none());
         assert_eq!(pins.load(&nocc(400), name).unwrap(), Found::Remains);
         assert_eq!(Connection::new(name).window(), 400);
 
-        // And as if somebody had detached the control behind the pins.
+        // As if the control had been detached without removing its pins.
         let link = Link::open(pins.root().join(name).join("link")).unwrap();
         link.detach().unwrap();
         assert!(eventually(|| !is_available(name)));
@@ -171,7 +171,7 @@ fn a_name_that_something_else_has_is_told_with_who() {
             matches!(&holder, Holder::Process { id, .. } if *id == process::id()),
             "{holder}"
         );
-        // Nothing was begun.
+        // No folder was created.
         assert!(!pins.root().join(name).exists());
 
         let error = pins.load(&nocc(300), "reno").unwrap_err();
@@ -234,7 +234,8 @@ fn is_available(name: &str) -> bool {
     names.iter().any(|other| other == name)
 }
 
-/// Runs on a thread with file systems and a network of its own. The control's name is the test's.
+/// Runs `run` in separate mount and network namespaces. The name of the control is derived from the
+/// test's.
 fn with_pins(test: &'static str, run: impl FnOnce(&Pins, &str) + Send + 'static) {
     let needed = kernel::check_requirements().map_err(|error| error.to_string());
     if !permitted(root()) || !permitted(needed) {
@@ -253,7 +254,7 @@ fn with_pins(test: &'static str, run: impl FnOnce(&Pins, &str) + Send + 'static)
             run(&Pins::at(folder.join("fairwind")), &name);
         }));
         let path = CString::new(folder.as_os_str().as_bytes()).unwrap();
-        // SAFETY: the path is a string. Nothing but the test's own mount is there.
+        // SAFETY: the path is a string. Only the test's own mount is there.
         check(unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) });
         fs::remove_dir(&folder).unwrap();
         if let Err(panic) = outcome {
@@ -277,7 +278,7 @@ fn check(outcome: libc::c_int) {
     assert_eq!(outcome, 0, "{}", io::Error::last_os_error());
 }
 
-/// A connection over loopback that has the control.
+/// A connection over loopback that uses the control.
 struct Connection {
     stream: TcpStream,
     peer: TcpStream,
@@ -301,7 +302,7 @@ impl Connection {
         Self { stream, peer }
     }
 
-    /// Has an acknowledgement arrive, at which the control is asked.
+    /// Makes an acknowledgement arrive, so that the control runs.
     fn acknowledge(&mut self) {
         self.stream.write_all(b"x").unwrap();
         self.peer.read_exact(&mut [0]).unwrap();

@@ -1,8 +1,8 @@
-//! Two results side by side: every metric of every flow and link that both have, matched by name,
-//! and what only one of them has.
+//! Compares two results: every metric of the flows and links in both, matched by name, and the names found in
+//! only one of them.
 //!
-//! A result of several seeds takes part with its means and 95 % intervals. As a table by
-//! `Display`, as JSON by `Serialize`.
+//! A result of several seeds enters with its means and 95 % intervals. `Display` prints a table, `Serialize`
+//! writes JSON.
 
 pub(crate) mod table;
 
@@ -22,8 +22,8 @@ pub struct Comparison {
     pub a: Side,
     /// The second result.
     pub b: Side,
-    /// What makes the two hard to compare, in words: another accounting, another duration, a run that
-    /// ended before its time, reasons to doubt its numbers, ….
+    /// Reasons why the two are hard to compare, in words: different accounting or duration, a run that ended
+    /// early, warnings about a run's numbers, ….
     pub caveats: Vec<String>,
     /// Flows in both, in the order of `a`.
     pub flows: Vec<Item>,
@@ -38,11 +38,11 @@ pub struct Comparison {
 /// Where one of the results comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Side {
-    /// The folder as it was named.
+    /// The folder, as the caller named it.
     pub path: String,
     /// Title of the experiment.
     pub title: String,
-    /// The engine.
+    /// The engine that ran it: `sim` or `lab`.
     pub engine: String,
     /// The seeds; one for a single run.
     pub seeds: Vec<u64>,
@@ -81,11 +81,11 @@ pub struct Difference {
     /// Mean of `b` less mean of `a`, if both have it.
     #[serde(with = "round::option")]
     pub absolute: Option<f64>,
-    /// `absolute` over the mean of `a`; nothing if that is 0.
+    /// `absolute` divided by the mean of `a`; none if that mean is 0.
     #[serde(with = "round::option")]
     pub relative: Option<f64>,
-    /// Whether the 95 % intervals share a value; nothing unless both results have one and runs
-    /// differ at all. (A single run has none, and may well lie outside that of a mean.)
+    /// Whether the 95 % intervals overlap; none unless both results have one and at least one is wider than
+    /// 0. (A single run has none, and may well lie outside the interval of a mean.)
     pub overlap: Option<bool>,
 }
 
@@ -98,7 +98,7 @@ impl Difference {
             .map(|(a, b)| (b.mean - a.mean) / a.mean);
         let overlap = both.and_then(|(a, b)| {
             let reach = a.interval95? + b.interval95?;
-            // Runs that chance does not touch are all the same: their number proves nothing.
+            // Deterministic runs are identical: repeating them proves nothing.
             (reach > 0.0).then(|| (b.mean - a.mean).abs() <= reach)
         });
         Difference {
@@ -135,7 +135,7 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison, ResultError> {
     })
 }
 
-/// What a run and a summary have in common.
+/// The fields that a run and a summary share.
 struct Contents {
     title: String,
     engine: String,
@@ -154,7 +154,7 @@ struct Contents {
 /// A flow or link of one result.
 struct Entry {
     name: String,
-    /// For flows: the congestion control, if any is at work.
+    /// For flows: the congestion control, if there is one.
     control: Option<Option<String>>,
     metrics: Vec<(&'static str, Option<Statistic>)>,
 }
@@ -263,7 +263,7 @@ impl From<LinkResult> for Entry {
     }
 }
 
-/// What both have, and the names that only the first and only the second has.
+/// The entries in both, then the names only in `a` and the names only in `b`.
 fn matched(a: &[Entry], b: &[Entry]) -> (Vec<Item>, Vec<String>, Vec<String>) {
     let lacking = |of: &[Entry], other: &[Entry]| {
         of.iter()

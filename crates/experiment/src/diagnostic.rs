@@ -1,4 +1,4 @@
-//! What is wrong with an experiment file: where, the line itself, and what would be right.
+//! Errors in an experiment file: the place, the line, and how to correct it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// A place in one of the texts of a [`Sources`]: bytes `start..end` of text number `source`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
-    /// Which text: 0 is the file, the others are `--set` arguments in their order.
+    /// Index of the text: 0 is the file, the others are the `--set` arguments in order.
     pub source: usize,
     /// First byte.
     pub start: usize,
@@ -14,12 +14,12 @@ pub struct Span {
     pub end: usize,
 }
 
-/// A value and the place it was written at.
+/// A value and where it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Located<T> {
     /// The value.
     pub value: T,
-    /// Where it stands.
+    /// Its place in the texts.
     pub span: Span,
 }
 
@@ -37,13 +37,13 @@ impl Sources {
         }
     }
 
-    /// Adds a further text and gives its number.
+    /// Adds a text and returns its index.
     pub fn add(&mut self, name: &str, text: &str) -> usize {
         self.texts.push((name.to_owned(), text.to_owned()));
         self.texts.len() - 1
     }
 
-    /// The problem as it is shown: with name, line, column and the line's text.
+    /// Resolves a finding to the file's name, line, column and the line's text.
     pub fn problem(&self, finding: &Finding) -> Problem {
         let (name, text) = &self.texts[finding.span.source];
         let start = floor_char_boundary(text, finding.span.start);
@@ -73,33 +73,33 @@ fn floor_char_boundary(text: &str, at: usize) -> usize {
     at
 }
 
-/// A problem and its span, before it is turned into lines and columns.
+/// A problem at a range of bytes, not yet resolved to line and column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Where.
     pub span: Span,
     /// What is wrong.
     pub message: String,
-    /// What would be right; empty if nothing useful can be said.
+    /// How to correct it; empty if there is no useful advice.
     pub help: String,
 }
 
-/// One thing that is wrong.
+/// One problem, resolved to line and column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file as it was named, or the `--set` argument.
     pub file: PathBuf,
-    /// Line, from 1; 0 if the problem is the file as a whole.
+    /// Line, from 1; 0 if the problem concerns the whole file.
     pub line: usize,
-    /// Column in characters, from 1; 0 if the problem is the file as a whole.
+    /// Column in characters, from 1; 0 if the problem concerns the whole file.
     pub column: usize,
     /// The line's text.
     pub line_text: String,
-    /// Characters of the line from `column` on that the problem is about, at least 1.
+    /// Number of characters to mark, from `column` on; at least 1.
     pub marked: usize,
     /// What is wrong.
     pub message: String,
-    /// What would be right; empty if nothing useful can be said.
+    /// How to correct it; empty if there is no useful advice.
     pub help: String,
 }
 
@@ -110,7 +110,7 @@ impl fmt::Display for Problem {
         } else {
             let number = self.line.to_string();
             let margin = " ".repeat(number.len());
-            // Tabs stay tabs below a tab, so that the mark stands under what it marks.
+            // Repeats the tabs of the line, so that the marks line up whatever the width of a tab.
             let indent: String = self
                 .line_text
                 .chars()
@@ -135,10 +135,9 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that was found wrong with an experiment file, at least one problem, in the order of
-/// the text.
+/// All problems found in an experiment file, at least one, in the order of the text.
 ///
-/// Shown as `file:line:column: message`, the line itself, and `help:` with what would be right.
+/// Printed as `file:line:column: message`, the line itself, and `help:` with the correction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// The problems.
@@ -146,7 +145,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// A problem of a file as a whole, for instance that it cannot be read.
+    /// A problem with the whole file, for instance that it cannot be read.
     pub fn whole_file(file: &Path, message: String, help: String) -> Self {
         Diagnostic {
             problems: vec![Problem {
@@ -161,7 +160,7 @@ impl Diagnostic {
         }
     }
 
-    /// The findings with the places they stand at.
+    /// Resolves the findings, sorted by place and without duplicates.
     pub fn new(sources: &Sources, findings: &[Finding]) -> Self {
         let mut sorted: Vec<&Finding> = findings.iter().collect();
         sorted.sort_by_key(|finding| finding.span);
@@ -172,7 +171,7 @@ impl Diagnostic {
     }
 }
 
-/// A generated file may be wrong a thousand times in the same way.
+/// Problems printed at most: a generated file may contain the same one a thousand times.
 const MOST_SHOWN: usize = 20;
 
 impl fmt::Display for Diagnostic {
@@ -192,7 +191,7 @@ impl fmt::Display for Diagnostic {
 
 impl std::error::Error for Diagnostic {}
 
-/// `did you mean ...?` for the known word nearest to `word`, or the list of what is known.
+/// `did you mean ...?` with the known word nearest to `word`, or a list of the known words.
 pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     match nearest(word, known.iter().copied()) {
@@ -204,7 +203,7 @@ pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> S
 
 /// The known word that `word` was probably meant to be.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A third of the letters wrong is still the same word to a reader; more is another word.
+    // With up to a third of its letters wrong, a word is still recognisable.
     let tolerated = (word.chars().count() / 3).max(1);
     known
         .into_iter()
@@ -214,7 +213,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
-/// The words with commas; of many only the first.
+/// The words, separated by commas; beyond the first 20 only their number.
 pub fn some(words: &[&str]) -> String {
     const MOST: usize = 20;
     let shown = words[..words.len().min(MOST)].join(", ");
@@ -224,7 +223,7 @@ pub fn some(words: &[&str]) -> String {
     }
 }
 
-/// Damerau-Levenshtein distance (optimal string alignment) without regard to case.
+/// Damerau-Levenshtein distance (optimal string alignment), ignoring case.
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.to_lowercase().chars().collect();
     let b: Vec<char> = b.to_lowercase().chars().collect();

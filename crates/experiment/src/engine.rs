@@ -1,4 +1,4 @@
-//! What runs an experiment: the simulator, or the lab on the real kernel.
+//! The engines that run an experiment: the simulator, and the lab on the real kernel.
 
 use std::path::Path;
 
@@ -16,34 +16,34 @@ pub mod sim;
 mod totals;
 mod work;
 
-/// One run that an engine is to do.
+/// One run for an engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// What is to be run.
+    /// The experiment to run.
     pub experiment: &'a Experiment,
     /// Seed of every random choice.
     pub seed: u64,
-    /// The folder of the result, which is there; for files of the engine's own.
+    /// The result's folder, which exists; for additional files of the engine.
     pub folder: &'a Path,
 }
 
 /// Runs an experiment once with one seed.
 pub trait Engine: Sync {
-    /// Its word in results: `sim`, `lab`.
+    /// Its name in results: `sim` or `lab`.
     fn name(&self) -> &'static str;
 
-    /// Whether a run takes its time on the clock. Such runs are done one after the other, and what
-    /// was measured before a failure is kept, since no other run would measure the same.
+    /// Whether a run takes as long on the clock as in the experiment. Such runs are executed one after the
+    /// other, and what was measured before a failure is kept, since no other run would measure the same.
     fn is_real_time(&self) -> bool {
         false
     }
 
-    /// Runs the experiment and gives its totals. Samples go to `recorder` if it records. `progress`
-    /// is told the share of the run that is done, 0 to 1, and stops the run by answering false.
+    /// Runs the experiment and returns its totals. Samples go to `recorder` if it records. `progress`
+    /// receives the share of the run that is done, 0 to 1, and stops the run by returning false.
     ///
     /// # Errors
-    /// If the run was stopped, or the engine cannot run this experiment here. A run in real time that
-    /// has begun is no error but an incomplete result.
+    /// Fails if the run was stopped, or if the engine cannot run this experiment on this machine. A real-time
+    /// run that fails after it has begun is not an error but an incomplete result.
     fn run(
         &self,
         run: Run<'_>,
@@ -55,10 +55,10 @@ pub trait Engine: Sync {
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// `progress` answered false, or the recorder failed.
+    /// `progress` returned false, or the recorder failed.
     #[error("stopped before its end")]
     Stopped,
-    /// The experiment is right, but not for this engine or machine.
+    /// The experiment is valid, but this engine or machine cannot run it.
     #[error("{message}\n  help: {help}")]
     Unable {
         /// What cannot be done.
@@ -66,7 +66,7 @@ pub enum EngineError {
         /// What would help.
         help: String,
     },
-    /// The lab cannot do it on this machine.
+    /// The lab cannot run it on this machine.
     #[error(transparent)]
     Lab(#[from] LabError),
     /// The instruments of the running kernel cannot be read.

@@ -1,5 +1,5 @@
-//! Runs an experiment for its seeds and leaves a folder: everything is written beside it first and
-//! takes the folder's name at the very end, so that what has the name is whole.
+//! Runs an experiment for its seeds and leaves a folder. Everything is first written beside it and
+//! gets the folder's name at the very end, so that a folder of that name is complete.
 
 use std::fs;
 use std::io;
@@ -19,23 +19,23 @@ mod leftovers;
 
 use folder::Destination;
 
-/// How an experiment is to be executed.
+/// Options of an execution.
 #[derive(Clone, Debug)]
 pub struct ExecuteOptions {
     /// The folder of the result.
     pub out: PathBuf,
-    /// Whether a result that is there already is replaced. What is no result never is.
+    /// Whether to replace an existing result. Anything else in that place is never replaced.
     pub force: bool,
-    /// Seeds instead of the file's.
+    /// Seeds that replace the file's.
     pub seeds: Option<Vec<u64>>,
-    /// Whether time series are written if the file wants them.
+    /// Whether to write time series if the file asks for them.
     pub series: bool,
-    /// Runs at the same time; nothing: one a core. Runs in real time are done one by one.
+    /// Number of simultaneous runs; `None`: one per core. Runs in real time are sequential.
     pub jobs: Option<usize>,
 }
 
 impl ExecuteOptions {
-    /// Everything as the file says, into this folder.
+    /// Everything as in the file, into this folder.
     pub fn new(out: impl Into<PathBuf>) -> ExecuteOptions {
         ExecuteOptions {
             out: out.into(),
@@ -47,54 +47,55 @@ impl ExecuteOptions {
     }
 }
 
-/// Watches the runs, from several threads.
+/// Observes the runs, from several threads.
 pub trait Progress: Sync {
-    /// The run with this seed has done this share, 0 to 1. False stops everything.
+    /// Called as the run with this seed progresses; `share` is from 0 to 1. Returning false stops
+    /// everything.
     fn run(&self, seed: u64, share: f64) -> bool {
         let _ = (seed, share);
         true
     }
 }
 
-/// Watches nothing.
+/// Ignores progress.
 impl Progress for () {}
 
-/// What has been done.
+/// What an execution produced.
 #[derive(Clone, Debug)]
 pub struct Completed {
     /// The folder of the result.
     pub dir: PathBuf,
-    /// One result a seed, in the order of the seeds.
+    /// One result per seed, in the order of the seeds.
     pub runs: Vec<RunResult>,
-    /// Over all runs, if there were to be several.
+    /// Summary of all runs, if several seeds were requested.
     pub summary: Option<Summary>,
-    /// Why not everything was run to its end; only of engines in real time.
+    /// Why not everything ran to its end, if so; only of engines in real time.
     pub incomplete: Option<String>,
-    /// The report for people.
+    /// The HTML report.
     pub report: PathBuf,
 }
 
-/// Why there is no result.
+/// Why an execution has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecuteError {
-    /// The folder holds a result already.
+    /// The folder already holds a result.
     #[error("{} holds a result already\n  help: name another folder, or replace it with --force", path.display())]
     Exists {
         /// The folder.
         path: PathBuf,
     },
-    /// There is something that is no result of ours, which is never replaced.
+    /// There is something other than a result, which is never replaced.
     #[error("{} is in the way: {reason}\n  help: name another folder, or move it away yourself", path.display())]
     InTheWay {
-        /// What is there.
+        /// The path.
         path: PathBuf,
-        /// What it is.
+        /// Why it is not a result.
         reason: String,
     },
-    /// No seeds were asked for.
+    /// No seeds were requested.
     #[error("no seed\n  help: name at least one")]
     NoSeed,
-    /// A seed was asked for twice.
+    /// A seed was requested twice.
     #[error("seed {seed} is asked for twice\n  help: name each seed once")]
     SeedTwice {
         /// The seed.
@@ -108,15 +109,15 @@ pub enum ExecuteError {
     Engine {
         /// The seed.
         seed: u64,
-        /// Why.
+        /// The reason.
         source: EngineError,
     },
-    /// The file system refused; nothing is left behind.
+    /// A file operation failed; nothing is left behind.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file of the result could not be written; nothing is left behind.
@@ -130,15 +131,15 @@ pub enum ExecuteError {
     Report(#[from] ReportError),
 }
 
-/// Runs the experiment with every seed, as many at a time as there are cores, and writes the
-/// result. With one seed the folder holds the run itself, with several a sub-folder `seed-N` each
-/// and `summary.json`.
+/// Runs the experiment with every seed, [`ExecuteOptions::jobs`] at a time, and writes the result.
+/// With one seed the folder holds the run itself; with several it holds a sub-folder `seed-N` for
+/// each and `summary.json`.
 ///
-/// An engine in real time runs one seed after the other. If that ends early, what was measured is
-/// the result, and says that it is incomplete.
+/// An engine in real time runs one seed after the other. If that ends early, the result is what was
+/// measured, marked as incomplete.
 ///
 /// # Errors
-/// See [`ExecuteError`]; whatever it is, the folder is as it was.
+/// See [`ExecuteError`]. On any error the folder is unchanged.
 pub fn execute(
     experiment: &Experiment,
     engine: &dyn Engine,
@@ -188,7 +189,7 @@ pub fn execute(
     })
 }
 
-/// Why these runs are not all that were asked for, if so; an error if they are not to be kept.
+/// Why these runs are not all that were requested, if so; an error if they are not to be kept.
 fn incompleteness(
     runs: &[RunResult],
     ended: Option<ExecuteError>,
@@ -210,7 +211,7 @@ fn done(runs: &[RunResult]) -> Vec<u64> {
     runs.iter().map(|run| run.seed).collect()
 }
 
-/// Removes the folders of seeds that gave no result.
+/// Removes the folders of seeds without a result.
 fn remove_unfinished(dir: &Path, seeds: &[u64], runs: &[RunResult]) -> Result<(), ExecuteError> {
     let done = done(runs);
     for seed in seeds.iter().filter(|seed| !done.contains(seed)) {
@@ -241,7 +242,7 @@ fn seeds(experiment: &Experiment, options: &ExecuteOptions) -> Result<Vec<u64>, 
     Ok(seeds)
 }
 
-/// One run into its folder: series and result.
+/// Runs one seed, and writes its series and result to its folder.
 fn run_once(
     experiment: &Experiment,
     engine: &dyn Engine,
@@ -268,7 +269,7 @@ fn run_once(
             .collect();
         let mut recorder = ParquetRecorder::create(folder, &flows, &links)?;
         let result = engine.run(run, &mut recorder, progress);
-        // A run that the recorder stopped failed for the recorder's reason.
+        // If the recorder stopped the run, its error is the cause.
         recorder.finish()?;
         result.map_err(engine_error)?
     } else {
@@ -282,8 +283,8 @@ fn run_once(
 
 type RunOne<'a> = dyn Fn(u64, &dyn Fn(f64) -> bool) -> Result<RunResult, ExecuteError> + Sync + 'a;
 
-/// All seeds from one queue, by as many threads as there are jobs. The first error, or incomplete
-/// run, stops the rest. Gives the runs there are, and what ended the rest before its time.
+/// Runs all seeds in `jobs` threads. The first error, or incomplete run, stops the rest. Returns
+/// the runs that have a result, and the error that ended the rest early, if any.
 fn run_all(
     seeds: &[u64],
     jobs: Option<usize>,
@@ -327,7 +328,7 @@ fn run_all(
             Some(Err(ExecuteError::Stopped)) | None => {
                 ended.get_or_insert(ExecuteError::Stopped);
             }
-            // An error that stopped the others says more than that they were stopped.
+            // The error that stopped the others says more than that they were stopped.
             Some(Err(error)) if matches!(ended, None | Some(ExecuteError::Stopped)) => {
                 ended = Some(error);
             }

@@ -1,4 +1,4 @@
-//! An experiment that was read and found right: what engines are given.
+//! A validated experiment, as the engines receive it.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -23,21 +23,22 @@ pub struct Experiment {
 /// One flow of a run: a flow of the file, or a copy of one.
 #[derive(Clone, Debug)]
 pub struct FlowCopy<'a> {
-    /// Its name, unique among all.
+    /// Its name, unique among all flows of the run.
     pub name: String,
     /// Position in the file's flows, and in [`Topology::routes`].
     pub position: usize,
-    /// What the file says of it.
+    /// Its description in the file.
     pub flow: &'a Flow,
     /// When it starts, from the start of the run.
     pub start: Duration,
 }
 
 impl Experiment {
-    /// Reads a file, with the arguments of `--set` put over it in their order.
+    /// Reads a file and applies the arguments of `--set` to it in order.
     ///
     /// # Errors
-    /// Everything that is wrong with it, each with its place and what would be right.
+    /// Fails if the file cannot be read or is invalid; the diagnostic lists every problem with its place and
+    /// its correction.
     pub fn load(file: &Path, set: &[String]) -> Result<Experiment, Diagnostic> {
         let text = std::fs::read(file).map_err(|error| {
             let help = "name an experiment file in TOML";
@@ -54,7 +55,7 @@ impl Experiment {
         Experiment::parse(&text, &file.display().to_string(), folder, set)
     }
 
-    /// Reads a text. `name` stands for the file in messages; traces are looked for in `folder`.
+    /// Reads a text. Messages call it `name`; traces are looked up in `folder`.
     ///
     /// # Errors
     /// As [`load`](Experiment::load).
@@ -83,7 +84,7 @@ impl Experiment {
         &self.file.seeds
     }
 
-    /// What the file says.
+    /// The decoded file.
     pub fn file(&self) -> &ExperimentFile {
         &self.file
     }
@@ -124,8 +125,8 @@ impl Experiment {
             .collect()
     }
 
-    /// The link directions that results tell of, in the order of the file: those that carry data,
-    /// and those that the file describes with `reverse` if anything passes them.
+    /// The link directions that results report, in the order of the file: those that carry data, and those
+    /// that the file describes with `reverse` if acknowledgements pass them.
     pub fn reported_links(&self) -> Vec<DirectedLink> {
         let routes = self.topology.routes();
         let carries_data =
@@ -144,7 +145,7 @@ impl Experiment {
             .collect()
     }
 
-    /// What the numbers of a result count, in sentences for results.
+    /// What the numbers of a result count, as sentences.
     pub fn accounting(&self) -> String {
         let common = self.file.accounting;
         let mut sentence = format!(
@@ -168,7 +169,7 @@ impl Experiment {
         sentence
     }
 
-    /// Names in schedulers that are nobody's; their classes stay empty.
+    /// Names in schedulers that match no flow and no node; their classes stay empty.
     fn empty_classes(&self) -> Vec<&str> {
         let known = |name: &str| {
             self.topology.node(name).is_some()
@@ -230,7 +231,7 @@ impl Experiment {
         out
     }
 
-    /// What is right, but perhaps not what was meant, or not for both engines.
+    /// What is valid but perhaps unintended, or not supported by both engines.
     fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = self
             .empty_classes()

@@ -1,8 +1,8 @@
-//! The experiment file: TOML with units in the text, checked whole before anything runs.
+//! The experiment file: TOML whose quantities have units, checked completely before anything runs.
 //!
-//! [`read`] goes from text to [`ExperimentFile`] in four steps: TOML into a tree that knows its
-//! places, `--set` over it, the tree into typed fields, and what the fields say about each other.
-//! Every step notes what is wrong and goes on where it can.
+//! [`read`] turns text into an [`ExperimentFile`] in four steps: it parses the TOML into a tree that records
+//! places, applies `--set`, decodes the tree into typed fields, and checks the fields against each other.
+//! Each step records the problems it finds and continues where it can.
 
 use std::path::Path;
 
@@ -121,8 +121,8 @@ impl Default for Record {
     }
 }
 
-/// Reads an experiment file and finds the routes of its flows. `name` stands in messages; traces
-/// are looked for in `folder`; `set` holds the arguments of `--set`, applied in their order.
+/// Reads an experiment file and finds the routes of its flows. Messages call it `name`; traces are looked up
+/// in `folder`; `set` holds the arguments of `--set`, applied in order.
 pub fn read(
     text: &str,
     name: &str,

@@ -1,9 +1,9 @@
-//! One experiment, two engines, one result: the experiment file, the engines behind one trait,
-//! the folder that a run leaves behind, plots, reports and the comparison of any two results.
+//! Experiments: the file that describes one, the engines that run it behind one trait, the folder that a run
+//! produces, and plots, reports and comparisons of results.
 //!
-//! The way through: [`Experiment::load`] reads a file and checks it whole, [`execute::execute`]
-//! runs it with an [`engine::Engine`] for every seed and leaves a folder, [`report::write`],
-//! [`compare::compare`] and [`overlay::write`] read such folders.
+//! [`Experiment::load`] reads a file and checks all of it, [`execute::execute`] runs it with an
+//! [`engine::Engine`] for every seed and writes a folder; [`report::write`], [`compare::compare`] and
+//! [`overlay::write`] read such folders.
 
 pub mod diagnostic;
 pub mod engine;

@@ -1,12 +1,11 @@
-//! Two results laid over each other: the same figures as a run has, with the curves of both, and
-//! what they differ in, as `compare.html` with an SVG file for each figure.
+//! Two results overlaid: the figures of a run with the curves of both results, and their differences, as
+//! `compare.html` with an SVG file for each figure.
 //!
-//! Two runs of a sawtooth need not be in step to be the same: where the one halves its window the
-//! other may be at its largest. So beside the curves over time there are distributions: for which
-//! share of the time a window, a queue, a round-trip time or a throughput was at most so large. They
-//! do not depend on the phase. Two numbers say how far they are apart: the area between them (the
-//! distance of Wasserstein) and their greatest vertical distance (the statistic of Kolmogorov and
-//! Smirnov).
+//! Two equivalent runs of a sawtooth need not be in phase: one may halve its window where the other's is
+//! largest. So besides the curves over time there are distributions: the share of the time in which a window,
+//! a queue, a round-trip time or a throughput was at most a given value. They do not depend on the phase. Two
+//! numbers measure how far they are apart: the area between them (the Wasserstein distance) and their
+//! greatest vertical distance (the Kolmogorov-Smirnov statistic).
 
 mod distribution;
 mod figures;
@@ -30,7 +29,7 @@ use side::Pair;
 /// The page with figures and tables.
 pub const PAGE_FILE: &str = "compare.html";
 
-/// What [`write`] has written.
+/// What [`write`] wrote.
 #[derive(Clone, Debug)]
 pub struct Overlay {
     /// `compare.html`.
@@ -43,8 +42,8 @@ pub struct Overlay {
     pub distributions: Vec<Spread>,
 }
 
-/// How a quantity of a flow or link was distributed over the time of both results, after the
-/// warm-up, over all seeds of each.
+/// The distributions of a quantity of a flow or link in both results, over the time after the warm-up and all
+/// seeds of each.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spread {
     /// Name of the flow or link.
@@ -60,41 +59,41 @@ pub struct Spread {
     /// common).
     #[serde(with = "round")]
     pub distance: f64,
-    /// Area between them: by how much the values of the one would have to be moved on average to
-    /// become those of the other, in the quantity's unit.
+    /// Area between them: the average shift that turns the values of one into those of the other, in the
+    /// quantity's unit.
     #[serde(with = "round")]
     pub area: f64,
-    /// `area` over the mean in the first result; nothing if that is 0.
+    /// `area` divided by the mean in the first result; none if that mean is 0.
     #[serde(with = "round::option")]
     pub relative: Option<f64>,
 }
 
-/// Values that are not exceeded in so many percent of the time.
+/// Quantiles of a quantity over time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Quantiles {
-    /// In 5 %.
+    /// Not exceeded in 5 % of the time.
     #[serde(with = "round")]
     pub p5: f64,
-    /// In 50 %.
+    /// Not exceeded in 50 % of the time.
     #[serde(with = "round")]
     pub median: f64,
-    /// In 95 %.
+    /// Not exceeded in 95 % of the time.
     #[serde(with = "round")]
     pub p95: f64,
 }
 
-/// Why two results could not be laid over each other.
+/// Why two results could not be overlaid.
 #[derive(Debug, thiserror::Error)]
 pub enum OverlayError {
-    /// A result could not be read, or a file not be written.
+    /// A result could not be read, or a file could not be written.
     #[error(transparent)]
     Report(#[from] ReportError),
-    /// The folder holds something else.
+    /// The output folder holds something other than a comparison.
     #[error("{} is in the way: {reason}\n  help: name a new folder", path.display())]
     InTheWay {
         /// The folder.
         path: PathBuf,
-        /// What is there.
+        /// What is there instead.
         reason: &'static str,
     },
 }
@@ -105,13 +104,13 @@ impl From<ResultError> for OverlayError {
     }
 }
 
-/// Writes the page and the figures of the results in the folders `a` and `b` into the folder `out`,
-/// over an earlier comparison if it holds one. Each result may be a run or several seeds. Curves
-/// over time are of the first seed that both have, or of the first of each; averages and
-/// distributions are of all seeds.
+/// Overlays the results in the folders `a` and `b`: writes the page and the figures into the folder `out`,
+/// replacing an earlier comparison there. Each result may be a run or several seeds. Curves over time show
+/// the first seed that both have, or else the first of each; averages and distributions cover all seeds.
 ///
 /// # Errors
-/// If a result cannot be read, or if `out` holds anything but a comparison.
+/// Fails if a result cannot be read, if `out` holds anything but a comparison, or if a file cannot be
+/// written.
 pub fn write(a: &Path, b: &Path, out: &Path) -> Result<Overlay, OverlayError> {
     let comparison = compare::compare(a, b)?;
     may_be_written(out)?;
@@ -129,10 +128,10 @@ pub fn write(a: &Path, b: &Path, out: &Path) -> Result<Overlay, OverlayError> {
     })
 }
 
-/// How the quantities of two results were distributed, as [`write`] finds it.
+/// The distributions of two results, as [`write`] computes them.
 ///
 /// # Errors
-/// If a result cannot be read.
+/// Fails if a result cannot be read.
 pub fn spreads(a: &Path, b: &Path) -> Result<Vec<Spread>, OverlayError> {
     let comparison = compare::compare(a, b)?;
     let pair = Pair::read([a, b], &comparison)?;
@@ -140,7 +139,7 @@ pub fn spreads(a: &Path, b: &Path) -> Result<Vec<Spread>, OverlayError> {
     Ok(distributions.iter().map(|d| d.spread()).collect())
 }
 
-/// Writes the figures; those of an earlier comparison that are not among them go.
+/// Writes the figures, and removes those of an earlier comparison that are not among them.
 fn write_figures(figures: &[Drawn], out: &Path) -> Result<Vec<PathBuf>, OverlayError> {
     for file in figures::FILES {
         let path = out.join(file);
@@ -154,7 +153,7 @@ fn write_figures(figures: &[Drawn], out: &Path) -> Result<Vec<PathBuf>, OverlayE
         .collect()
 }
 
-/// A new or empty folder may be, or one with an earlier comparison.
+/// The folder may be new, empty, or hold an earlier comparison.
 fn may_be_written(out: &Path) -> Result<(), OverlayError> {
     let in_the_way = |reason| OverlayError::InTheWay {
         path: out.to_owned(),

@@ -1,5 +1,5 @@
-//! A page of one's own in the manner of the reports: text, tables and figures in one file that refers
-//! to nothing outside. For what tells of several runs at once.
+//! A page in the style of the reports: text, tables and figures in one self-contained file, for programs that
+//! report several runs at once.
 
 mod chart;
 
@@ -12,7 +12,7 @@ pub use crate::series::decimate::Point;
 
 use crate::report::{ReportError, facts_html, head_html, replace};
 
-/// Rows of a table; beyond, nobody reads on.
+/// Most rows in a table; nobody reads more.
 const ROWS_AT_MOST: usize = 400;
 
 /// A page under construction.
@@ -23,7 +23,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page with this title; below it, short facts set apart by dots.
+    /// A page with this title and, below it, short facts separated by dots.
     pub fn new(title: &str, facts: &[String]) -> Page {
         let facts: Vec<String> = facts.iter().map(|fact| escape(fact)).collect();
         Page {
@@ -36,7 +36,7 @@ impl Page {
         }
     }
 
-    /// Something that makes the numbers doubtful.
+    /// A reason to doubt the numbers.
     pub fn doubt(&mut self, text: &str) {
         self.push(&format!("<p class=\"doubt\">{}</p>", escape(text)));
     }
@@ -71,7 +71,7 @@ impl Page {
         self.push(&format!("<figure>\n{}</figure>", chart.svg()));
     }
 
-    /// Text as it is in a file.
+    /// Preformatted text.
     pub fn listing(&mut self, text: &str) {
         self.push(&format!("<pre>{}</pre>", escape(text.trim_end())));
     }
@@ -81,7 +81,7 @@ impl Page {
         self.body.push('\n');
     }
 
-    /// The page.
+    /// The page's HTML.
     pub fn html(&self) -> String {
         format!(
             "{}<body>\n<main>\n{}</main>\n</body>\n</html>\n",
@@ -90,10 +90,10 @@ impl Page {
         )
     }
 
-    /// Writes the page over what is there, at once.
+    /// Writes the page to `path`, replacing an earlier one in one step.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<PathBuf, ReportError> {
         replace(path, &self.html())
     }

@@ -1,4 +1,4 @@
-//! Links as pipes of `fairwind-path`, and the scheduler class that a flow's packets have in them.
+//! Translates links into pipes of `fairwind-path`, and flows into the scheduler classes of their packets.
 
 use fairwind_path::codel::CoDelConfig;
 use fairwind_path::delay::{self, DelayConfig, Displacement, JitterDistribution, ReorderConfig};
@@ -114,16 +114,16 @@ fn aqm(aqm: &Aqm) -> pipe::Aqm {
     }
 }
 
-/// Weight of the class that those share whom a WF2Q+ scheduler does not name.
+/// Weight of the class shared by all packets that a WF2Q+ scheduler does not name.
 const OTHERS_WEIGHT: u32 = 1;
 
-/// The class behind those that are named.
+/// The class after the named ones.
 fn others_class(named: usize) -> u16 {
     u16::try_from(named).unwrap_or(u16::MAX - 1)
 }
 
-/// The class of a flow's packets: its own, else that of the host that sent the packet, else that
-/// of the host it goes to, else the last one. `acknowledgements` go from the flow's receiver to its
+/// The class of a flow's packets: the flow's own, otherwise that of the host that sent the packet, otherwise
+/// that of the host it goes to, otherwise the last one. `acknowledgements` go from the flow's receiver to its
 /// sender.
 pub fn class(direction: &Direction, flow: &Flow, acknowledgements: bool) -> u16 {
     if direction.scheduler == Scheduler::Fifo {

@@ -1,7 +1,7 @@
 //! The plots of a run as SVG: `plots/throughput.svg` and its siblings.
 //!
-//! Each file stands for itself: text is text in the reader's own fonts, nothing is loaded, colours
-//! are light or dark as the reader prefers, and light where that is not known.
+//! Each file is self-contained: text uses the reader's own fonts, nothing is loaded, and colours are light or
+//! dark as the reader prefers, light by default.
 
 pub(crate) mod figure;
 mod frame;
@@ -17,7 +17,7 @@ use crate::series::decimate::Point;
 use figure::{Across, Figure, Line, Panel};
 use style::Stroke;
 
-/// Slow-start thresholds of more flows than this are left out.
+/// With more flows than this, slow-start thresholds are left out.
 const THRESHOLDS_AT_MOST: usize = 2;
 
 /// The plots of a run: file name and content.
@@ -92,7 +92,7 @@ fn windows<'a>(run: &'a RunResult, curves: &'a Curves) -> Figure<'a> {
     for (colour, flow) in curves.flows.iter().enumerate() {
         figure.panels[0].lines.push(Line {
             name: String::new(),
-            // A threshold over its own window could not be seen in the same colour.
+            // In the colour of its own window, a threshold could not be told apart.
             colour: (curves.flows.len() > 1).then_some(colour),
             stroke: Stroke::THRESHOLD,
             points: &flow.ssthresh,

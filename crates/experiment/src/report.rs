@@ -1,7 +1,7 @@
-//! `report.html`: a result for people, in one file that opens without a network.
+//! `report.html`: a result for human readers, in one file that needs no network.
 //!
-//! The report of a run holds tables and interactive plots, the one of several seeds means,
-//! intervals and links to the runs. Both say what was run: title, experiment file, versions, seed.
+//! The report of a run contains tables and interactive plots; that of several seeds contains means, intervals
+//! and links to the runs. Both state what was run: title, experiment file, versions, seed.
 
 mod data;
 pub(crate) mod html;
@@ -30,7 +30,7 @@ use html::escape;
 /// Why a report could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// The result could not be read, or the report not be written.
+    /// A result could not be read, or a file of the report could not be written.
     #[error(transparent)]
     Result(#[from] ResultError),
     /// The series could not be read.
@@ -38,8 +38,8 @@ pub enum ReportError {
     Series(#[from] SeriesError),
 }
 
-/// Writes the report of the result in `folder`, and the plots beside it; over what is there.
-/// With a summary over several seeds, also those of the runs below. Answers the report's path.
+/// Writes the report of the result in `folder` and the plots beside it, replacing earlier ones. For several
+/// seeds, the reports of the runs are written as well. Returns the report's path.
 pub fn write(folder: &Path) -> Result<PathBuf, ReportError> {
     if !folder.join(SUMMARY_FILE).is_file() {
         return write_run(folder);
@@ -50,7 +50,7 @@ pub fn write(folder: &Path) -> Result<PathBuf, ReportError> {
     write_overview(folder)
 }
 
-/// Writes the report and the plots of one run. Answers the report's path.
+/// Writes the report and the plots of one run. Returns the report's path.
 pub fn write_run(folder: &Path) -> Result<PathBuf, ReportError> {
     if !folder.join(crate::result::RESULT_FILE).is_file() {
         return Err(ResultError::Missing {
@@ -74,8 +74,7 @@ pub fn write_run(folder: &Path) -> Result<PathBuf, ReportError> {
     replace(&folder.join(REPORT_FILE), &page)
 }
 
-/// Writes the report over several seeds; the runs' own reports are left as they are. Answers the
-/// report's path.
+/// Writes the report over several seeds but not those of its runs. Returns the report's path.
 pub fn write_overview(folder: &Path) -> Result<PathBuf, ReportError> {
     let summary = Summary::read(folder)?;
     let runs = summary
@@ -87,14 +86,14 @@ pub fn write_overview(folder: &Path) -> Result<PathBuf, ReportError> {
     replace(&folder.join(REPORT_FILE), &page)
 }
 
-/// The experiment file in the result's folder, or, for one of several seeds, in the one above.
+/// The experiment file in the result's folder, or, for one of several seeds, in the parent folder.
 fn experiment_text(folder: &Path) -> Option<String> {
     let here = fs::read_to_string(folder.join(EXPERIMENT_FILE));
     let above = || fs::read_to_string(folder.parent()?.join(EXPERIMENT_FILE)).ok();
     here.ok().or_else(above)
 }
 
-/// Writes a file under another name first, so that a reader never sees half of it.
+/// Writes a file under another name and renames it, so that a reader never sees half of it.
 pub(crate) fn replace(path: &Path, text: &str) -> Result<PathBuf, ReportError> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
@@ -107,8 +106,8 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<PathBuf, ReportError> {
     Ok(path.to_owned())
 }
 
-/// The beginning of a page, up to its body. It may load nothing; `policy` is what it may do besides
-/// having a style, as directives of a content security policy.
+/// The start of a page, up to its body. The page may load nothing; `policy` lists what it may do apart from
+/// styling itself, as directives of a content security policy.
 pub(crate) fn head_html(title: &str, policy: &str) -> String {
     html::fill(
         include_str!("report/head.html"),
@@ -142,13 +141,13 @@ fn palette_css() -> String {
     )
 }
 
-/// A coloured stroke before the name of the flow or link with this number.
+/// A coloured bar before the name of the flow or link with this index.
 fn swatch(number: usize) -> String {
     let colour = number % palette::LIGHT.len();
     format!("<span class=\"swatch\" style=\"background:var(--c{colour})\"></span>")
 }
 
-/// Why the numbers are not all there, or not to be trusted.
+/// Why numbers are missing or doubtful.
 fn doubts_html(incomplete: &Option<String>, warnings: &[String]) -> String {
     let incomplete = incomplete
         .iter()
@@ -160,7 +159,7 @@ fn doubts_html(incomplete: &Option<String>, warnings: &[String]) -> String {
         .collect()
 }
 
-/// The experiment file and what was changed on the command line.
+/// The experiment file and the values that were set on the command line.
 fn experiment_html(text: Option<&str>, overrides: &[String]) -> String {
     let mut html = String::new();
     if !overrides.is_empty() {
@@ -192,7 +191,7 @@ fn versions_text(versions: &std::collections::BTreeMap<String, String>) -> Strin
     pairs.join(", ")
 }
 
-/// Spans that the page sets apart with dots.
+/// Spans that the style sheet separates with dots.
 pub(crate) fn facts_html(facts: &[String]) -> String {
     facts
         .iter()

@@ -1,8 +1,9 @@
-//! What a run leaves behind: `result.json`, and `summary.json` over several seeds.
+//! The results of a run: `result.json`, and `summary.json` over several seeds.
 //!
-//! Fields are written in the order of the structs here, fractions as [`round`] says, so that the
+//! Fields are written in the order of the structs here, and fractions as in [`round`], so that the
 //! same experiment and seed give the same bytes. Everything that depends on the machine and the
-//! moment is in `performance`, which comes last. `docs/result-format.md` describes the files.
+//! moment is in `performance`, which comes last. `docs/reference/result-files.md` describes the
+//! files.
 
 pub mod round;
 pub mod statistic;
@@ -17,26 +18,26 @@ pub use statistic::Statistic;
 pub(crate) use store::write_text;
 pub use store::{ResultError, Stored};
 
-/// Version of the result folder's layout; rises when a reader of the older one would be misled.
+/// Version of the result folder's layout; increased when readers of the older one would be misled.
 pub const FORMAT_VERSION: u32 = 1;
 /// The run's result, in the folder of a run.
 pub const RESULT_FILE: &str = "result.json";
 /// The summary over several seeds, in the folder above the runs.
 pub const SUMMARY_FILE: &str = "summary.json";
-/// The experiment file as it was run, in the folder that was asked for.
+/// The experiment file as it was run, in the requested folder.
 pub const EXPERIMENT_FILE: &str = "experiment.toml";
 /// Instruments of the flows over time, in the folder of a run.
 pub const FLOWS_FILE: &str = "flows.parquet";
 /// Queues and counters of the links over time, in the folder of a run.
 pub const LINKS_FILE: &str = "links.parquet";
-/// The report for people, in the folder of a run and above several.
+/// The HTML report, in the folder of a run and in the one above several runs.
 pub const REPORT_FILE: &str = "report.html";
 /// The folder of the SVG plots.
 pub const PLOTS_FOLDER: &str = "plots";
 
 /// The folder of the lab's captures, in the folder of a run.
 pub const CAPTURES_FOLDER: &str = "captures";
-/// The folder of what the lab's programs wrote, in the folder of a run.
+/// The folder of the output of the lab's programs, in the folder of a run.
 pub const PROGRAMS_FOLDER: &str = "programs";
 
 /// Name of the sub-folder that holds the run with this seed.
@@ -44,7 +45,7 @@ pub fn seed_folder(seed: u64) -> String {
     format!("seed-{seed}")
 }
 
-/// Seeds in words: `seed 3`, `seeds 1, 5`, `seeds 1 to 10`.
+/// Formats seeds in words: `seed 3`, `seeds 1, 5`, `seeds 1 to 10`.
 pub fn seeds_text(seeds: &[u64]) -> String {
     let in_a_row = seeds
         .windows(2)
@@ -66,37 +67,37 @@ pub struct RunResult {
     pub format_version: u32,
     /// Title of the experiment.
     pub title: String,
-    /// Which engine ran it: `sim` or `lab`.
+    /// The engine: `sim` or `lab`.
     pub engine: String,
-    /// Seed of every random choice.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Versions by what they are of: `fairwind`, and whatever else decides the numbers.
+    /// Versions by component: `fairwind`, and whatever else affects the numbers.
     pub versions: BTreeMap<String, String>,
     /// What rates count, in words: IP bytes, Ethernet frames, ….
     pub accounting: String,
-    /// The TCP of the end systems: `linux` or `2005` in the simulator, in the lab the kernel and how
-    /// it was set.
+    /// The TCP stack of the hosts: `linux` or `2005` in the simulator; in the lab the kernel and
+    /// how it was configured.
     pub stack: String,
-    /// Length of the run, seconds; of an incomplete one, how far it came.
+    /// Duration of the run, seconds; of an incomplete one, how far it came.
     #[serde(with = "round")]
     pub duration_s: f64,
     /// Time at the beginning that the totals leave out, seconds.
     #[serde(with = "round")]
     pub warmup_s: f64,
-    /// Values of the experiment file replaced on the command line, `path=value`.
+    /// Values of the experiment file that were replaced on the command line, `path=value`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
-    /// Why the run ended before its time; the totals then cover the time until it did.
+    /// Why the run ended early; the totals then cover the time until it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
-    /// Reasons to doubt the numbers, a sentence each.
+    /// Reasons to doubt the numbers, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// In the order of the experiment file.
     pub flows: Vec<FlowResult>,
     /// In the order of the experiment file.
     pub links: Vec<LinkResult>,
-    /// How well the emulator kept time; only of the lab.
+    /// How well the emulator kept time; only in the lab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulator: Option<EmulatorResult>,
     /// What the run cost; differs from run to run.
@@ -108,21 +109,21 @@ pub struct RunResult {
 pub struct FlowResult {
     /// The flow's name, unique in the result.
     pub name: String,
-    /// Name of its congestion control; nothing where none is at work.
+    /// Name of its congestion control; `None` where there is none.
     pub congestion_control: Option<String>,
     /// Payload delivered in order to the receiving application, bytes.
     pub bytes: u64,
     /// `bytes` over the time the flow was active, 10^6 bit/s.
     #[serde(with = "round")]
     pub goodput_mbps: f64,
-    /// Standard deviation (n - 1) of the goodput in whole seconds, 10^6 bit/s; nothing for fewer
+    /// Standard deviation (n - 1) of the goodput in whole seconds, 10^6 bit/s; `None` for fewer
     /// than two whole seconds.
     #[serde(with = "round::option")]
     pub goodput_sd_mbps: Option<f64>,
-    /// From the flow's start to its last byte, seconds; nothing if it did not end.
+    /// From the flow's start to its last byte, seconds; `None` if it did not end.
     #[serde(with = "round::option")]
     pub completion_s: Option<f64>,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmits: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
@@ -144,10 +145,11 @@ pub struct FlowResult {
     /// Data packets that a link dropped or lost.
     #[serde(default)]
     pub packets_lost: u64,
-    /// Web objects delivered whole; nothing for other applications.
+    /// Web objects delivered completely; `None` for other applications.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<u64>,
-    /// Names in the kernel of the controls that the flow had, in their order; only of the lab.
+    /// The kernel's names of the flow's congestion controls, in the order of their use; only in the
+    /// lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel_controls: Vec<String>,
 }
@@ -155,20 +157,20 @@ pub struct FlowResult {
 /// The totals of one direction of a link after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkResult {
-    /// The link's name, with its direction where both are told; unique in the result.
+    /// The link's name, with its direction where both are reported; unique in the result.
     pub name: String,
-    /// Share of the time in which it was sending, 0 to 1; nothing for unlimited bandwidth.
+    /// Share of the time in which it was sending, 0 to 1; `None` for unlimited bandwidth.
     #[serde(with = "round::option")]
     pub utilization: Option<f64>,
     /// Mean length of the queue over time, packets.
     #[serde(with = "round")]
     pub queue_mean_pkts: f64,
-    /// Length that the queue did not exceed in 99 % of the time, packets.
+    /// Length that the queue did not exceed for 99 % of the time, packets.
     #[serde(with = "round")]
     pub queue_p99_pkts: f64,
-    /// Packets dropped by the queue: full, RED or CoDel.
+    /// Packets dropped by the queue: overflow, RED or CoDel.
     pub drops: u64,
-    /// Packets lost at random on the way.
+    /// Packets lost at random.
     #[serde(default)]
     pub random_losses: u64,
     /// Packets that left.
@@ -179,59 +181,60 @@ pub struct LinkResult {
     pub bytes: u64,
 }
 
-/// How well the lab's emulator kept time, and what it lost that no link lost.
+/// How well the lab's emulator kept time, and the packets that it lost itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EmulatorResult {
-    /// Packets handed to the hosts that they were for.
+    /// Packets delivered to their destination hosts.
     pub packets: u64,
-    /// Half of them were handed over no later after their time than this, microseconds.
+    /// Median of the lateness of their delivery, microseconds.
     #[serde(with = "round")]
     pub lateness_p50_us: f64,
-    /// The same for 99 % of them.
+    /// Its 99th percentile, microseconds.
     #[serde(with = "round")]
     pub lateness_p99_us: f64,
-    /// The latest of all, microseconds.
+    /// Its maximum, microseconds.
     #[serde(with = "round")]
     pub lateness_max_us: f64,
-    /// Packets by lateness, the least first; lengths that no packet had are left out.
+    /// Packets by lateness, in increasing order; empty buckets are left out.
     pub histogram: Vec<Late>,
     /// Packets that a host's device dropped because the emulator did not read them in time.
     pub device_drops: u64,
     /// Packets dropped because more were in flight than the emulator has memory for.
     pub no_memory: u64,
-    /// Packets for an address that no host has.
+    /// Packets for an address that no host has or no pipe leads to, not IPv4, or malformed.
     pub unroutable: u64,
-    /// Packets that the host that they were for did not take.
+    /// Packets refused by their destination host's device.
     pub undelivered: u64,
 }
 
-/// Packets that were handed over late by more than the entry before says and at most `us`.
+/// A bucket of the histogram: packets with a lateness above that of the previous entry, and at most
+/// `us`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Late {
     /// Greatest lateness, microseconds.
     #[serde(with = "round")]
     pub us: f64,
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
 }
 
-/// What the run cost. Never the same twice.
+/// The cost of a run, which differs each time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Performance {
-    /// Data packets that reached a receiver, retransmissions included.
+    /// Data packets that arrived, retransmissions included.
     pub data_packets: u64,
-    /// Events handled.
+    /// Events processed by the simulator; in the lab, packets delivered.
     pub events: u64,
     /// Processor time, seconds.
     #[serde(with = "round")]
     pub cpu_s: f64,
-    /// Time on the clock, seconds.
+    /// Wall-clock time, seconds.
     #[serde(with = "round")]
     pub wall_s: f64,
     /// Largest resident memory of the process, 10^6 bytes.
     #[serde(with = "round")]
     pub peak_rss_mb: f64,
-    /// The machine, where it is known.
+    /// The machine, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
 }
@@ -241,14 +244,14 @@ pub struct Performance {
 pub struct Machine {
     /// Model of the processor.
     pub cpu: String,
-    /// Processors the process may use.
+    /// Processors available to the process.
     pub cores: u64,
     /// Operating system and kernel release.
     pub system: String,
 }
 
 impl Machine {
-    /// The machine this runs on; what the system does not tell is empty.
+    /// This machine; fields that the system does not report are empty.
     pub fn here() -> Machine {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let cpu = cpuinfo
@@ -283,7 +286,7 @@ pub struct Summary {
     pub accounting: String,
     /// As in [`RunResult::stack`].
     pub stack: String,
-    /// Length of a run, seconds.
+    /// Duration of a run, seconds.
     #[serde(with = "round")]
     pub duration_s: f64,
     /// Time at the beginning that the totals leave out, seconds.
@@ -292,7 +295,7 @@ pub struct Summary {
     /// As in [`RunResult::overrides`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
-    /// Why not all seeds were run to their end.
+    /// Why not all seeds ran to their end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
     /// The warnings of all runs, each with its seed.
@@ -304,7 +307,7 @@ pub struct Summary {
     pub links: Vec<LinkSummary>,
 }
 
-/// A flow over several runs; units as in [`FlowResult`]. A metric is nothing if no run has it.
+/// A flow over several runs; units as in [`FlowResult`]. A metric is `None` if no run has it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are those of FlowResult")]
 pub struct FlowSummary {
@@ -320,7 +323,7 @@ pub struct FlowSummary {
     pub rtt_mean_ms: Option<Statistic>,
 }
 
-/// A link over several runs; units as in [`LinkResult`]. A metric is nothing if no run has it.
+/// A link over several runs; units as in [`LinkResult`]. A metric is `None` if no run has it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are those of LinkResult")]
 pub struct LinkSummary {
@@ -332,7 +335,7 @@ pub struct LinkSummary {
 }
 
 impl RunResult {
-    /// Why the run ended before its time, with its seed.
+    /// Why the run ended early, with its seed.
     pub fn incompleteness(&self) -> Option<String> {
         let reason = self.incomplete.as_deref()?;
         Some(format!("seed {}: {reason}", self.seed))
@@ -340,8 +343,8 @@ impl RunResult {
 }
 
 impl Summary {
-    /// The summary of runs of one experiment; nothing if there are none. Flows and links are
-    /// those of the first run, found in the others by name.
+    /// The summary of runs of one experiment; `None` without runs. Flows and links are those of the
+    /// first run, matched by name in the others.
     pub fn of(runs: &[RunResult]) -> Option<Summary> {
         let first = runs.first()?;
         Some(Summary {
@@ -386,7 +389,7 @@ impl Summary {
 }
 
 impl FlowSummary {
-    /// The summary of one flow in several runs, under the name and control of `first`.
+    /// The summary of one flow in several runs, with the name and congestion control of `first`.
     pub fn of(flows: &[&FlowResult], first: &FlowResult) -> FlowSummary {
         let over = |metric: fn(&FlowResult) -> Option<f64>| {
             Statistic::of(flows.iter().filter_map(|flow| metric(flow)))
@@ -407,7 +410,7 @@ impl FlowSummary {
 }
 
 impl LinkSummary {
-    /// The summary of one link in several runs, under the name of `first`.
+    /// The summary of one link in several runs, with the name of `first`.
     pub fn of(links: &[&LinkResult], first: &LinkResult) -> LinkSummary {
         let over = |metric: fn(&LinkResult) -> Option<f64>| {
             Statistic::of(links.iter().filter_map(|link| metric(link)))

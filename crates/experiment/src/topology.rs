@@ -1,5 +1,5 @@
-//! Nodes and routes: hosts and routers come into being as ends of links, and a packet takes the way
-//! of fewest hops, of those the one of least delay, of those the one whose links come first in the
+//! Nodes and routes. Hosts and routers exist by being named as ends of links. A packet takes the route with
+//! the fewest hops, of those the one with the least delay, of those the one whose links come first in the
 //! file.
 
 use fairwind_path::units::{Duration, Time};
@@ -22,7 +22,7 @@ impl DirectedLink {
         DirectedLink(2 * link + 1)
     }
 
-    /// Which link of the file.
+    /// Index of the link in the file.
     pub fn link(self) -> usize {
         self.0 / 2
     }
@@ -37,7 +37,7 @@ impl DirectedLink {
         self.0
     }
 
-    /// What the link is in this direction.
+    /// The link's description in this direction.
     pub fn of(self, link: &Link) -> &Direction {
         if self.is_reverse() {
             &link.reverse
@@ -46,14 +46,14 @@ impl DirectedLink {
         }
     }
 
-    /// Its name in results: the link's, with `.reverse` for that direction.
+    /// Its name in results: the link's, with `.reverse` for the reverse direction.
     pub fn name(self, link: &Link) -> String {
         let suffix = if self.is_reverse() { ".reverse" } else { "" };
         format!("{}{suffix}", link.name.value)
     }
 }
 
-/// The way of a flow's packets and that of its acknowledgements.
+/// The links that a flow's packets pass, and those of its acknowledgements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     /// From sender to receiver.
@@ -66,16 +66,16 @@ pub struct Route {
 #[derive(Clone, Debug)]
 pub struct Topology {
     nodes: Vec<String>,
-    /// By position of the direction: where it starts, where it ends, its delay.
+    /// Start, end and delay of each direction, by [`DirectedLink::index`].
     edges: Vec<(usize, usize, Duration)>,
     routes: Vec<Route>,
 }
 
-/// How far it is to a node: hops, then delay.
+/// Distance to a node: hops, then delay.
 type Distance = (u32, Duration);
 
 impl Topology {
-    /// The nodes that these links name, in the order in which they name them; no routes yet.
+    /// The nodes that these links name, in order of first mention; no routes yet.
     pub fn of(links: &[Link]) -> Topology {
         let mut nodes: Vec<String> = Vec::new();
         let mut edges = Vec::new();
@@ -112,18 +112,18 @@ impl Topology {
         &self.routes
     }
 
-    /// The position of a node.
+    /// The index of a node.
     pub fn node(&self, name: &str) -> Option<usize> {
         self.nodes.iter().position(|node| node == name)
     }
 
-    /// The names of the ends of a direction, the one it starts from first.
+    /// The names of the nodes at which a direction starts and ends.
     pub fn ends(&self, direction: DirectedLink) -> (&str, &str) {
         let (from, to, _) = self.edges[direction.0];
         (&self.nodes[from], &self.nodes[to])
     }
 
-    /// The way between two nodes, or nothing if there is none.
+    /// The best route between two nodes; none if they are not connected.
     pub fn path(&self, from: usize, to: usize) -> Option<Vec<DirectedLink>> {
         let distances = self.distances_to(to);
         let mut path = Vec::new();
@@ -141,7 +141,7 @@ impl Topology {
         Some(path)
     }
 
-    /// Names of the nodes that packets from a node can reach, without itself, for messages.
+    /// Names of the other nodes that packets from a node can reach, for messages.
     pub fn reachable(&self, from: usize) -> String {
         let names: Vec<String> = (0..self.nodes.len())
             .filter(|&node| node != from && self.path(from, node).is_some())
@@ -150,7 +150,7 @@ impl Topology {
         some(&names.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Bellman and Ford: topologies are small, and delays may be 0.
+    /// Bellman-Ford: topologies are small, and delays may be 0.
     fn distances_to(&self, to: usize) -> Vec<Option<Distance>> {
         let mut distances: Vec<Option<Distance>> = vec![None; self.nodes.len()];
         distances[to] = Some((0, Duration::ZERO));
@@ -173,7 +173,7 @@ impl Topology {
     }
 }
 
-/// The delay that routing reckons with: the one at the start of the run.
+/// The delay that routing uses: the one at the start of the run.
 fn first_delay(direction: &Direction) -> Duration {
     match &direction.delay {
         Delay::Constant(delay) => *delay,

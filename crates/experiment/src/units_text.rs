@@ -1,36 +1,35 @@
 //! Quantities as text: `"50Mbit/s"`, `"10ms"`, `"1000pkt"`, `"75kB"`, `"0.5%"`.
 //!
-//! A quantity is a decimal number and a unit, with or without a space between them. Decimal
-//! prefixes are powers of 1000, `KiB`, `MiB` and `GiB` powers of 1024. The number is read exactly
-//! (`"0.1s"` is 100,000,000 ns); what is finer than the unit of the result is rounded to the
-//! nearest.
+//! A quantity is a decimal number and a unit, with or without a space between them. Decimal prefixes are
+//! powers of 1000, `KiB`, `MiB` and `GiB` powers of 1024. The number is read exactly (`"0.1s"` is 100,000,000
+//! ns) and rounded to the nearest unit of the result.
 
 use fairwind_path::units::{Bandwidth, Bytes, Duration};
 
-/// Why a text is not the quantity that was wanted.
+/// Why a text is not the expected quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitError {
     /// What is wrong.
     pub message: String,
-    /// What would be right.
+    /// How to correct it.
     pub help: String,
 }
 
 /// A number of packets or of bytes, as queues and their thresholds are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// So many packets, of whatever size.
+    /// Packets of any size.
     Packets(u64),
-    /// So many bytes.
+    /// Bytes.
     Bytes(u64),
 }
 
-/// A kind of quantity: what it is called, its units and an example.
+/// A kind of quantity: its name, its units and an example.
 struct Kind {
     noun: &'static str,
-    /// Unit and its size in the unit of the result.
+    /// Unit, and its size in the unit of the result.
     units: &'static [(&'static str, u64)],
-    /// Spellings from elsewhere and what they are here.
+    /// Spellings used elsewhere, and the unit that they mean.
     elsewhere: &'static [(&'static str, &'static str)],
     example: &'static str,
 }
@@ -124,22 +123,22 @@ const PACKETS: Kind = Kind {
     example: "1000pkt",
 };
 
-/// A length of time, 0 or more, from `"10ms"`: ns, us, ms, s, min, h.
+/// Parses a duration of 0 or more, such as `"10ms"`: ns, us, ms, s, min, h.
 pub fn duration(text: &str) -> Result<Duration, UnitError> {
     quantity(text, &DURATION).map(Duration::from_nanos)
 }
 
-/// A bandwidth, 0 or more, from `"50Mbit/s"`: bit/s, kbit/s ... Tbit/s, B/s, kB/s, MB/s, GB/s.
+/// Parses a bandwidth of 0 or more, such as `"50Mbit/s"`: bit/s, kbit/s ... Tbit/s, B/s, kB/s, MB/s, GB/s.
 pub fn bandwidth(text: &str) -> Result<Bandwidth, UnitError> {
     quantity(text, &BANDWIDTH).map(Bandwidth::from_bps)
 }
 
-/// A number of bytes from `"500MB"`: B, kB, MB, GB, TB, KiB, MiB, GiB.
+/// Parses a number of bytes, such as `"500MB"`: B, kB, MB, GB, TB, KiB, MiB, GiB.
 pub fn bytes(text: &str) -> Result<Bytes, UnitError> {
     quantity(text, &BYTES).map(Bytes)
 }
 
-/// Packets from `"1000pkt"` or bytes from `"75kB"`.
+/// Parses packets, such as `"1000pkt"`, or bytes, such as `"75kB"`.
 pub fn amount(text: &str) -> Result<Amount, UnitError> {
     let (_, unit) = split(text);
     if PACKETS.units.iter().any(|(name, _)| *name == unit) {
@@ -160,14 +159,14 @@ pub fn amount(text: &str) -> Result<Amount, UnitError> {
     Err(error)
 }
 
-/// A share between 0 and 1 from `"0.5%"`.
+/// Parses a share between 0 and 1, such as `"0.5%"`.
 pub fn percentage(text: &str) -> Result<f64, UnitError> {
     let wrong = || UnitError {
         message: format!("\"{text}\" is not a probability"),
         help: "write a number from 0 to 1, or a percentage such as \"0.5%\"".into(),
     };
     let number = text.trim().strip_suffix('%').ok_or_else(wrong)?.trim_end();
-    // Divided in decimal, so that "0.5%" and 0.005 are the same number.
+    // Scaled in decimal, so that "0.5%" and 0.005 are the same number.
     let share: f64 = format!("{number}e-2").parse().map_err(|_| wrong())?;
     if number.is_empty() || !(0.0..=1.0).contains(&share) {
         return Err(wrong());
@@ -215,7 +214,7 @@ fn split(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim_start())
 }
 
-/// Digits without the point, and how many of them stood behind it.
+/// The digits without the decimal point, and the number of decimals.
 fn decimal(number: &str) -> Option<(u128, u32)> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = format!("{whole}{fraction}");
@@ -253,7 +252,7 @@ fn unknown_unit(text: &str, unit: &str, kind: &Kind) -> UnitError {
     UnitError { message, help }
 }
 
-/// What a unit that is not known was probably meant to be.
+/// The unit that an unknown one was probably meant to be.
 fn translation(unit: &str, kind: &Kind) -> Option<&'static str> {
     let lower = unit.to_lowercase();
     let known = kind.units.iter().map(|(name, _)| (*name, *name));

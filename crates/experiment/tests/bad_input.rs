@@ -1,11 +1,11 @@
-//! Wrong experiment files: each gets its place, the line, and what would be right.
+//! Invalid experiment files: each message has the place, the line and a correction.
 
 use std::fs;
 use std::path::Path;
 
 use fairwind_experiment::Experiment;
 
-/// A right file; tests break it in one place.
+/// A valid file; tests break it in one place.
 const GOOD: &str = r#"title = "two hosts"
 duration = "10s"
 
@@ -29,7 +29,7 @@ fn messages(text: &str, set: &[&str]) -> String {
         .to_string()
 }
 
-/// The message for the good file with one piece replaced.
+/// The message for the valid file with one piece replaced.
 fn broken(right: &str, wrong: &str) -> String {
     assert_eq!(GOOD.matches(right).count(), 1, "{right}");
     messages(&GOOD.replace(right, wrong), &[])

@@ -7,7 +7,7 @@ use fairwind_experiment::file::link::Rate;
 use fairwind_experiment::file::trace::RateTrace;
 use fairwind_path::units::{Bandwidth, Time};
 
-/// Their folder, or nothing where it is not.
+/// The recordings' folder; none if it is not there.
 fn cellular() -> Option<PathBuf> {
     fairwind_testing::or_skip(fairwind_testing::recording("cellular"))
 }

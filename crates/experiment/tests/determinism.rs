@@ -1,8 +1,8 @@
-//! The same file and seed give the same bytes: on this run, on every machine, in debug and in
-//! release builds. `make test` runs this in both.
+//! The same file and seed give the same bytes: in every run, on every machine, in debug and in release
+//! builds. `make test` runs this in both.
 //!
-//! After a change of behaviour that is meant, `UPDATE_EXPECT=1 cargo test --test experiment determinism`
-//! writes the new snapshots; their diff is what the change does.
+//! After an intended change of behaviour, `UPDATE_EXPECT=1 cargo test --test experiment determinism` writes
+//! the new snapshots; their diff shows the change.
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
-//! The folder that an execution leaves behind, whole or not at all, with an engine that only
-//! pretends.
+//! The folder that an execution produces, complete or not at all, with a fake engine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,17 +32,17 @@ fn experiment() -> Experiment {
     Experiment::parse(TEXT, "x.toml", Path::new(""), &[]).unwrap()
 }
 
-/// Gives a result whose goodput is its seed, after so many samples.
+/// A fake engine: the goodput of a run is its seed, and it records `samples` samples.
 #[derive(Default)]
 struct Pretender {
     samples: u64,
     runs: AtomicUsize,
     /// This seed cannot be run.
     unable: Option<u64>,
-    /// This seed's run ends before its time.
+    /// This seed's run ends early.
     cut_short: Option<u64>,
     real_time: bool,
-    /// All runs meet here before they end.
+    /// All runs wait here for each other before they end.
     meeting: Option<Barrier>,
 }
 
@@ -73,7 +72,7 @@ impl Engine for Pretender {
         }
         for sample in 0..self.samples {
             let time_ns = sample * 1_000_000;
-            // Noise, so that it cannot be packed away.
+            // Noise, so that it cannot be compressed.
             let noise = (sample + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             recorder.flow(
                 0,
@@ -362,7 +361,7 @@ fn folders_above_the_result_are_made() {
     assert_eq!(done.dir, folder.path().join("a/b/result"));
 }
 
-/// Lets so many calls pass.
+/// Lets this number of calls pass, then stops the run.
 struct StopAfter(AtomicUsize);
 
 impl Progress for StopAfter {
@@ -505,14 +504,14 @@ fn child(test: &str, folder: &Path) -> Command {
     command
 }
 
-/// The folder that the parent gave.
+/// The folder that the parent process gave.
 fn given_folder() -> PathBuf {
     std::env::var_os("FAIRWIND_TEST_FOLDER")
         .expect("started by the test above it")
         .into()
 }
 
-/// Executes with more samples than there is room for, and sees that nothing is left.
+/// Executes with more samples than there is room for, and checks that nothing is left behind.
 fn execute_without_room(folder: &Path) {
     let engine = Pretender {
         samples: 400_000,
@@ -559,7 +558,7 @@ fn child_with_small_files() {
 
 #[test]
 fn a_full_disk_leaves_no_half_result() {
-    // It mounts a small file system.
+    // Mounts a small file system, which needs root.
     if !fairwind_testing::permitted(fairwind_testing::root()) {
         return;
     }
@@ -621,7 +620,7 @@ fn a_killed_execution_leaves_nothing_but_what_the_next_one_removes() {
     assert_eq!(names(folder.path()), ["result"]);
 }
 
-/// Says that it runs and then waits to be killed.
+/// Reports that it runs, then waits to be killed.
 struct Endless;
 
 impl Progress for Endless {

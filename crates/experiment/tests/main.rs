@@ -1,4 +1,4 @@
-//! Experiment files, what runs them, and what a run leaves.
+//! Experiment files, the engines that run them, and the results.
 
 mod bad_input;
 mod cellular;

@@ -147,7 +147,7 @@ fn a_bottleneck_is_filled_and_shared_out_without_remainder() {
     let voice = result.flows[3].goodput_mbps;
     assert!((0.078..=0.0865).contains(&voice), "{voice}");
     let bulk = &result.flows[0];
-    // There and back 20 ms, and at most 50 packets of 1.2 ms in the queue.
+    // A round-trip delay of 20 ms, and at most 50 packets of 1.2 ms in the queue.
     let least = bulk.rtt_min_ms.unwrap();
     let mean = bulk.rtt_mean_ms.unwrap();
     assert!((20.0..85.0).contains(&least), "{least}");

@@ -1,4 +1,4 @@
-//! Flows that take another congestion control on the way, in the simulator.
+//! Flows that switch to another congestion control during a run, in the simulator.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use fairwind_experiment::engine::sim::Sim;
 use fairwind_experiment::record::{FlowSample, LinkSample, Recorder};
 use fairwind_experiment::{Engine, EngineError, Experiment};
 
-/// One packet in a hundred is lost: reno takes that for congestion, nocc from 5 s on does not and is
-/// limited by the receiver's window alone.
+/// One packet in a hundred is lost: reno takes that for congestion; nocc, from 5 s on, does not and is
+/// limited only by the receiver's window.
 const RENO_THEN_NOCC: &str = r#"
 duration = "10s"
 
@@ -29,7 +29,7 @@ receive_buffer = "800kB"
 switch = [{ at = "5s", congestion_control = "nocc" }]
 "#;
 
-/// The greatest window before and after 5 s, and what had arrived by 5 s, bytes.
+/// The largest window before and after 5 s, and the bytes that had arrived by 5 s and by the end.
 #[derive(Default)]
 struct Halves {
     windows: [u64; 2],

@@ -1,4 +1,4 @@
-//! Which way packets take, which class they have, and what is reported.
+//! Which routes packets take, which class they have, and which links are reported.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ fn network(links: &[(&str, &str, &str, &str)], flows: &[(&str, &str, &str)]) -> 
     experiment(&text)
 }
 
-/// The names of the links on the first flow's way, there and back.
+/// The names of the links on the first flow's route, in both directions.
 fn ways(experiment: &Experiment) -> (Vec<String>, Vec<String>) {
     let route = &experiment.topology().routes()[0];
     let links = &experiment.file().link;
@@ -170,7 +170,7 @@ fn a_class_is_found_by_flow_then_by_source_then_by_destination() {
         };
         (class(&flow.forward, z), class(&flow.backward, z + 1))
     };
-    // Data of `one` come from server1; its acknowledgements come from client.
+    // Data of `one` comes from server1, its acknowledgements from client.
     assert_eq!(class_of(0), (1, 2));
     // `two` is named itself.
     assert_eq!(class_of(1), (0, 0));

@@ -1,7 +1,7 @@
 //! Speed and memory of the simulator: `make bench`, or `cargo bench --bench dumbbell`.
 //!
-//! Each run is a process of its own, the released command itself, so that the memory measured is
-//! that run's and the cost is what a user pays. Prints what was aimed at beside what was reached.
+//! Each run is a process of its own, the released command itself, so that the memory measured is that run's
+//! and the cost is what a user pays. Prints the goals beside the results.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -12,25 +12,25 @@ use serde_json::Value;
 struct Cell {
     control: &'static str,
     flows: u32,
-    /// Seconds between their starts.
+    /// Seconds between the flows' starts.
     apart_s: &'static str,
     set: &'static [&'static str],
-    /// What the speed has to reach.
+    /// What the run has to reach.
     goal: Goal,
 }
 
 enum Goal {
-    /// Data packets a second of processor time.
+    /// Data packets per second of processor time.
     Speed(f64),
-    /// The speed of the same control with one flow, times this.
+    /// This share of the speed of the same congestion control with one flow.
     ShareOfOneFlow(f64),
-    /// That it comes to its end.
+    /// The run completes.
     Runs,
 }
 
-/// Memory aimed at on the 50 Mbit/s dumbbell, 10^6 bytes (30 MiB).
+/// Goal for the memory on the 50 Mbit/s dumbbell, 10^6 bytes (30 MiB).
 const MEMORY_MB: f64 = 31.457;
-/// Runs of which the fastest counts: what disturbs a run only makes it slower.
+/// Runs of which the fastest counts: disturbances only make a run slower.
 const REPEATS: usize = 3;
 
 const CELLS: &[Cell] = &[

@@ -1,13 +1,13 @@
-//! What the trace of a connection costs at 1 Gbit/s, a sample on every acknowledgement: processor
-//! time with it and without it, in turns.
+//! The cost of tracing a connection at 1 Gbit/s with a sample on every acknowledgement: processor time with
+//! and without the trace, in turns.
 //!
-//! One connection fills a path of 1 Gbit/s and 2 x 10 ms; both ends, the emulator and the tracer are
-//! in this process, whose time is that of all that is done for them, but for what the kernel does
-//! while nothing else runs. Beside it stands the time of the whole machine as it counts by ticks,
-//! with the work of others in it.
+//! One connection fills a path of 1 Gbit/s and 2 x 10 ms. Both ends, the emulator and the tracer are in this
+//! process, whose processor time includes all that is done for them, except what the kernel does while
+//! nothing else runs. The time of the whole machine, counted in ticks and including other work, is printed
+//! beside it.
 //!
-//! `cargo bench -p fairwind --bench trace_cost`. Needs root. `PAIRS` is the number of pairs of turns,
-//! 8 by default, `LENGTH_S` the length of what is measured of each in seconds, 5 by default.
+//! `cargo bench -p fairwind --bench trace_cost`. Needs root. `PAIRS` is the number of pairs of turns, 8 by
+//! default, `LENGTH_S` the measured length of each turn in seconds, 5 by default.
 
 use std::net::Ipv4Addr;
 use std::thread;
@@ -33,7 +33,7 @@ use fairwind_workload::Application;
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const PORT: u16 = 5001;
-/// Until then the window finds its size.
+/// Time for the window to settle.
 const SETTLED: time::Duration = time::Duration::from_millis(1500);
 
 fn main() {
@@ -90,7 +90,7 @@ fn main() {
     println!("of the whole machine: {}", spread(&more_of_machine));
 }
 
-/// The samples of the sending end.
+/// The samples of the sender.
 fn sent(connection: &fairwind_trace::record::Connection) -> u64 {
     match connection.incoming {
         Some(false) => connection.samples,
@@ -105,7 +105,7 @@ fn number(name: &str, default: u64) -> u64 {
 struct Turn {
     /// Processor time of this process, seconds.
     time_s: f64,
-    /// Of the whole machine, as it counts.
+    /// Processor time of the whole machine, by its own count, seconds.
     machine_s: f64,
     mbps: f64,
     /// Packets from the receiver to the sender, from the beginning to the end.
@@ -205,7 +205,7 @@ fn flow(hosts: &[Host; 2]) -> FlowPlan {
     }
 }
 
-/// Processor time of this process, with what the kernel did while it ran.
+/// Processor time of this process, including what the kernel did while it ran.
 fn process_s() -> f64 {
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -226,7 +226,7 @@ fn machine_s() -> f64 {
         .skip(1)
         .map(|word| word.parse().unwrap())
         .collect();
-    // User, nice, system, then idle and waiting for disks, then interrupts and soft interrupts.
+    // User, nice, system, then idle and waiting for I/O, then interrupts and soft interrupts.
     (ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6]) / 100.0
 }
 

@@ -1,16 +1,15 @@
-//! Holds the simulator to the kernel: runs every experiment of a folder in both engines and prints
-//! the table of `docs/validation.md`.
+//! Compares the simulator with the kernel: runs every experiment of a folder in both engines and prints the
+//! table of `docs/measurements/simulator-and-kernel.md`.
 //!
 //! ```text
 //! cargo run --release -p fairwind --example validation -- experiments/validation out/validation
 //! ```
 //!
-//! A run of the lab in which the kernel skipped a hook of the control, which the result's warnings
-//! tell, is no sample of that control: it is left out of the means, and counted.
+//! A run of the lab in which the kernel skipped a hook of the congestion control, which the result's warnings
+//! report, is no sample of that congestion control: it is left out of the means, and counted.
 //!
-//! The simulator, which may have changed, runs every time. Results of the lab that are there already,
-//! whole and of the same experiment file, are used again. The lab needs root and an otherwise idle
-//! machine.
+//! The simulator, which may have changed, runs every time. Complete results of the lab for the same
+//! experiment file are used again. The lab needs root and an otherwise idle machine.
 
 use std::error::Error;
 use std::fs;
@@ -56,35 +55,36 @@ impl Engine {
     }
 }
 
-/// How far a cell's goodput may be off, and its mean queue; shares of the lab's.
+/// Tolerances of a cell's goodput and mean queue, as shares of the lab's values.
 const GOODPUT_TOLERANCE: f64 = 0.03;
 const QUEUE_TOLERANCE: f64 = 0.10;
 
-/// What a run warns of whose control the kernel skipped (`docs/decisions/skipped-hooks.md`).
+/// Part of the warning that the kernel skipped a hook of a congestion control
+/// (`docs/explanation/decisions/skipped-hooks.md`).
 const SKIPPED_HOOK: &str = "impossible slow-start threshold";
 
-/// What is compared, as means over the seeds whose runs are fair samples.
+/// The values to compare, as means over the seeds whose runs are fair samples.
 struct Totals {
     runs: usize,
-    /// Further runs that are left out, as the kernel skipped hooks of their controls.
+    /// Further runs, left out because the kernel skipped hooks of their congestion controls.
     left_out: usize,
-    /// Of all flows together, Mbit/s.
+    /// Goodput of all flows together, Mbit/s.
     goodput_mbps: f64,
     /// Mean queue of the bottleneck, packets.
     queue_pkts: f64,
     retransmits: f64,
     /// Packets that the bottleneck's queue dropped.
     drops: f64,
-    /// Of the emulator, the worst of the seeds.
+    /// Lateness of the emulator, the worst of the seeds.
     lateness_p99_us: Option<f64>,
     /// Why a run is incomplete or doubtful.
     complaints: Vec<String>,
 }
 
-/// One of the values that are compared.
+/// One of the values to compare.
 type Metric = fn(&Totals) -> f64;
 
-/// A cell with what there is of it.
+/// A cell with its results so far.
 struct Cell {
     name: String,
     sim: Option<Totals>,
@@ -92,7 +92,7 @@ struct Cell {
 }
 
 impl Cell {
-    /// Of those engines that have fair runs.
+    /// The totals of an engine, if it has fair runs.
     fn totals(&self, engine: Engine) -> Option<&Totals> {
         let totals = match engine {
             Engine::Sim => &self.sim,
@@ -173,7 +173,7 @@ fn experiment_files(arguments: &Arguments) -> Result<Vec<PathBuf>, Box<dyn Error
     Ok(files)
 }
 
-/// Runs a cell unless its result from the lab is there.
+/// Runs a cell unless the lab's result exists.
 fn run(
     program: &Path,
     engine: Engine,
@@ -201,7 +201,7 @@ fn run(
     }
 }
 
-/// Whether the folder holds a whole result of this experiment file.
+/// Whether the folder holds a complete result of this experiment file.
 fn is_there(out: &Path, file: &Path) -> Result<bool, Box<dyn Error>> {
     let before = fs::read(out.join("experiment.toml")).ok();
     let incomplete = match Stored::read(out) {
@@ -212,7 +212,7 @@ fn is_there(out: &Path, file: &Path) -> Result<bool, Box<dyn Error>> {
     Ok(incomplete.is_none() && before == Some(fs::read(file)?))
 }
 
-/// The runs of a result folder, or nothing if there is none.
+/// The runs of a result folder, or none if it does not exist.
 fn runs(folder: &Path) -> Result<Vec<RunResult>, Box<dyn Error>> {
     if !folder.is_dir() {
         return Ok(Vec::new());
@@ -255,8 +255,8 @@ fn totals(folder: &Path) -> Result<Option<Totals>, Box<dyn Error>> {
     }))
 }
 
-/// Whether the kernel ran every hook of the run's controls, as far as can be told: a slow-start
-/// threshold that no control gives is what it takes for the answer of a hook that it skipped.
+/// Whether the kernel ran every hook of the run's congestion controls, as far as can be told: in place of the
+/// answer of a hook that it skipped, it uses a slow-start threshold that no congestion control returns.
 fn is_fair(run: &RunResult) -> bool {
     let skipped = |warning: &String| warning.contains(SKIPPED_HOOK);
     !run.warnings.iter().any(skipped)
@@ -316,7 +316,7 @@ fn print_table(cells: &[Cell]) {
     }
 }
 
-/// Medians, cells out of tolerance, and runs that do not count.
+/// Prints medians, cells out of tolerance, and runs that are left out.
 fn print_verdict(cells: &[Cell]) {
     println!();
     let both = cells
@@ -359,7 +359,7 @@ fn print_verdict(cells: &[Cell]) {
     }
 }
 
-/// How many runs of the lab were no fair samples of their controls.
+/// Prints how many runs of the lab are no fair samples of their congestion controls.
 fn print_left_out(cells: &[Cell]) {
     let lab = || {
         cells

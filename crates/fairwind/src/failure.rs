@@ -1,4 +1,4 @@
-//! How a command fails, and the exit code that says so.
+//! How a command fails, and with which exit code.
 
 use std::fmt::Display;
 use std::io;
@@ -7,21 +7,20 @@ use std::process::ExitCode;
 
 use fairwind_experiment::Diagnostic;
 
-/// Why a command did not do its job.
+/// Why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// The experiment file is wrong: exit code 2. The message begins with file and line.
+    /// The experiment file is invalid: exit code 2. The message begins with file and line.
     File(Diagnostic),
-    /// Something else that the user gave is wrong: exit code 2, as for wrong usage.
+    /// Something else that the user gave is invalid: exit code 2, as for wrong usage.
     Input(String),
     /// The work failed: exit code 1.
     Work(String),
     /// SIGINT, SIGTERM or SIGHUP: exit code 130.
     Interrupted,
-    /// SIGINT, SIGTERM or SIGHUP, and something waits to be gone on with: exit code 130.
+    /// SIGINT, SIGTERM or SIGHUP, and the work can be resumed: exit code 130.
     Stopped(String),
-    /// A run in real time ended before its time; what was measured is kept: exit code 1, or 130 after
-    /// a signal.
+    /// A real-time run ended early; what was measured is kept: exit code 1, or 130 after a signal.
     Incomplete {
         /// Why.
         reason: String,
@@ -30,7 +29,7 @@ pub enum Failure {
         /// Whether a signal asked for it.
         interrupted: bool,
     },
-    /// The reader of standard output has gone; nobody is left to be told.
+    /// Standard output was closed by its reader: exit code 0, since nobody is left to be told.
     NobodyListens,
 }
 
@@ -45,7 +44,7 @@ impl Failure {
         Self::Work(what.to_string())
     }
 
-    /// Says on standard error what went wrong and answers the exit code.
+    /// Prints the failure to standard error and returns the exit code.
     pub fn report(&self) -> ExitCode {
         match self {
             Self::File(diagnostic) => {

@@ -1,5 +1,5 @@
-//! What the command line shares with the programs of the experiments: the sites of the lab between
-//! which real files move, and how a command fails.
+//! Shared by the command line and the programs of the experiments: the sites of the lab between which real
+//! files are moved, and how a command fails.
 
 pub mod demo;
 pub mod failure;

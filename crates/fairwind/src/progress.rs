@@ -1,4 +1,4 @@
-//! The progress bar on a terminal's standard error; in a pipe there is none.
+//! The progress bar on standard error, if that is a terminal.
 
 mod bytes;
 
@@ -13,7 +13,7 @@ pub use bytes::ByteBar;
 
 const STEPS: u64 = 1000;
 
-/// The share of all runs that is done, in one bar.
+/// One bar for the share of all runs that is done.
 pub struct Bar {
     bar: ProgressBar,
     runs: usize,
@@ -21,7 +21,7 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// A bar for so many runs; `indicatif` hides it unless standard error is a terminal.
+    /// A bar for `runs` runs; `indicatif` hides it unless standard error is a terminal.
     pub fn new(runs: usize) -> Self {
         let bar = ProgressBar::new(STEPS);
         let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {msg}  {eta} left");
@@ -37,7 +37,7 @@ impl Bar {
         }
     }
 
-    /// Takes the bar off the screen.
+    /// Removes the bar from the screen.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,10 +1,10 @@
-//! What `sim run` and `lab run` say when they are done: a line about the run, a table of flows, one of links.
+//! What `sim run` and `lab run` print at the end: a line about the run, a table of flows, one of links.
 
 use fairwind_experiment::result::{EmulatorResult, Performance, RunResult, Statistic, Summary};
 
 use crate::table::Table;
 
-/// One run.
+/// The text for one run.
 pub fn of_run(run: &RunResult) -> String {
     let mut flows = flow_table();
     for flow in &run.flows {
@@ -45,7 +45,7 @@ pub fn of_run(run: &RunResult) -> String {
     )
 }
 
-/// Several runs.
+/// The text for several runs.
 pub fn of_runs(summary: &Summary, runs: &[RunResult]) -> String {
     let mut flows = flow_table();
     for flow in &summary.flows {
@@ -183,7 +183,7 @@ fn lateness(emulator: Option<&EmulatorResult>) -> String {
     })
 }
 
-/// Why not to trust the numbers.
+/// Reasons to doubt the numbers.
 fn doubts(incomplete: &Option<String>, warnings: &[String]) -> String {
     let incomplete = incomplete.iter().map(|r| format!("incomplete: {r}\n"));
     let warnings = warnings.iter().map(|w| format!("warning: {w}\n"));

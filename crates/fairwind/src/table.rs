@@ -1,4 +1,4 @@
-//! Text tables: columns aligned by their widest cell, words to the left, numbers to the right.
+//! Text tables: columns as wide as their widest cell, words aligned left, numbers right.
 
 /// A table under construction.
 #[derive(Default)]
@@ -43,7 +43,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The table as text, one line a row, without spaces at the ends of lines.
+    /// The table as text, one line per row, without trailing spaces.
     pub fn render(&self) -> String {
         let heads: Vec<String> = self.columns.iter().map(|c| c.head.clone()).collect();
         let lines: Vec<&Vec<String>> = std::iter::once(&heads).chain(&self.rows).collect();

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-/// The clock of the services here begins here, and the generated histories end here.
+/// The clocks of the services start here, and the generated histories end here.
 const NOW: &str = "2026-03-02T14:00:00Z";
 
 fn fairwind(state: &Path, arguments: &[&str]) -> Output {
@@ -40,7 +40,7 @@ impl Service {
         Service::by(Path::new("."), state, &arguments)
     }
 
-    /// A service that is started in this folder, on a free port.
+    /// A service started in this folder, on a free port.
     pub fn by(folder: &Path, state: &Path, arguments: &[&str]) -> Service {
         let mut child = Command::new(env!("CARGO_BIN_EXE_fairwind"))
             .args(["advisor", "--listen", "127.0.0.1:0"])
@@ -53,7 +53,7 @@ impl Service {
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut lines = lines.map_while(Result::ok);
         let url = lines.find_map(|line| Some(line.strip_prefix("fairwind advisor: ")?.to_owned()));
-        // Nobody must wait for a reader of its messages.
+        // Drains its messages, so that it never blocks on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Service {
             child,
@@ -61,7 +61,7 @@ impl Service {
         }
     }
 
-    /// Where it is.
+    /// Its URL.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -117,7 +117,7 @@ fn advice_rests_on_a_generated_history() {
         let answer = serde_json::from_str(&printed(state.path(), &ask));
         answer.unwrap()
     };
-    // The linear model answers until the other is learned.
+    // The linear model answers until the profile is learned.
     let mut answers = (0..100).map(|_| answer());
     let answer = answers.find(|answer| answer["model"] == "profile").unwrap();
     assert_eq!(answer["path"], "lab");
@@ -231,7 +231,7 @@ fn samples_of_a_recording_that_make_no_sense_are_refused_and_counted() {
 fn a_routers_counter_leaves_the_rest_of_the_capacity() {
     let state = tempfile::tempdir().unwrap();
     let file = state.path().join("counter.csv");
-    // 1.5 GB in 300 s are 40 Mbit/s of 100; the counter of 32 bits turns over.
+    // 1.5 GB in 300 s are 40 Mbit/s of 100; the counter of 32 bits wraps.
     let text = "time,octets\n2026-03-02T13:50:00Z,3000000000\n2026-03-02T13:55:00Z,205032704\n";
     std::fs::write(&file, text).unwrap();
     let file = file.to_str().unwrap();
@@ -277,7 +277,7 @@ fn a_configuration_declares_paths_and_names_the_log_to_follow() {
         serde_json::from_str::<serde_json::Value>(&answer).unwrap()["path"].clone()
     };
     assert_eq!(path_of("192.0.2.7"), "argonne");
-    // Written while the log was followed: from its beginning, or from where it was found empty.
+    // Appended while the log is followed, whether from its beginning or from when it was found empty.
     let line = "Mon Mar  2 14:00:00 2026 12 198.51.100.7 16000000 /pub/f b _ o a ftp ftp 0 * c\n";
     for _ in 0..100 {
         if path_of("198.51.100.7") == "198.51.100.7" {
@@ -329,7 +329,7 @@ fn models_are_judged_on_a_recording() {
     // The noise alone has a mean of 1.6.
     let profile = error_of("profile");
     assert!((1.0..3.0).contains(&profile), "{profile}");
-    // The straight lines take a weekend for any other day.
+    // The straight lines treat a weekend like any other day.
     let linear = error_of("linear");
     assert!(linear > 2.0 * profile, "{linear} against {profile}");
 }
@@ -381,7 +381,7 @@ fn a_token_goes_into_a_new_file_that_nobody_else_reads() {
     let known = fs::read_to_string(&tokens).unwrap();
     assert_eq!(known, format!("read {token}"));
 
-    // What is there is somebody's: nothing is added.
+    // The file exists, so it is not overwritten, and no token is added.
     let output = fairwind(folder.path(), &make);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains(&into));

@@ -1,6 +1,6 @@
-//! `fairwind cc` against the running kernel, under names and in a BPF file system of its own.
+//! `fairwind cc` against the running kernel, under names and in a BPF file system of the test's own.
 //!
-//! Needs root. What is loaded goes with the file system, however a test ends.
+//! Needs root. What is loaded disappears with the file system, however a test ends.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -57,7 +57,7 @@ fn all_are_loaded_in_less_than_a_second() {
             assert_eq!(named(&listed, name)["loaded"]["users"], 0);
         }
         assert_eq!(named(&listed, "nocc")["loaded"], Value::Null);
-        // Again is no failure: there is nothing left to do.
+        // Loading again is no failure: there is nothing left to do.
         assert!(bench.done(&["load", "--all"]).contains("is loaded already"));
         bench.done(&["unload", "--all"]);
         assert_eq!(named(&bench.json(&["list"]), "reno")["loaded"], Value::Null);
@@ -97,7 +97,7 @@ fn what_cannot_be_done_is_told_with_what_would_help() {
         assert_eq!(code, Some(2));
         assert!(said.contains("1 to 15 letters, digits or `_`"), "{said}");
 
-        // One that fails does not keep the others from being done.
+        // A failure does not keep the others from being unloaded.
         let (code, said) = bench.refused(&["unload", "cubic", "reno"]);
         assert_eq!(code, Some(1));
         assert!(said.contains("is not loaded"), "{said}");
@@ -117,7 +117,7 @@ fn without_privileges_it_says_which_are_missing() {
             said.contains("CAP_BPF") && said.contains("CAP_NET_ADMIN"),
             "{said}"
         );
-        // What is there to load is told to everybody.
+        // Everybody may list what can be loaded.
         let mut command = everybody.command();
         let output = command.args(["cc", "list", "--json"]).output().unwrap();
         assert_eq!(output.status.code(), Some(0));
@@ -175,7 +175,7 @@ impl Bench {
     }
 }
 
-/// Runs on a thread that sees a BPF file system of its own, as do the commands it starts.
+/// Runs on a thread with its own BPF file system, which the commands it starts see, too.
 fn with_bench(test: &'static str, run: impl FnOnce(&Bench) + Send + 'static) {
     if !permitted(root()) || !permitted(check_requirements()) {
         return;
@@ -196,12 +196,12 @@ fn with_bench(test: &'static str, run: impl FnOnce(&Bench) + Send + 'static) {
     }
 }
 
-/// The file system goes with the thread: nobody else has its name space.
+/// The file system disappears with the thread: nobody else is in its mount namespace.
 fn mount_bpf(bench: &Bench) {
     let folder = bench.folder.path().to_str().unwrap();
     let path = std::ffi::CString::new(folder).unwrap();
     let private = libc::MS_REC | libc::MS_PRIVATE;
-    // SAFETY: changes the name space of this thread only; the strings live through the calls.
+    // SAFETY: changes the mount namespace of this thread only; the strings outlive the calls.
     unsafe {
         check(libc::unshare(libc::CLONE_NEWNS));
         let (root, bpf, none) = (c"/".as_ptr(), c"bpf".as_ptr(), ptr::null());

@@ -55,7 +55,7 @@ impl Bench {
         self.command(arguments).output().unwrap()
     }
 
-    /// Names in the folder, hidden ones too.
+    /// Names in the folder, including hidden ones.
     fn names(&self) -> Vec<String> {
         names(self.folder.path())
     }
@@ -232,7 +232,7 @@ fn an_interrupted_run_leaves_nothing_and_exits_with_130() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The run is under way once it has made its working folder.
+    // The run is under way once its working folder exists.
     let begun = Instant::now();
     while bench.names().len() < 2 && begun.elapsed() < Duration::from_secs(20) {
         thread::sleep(Duration::from_millis(5));

@@ -1,4 +1,4 @@
-//! The lab where less is allowed than root is used to: behind chroot(2), and where the kernel refuses.
+//! The lab with fewer rights than root usually has: behind chroot(2), and where the kernel refuses.
 
 use std::process::{Command, Output};
 use std::sync::MutexGuard;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::turn::in_the_lab;
 
-/// Runs a shell's script in a mount namespace of its own, with the command in `$FAIRWIND`.
+/// Runs a shell script in its own mount namespace, with the command in `$FAIRWIND`.
 fn script(options: &[&str], script: &str) -> Output {
     Command::new("unshare")
         .args(["--mount", "--pid", "--fork"])
@@ -28,7 +28,7 @@ fn said(output: &Output) -> String {
 fn a_root_that_is_no_mount_point_is_no_hindrance_and_nothing_outside_changes() {
     let Some(_turn) = in_the_lab() else { return };
     let root = TempDir::new().unwrap();
-    // What is mounted in the lab would be seen outside if it were not kept from there.
+    // Mounts made in the lab would be visible outside if nothing prevented that.
     let text = format!(
         "cd {}\n\
          mkdir proc sys dev tmp\n\
@@ -50,11 +50,11 @@ fn a_root_that_is_no_mount_point_is_no_hindrance_and_nothing_outside_changes() {
     );
 }
 
-/// A user namespace in which there can be no more network namespaces, though no capability is missing.
+/// A user namespace in which no more network namespaces can be created, though no capability is missing.
 const REFUSING: [&str; 3] = ["--user", "--map-root-user", "--mount-proc"];
 const REFUSE: &str = "echo 0 > /proc/sys/user/max_net_namespaces";
 
-/// A turn in the lab, if it can be had that the kernel refuses: behind chroot(2) nobody gets a user namespace.
+/// A turn in the lab, if the kernel's refusal can be provoked: behind chroot(2) nobody gets a user namespace.
 #[track_caller]
 fn refused() -> Option<MutexGuard<'static, ()>> {
     let turn = in_the_lab()?;

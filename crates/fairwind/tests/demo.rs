@@ -44,7 +44,7 @@ fn in_the_simulator_the_same_seed_tells_the_same_story() {
         let row = row(&first, way);
         assert_eq!((row.len(), row[6]), (7, "simulated"), "{row:?}");
     }
-    // Advised, congestion control goes on in the course of the morning.
+    // With advice, congestion control is switched on in the course of the morning.
     assert_ne!(row(&first, "advised")[5], "0");
     assert!(
         first.ends_with("report: demo.result/report.html\n"),
@@ -97,6 +97,6 @@ fn on_the_kernel_every_file_arrives_as_it_was_sent() {
         assert_eq!(row(&text, way).last(), Some(&"identical"), "{text}");
     }
     assert_ne!(row(&text, "advised")[5], "0", "{text}");
-    // What is large and what the programs needed is gone.
+    // The large files and those that the programs needed are gone.
     assert!(!folder.path().join("demo.result/site").exists());
 }

@@ -1,4 +1,4 @@
-//! The command for other users: what was built may lie below a home that they cannot look into.
+//! The command for other users, who may have no access to the folder in which it was built.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -27,7 +27,7 @@ impl Everybody {
         Everybody { folder }
     }
 
-    /// As another user, who has no privileges, in a folder that he may look into.
+    /// The command run as another user without privileges, in a folder which that user may read.
     pub fn command(&self) -> Command {
         let mut command = Command::new(self.folder.path().join("fairwind"));
         command.current_dir("/").uid(OTHER).gid(OTHER);

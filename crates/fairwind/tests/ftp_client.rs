@@ -75,7 +75,7 @@ impl Bench {
         self.command(arguments).output().unwrap()
     }
 
-    /// What is printed by a command that has to succeed.
+    /// The output of a command that has to succeed.
     fn says(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert_eq!(output.status.code(), Some(0), "{}", err(&output));
@@ -177,7 +177,7 @@ fn standard_input_is_stored_in_directories_that_are_made() {
         let mut command = bench.command(arguments);
         command.stdin(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        // Who is refused before reads nothing.
+        // A command that is refused earlier reads nothing.
         let _ = child.stdin.take().unwrap().write_all(b"abc");
         child.wait_with_output().unwrap()
     };
@@ -330,8 +330,8 @@ fn an_upload_follows_its_advisor_and_tells_it_how_it_went() {
         control("cubic", 0.1),
         control("cubic", 3600.0),
     ]));
-    // Who asks for the third time has followed the second advice. Until then the server reads nothing, and
-    // the buffers hold a part of the file only.
+    // The third question means that the second advice was followed. Until then the server reads nothing, and
+    // the buffers hold only a part of the file.
     let asked = Arc::clone(&advisor);
     let gate = Gate::opened_when(move || asked.asked().len() == 3);
     let bench = Bench::with_server(|config| {
@@ -368,7 +368,7 @@ fn an_upload_follows_its_advisor_and_tells_it_how_it_went() {
         (&result["direction"], &result["host"]),
         (&json!("sent"), &json!("127.0.0.1"))
     );
-    // Those that have arrived when the last ones are in the socket.
+    // The bytes that have arrived when the last ones are in the socket.
     let arrived = result["bytes"].as_u64().unwrap();
     assert!((1_000_000..=16_000_000).contains(&arrived), "{arrived}");
 }

@@ -1,6 +1,6 @@
 //! `fairwind lab exec` as its users meet it.
 //!
-//! What runs a command needs root.
+//! Tests that run a command need root.
 
 use std::fs;
 use std::io::Write;
@@ -25,7 +25,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What is said of wrong arguments.
+/// The error for invalid arguments.
 fn refused(arguments: &[&str]) -> String {
     let output = exec(arguments);
     let error = text(&output.stderr);
@@ -102,8 +102,8 @@ fn directions_differ_and_are_counted_and_captured() {
     let Some(_turn) = in_the_lab() else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    // A datagram to a port where nobody is comes back as an ICMP message, after the queue of the way
-    // back, which loses all.
+    // A datagram to a closed port is answered by an ICMP message, which passes the queue of the reverse
+    // direction, where everything is lost.
     let client =
         "exec 3<>/dev/udp/{peer}/9; for n in 1 2 3; do echo $n >&3; sleep 0.02; done; echo done";
     let output = exec(&[
@@ -153,7 +153,7 @@ fn what_the_command_prints_is_never_missing() {
 fn a_shell_has_a_terminal_and_job_control() {
     let Some(_turn) = in_the_lab() else { return };
     let fairwind = env!("CARGO_BIN_EXE_fairwind");
-    // util-linux's `script` gives it a terminal.
+    // util-linux's `script` provides a terminal.
     let script = Command::new("script")
         .args(["-qec", &format!("{fairwind} lab exec"), "/dev/null"])
         .env("SHELL", "/bin/bash")

@@ -1,7 +1,7 @@
-//! `fairwind lab exec --host` and what is beyond the machine.
+//! `fairwind lab exec --host` and networks beyond the machine.
 //!
-//! The machine of these tests is a network of its own; a link joins it to another, the outside, where a
-//! server tells who has called. Needs root.
+//! The machine of these tests is a network namespace of its own; a link joins it to another, the outside,
+//! where a server reports who has called. Needs root.
 
 use std::fs;
 use std::io::Write;
@@ -20,7 +20,7 @@ const PORT: u16 = 8080;
 /// The addresses of labs.
 const LABS: &str = "10.77.0.0/16";
 
-/// As an operator would type it.
+/// Runs a command line as an operator would type it.
 fn run(line: &str) -> Output {
     let words: Vec<&str> = line.split(' ').collect();
     let output = Command::new(words[0]).args(&words[1..]).output();
@@ -32,7 +32,7 @@ fn done(line: &str) {
     assert!(output.status.success(), "{line}: {output:?}");
 }
 
-/// The number of this thread, by which `ip` knows its network.
+/// The id of this thread, by which `ip` finds its network.
 fn thread_number() -> String {
     let link = fs::read_link("/proc/thread-self").unwrap();
     link.file_name().unwrap().to_str().unwrap().to_owned()
@@ -40,12 +40,12 @@ fn thread_number() -> String {
 
 /// A network that is joined to that of the calling thread.
 struct Outside {
-    /// Who has called.
+    /// The addresses of the callers.
     callers: mpsc::Receiver<IpAddr>,
 }
 
 impl Outside {
-    /// With a server that greets everybody. `then` is done there.
+    /// Starts a server that greets everybody. `then` is run there.
     fn join(then: impl FnOnce() + Send + 'static) -> Outside {
         let (tell_number, number) = mpsc::channel();
         let (joined, is_joined) = mpsc::channel();
@@ -107,10 +107,10 @@ fn is_greeted_through_the_path() {
     assert!(begun.elapsed() >= Duration::from_millis(60));
 }
 
-/// Whether the kernel masquerades; the operator's command as docs/lab.md has it.
+/// Whether the kernel masquerades; the operator's command as docs/reference/lab.md has it.
 fn masquerade() -> bool {
     let line = format!("-t nat -A POSTROUTING -s {LABS} ! -o fw+ -j MASQUERADE");
-    let page = include_str!("../../../docs/lab.md");
+    let page = include_str!("../../../docs/reference/lab.md");
     assert!(page.contains(&format!("iptables {line}\n")), "{line}");
     let output = Command::new("iptables").args(line.split(' ')).output();
     let output = output.map_err(|error| format!("iptables: {error}"));
@@ -118,7 +118,7 @@ fn masquerade() -> bool {
         return false;
     };
     let error = String::from_utf8_lossy(&output.stderr);
-    // Routes are tested all the same.
+    // Without it, routing is still tested.
     permitted(match output.status.success() {
         true => Ok(()),
         false => Err(format!("this kernel does not masquerade: {}", error.trim())),

@@ -1,6 +1,6 @@
 //! `fairwind lab run` on the running kernel, as its users meet it.
 //!
-//! Needs root. Bounds hold for a machine that is busy with other things.
+//! Needs root. The bounds also hold on a busy machine.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -27,7 +27,7 @@ delay     = "10ms"
 queue     = "50pkt"
 "#;
 
-/// A flow of this name from a to b, with this beside it.
+/// A flow of this name from a to b, with further fields.
 fn flow(name: &str, more: &str) -> String {
     format!("[[flow]]\nname = \"{name}\"\nfrom = \"a\"\nto = \"b\"\n{more}\n")
 }
@@ -39,7 +39,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Nothing if the privileges are missing.
+    /// None if the privileges are missing.
     fn new(experiment: &str) -> Option<Bench> {
         let turn = in_the_lab()?;
         let folder = tempfile::tempdir().unwrap();
@@ -65,7 +65,7 @@ impl Bench {
         self.command(more).output().unwrap()
     }
 
-    /// Runs it without fault and gives its result.
+    /// Runs it, requires success and returns the result.
     fn result(&self, more: &[&str]) -> Value {
         let output = self.run(more);
         assert_eq!(output.status.code(), Some(0), "{}", err(&output));
@@ -157,8 +157,8 @@ fn a_recorded_bandwidth_is_followed_faster_than_it_was_recorded() {
     let recorded = "time_s,bandwidth_mbps\n0,4\n100,16\n";
     fs::write(bench.path("recorded.csv"), recorded).unwrap();
     let result = bench.result(&[]);
-    // 2 s at 4 and 2 s at 16 Mbit/s: 5 MB of packets. The queue has enough for the times at which a busy
-    // machine sends none.
+    // 2 s at 4 and 2 s at 16 Mbit/s: 5 MB of packets. The queue bridges the times in which a busy machine
+    // sends nothing.
     let bytes = number(&result["links"][0]["bytes"]);
     assert!((4.9e6..5.1e6).contains(&bytes), "{bytes}");
 }
@@ -214,21 +214,21 @@ fn programs_run_in_the_hosts_and_leave_what_they_wrote() {
     );
 }
 
-/// Takes all that comes to port 5201 of the own address.
+/// Accepts all data sent to port 5201 of its own address.
 const SINK: &str = r#"python3 -c 'import socket, threading
 def drain(connection):
     while connection.recv(65536): pass
 listener = socket.create_server(("{to}", 5201))
 while True: threading.Thread(target=drain, args=(listener.accept()[0],)).start()'"#;
 
-/// Sends a million bytes there, once somebody listens, and waits until they are taken.
+/// Sends a million bytes there once the sink listens, and waits until they are received.
 const SOURCE: &str = r#"python3 -c 'import socket, time
 while True:
     try: connection = socket.create_connection(("{to}", 5201)); break
     except OSError: time.sleep(0.05)
 connection.sendall(bytes(1000000)); connection.shutdown(socket.SHUT_WR); connection.recv(1)'"#;
 
-/// Sends 100 datagrams of 1000 bytes to where nobody takes them.
+/// Sends 100 datagrams of 1000 bytes to a port on which nobody listens.
 const DATAGRAMS: &str = r#"python3 -c 'import socket, time
 sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for number in range(100): sender.sendto(bytes(1000), ("{to}", 9)); time.sleep(0.003)'"#;
@@ -252,7 +252,7 @@ fn programs_of_two_flows_in_the_same_hosts_have_each_their_control_and_their_byt
     };
     let result = bench.result(&[]);
     let [one, two, three] = [0, 1, 2].map(|flow| &result["flows"][flow]);
-    // Until its SYN has a route, a socket has the machine's default.
+    // Until its SYN has a route, a socket has the machine's default congestion control.
     let control = |flow: &Value| flow["kernel_controls"].as_array().unwrap().last().cloned();
     assert_eq!(control(one).unwrap(), "reno");
     let own = control(two).unwrap();
@@ -408,7 +408,7 @@ fn a_kernel_without_btf_is_told() {
     let Some(bench) = Bench::new(&(text + &flow("one", ""))) else {
         return;
     };
-    // In a mount namespace in which the kernel seems to have none.
+    // In a mount namespace in which the kernel appears to have no BTF.
     let hidden = "mount -t tmpfs none /sys/kernel/btf && exec \"$0\" lab run x.toml";
     let output = Command::new("unshare")
         .args(["--mount", "/bin/sh", "-c", hidden])
@@ -514,7 +514,7 @@ fn a_transfer_begins_with_the_run_and_takes_as_long_as_in_the_simulator() {
     let simulated = completion(bench.read("sim/result.json"));
     let (result, stalls) = with_stalls(|| bench.result(&["--no-series"]));
     let real = completion(result);
-    // A machine that is busy delivers late, never early, and not by more than it stood still.
+    // A busy machine delivers late, never early, and by no more than the time for which it stood still.
     let late = real - simulated;
     let latest = 0.002 + stalls.as_secs_f64();
     assert!((-0.002..latest).contains(&late), "{real} {simulated}");

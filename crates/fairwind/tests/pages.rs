@@ -1,9 +1,9 @@
-//! What the pages tell their readers to type, typed.
+//! What the pages tell their readers to type, executed.
 //!
-//! Every recipe that has to do with the advisor runs here, in a folder of its own and against a service
-//! of its own. That all other lines are lines of this command is asked beside the command line itself
-//! (`src/command/pages.rs`).
+//! Every recipe that involves the advisor runs here, in its own folder and against its own service. That all
+//! other lines are valid command lines is checked beside the command line itself (`src/command/pages.rs`).
 
+mod links;
 pub mod recipes;
 
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::advisor::Service;
 use recipes::{Block, Call, blocks, calls};
 
-/// What the pages take for granted: a router's counter of the last two weeks, until now.
+/// What the pages presuppose: a router's counter of the last two weeks, until now.
 fn router_csv() -> String {
     let step = SignedDuration::from_mins(5);
     let readings = 14 * 24 * 12;
@@ -37,14 +37,14 @@ fn is_the_advisors(call: &Call) -> bool {
     matches!(first, Some("advisor" | "advise" | "history"))
 }
 
-/// Whether it serves until it is told to end.
+/// Whether it serves until it is stopped.
 fn serves(call: &Call) -> bool {
     let actions = ["paths", "hops", "backtest", "openapi", "token"];
     let action = call.arguments.get(1).map(String::as_str);
     call.arguments[0] == "advisor" && !action.is_some_and(|action| actions.contains(&action))
 }
 
-/// A folder with what the pages take for granted: a recording, a certificate.
+/// A folder with what the pages presuppose: a recording, a certificate.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -58,13 +58,13 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// The word with this machine in the place of those of the pages.
+/// The word with this machine's addresses in place of those on the pages.
 fn here(word: &str, service: Option<&Service>) -> String {
     if word == "0.0.0.0:8649" {
         return "127.0.0.1:0".to_owned();
     }
     match service.filter(|_| word.starts_with("http") && word.ends_with(":8649")) {
-        // The certificate has a name.
+        // The certificate is for a name, not an address.
         Some(service) => service
             .url()
             .replace("https://127.0.0.1", "https://localhost"),
@@ -89,7 +89,7 @@ fn run(folder: &Path, call: &Call, service: Option<&Service>) -> Output {
     output
 }
 
-/// Types the block's lines one after the other, as somebody does who waits for each.
+/// Runs the block's lines one after the other, waiting for each.
 fn follow(block: &Block) {
     let folder = folder();
     let has = |word: &str| {
@@ -108,7 +108,7 @@ fn follow(block: &Block) {
             continue;
         }
         let mut output = None;
-        // A service sees what was written beside it within two seconds.
+        // A service notices changes by other processes within two seconds.
         let answered = eventually(|| {
             let output = output.insert(run(folder.path(), call, service.as_ref()));
             let text = String::from_utf8_lossy(&output.stdout);
@@ -130,7 +130,7 @@ fn the_advisors_recipes_do_what_their_pages_say() {
             block.place.split(':').next().unwrap()
         })
         .collect();
-    for page in ["README.md", "advisor.md"] {
+    for page in ["README.md", "docs/how-to/run-the-advisor.md"] {
         assert!(
             followed.contains(&page),
             "{page} has a recipe: {followed:?}"

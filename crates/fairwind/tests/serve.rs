@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use fairwind_testing::{or_skip, wait_until};
 use rustix::process::Signal;
 
-/// A user and a group without rights of their own.
+/// A user and a group without rights.
 pub const NOBODY: u32 = 65_534;
 
-/// Nothing here takes as long.
+/// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub fn fairwind(arguments: &[&str]) -> Command {
@@ -35,7 +35,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Serves a directory of its tester's, which root gives away: the server takes its owner's rights.
+    /// Serves a directory of the tester's; root gives it away, because the server takes its owner's rights.
     fn start(dir: &Path, options: &[&str]) -> Self {
         if fairwind_testing::root().is_ok() {
             chown(dir, Some(NOBODY), Some(NOBODY)).unwrap();
@@ -44,7 +44,7 @@ impl Service {
         Self::by(command.args(options))
     }
 
-    /// A server that this command starts.
+    /// A server started by this command.
     pub fn by(command: &mut Command) -> Self {
         let mut child = command
             .env("FAIRWIND_FTP_PASSWORD", "secret")
@@ -56,7 +56,7 @@ impl Service {
             .map_while(Result::ok);
         let url = lines.find_map(|line| Some(line.strip_prefix("serving ")?.to_owned()));
         let (tell, log) = mpsc::channel();
-        // Nobody must wait for a reader of its messages.
+        // Drains its messages, so that it never blocks on a full pipe.
         thread::spawn(move || lines.for_each(|line| drop(tell.send(line))));
         Self {
             child,
@@ -90,7 +90,7 @@ impl Service {
         }
     }
 
-    /// A control connection of nobody's yet.
+    /// A control connection before login.
     pub fn connect(&self) -> Control {
         let (control, code) = self.greeted();
         assert_eq!(code, "220");
@@ -108,7 +108,7 @@ impl Service {
         (control, code)
     }
 
-    /// A control connection of alice's.
+    /// A control connection, logged in as alice.
     pub fn alice(&self) -> Control {
         let mut control = self.connect();
         for (command, code) in [
@@ -392,7 +392,7 @@ fn a_log_that_hangs_holds_up_neither_clients_nor_the_end() {
         data.read_to_end(&mut Vec::new()).unwrap();
         assert_eq!(control.code(), "226");
     }
-    // What it is about has to be opened by the one who is waiting for the log.
+    // The keeper, which would have to open the configuration, is still waiting for the log.
     service.signal(Signal::HUP);
     thread::sleep(Duration::from_millis(100));
     service.ask_to_end();

@@ -14,13 +14,13 @@ use rustix::process::Signal;
 
 use crate::serve::{Control, NOBODY, Service, fairwind, lines};
 
-/// A user whom no system knows.
+/// A user id that no system assigns.
 const OWNER: u32 = 54_321;
 
 /// `CAP_NET_ADMIN`, as `/proc/PID/status` shows it.
 const NET_ADMIN: &str = "0000000000001000";
 
-/// A folder that everybody can go through.
+/// A folder that everybody can enter.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -62,7 +62,7 @@ fn upload(control: &mut Control, name: &str, text: &str) -> String {
     control.code()
 }
 
-/// Lines of `/proc/PID/status` of each thread that begin so.
+/// The line of `/proc/PID/status` that begins with `key`, for each thread.
 fn of_all_threads(child: &Child, key: &str) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
     let value = |text: String| {
@@ -196,7 +196,7 @@ fn the_configuration_is_read_again_after_the_rights_are_gone() {
     if !permitted(root()) {
         return;
     }
-    // Nobody but root comes to what is in it.
+    // Only root can access what is in it.
     let folder = tempfile::tempdir().unwrap();
     let dir = served(&folder, OWNER);
     fs::write(dir.join("x"), "text").unwrap();
@@ -294,7 +294,7 @@ fn without_root_the_server_stays_who_it_is() {
     }
     let folder = folder();
     let dir = served(&folder, OWNER);
-    // Others may not be able to go to where it was built.
+    // Other users may have no access to the folder in which it was built.
     let program = folder.path().join("fairwind");
     fs::copy(env!("CARGO_BIN_EXE_fairwind"), &program).unwrap();
     let log = dir.join("log");
@@ -401,7 +401,7 @@ fn what_takes_a_restart_is_told() {
         service.tells(&format!("{key}: "));
     }
     service.tells("the configuration was read again");
-    // What asks for no more is no news.
+    // A configuration that requires no more rights causes no warning.
     fs::write(&config, "drs = false\npassive_ports = [50000, 50100]\n").unwrap();
     service.signal(Signal::HUP);
     let line = service.log.recv_timeout(Duration::from_secs(30)).unwrap();

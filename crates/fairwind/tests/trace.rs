@@ -51,7 +51,7 @@ impl Daemon {
         Daemon { child, lines }
     }
 
-    /// Waits for the line that says where the files are.
+    /// Waits for the line that names the folder of the files.
     fn folder(&mut self) -> PathBuf {
         for line in &mut self.lines {
             if let Some(folder) = line.unwrap().strip_prefix("tracing into ") {
@@ -70,7 +70,7 @@ impl Daemon {
         assert_eq!(failed, 0);
     }
 
-    /// Ends it by SIGTERM; what it said on standard error.
+    /// Ends it by SIGTERM and returns its standard error.
     fn end(mut self) -> String {
         self.signal(libc::SIGTERM);
         self.lines.by_ref().for_each(drop);
@@ -123,7 +123,7 @@ fn the_daemon_follows_its_file_until_it_is_told_to_stop() {
     fs::write(folder.path().join("trace.toml"), "out = 5").unwrap();
     daemon.signal(libc::SIGHUP);
     let stderr = daemon.end();
-    // The file may be read or not before the end comes.
+    // The file may or may not be read before the end.
     assert!(
         stderr.is_empty() || stderr.contains("trace.toml stays as it was"),
         "{stderr}"
@@ -207,6 +207,6 @@ fn the_connections_of_a_command_behind_a_path_are_kept() {
     let connections = index["connections"].as_array().unwrap();
     let sender = connections.iter().find(|c| c["incoming"] == false).unwrap();
     assert_eq!(sender["remote"], "10.77.0.2:7000");
-    // Every second of 139 segments is acknowledged at least.
+    // At least every second one of 139 segments is acknowledged.
     assert!(sender["samples"].as_u64().unwrap() > 50, "{index}");
 }

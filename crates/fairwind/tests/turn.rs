@@ -1,11 +1,11 @@
-//! Tests of the lab take turns: they measure, and the controls that one loads are seen by all.
+//! Tests of the lab take turns: they measure, and congestion controls that one loads are visible to all.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fairwind_lab::privilege;
 use fairwind_testing::or_skip;
 
-/// This test's turn, or nothing where the privileges for the lab are missing.
+/// This test's turn, or none if the privileges for the lab are missing.
 pub fn in_the_lab() -> Option<MutexGuard<'static, ()>> {
     or_skip(privilege::check())?;
     Some(turn())

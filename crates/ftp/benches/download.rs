@@ -1,6 +1,5 @@
-//! How fast the server sends on loopback, beside vsftpd and ProFTPD: pairs of runs, one right after the
-//! other, each with a turn at going first, in a network namespace of their own (root). The client has one
-//! processor, the servers another.
+//! Download rates on loopback of this server, vsftpd and ProFTPD: pairs of consecutive runs, in alternating
+//! order, in a network namespace (root). The client is bound to one processor, the servers to another.
 //!
 //! `cargo bench -p fairwind-ftp --bench download [-- PAIRS [MIB [CONTROL]]]`, CONTROL being the congestion
 //! control of all of them. `scripts/setup test` unpacks what is not installed.
@@ -34,7 +33,7 @@ fn main() {
     let pairs = number(0).unwrap_or(PAIRS as u64) as usize;
     let mib = number(1).unwrap_or(MIB);
     let control = arguments.get(2).map_or(CONTROL, String::as_str);
-    // In memory: the disk is nobody's merit.
+    // In memory, so that the disk plays no part.
     let room = if Path::new("/dev/shm").is_dir() {
         "/dev/shm"
     } else {
@@ -52,7 +51,7 @@ fn main() {
     drop(file);
 
     own_network(control);
-    // The scheduler's choices would be most of the difference from run to run.
+    // Without pinning, most of the variation between runs would come from the scheduler.
     keep_to(1);
     println!("{pairs} pairs of {mib} MiB each, congestion control {control}");
     let ours = ours(&root);
@@ -66,10 +65,10 @@ fn main() {
     }
 }
 
-/// A loopback that nobody else uses, and the control of every connection there: by its route, since the
-/// sysctl of a namespace takes only controls that everybody may use.
+/// A private loopback with one congestion control for all connections. It is set by the route, because the
+/// sysctl of a namespace accepts only the congestion controls that are open to every user.
 fn own_network(control: &str) {
-    // SAFETY: nothing is taken from other threads: there are none yet.
+    // SAFETY: no other thread exists yet that could depend on the namespace that this call leaves.
     let moved = unsafe { libc::unshare(libc::CLONE_NEWNET) };
     assert_eq!(moved, 0, "a network namespace needs root");
     let route = format!(
@@ -149,7 +148,7 @@ fn proftpd(dir: &Path, root: &Path) -> Result<Peer, String> {
     started("ProFTPD", command, port)
 }
 
-/// The server when it answers; none if it is not installed or does not.
+/// The server once it answers; an error if it is not installed or does not answer.
 fn started(name: &'static str, mut command: Command, port: u16) -> Result<Peer, String> {
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let child = command
@@ -183,7 +182,7 @@ fn open_to_all(path: &Path) {
 }
 
 fn compare(ours: &Peer, other: &Peer, pairs: usize, bytes: u64) {
-    // Pages, caches and the other's first fork.
+    // Warms up pages, caches and the first fork of each server.
     download(ours, bytes);
     download(other, bytes);
     let mut rates: Vec<(f64, f64)> = Vec::new();
@@ -246,7 +245,7 @@ fn download(peer: &Peer, bytes: u64) -> f64 {
             count => got += count as u64,
         }
     }
-    // ProFTPD says that it is done when the data connection is closed at both ends.
+    // ProFTPD replies only after both sides have closed the data connection.
     drop(data);
     assert!(control.reply().starts_with("226"));
     let rate = bytes as f64 / begin.elapsed().as_secs_f64() / 1e9;

@@ -1,8 +1,8 @@
-//! What it costs to have uploads on the disk before the client is told (`sync = "uploads"`): pairs of
-//! runs with and without, each with a turn at going first; one large file, then many small ones.
+//! The cost of having uploads on disk before the client gets the reply (`sync = "uploads"`): pairs of runs
+//! with and without it in alternating order; one large file, then many small ones.
 //!
-//! `cargo bench -p fairwind-ftp --bench upload [-- DIRECTORY [PAIRS]]`; the disk is that of DIRECTORY, of
-//! the system's temporary directory if none is given.
+//! `cargo bench -p fairwind-ftp --bench upload [-- DIRECTORY [PAIRS]]`; the disk is that of DIRECTORY, by
+//! default that of the system's temporary directory.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use fairwind_ftp::protocol::host_port::parse_passive_reply;
 use fairwind_ftp::server::{Config, Server, Stop, SyncPolicy, UserConfig, hash_password};
 
 const PAIRS: usize = 5;
-/// Number and bytes of the files.
+/// Number of files and bytes of each.
 const LOADS: [(usize, usize); 2] = [(1, 256 << 20), (100, 64 << 10)];
 
 fn main() {
@@ -32,7 +32,7 @@ fn main() {
         let mut times = [Vec::new(), Vec::new()];
         for pair in 0..pairs.unwrap_or(PAIRS) {
             for turn in [pair % 2, 1 - pair % 2] {
-                // What the run before left to be written is not this one's.
+                // Dirty pages of the previous run must not be written during this one.
                 rustix::fs::sync();
                 times[turn].push(upload([never, uploads][turn], count, bytes));
             }
@@ -69,7 +69,7 @@ fn serve(dir: &Path, sync: SyncPolicy) -> SocketAddr {
     address
 }
 
-/// Time for `count` files of so many bytes, from the first command to the last reply.
+/// Time for `count` files of `bytes` bytes each, from the first command to the last reply.
 fn upload(server: SocketAddr, count: usize, bytes: usize) -> Duration {
     let stream = TcpStream::connect(server).unwrap();
     stream.set_nodelay(true).unwrap();

@@ -1,9 +1,9 @@
-//! FTP for bulk data: the protocol, a server and a client, both with access to the live data
-//! connection, so that its buffers follow the path ([`drs`]) and its congestion control follows the
-//! advice of somebody who knows the path ([`advised`]).
+//! FTP for bulk data: the protocol, a server and a client. Both have access to the live data connection,
+//! so that its buffers follow the path ([`drs`]) and its congestion control follows an advisor that knows
+//! the path ([`advised`]).
 //!
-//! RFC 959, 1123, 2389 (FEAT), 2428 (EPRT, EPSV), 2577 (what a safe server refuses), 2640 (UTF-8) and
-//! 3659 (SIZE, MDTM, REST, MLST).
+//! RFC 959, 1123, 2389 (FEAT), 2428 (EPRT, EPSV), 2577 (security considerations), 2640 (UTF-8) and 3659
+//! (SIZE, MDTM, REST, MLST).
 
 pub mod advised;
 pub mod client;

@@ -1,4 +1,4 @@
-//! Advice on live connections of loopback, with advisors of every kind.
+//! Advice applied to live loopback connections, with advisors of every kind.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,12 +17,12 @@ use rustix::net::sockopt::tcp_congestion;
 use serde_json::json;
 use socket2::SockRef;
 
-/// Seconds until the next question: soon.
+/// A short time until the next question, seconds.
 const SOON: f64 = 0.1;
-/// Not in this test.
+/// Longer than any of these tests, seconds.
 const NEVER: f64 = 3600.0;
 
-/// A connection of loopback whose near end is followed.
+/// A loopback connection whose near end is followed.
 struct Followed {
     near: TcpStream,
     far: TcpStream,
@@ -31,7 +31,7 @@ struct Followed {
 }
 
 impl Followed {
-    /// 1,000 bytes are to be moved, and one has been.
+    /// Starts a transfer of 1,000 bytes, of which one has been moved.
     fn start(url: &str, direction: Direction, allow_nocc: &[&str]) -> Self {
         Self::start_after(url, direction, allow_nocc, || ())
     }
@@ -72,7 +72,7 @@ impl Followed {
         }
     }
 
-    /// The first byte waits for the first question, as it does for 5 ms by itself.
+    /// Delays the first byte until the first question has been asked; by itself it would wait at most 5 ms.
     fn sending(advisor: &TestAdvisor) -> Self {
         Self::start_after(&advisor.url(), Direction::Send, &[], || {
             wait_until("asked", || !advisor.asked().is_empty());
@@ -83,7 +83,7 @@ impl Followed {
         tcp_congestion(self.near.as_fd()).unwrap()
     }
 
-    /// Waits as a transfer does of which nothing moves.
+    /// Waits while the transfer reports no further bytes.
     fn until(&mut self, what: &str, mut happened: impl FnMut(&Self) -> bool) {
         wait_until(what, || {
             self.follower.progressed(1);
@@ -100,7 +100,7 @@ impl Followed {
         lost.collect()
     }
 
-    /// What could not be done: what, why, and what mends it.
+    /// The advice that could not be applied: setting, reason, remedy.
     fn refused(&self) -> Vec<(Setting, String, String)> {
         let records = self.follower.records().into_iter();
         let refused = records.filter_map(|record| match record.event {
@@ -112,7 +112,7 @@ impl Followed {
         refused.collect()
     }
 
-    /// What was advised and done in part: what, the advice, and what was done.
+    /// The advice that was applied in part: setting, advice, applied value.
     fn bounded(&self) -> Vec<(Setting, String, String)> {
         let records = self.follower.records().into_iter();
         let bounded = records.filter_map(|record| match record.event {
@@ -124,7 +124,7 @@ impl Followed {
         bounded.collect()
     }
 
-    /// What was changed, from what and to what.
+    /// The changes made: setting, old value, new value.
     fn changes(&self) -> Vec<(Setting, String, String)> {
         let records = self.follower.records().into_iter();
         let changes = records.filter_map(|record| match record.event {
@@ -139,7 +139,7 @@ fn control(name: &str, again: f64) -> Reply {
     Reply::Advice(advice(again, json!({ "congestion_control": name })))
 }
 
-/// Nobody listens there.
+/// An address at which nobody listens.
 fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}", listener.local_addr().unwrap())
@@ -184,7 +184,7 @@ fn the_control_of_a_live_connection_changes_and_goes_back() {
 #[test]
 fn the_first_byte_leaves_as_advised_if_the_advisor_is_near() {
     let advisor = TestAdvisor::answering(vec![control("reno", NEVER)]);
-    // On a busy machine it may not be near; then it is applied a little later.
+    // On a busy machine the answer may come after the first byte; then it is applied a little later.
     let mut followed = Followed::sending(&advisor);
     followed.until("reno", |f| f.control() == "reno");
 }
@@ -238,11 +238,11 @@ fn without_congestion_control_the_send_buffer_is_the_advised_one_and_is_given_ba
 
 #[test]
 fn a_receiver_sizes_its_buffer_and_nothing_else() {
-    // Beyond the limits of the machine, and so for root alone.
+    // Beyond the kernel's limits, so only root may do it.
     if !permitted(root()) {
         return;
     }
-    // More than autotuning reaches, and not so much that the path has to be asked for it.
+    // More than autotuning allows, but not so much that it has to be justified by the path.
     let bytes = Side::Receive.limits().adapted * 3 / 2;
     let changes = json!({
         "congestion_control": "reno", "pacing_mbps": 1.0, "receive_buffer_bytes": bytes,
@@ -274,7 +274,7 @@ fn pacing_far_below_what_the_path_has_carried_is_bounded() {
     let mut followed = Followed::sending(&advisor);
     let mut far = followed.far.try_clone().unwrap();
     let reader = thread::spawn(move || std::io::copy(&mut far, &mut std::io::sink()).unwrap());
-    // The path shows what it carries until the advice comes, and longer than a look at it takes.
+    // Sends until the second question, and longer than one measurement of the rate takes.
     let begun = Instant::now();
     while advisor.asked().len() < 2 || begun.elapsed() < Duration::from_millis(500) {
         followed.near.write_all(&vec![1; 100_000]).unwrap();
@@ -283,7 +283,7 @@ fn pacing_far_below_what_the_path_has_carried_is_bounded() {
     followed.until("bounded", |f| !f.changes().is_empty());
     let (what, advised, to) = followed.bounded().remove(0);
     assert_eq!((what, advised.as_str()), (Setting::Pacing, "0.1"));
-    // Loopback carries some hundreds of Mbit/s on the slowest of machines.
+    // Even a slow machine's loopback carries some hundreds of Mbit/s.
     let mbps: f64 = to.parse().unwrap();
     assert!(mbps > 5.0, "{mbps}");
     assert_eq!(
@@ -389,7 +389,7 @@ fn nocc_is_taken_on_own_paths_and_left_when_advice_ends() {
     };
     let off = json!({ "mode": "no-congestion-control", "congestion_control": name });
     let off = advice(SOON, off);
-    // What ends the advice comes when it has been seen to be followed.
+    // The answer that ends the advice is held until the first one has been applied.
     let seen = Arc::new(Barrier::new(2));
     let advisor = TestAdvisor::answering(vec![
         Reply::Advice(off.clone()),
@@ -415,7 +415,7 @@ fn nocc_is_taken_on_own_paths_and_left_when_advice_ends() {
 fn an_advisor_that_is_gone_changes_nothing() {
     let mut followed = Followed::start(&nobody(), Direction::Send, &["127.0.0.0/8"]);
     followed.until("lost", |f| !f.lost().is_empty());
-    // Two questions later.
+    // Long enough for two more questions.
     let later = Instant::now() + Duration::from_millis(1_500);
     followed.until("later", |_| Instant::now() > later);
     assert_eq!(followed.lost().len(), 1, "{:?}", followed.lost());
@@ -434,7 +434,7 @@ fn a_transfer_does_not_wait_for_a_slow_advisor_and_takes_its_late_answer() {
     let mut followed = Followed::sending(&advisor);
     followed.until("defaults", |f| !f.lost().is_empty());
     assert_eq!(followed.lost(), ["no answer within 2 s"]);
-    // The transfer is under way, and nothing has been answered yet.
+    // The transfer is running, and nothing has been answered yet.
     assert_eq!(followed.changes(), []);
     answers.wait();
     followed.until("the late answer", |f| {
@@ -503,7 +503,7 @@ fn the_advisor_hears_how_the_transfer_went() {
     followed.far.read_exact(&mut [0; 999]).unwrap();
     wait_until("acknowledged", || {
         followed.follower.progressed(1_000);
-        // Loopback acknowledges within the delay of an acknowledgement.
+        // Longer than the delay of a delayed ACK on loopback.
         thread::sleep(Duration::from_millis(60));
         true
     });

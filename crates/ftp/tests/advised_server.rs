@@ -1,4 +1,4 @@
-//! A server that follows an advisor, as its clients and its log see it.
+//! A server that follows an advisor, as seen by its clients and in its log.
 
 use std::fmt::{self, Write as _};
 use std::io::Read;
@@ -13,10 +13,10 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// The log's lines of warnings and worse.
+/// Log lines of level warning and above.
 static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Takes the log of this process.
+/// Captures the log of this process.
 static LOG: LazyLock<()> =
     LazyLock::new(|| tracing::subscriber::set_global_default(Log).expect("nobody else does"));
 
@@ -65,7 +65,7 @@ fn events(server: &Running, kind: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Follows the advisor at the URL; the log of advice is beside the directory that is served.
+/// A server that follows the advisor at this URL; its journal of advice lies outside the served directory.
 fn following(url: &str) -> Running {
     Running::with(|config| {
         let outside = config.root.clone();
@@ -90,7 +90,7 @@ fn a_wrong_advisor_neither_starves_a_download_nor_takes_all_memory() {
     });
     let advisor = TestAdvisor::answering(vec![Reply::Advice(advice(3600.0, wrong))]);
     let server = following(&advisor.url());
-    // More than the buffers hold: the transfer lasts until its client reads, or leaves.
+    // More than the buffers hold: the transfer lasts until its client reads or leaves.
     served(&server, "x", &noise(32_000_000));
     let mut client = Client::anonymous(&server);
     let data = client.passive();
@@ -135,7 +135,7 @@ fn the_control_of_a_download_changes_while_it_runs() {
     let mut client = Client::anonymous(&server);
     let mut data = client.passive();
     client.expect("RETR big", 150);
-    // Who asks for the third time has followed the second advice.
+    // The third question is sent after the second advice has been applied.
     wait_until("followed", || advisor.asked().len() == 3);
     let mut received = Vec::new();
     data.read_to_end(&mut received).unwrap();
@@ -147,7 +147,7 @@ fn the_control_of_a_download_changes_while_it_runs() {
     assert_eq!(result["direction"], "sent");
     assert_eq!(result["host"], "127.0.0.1");
     let asked = advisor.asked();
-    // What is left when it asks, which is all unless it is late.
+    // The bytes left when it asks: all of them, unless the question is late.
     let left = asked[0].strip_prefix("/v1/advice?host=127.0.0.1&bytes=");
     let left: u64 = left.unwrap_or_else(|| panic!("{asked:?}")).parse().unwrap();
     assert!((1..=32_000_000).contains(&left), "{left}");

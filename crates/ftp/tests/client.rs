@@ -1,6 +1,7 @@
-//! The client against our own server: files fetched, stored and sent on, resumed and verified.
+//! The client against this project's server: downloads, uploads and transfers between servers, resumed and
+//! verified.
 //!
-//! Faults are set off from the client's progress, so that they come at a known byte.
+//! Faults are triggered from the client's progress reports, so that they occur at a known byte.
 
 mod again;
 mod broken;
@@ -30,7 +31,7 @@ use fairwind_ftp::client::{
 
 use crate::common::{Running, noise, permitted};
 
-/// Does something when a transfer comes to a byte for the first time.
+/// Runs an action when a transfer first reaches a byte.
 struct At {
     byte: u64,
     done: AtomicBool,
@@ -55,7 +56,7 @@ impl Progress for At {
     }
 }
 
-/// Tests have little patience.
+/// Options with short timeouts.
 fn options() -> Options {
     Options {
         patience: Duration::from_secs(10),
@@ -111,7 +112,7 @@ fn is_verified(report: &FileReport) -> bool {
     matches!(&report.checksum, Verification::Verified(checksum) if checksum.algorithm == "SHA-256")
 }
 
-/// Names in a directory, in order.
+/// Names in a directory, sorted.
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
     let mut names: Vec<String> = entries
@@ -151,7 +152,7 @@ fn a_file_comes_and_goes_in_all_ways_to_connect() {
     assert_eq!(names(server.dir.path()), ["x", "y"]);
 }
 
-/// A server at an address of IPv6; none where there is no IPv6.
+/// A server at an IPv6 address; `None` if the machine has no IPv6.
 fn over_ipv6() -> Option<Running> {
     let there = std::net::TcpListener::bind("[::1]:0").is_ok();
     permitted("IPv6", there).then(|| {
@@ -341,7 +342,7 @@ fn a_listing_tells_kinds_sizes_and_times() {
     assert_eq!(entries[1].size, Some(3));
 }
 
-/// A server that lets data connections go to, and come from, this host, whoever asks.
+/// A server that allows data connections with any address of this host.
 fn open_to_others() -> Running {
     Running::with(|config| config.foreign_peers.push("127.0.0.0/8".parse().unwrap()))
 }

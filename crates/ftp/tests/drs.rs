@@ -1,5 +1,5 @@
-//! Right-sizing, seen from the wire: the server's part against a peer that says exactly what a test
-//! says, and both ends of our own.
+//! Right-sizing as seen on the wire: the server against a peer that sends exactly what a test says, and this
+//! project's client and server together.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,17 +18,17 @@ use fairwind_ftp::data::{Buffer, Transfer, TransferWatcher};
 
 const TOKEN: &str = "00112233445566778899aabbccddeeff";
 
-/// More than all buffers on the way take.
+/// More than all buffers on the path hold.
 const LARGE: usize = 48 << 20;
 
-/// A client that has said `OPTS DRS`.
+/// A client that has sent `OPTS DRS`.
 fn armed(server: &Running) -> Client {
     let mut client = Client::alice(server);
     client.expect(&format!("OPTS DRS {TOKEN}"), 200);
     client
 }
 
-/// The second connection, of somebody who says `greeting`.
+/// The second connection, which starts with `greeting`.
 fn channel(address: SocketAddr, greeting: &str) -> (TcpStream, BufReader<TcpStream>) {
     let mut stream = data(address);
     stream.write_all(greeting.as_bytes()).unwrap();
@@ -40,7 +40,7 @@ fn greeting() -> String {
     format!("DRS {TOKEN}\r\n")
 }
 
-/// A transfer of `/large` to us that waits for us to read, and where its channel is to be opened.
+/// A download of `/large` that stalls until the test reads, with the address for its channel.
 fn downloading(server: &Running) -> (Client, TcpStream, SocketAddr) {
     let mut client = armed(server);
     let address = client.passive_address();
@@ -105,7 +105,7 @@ fn a_peer_that_talks_nonsense_loses_the_channel_and_nothing_else() {
         .write_all("GET / HTTP/1.1\r\n".repeat(40).as_bytes())
         .unwrap();
     let mut rest = Vec::new();
-    // Closed, or reset because some of it was never read.
+    // The connection is closed, or reset because some data was never read.
     let _ = lines.read_to_end(&mut rest);
     assert_eq!(rest, b"");
     finish(client, data, &content);
@@ -133,7 +133,7 @@ fn strangers_are_turned_away_and_the_peer_is_let_in() {
     let content = noise(LARGE);
     server.write("large", &content);
     let (client, data, address) = downloading(&server);
-    // One says nothing and stays.
+    // One connection sends nothing and stays open.
     let silent = crate::common::data(address);
     for wrong in [
         "DRS ffeeddccbbaa99887766554433221100\r\n".to_owned(),
@@ -169,7 +169,7 @@ fn a_receiver_asks_for_twice_what_comes_in_a_round_trip() {
         assert_eq!((words.len(), words[0]), (3, "SBUF"), "{message}");
         assert!(words[1].contains('.'), "{message}");
         sizes.push(words[2].parse::<u64>().unwrap());
-        // As if the path were long.
+        // Simulates a long round-trip time.
         thread::sleep(Duration::from_millis(20));
         stream.write_all(message.as_bytes()).unwrap();
     }
@@ -177,11 +177,11 @@ fn a_receiver_asks_for_twice_what_comes_in_a_round_trip() {
     assert_eq!(client.reply().code, 226);
     assert!(server.read("upload") == content);
     assert!(sizes.iter().all(|size| (65_536..=32 << 20).contains(size)));
-    // Messages came again and again, though each waited for its echo.
+    // Messages kept coming, although each waited for its echo.
     assert_eq!(sizes.len(), 128);
 }
 
-/// Makes a transfer of [`LARGE`] bytes last a second, so that there is time for messages in it.
+/// Stretches a transfer of [`LARGE`] bytes to a second, so that messages are exchanged during it.
 struct Slow;
 
 impl Extension for Slow {
@@ -196,7 +196,7 @@ impl SessionExtension for Slow {
     }
 }
 
-/// Lets no byte pass before its time, counted from here.
+/// Delays each byte to its time on a schedule that starts here.
 struct Pace(Instant);
 
 impl TransferWatcher for Pace {
@@ -210,7 +210,7 @@ impl TransferWatcher for Pace {
     fn ended(&mut self, _: u64) {}
 }
 
-/// A client of our own; `drs` for its right-sizing.
+/// This project's client; `drs` turns on its right-sizing.
 fn connection(server: &Running, path: &str, drs: bool) -> Connection {
     let url = format!("ftp://alice:secret@{}/{path}", server.address);
     let setup = Setup {

@@ -1,4 +1,4 @@
-//! A server that is killed, a disk that is full, a crowd.
+//! A killed server, a full disk, a crowd of sessions.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -49,7 +49,7 @@ fn a_server_killed_while_it_sends_is_resumed_where_it_ended() {
     let mut got = vec![0; 1_000_000];
     download.read_exact(&mut got).unwrap();
     server.kill();
-    // What was on its way still comes, in order.
+    // Data already in flight still arrives, in order.
     let _ = download.read_to_end(&mut got);
     assert!(got.len() < content.len(), "the transfer was cut");
 
@@ -74,13 +74,13 @@ fn a_full_disk_interrupts_the_upload_and_not_the_session() {
     let content = noise(800_000);
     let mut upload = client.passive();
     client.expect("STOR x", 150);
-    // The server closes the data connection when it has no more room.
+    // The server closes the data connection when the disk is full.
     let _ = upload.write_all(&content);
     drop(upload);
     assert_eq!(client.reply().code, 452);
     assert_eq!(client.fetch("RETR filler"), noise(500_000));
 
-    // With room again the upload goes on where it ended.
+    // Once there is space again, the upload resumes where it ended.
     client.expect("DELE filler", 250);
     let size: usize = client.expect("SIZE x", 213).text().parse().unwrap();
     assert!((1..=600_000).contains(&size), "{size}");
@@ -88,7 +88,7 @@ fn a_full_disk_interrupts_the_upload_and_not_the_session() {
     assert_eq!(client.give("STOR x", &content[size..]).code, 226);
     assert!(client.fetch("RETR x") == content);
 
-    // What is to replace a file could not be resumed: it makes room.
+    // An upload that would replace a file cannot be resumed: its partial file is deleted.
     let mut upload = client.passive();
     client.expect("STOR x", 150);
     let _ = upload.write_all(&noise(8_000_000));

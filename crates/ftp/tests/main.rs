@@ -1,4 +1,4 @@
-//! Server and client, held to each other, to the RFCs and to those of others.
+//! Server and client, checked against each other, the RFCs, and third-party servers and clients.
 
 mod advised;
 mod advised_server;

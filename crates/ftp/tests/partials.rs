@@ -1,5 +1,5 @@
-//! Unfinished uploads are nobody's: whatever sessions do beside each other, a name bears only what was
-//! acknowledged as whole.
+//! Partial uploads are visible under no name: whatever sessions do at the same time, a name shows only what
+//! was acknowledged as complete.
 
 mod model;
 
@@ -12,7 +12,7 @@ use fairwind_ftp::server::UserConfig;
 
 use crate::common::{Client, Running};
 
-/// A server for alice and bob, who both may write.
+/// A server with the users alice and bob, who may both write.
 fn for_two() -> Running {
     Running::with(|config| {
         let alice = config.users[0].clone();
@@ -29,7 +29,7 @@ fn client(server: &Running, name: &str) -> Client {
     client
 }
 
-/// Leaves the first bytes of an upload of `name`.
+/// Leaves a partial upload of `name` with these bytes.
 fn break_off(client: &mut Client, name: &str, bytes: &[u8]) {
     client.expect(&format!("ALLO {}", bytes.len() + 1), 200);
     assert_eq!(client.give(&format!("STOR {name}"), bytes).code, 426);
@@ -84,7 +84,7 @@ fn unfinished_uploads_have_no_name_that_a_command_knows() {
         let text = alice.fetch(listing);
         assert!(!String::from_utf8(text).unwrap().contains("fairwind-part"));
     }
-    // The user who began it goes on or removes it by the name of the file.
+    // The user who began it resumes or removes it under the name of the file.
     assert_eq!(alice.expect("SIZE x", 213).text(), "3");
     alice.expect("DELE x", 250);
     assert_eq!(fs::read_dir(server.dir.path()).unwrap().count(), 0);
@@ -99,7 +99,7 @@ fn nobody_goes_on_with_what_another_user_began() {
     bob.passive();
     bob.expect("REST 7", 350);
     bob.expect("STOR x", 554);
-    // It is still there for alice, until bob has something of his own.
+    // It remains for alice until bob has a partial upload of the same name.
     assert_eq!(alice.expect("SIZE x", 213).text(), "7");
     break_off(&mut bob, "x", b"bob");
     alice.expect("SIZE x", 550);
@@ -154,7 +154,7 @@ fn a_directory_with_nothing_but_expired_uploads_can_be_removed() {
     let mut data = uploading.passive();
     uploading.expect("APPE d/new", 150);
     make_old(&server.path("d/.new.fairwind-part"));
-    // However old: it is under way.
+    // An upload in progress does not expire.
     alice.expect("RMD d", 550);
     data.write_all(b"def").unwrap();
     drop(data);

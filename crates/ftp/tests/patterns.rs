@@ -1,4 +1,4 @@
-//! Patterns in LIST and NLST, and names that are no single line.
+//! Patterns in LIST and NLST, and names that contain line ends.
 
 use std::io::Write;
 use std::path::Path;
@@ -56,7 +56,7 @@ fn patterns_are_names_of_what_they_mean() {
     let many = "*/".repeat(100);
     assert_eq!(
         client.expect(&format!("NLST {many}"), 550).text(),
-        "The pattern means too much work"
+        "Pattern too complex"
     );
 }
 
@@ -98,7 +98,7 @@ fn a_line_end_in_a_name_forges_no_entry_and_the_name_is_not_passed_over_in_silen
         std::io::Read::read_to_string(&mut data, &mut listed).unwrap();
         let forged = listed.lines().filter(|line| line.ends_with(" forged"));
         let long = command.starts_with("LIST");
-        // In LIST the names stand with question marks in place of the line ends, each on one line.
+        // LIST shows the names on one line each, with question marks for the line ends.
         assert_eq!(
             forged.count(),
             if long { 2 } else { 0 },
@@ -114,7 +114,7 @@ fn a_line_end_in_a_name_forges_no_entry_and_the_name_is_not_passed_over_in_silen
     }
 }
 
-/// Runs a client of Debian's with what an interactive user would type; none if it is not installed.
+/// Runs one of Debian's clients with the input of an interactive user; `None` if it is not installed.
 fn typed(program: &str, arguments: &[&str], directory: &Path, lines: &str) -> Option<String> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(directory);

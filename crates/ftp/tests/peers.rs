@@ -1,4 +1,4 @@
-//! Other people's clients: lftp, rclone, curl and Python's ftplib. `scripts/setup test` installs them.
+//! Third-party clients: lftp, rclone, curl and Python's ftplib. `scripts/setup test` installs them.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -48,7 +48,7 @@ fn lftp(server: &Running, dir: &Path, commands: &str) -> Output {
     command
         .current_dir(dir)
         .env("HOME", dir)
-        // Names that are not ASCII are none in the C locale.
+        // lftp does not handle non-ASCII names in the C locale.
         .env("LC_ALL", "C.UTF-8")
         .args(["--norc", "-c"]);
     run(command.arg(format!("{settings}; {open}; {commands}; bye")))
@@ -118,7 +118,7 @@ fn curl_killed_while_it_sends_resumes_to_an_identical_file() {
     eventually("something has come", || {
         std::fs::metadata(server.path(".x.fairwind-part")).is_ok_and(|facts| facts.len() > 200_000)
     });
-    // SIGKILL
+    // With SIGKILL.
     sending.kill().unwrap();
     sending.wait().unwrap();
     std::thread::sleep(std::time::Duration::from_millis(300));
@@ -146,7 +146,7 @@ fn lftp_mirrors_resumes_and_lists() {
         std::fs::read(here.path().join("down/a b")).unwrap(),
         content
     );
-    // The rest of a file that broke off.
+    // A partial upload that broke off.
     std::fs::write(server.path(".r.fairwind-part"), &content[..700_000]).unwrap();
     lftp(&server, here.path(), "put -c 'up/a b' -o r");
     assert!(server.read("r") == content);

@@ -1,5 +1,4 @@
-//! What a client is told of names that are not there, or not what the command is for: programs act on the
-//! code alone.
+//! Replies to commands on names that do not exist or are of the wrong kind: programs act on the code alone.
 
 use std::os::unix::fs::symlink;
 
@@ -61,7 +60,7 @@ fn names_that_cannot_be_made_are_told_by_553() {
     client.expect("RNFR d", 350);
     assert_eq!(
         client.expect("RNTO d/below", 553).text(),
-        "That name is not possible there"
+        "File name not allowed"
     );
 }
 

@@ -1,4 +1,4 @@
-//! What a sender reports of its transfers: who kept them from going faster.
+//! A sender's report of what limited its transfers.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,8 +14,8 @@ use fairwind_testing::wait_until;
 use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 
-/// What is reported of a transfer over loopback, in which `receive` takes all that `send` sends and says
-/// how many bytes it sent.
+/// The report of a transfer over loopback, in which `receive` takes all that `send` sends; `send` returns the
+/// number of its bytes.
 fn reported(
     direction: Direction,
     send: impl FnOnce(&mut TcpStream) -> u64,
@@ -23,7 +23,7 @@ fn reported(
 ) -> Value {
     let advisor = TestAdvisor::answering(vec![Reply::Advice(advice(3600.0, json!({})))]);
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    // A window that is soon full; connections inherit it.
+    // A small window that fills quickly; connections inherit it.
     listener.set_recv_buffer_size(16 << 10).unwrap();
     let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
     listener.bind(&any.into()).unwrap();
@@ -80,7 +80,7 @@ fn a_sender_whose_receiver_takes_nothing_says_so() {
             take(far, BYTES);
         },
     );
-    // The window is full long before the receiver begins; the network never is.
+    // The window fills long before the receiver starts to read; the network is never the limit.
     let receiver = seconds(&report, "receiver_s");
     assert!(receiver > 0.4, "{report}");
     assert!(receiver > seconds(&report, "network_s"), "{report}");
@@ -107,7 +107,7 @@ fn a_sender_with_hardly_anything_to_send_says_so() {
 
 #[test]
 fn a_receiver_does_not_know() {
-    // Followed is the end that receives, which is the near one.
+    // The followed near end receives here.
     let report = reported(
         Direction::Receive,
         |near| {

@@ -1,4 +1,4 @@
-//! What the server says to a client that follows the protocol, and to one that does not.
+//! The server's replies to clients that follow the protocol and to clients that do not.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -181,7 +181,7 @@ fn no_path_and_no_link_leads_out_of_the_root() {
     ] {
         for verb in ["SIZE", "MDTM", "HASH", "DELE out/../", "RNFR"] {
             let reply = client.say(&format!("{verb} {path}"));
-            // A link itself may be removed, or named anew, as it is in the root.
+            // The link itself may be removed or renamed, as it lies within the root.
             assert_eq!(reply.code, 550, "{verb} {path}");
         }
         client.passive();
@@ -257,7 +257,7 @@ fn a_data_connection_is_not_stolen() {
     assert_eq!(client.reply().code, 226);
 }
 
-/// A file that takes longer than anybody reads, and no room.
+/// A sparse file that occupies no space and takes longer to transfer than any test lasts.
 fn huge(server: &Running) {
     std::fs::File::create(server.path("huge"))
         .unwrap()
@@ -281,10 +281,10 @@ fn status_and_abort_are_answered_while_a_transfer_runs() {
             .parse::<u64>()
             .ok()
     });
-    // All but what the system call under way has moved is counted.
+    // All bytes are counted except those of the system call in progress.
     assert!(moved.unwrap() >= 700_000, "{status}");
     client.expect("NOOP", 200);
-    // As RFC 959 wants it: Telnet's IP and Synch first.
+    // As RFC 959 demands: Telnet's IP and Synch first.
     client.raw(b"\xff\xf4\xff\xf2ABOR\r\n");
     assert_eq!([client.reply().code, client.reply().code], [426, 226]);
     client.expect("PWD", 257);
@@ -327,7 +327,7 @@ fn an_upload_of_a_client_that_vanished_does_not_look_complete() {
         let partial = std::fs::metadata(server.path(".x.fairwind-part"));
         partial.is_ok_and(|facts| facts.len() == 100_000)
     });
-    // As the kernel closes the descriptors of a killed process: in their order.
+    // In the order in which the kernel closes the descriptors of a killed process.
     drop(client);
     drop(data);
     std::thread::sleep(Duration::from_millis(50));
@@ -352,10 +352,10 @@ fn all_that_came_is_kept_when_the_control_connection_drops() {
     client.expect("STOR x", 150);
     let content = noise(3_000_000);
     data.write_all(&content).unwrap();
-    // The server's kernel has taken them all; how many of them the server has, nobody knows.
+    // All bytes are in the server's kernel; how many of them the server has read is unknown.
     eventually("all bytes are acknowledged", || unacknowledged(&data) == 0);
     drop(client);
-    // Its successor stays open: at its end the file would have its name.
+    // The next upload stays open: at its end the file would get its name.
     let mut next = None;
     eventually("the upload is given up", || {
         let mut client = Client::alice(&server);
@@ -369,7 +369,7 @@ fn all_that_came_is_kept_when_the_control_connection_drops() {
     drop((data, next));
 }
 
-/// Bytes that the other end has not acknowledged yet (tcp(7), SIOCOUTQ).
+/// Bytes that the peer has not acknowledged yet (tcp(7), SIOCOUTQ).
 fn unacknowledged(stream: &TcpStream) -> i32 {
     let mut bytes = 0;
     // SAFETY: the kernel writes an integer to `bytes`.
@@ -416,7 +416,7 @@ fn modes_are_changed_by_those_who_may_write() {
         ("SITE CHMOD 899 x", 501),
         ("SITE CHMOD 644", 501),
         ("SITE CHMOD 644 nothing", 550),
-        // Or else whoever may write locks everybody out.
+        // Otherwise anyone who may write could lock out everybody.
         ("SITE CHMOD 000 /", 550),
     ] {
         client.expect(command, code);
@@ -637,7 +637,7 @@ fn a_log_that_hangs_keeps_nobody_waiting() {
         });
     });
     server.write("x", "abc");
-    // More than there are threads that serve control connections.
+    // More than there are threads for control connections.
     let mut clients: Vec<Client> = (0..4).map(|_| Client::anonymous(&server)).collect();
     for client in &mut clients {
         assert_eq!(client.fetch("RETR x"), b"abc");

@@ -1,4 +1,4 @@
-//! What strangers can do to a server: use up its memory, its ports, its processors, its patience.
+//! What untrusted clients can do to a server: exhaust its memory, its ports, its processors.
 
 mod hostile;
 
@@ -22,21 +22,21 @@ use crate::common::{
     Client, Process, Running, connect_from, eventually, loopback, noise, own_address,
 };
 
-/// What the whole server may take, KiB.
+/// Memory limit of the whole server, KiB.
 const MEMORY: u64 = 64 << 10;
 
-/// Limits that let everybody guess.
+/// Limits that allow unlimited guessing.
 const LENIENT: &str =
     "[limits]\nlogin_pause_ms = 0\nlogin_failures = 100000\nlogin_ban_failures = 0\n";
 
-/// A user `bob` whose password `secret` is looked at in no time.
+/// A user `bob` whose password `secret` has a hash that is cheap to check.
 fn bob() -> String {
     let cheap = Argon2::from(Params::new(8, 1, 1, None).unwrap());
     let hash = cheap.hash_password(b"secret").unwrap();
     format!("[[user]]\nname = \"bob\"\npassword = \"{hash}\"\nwrite = true\n")
 }
 
-/// Logs in and out by name and password; answers the code of the last reply.
+/// Logs in with name and password and out again; returns the code of the reply to PASS.
 fn log_in(client: &mut Client, name: &str, password: &str) -> u16 {
     client.expect(&format!("USER {name}"), 331);
     let code = client.say(&format!("PASS {password}")).code;
@@ -44,7 +44,8 @@ fn log_in(client: &mut Client, name: &str, password: &str) -> u16 {
     code
 }
 
-/// Ten logins of all kinds in one session, one of them as alice, whose hash takes 19 MiB, or as nobody.
+/// Ten logins of all kinds in one session, one of them as alice, whose hash takes 19 MiB, or as an unknown
+/// user.
 fn log_in_ten_times(number: usize, session: usize, address: SocketAddr) {
     const CHEAP: [(&str, &str, u16); 3] = [
         ("anonymous", "me@example.org", 230),
@@ -65,7 +66,7 @@ fn log_in_ten_times(number: usize, session: usize, address: SocketAddr) {
     assert_eq!(log_in(&mut client, name, password), code, "{name}");
 }
 
-/// Twenty at a time, 10,000 in all.
+/// 20 at a time, 10,000 in all.
 #[test]
 fn ten_thousand_logins_of_any_kind_leave_less_than_64_mib() {
     let dir = tempfile::tempdir().unwrap();
@@ -84,7 +85,8 @@ fn ten_thousand_logins_of_any_kind_leave_less_than_64_mib() {
     assert!(most < MEMORY, "{most} KiB, {now} KiB now");
 }
 
-/// With two at a time and fifty strangers who always guess, an honest user would wait for fifty hashes.
+/// With two hashes at a time and fifty clients that keep guessing, an honest user would wait for fifty
+/// hashes.
 #[test]
 fn who_guesses_waits_behind_who_has_not() {
     let server = Running::with(|config| {
@@ -108,7 +110,7 @@ fn who_guesses_waits_behind_who_has_not() {
             })
         })
         .collect();
-    // Each has guessed once, and waits for the next.
+    // By then each has guessed once and waits for the next guess.
     thread::sleep(Duration::from_secs(3));
     let mut honest: Vec<Duration> = (100..110)
         .map(|number| {
@@ -140,14 +142,14 @@ fn with_few_ports(connect_s: u64) -> Running {
     })
 }
 
-/// An anonymous client at an address of its own.
+/// An anonymous client at the address with this number.
 fn anonymous_from(number: usize, server: &Running) -> Client {
     let (mut client, _) = Client::from(loopback(number), server.address);
     client.login("anonymous", "me@example.org");
     client
 }
 
-/// Downloads through a passive port; none if there was none.
+/// Downloads over a passive port; `None` if there was no free one.
 fn fetch_from(client: &mut Client, name: &str) -> Option<Vec<u8>> {
     let reply = client.say("PASV");
     if reply.code == 425 {
@@ -162,7 +164,7 @@ fn fetch_from(client: &mut Client, name: &str) -> Option<Vec<u8>> {
     Some(content)
 }
 
-/// The end that sends closes first and would keep the port for a minute (TIME_WAIT).
+/// The sender closes first, and its port would stay in TIME_WAIT for a minute.
 #[test]
 fn two_hundred_downloads_go_through_31_ports() {
     let server = with_few_ports(30);
@@ -187,14 +189,14 @@ fn who_holds_all_ports_gives_them_up_to_those_who_have_none() {
     server.write("x", "abc");
     let mut hoarder: Vec<Client> = (0..31).map(|_| anonymous_from(1, &server)).collect();
     let held: Vec<SocketAddr> = hoarder.iter_mut().map(Client::passive_address).collect();
-    // Nobody has fewer: another session of the same address gets none.
+    // No address has fewer ports to give up: another session of the same address gets none.
     let mut greedy = anonymous_from(1, &server);
     greedy.expect("PASV", 425);
     let mut others: Vec<Client> = (2..17).map(|n| anonymous_from(n, &server)).collect();
     for client in &mut others {
         assert_eq!(fetch_from(client, "x").as_deref(), Some(&b"abc"[..]));
     }
-    // Each of them took one port after the other; only the first was taken from somebody.
+    // They used one port in turn; only the first of them had to take it from the hoarder.
     assert_eq!(hoarder[0].expect("RETR x", 425).code, 425);
     let mut kept = connect_from(loopback(1), held[30]);
     hoarder[30].expect("RETR x", 150);
@@ -234,7 +236,7 @@ fn a_passive_port_that_nobody_uses_is_free_again() {
     idle[0].expect("RETR x", 425);
 }
 
-/// Only a connection that is used may have the wide window that was agreed on for it.
+/// The wide window agreed on for a connection is allowed only once the connection is in use.
 #[test]
 fn a_client_that_comes_before_its_command_is_served_all_the_same() {
     let server = with_few_ports(30);
@@ -249,7 +251,7 @@ fn a_client_that_comes_before_its_command_is_served_all_the_same() {
     assert_eq!((content.as_str(), client.reply().code), ("abc", 226));
 }
 
-/// Sparse: it takes no room, and some seconds to be summed.
+/// A sparse file: it occupies no space but takes seconds to hash.
 fn write_sparse(server: &Running, name: &str, size: u64) {
     let file = std::fs::File::create(server.path(name)).unwrap();
     file.set_len(size).unwrap();
@@ -264,7 +266,7 @@ fn eight_checksums_of_a_large_file_delay_nobody_elses() {
     for stranger in &mut strangers {
         stranger.raw(b"XSHA512 large\r\n");
     }
-    // One of the same address and one of another.
+    // One client of the same address and one of another.
     for number in [1, 2] {
         let mut client = anonymous_from(number, &server);
         let begin = Instant::now();
@@ -283,7 +285,7 @@ fn eight_checksums_of_a_large_file_delay_nobody_elses() {
 fn a_checksum_is_made_once_as_long_as_the_file_stays_as_it_is() {
     let server = Running::start();
     write_sparse(&server, "large", 1_000_000_000);
-    // What was changed just now could change again within the same tick of the file system's clock.
+    // A file changed this recently could change again within the same tick of the file system's clock.
     thread::sleep(Duration::from_millis(2_100));
     let mut client = Client::alice(&server);
     let mut ask = |command: &str| {
@@ -291,7 +293,7 @@ fn a_checksum_is_made_once_as_long_as_the_file_stays_as_it_is() {
         let sum = client.expect(command, 250).text();
         (sum, begin.elapsed())
     };
-    // Reading it for the first time takes longer.
+    // The first read takes longer.
     ask("XMD5 large 1 1000000000");
     let ((first, made), (again, looked_up)) = (ask("XMD5 large"), ask("XMD5 large"));
     assert_eq!(first, again);
@@ -309,7 +311,7 @@ fn an_address_has_so_many_checksums_made_at_once() {
     let mut busy: Vec<Client> = (0..2).map(|_| anonymous_from(1, &server)).collect();
     for client in &mut busy {
         client.raw(b"HASH huge\r\nSTAT\r\n");
-        // Answered while the checksum is being made.
+        // STAT is answered while the checksum is being computed.
         assert_eq!(client.reply().code, 211);
     }
     anonymous_from(1, &server).expect("HASH huge", 450);
@@ -330,7 +332,7 @@ fn a_checksum_that_takes_too_long_is_given_up() {
     assert!(reply.text().contains("1 s"), "{reply}");
 }
 
-/// `content` is on its way to `x`, and nothing comes any more: as after a silent loss of the network.
+/// An upload of `content` to `x` that then falls silent, as after a silent loss of the network.
 fn lost_upload(server: &Running, content: &[u8]) -> (Client, std::net::TcpStream) {
     let mut client = Client::alice(server);
     let mut data = client.passive();
@@ -362,7 +364,7 @@ fn a_user_whose_network_was_lost_goes_on_from_elsewhere() {
     drop(data);
     assert_eq!(client.reply().code, 226);
     assert!(server.read("x") == content);
-    // If the lost one is there after all, it is told and goes on with something else.
+    // If the lost client is still there, it gets the reply and can go on.
     assert_eq!(lost.reply().code, 426);
     lost.expect("PWD", 257);
 }
@@ -413,8 +415,8 @@ fn a_data_connection_that_was_reset_costs_the_transfer_and_not_the_session() {
     assert_eq!(client.fetch("RETR x"), b"abc");
 }
 
-/// Without keepalive and a time-out they would be there for ever; and the end of a connection that is not
-/// reached any more is not the end of a file.
+/// Without keepalive and a timeout they would stay for ever. The end of an unreachable connection is not the
+/// end of a file.
 #[test]
 fn clients_that_are_not_reached_any_more_are_gone() {
     if !fairwind_testing::permitted(fairwind_testing::root()) {
@@ -425,7 +427,7 @@ fn clients_that_are_not_reached_any_more_are_gone() {
         let server = Process::with_settings(dir.path(), "[limits]\nunreachable_s = 3\n");
         let mut idle = Client::connect(server.address);
         idle.login("anonymous", "me@example.org");
-        // The listening socket, and this one.
+        // The listening socket and this client's connection.
         let sockets = server.sockets();
         assert_eq!(sockets, 2);
         let mut client = Client::connect(server.address);
@@ -475,15 +477,15 @@ fn a_transfer_that_trickles_and_one_that_never_ends_are_ended() {
 
 const TOKEN: &str = "00112233445566778899aabbccddeeff";
 
-/// A client reads `read` bytes of a file and asks for 32 MiB of buffer all the while; answers how many bytes
-/// the server has sent to nobody when it stands still.
+/// A client reads `read` bytes of a file and keeps asking for a buffer of 32 MiB; returns the number of bytes
+/// that the server has sent but nobody has read once the transfer stalls.
 fn unread(settings: &str, read: usize) -> u64 {
     let server = Running::with(|config| config.read(settings).unwrap());
     write_sparse(&server, "huge", 1 << 40);
     let mut client = Client::anonymous(&server);
     client.expect(&format!("OPTS DRS {TOKEN}"), 200);
     let address = client.passive_address();
-    // What is unread waits at the server.
+    // A small receive buffer keeps unread bytes at the server.
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(256 << 10).unwrap();
     socket.connect(&address.into()).unwrap();
@@ -589,7 +591,7 @@ fn another_configuration_is_for_new_sessions_and_disturbs_nobody() {
     let mut stranger = Client::connect(address);
     stranger.expect("USER anonymous", 331);
     stranger.expect("PASS me@example.org", 530);
-    // What cannot be is told, and nothing changes.
+    // An invalid change is reported and changes nothing.
     let mut nowhere = config("");
     nowhere.root = "/nowhere".into();
     let error = reload.with(nowhere).unwrap_err().to_string();
@@ -630,7 +632,7 @@ fn a_server_without_descriptors_says_so_and_goes_on() {
     };
     assert_eq!(refused.code, 421);
     assert!(refused.text().contains("descriptor"), "{refused}");
-    // From now on there is none at all, whoever gives one back.
+    // From now on no descriptor is available, even if one is closed.
     prlimit(Some(pid), Resource::Nofile, limit(3)).unwrap();
     for (command, code) in [("PASV", 425), ("HASH x", 451), ("STAT /", 451)] {
         let reply = client.expect(command, code);
@@ -667,7 +669,7 @@ fn who_talks_all_the_time_has_no_more_time_to_log_in() {
     let talk = "NOOP\r\n".repeat(1_000);
     thread::spawn(move || while talking.write_all(talk.as_bytes()).is_ok() {});
     let mut replies = vec![0; 64 << 10];
-    // The server leaves while there is more to be read, so the connection ends with an error or without.
+    // The server may close with unread data left, so the connection may end with an error.
     while matches!(listening.read(&mut replies), Ok(1..)) {
         assert!(begin.elapsed() < Duration::from_secs(10), "still served");
     }

@@ -1,26 +1,26 @@
-//! What this process may do: its effective capabilities.
+//! The effective capabilities of this process.
 
 use std::{fs, io};
 
 /// A capability of Linux (`linux/capability.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability {
-    /// As in capabilities(7).
+    /// The name in capabilities(7).
     pub name: &'static str,
     bit: u32,
 }
 
-/// Ports below `net.ipv4.ip_unprivileged_port_start`.
+/// Binding to ports below `net.ipv4.ip_unprivileged_port_start`.
 pub const NET_BIND_SERVICE: Capability = Capability {
     name: "CAP_NET_BIND_SERVICE",
     bit: 10,
 };
-/// Networks, their devices and routes; eBPF programs that touch them.
+/// Configuring networks, devices and routes; networking eBPF programs.
 pub const NET_ADMIN: Capability = Capability {
     name: "CAP_NET_ADMIN",
     bit: 12,
 };
-/// Packets of any kind, such as ICMP echo.
+/// Raw packets, such as ICMP echo.
 pub const NET_RAW: Capability = Capability {
     name: "CAP_NET_RAW",
     bit: 13,
@@ -30,7 +30,7 @@ pub const SYS_ADMIN: Capability = Capability {
     name: "CAP_SYS_ADMIN",
     bit: 21,
 };
-/// Programs at tracepoints.
+/// eBPF programs at tracepoints.
 pub const PERFMON: Capability = Capability {
     name: "CAP_PERFMON",
     bit: 38,
@@ -41,12 +41,12 @@ pub const BPF: Capability = Capability {
     bit: 39,
 };
 
-/// Effective capabilities of a process.
+/// A set of effective capabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities(u64);
 
 impl Capabilities {
-    /// Those of this process.
+    /// The effective capabilities of this process.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl Capabilities {
         fs::read_to_string("/proc/self/status").map(|status| Capabilities::parse(&status))
     }
 
-    /// From the text of `/proc/PID/status`; none if it does not tell.
+    /// Parses the text of `/proc/PID/status`; the empty set if it has no `CapEff` line.
     fn parse(status: &str) -> Capabilities {
         let mask = status
             .lines()
@@ -64,15 +64,15 @@ impl Capabilities {
         Capabilities(mask.unwrap_or(0))
     }
 
-    /// Names of those among `needed` that are missing.
+    /// The names of the capabilities in `needed` that are missing.
     pub fn missing(self, needed: &[Capability]) -> Vec<&'static str> {
         let lacks = |capability: &&Capability| self.0 & (1 << capability.bit) == 0;
         let missing = needed.iter().filter(lacks);
         missing.map(|capability| capability.name).collect()
     }
 
-    /// Names of those missing for eBPF programs that look into the network stack or are part of it.
-    /// [`SYS_ADMIN`] stands for all of them.
+    /// The names of the capabilities missing for eBPF programs that observe or extend the network stack.
+    /// [`SYS_ADMIN`] implies all of them.
     pub fn missing_for_bpf(self) -> Vec<&'static str> {
         if self.missing(&[SYS_ADMIN]).is_empty() {
             return Vec::new();

@@ -1,12 +1,12 @@
-//! The kernel's clocks, and its own unit of time.
+//! The kernel's clocks, and the length of its jiffies.
 
-/// `CLOCK_MONOTONIC`, which eBPF programs and traces count by, nanoseconds.
+/// `CLOCK_MONOTONIC`, the clock of eBPF programs and traces, in nanoseconds.
 #[inline]
 pub fn monotonic_ns() -> u64 {
     now_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Since 1970, nanoseconds.
+/// `CLOCK_REALTIME`, in nanoseconds since 1970.
 #[inline]
 pub fn unix_ns() -> u64 {
     now_ns(libc::CLOCK_REALTIME)
@@ -24,9 +24,9 @@ fn now_ns(clock: libc::clockid_t) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Jiffies a second of the running kernel.
+/// Jiffies per second of the running kernel.
 pub fn hz() -> u32 {
-    // The coarse clock advances once a jiffy, and its resolution says so.
+    // The coarse clock advances once a jiffy, which is its resolution.
     let mut resolution = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,

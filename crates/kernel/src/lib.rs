@@ -1,5 +1,5 @@
-//! Facts of the running kernel, asked before anything is built on them: its release, its clocks and
-//! the length of its jiffies, whether it describes its own types, its settings, and what this process may do.
+//! Properties of the running kernel, queried before anything relies on them: its release, clocks and
+//! jiffies, BTF, sysctls and mounts, and the capabilities of this process.
 
 mod capability;
 mod clock;
@@ -13,8 +13,8 @@ pub use clock::{hz, monotonic_ns, unix_ns};
 pub use release::{release, version};
 pub use sysctl::{mounted, sysctl, sysctl_numbers};
 
-/// Whether the kernel describes its own types (BTF, `CONFIG_DEBUG_INFO_BTF`), without which eBPF
-/// programs do not find the fields of its structures.
+/// Whether the kernel has BTF, a description of its types (`CONFIG_DEBUG_INFO_BTF`), which eBPF
+/// programs need to find the fields of its structures.
 pub fn has_btf() -> bool {
     std::fs::exists("/sys/kernel/btf/vmlinux").unwrap_or(false)
 }

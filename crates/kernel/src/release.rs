@@ -1,9 +1,9 @@
-//! Which kernel it is.
+//! The release of the running kernel.
 
 use std::ffi::CStr;
 use std::mem;
 
-/// The running kernel, as `uname -r`.
+/// The release of the running kernel, as by `uname -r`.
 pub fn release() -> String {
     // SAFETY: an all-zero utsname is valid, and uname writes strings that end with a zero.
     unsafe {
@@ -15,7 +15,7 @@ pub fn release() -> String {
     }
 }
 
-/// Major and minor number of a release.
+/// Major and minor version of a release; `None` if it does not begin with them.
 pub fn version(release: &str) -> Option<(u32, u32)> {
     let mut parts = release.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))

@@ -1,10 +1,10 @@
-//! Settings of the kernel below `/proc/sys`, and what is mounted.
+//! Sysctls and mount points.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// The value of a setting such as `net.core.rmem_max`; none if this kernel, or this network namespace,
-/// has none of the name.
+/// The value of a sysctl such as `net.core.rmem_max`; `None` if this kernel or network namespace does
+/// not have it.
 pub fn sysctl(name: &str) -> Option<String> {
     let path = format!("/proc/sys/{}", name.replace('.', "/"));
     fs::read_to_string(path)
@@ -12,21 +12,21 @@ pub fn sysctl(name: &str) -> Option<String> {
         .map(|text| text.trim().to_owned())
 }
 
-/// The numbers of a setting such as `net.ipv4.tcp_rmem`; none if it is not there or has others than
-/// numbers.
+/// The numbers of a sysctl such as `net.ipv4.tcp_rmem`; `None` if it does not exist or its value is not
+/// a list of numbers.
 pub fn sysctl_numbers(name: &str) -> Option<Vec<u64>> {
     let text = sysctl(name)?;
     let numbers = text.split_whitespace().map(str::parse);
     numbers.collect::<Result<_, _>>().ok()
 }
 
-/// Where a file system of this type is mounted first, as this process sees it: `bpf`, `cgroup2`.
+/// The first mount point of a file system of type `bpf`, `cgroup2` or another, as this process sees it.
 pub fn mounted(file_system: &str) -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     mount_point(&mounts, file_system).map(PathBuf::from)
 }
 
-/// From the text of `/proc/self/mounts`: source, mount point, type, options.
+/// Parses the text of `/proc/self/mounts`: source, mount point, type, options.
 fn mount_point<'a>(mounts: &'a str, file_system: &str) -> Option<&'a str> {
     mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);

@@ -1,8 +1,8 @@
 //! One TCP connection over one emulated link, both ends and the emulator on this machine.
 //!
-//! `cargo bench -p fairwind-lab` runs all cases, `cargo bench -p fairwind-lab -- gigabit` those whose
-//! names contain the word. Needs root. `LENGTH_S` is the length of each case in seconds, 4 by
-//! default.
+//! `cargo bench -p fairwind-lab` runs all cases, `cargo bench -p fairwind-lab -- gigabit` those
+//! whose names contain the word. Needs root. `LENGTH_S` is the duration of each case in seconds, 4
+//! by default.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,11 +23,11 @@ use fairwind_path::units::Bandwidth;
 struct Case {
     name: &'static str,
     mbps: Option<u64>,
-    /// One way.
+    /// One-way delay.
     delay_ms: u64,
     queue: Capacity,
     offload: Offload,
-    /// Largest write, so that windows stay of this size where nothing else limits them.
+    /// Send buffer, which limits the window where nothing else does, bytes.
     buffer: Option<usize>,
     congestion_control: &'static str,
 }
@@ -170,7 +170,7 @@ fn measure(case: &Case) {
     print_histogram(&statistics.lateness);
 }
 
-/// A line for each doubling of lateness that packets had.
+/// Prints the packets' lateness in powers of two.
 fn print_histogram(lateness: &Lateness) {
     let mut doublings = BTreeMap::new();
     for (late, packets) in lateness.buckets() {
@@ -184,7 +184,7 @@ fn print_histogram(lateness: &Lateness) {
     }
 }
 
-/// Takes one connection's data until its end.
+/// Reads one connection to its end.
 fn sink() {
     let listener = TcpListener::bind(("0.0.0.0", PORT)).unwrap();
     let (mut stream, _) = listener.accept().unwrap();
@@ -192,7 +192,8 @@ fn sink() {
     while stream.read(&mut buffer).unwrap() > 0 {}
 }
 
-/// Sends to an address for some seconds; the third word limits the send buffer.
+/// Sends for the number of seconds in the second word to the address in the first; the third limits
+/// the send buffer.
 fn source(words: &[String]) {
     let seconds = Duration::from_secs(words[1].parse().unwrap());
     let mut stream = TcpStream::connect((words[0].as_str(), PORT)).unwrap();

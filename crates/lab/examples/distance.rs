@@ -1,6 +1,6 @@
-//! How far the processors of this machine are from each other: nanoseconds that a word takes from the first
-//! one to another and back, for each other one. Processors that share a cache are several times nearer
-//! than others, and the host of a virtual machine may move them at any time.
+//! Distances between the processors of this machine: the nanoseconds that a word takes from the first
+//! processor to each other one and back. Processors that share a cache are several times nearer than others,
+//! and the host of a virtual machine may move them at any time.
 //!
 //! ```text
 //! cargo run --release -p fairwind-lab --example distance
@@ -14,12 +14,13 @@ use std::time::{Duration, Instant};
 
 use fairwind_testing::{keep_to, processors};
 
-/// Of which the median is taken: whoever is interrupted in a few of them is not taken for far away.
+/// Rounds, of which the median is taken, so that interruptions in a few of them do not make a processor seem
+/// far away.
 const ROUNDS: usize = 50;
-/// There and back, in a round.
+/// Round trips per round.
 const BOUNCES: u32 = 2_000;
 
-/// In a line of the cache of its own.
+/// A word that shares its cache line with nothing else.
 #[repr(align(128))]
 struct Word(AtomicU32);
 
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// There and back, the median.
+/// The median time of a round trip.
 fn distance(here: usize, there: usize) -> Duration {
     let word = Word(AtomicU32::new(0));
     keep_to(here);
@@ -54,7 +55,8 @@ fn distance(here: usize, there: usize) -> Duration {
     times[ROUNDS / 2]
 }
 
-/// A round, from so many bounces on: odd numbers go there, even ones come back.
+/// One round, beginning with bounce number `from`: odd numbers go there, even ones come back. Returns the
+/// time of a round trip.
 fn ask(word: &Word, from: u32) -> Duration {
     let began = Instant::now();
     for bounce in from..from + BOUNCES {

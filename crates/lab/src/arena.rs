@@ -1,15 +1,15 @@
-//! The packets in flight: slots of one size, taken and given back without allocation.
+//! Memory for the packets in flight: slots of one size, taken and returned without allocation.
 
 use crate::classifier::Tag;
 
-/// A slot.
+/// Identifies a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PacketId(u32);
 
-/// Slots are made so many at a time.
+/// Slots allocated at a time.
 const CHUNK: usize = 256;
 
-/// Grows while more packets are in flight than ever before, up to its limit.
+/// Grows when more packets are in flight than ever before, up to its limit.
 pub struct Arena {
     slot: usize,
     limit: usize,
@@ -20,7 +20,8 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// An arena of packets of up to `slot` bytes that never takes more than `limit_bytes`.
+    /// An arena of packets of up to `slot` bytes that takes at most `limit_bytes`, or one chunk if
+    /// that is more.
     pub fn new(slot: usize, limit_bytes: usize) -> Arena {
         Arena {
             slot,
@@ -32,7 +33,7 @@ impl Arena {
         }
     }
 
-    /// A slot of undefined content, or none if the limit is reached.
+    /// Takes a slot of undefined content; `None` if the limit is reached.
     #[inline]
     pub fn take(&mut self) -> Option<PacketId> {
         if let Some(id) = self.free.pop() {
@@ -56,7 +57,7 @@ impl Arena {
             .extend((first..first + CHUNK).rev().map(|n| PacketId(n as u32)));
     }
 
-    /// Gives a slot back.
+    /// Returns a slot.
     #[inline]
     pub fn put(&mut self, id: PacketId) {
         self.free.push(id);
@@ -69,7 +70,7 @@ impl Arena {
         &mut self.chunks[id.0 as usize / CHUNK][at..at + self.slot]
     }
 
-    /// Says how much of the slot the packet fills.
+    /// Sets the length of the packet in the slot.
     #[inline]
     pub fn set_len(&mut self, id: PacketId, len: usize) {
         debug_assert!(len <= self.slot);
@@ -84,26 +85,26 @@ impl Arena {
         &self.chunks[id.0 as usize / CHUNK][at..at + len]
     }
 
-    /// The slot from its start, `len` bytes: the packet and, behind it, anything.
+    /// The first `len` bytes of the slot: the packet, followed by undefined bytes.
     #[inline]
     pub fn filled(&self, id: PacketId, len: usize) -> &[u8] {
         let at = id.0 as usize % CHUNK * self.slot;
         &self.chunks[id.0 as usize / CHUNK][at..at + len]
     }
 
-    /// Says what flow the packet belongs to.
+    /// Sets the flow that the packet belongs to.
     #[inline]
     pub fn set_tag(&mut self, id: PacketId, tag: Tag) {
         self.tags[id.0 as usize] = tag;
     }
 
-    /// The flow that the packet belongs to: what was said last of its slot.
+    /// The flow that the packet belongs to: what was last set for its slot.
     #[inline]
     pub fn tag(&self, id: PacketId) -> Tag {
         self.tags[id.0 as usize]
     }
 
-    /// A second copy of a packet, or none if the limit is reached.
+    /// Copies a packet; `None` if the limit is reached.
     pub fn copy(&mut self, id: PacketId) -> Option<PacketId> {
         let copy = self.take()?;
         let packet = self.packet(id).to_vec();

@@ -1,5 +1,5 @@
-//! Packets of a pipe in a file, written by a thread of its own. The emulator never waits for it: what
-//! it cannot take in time is missing in the file, and counted.
+//! Captures a pipe's packets in a file, on a separate thread. The emulator never waits for it:
+//! packets that it cannot take in time are missing from the file, and counted.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,15 +15,15 @@ use crate::clock::Clock;
 use crate::network::PipeId;
 use crate::pcapng;
 
-/// A pipe whose packets are written to a pcapng file: those that reach its far end, with the time
-/// at which they do. What was lost before a packet is told in its comments.
+/// A pipe whose packets are written to a pcapng file: those that arrive at its far end, with the
+/// time of arrival. Comments of a packet list the packets lost before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capture {
     /// The pipe.
     pub pipe: PipeId,
-    /// The file; it is made, or made empty.
+    /// The file; created, or truncated.
     pub file: PathBuf,
-    /// So many bytes of each packet are kept, from its IP header on.
+    /// Bytes kept of each packet, from its IP header on.
     pub snap_length: u32,
 }
 
@@ -34,22 +34,21 @@ impl Capture {
     pub const WHOLE: u32 = 65_535;
 }
 
-/// How a capture went.
+/// Outcome of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureCounts {
     /// The file.
     pub file: PathBuf,
     /// Packets in it.
     pub packets: u64,
-    /// Packets that should be in it and are not, because they could not be written fast enough or not
-    /// at all.
+    /// Packets missing from it, because they could not be written fast enough or at all.
     pub missed: u64,
-    /// Why the file could not be written to its end, if it could not.
+    /// Why writing stopped before the end, if it did.
     pub failure: Option<String>,
 }
 
 impl CaptureCounts {
-    /// A sentence, if the file lacks anything.
+    /// A warning if the file is incomplete.
     pub fn warning(&self) -> Option<String> {
         let file = self.file.display();
         let missed = self.missed;
@@ -65,12 +64,12 @@ impl CaptureCounts {
     }
 }
 
-/// A buffer is written when it is so full or so old.
+/// A buffer is written when it reaches this size or age.
 const FULL: usize = 256 << 10;
 const OLD: Duration = Duration::from_millis(200);
-/// Buffers of a capture that wait to be written; half a second of a gigabit per second.
+/// Buffers of a capture that may wait to be written: half a second at 1 Gbit/s.
 const BUFFERS: usize = 256;
-/// Lost packets that are described with the next that is not.
+/// Lost packets described in the comments of the next packet that is not lost.
 const DESCRIBED: usize = 100;
 
 /// The emulator's side of a capture.
@@ -84,7 +83,7 @@ pub struct Recorder {
     since: Time,
     full: SyncSender<Vec<u8>>,
     empty: Receiver<Vec<u8>>,
-    /// Lost since the last packet, and descriptions of the first of them.
+    /// Packets lost since the last one recorded, and descriptions of the first of them.
     dropped: u64,
     described: Vec<String>,
     packets: u64,
@@ -99,7 +98,7 @@ pub struct Writer {
     thread: JoinHandle<Option<String>>,
 }
 
-/// Makes the file of a capture; the pipe has this name.
+/// Creates the file of a capture. `name` is the pipe's name.
 pub fn start(capture: &Capture, name: &str, clock: Clock) -> Result<(Recorder, Writer), LabError> {
     let path = capture.file.display();
     let failed = |error| LabError::system(format!("making the capture file {path}"), error);
@@ -144,14 +143,14 @@ fn write(
             return Some(error.to_string());
         }
         buffer.clear();
-        // Nobody takes the last ones back.
+        // Fails once the recorder has finished, which needs no buffers back.
         let _ = written.send(buffer);
     }
     None
 }
 
 impl Recorder {
-    /// A packet is at the far end.
+    /// Records a packet that arrived at the far end.
     pub fn reached(&mut self, time: Time, packet: &[u8]) {
         if self.in_buffer == 0 {
             self.since = time;
@@ -173,7 +172,7 @@ impl Recorder {
         }
     }
 
-    /// A packet is lost.
+    /// Records a loss.
     pub fn lost(&mut self, time: Time, packet: &[u8], cause: LossCause) {
         self.lost += 1;
         self.dropped += 1;
@@ -183,13 +182,14 @@ impl Recorder {
         }
     }
 
-    /// Writes what is left and the end of the file. Answers the packets in it and those missed.
+    /// Writes what is left and the final statistics block. Returns the packets in the file and
+    /// those missed.
     pub fn finish(mut self, time: Time) -> (u64, u64) {
         let received = self.packets + self.in_buffer + self.missed + self.lost;
         let counts = (received, self.lost);
         let now = self.clock.wall_nanos(time);
         pcapng::statistics(&mut self.buffer, now, counts, &self.described);
-        // Nothing is to be late any more, so this may wait.
+        // This part of the network has stopped, so blocking delays no packet.
         match self.full.send(self.buffer) {
             Ok(()) => (self.packets + self.in_buffer, self.missed),
             Err(_) => (self.packets, self.missed + self.in_buffer),
@@ -209,7 +209,7 @@ impl Recorder {
 }
 
 impl Writer {
-    /// Waits until everything is written that its recorder, which has finished, has counted.
+    /// Waits until everything that the finished recorder counted is written.
     pub fn finish(self, (packets, missed): (u64, u64)) -> CaptureCounts {
         let failure = match self.thread.join() {
             Ok(failure) => failure,
@@ -240,7 +240,7 @@ fn describe(wall_ns: u64, packet: &[u8], cause: LossCause) -> String {
     format!("lost at {seconds}.{nanos:09}: {cause}: {from} > {to}, {seq}{bytes} bytes")
 }
 
-/// Where the ports begin, of TCP and UDP.
+/// Offset of the TCP or UDP ports.
 fn ports_at(packet: &[u8]) -> Option<usize> {
     let head = usize::from(packet.first()? & 15) * 4;
     (matches!(packet.get(9)?, 6 | 17) && packet.len() >= head + 8).then_some(head)

@@ -1,33 +1,33 @@
-//! Which flow a packet belongs to: by the pair of addresses and the port at the flow's receiver.
+//! Assigns packets to flows, by the pair of addresses and the port at the flow's receiver.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
 use crate::network::FlowKey;
 
-/// Connections whose flow is remembered.
+/// Size of the cache of connections.
 const REMEMBERED: usize = 1024;
-/// Fragmented packets whose flow is remembered until their other fragments come.
+/// Size of the cache of fragmented packets, whose later fragments have no ports.
 const FRAGMENTED: usize = 256;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// A packet's flow and direction, or that it has none.
+/// A packet's flow and direction, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag(u32);
 
 impl Tag {
-    /// Of no flow.
+    /// A packet of no flow.
     pub const NONE: Tag = Tag(u32::MAX);
-    /// Set in the tag of a packet that carries data of its flow.
+    /// Flag of a packet that carries data of its flow.
     const CARRIES: u32 = 1 << 31;
 
     fn new(flow: usize, acknowledges: bool) -> Tag {
         Tag((flow as u32) << 1 | u32::from(acknowledges))
     }
 
-    /// A number for the flow and direction: twice the flow's, and one more for what goes from its
+    /// An index for flow and direction: twice the flow's, plus one in the direction from its
     /// receiver to its sender.
     #[inline]
     pub fn index(self) -> Option<usize> {
@@ -40,7 +40,7 @@ impl Tag {
         self.index().map(|index| index >> 1)
     }
 
-    /// The flow whose data the packet carries.
+    /// The flow whose data the packet carries, if any.
     #[inline]
     pub fn carries_data_of(self) -> Option<usize> {
         let carries = self != Tag::NONE && self.0 & Tag::CARRIES != 0;
@@ -55,7 +55,7 @@ impl Tag {
     }
 }
 
-/// Addresses of sender and receiver, and a port; `from_port` tells whose.
+/// Addresses of sender and receiver, and a port: the sender's if `from_port`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Match {
     from: [u8; 4],
@@ -64,20 +64,20 @@ struct Match {
     from_port: bool,
 }
 
-/// What tells connections apart: addresses and ports, as they stand in a packet.
+/// The addresses and ports of a connection, as they stand in a packet.
 type Pair = [u8; 12];
 
-/// Knows the flows of a network. Each packet costs the same, however many they are.
+/// Finds the flow of a packet. The cost of a packet does not depend on the number of flows.
 pub struct Classifier {
     flows: HashMap<Match, Tag>,
     recent: Box<[(Pair, Tag)]>,
-    /// By address pair, protocol and identification.
+    /// Tags by address pair, protocol and identification.
     fragmented: Box<[([u8; 11], Tag)]>,
 }
 
 impl Classifier {
-    /// A classifier, if there is anything to tell apart. Of flows with the same key the first takes
-    /// the packets.
+    /// A classifier; `None` without flows. Among flows with the same key, the first gets the
+    /// packets.
     pub fn new(keys: &[FlowKey]) -> Option<Classifier> {
         if keys.is_empty() {
             return None;
@@ -125,7 +125,7 @@ impl Classifier {
         }
     }
 
-    /// The tag of a packet whose ports follow a header of so many bytes.
+    /// The tag of a packet whose IP header is `head` bytes long and followed by ports.
     #[inline]
     fn of_connection(&mut self, packet: &[u8], head: usize) -> Tag {
         let mut pair: Pair = [0; 12];
@@ -162,7 +162,7 @@ impl Classifier {
         }
     }
 
-    /// The flow between two hosts that takes what has no port or is not another's.
+    /// The flow between two hosts that gets packets without ports and those of no other flow.
     fn between(&self, from: [u8; 4], to: [u8; 4]) -> Tag {
         let data = Match {
             from,
@@ -179,7 +179,7 @@ impl Classifier {
         tag.copied().unwrap_or(Tag::NONE)
     }
 
-    /// Fragments, of which the first alone has ports, and what has none.
+    /// The tag of a fragment, of which only the first has ports, or of a packet without ports.
     #[cold]
     fn classify_rarity(&mut self, packet: &[u8], ports_at: Option<usize>, fragment: u16) -> Tag {
         let field = |at: usize| [packet[at], packet[at + 1], packet[at + 2], packet[at + 3]];
@@ -207,7 +207,7 @@ impl Classifier {
     }
 }
 
-/// Bytes of payload in an IPv4 packet of UDP; 0 of every other.
+/// Payload bytes of an IPv4 packet if it is UDP, otherwise 0.
 #[inline]
 pub fn datagram_payload(packet: &[u8]) -> u64 {
     if packet[9] != UDP {
@@ -225,7 +225,7 @@ fn has_payload(packet: &[u8], head: usize) -> bool {
     packet.len() > head + usize::from(tcp) * 4
 }
 
-/// Numbers that spread what is alike (FNV-1a).
+/// Hashes with FNV-1a, so that similar keys spread over the table.
 #[inline]
 fn spread(bytes: &[u8]) -> usize {
     let mut hash = 0x811c_9dc5_u32;
@@ -251,7 +251,8 @@ mod tests {
         }
     }
 
-    /// A packet of `payload` bytes behind an IP header and one of 20 bytes or, of UDP, 8.
+    /// A packet of `payload` bytes after the header of IP and that of the protocol (20 bytes, for
+    /// UDP 8).
     fn packet(protocol: u8, from: (u8, u16), to: (u8, u16), payload: usize) -> Vec<u8> {
         let transport = if protocol == TCP { 20 } else { 8 };
         let mut packet = vec![0; 20 + transport + payload];
@@ -297,7 +298,7 @@ mod tests {
     fn the_payload_of_datagrams_is_what_headers_leave() {
         assert_eq!(datagram_payload(&packet(UDP, (1, 9), (2, 80), 100)), 100);
         assert_eq!(datagram_payload(&packet(TCP, (1, 9), (2, 80), 100)), 0);
-        // Only the first fragment has a header of UDP.
+        // Only the first fragment has a UDP header.
         let mut second = packet(UDP, (1, 0), (2, 0), 92);
         second[7] = 2;
         assert_eq!(datagram_payload(&second), 100);

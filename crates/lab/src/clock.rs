@@ -1,9 +1,9 @@
-//! The one clock of a run: CLOCK_MONOTONIC since its start, as the pipes' [`Time`].
+//! The clock of a run: CLOCK_MONOTONIC since the start of the run, as the pipes' [`Time`].
 
 use fairwind_kernel::{monotonic_ns, unix_ns};
 use fairwind_path::units::{Duration, Time};
 
-/// Copies show the same time.
+/// Copies agree.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start_nanos: u64,
@@ -11,7 +11,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that is at zero in so long a time, and until then.
+    /// A clock that starts counting after `lead` and reads zero until then.
     pub fn starting_in(lead: Duration) -> Clock {
         Clock {
             start_nanos: monotonic_ns() + lead.as_nanos(),
@@ -19,17 +19,18 @@ impl Clock {
         }
     }
 
-    /// How long it will still be at zero.
+    /// Time left until the clock starts counting.
     pub fn until_start(self) -> Duration {
         Duration::from_nanos(self.start_nanos.saturating_sub(monotonic_ns()))
     }
 
-    /// CLOCK_MONOTONIC at zero.
+    /// CLOCK_MONOTONIC at the start, in nanoseconds.
     pub fn start_nanos(self) -> u64 {
         self.start_nanos
     }
 
-    /// The time since 1970 at `time`, as the machine's clock had it at the start.
+    /// Nanoseconds since 1970 at `time`. Follows the machine's wall clock as it was at the start;
+    /// later adjustments do not show.
     pub fn wall_nanos(self, time: Time) -> u64 {
         self.wall_start_nanos + time.as_nanos()
     }

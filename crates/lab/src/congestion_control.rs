@@ -1,5 +1,5 @@
-//! A congestion control for connections of the lab: the kernel's own, or one of `cc/`, loaded under a
-//! name of this process alone.
+//! Congestion control for connections of the lab: the kernel's own, or one of `cc/`, loaded under a
+//! name private to this process.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,27 +8,29 @@ use fairwind_cc::native::{self, Parameters};
 
 use crate::LabError;
 
-/// Attempts to find a name that nobody else has.
+/// Attempts to find an unused name.
 const ATTEMPTS: u32 = 64;
 
-/// Which control connections are to have.
+/// Selects a congestion control.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Control {
-    /// The kernel's of this name, or else that of `cc/`, its parameters at their defaults.
+    /// The kernel's congestion control of this name, or else that of `cc/` with its default
+    /// parameters.
     Named(String),
-    /// That of `cc/` with these parameters.
+    /// The congestion control of `cc/` with these parameters.
     Own(Parameters),
 }
 
-/// A control that connections can take; one of ours leaves the kernel when this is dropped.
+/// A congestion control present in the kernel; one of ours is unloaded when this is dropped.
 pub(crate) struct Available {
     /// Its name in the kernel.
     pub name: String,
-    /// What keeps it there, if it was loaded for this run.
+    /// Keeps it loaded, if it was loaded for this run.
     _loaded: Option<Loaded>,
 }
 
-/// The control in the kernel. One of ours also goes by `fw_` and its name.
+/// Makes the congestion control available in the kernel. The name of one of ours may have the
+/// prefix `fw_`.
 pub(crate) fn provide(control: &Control) -> Result<Available, LabError> {
     let name = match control {
         Control::Own(parameters) => return load(parameters),
@@ -60,11 +62,11 @@ fn load(parameters: &Parameters) -> Result<Available, LabError> {
     })
 }
 
-/// Loads a copy of the control that the parameters belong to under a name that nobody else has, such
-/// as `fw_sfsack_1a2b`. It leaves the kernel when it is dropped, or with the process.
+/// Loads a copy of the parameters' congestion control under an unused name, such as
+/// `fw_sfsack_1a2b`. It is unloaded when the value is dropped, or with the process.
 ///
 /// # Errors
-/// If the kernel refuses it, or has no free name.
+/// Fails if the kernel refuses it, or no name is free.
 pub fn load_private(parameters: &Parameters) -> Result<Loaded, LabError> {
     /// Makes the names of one process differ.
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -79,7 +81,7 @@ pub fn load_private(parameters: &Parameters) -> Result<Loaded, LabError> {
     Err(LabError::NoFreeName { control })
 }
 
-/// `fw_sfsack_1a2b`: the kernel's names have 15 bytes at most.
+/// `fw_sfsack_1a2b`: names in the kernel have at most 15 bytes.
 fn private_name(control: &str, number: u32) -> String {
     format!("fw_{control:.7}_{:04x}", number & 0xffff)
 }

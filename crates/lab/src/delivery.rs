@@ -1,4 +1,4 @@
-//! Hands packets over to the hosts that they are for, and counts how late.
+//! Delivers packets to their destination hosts, and counts how late.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use crate::ring::{self, Ring};
 use crate::tun::{Offload, Tun};
 use crate::vnet;
 
-/// What leads out of a part of the network.
+/// The outputs of a part of the network.
 pub struct Delivery {
     clock: Clock,
-    /// By node; none where no packet leaves.
+    /// By node; `None` where no packet leaves the network.
     outputs: Vec<Option<Output>>,
-    /// Packets that are at their hosts' devices, in order.
+    /// Packets to be written to their hosts' devices, in order.
     due: Vec<Due>,
     pub lateness: Lateness,
-    /// Packets that hosts did not take.
+    /// Packets that hosts' devices refused.
     pub undelivered: u64,
 }
 
 /// A host that receives from this part.
 struct Output {
     tun: Arc<Tun>,
-    /// Its number in the routes.
+    /// The host's number in the routes.
     host: usize,
-    /// Of its device in the ring.
+    /// Position of its device in the ring.
     device: usize,
-    /// Takes segments that follow each other as one packet.
+    /// Whether it takes consecutive segments as one packet.
     merges: bool,
 }
 
@@ -54,7 +54,8 @@ impl Delivery {
         }
     }
 
-    /// Adds the host of this number in the routes at a node; `device` is its place in the ring.
+    /// Adds the host with number `host` in the routes, at `node`; `device` is the position of its
+    /// device in the ring.
     pub fn add(&mut self, node: usize, host: usize, device: usize, tun: &Arc<Tun>) {
         let output = Output {
             tun: Arc::clone(tun),
@@ -75,8 +76,8 @@ impl Delivery {
         output.is_some_and(|output| Some(output.host) == host)
     }
 
-    /// A packet has reached its host's node at `time`. Those that follow it, among `departures`, may
-    /// go with it.
+    /// Takes a packet that reached its host's node at `time`. Those that follow it in `departures`
+    /// may be merged into it.
     #[inline]
     pub fn take(
         &mut self,
@@ -95,7 +96,7 @@ impl Delivery {
         }
     }
 
-    /// Hands over what is due.
+    /// Writes the packets that are due.
     #[inline]
     pub fn flush(&mut self, arena: &mut Arena, ring: Option<&mut Ring>) {
         match ring {
@@ -112,7 +113,7 @@ impl Delivery {
             (device, frame(arena, due.id))
         });
         let results = ring.write(frames);
-        // One after the other, and each takes as long as the others, more or less.
+        // They are written in sequence, each taking about the same time.
         let each = match self.due.len() {
             1 => Duration::ZERO,
             several => (self.clock.now() - start) / several as u64,
@@ -141,7 +142,7 @@ impl Delivery {
         }
     }
 
-    /// Hands over the packet and those that follow it and are due, as one. False if none does.
+    /// Writes the packet and those due that continue it as one packet. False if none continues it.
     fn merge(
         &mut self,
         node: usize,
@@ -167,7 +168,7 @@ impl Delivery {
         if count == 1 {
             return false;
         }
-        // What came before must not be overtaken.
+        // Earlier packets must not be overtaken.
         self.write_each(arena);
         run.make_head(arena.slot(first));
         let mut parts = [IoSlice::new(&[]); merge::MOST];
@@ -176,7 +177,7 @@ impl Delivery {
             *part = IoSlice::new(&arena.packet(id)[run.payload()..]);
         }
         let written = output(&self.outputs, node).tun.write_parts(&parts[..count]);
-        // The first has waited longest; the others are told to be as late.
+        // The first has waited longest; the others are counted as equally late.
         for &id in &ids[..count] {
             match written {
                 Ok(()) => self.lateness.add(now - time),
@@ -188,13 +189,13 @@ impl Delivery {
     }
 }
 
-/// What is written of a packet.
+/// The bytes to write for a packet, including padding.
 #[inline]
 fn frame(arena: &Arena, id: PacketId) -> &[u8] {
     arena.filled(id, vnet::padded(arena.packet(id).len()))
 }
 
-/// That of a node where packets leave.
+/// The output at a node where packets leave the network.
 #[inline]
 fn output(outputs: &[Option<Output>], node: usize) -> &Output {
     outputs[node]

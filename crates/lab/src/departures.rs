@@ -1,4 +1,5 @@
-//! The packets that a pipe has let go and that are not yet at its far end, by time.
+//! The packets that have left a pipe's transmitter and not yet arrived at its far end, by arrival
+//! time.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -7,16 +8,16 @@ use fairwind_path::units::Time;
 
 use crate::arena::PacketId;
 
-/// Packets at the same time come out as they went in.
+/// Packets with the same time keep their order of insertion.
 pub enum Departures {
-    /// Times come in order: a ring will do.
+    /// For times that never decrease.
     InOrder(VecDeque<(Time, PacketId)>),
-    /// They do not; the number keeps the order of those at the same time.
+    /// For any times; the number keeps packets with the same time in order.
     AnyOrder(BinaryHeap<Reverse<(Time, u64, PacketId)>>, u64),
 }
 
 impl Departures {
-    /// For a pipe that keeps its packets' order, or not.
+    /// For a pipe that keeps its packets in order, or not.
     pub fn new(keeps_order: bool) -> Departures {
         match keeps_order {
             true => Departures::InOrder(VecDeque::new()),
@@ -35,7 +36,7 @@ impl Departures {
         }
     }
 
-    /// When the next packet is at the far end.
+    /// Arrival time of the next packet.
     #[inline]
     pub fn next(&self) -> Option<Time> {
         match self {
@@ -44,7 +45,7 @@ impl Departures {
         }
     }
 
-    /// The next packet and its time.
+    /// The next packet and its arrival time.
     #[inline]
     pub fn peek(&self) -> Option<(Time, PacketId)> {
         match self {

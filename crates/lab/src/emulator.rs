@@ -1,4 +1,4 @@
-//! The emulator: a network that runs in real time, one thread for each part of it that no packet
+//! The emulator: runs a network in real time, with one thread for each part of it that no packet
 //! crosses.
 
 use std::collections::HashMap;
@@ -22,29 +22,29 @@ use crate::worker::{Common, Report, Worker};
 
 pub use crate::capture::{Capture, CaptureCounts};
 
-/// Samples that may wait to be taken; more are lost and counted.
+/// Capacity of the samples' channel; further ones are dropped and counted.
 const SAMPLES: usize = 1 << 16;
 
-/// How a network is to be run. The default: seed 0, and nothing but totals.
+/// Options of a run. The default: seed 0, and nothing but totals.
 #[derive(Clone, Debug, Default)]
 pub struct EmulatorOptions {
-    /// Of all that is left to chance: the same seed makes the same random choices for the same
-    /// sequence of packets on each pipe.
+    /// Seed of all random choices: with the same seed, the same sequence of packets on a pipe meets
+    /// the same random choices.
     pub seed: u64,
-    /// Time between two samples of each pipe; the first is at time 0. None: no samples.
+    /// Interval between two samples of each pipe; the first is at time 0. `None`: no samples.
     pub sample_interval: Option<Duration>,
     /// The totals of pipes and flows start at this time.
     pub warmup: Duration,
-    /// They end at this time, and so do the samples. None: when the network stops.
+    /// The totals and the samples end at this time. `None`: when the network stops.
     pub end: Option<Duration>,
-    /// The network's time 0 comes so long after its start, so that everything can be ready by then.
-    /// What hosts send earlier waits in their devices.
+    /// From the start of the emulator to the network's time 0, so that everything can be ready by
+    /// then. Packets that hosts send earlier wait in their devices.
     pub lead: Duration,
     /// Pipes whose packets are written to files.
     pub captures: Vec<Capture>,
 }
 
-/// A network at work. It stops when this is dropped.
+/// A running network. It stops when this is dropped.
 #[derive(Debug)]
 pub struct Emulator {
     hosts: Vec<Host>,
@@ -53,7 +53,7 @@ pub struct Emulator {
     clock: Clock,
     samples: Receiver<PipeSample>,
     workers: Vec<Running>,
-    /// With the number of their pipe.
+    /// The captures' writers, with the index of their pipe.
     captures: Vec<(usize, Writer)>,
     _wakeful: Wakeful,
 }
@@ -69,8 +69,8 @@ impl Emulator {
     /// Starts the network between these hosts.
     ///
     /// # Errors
-    /// If a host of the network is not among `hosts`, routes go in circles, a file cannot be made, or
-    /// a thread cannot be started.
+    /// Fails if a host of the network is not among `hosts`, a route is a loop, a pipe is captured
+    /// twice, a capture file cannot be created, or a thread cannot be started.
     pub fn start(
         network: &Network,
         hosts: &[Host],
@@ -130,17 +130,17 @@ impl Emulator {
         })
     }
 
-    /// CLOCK_MONOTONIC, in nanoseconds, at the network's time 0; with a lead it may be yet to come.
+    /// CLOCK_MONOTONIC at the network's time 0, nanoseconds; with a lead it may lie in the future.
     pub fn epoch_ns(&self) -> u64 {
         self.clock.start_nanos()
     }
 
-    /// Samples of the pipes as they are made: of each pipe in the order of time.
+    /// The samples of the pipes as they are taken: for each pipe in the order of time.
     pub fn samples(&self) -> &Receiver<PipeSample> {
         &self.samples
     }
 
-    /// Stops the network; packets on their way are lost.
+    /// Stops the network; packets in flight are lost.
     pub fn stop(self) -> Statistics {
         let mut statistics = Statistics {
             flows: vec![FlowCounts::default(); self.flows],

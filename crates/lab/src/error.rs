@@ -1,14 +1,14 @@
-//! What can go wrong in the lab, with what would help.
+//! The lab's errors, with remedies in their messages.
 
 use std::io;
 
 use fairwind_cc::kernel::LoadError;
 use fairwind_path::pipe::ConfigError;
 
-/// Why the lab cannot do what was asked.
+/// Why the lab cannot do what was requested.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The process may not make namespaces and devices.
+    /// The process lacks the privileges to create namespaces and devices.
     #[error(
         "the lab makes network namespaces and TUN devices, for which {} {} missing: run it as root; \
          `fairwind sim run` needs no privileges",
@@ -16,10 +16,10 @@ pub enum LabError {
         if missing.len() == 1 { "is" } else { "are" }
     )]
     NotPermitted {
-        /// The capabilities that would permit it.
+        /// The missing capabilities.
         missing: Vec<&'static str>,
     },
-    /// There is no TUN.
+    /// `/dev/net/tun` cannot be opened.
     #[error(
         "/dev/net/tun: {0}; the lab needs a kernel with CONFIG_TUN (`modprobe tun`) and, in a \
          container, the device; `fairwind sim run` needs neither"
@@ -28,46 +28,46 @@ pub enum LabError {
     /// A system call failed.
     #[error("{action}: {source}")]
     System {
-        /// What was tried.
+        /// The attempted action.
         action: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The path is described wrongly.
+    /// The configuration of a pipe is invalid.
     #[error("{0}")]
     Path(#[from] ConfigError),
-    /// The network is described wrongly.
+    /// The network is invalid.
     #[error("{0}")]
     Network(String),
-    /// The congestion control is neither the kernel's nor ours.
+    /// Neither the kernel nor `cc/` has the congestion control.
     #[error("there is no congestion control `{name}`; the kernel has {}, and {} can be loaded", kernel.join(", "), own.join(", "))]
     UnknownControl {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// Those that the kernel has.
+        /// The congestion controls available in the kernel.
         kernel: Vec<String>,
-        /// Those of `cc/`.
+        /// The congestion controls of `cc/`.
         own: Vec<&'static str>,
     },
     /// A congestion control cannot be loaded.
     #[error("congestion control: {0}")]
     Control(#[from] LoadError),
-    /// Every name that was tried for a copy of a control is taken.
+    /// Every name tried for a private copy of a congestion control is taken.
     #[error(
         "no free name in the kernel for a copy of `{control}`; unload some: fairwind cc list, \
          fairwind cc unload"
     )]
     NoFreeName {
-        /// The control.
+        /// The congestion control.
         control: &'static str,
     },
-    /// The programs could not be started.
+    /// A program could not be started, or did not behave as required.
     #[error("{0}")]
     Program(String),
 }
 
 impl LabError {
-    /// A system call that failed.
+    /// The error of a failed system call.
     pub(crate) fn system(action: impl Into<String>, error: impl Into<io::Error>) -> LabError {
         LabError::System {
             action: action.into(),

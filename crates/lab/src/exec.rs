@@ -1,5 +1,5 @@
-//! One command behind one path: its host, a pipe in each direction, and the emulator between. At the
-//! other end is a second host, or this machine's own network.
+//! One command behind one path: the command's host, a pipe in each direction, and the emulator
+//! between them. The peer is a second host, or this machine's own network.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -19,32 +19,33 @@ use crate::program::{Program, shell, with_placeholder};
 use crate::statistics::Statistics;
 use crate::{LabError, privilege};
 
-/// The addresses of the host that the command runs in and of its peer, if that is a host of the lab.
+/// Addresses of the command's host and, if the peer is a host of the lab, of the peer.
 const ADDRESSES: Pair = Pair::numbered(0);
-/// In arguments this stands for the address of the other end.
+/// Placeholder for the peer's address in command lines.
 pub const PEER_PLACEHOLDER: &str = "{peer}";
 
 /// A command and its path.
 #[derive(Clone, Debug)]
 pub struct ExecConfig {
-    /// From the command to the peer.
+    /// The pipe from the command to the peer.
     pub there: PipeConfig,
-    /// From the peer to the command.
+    /// The pipe from the peer to the command.
     pub back: PipeConfig,
-    /// Ports at the peer, there and back: packets of the first's connections have the first class of
-    /// the pipe's scheduler and so on, all others the class behind them.
+    /// TCP and UDP ports at the peer, for the pipes `there` and `back`. Packets to or from the
+    /// first port are in class 0 of the pipe's scheduler, those of the second in class 1 and so on;
+    /// all others are in the class after the last.
     pub classes: [Vec<u16>; 2],
-    /// The congestion control of both ends; none: the machine's default.
+    /// Congestion control of both ends; `None`: the machine's default.
     pub congestion_control: Option<Control>,
-    /// Who cuts into segments what the hosts send.
+    /// Who segments what the hosts send.
     pub offload: Offload,
-    /// Seed of all that is left to chance.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// What is at the other end.
+    /// The other end of the path.
     pub peer: Peer,
-    /// Files for the packets of both pipes, there and back.
+    /// Capture files for the pipes `there` and `back`.
     pub capture: Option<[PathBuf; 2]>,
-    /// The command and its arguments; empty: a shell.
+    /// The command and its arguments; if empty, a shell.
     pub command: Vec<OsString>,
 }
 
@@ -53,8 +54,8 @@ pub struct ExecConfig {
 pub enum Peer {
     /// A host of the lab.
     Host {
-        /// A command line for its shell. It runs before and beside the command, which starts when a
-        /// socket in the peer listens.
+        /// A server's command line, for the shell. The server runs beside the command, which starts
+        /// once a socket in the peer listens.
         server: Option<OsString>,
     },
     /// This machine's own network: see [`Host::of_this_machine`].
@@ -62,7 +63,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// A host of the lab with a server.
+    /// A host of the lab that runs this server.
     pub fn serving(line: impl Into<OsString>) -> Peer {
         Peer::Host {
             server: Some(line.into()),
@@ -71,8 +72,8 @@ impl Peer {
 }
 
 impl ExecConfig {
-    /// A command behind a path that is the same in both directions, a host of the lab at its other
-    /// end.
+    /// A command behind a path that is the same in both directions, with a host of the lab as the
+    /// peer.
     pub fn new(path: PipeConfig, command: Vec<OsString>) -> ExecConfig {
         ExecConfig {
             there: path.clone(),
@@ -88,31 +89,34 @@ impl ExecConfig {
     }
 }
 
-/// How it went.
+/// Outcome of a command.
 #[derive(Clone, Debug)]
 pub struct ExecOutcome {
-    /// The command's exit code; 128 and the signal's number if a signal ended it.
+    /// The command's exit code; 128 plus the signal's number if a signal ended it.
     pub exit_code: u8,
-    /// What the emulator did.
+    /// Statistics of the emulator.
     pub statistics: Statistics,
 }
 
-/// Runs the command behind the path and waits for its end. Standard input and outputs are the
-/// caller's. SIGINT, SIGTERM, SIGHUP and their like go to the command while it runs.
+/// Runs the command behind the path and waits until it ends. The command has the caller's standard
+/// input and outputs. While it runs, it gets the SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1 and
+/// SIGUSR2 sent to this process.
 ///
-/// Nothing is left when this returns, or when the process ends in any way.
+/// Nothing is left behind when this returns or the process ends, however it ends.
 ///
 /// # Errors
-/// What is missing, wrong or refused; the command's own failure is no error.
+/// Fails if the configuration is invalid, a privilege or the congestion control is missing, the
+/// kernel refuses a host or device, or a program cannot be started. A command that fails is not an
+/// error.
 pub fn run(config: &ExecConfig) -> Result<ExecOutcome, LabError> {
     run_with(config, |_| Ok(())).map(|(outcome, ())| outcome)
 }
 
-/// As [`run`], and calls `begin` with the lab's hosts, the command's first, before a program runs in
-/// them; what it gives comes back with the outcome.
+/// Like [`run`], but first calls `begin` with the lab's hosts, the command's first, before any
+/// program runs in them. The value that `begin` returns is returned with the outcome.
 ///
 /// # Errors
-/// See [`run`]; and what `begin` fails with.
+/// Fails like [`run`], or if `begin` fails.
 pub fn run_with<T, E: From<LabError>>(
     config: &ExecConfig,
     begin: impl FnOnce(&[Host]) -> Result<T, E>,
@@ -159,7 +163,7 @@ pub fn run_with<T, E: From<LabError>>(
     Ok((outcome, begun))
 }
 
-/// The command's host and the other end, and their addresses.
+/// The command's host and the peer, and their addresses.
 fn ends(config: &ExecConfig, control: Option<String>) -> Result<([Host; 2], Pair), LabError> {
     let host = |address| {
         Host::create(HostConfig {
@@ -232,8 +236,9 @@ fn command(host: Host, words: &[OsString], addresses: Pair) -> Program {
     program
 }
 
-/// What lets a shell's prompt show where it is. The first prompt of bash puts it before that of its
-/// start files; shells that take theirs from there alone show nothing.
+/// A variable that makes the shell's prompt show that it runs in the lab. In bash, the first prompt
+/// prepends the mark to the one from the start files. Shells that take their prompt from start
+/// files alone are left unmarked.
 fn prompt(shell: &OsStr) -> Option<(OsString, OsString)> {
     match Path::new(shell).file_name()?.to_str()? {
         "bash" => Some((

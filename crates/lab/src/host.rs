@@ -1,4 +1,5 @@
-//! A host: a network namespace with a loopback and one TUN device, and TCP set up to be measured.
+//! A host: a network namespace with a loopback and one TUN device, and TCP configured for
+//! measurements.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -16,40 +17,40 @@ pub use crate::tun::Offload;
 /// The name of every host's interface.
 pub const INTERFACE: &str = "fw0";
 
-/// Packets that a host's device holds while the emulator is busy: no burst of one connection is
-/// larger, and what is dropped for it is counted and told.
+/// Packets that a host's device queues while the emulator is busy. No burst of one connection is
+/// larger; packets dropped for lack of room are counted and reported.
 const DEVICE_QUEUE: u16 = 30_000;
 
-/// A window of 16 MB fits twice over.
+/// Room for twice a window of 16 MB.
 const BUFFER_MAX: u64 = 64 << 20;
 
-/// What a host is to be.
+/// Configuration of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostConfig {
-    /// Its address.
+    /// The address.
     pub address: Ipv4Addr,
-    /// Largest packet that it sends, in IP bytes, 576 to 65,521.
+    /// MTU: the largest packet that the host sends, 576 to 65,521 IP bytes.
     pub mtu: u16,
-    /// Who segments.
+    /// Who segments what the host sends and receives.
     pub offload: Offload,
-    /// The congestion control of its connections, by the kernel's name; none: the machine's default.
+    /// Congestion control of the host's connections, by the kernel's name; `None`: the machine's
+    /// default.
     pub congestion_control: Option<String>,
-    /// `net.ipv4.tcp_rmem`: least, first and largest receive buffer of a connection, in bytes.
+    /// `net.ipv4.tcp_rmem`: smallest, initial and largest receive buffer of a connection, bytes.
     pub tcp_rmem: [u64; 3],
-    /// `net.ipv4.tcp_wmem`: the same of the send buffer.
+    /// `net.ipv4.tcp_wmem`: the same for the send buffer.
     pub tcp_wmem: [u64; 3],
-    /// Packets that a connection may send before the first acknowledgement; none: the kernel's 10.
+    /// Initial congestion window, packets; `None`: the kernel's 10.
     pub initial_window: Option<u32>,
-    /// More addresses, each for connections with one other.
+    /// Additional addresses, each for connections with one peer address.
     pub pairings: Vec<Pairing>,
-    /// What else to set in the host's namespace: names as `sysctl` has them
+    /// Other sysctls to set in the host's namespace: names as `sysctl` has them
     /// (`net.ipv4.tcp_recovery`), and values.
     pub sysctls: Vec<(String, String)>,
 }
 
 impl HostConfig {
-    /// A host with this address and everything else as on most machines: an MTU of 1500 bytes, buffers
-    /// of up to 64 MiB.
+    /// A host with this address and usual settings: an MTU of 1500 bytes, buffers of up to 64 MiB.
     pub fn new(address: Ipv4Addr) -> HostConfig {
         HostConfig {
             address,
@@ -65,19 +66,20 @@ impl HostConfig {
     }
 }
 
-/// An address of a host that is for connections with one other address: these have a congestion
-/// control of their own.
+/// An additional address of a host, for connections with one peer address, which have their own
+/// congestion control.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pairing {
-    /// The host's.
+    /// The host's address.
     pub own: Ipv4Addr,
-    /// The other.
+    /// The peer's address.
     pub other: Ipv4Addr,
-    /// Of the connections between them, by the kernel's name; none: the machine's default.
+    /// Congestion control of the connections between the two, by the kernel's name; `None`: the
+    /// machine's default.
     pub congestion_control: Option<String>,
 }
 
-/// A host, as long as this or a program in it lives.
+/// A host. It exists as long as a clone of this value, or a program in the host.
 #[derive(Clone, Debug)]
 pub struct Host {
     config: HostConfig,
@@ -86,10 +88,11 @@ pub struct Host {
 }
 
 impl Host {
-    /// Makes the host. Needs `CAP_SYS_ADMIN` and `CAP_NET_ADMIN`.
+    /// Creates the host. Needs `CAP_SYS_ADMIN` and `CAP_NET_ADMIN`.
     ///
     /// # Errors
-    /// What the kernel refused.
+    /// Fails if the MTU is out of range, or the kernel refuses the namespace, the device, a sysctl,
+    /// an address or a route.
     pub fn create(config: HostConfig) -> Result<Host, LabError> {
         if !(576..=65_521).contains(&config.mtu) {
             return Err(LabError::Network(format!(
@@ -137,16 +140,17 @@ impl Host {
         })
     }
 
-    /// Puts a device of the emulator into this process' own network, which so becomes a host of the
-    /// lab that is reached at the second address of the pair answered; the first is for the host that
-    /// it speaks to. Nothing else of the machine's network is changed, and the device vanishes with
-    /// the last clone of this. See [`crate::machine`].
+    /// Puts a device of the emulator into this process' own network namespace, which so becomes a
+    /// host of the lab. It is reached at [`Pair::machine`] of the returned pair; [`Pair::host`] is
+    /// for the lab's host at the other end. Nothing else of the machine's network is changed, and
+    /// the device vanishes with the last clone of this. See [`crate::machine`].
     ///
-    /// Connections that begin or end here have `congestion_control`, a name in the kernel, unless the
-    /// program chooses; none: the machine's default.
+    /// Connections that begin or end here use `congestion_control`, a name in the kernel, unless
+    /// the program chooses one; `None`: the machine's default.
     ///
     /// # Errors
-    /// What the kernel refused, or that the machine's routes leave no pair of addresses.
+    /// Fails if the kernel refuses the device or its settings, or the machine's routes cover all
+    /// pairs of addresses.
     pub fn of_this_machine(
         offload: Offload,
         congestion_control: Option<String>,
@@ -163,7 +167,7 @@ impl Host {
             mtu: config.mtu,
             queue: DEVICE_QUEUE,
         };
-        // As in the lab's own hosts; it is the new device's alone.
+        // As in the lab's other hosts; the setting concerns the new device alone.
         let _ = set_sysctl(&format!("net.ipv6.conf.{}.disable_ipv6", tun.name()), "1");
         interfaces.set_up(tun.name(), settings)?;
         route::add(&Route {
@@ -182,22 +186,22 @@ impl Host {
         ))
     }
 
-    /// The same host by another of its addresses.
+    /// This host with another of its addresses as its first.
     pub fn at(&self, address: Ipv4Addr) -> Host {
         let mut host = self.clone();
         host.config.address = address;
         host
     }
 
-    /// What it was made from.
+    /// The configuration.
     pub fn config(&self) -> &HostConfig {
         &self.config
     }
 
-    /// Packets that its device dropped because the emulator did not read them in time.
+    /// Packets that the host's device dropped because the emulator did not read them in time.
     ///
     /// # Errors
-    /// If the kernel's table of interfaces cannot be read.
+    /// Fails if the kernel's table of interfaces cannot be read.
     pub fn device_drops(&self) -> Result<u64, LabError> {
         if let Some(uplink) = self.tun.uplink() {
             return Ok(uplink.lost());
@@ -210,10 +214,10 @@ impl Host {
         Ok(transmit_drops(&table, self.tun.name()))
     }
 
-    /// Does something on a thread in the host's network.
+    /// Runs `work` on a thread in the host's network namespace.
     ///
     /// # Errors
-    /// If the namespace cannot be entered, or the work fails.
+    /// Fails if the namespace cannot be entered, or with the error of `work`.
     pub fn within<R: Send>(
         &self,
         work: impl FnOnce() -> Result<R, LabError> + Send,
@@ -221,7 +225,7 @@ impl Host {
         self.namespace.within(work)
     }
 
-    /// The number of its network namespace: what `/proc/PID/ns/net` of the programs in it shows.
+    /// The inode of its network namespace, as `/proc/PID/ns/net` shows it for programs in the host.
     pub fn namespace_inode(&self) -> u32 {
         self.namespace.inode()
     }
@@ -236,11 +240,11 @@ impl Host {
 }
 
 fn set_sysctls(config: &HostConfig) -> Result<(), LabError> {
-    // Neighbour discovery would put packets on the path that nobody sent. A kernel without IPv6 has
-    // no such file and needs none.
+    // IPv6 neighbour discovery would add packets to the path. A kernel without IPv6 has no such
+    // file and needs none.
     let _ = set_sysctl("net.ipv6.conf.all.disable_ipv6", "1");
     let _ = set_sysctl("net.ipv6.conf.default.disable_ipv6", "1");
-    // A run must not remember the one before.
+    // A run must not inherit TCP metrics from an earlier one.
     set_sysctl("net.ipv4.tcp_no_metrics_save", "1")?;
     set_sysctl("net.ipv4.ping_group_range", "0 2147483647")?;
     set_sysctl("net.ipv4.tcp_rmem", &words(config.tcp_rmem))?;
@@ -249,7 +253,7 @@ fn set_sysctls(config: &HostConfig) -> Result<(), LabError> {
     config.sysctls.iter().try_for_each(set)
 }
 
-/// Sets what `name` means in the network namespace of the calling thread.
+/// Sets the sysctl in the network namespace of the calling thread.
 fn set_sysctl(name: &str, value: &str) -> Result<(), LabError> {
     fs::write(sysctl_path(name), value)
         .map_err(|error| LabError::system(format!("setting {name} to `{value}`"), error))
@@ -263,7 +267,7 @@ fn words(numbers: [u64; 3]) -> String {
     numbers.map(|number| number.to_string()).join(" ")
 }
 
-/// The column `drop` of the transmitting side of an interface.
+/// The column `drop` of an interface's transmit side.
 fn transmit_drops(table: &str, interface: &str) -> u64 {
     let line = table
         .lines()

@@ -1,4 +1,4 @@
-//! Interfaces of the calling thread's network namespace: up, with addresses.
+//! Configures interfaces of the calling thread's network namespace.
 
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -20,18 +20,18 @@ mod ioctls {
     nix::ioctl_write_ptr_bad!(set_queue, libc::SIOCSIFTXQLEN as Ioctl, ifreq);
 }
 
-/// What an interface is to be.
+/// Settings of an interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Its address, alone on its network.
+    /// Its address, with a netmask of 32 bits.
     pub address: Ipv4Addr,
-    /// Largest packet in bytes.
+    /// MTU, bytes.
     pub mtu: u16,
-    /// Packets that the device holds until they are read.
+    /// Packets that the device queues until they are read.
     pub queue: u16,
 }
 
-/// A socket that interfaces are spoken to through.
+/// A socket through which interfaces are configured.
 pub struct Interfaces {
     socket: OwnedFd,
 }
@@ -43,12 +43,12 @@ impl Interfaces {
             unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
         let socket = Errno::result(socket)
             .map_err(|error| LabError::system("opening a socket for interfaces", error))?;
-        // SAFETY: the descriptor has just been opened and nobody else has it.
+        // SAFETY: the descriptor has just been opened and has no other owner.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
         Ok(Interfaces { socket })
     }
 
-    /// Sets an interface up.
+    /// Configures an interface and brings it up.
     pub fn set_up(&self, name: &str, settings: Settings) -> Result<(), LabError> {
         let fd = self.socket.as_raw_fd();
         let failed = |what: &'static str| {
@@ -56,11 +56,11 @@ impl Interfaces {
         };
         let mut request = request(name);
         request.ifr_ifru.ifru_mtu = settings.mtu.into();
-        // SAFETY: here and below, the socket is open and the request a whole ifreq that outlives the
-        // call, with the member set that the call reads.
+        // SAFETY: here and below, the socket is open, and the request is a whole ifreq that
+        // outlives the call and has the member set that the call reads.
         unsafe { ioctls::set_mtu(fd, &request) }.map_err(failed("the MTU"))?;
         request.ifr_ifru.ifru_metric = settings.queue.into();
-        // SAFETY: as above; the queue length is read as an integer, as the metric is.
+        // SAFETY: as above; the queue length is read as an integer, like the metric.
         unsafe { ioctls::set_queue(fd, &request) }.map_err(failed("the queue"))?;
         request.ifr_ifru.ifru_addr = socket_address(settings.address);
         // SAFETY: as above.
@@ -68,12 +68,13 @@ impl Interfaces {
         request.ifr_ifru.ifru_addr = socket_address(Ipv4Addr::BROADCAST);
         // SAFETY: as above.
         unsafe { ioctls::set_netmask(fd, &request) }.map_err(failed("the netmask"))?;
-        // Nobody is there to answer.
+        // There is nobody to answer ARP requests.
         self.add_flags(name, libc::IFF_UP | libc::IFF_NOARP)?;
         queueing::set_plain(self.index(name)?)
     }
 
-    /// Gives an interface one more address, alone on its network; `number` tells it from others.
+    /// Gives an interface an additional address, with a netmask of 32 bits; `number` distinguishes
+    /// it from others.
     pub fn add_address(
         &self,
         name: &str,
@@ -85,8 +86,8 @@ impl Interfaces {
             |error: Errno| LabError::system(format!("giving {name} the address {address}"), error);
         let mut request = request(&format!("{name}:{number}"));
         request.ifr_ifru.ifru_addr = socket_address(address);
-        // SAFETY: here and below, the socket is open and the request a whole ifreq that outlives the
-        // call, with the member set that the call reads.
+        // SAFETY: here and below, the socket is open, and the request is a whole ifreq that
+        // outlives the call and has the member set that the call reads.
         unsafe { ioctls::set_address(fd, &request) }.map_err(failed)?;
         request.ifr_ifru.ifru_addr = socket_address(Ipv4Addr::BROADCAST);
         // SAFETY: as above.
@@ -95,7 +96,7 @@ impl Interfaces {
             .map_err(failed)
     }
 
-    /// Lets the interface carry packets.
+    /// Brings the interface up.
     pub fn raise(&self, name: &str) -> Result<(), LabError> {
         self.add_flags(name, libc::IFF_UP)
     }
@@ -104,31 +105,31 @@ impl Interfaces {
         let fd = self.socket.as_raw_fd();
         let failed = |error: Errno| LabError::system(format!("setting {name} up"), error);
         let mut request = request(name);
-        // SAFETY: the socket is open and the request a whole ifreq that the call fills.
+        // SAFETY: the socket is open, and the request is a whole ifreq that the call fills.
         unsafe { ioctls::flags(fd, &mut request) }.map_err(failed)?;
-        // SAFETY: the call before has set this member.
+        // SAFETY: the previous call has set this member.
         let flags = unsafe { request.ifr_ifru.ifru_flags };
         request.ifr_ifru.ifru_flags = flags | added as libc::c_short;
-        // SAFETY: the socket is open and the request a whole ifreq that outlives the call.
+        // SAFETY: the socket is open, and the request is a whole ifreq that outlives the call.
         unsafe { ioctls::set_flags(fd, &request) }
             .map(drop)
             .map_err(failed)
     }
 
-    /// Its number.
+    /// The interface's index.
     pub fn index(&self, name: &str) -> Result<u32, LabError> {
         let mut request = request(name);
-        // SAFETY: the socket is open and the request a whole ifreq that the call fills.
+        // SAFETY: the socket is open, and the request is a whole ifreq that the call fills.
         unsafe { ioctls::index(self.socket.as_raw_fd(), &mut request) }
             .map_err(|error| LabError::system(format!("finding {name}"), error))?;
-        // SAFETY: the call before has set this member.
+        // SAFETY: the previous call has set this member.
         Ok(unsafe { request.ifr_ifru.ifru_ifindex } as u32)
     }
 }
 
-/// A request about an interface; names longer than 15 bytes are cut.
+/// A request about an interface; names are cut to 15 bytes.
 pub fn request(name: &str) -> libc::ifreq {
-    // SAFETY: an ifreq is numbers and a union of such, for which zero is valid.
+    // SAFETY: an ifreq consists of integers and a union of such, for which zero is valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let room = request.ifr_name.len() - 1;
     for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
@@ -145,10 +146,10 @@ pub fn name(request: &libc::ifreq) -> String {
 }
 
 fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
-    // SAFETY: a sockaddr is numbers, for which zero is valid.
+    // SAFETY: a sockaddr consists of integers, for which zero is valid.
     let mut socket_address: libc::sockaddr = unsafe { std::mem::zeroed() };
     socket_address.sa_family = libc::AF_INET as libc::sa_family_t;
-    // The address follows the port, which is two bytes.
+    // The address follows the port, which takes two bytes.
     for (to, from) in socket_address.sa_data[2..6]
         .iter_mut()
         .zip(address.octets())

@@ -1,13 +1,13 @@
-//! How late packets left, as a histogram.
+//! Histogram of how late packets were delivered.
 
 use fairwind_path::units::Duration;
 use serde::Serialize;
 
-/// Each power of two is divided into so many buckets: percentiles are at most 1/32 too high.
+/// Buckets per power of two: percentiles are at most 1/32 too high.
 const PARTS: u64 = 32;
 
-/// Counts lengths of time in buckets of 3 % width, from 1 ns to for ever. Adding one takes a few
-/// nanoseconds and no memory.
+/// Counts durations from 1 ns up in buckets of 3 % width. Adding one takes a few nanoseconds and
+/// allocates nothing.
 #[derive(Clone, Debug)]
 pub struct Lateness {
     buckets: Vec<u64>,
@@ -15,16 +15,16 @@ pub struct Lateness {
     max: Duration,
 }
 
-/// The histogram in four numbers.
+/// Summary of a [`Lateness`] histogram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LatenessSummary {
-    /// Packets that are told of.
+    /// Packets counted.
     pub packets: u64,
-    /// Half of the packets were not later than this, in microseconds.
+    /// Median: half of the packets were at most this late, microseconds.
     pub lateness_p50_us: f64,
-    /// 99 % of the packets were not later than this, in microseconds.
+    /// 99 % of the packets were at most this late, microseconds.
     pub lateness_p99_us: f64,
-    /// No packet was later than this, in microseconds.
+    /// The greatest lateness, microseconds.
     pub lateness_max_us: f64,
 }
 
@@ -39,7 +39,7 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// Counts a packet that left so late.
+    /// Counts a packet that was late by `late`.
     #[inline]
     pub fn add(&mut self, late: Duration) {
         self.buckets[bucket(late.as_nanos())] += 1;
@@ -47,7 +47,7 @@ impl Lateness {
         self.max = self.max.max(late);
     }
 
-    /// Adds what another histogram counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Lateness) {
         for (mine, its) in self.buckets.iter_mut().zip(&other.buckets) {
             *mine += its;
@@ -61,12 +61,12 @@ impl Lateness {
         self.count
     }
 
-    /// The largest.
+    /// The greatest lateness.
     pub fn max(&self) -> Duration {
         self.max
     }
 
-    /// The length that a share of the packets, 0 to 1, did not exceed; at most 3 % too high, zero
+    /// The lateness that a share (0 to 1) of the packets did not exceed: at most 3 % too high, zero
     /// without packets.
     pub fn quantile(&self, share: f64) -> Duration {
         let wanted = (self.count as f64 * share).ceil().max(1.0) as u64;
@@ -80,7 +80,7 @@ impl Lateness {
         Duration::ZERO
     }
 
-    /// The histogram in four numbers.
+    /// The number of packets, median, 99th percentile and maximum.
     pub fn summary(&self) -> LatenessSummary {
         let us = |late: Duration| late.as_nanos() as f64 / 1e3;
         LatenessSummary {
@@ -91,7 +91,7 @@ impl Lateness {
         }
     }
 
-    /// The buckets that are not empty: their largest length and how many packets are in them.
+    /// The buckets that are not empty: their greatest lateness, and the number of packets in them.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         self.buckets
             .iter()
@@ -101,7 +101,7 @@ impl Lateness {
     }
 }
 
-/// Below `PARTS` each length has its own bucket, above it the highest bits of a length choose.
+/// Below `PARTS` each duration has its own bucket; above, the highest bits choose the bucket.
 #[inline]
 fn bucket(nanos: u64) -> usize {
     if nanos < PARTS {
@@ -111,7 +111,7 @@ fn bucket(nanos: u64) -> usize {
     (u64::from(shift) * PARTS + (nanos >> shift)) as usize
 }
 
-/// The largest length in a bucket.
+/// The longest duration in a bucket, nanoseconds.
 fn highest(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < 2 * PARTS {

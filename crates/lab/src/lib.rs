@@ -1,14 +1,15 @@
-//! The lab: hosts are network namespaces without names, and one process is the network between them.
+//! The lab: each host is an unnamed network namespace, and one process emulates the network between
+//! the hosts.
 //!
-//! Each host has one TUN device whose other side the emulator holds. A packet that a host sends is
-//! read there, goes through the [`Pipe`](fairwind_path::pipe::Pipe)s on its route, which are those of
-//! the simulator, and is written to the device of the host that it is for, when its time has come.
+//! Each host has one TUN device, held by the emulator. A packet that a host sends is read there,
+//! goes through the [`Pipe`](fairwind_path::pipe::Pipe)s on its route (the same code as in the
+//! simulator), and is written to the destination host's device when it is due.
 //!
-//! Nothing has a name that could outlive the process: namespaces and devices vanish with the last
-//! descriptor, programs with the process that is the first of their PID namespace, and that one
-//! with the emulator's process, however it ends.
+//! Nothing has a name that could outlive the process. Namespaces and devices vanish with their last
+//! descriptor. Programs are killed with the first process of their PID namespace, and that one with
+//! the emulator's process, however it ends.
 //!
-//! [`exec`] puts one command behind one path. [`emulator`] runs any [`network`].
+//! [`exec`] runs one command behind one path; [`emulator`] runs any [`network`].
 
 pub mod application;
 pub mod congestion_control;

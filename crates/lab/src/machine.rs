@@ -1,10 +1,9 @@
-//! This machine's own network as the far end of a path: one TUN device in the network namespace of
-//! this process, and a pair of addresses that nobody there uses.
+//! This machine's own network as one end of a path: a TUN device in the network namespace of this process,
+//! and a pair of addresses that nothing else there uses.
 //!
-//! The device has no other name than the number that the kernel gives it, `fw0`, `fw1` ..., and vanishes
-//! with the process. Its number makes the addresses: those of `fw3` are 10.77.3.1, for the host at the
-//! other end of the path, and 10.77.3.2, for the machine. So processes that do this at the same time
-//! never choose the same.
+//! The kernel names the device `fw0`, `fw1` ..., and it vanishes with the process. Its number determines the
+//! addresses: for `fw3` they are 10.77.3.1, the host at the other end of the path, and 10.77.3.2, the
+//! machine. So two processes that do this at the same time never get the same pair.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -12,25 +11,26 @@ use std::net::Ipv4Addr;
 use crate::LabError;
 use crate::tun::{Offload, Tun};
 
-/// The kernel puts a number that is free in the place of `%d`.
+/// The kernel replaces `%d` by the first free number.
 const NAME: &str = "fw%d";
 const PREFIX: &str = "fw";
 /// 10.77.0.0 to 10.77.255.0.
 const PAIRS: usize = 256;
-/// Routes to networks wider than this stay as they are: the two addresses of a path go before them.
+/// Prefix length: routes to networks wider than this are no conflict, because those to the pair's two
+/// addresses are more specific.
 const WIDEST: u32 = 16;
 
 /// The addresses of the two ends of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Of the lab's host.
+    /// The address of the lab's host.
     pub host: Ipv4Addr,
-    /// Of the machine.
+    /// The address of the machine.
     pub machine: Ipv4Addr,
 }
 
 impl Pair {
-    /// That of the device of this number.
+    /// The pair of the device with this number.
     pub const fn numbered(number: u8) -> Pair {
         Pair {
             host: Ipv4Addr::new(10, 77, number, 1),
@@ -39,13 +39,13 @@ impl Pair {
     }
 }
 
-/// Makes the device in the network namespace of the calling thread, and chooses its addresses.
+/// Creates the device in the network namespace of the calling thread, and chooses its addresses.
 pub fn device(offload: Offload) -> Result<(Tun, Pair), LabError> {
     let path = "/proc/thread-self/net/route";
     let table = fs::read_to_string(path)
         .map_err(|error| LabError::system(format!("reading {path}"), error))?;
     let routes: Vec<Network> = table.lines().filter_map(Network::parse).collect();
-    // Held until the choice is made, so that the next one has the next number.
+    // Kept until a pair is found, so that the next device gets the next number.
     let mut unfit = Vec::new();
     while unfit.len() < PAIRS {
         let tun = Tun::create(NAME, offload)?;
@@ -65,7 +65,7 @@ pub fn device(offload: Offload) -> Result<(Tun, Pair), LabError> {
     ))
 }
 
-/// Where a route leads.
+/// The destination of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Network {
     address: u32,
@@ -73,7 +73,7 @@ struct Network {
 }
 
 impl Network {
-    /// From a line of /proc/net/route, whose numbers are in the network's byte order.
+    /// Parses a line of /proc/net/route, whose numbers are in network byte order.
     fn parse(line: &str) -> Option<Network> {
         let mut columns = line.split_whitespace();
         let destination = columns.nth(1)?;

@@ -1,27 +1,27 @@
-//! Makes one packet of segments that follow each other, as cards and drivers do with what arrives
-//! together (GRO). The receiving kernel treats it as what it would have made of them itself.
+//! Merges consecutive segments into one packet, as cards and drivers do with what arrives together
+//! (GRO). The receiving kernel treats it like a packet that it has merged itself.
 //!
 //! | original | here |
 //! |---|---|
 //! | Linux merges what one poll of the card finds | what is due when the emulator looks |
-//! | merges until PSH or a flow's end | the same; up to 44 segments, which 64 kB hold of a full size |
+//! | merges until PSH or a flow's end | the same; up to 44 segments, as many full-size ones as fit into 64 kB |
 
 use crate::vnet::{self, Header};
 
-/// So many segments make one packet at most.
+/// Most segments in one packet.
 pub const MOST: usize = 44;
 
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;
 const IP: usize = vnet::LEN;
 
-/// Segments of one connection that follow each other.
+/// Consecutive segments of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Where TCP's header and the payload begin in each.
+    /// Offsets of the TCP header and of the payload in each segment.
     tcp: usize,
     payload: usize,
-    /// Payload of each but the last.
+    /// Payload bytes of each segment but the last.
     size: usize,
     total: usize,
     next_seq: u32,
@@ -29,8 +29,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run of one, if the packet behind its [`vnet`] header is a plain IPv4 TCP segment whose
-    /// checksum is yet to be made.
+    /// A run of one segment, if the packet after its [`vnet`] headers is a plain IPv4 TCP segment
+    /// whose checksum is still to be computed.
     pub fn new(packet: &[u8]) -> Option<Run> {
         let header = Header::read(packet);
         let tcp = IP + 20;
@@ -54,14 +54,15 @@ impl Run {
         })
     }
 
-    /// Takes the segment behind the last, if `next` is one; `first` is the first of the run.
+    /// Appends `next` if it continues the run, whose first segment is `first`.
     pub fn extend(&mut self, first: &[u8], next: &[u8]) -> bool {
         let Some(run) = Run::new(next).filter(|_| self.open) else {
             return false;
         };
         let (tcp, payload) = (self.tcp, self.payload);
         let fits = run.payload == payload && run.size <= self.size;
-        // What may differ is length, id and checksum of IP; sequence number, PSH and checksum of TCP.
+        // These may differ: length, id and checksum of IP; sequence number, PSH and checksum of
+        // TCP.
         let same = fits
             && next[IP..IP + 2] == first[IP..IP + 2]
             && next[IP + 6..IP + 10] == first[IP + 6..IP + 10]
@@ -78,12 +79,13 @@ impl Run {
         true
     }
 
-    /// Where the payload begins in each segment.
+    /// Offset of the payload in each segment.
     pub fn payload(&self) -> usize {
         self.payload
     }
 
-    /// Makes the first segment the head of the whole; the payloads of the others follow it.
+    /// Turns the first segment into the head of the merged packet; the payloads of the others
+    /// follow it.
     pub fn make_head(&self, first: &mut [u8]) {
         let header = Header {
             gso_type: vnet::GSO_TCPV4,
@@ -93,7 +95,7 @@ impl Run {
         };
         header.write(first);
         let added = (self.total - self.size) as u16;
-        // The sums of IP and of TCP's pseudo-header each have the length in them.
+        // The IP checksum and the sum of TCP's pseudo-header both include the length.
         let len = word(first, IP + 2).wrapping_add(added);
         let sum = !word(first, IP + 10);
         put(first, IP + 2, len);
@@ -123,7 +125,7 @@ fn put(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
-/// The ones' complement sum.
+/// Adds in ones' complement.
 fn add(a: u16, b: u16) -> u16 {
     let (sum, carry) = a.overflowing_add(b);
     sum + u16::from(carry)
@@ -134,7 +136,8 @@ mod tests {
     use super::*;
     use crate::segment::Segments;
 
-    /// A packet of 3 segments and a rest as a host hands it over, and what it is cut into.
+    /// A packet of three full segments and a rest as a host sends it, and the segments that it is
+    /// cut into.
     fn whole_and_segments() -> (Vec<u8>, Vec<Vec<u8>>) {
         let header = Header {
             flags: vnet::NEEDS_CSUM,

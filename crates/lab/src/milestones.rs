@@ -1,5 +1,4 @@
-//! What a part of the network does at times known before: samples, the beginning and the end of the
-//! totals.
+//! Scheduled actions of a part of the network: samples, and the beginning and end of the totals.
 
 use std::sync::mpsc::{SyncSender, TrySendError};
 
@@ -7,7 +6,7 @@ use fairwind_path::units::{Duration, Time};
 
 use crate::statistics::PipeSample;
 
-/// The times, and who takes the samples.
+/// The times, and the channel for the samples.
 pub struct Milestones {
     next: Time,
     warmup: Option<Time>,
@@ -22,19 +21,19 @@ struct Sampling {
     to: SyncSender<PipeSample>,
 }
 
-/// What is to be done at a milestone.
+/// The actions due at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Milestone {
     pub time: Time,
     pub warmup_ends: bool,
     pub sample: bool,
-    /// The totals end; it is the last.
+    /// The totals end; this is the last milestone.
     pub ends: bool,
 }
 
 impl Milestones {
-    /// The end of the warm-up, if there is one, that of the totals, and samples to a channel from
-    /// time 0 on.
+    /// Milestones at the end of the warm-up, at the end of the totals, and, from time 0 on, every
+    /// `interval` for a sample to `to`.
     pub fn new(
         warmup: Duration,
         end: Option<Duration>,
@@ -58,13 +57,13 @@ impl Milestones {
         milestones
     }
 
-    /// When the next one is; [`Time::MAX`] if there is none.
+    /// Time of the next milestone; [`Time::MAX`] if there is none.
     #[inline]
     pub fn next(&self) -> Time {
         self.next
     }
 
-    /// Takes the next one.
+    /// Takes the next milestone.
     pub fn take(&mut self) -> Milestone {
         let time = self.next;
         let warmup_ends = self.warmup.take_if(|&mut end| end == time).is_some();
@@ -83,7 +82,7 @@ impl Milestones {
         }
     }
 
-    /// Gives a sample away, if there is room for it; waits for nobody.
+    /// Sends a sample if the channel has room; never blocks.
     pub fn give(&mut self, sample: PipeSample) {
         let Some(sampling) = &self.sampling else {
             return;
@@ -93,7 +92,7 @@ impl Milestones {
         }
     }
 
-    /// Samples for which there was no room.
+    /// Samples dropped because the channel was full.
     pub fn lost(&self) -> u64 {
         self.lost
     }

@@ -1,4 +1,4 @@
-//! Network namespaces without names: they live as long as somebody holds them.
+//! Unnamed network namespaces, which live as long as a descriptor or a process holds them.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,9 +17,9 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes a namespace.
+    /// Creates a namespace.
     pub fn create() -> Result<Namespace, LabError> {
-        // A thread of its own, so that this process never leaves the namespace it is in.
+        // On a separate thread, so that the caller stays in its namespace.
         on_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET)
                 .map_err(|error| LabError::system("making a network namespace", error))?;
@@ -27,7 +27,7 @@ impl Namespace {
         })
     }
 
-    /// That of the calling thread.
+    /// The calling thread's namespace.
     pub fn current() -> Result<Namespace, LabError> {
         let failed = |error| LabError::system("opening the network namespace", error);
         let file = File::open("/proc/thread-self/ns/net").map_err(failed)?;
@@ -35,12 +35,12 @@ impl Namespace {
         Ok(Namespace { file, inode })
     }
 
-    /// Its number, which the kernel keeps in 32 bits.
+    /// The inode number, which the kernel keeps in 32 bits.
     pub fn inode(&self) -> u32 {
         self.inode
     }
 
-    /// Does something in the namespace, on a thread of its own.
+    /// Runs `work` in the namespace, on a separate thread.
     pub fn within<R: Send>(
         &self,
         work: impl FnOnce() -> Result<R, LabError> + Send,
@@ -51,7 +51,7 @@ impl Namespace {
         })
     }
 
-    /// Moves the calling thread into the namespace for good.
+    /// Moves the calling thread into the namespace permanently.
     pub fn enter(&self) -> Result<(), LabError> {
         setns(&self.file, CloneFlags::CLONE_NEWNET)
             .map_err(|error| LabError::system("entering the network namespace", error))

@@ -1,5 +1,4 @@
-//! Orders to the kernel's network by messages: who makes routes and queues of devices says how they are
-//! to be.
+//! Netlink requests that configure routes and queueing disciplines; callers supply the message bodies.
 //!
 //! Source: netlink(7), rtnetlink(7).
 
@@ -9,7 +8,7 @@ use std::os::fd::FromRawFd;
 
 use nix::errno::Errno;
 
-/// The head of a message of this kind that is to be answered, without its length.
+/// The header of a request that asks for an acknowledgement; [`whole`] fills in the length.
 pub fn head(kind: u16, flags: libc::c_int) -> Vec<u8> {
     let flags = flags | libc::NLM_F_REQUEST | libc::NLM_F_ACK;
     let mut message = vec![0; 4];
@@ -19,14 +18,14 @@ pub fn head(kind: u16, flags: libc::c_int) -> Vec<u8> {
     message
 }
 
-/// The message with its length in its head.
+/// Fills the message's length into its header.
 pub fn whole(mut message: Vec<u8>) -> Vec<u8> {
     let len = message.len() as u32;
     message[..4].copy_from_slice(&len.to_ne_bytes());
     message
 }
 
-/// Has the kernel do what the message says, in the network namespace of the calling thread.
+/// Sends the request and waits for its acknowledgement, in the network namespace of the calling thread.
 pub fn order(message: &[u8]) -> io::Result<()> {
     let mut socket = open()?;
     socket.write_all(message)?;
@@ -44,11 +43,11 @@ fn open() -> io::Result<File> {
     // SAFETY: the call takes numbers only.
     let socket = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
     let socket = Errno::result(socket)?;
-    // SAFETY: the descriptor has just been opened and nobody else has it.
+    // SAFETY: the descriptor has just been opened and has no other owner.
     Ok(unsafe { File::from_raw_fd(socket) })
 }
 
-/// An attribute, filled up to four bytes.
+/// An attribute, padded to a multiple of four bytes.
 pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let mut attribute = Vec::from((4 + value.len() as u16).to_ne_bytes());
     attribute.extend(kind.to_ne_bytes());
@@ -57,7 +56,7 @@ pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     attribute
 }
 
-/// The error number of an answer, 0 for none.
+/// The error number in an answer, 0 for success; `None` if the answer is no acknowledgement.
 fn error(answer: &[u8]) -> Option<i32> {
     let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
     let number = i32::from_ne_bytes(answer.get(16..20)?.try_into().ok()?);

@@ -1,4 +1,4 @@
-//! What the emulator is to be: hosts and routers joined by pipes, and the routes that follow.
+//! Description of a network: hosts and routers joined by pipes, and the routes between them.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -15,61 +15,61 @@ pub struct NodeId(pub(crate) usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PipeId(pub(crate) usize);
 
-/// Hosts and routers joined by pipes. Packets take the route with the fewest pipes to the host that
-/// they are for; of several, the one whose pipes were added first.
+/// Hosts and routers joined by pipes. Packets take the route with the fewest pipes to their
+/// destination host; among several, the one whose pipes were added first.
 #[derive(Clone, Debug, Default)]
 pub struct Network {
     /// The address of each host; routers have none.
     nodes: Vec<Option<Ipv4Addr>>,
-    /// More addresses of hosts, with their nodes.
+    /// Additional addresses of hosts, with their nodes.
     more_addresses: HashMap<Ipv4Addr, usize>,
     pipes: Vec<PipePlan>,
     flows: Vec<FlowKey>,
-    /// Pipes to take instead of those that lead there the shortest way, by node and address.
+    /// Pipes that override the shortest route, by node and destination address.
     detours: HashMap<(usize, Ipv4Addr), usize>,
-    /// The node of the host that packets for strangers go to.
+    /// The node of the host that gets packets for addresses that no host has.
     gateway: Option<usize>,
 }
 
-/// One direction of a link, still on paper.
+/// One direction of a link, not yet running.
 #[derive(Clone, Debug)]
 pub(crate) struct PipePlan {
     pub name: String,
     pub from: usize,
     pub to: usize,
     pub config: PipeConfig,
-    /// Of packets that no flow in `classes` takes.
+    /// The class of packets whose flow is not in `classes`, or that have none.
     pub default_class: u16,
-    /// By flow, and whether its acknowledgements.
+    /// Classes by flow, and whether for its acknowledgements.
     pub classes: HashMap<(usize, bool), u16>,
 }
 
-/// For each node and address the pipe to take.
+/// The next pipe for each node and address.
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
     hosts: HashMap<Ipv4Addr, usize>,
-    /// The number of the host that packets for other addresses go to.
+    /// The number of the host that gets packets for all other addresses.
     gateway: Option<usize>,
-    /// By node, then by host in the order of their addition.
+    /// By node, then by host in the order of addition.
     next: Vec<Vec<Option<usize>>>,
 }
 
 impl PipeId {
-    /// Its number in the order of addition, from 0.
+    /// Position in the order of addition, from 0.
     pub fn index(self) -> usize {
         self.0
     }
 }
 
-/// Packets that belong together: data goes `from` -> `to`, acknowledgements come back.
+/// The packets of a flow: data goes `from` -> `to`, acknowledgements come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowKey {
     /// The address of the host that sends the data.
     pub from: Ipv4Addr,
     /// The address of the host that receives it.
     pub to: Ipv4Addr,
-    /// The port, TCP's or UDP's, of the socket at `to`; none: every packet between the two hosts that
-    /// no flow with a port takes.
+    /// The TCP or UDP port of the socket at `to`. `None`: every packet between the two hosts that
+    /// belongs to no flow with a port.
     pub port: Option<u16>,
 }
 
@@ -78,14 +78,14 @@ pub struct FlowKey {
 pub struct FlowId(pub(crate) usize);
 
 impl FlowId {
-    /// Its number in the order of addition, from 0.
+    /// Position in the order of addition, from 0.
     pub fn index(self) -> usize {
         self.0
     }
 }
 
 impl Network {
-    /// A network of nothing.
+    /// An empty network.
     pub fn new() -> Network {
         Network::default()
     }
@@ -93,16 +93,16 @@ impl Network {
     /// Adds a host.
     ///
     /// # Errors
-    /// If another host has the address.
+    /// Fails if another host has the address.
     pub fn add_host(&mut self, address: Ipv4Addr) -> Result<NodeId, LabError> {
         self.check_is_free(address)?;
         Ok(self.add_node(Some(address)))
     }
 
-    /// Gives a host one more address, to which the same routes lead as to its first.
+    /// Gives a host an additional address, reached by the same routes as its first.
     ///
     /// # Errors
-    /// If a host has the address.
+    /// Fails if any host has the address.
     pub fn add_address(&mut self, host: NodeId, address: Ipv4Addr) -> Result<(), LabError> {
         self.check_is_free(address)?;
         self.more_addresses.insert(address, host.0);
@@ -123,10 +123,10 @@ impl Network {
         self.add_node(None)
     }
 
-    /// Adds a pipe; its name is for messages and statistics.
+    /// Adds a pipe. The name is for messages and statistics.
     ///
     /// # Errors
-    /// If there can be no such pipe.
+    /// Fails if the configuration is invalid.
     pub fn add_pipe(
         &mut self,
         name: impl Into<String>,
@@ -146,31 +146,31 @@ impl Network {
         Ok(PipeId(self.pipes.len() - 1))
     }
 
-    /// Adds a flow, whose packets are counted and may have classes of their own. Of flows with the
-    /// same key the first takes the packets.
+    /// Adds a flow, whose packets are counted and may be put into scheduler classes. Among flows
+    /// with the same key, the first gets the packets.
     pub fn add_flow(&mut self, key: FlowKey) -> FlowId {
         self.flows.push(key);
         FlowId(self.flows.len() - 1)
     }
 
-    /// Sets the scheduler's class, in a pipe, of a flow's data or of its acknowledgements: the packets
-    /// that come from `to`. Without it they are of the pipe's default class.
+    /// Sets the scheduler class of a flow's data in a pipe, or of its acknowledgements: the packets
+    /// from `to`. Without it they are in the pipe's default class.
     pub fn set_class(&mut self, pipe: PipeId, flow: FlowId, acknowledgements: bool, class: u16) {
         let classes = &mut self.pipes[pipe.0].classes;
         classes.insert((flow.0, acknowledgements), class);
     }
 
-    /// Sets the scheduler's class, in a pipe, of all packets without a class of their own; 0 if never
-    /// set.
+    /// Sets the scheduler class of all packets of a pipe for which [`Network::set_class`] sets
+    /// none; 0 unless set.
     pub fn set_default_class(&mut self, pipe: PipeId, class: u16) {
         self.pipes[pipe.0].default_class = class;
     }
 
-    /// Lets packets for the host with this address leave `node` through `pipe`, whatever way is the
-    /// shortest.
+    /// Sends packets for the host with this address from `node` through `pipe`, instead of along
+    /// the shortest route.
     ///
     /// # Errors
-    /// If the pipe does not begin at the node, or no host has the address.
+    /// Fails if the pipe does not begin at the node, or no host has the address.
     pub fn set_route(&mut self, node: NodeId, to: Ipv4Addr, pipe: PipeId) -> Result<(), LabError> {
         let PipePlan { name, from, .. } = &self.pipes[pipe.0];
         if *from != node.0 {
@@ -187,8 +187,8 @@ impl Network {
         Ok(())
     }
 
-    /// Lets packets for addresses that no host has go to this host. Without it they are lost, and
-    /// counted.
+    /// Sends packets whose destination is no host's address to this host. Without a gateway they
+    /// are dropped and counted.
     pub fn set_gateway(&mut self, host: NodeId) {
         self.gateway = Some(host.0);
     }
@@ -206,16 +206,16 @@ impl Network {
         &self.flows
     }
 
-    /// The hosts' nodes and addresses, in the order of their addition.
+    /// The hosts' nodes and addresses, in the order of addition.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = (usize, Ipv4Addr)> {
         let address = |(node, address): (usize, &Option<Ipv4Addr>)| Some((node, (*address)?));
         self.nodes.iter().enumerate().filter_map(address)
     }
 
-    /// The routes.
+    /// The next pipe for every node and address.
     ///
     /// # Errors
-    /// If one goes in a circle.
+    /// Fails if a route is a loop.
     pub(crate) fn routes(&self) -> Result<Routes, LabError> {
         let toward: Vec<Vec<Option<usize>>> = self
             .hosts()
@@ -243,7 +243,7 @@ impl Network {
         })
     }
 
-    /// Follows a route to its end.
+    /// Follows a route to its end; fails if it is a loop.
     fn follow(
         &self,
         next: &[Option<usize>],
@@ -263,7 +263,8 @@ impl Network {
         )))
     }
 
-    /// For each node the first pipe of the shortest route to `target`, or the one set.
+    /// For each node, the first pipe of the shortest route to `target`, or the one set by
+    /// [`Network::set_route`].
     fn toward(&self, target: usize, address: Ipv4Addr) -> Vec<Option<usize>> {
         let mut next = vec![None; self.nodes.len()];
         let mut reached = VecDeque::from([target]);
@@ -283,8 +284,9 @@ impl Network {
         next
     }
 
-    /// Divides the pipes into parts that no packet crosses: each can be emulated on its own. All
-    /// that a host sends into is in one part. Pipes that no packet takes are in the first.
+    /// Divides the pipes into parts that no packet crosses, so that each can be emulated
+    /// separately. All pipes that one host sends into are in the same part. Pipes that no packet
+    /// takes are in the first.
     pub(crate) fn parts(&self, routes: &Routes) -> Vec<Vec<usize>> {
         let mut parts = Parts::new(self.pipes.len());
         let mut used = vec![false; self.pipes.len()];
@@ -312,24 +314,24 @@ impl Network {
 }
 
 impl Routes {
-    /// The number of the host that packets for this address go to, for [`Routes::next`].
+    /// The number, for [`Routes::next`], of the host that gets packets for this address.
     pub fn host(&self, address: Ipv4Addr) -> Option<usize> {
         self.hosts.get(&address).copied().or(self.gateway)
     }
 
-    /// The pipe to take at `node` toward the host of this number.
+    /// The next pipe from `node` toward the host of this number.
     #[inline]
     pub fn next(&self, node: usize, host: usize) -> Option<usize> {
         self.next[node][host]
     }
 
-    /// True if packets from a host at `node` take the pipe.
+    /// True if packets from a host at `node` enter the pipe.
     pub fn enter(&self, node: usize, pipe: usize) -> bool {
         self.next[node].contains(&Some(pipe))
     }
 }
 
-/// Sets of pipes that grow together.
+/// Disjoint sets of pipes (union-find).
 struct Parts {
     parent: Vec<usize>,
 }

@@ -1,5 +1,5 @@
-//! When a thread of the emulator lets time pass: it must be awake when a packet is due, and leave
-//! the processor to the hosts otherwise.
+//! When a thread of the emulator sleeps: it must be awake when a packet is due, and otherwise leave
+//! the processor to the hosts.
 
 use std::io::PipeReader;
 use std::os::fd::AsFd;
@@ -12,15 +12,16 @@ use nix::sys::time::TimeSpec;
 use crate::clock::Clock;
 use crate::tun::Tun;
 
-/// Timers wake a sleeper late; so much time before a departure is spent awake. It is time that the
-/// hosts on this machine do not get.
+/// Timers wake a sleeper late, so the last part of the time before a departure is spent awake. The
+/// hosts on this machine lose that processor time.
 const AWAKE: Duration = Duration::from_micros(25);
-/// Where there is something to do all the time, a thread looks only so often, as a network card
-/// under load interrupts only so often: going to sleep and waking up costs more than a packet.
+/// Under constant load, a thread polls at this interval only, as a network card under load
+/// moderates its interrupts: going to sleep and waking up costs more than handling a packet.
 const MODERATION: Duration = Duration::from_micros(20);
 
-/// Who works so long without a pause makes one of this length. It is the share that the kernel sees to
-/// it that others get; left to it, it is taken once a second, at one go.
+/// A thread that has run for `BUSY` without a pause sleeps for `BREATH`. That is the share of time
+/// that the kernel reserves for other threads; unless given voluntarily, it is taken in one piece,
+/// once a second.
 const BUSY: Duration = Duration::from_millis(4);
 const BREATH: Duration = Duration::from_micros(220);
 
@@ -29,31 +30,32 @@ pub struct Pauses {
     clock: Clock,
     /// Its other end is closed when the thread is to end.
     stopped: PipeReader,
-    /// What ends a longer pause: packets from these.
+    /// Packets from these end a longer pause.
     inputs: Vec<Arc<Tun>>,
-    /// When it last came back from a pause.
+    /// When the last pause ended.
     woken: Time,
-    /// When it last had nothing to do.
+    /// When the thread was last idle.
     paused: Time,
     /// The departure that it waited for then.
     awaited: Option<Time>,
 }
 
-/// What a thread knows when it might pause.
+/// What a thread knows when it may pause.
 #[derive(Clone, Copy, Debug)]
 pub struct Outlook {
-    /// It has found something to do since it last asked.
+    /// Whether it has found work since it last asked.
     pub busy: bool,
-    /// When a packet is due, in time.
+    /// When the next packet is due; must be met.
     pub departure: Option<Time>,
-    /// When something else is to be done, more or less.
+    /// When something else is due; may be late.
     pub milestone: Time,
 }
 
 impl Pauses {
-    /// The pauses of the calling thread, which from now on runs before the hosts' programs.
+    /// The pauses of the calling thread, which gets priority over the hosts' programs from now on.
     pub fn begin(clock: Clock, stopped: PipeReader, inputs: Vec<Arc<Tun>>) -> Pauses {
-        // Without it the kernel may let timers of this thread wait 50 us for others.
+        // By default the kernel may delay this thread's timers by 50 us to coalesce them with
+        // others.
         let _ = nix::sys::prctl::set_timerslack(1);
         ahead_of_hosts();
         Pauses {
@@ -66,7 +68,7 @@ impl Pauses {
         }
     }
 
-    /// Waits for time 0. True if the work is to end.
+    /// Waits for time 0. True if the thread is to end.
     pub fn await_start(&mut self) -> bool {
         loop {
             let left = self.clock.until_start();
@@ -79,7 +81,7 @@ impl Pauses {
         }
     }
 
-    /// Lets time pass, or not, until there is something to do. True if the work is to end.
+    /// Pauses as the outlook permits. True if the thread is to end.
     pub fn pause(&mut self, now: Time, outlook: Outlook) -> bool {
         let ends = match outlook.busy {
             _ if now - self.woken > BUSY => self.wait(false, Some(BREATH)),
@@ -102,15 +104,15 @@ impl Pauses {
         if often {
             return self.wait(false, Some(MODERATION));
         }
-        // Who sleeps long wakes late: the last part of the time is slept by itself.
+        // Long sleeps end late, so the last fifth is slept separately.
         let asleep = rest.map(|rest| rest - rest / 5);
         let milestone = (outlook.milestone < Time::MAX).then(|| outlook.milestone - now);
         let shortest = asleep.into_iter().chain(milestone).min();
         self.wait(true, shortest)
     }
 
-    /// Sleeps until the time is over, or a host has sent something and that is to count. True if the
-    /// work is to end.
+    /// Sleeps until the time is over (`None`: without limit) or, with `for_inputs`, a host has sent
+    /// something. True if the thread is to end.
     fn wait(&self, for_inputs: bool, time: Option<Duration>) -> bool {
         let inputs = if for_inputs { &self.inputs[..] } else { &[] };
         let mut fds = Vec::with_capacity(1 + inputs.len());
@@ -128,7 +130,7 @@ impl Pauses {
                 (nanos % 1_000_000_000) as i64,
             )
         });
-        // A signal only wakes early, which the caller takes for a wake-up like any other.
+        // A signal only ends the sleep early, which callers treat like any other wake-up.
         let _ = ppoll(&mut fds, time, None);
         for (tun, fd) in inputs.iter().zip(&fds[1..]) {
             tun.wake(fd.any() == Some(true));
@@ -137,14 +139,13 @@ impl Pauses {
     }
 }
 
-/// Lets the calling thread run before the hosts' programs and everybody else's: a network does not
-/// wait for them. What it leaves of the processors is theirs, and the kernel sees to it that it is
-/// never nothing.
+/// Gives the calling thread priority over the hosts' programs and all others, as a network does not
+/// wait for them. They get the rest of the processor time; the kernel ensures that there is some.
 fn ahead_of_hosts() {
     let lowest = libc::sched_param { sched_priority: 1 };
     // SAFETY: 0 is the calling thread, and the parameters outlive the call.
     if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &lowest) } != 0 {
-        // Without the privilege packets are merely later.
+        // Without the privilege, packets are merely later.
         // SAFETY: the call takes numbers only.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
     }

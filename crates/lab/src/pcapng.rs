@@ -1,4 +1,4 @@
-//! Blocks of a pcapng file with one interface, in this machine's byte order.
+//! Blocks of a pcapng file with one interface, in native byte order.
 //!
 //! Source: draft-ietf-opsawg-pcapng, sections 3.5 and 4.
 
@@ -19,22 +19,23 @@ const EPB_DROPCOUNT: u16 = 4;
 const ISB_IFRECV: u16 = 4;
 const ISB_IFDROP: u16 = 5;
 
-/// A packet.
+/// An enhanced packet block.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// Since 1970, in nanoseconds.
+    /// Nanoseconds since 1970.
     pub time_ns: u64,
-    /// From its IP header on, not more than the interface's snap length.
+    /// The packet from its IP header on, at most the interface's snap length.
     pub bytes: &'a [u8],
     /// Length of the whole packet.
     pub len: u32,
-    /// Packets lost since the one before.
+    /// Packets lost since the previous one.
     pub dropped: u64,
-    /// What is to be said about it.
+    /// Comments on the packet; written only with lost packets.
     pub comments: &'a [String],
 }
 
-/// The beginning of a file: packets of one interface with nanosecond time stamps, cut to so many bytes.
+/// Writes the start of a file: one interface with nanosecond time stamps, and packets cut to `snap_length`
+/// bytes.
 pub fn header(out: &mut Vec<u8>, application: &str, interface: &str, snap_length: u32) {
     block(out, SECTION_HEADER, |out| {
         let (major, minor) = (1u16, 0u16);
@@ -57,7 +58,7 @@ pub fn header(out: &mut Vec<u8>, application: &str, interface: &str, snap_length
     });
 }
 
-/// A packet of the interface.
+/// Writes a packet of the interface.
 pub fn packet(out: &mut Vec<u8>, packet: &Packet<'_>) {
     block(out, ENHANCED_PACKET, |out| {
         let interface = 0u32;
@@ -75,7 +76,8 @@ pub fn packet(out: &mut Vec<u8>, packet: &Packet<'_>) {
     });
 }
 
-/// The end of a file: packets received by the interface since the start, and those of them lost.
+/// Writes the end of a file: packets received by the interface since the start, and how many of them were
+/// lost.
 pub fn statistics(out: &mut Vec<u8>, time_ns: u64, counts: (u64, u64), said: &[String]) {
     block(out, INTERFACE_STATISTICS, |out| {
         let interface = 0u32;
@@ -118,7 +120,7 @@ fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     fill_up(out);
 }
 
-/// Everything in a file is a multiple of four bytes long.
+/// Pads to a multiple of four bytes, as everything in a file is.
 fn fill_up(out: &mut Vec<u8>) {
     out.resize(out.len().next_multiple_of(4), 0);
 }

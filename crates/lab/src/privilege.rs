@@ -1,4 +1,4 @@
-//! Asks for what the lab needs before it is used.
+//! Checks for the privileges and devices that the lab needs.
 
 use std::fs::OpenOptions;
 use std::net::Ipv4Addr;
@@ -11,10 +11,10 @@ use crate::host::{Host, HostConfig};
 use crate::process;
 use crate::program::Program;
 
-/// Says what this process lacks for the lab, if anything.
+/// Checks that this process can run the lab.
 ///
 /// # Errors
-/// The capabilities that are missing, or that there is no `/dev/net/tun`.
+/// Fails if `CAP_NET_ADMIN` or `CAP_SYS_ADMIN` is missing, or `/dev/net/tun` cannot be opened.
 pub fn check() -> Result<(), LabError> {
     let capabilities = Capabilities::of_this_process()
         .map_err(|error| LabError::system("reading /proc/self/status", error))?;
@@ -30,11 +30,11 @@ pub fn check() -> Result<(), LabError> {
         .map_err(LabError::NoTun)
 }
 
-/// Runs `true` in a host, with all that programs of the lab are given: what [`check`] cannot see, as the rules of
-/// a container, shows here. Takes some milliseconds.
+/// Runs `true` in a host, with everything that programs of the lab get: this shows what [`check`] cannot see,
+/// such as the rules of a container. Takes some milliseconds.
 ///
 /// # Errors
-/// As [`check`], or what the kernel refused.
+/// Fails like [`check`], or if the kernel refuses the host or the program.
 pub fn trial() -> Result<(), LabError> {
     check()?;
     let trial = || {
@@ -49,7 +49,7 @@ pub fn trial() -> Result<(), LabError> {
             code => Err(LabError::Program(format!("`true` ended with {code}"))),
         }
     };
-    // The thread that runs programs is not fit for much afterwards.
+    // `process::run` leaves its thread unfit to start threads.
     let thread = thread::spawn(trial).join();
     thread.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -1,8 +1,8 @@
-//! Programs in hosts, in a PID namespace of their own.
+//! Programs in hosts, in their own PID namespace.
 //!
-//! Its first process is ours: it starts the programs, reaps what is orphaned, and ends with the
-//! command; then the kernel kills whatever is left in the namespace. It is itself killed when the
-//! thread that started it ends, however that comes about.
+//! The first process of the namespace is ours: it starts the programs, reaps orphans, and ends when
+//! the command does; the kernel then kills whatever is left in the namespace. It is itself killed
+//! when the thread that started it ends, for whatever reason.
 
 mod keeper;
 
@@ -23,17 +23,17 @@ use crate::LabError;
 use crate::program::Program;
 use keeper::first_process;
 
-/// How long programs may take to end when they are asked to.
+/// How long programs may take to end once asked to.
 const ENDS_WITHIN: Duration = Duration::from_millis(500);
 /// How long their first process may take beyond that.
 const ENDS_SURELY_WITHIN: Duration = Duration::from_secs(1);
 
-/// Programs that belong together: a command, and servers that run before and beside it.
+/// A command, and servers that run beside it.
 #[derive(Clone, Debug)]
 pub struct Programs {
     pub command: Program,
     pub servers: Vec<Program>,
-    /// When they start; none: at once, and signals to this process go to the command.
+    /// Start times. `None`: at once, and signals to this process are passed on to the command.
     pub schedule: Option<Schedule>,
 }
 
@@ -41,24 +41,24 @@ pub struct Programs {
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     pub servers: TimeSpec,
-    /// If the servers listen by then; otherwise as soon as they do.
+    /// The command starts at this time or, if later, once all servers listen.
     pub command: TimeSpec,
 }
 
-/// What is heard of programs while they run.
+/// A report about running programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// The first process of their namespace, as this process sees it.
+    /// The PID of the namespace's first process, in this process' PID namespace.
     FirstProcess(i32),
-    /// The command has ended with this exit code; 128 and the signal's number if a signal ended it.
+    /// The command ended with this exit code; 128 plus the signal's number if a signal ended it.
     CommandEnded(u8),
-    /// One of the servers failed while the command ran.
+    /// A server failed while the command ran.
     ServerEnded(String),
-    /// They could not be run.
+    /// The programs could not be run.
     Failed(String),
 }
 
-/// Signals that are passed on to the command.
+/// Signals passed on to the command.
 const PASSED_ON: [Signal; 6] = [
     Signal::SIGINT,
     Signal::SIGQUIT,
@@ -68,8 +68,9 @@ const PASSED_ON: [Signal; 6] = [
     Signal::SIGUSR2,
 ];
 
-/// Holds back the signals that are for the command, from now on and in threads started from now on;
-/// call it before any is started. Dropping it undoes it for the calling thread.
+/// Blocks the signals that are for the command, in the calling thread and in threads that it starts
+/// from now on. Call it before any thread is started. Dropping it restores the calling thread's
+/// mask.
 pub struct HeldBack {
     before: SigSet,
 }
@@ -93,10 +94,10 @@ fn passed_on() -> SigSet {
     PASSED_ON.into_iter().collect()
 }
 
-/// Runs the command, with the servers running before and beside it. Answers how it ended, as an exit
-/// code.
+/// Runs the command beside the servers. Returns how it ended, as an exit code.
 ///
-/// The calling thread is not fit to start threads afterwards: use one of its own.
+/// Call it on a thread that ends afterwards: with its children's PID namespace unshared, a thread
+/// cannot start threads.
 pub fn run(command: &Program, servers: &[Program]) -> Result<u8, LabError> {
     let programs = Programs {
         command: command.clone(),
@@ -119,10 +120,11 @@ pub fn run(command: &Program, servers: &[Program]) -> Result<u8, LabError> {
     outcome.unwrap_or_else(|| Ok(exit_code(status)))
 }
 
-/// Runs programs by their schedule until the command ends, or until `stop` becomes readable. Nothing
-/// of them is left when this returns.
+/// Runs programs by their schedule until the command ends or `stop` becomes readable. None of their
+/// processes is left when this returns.
 ///
-/// The calling thread is not fit to start threads afterwards: use one of its own.
+/// Call it on a thread that ends afterwards: with its children's PID namespace unshared, a thread
+/// cannot start threads.
 pub fn run_scheduled(
     programs: &Programs,
     stop: BorrowedFd,
@@ -134,8 +136,8 @@ pub fn run_scheduled(
     supervise(programs, stop, ask_to_end, hear).map(drop)
 }
 
-/// Makes the namespace and its first process, and waits for its end. `on_event` is called when
-/// `event` is readable; of scheduled programs once, and then they have to end.
+/// Creates the namespace and its first process, and waits for that process to end. `on_event` is
+/// called when `event` is readable; for scheduled programs once, after which they have to end.
 fn supervise(
     programs: &Programs,
     event: BorrowedFd,
@@ -147,8 +149,8 @@ fn supervise(
     let (reports, report) = pipe()?;
     unshare(CloneFlags::CLONE_NEWPID)
         .map_err(|error| LabError::system("making a PID namespace", error))?;
-    // SAFETY: the child does not return into code that knows of other threads; the C library makes
-    // its allocator usable behind a fork.
+    // SAFETY: the child does not return into code that relies on other threads, and the C library
+    // keeps its allocator usable after a fork.
     match unsafe { fork() }.map_err(|error| LabError::system("starting a process", error))? {
         ForkResult::Child => {
             drop((keep_alive, reports));
@@ -156,7 +158,7 @@ fn supervise(
                 say(&report, &News::Failed(error.to_string()));
                 1
             });
-            // SAFETY: ends the process without running what its parent registered to run at exit.
+            // SAFETY: ends the process without running the parent's exit handlers.
             unsafe { libc::_exit(code.into()) }
         }
         ForkResult::Parent { child } => {
@@ -172,7 +174,7 @@ fn supervise(
     }
 }
 
-/// Hears the first process and sees to events until it has ended.
+/// Forwards reports and handles events until the first process has ended.
 fn attend(
     child: Pid,
     reports: PipeReader,
@@ -198,7 +200,7 @@ fn attend(
     }
 }
 
-/// The same, but after the first event the process has only a little time left.
+/// Like [`attend`], but after the first event the first process must end soon, or is killed.
 fn attend_and_end(
     child: Pid,
     reports: PipeReader,
@@ -229,7 +231,8 @@ fn attend_and_end(
     }
 }
 
-/// Waits until one of the descriptors is readable or closed; says which are. None: without end.
+/// Waits until a descriptor is readable or closed, at most for `longest` (`None`: without limit).
+/// Returns which ones are.
 fn readable<const N: usize>(
     fds: [BorrowedFd; N],
     longest: Option<Duration>,
@@ -245,7 +248,7 @@ fn readable<const N: usize>(
     }
 }
 
-/// What the first process says, line by line.
+/// Reads the reports of the first process, line by line.
 struct Ear {
     pipe: PipeReader,
     heard: Vec<u8>,
@@ -261,7 +264,7 @@ impl Ear {
         }
     }
 
-    /// Hears what there is, or waits for it.
+    /// Reads once, waiting if there is nothing to read.
     fn listen(&mut self, hear: &mut impl FnMut(News)) {
         let mut buffer = [0; 4096];
         let len = self.pipe.read(&mut buffer).unwrap_or(0);
@@ -283,7 +286,7 @@ impl Ear {
 }
 
 impl News {
-    /// One line.
+    /// The report as one line.
     fn line(&self) -> String {
         let (kind, text) = match self {
             News::FirstProcess(pid) => ('P', pid.to_string()),
@@ -308,11 +311,11 @@ impl News {
 }
 
 fn say(mut report: &PipeWriter, news: &News) {
-    // If nobody listens any more, there is nobody to tell.
+    // Fails only if nobody reads the reports any more.
     let _ = report.write_all(news.line().as_bytes());
 }
 
-/// Passes one signal on, unless the terminal has sent it to the whole group already.
+/// Passes one signal on to `to`, unless the terminal sent it, and so to the whole process group.
 fn pass_on(signals: &SignalFd, to: Pid) {
     if let Ok(Some(info)) = signals.read_signal()
         && info.ssi_code <= 0
@@ -325,7 +328,7 @@ fn pass_on(signals: &SignalFd, to: Pid) {
 fn pidfd(pid: Pid) -> nix::Result<OwnedFd> {
     // SAFETY: the call takes numbers only.
     let fd = Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) })?;
-    // SAFETY: the descriptor has just been opened and nobody else has it.
+    // SAFETY: the descriptor has just been opened and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 

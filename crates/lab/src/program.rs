@@ -1,4 +1,4 @@
-//! A program in a host: how it is started, and when it listens.
+//! A program in a host: starts it, and finds out when it listens.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -26,7 +26,7 @@ pub struct Program {
     /// The program and its arguments; not empty.
     pub words: Vec<OsString>,
     pub environment: Vec<(OsString, OsString)>,
-    /// Where its output goes; none: where this process' goes, and its input is this process' as well.
+    /// Where its output goes, with no input. `None`: it inherits this process' input and outputs.
     pub output: Option<Output>,
 }
 
@@ -38,7 +38,7 @@ pub struct Output {
 }
 
 impl Program {
-    /// What to call it in messages: the command line given to the shell.
+    /// Its name in messages: the last word, which is the command line given to the shell.
     pub fn text(&self) -> String {
         let last = self.words.last();
         last.map_or_else(String::new, |word| word.to_string_lossy().into_owned())
@@ -62,10 +62,11 @@ impl Program {
                 .stderr(errors.try_clone().map_err(failed)?);
         }
         let mut sysfs = Sysfs::look();
-        // SAFETY: between fork and exec only system calls are made.
+        // SAFETY: only system calls are made between fork and exec.
         unsafe {
             command.pre_exec(move || {
-                // What the first process waits for with a descriptor, its children must not hold back.
+                // The first process blocks signals to read them from a descriptor; its children
+                // must not inherit that.
                 SigSet::empty().thread_set_mask()?;
                 setns(&namespace, CloneFlags::CLONE_NEWNET)?;
                 sysfs.mount();
@@ -86,7 +87,7 @@ impl Program {
         Ok(!inodes.is_empty() && processes().any(|pid| pid != 1 && holds(pid, &inodes)))
     }
 
-    /// The descriptors that starting it takes.
+    /// The descriptors needed to start it.
     pub fn descriptors(&self) -> impl Iterator<Item = RawFd> {
         let output = self.output.iter();
         let files =
@@ -95,12 +96,12 @@ impl Program {
     }
 }
 
-/// The words with which a shell runs a command line.
+/// The command that runs `line` in a shell.
 pub fn shell(line: impl Into<OsString>) -> Vec<OsString> {
     vec!["/bin/sh".into(), "-c".into(), line.into()]
 }
 
-/// The text with `value` in the places of `placeholder`, which is not empty.
+/// Replaces every `placeholder`, which must not be empty, by `value`.
 pub fn with_placeholder(text: &OsStr, placeholder: &str, value: &str) -> OsString {
     let mut rest = text.as_bytes();
     let mut out = Vec::with_capacity(rest.len());
@@ -116,13 +117,13 @@ pub fn with_placeholder(text: &OsStr, placeholder: &str, value: &str) -> OsStrin
     OsString::from_vec(out)
 }
 
-/// The processes that /proc shows.
+/// The PIDs in /proc.
 fn processes() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// True if the process has one of these sockets.
+/// True if the process has one of these sockets open.
 fn holds(pid: u32, inodes: &HashSet<u64>) -> bool {
     let fds = fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
@@ -133,13 +134,13 @@ fn holds(pid: u32, inodes: &HashSet<u64>) -> bool {
         .any(|inode| inodes.contains(&inode))
 }
 
-/// The inode of a descriptor that is a socket, from where its link in /proc points.
+/// The inode of a socket, from the target of its descriptor's link in /proc.
 pub fn socket_inode(target: &Path) -> Option<u64> {
     let text = target.to_str()?.strip_prefix("socket:[")?;
     text.strip_suffix(']')?.parse().ok()
 }
 
-/// The inodes of the sockets of the thread's network namespace that listen for TCP or are bound for
+/// Inodes of the sockets in the thread's network namespace that listen for TCP or are bound for
 /// UDP.
 fn listening() -> HashSet<u64> {
     const LISTENING: &str = "0A";

@@ -1,7 +1,7 @@
-//! The queue between a host's TCP and its device: the same on every machine.
+//! The queueing discipline between a host's TCP and its device, the same on every machine.
 //!
-//! A machine's default (`net.core.default_qdisc`) may be one that paces, that drops by itself, or that
-//! tells TCP of what the device has dropped, which with this device is everything.
+//! A machine's default (`net.core.default_qdisc`) may pace, drop packets itself, or report to TCP
+//! what the device dropped, which with this device is every packet.
 //!
 //! Source: rtnetlink(7), linux/pkt_sched.h.
 
@@ -10,10 +10,10 @@ use std::io;
 use crate::LabError;
 use crate::netlink::{self, attribute};
 
-/// Gives an interface of the calling thread's network namespace a plain queue.
+/// Sets `pfifo_fast` on an interface of the calling thread's network namespace.
 pub fn set_plain(interface: u32) -> Result<(), LabError> {
     match netlink::order(&request(interface)) {
-        // A kernel without queueing disciplines has no other.
+        // A kernel without queueing disciplines has no other queue.
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
         done => done.map_err(|error: io::Error| {
             LabError::system("setting the queueing discipline of a host", error)
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn the_plain_queue_is_asked_for_at_the_root_by_name() {
         let request = request(7);
-        // A head of 16 bytes, 20 of what is asked for, an attribute of 4 and 11 bytes, filled up.
+        // A header of 16 bytes, 20 of `struct tcmsg`, an attribute of 4 and 11 bytes, padded.
         assert_eq!(request.len(), 16 + 20 + 16);
         assert_eq!(request[20..24], 7u32.to_ne_bytes());
         assert_eq!(request[28..32], [0xff; 4]);

@@ -1,4 +1,4 @@
-//! Reads and writes of many packets in one system call.
+//! Batched reads and writes: many packets in one system call.
 //!
 //! Source: io_uring(7), io_uring_enter(2).
 
@@ -11,17 +11,17 @@ use io_uring::{IoUring, opcode, squeue, types};
 use crate::arena::{Arena, PacketId};
 use crate::tun::Tun;
 
-/// So many packets at a time.
+/// Most packets in one batch.
 pub const MOST: usize = 32;
 
-/// A queue of orders to the kernel, which are all done when the call that gives them returns.
+/// An io_uring whose submissions are complete when the submitting call returns.
 pub struct Ring {
     ring: IoUring,
 }
 
 impl Ring {
-    /// A ring of the calling thread for these devices, which go by their places here. None where the
-    /// kernel has no such thing, or does not let this process have it.
+    /// A ring for the calling thread and these devices, which are addressed by their position here. `None` if
+    /// the kernel does not support this or does not permit it.
     pub fn new<'a>(tuns: impl Iterator<Item = &'a Arc<Tun>>) -> Option<Ring> {
         let files: Vec<RawFd> = tuns.map(|tun| tun.as_fd().as_raw_fd()).collect();
         let mut builder = IoUring::builder();
@@ -33,15 +33,16 @@ impl Ring {
         able.then_some(ring)
     }
 
-    /// Older kernels refuse any order that must not wait; others, this one only for its length.
+    /// Whether the kernel supports writes to the device that do not block. Older kernels refuse all of them;
+    /// this write is refused only for its length.
     fn can_write_without_waiting(&mut self, device: usize) -> bool {
         let too_short = [0];
         let entry = write(device, &too_short);
         self.submit([entry].into_iter())[0] == -libc::EINVAL
     }
 
-    /// Reads a packet from a device into each of these slots. Answers the lengths, or negative error
-    /// numbers: EAGAIN where there are no more packets.
+    /// Reads a packet from a device into each of these slots. Returns the lengths, or negative error numbers:
+    /// EAGAIN if there are no more packets.
     pub fn read(&mut self, device: usize, arena: &mut Arena, slots: &[PacketId]) -> [i32; MOST] {
         self.submit(slots.iter().map(|&id| {
             let slot = arena.slot(id);
@@ -53,14 +54,14 @@ impl Ring {
         }))
     }
 
-    /// Writes frames to devices, in this order. Answers negative error numbers for those that could not
-    /// be written.
+    /// Writes frames to devices, in this order. Returns negative error numbers for those that could not be
+    /// written.
     pub fn write<'a>(
         &mut self,
         frames: impl ExactSizeIterator<Item = (usize, &'a [u8])>,
     ) -> [i32; MOST] {
         let last = frames.len() - 1;
-        // Success is told of the last only, and means that all have been tried.
+        // Success is reported for the last frame only, and means that all have been tried.
         self.submit(frames.enumerate().map(|(number, (device, frame))| {
             let entry = write(device, frame);
             match number == last {
@@ -70,13 +71,14 @@ impl Ring {
         }))
     }
 
-    /// Has orders, from one to [`MOST`], carried out. Their buffers must stay where they are meanwhile.
+    /// Submits one to [`MOST`] entries and waits until all are complete. Their buffers must not move
+    /// meanwhile.
     fn submit(&mut self, entries: impl Iterator<Item = squeue::Entry>) -> [i32; MOST] {
         let mut given = 0;
         for entry in entries.take(MOST) {
             let entry = entry.user_data(given);
-            // SAFETY: the callers borrow what the entries point to for longer than this call, which
-            // does not return before the last is done. None of them waits, so they are done in order.
+            // SAFETY: the callers borrow what the entries point to for longer than this call, which does not
+            // return before the last entry is complete. None of them blocks, so they complete in order.
             let pushed = unsafe { self.ring.submission().push(&entry) };
             pushed.expect("the ring has room for all orders of a call");
             given += 1;
@@ -87,7 +89,7 @@ impl Ring {
             match self.ring.submit_and_wait(1) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Leaving would free what the kernel may still write to.
+                // Returning would free memory that the kernel may still write to.
                 Err(error) => {
                     eprintln!("io_uring: {error}");
                     std::process::abort();

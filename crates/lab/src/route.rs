@@ -1,7 +1,7 @@
-//! Routes through a device, with the congestion control of the connections that take them.
+//! Routes through a device, which set the congestion control of the connections that take them.
 //!
-//! The kernel lets a namespace's default be only a control that is allowed to everybody. A route may
-//! name any; programs can still choose their own with `TCP_CONGESTION`.
+//! A namespace's default congestion control can only be one that every user may choose; a route can
+//! name any. Programs can still choose their own with `TCP_CONGESTION`.
 //!
 //! Source: rtnetlink(7), netlink(7), linux/rtnetlink.h.
 
@@ -14,15 +14,16 @@ use crate::netlink::{self, attribute};
 /// A route through an interface of the calling thread's network namespace.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Route<'a> {
-    /// The interface's number.
+    /// Index of the interface.
     pub interface: u32,
-    /// The one address that it leads to; none: it is the default route.
+    /// Its only destination address; `None`: the default route.
     pub to: Option<Ipv4Addr>,
-    /// The own address of connections that take it, unless they choose; none: the kernel chooses.
+    /// Source address of connections that take the route, unless they choose one; `None`: the
+    /// kernel chooses.
     pub source: Option<Ipv4Addr>,
-    /// Of the connections that take it; none: the namespace's default.
+    /// Congestion control of the connections that take it; `None`: the namespace's default.
     pub congestion_control: Option<&'a str>,
-    /// Packets that they may send before the first acknowledgement; none: the kernel's 10.
+    /// Their initial congestion window, packets; `None`: the kernel's 10.
     pub initial_window: Option<u32>,
 }
 
@@ -82,7 +83,7 @@ mod tests {
             ..plain
         });
         let without = request(&plain);
-        // Metrics (4) of one metric (4), "cubic" and its end, filled up to 8.
+        // Metrics (4 bytes) with one metric (4), "cubic" and NUL, padded to 8.
         assert_eq!(with.len(), without.len() + 16);
         assert_eq!(with[0], with.len() as u8);
         assert_eq!(with[with.len() - 8..], *b"cubic\0\0\0");
@@ -95,7 +96,7 @@ mod tests {
             initial_window: Some(3),
             ..Route::default()
         });
-        // Metrics (8 bytes long behind their head of 4): attribute 11 of 8 bytes.
+        // Metrics (8 bytes after their header of 4): attribute 11, 8 bytes long.
         let metrics = [
             &12u16.to_ne_bytes()[..],
             &libc::RTA_METRICS.to_ne_bytes(),
@@ -112,7 +113,8 @@ mod tests {
             to: Some(Ipv4Addr::new(10, 77, 0, 1)),
             ..Route::default()
         });
-        // Behind the head of 16 bytes: family and length; behind 12 bytes of route: the address.
+        // After the header of 16 bytes: family and prefix length; after 12 bytes of route: the
+        // address.
         assert_eq!(request[16..18], [libc::AF_INET as u8, 32]);
         assert_eq!(request[32..36], [10, 77, 0, 1]);
     }
@@ -123,7 +125,7 @@ mod tests {
             source: Some(Ipv4Addr::new(10, 77, 0, 9)),
             ..Route::default()
         });
-        // An attribute of 8 bytes, the last of the request.
+        // The last attribute of the request, 8 bytes.
         assert_eq!(request[request.len() - 4..], [10, 77, 0, 9]);
         let kind = &request[request.len() - 6..request.len() - 4];
         assert_eq!(kind, libc::RTA_PREFSRC.to_ne_bytes());

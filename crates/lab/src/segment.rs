@@ -1,13 +1,13 @@
-//! Cuts what a host leaves to its network card into the segments that go on the wire.
+//! Segmentation: cuts what a host left to its network card into the segments that go on the wire.
 //!
 //! | original | here |
 //! |---|---|
-//! | a card computes the checksums | they stay to be made (`NEEDS_CSUM`), as between virtual machines on one host; the pseudo-header's part is right for each segment |
+//! | a card computes the checksums | left to be computed (`NEEDS_CSUM`), as between virtual machines on one host; the pseudo-header's part is correct for each segment |
 //! | Linux numbers IPv4 segments from the packet's id | the same |
 
 use crate::vnet::{self, Header};
 
-/// A packet that stands for several TCP segments.
+/// A packet to be cut into TCP segments.
 #[derive(Debug)]
 pub struct Segments<'a> {
     header: Header,
@@ -23,7 +23,7 @@ const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
 impl<'a> Segments<'a> {
-    /// Reads the packet behind `header`. None if it is not TCP, or not as its headers say.
+    /// Parses the packet after `header`. `None` if it is not TCP, or contradicts the header.
     pub fn new(header: Header, packet: &'a [u8]) -> Option<Segments<'a>> {
         let kind = header.gso_type & !vnet::GSO_ECN;
         let tcp = usize::from(header.csum_start);
@@ -50,7 +50,7 @@ impl<'a> Segments<'a> {
         })
     }
 
-    /// Length of the next segment with its headers and [`vnet::LEN`]; none behind the last.
+    /// Length of the next segment with its headers and [`vnet::LEN`]; `None` after the last.
     pub fn next_len(&self) -> Option<usize> {
         let size = self.size();
         (size > 0).then_some(vnet::LEN + self.headers.len() + size)
@@ -61,7 +61,7 @@ impl<'a> Segments<'a> {
         rest.min(self.header.gso_size.into())
     }
 
-    /// Writes the next segment to `out`, which is as long as [`Segments::next_len`] says.
+    /// Writes the next segment to `out`, whose length must be that of [`Segments::next_len`].
     pub fn write_next(&mut self, out: &mut [u8]) {
         let (first, size) = (self.next, self.size());
         self.next += size;
@@ -112,7 +112,7 @@ impl<'a> Segments<'a> {
         if first > 0 {
             tcp[13] &= !CWR;
         }
-        // The field holds the sum of the pseudo-header, whose length is now the segment's.
+        // The field holds the sum of the pseudo-header, in which the length is now the segment's.
         let tcp_header = self.headers.len() - self.tcp;
         let before = (tcp_header + self.payload.len()) as u16;
         let now = (tcp_header + size) as u16;
@@ -129,7 +129,7 @@ fn put(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
-/// The ones' complement sum in 16 bits.
+/// Folds a sum into 16 bits, in ones' complement.
 fn fold(sum: u32) -> u16 {
     let sum = (sum & 0xffff) + (sum >> 16);
     ((sum & 0xffff) + (sum >> 16)) as u16
@@ -139,7 +139,7 @@ fn fold(sum: u32) -> u16 {
 mod tests {
     use super::*;
 
-    /// 10.0.0.1:1 > 10.0.0.2:2, seq 100, flags as given, and the payload.
+    /// A packet from 10.0.0.1:1 to 10.0.0.2:2 with sequence number 100.
     fn packet(flags: u8, payload: &[u8]) -> Vec<u8> {
         let len = (40 + payload.len()) as u16;
         let mut packet = vec![0x45, 0, 0, 0, 0, 7, 0x40, 0, 64, 6, 0, 0];

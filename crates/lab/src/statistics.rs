@@ -1,4 +1,4 @@
-//! What the emulator did.
+//! Statistics of the emulator.
 
 use fairwind_path::pipe::PipeStatistics;
 use fairwind_path::units::Time;
@@ -11,31 +11,31 @@ use crate::lateness::Lateness;
 pub struct NamedPipe {
     /// Its name.
     pub name: String,
-    /// What it did.
+    /// Its statistics.
     pub statistics: PipeStatistics,
 }
 
-/// Packets that came to nothing for reasons that are not the network's.
+/// Packets lost by the lab rather than by the network that it emulates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mishaps {
     /// Dropped by a host's device because the emulator did not read them in time.
     pub device_drops: u64,
     /// Dropped because more were in flight than the emulator has memory for.
     pub no_memory: u64,
-    /// For an address that no host has or no pipe leads to, or not IPv4.
+    /// For an address that no host has or no pipe leads to, or not IPv4, or malformed.
     pub unroutable: u64,
-    /// Not taken by the host that they were for.
+    /// Refused by their destination host's device.
     pub undelivered: u64,
 }
 
-/// A pipe at one moment.
+/// The state of a pipe at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PipeSample {
-    /// The pipe's number in the order of addition.
+    /// The pipe's position in the order of addition.
     pub pipe: usize,
-    /// The moment, from the network's start.
+    /// Time since the network's start.
     pub time: Time,
-    /// Packets waiting or being sent.
+    /// Packets waiting or being transmitted.
     pub queue_packets: u64,
     /// Their IP bytes.
     pub queue_bytes: u64,
@@ -45,40 +45,40 @@ pub struct PipeSample {
     pub bytes: u64,
 }
 
-/// A flow's packets of data.
+/// Counts of a flow's data packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounts {
-    /// Sent: datagrams, and segments that carry something.
+    /// Sent: datagrams, and segments with payload.
     pub packets: u64,
-    /// Of them, those that a pipe dropped or lost.
+    /// Those of them that a pipe dropped or lost.
     pub lost: u64,
-    /// Bytes of payload in the UDP datagrams of both directions that came to the end of their way.
+    /// Payload bytes of the UDP datagrams that arrived, in both directions.
     pub datagram_bytes: u64,
 }
 
-/// What the emulator did in a run. Pipes and flows are told of from the end of the warm-up on.
+/// Statistics of a run. Those of pipes and flows begin at the end of the warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     /// All pipes in the order in which they were added.
     pub pipes: Vec<NamedPipe>,
     /// All flows in the order in which they were added.
     pub flows: Vec<FlowCounts>,
-    /// The samples of pipes that had not yet been taken.
+    /// Samples of pipes that were still in the channel.
     pub samples: Vec<PipeSample>,
-    /// Samples that are missing because too many waited to be taken.
+    /// Samples dropped because the channel was full.
     pub samples_lost: u64,
-    /// The captures in the order in which they were asked for.
+    /// The captures, in the order in which they were requested.
     pub captures: Vec<CaptureCounts>,
-    /// How late packets were handed to the hosts that they were for. None is handed over early.
+    /// How late packets reached their destination hosts. None is delivered early.
     pub lateness: Lateness,
-    /// What should not have happened.
+    /// Packets lost by the lab itself.
     pub mishaps: Mishaps,
-    /// Why the devices' counters could not be read, if so: their drops are not known then.
+    /// Why the devices' drop counters could not be read, if so; the drops are then unknown.
     pub unread: Option<String>,
 }
 
 impl Mishaps {
-    /// Both together.
+    /// The sum of both.
     pub fn plus(self, other: Mishaps) -> Mishaps {
         Mishaps {
             device_drops: self.device_drops + other.device_drops,

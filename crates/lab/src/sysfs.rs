@@ -1,4 +1,4 @@
-//! /sys for a program in a host: the host's network devices, and all else as it was.
+//! /sys for a program in a host: shows the host's network devices, and everything else unchanged.
 
 use std::ffi::{CStr, CString};
 use std::fs;
@@ -9,17 +9,17 @@ use nix::sched::{CloneFlags, unshare};
 
 const SYS: &CStr = c"/sys";
 
-/// What is to be mounted for a program.
+/// The mounts for a program.
 #[derive(Debug)]
 pub struct Sysfs {
-    /// Flags of /sys as it is; nothing if it is not there.
+    /// Mount flags of the present /sys; `None` if it is not mounted.
     flags: Option<libc::c_ulong>,
-    /// What is mounted below it, as /sys/fs/cgroup, and a descriptor for each.
+    /// Mount points below it, such as /sys/fs/cgroup, with a descriptor for each.
     below: Vec<(CString, RawFd)>,
 }
 
 impl Sysfs {
-    /// As it is for this process.
+    /// Reads the mounts of this process.
     pub fn look() -> Sysfs {
         Sysfs::read(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
     }
@@ -46,7 +46,7 @@ impl Sysfs {
         points.sort_unstable();
         points.dedup();
         for point in points {
-            // What is mounted below another goes with it.
+            // A mount below another moves with it.
             let covered = sysfs.below.iter().any(|(other, _)| {
                 let rest = point.as_bytes().strip_prefix(other.as_bytes());
                 rest.is_some_and(|rest| rest.first() == Some(&b'/'))
@@ -58,9 +58,9 @@ impl Sysfs {
         sysfs
     }
 
-    /// Mounts it for the calling process, which is in the host's network namespace, and for nobody
-    /// else. Makes system calls only. Where the kernel refuses, /sys stays as it was: a program that
-    /// does not look at devices there does not mind.
+    /// Mounts it for the calling process alone, which must be in the host's network namespace.
+    /// Makes only system calls, as is required between fork and exec. If the kernel refuses, /sys
+    /// stays as it was, which matters only to programs that look at devices there.
     pub fn mount(&mut self) {
         let Some(flags) = self.flags else { return };
         if unshare(CloneFlags::CLONE_NEWNS).is_err() {
@@ -70,7 +70,7 @@ impl Sysfs {
             *tree = open_tree(point);
         }
         let kind = c"sysfs".as_ptr();
-        // SAFETY: the strings end with 0, and no data is given.
+        // SAFETY: the strings are NUL-terminated, and no data is given.
         let failed = unsafe { libc::mount(kind, SYS.as_ptr(), kind, flags, ptr::null()) } != 0;
         for (point, tree) in &self.below {
             if *tree >= 0 && !failed {
@@ -80,18 +80,18 @@ impl Sysfs {
     }
 }
 
-/// A copy of what is mounted at the place; below 0 if there is none. It is closed by exec.
+/// A clone of the mounts at `point`, closed on exec; negative if there are none.
 fn open_tree(point: &CStr) -> RawFd {
     let flags =
         libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as libc::c_uint;
-    // SAFETY: the path ends with 0.
+    // SAFETY: the path is NUL-terminated.
     unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, point.as_ptr(), flags) as RawFd }
 }
 
 fn move_mount(tree: RawFd, point: &CStr) {
     let (nothing, here) = (c"".as_ptr(), libc::AT_FDCWD);
     let flags = libc::MOVE_MOUNT_F_EMPTY_PATH;
-    // SAFETY: the paths end with 0.
+    // SAFETY: the paths are NUL-terminated.
     unsafe {
         libc::syscall(
             libc::SYS_move_mount,

@@ -1,4 +1,4 @@
-//! A pipe and the packets behind its transmitter.
+//! A pipe and the packets that have left its transmitter.
 
 use fairwind_path::pipe::Pipe;
 use fairwind_path::units::Time;
@@ -11,23 +11,23 @@ use crate::network::PipePlan;
 use crate::statistics::PipeSample;
 
 pub struct Transit {
-    /// Its number in the network.
+    /// Index in the network.
     pub index: usize,
     pub name: String,
     pub pipe: Pipe<PacketId>,
     pub departures: Departures,
-    /// The node at its far end.
+    /// The node at the pipe's far end.
     pub to: usize,
-    /// When it is on the agenda.
+    /// The time of its valid entry on the agenda.
     pub armed: Option<Time>,
     pub recorder: Option<Recorder>,
     default_class: u16,
-    /// By the number of a tag.
+    /// By [`Tag::index`].
     classes: Option<Box<[u16]>>,
 }
 
 impl Transit {
-    /// The pipe of this number in a network of so many flows.
+    /// The pipe with this index, in a network of `flows` flows.
     pub fn new(index: usize, plan: &PipePlan, flows: usize, seed: u64) -> Transit {
         let pipe = Pipe::new(&plan.config, seed);
         let classes = (!plan.classes.is_empty()).then(|| {
@@ -59,7 +59,7 @@ impl Transit {
         }
     }
 
-    /// When it has something to do.
+    /// Time of the next event.
     #[inline]
     pub fn next(&self) -> Option<Time> {
         let pair = (self.departures.next(), self.pipe.next_departure());
@@ -69,7 +69,7 @@ impl Transit {
         }
     }
 
-    /// Its state at `time`, up to which everything has been done.
+    /// The pipe's state at `time`, up to which everything has been processed.
     pub fn sample(&mut self, time: Time) -> PipeSample {
         let queue = self.pipe.queue(time);
         PipeSample {

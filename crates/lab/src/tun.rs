@@ -1,6 +1,6 @@
-//! Devices of the TUN driver: a network interface whose packets this process reads and writes. They are
-//! TAP devices, with Ethernet headers, because the kernel makes packets of what is written to those in
-//! fewer steps, and TCP can join them.
+//! Devices of the TUN driver: network interfaces whose packets this process reads and writes. They are TAP
+//! devices, with Ethernet headers, because the kernel handles packets written to those in fewer steps, and
+//! TCP can merge them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -38,25 +38,24 @@ mod ioctls {
     );
 }
 
-/// What the device takes off the host's hands. Whatever it is, queues, losses and delays see one
-/// packet a segment.
+/// Work that the device does for the host. In every case queues, losses and delays apply to single segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Offload {
-    /// Nothing at all: the host cuts what it sends into segments and makes and checks their checksums.
+    /// None at all: the host segments what it sends, and computes and verifies checksums.
     Software,
-    /// One packet a segment. Checksums alone stay to be made and go unchecked, as between hosts that
+    /// The host segments what it sends. Checksums are neither computed nor verified, as between hosts that
     /// share a machine.
     None,
-    /// What is sent: the device cuts and makes checksums, as network cards do. Programs that look at
-    /// the host's packets see large ones.
+    /// Sending: the device segments and computes checksums, as network cards do. Programs that capture the
+    /// host's packets see large ones.
     #[default]
     Send,
-    /// What is received as well: segments that follow each other and are due together are handed over
-    /// as one packet, as cards and drivers do.
+    /// Sending and receiving: consecutive segments that are due together are delivered as one packet, as
+    /// cards and drivers do.
     Both,
 }
 
-/// One interface, seen from the emulator. It vanishes when this is dropped.
+/// The emulator's side of an interface, which vanishes when this is dropped.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
@@ -66,8 +65,8 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// Makes the interface in the network namespace of the calling thread. `%d` in the name stands for
-    /// the first number that is free there.
+    /// Creates the interface in the network namespace of the calling thread. The kernel replaces `%d` in the
+    /// name by the first free number there.
     pub fn create(name: &str, offload: Offload) -> Result<Tun, LabError> {
         let file = OpenOptions::new()
             .read(true)
@@ -81,7 +80,7 @@ impl Tun {
         let mut request = crate::interface::request(name);
         request.ifr_ifru.ifru_flags =
             (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
-        // SAFETY: the descriptor is open and the request a whole ifreq that outlives the call, which
+        // SAFETY: the descriptor is open, and the request is a whole ifreq that outlives the call, which
         // writes the name into it.
         unsafe { ioctls::set_iff(file.as_raw_fd(), &mut request) }
             .map_err(|error| failed("making", error))?;
@@ -97,7 +96,7 @@ impl Tun {
             Offload::None => libc::TUN_F_CSUM,
             Offload::Software => 0,
         };
-        // SAFETY: the descriptor is open; the argument is a number.
+        // SAFETY: the descriptor is open, and the argument is an integer.
         unsafe { ioctls::set_offload(file.as_raw_fd(), features as libc::c_int) }
             .map_err(|error| failed("setting the offloads of", error))?;
         let uplink = Uplink::new(|filter| set_filter(&file, filter));
@@ -114,8 +113,8 @@ impl Tun {
         &self.name
     }
 
-    /// Reads a packet behind its [`vnet`] header into the buffers, the first of them first. None if
-    /// there is none.
+    /// Reads a packet with its [`vnet`] headers into the buffers, `first` before `rest`. `None` if there is
+    /// no packet.
     #[inline]
     pub fn read(&self, first: &mut [u8], rest: &mut [u8]) -> io::Result<Option<usize>> {
         let mut buffers = [IoSliceMut::new(first), IoSliceMut::new(rest)];
@@ -126,7 +125,7 @@ impl Tun {
         }
     }
 
-    /// Writes a packet behind its [`vnet`] headers: the host receives it before this returns.
+    /// Writes a packet with its [`vnet`] headers: the host receives it before this returns.
     #[inline]
     pub fn write(&self, packet: &[u8]) -> io::Result<()> {
         debug_assert!(packet.len() > vnet::LEN);
@@ -135,46 +134,46 @@ impl Tun {
             .map_err(Into::into)
     }
 
-    /// Writes a packet in several parts, the first of which begins with its [`vnet`] header.
+    /// Writes a packet in several parts, the first of which begins with the [`vnet`] headers.
     pub fn write_parts(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
         nix::sys::uio::writev(&self.file, parts)
             .map(drop)
             .map_err(Into::into)
     }
 
-    /// What the host sends, where it is not to be read from the device.
+    /// The packets that the host sends, if they are not to be read from the device.
     pub fn uplink(&self) -> Option<&Arc<Uplink>> {
         self.uplink.as_ref()
     }
 
-    /// Says that the descriptor is to tell when the host has sent something. False if it already has.
+    /// Makes the descriptor readable once the host has sent something. Returns false if it already has.
     pub fn sleep(&self) -> bool {
         self.uplink.as_ref().is_none_or(|uplink| uplink.sleep())
     }
 
-    /// Ends what [`Tun::sleep`] began; `told` if the descriptor has told.
+    /// Ends what [`Tun::sleep`] began; `told` if the descriptor was readable.
     pub fn wake(&self, told: bool) {
         let Some(uplink) = &self.uplink else { return };
         uplink.wake();
         if told {
-            // One byte of a packet, which is in the ring as a whole.
+            // One byte of a packet that is in the ring as a whole.
             let _ = self.read(&mut [0; vnet::LEN + 1], &mut []);
         }
     }
 
-    /// What the device does for the host.
+    /// The offload that it was created with.
     pub fn offload(&self) -> Offload {
         self.offload
     }
 
-    /// True if a packet that is read may be one that the device is to cut into segments.
+    /// True if the device may return packets that it is to segment.
     pub fn cuts(&self) -> bool {
         matches!(self.offload, Offload::Send | Offload::Both)
     }
 }
 
 fn hardware_address(address: [u8; 6]) -> libc::sockaddr {
-    // SAFETY: a sockaddr is numbers, for which zero is valid.
+    // SAFETY: a sockaddr consists of integers, for which zero is valid.
     let mut socket_address: libc::sockaddr = unsafe { std::mem::zeroed() };
     socket_address.sa_family = libc::ARPHRD_ETHER;
     for (to, from) in socket_address.sa_data.iter_mut().zip(address) {
@@ -183,11 +182,11 @@ fn hardware_address(address: [u8; 6]) -> libc::sockaddr {
     socket_address
 }
 
-/// Has every packet that the host sends go to the eBPF program of this descriptor.
+/// Installs the eBPF program as the filter of every packet that the host sends.
 fn set_filter(file: &File, program: BorrowedFd<'_>) -> Result<(), Errno> {
     let program = program.as_raw_fd();
-    // A device that has a program to choose among its queues does not make a hash of each packet for
-    // it, and this one has one queue: the program never runs for that.
+    // A device with a program for choosing among its queues does not hash each packet for that. As this one
+    // has one queue, the program never runs for it.
     // SAFETY: here and below, both descriptors are open, and the call reads an integer.
     unsafe { ioctls::set_steering(file.as_raw_fd(), &program) }?;
     // SAFETY: as above.

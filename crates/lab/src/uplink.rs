@@ -1,9 +1,8 @@
-//! What a host sends, in memory that the kernel shares with this process: reading it takes no system
-//! call.
+//! Packets that a host sends, in memory shared with the kernel: reading them takes no system call.
 //!
-//! The filter of the host's device puts each packet into a BPF ring buffer (`bpf/uplink.bpf.c`), in the
-//! order in which the device gets them: into a small one, which stays in the processors' caches, and, where
-//! that is full, into a large one, until that has been read.
+//! The filter of the host's device (`bpf/uplink.bpf.c`) puts each packet into a BPF ring buffer, in the order
+//! in which the device gets them: into a small one, which stays in the processors' caches, and, once that is
+//! full, into a large one until the large one has been read empty.
 
 mod records;
 
@@ -25,21 +24,21 @@ struct Aligned<T: ?Sized>(T);
 static OBJECT: &Aligned<[u8]> =
     &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/uplink.bpf.o")));
 
-/// The packets that a host has sent and that are not read yet.
+/// The packets that a host has sent and that have not been read.
 #[derive(Debug)]
 pub struct Uplink {
     packets: Records,
-    /// Those that found no room there; all in `packets` are older.
+    /// Packets for which `packets` had no room. All in `packets` are older.
     spilled: Records,
-    /// `struct state`.
+    /// `struct state` of the filter.
     state: Mapping,
-    /// There is a [`Reader`].
+    /// Whether a [`Reader`] exists.
     read: AtomicBool,
 }
 
 impl Uplink {
-    /// The ring of a device, to which `attach` gives the filter. None where the kernel has no such
-    /// thing, or does not let this process have it.
+    /// The rings of a device; `attach` installs the filter there. `None` if the kernel does not support this
+    /// or does not permit it.
     pub fn new(attach: impl FnOnce(BorrowedFd<'_>) -> Result<(), Errno>) -> Option<Uplink> {
         let object = load()?;
         let state = handle(&object, ".bss.uplink")?;
@@ -54,7 +53,7 @@ impl Uplink {
         Some(uplink)
     }
 
-    /// Its only reader, until that is dropped.
+    /// The reader; `None` while another one exists.
     pub fn reader(self: &Arc<Uplink>) -> Option<Reader> {
         let taken = self.read.swap(true, Ordering::AcqRel);
         (!taken).then(|| Reader {
@@ -62,48 +61,50 @@ impl Uplink {
         })
     }
 
-    /// Packets that the host has sent and that found no room.
+    /// Packets that the filter could not store, usually because both rings were full.
     pub fn lost(&self) -> u64 {
-        // SAFETY: the state is a page, and there is an integer at its byte 8 that is only ever changed
-        // in one piece.
+        // SAFETY: the state is a mapped page that lives as long as `self`; the integer at its byte 8 is only
+        // ever changed atomically.
         unsafe { AtomicU64::from_ptr(self.state.at(8).cast()) }.load(Ordering::Relaxed)
     }
 
-    /// Asks to be woken by the next packet: the device then has something to be read. False if there is
-    /// a packet already.
+    /// Requests a wake-up: the next packet makes the device readable. Returns false if a packet is already
+    /// there.
     pub fn sleep(&self) -> bool {
         self.asleep().store(1, Ordering::Relaxed);
-        // Whoever looks at the ring now sees what was sent before the store is seen.
+        // Pairs with the exchange in `bpf_ringbuf_submit`: either the filter sees the flag, or its packet is
+        // seen below.
         fence(Ordering::SeqCst);
         self.packets.is_empty() && self.spilled.is_empty()
     }
 
-    /// Asks not to be woken.
+    /// Cancels the wake-up.
     pub fn wake(&self) {
         self.asleep().store(0, Ordering::Relaxed);
     }
 
     fn asleep(&self) -> &AtomicU32 {
-        // SAFETY: the state is a page, which lives as long as this, and begins with an integer that is
-        // only ever changed in one piece.
+        // SAFETY: the state is a mapped page that lives as long as `self`, and begins with an integer that is
+        // only ever changed atomically.
         unsafe { AtomicU32::from_ptr(self.state.at(0).cast()) }
     }
 }
 
-/// Reads what the host sends.
+/// The only reader of an [`Uplink`].
 #[derive(Debug)]
 pub struct Reader {
     uplink: Arc<Uplink>,
 }
 
 impl Reader {
-    /// Where the next packets are.
+    /// The ring with the oldest packets.
     pub fn next(&mut self) -> &Records {
         let Uplink {
             packets, spilled, ..
         } = &*self.uplink;
-        // The filter leaves the small ring alone from when something has spilled until that has been
-        // read. So once that is seen, what is in the small ring is older, and stays all that is.
+        // Once something has spilled, the filter puts nothing into the small ring until the large one has
+        // been read. So when a spilled packet is seen, everything in the small ring is older, and nothing
+        // newer can arrive there.
         match !spilled.is_empty() && packets.is_empty() {
             true => spilled,
             false => packets,
@@ -117,7 +118,8 @@ impl Drop for Reader {
     }
 }
 
-/// The filter and its maps. The kernel's reasons are nobody's concern: there is another way to read.
+/// Loads the filter and its maps. The reasons of a failure do not matter: packets can be read from the device
+/// instead.
 fn load() -> Option<Object> {
     let print = set_print(None);
     let object = ObjectBuilder::default().open_memory(&OBJECT.0);

@@ -1,34 +1,34 @@
-//! What stands before each packet of a TAP device: a header that says what is left to do to it, and that
-//! of Ethernet, which is the same for all.
+//! The headers of each packet of a TAP device: virtio's, which lists the offloads still to be done, and an
+//! Ethernet header, which is the same for all.
 //!
 //! Source: virtio 1.2, 5.1.6; `struct virtio_net_hdr` in linux/virtio_net.h.
 
-/// Length of both in bytes.
+/// Length of both headers, bytes.
 pub const LEN: usize = VIRTIO + ETHERNET;
 
 const VIRTIO: usize = 10;
 const ETHERNET: usize = 14;
 
-/// The Ethernet address of every device. Nobody asks for it, and no frame goes further than its path.
+/// The Ethernet address of every device. Nobody resolves it, and no frame leaves its path.
 pub const ADDRESS: [u8; 6] = [0x02, 0, 0, 0, 0, 1];
 
-/// A frame of IPv4, from a device to a device.
+/// The Ethernet header of an IPv4 frame between two devices.
 const FRAME: [u8; ETHERNET] = [0x02, 0, 0, 0, 0, 1, 0x02, 0, 0, 0, 0, 1, 0x08, 0];
 
-/// The checksum covers what follows `csum_start` and is yet to be made.
+/// The checksum of the bytes from `csum_start` on is still to be computed.
 pub const NEEDS_CSUM: u8 = 1;
-/// The packet is a segment of its own.
+/// The packet is one segment.
 pub const GSO_NONE: u8 = 0;
-/// To be cut into TCP segments.
+/// To be cut into TCP segments over IPv4.
 pub const GSO_TCPV4: u8 = 1;
-/// To be cut into TCP segments.
+/// To be cut into TCP segments over IPv6.
 pub const GSO_TCPV6: u8 = 4;
-/// CWR is set and belongs to the first segment alone.
+/// CWR is set and goes with the first segment only.
 pub const GSO_ECN: u8 = 0x80;
 
-/// How long a packet is to be where it is written, headers included: longer than it is, so that it takes as
-/// much of the receiver's socket buffer (`truesize`) as behind a network card, 2304 bytes for one of 1500.
-/// A TAP device alone would count 2176. IP drops what is more than it says.
+/// Length with which a packet of `len` bytes, headers included, is written. It is padded so that it takes as
+/// much of the receiver's socket buffer (`truesize`) as behind a network card: 2304 bytes for a packet of
+/// 1500; a TAP device alone would count 2176. IP drops the bytes beyond its total length.
 #[inline]
 pub fn padded(len: usize) -> usize {
     const HEADROOM: usize = 64;
@@ -46,7 +46,7 @@ pub fn padded(len: usize) -> usize {
     VIRTIO + head - SHARED_INFO - HEADROOM
 }
 
-/// What is left to do to a packet; offsets count from the first byte of the IP header, 0 is none.
+/// The offloads still to be done to a packet. Offsets count from the first byte of the IP header; 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     pub flags: u8,
@@ -58,7 +58,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the first of the headers at the start of `bytes`, of which there are at least [`LEN`].
+    /// Reads the virtio header at the start of `bytes`, which holds at least [`LEN`].
     #[inline]
     pub fn read(bytes: &[u8]) -> Header {
         let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
@@ -72,8 +72,8 @@ impl Header {
         }
     }
 
-    /// That of a packet of which nothing but its length and `gso_size` is known: whether its checksum is
-    /// yet to be made shows in the packet, which then has the sum of the pseudo-header in its place.
+    /// The header of a packet of which only `gso_size` is known. A checksum that is still to be computed
+    /// shows in the packet: the field then holds the sum of the pseudo-header.
     #[inline]
     pub fn of(packet: &[u8], gso_size: u16) -> Header {
         let Some((start, offset)) = unmade_checksum(packet) else {
@@ -93,7 +93,7 @@ impl Header {
         }
     }
 
-    /// Writes both headers to the start of `bytes`, of which there are at least [`LEN`].
+    /// Writes both headers to the start of `bytes`, which holds at least [`LEN`].
     #[inline]
     pub fn write(self, bytes: &mut [u8]) {
         let in_frame = |offset| match offset {
@@ -109,20 +109,20 @@ impl Header {
         bytes[VIRTIO..LEN].copy_from_slice(&FRAME);
     }
 
-    /// True if the packet stands for several segments.
+    /// True if the packet is to be cut into segments.
     #[inline]
     pub fn is_segmented(self) -> bool {
         self.gso_type != GSO_NONE
     }
 }
 
-/// Where the transport header begins whose checksum is yet to be made, and where in it the checksum is.
+/// Offset of the transport header whose checksum is still to be computed, and offset of the checksum in it.
 #[inline]
 fn unmade_checksum(packet: &[u8]) -> Option<(usize, usize)> {
     const TCP: u8 = 6;
     const UDP: u8 = 17;
     let word = |at: usize| u32::from(u16::from_be_bytes([packet[at], packet[at + 1]]));
-    // Of fragments, the kernel has made all checksums.
+    // The kernel has computed the checksums of fragments.
     if packet.len() < 20 || packet[0] >> 4 != 4 || word(6) & 0x3fff != 0 {
         return None;
     }
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn packets_take_the_memory_that_the_kernel_takes_for_them_behind_a_card() {
-        // 10 of the first header, and 2048 - 320 - 64.
+        // 10 bytes of the virtio header, and 2048 - 320 - 64.
         assert_eq!(padded(LEN + 1500), 10 + 1664);
         assert_eq!(padded(LEN + 40), 10 + 320);
         assert_eq!(padded(LEN + 306), 10 + 320);

@@ -1,24 +1,24 @@
-//! Processors that do not sleep while the network is at work.
+//! Keeps processors from sleeping while the network runs.
 //!
-//! A processor that has halted takes tens of microseconds to wake for a timer or another processor,
-//! hundreds in a virtual machine whose neighbours are at work. While the file of the kernel's quality
-//! of service for processors (`Documentation/power/pm_qos_interface.rst`) is held open with a latency
-//! of 0, those that have nothing to do wait awake. It costs power, and no program its time.
+//! A halted processor takes tens of microseconds to wake for a timer or another processor, and hundreds in a
+//! virtual machine with busy neighbours. While the kernel's PM QoS file
+//! (`Documentation/power/pm_qos_interface.rst`) is held open with a latency of 0, idle processors stay awake.
+//! It costs power, but no program's processor time.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 
 const LATENCY: &str = "/dev/cpu_dma_latency";
 
-/// Keeps this machine's processors awake until it is dropped, or its process ends in any way. Without the
-/// privilege (the file is root's) they sleep as ever, and packets are merely later.
+/// Keeps this machine's processors awake until it is dropped or the process ends, however it ends. Without
+/// the privilege (the file is root's) they sleep as usual, and packets are merely later.
 #[derive(Debug)]
 pub struct Wakeful {
     _held: Option<File>,
 }
 
 impl Wakeful {
-    /// From now on.
+    /// Starts keeping processors awake, if permitted.
     pub fn begin() -> Wakeful {
         let none: i32 = 0;
         let hold = || {

@@ -1,9 +1,9 @@
-//! One thread of the emulator: reads packets from hosts, moves them from pipe to pipe, writes them to
-//! hosts when their time has come.
+//! One thread of the emulator: reads packets from hosts, moves them from pipe to pipe, and writes
+//! them to hosts when they are due.
 //!
-//! Every packet has a logical time, at which it is where it is: that of its reading, and from then
-//! on what the pipes answer. A packet that is handled late is late for its host; the pipes behind do
-//! not see it.
+//! Every packet has a logical time: first that of its reading, and from then on the times that the
+//! pipes compute. A packet handled late reaches its host late, but the pipes after it do not see
+//! the delay.
 
 mod reading;
 
@@ -34,13 +34,13 @@ use crate::tun::Tun;
 use crate::uplink::{Reader, Uplink};
 use crate::vnet;
 
-/// The largest packet that a device hands over.
+/// The largest packet that a device can deliver.
 const LARGEST: usize = vnet::LEN + 65_536;
-/// Packets of up to so many IP bytes fit any slot.
+/// Packets of up to this many IP bytes fit in a slot, whatever the MTU.
 const SLOT: usize = 2048 - vnet::LEN;
-/// Memory for packets in flight; a gigabit per second for four seconds.
+/// Memory for packets in flight: four seconds at 1 Gbit/s.
 const ARENA_BYTES: usize = 512 << 20;
-/// A part of a network.
+/// The thread of one part of a network.
 pub struct Worker {
     clock: Clock,
     arena: Arena,
@@ -48,16 +48,18 @@ pub struct Worker {
     routes: Arc<Routes>,
     inputs: Vec<Input>,
     delivery: Delivery,
-    /// Where many packets can be read and written at once: of the inputs' devices, then the outputs'.
+    /// Reads and writes packets in batches, where the kernel supports it: the inputs' devices, then
+    /// the outputs'.
     ring: Option<Ring>,
     outputs: Vec<Arc<Tun>>,
     transits: Vec<Transit>,
-    /// By the pipe's index in the network.
+    /// Index among `transits`, by the pipe's index in the network.
     local: Vec<usize>,
-    /// When the transits have something to do; an entry that is not `armed` any more means nothing.
+    /// Times at which transits have work. An entry whose time is no longer the transit's `armed` is
+    /// ignored.
     agenda: BinaryHeap<Reverse<(Time, usize)>>,
     milestones: Milestones,
-    /// The totals, once they have ended.
+    /// The totals, once the time for them has ended.
     totals: Option<Totals>,
     last_destination: (Ipv4Addr, usize),
     classifier: Option<Classifier>,
@@ -65,35 +67,35 @@ pub struct Worker {
     mishaps: Mishaps,
 }
 
-/// What the parts of a network have in common.
+/// What all parts of a network share.
 pub struct Common<'a> {
     pub network: &'a Network,
     pub routes: Arc<Routes>,
-    /// The devices of the hosts, by node.
+    /// Devices of the hosts, by node.
     pub tuns: HashMap<usize, Arc<Tun>>,
-    /// IP bytes of the largest packet that a host sends.
+    /// The largest packet that a host sends, IP bytes.
     pub largest: usize,
     pub clock: Clock,
     pub options: &'a EmulatorOptions,
-    /// Takes the samples of pipes.
+    /// Channel for the samples of pipes.
     pub samples: SyncSender<PipeSample>,
 }
 
-/// What a part of the network did.
+/// Results of a part of the network.
 #[derive(Debug)]
 pub struct Report {
-    /// With their index in the network.
+    /// The pipes, with their index in the network.
     pub pipes: Vec<(usize, NamedPipe)>,
-    /// Of all flows, what this part saw of them.
+    /// All flows, as far as this part saw them.
     pub flows: Vec<FlowCounts>,
-    /// By the number of the pipe: packets in its file, and those missed.
+    /// By index of the pipe: packets in its file, and packets missed.
     pub captures: Vec<(usize, (u64, u64))>,
     pub samples_lost: u64,
     pub lateness: Lateness,
     pub mishaps: Mishaps,
 }
 
-/// What is counted of pipes, in the order of the transits, and of flows.
+/// Statistics of the pipes, in the order of the transits, and of the flows.
 type Totals = (Vec<PipeStatistics>, Vec<FlowCounts>);
 
 /// A host that sends into this part.
@@ -101,7 +103,7 @@ struct Input {
     node: usize,
     tun: Arc<Tun>,
     reader: Option<Reader>,
-    /// Packets to be asked for at the next look, as many as there may be.
+    /// Number of packets to ask for at the next read.
     expected: usize,
 }
 
@@ -174,7 +176,7 @@ impl Worker {
         }
     }
 
-    /// Works until the other end of `stopped` is closed.
+    /// Runs until the other end of `stopped` is closed.
     pub fn run(mut self, stopped: PipeReader) -> Report {
         let inputs = self.inputs.iter().map(|input| Arc::clone(&input.tun));
         let mut pauses = Pauses::begin(self.clock, stopped, inputs.collect());
@@ -198,7 +200,7 @@ impl Worker {
         }
     }
 
-    /// Sends a packet of a host at `node`.
+    /// Handles a packet that the host at `node` has sent.
     #[inline]
     fn send(&mut self, node: usize, id: PacketId, now: Time) {
         if let Some(classifier) = &mut self.classifier {
@@ -215,7 +217,7 @@ impl Worker {
         self.send_on(node, id, now);
     }
 
-    /// Sends a packet on from `node` to where it is to go.
+    /// Sends a packet from `node` into the next pipe on its route.
     #[inline]
     fn send_on(&mut self, node: usize, id: PacketId, now: Time) {
         let host = self.destination(id);
@@ -229,7 +231,7 @@ impl Worker {
         }
     }
 
-    /// The number of the host that a packet is for.
+    /// The number of the packet's destination host.
     #[inline]
     fn destination(&mut self, id: PacketId) -> Option<usize> {
         let packet = &self.arena.packet(id)[vnet::LEN..];
@@ -251,7 +253,7 @@ impl Worker {
         self.arm(transit);
     }
 
-    /// Sees to it that what a pipe has decided at `now` happens.
+    /// Carries out what a pipe decided at `now` about a packet.
     fn settle(&mut self, transit: usize, id: PacketId, now: Time, outcome: Arrival) {
         let departures = &mut self.transits[transit].departures;
         match outcome {
@@ -289,7 +291,7 @@ impl Worker {
         }
     }
 
-    /// Does what is due at `now`, in the order of logical time.
+    /// Does everything due by `now`, in the order of logical time.
     #[inline]
     fn advance(&mut self, now: Time) {
         while let Some(&Reverse((time, transit))) = self.agenda.peek()
@@ -307,7 +309,7 @@ impl Worker {
         self.delivery.flush(&mut self.arena, self.ring.as_mut());
     }
 
-    /// Does what is to be done at the milestones before `time`.
+    /// Processes the milestones before `time`.
     #[inline]
     fn pass_milestones(&mut self, time: Time) {
         while self.milestones.next() < time {
@@ -334,14 +336,14 @@ impl Worker {
         }
     }
 
-    /// The totals until `end`.
+    /// The totals up to `end`.
     fn count(&mut self, end: Time) -> Totals {
         let pipes = self.transits.iter_mut();
         let pipes = pipes.map(|transit| transit.pipe.statistics(end));
         (pipes.collect(), self.flows.clone())
     }
 
-    /// Lets a pipe do what it has to do at `time`.
+    /// Processes a pipe's events at `time`.
     fn work(&mut self, transit: usize, time: Time) {
         while let Some(departure) = self.transits[transit].pipe.depart(time) {
             self.settle(transit, departure.packet, departure.time, departure.outcome);
@@ -353,7 +355,7 @@ impl Worker {
         }
     }
 
-    /// A packet is at the far end of a pipe.
+    /// Handles a packet that arrived at the far end of a pipe.
     fn reach(&mut self, transit: usize, id: PacketId, time: Time) {
         if let Some(recorder) = &mut self.transits[transit].recorder {
             recorder.reached(time, &self.arena.packet(id)[vnet::LEN..]);
@@ -403,8 +405,8 @@ impl Worker {
     }
 }
 
-/// The seed of a pipe's own random numbers.
+/// The seed of a pipe's random numbers.
 fn stream(seed: u64, pipe: usize) -> u64 {
-    // Steps of the golden ratio: no two pipes of one run have the same.
+    // Multiples of the golden ratio: no two pipes of a run have the same seed.
     seed.wrapping_add((pipe as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

@@ -13,7 +13,7 @@ use fairwind_workload::Application;
 
 use crate::lab::{self, Lab, link, permitted, plan, sleep};
 
-/// What is left of a packet of 1500 bytes behind the headers of IP and TCP with time stamps.
+/// The payload's share of a packet of 1500 bytes with headers of IP and TCP and time stamps.
 const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
 
 #[test]
@@ -52,7 +52,7 @@ fn a_bulk_flow_fills_the_link_after_the_warmup() {
     assert_eq!(outcome.bytes_per_second.len(), 3);
     assert_eq!(outcome.bytes_per_second.iter().sum::<u64>(), outcome.bytes);
     let share = outcome.bytes as f64 * 8.0 / 3.0 / 100e6 / PAYLOAD_SHARE;
-    // What comes late may come after the warm-up, or after the end.
+    // Late packets may arrive after the warm-up, or after the end.
     let late = stalls.as_secs_f64() / 3.0;
     assert!((0.9 - late..1.001 + late).contains(&share), "{share}");
     let most = (3.1 * 100e6 / 8.0 / 1500.0) as u64;
@@ -73,7 +73,7 @@ fn web_objects_are_counted() {
     };
     let outcome = lab.run_one(plan(&lab, web), Duration::ZERO, Duration::from_secs(3));
     assert_eq!(outcome.failure, None);
-    // Twenty sessions, each with an object after 100 ms of thinking and some 5 to 10 ms on the way.
+    // Twenty sessions, each with one object after 100 ms of thinking and about 5 to 10 ms of transfer.
     assert!((420..620).contains(&outcome.objects), "{}", outcome.objects);
     let mean = outcome.bytes / outcome.objects;
     assert!((4_000..40_000).contains(&mean), "{mean}");
@@ -98,7 +98,7 @@ fn a_seed_gives_the_objects_that_it_gives_in_the_simulator() {
     };
     let outcome = lab.run_one(flow, Duration::ZERO, Duration::from_millis(2100));
     assert_eq!(outcome.failure, None);
-    // As in the simulator's test of the same name; nothing is under way 0.3 s before and after the
+    // As in the simulator's test of the same name; nothing is in flight from 0.3 s before to 0.3 s after the
     // end.
     assert_eq!((outcome.objects, outcome.bytes), (9, 30_759));
 }
@@ -121,8 +121,8 @@ fn datagrams_have_the_rate_and_the_size_asked_for() {
     assert!((2000..=2001).contains(&due), "{due}");
     let lost = 972 * (outcome.datagrams_skipped + outcome.datagrams_unread);
     let bytes = outcome.bytes + lost;
-    // What was sent in the 5 ms before the end is on its way, what was before the warm-up has come; or more, if
-    // the machine was late: a packet is due each millisecond.
+    // What was sent in the last 5 ms is in flight, and what was sent before the warm-up has arrived; or more,
+    // if the machine was late: a packet is due each millisecond.
     let late = stalls.as_millis() as u64;
     assert!(
         (972 * (1980 - late.min(1980))..=972 * (2020 + late)).contains(&bytes),
@@ -147,7 +147,7 @@ fn an_on_off_flow_sends_and_pauses_in_turns() {
         panic!("{:?}", outcome.bytes_per_second);
     };
     let full = (20e6 / 8.0 * PAYLOAD_SHARE) as u64;
-    // A queue of 1000 packets holds 0.6 s; it empties at the beginning of an off period.
+    // A queue of 1000 packets takes 0.6 s to drain, which it does at the beginning of an off period.
     assert!(on > full / 2, "{on} of {full}");
     assert!(off < full * 7 / 10, "{off} of {full}");
     assert!(again > full / 2, "{again} of {full}");
@@ -213,10 +213,10 @@ fn buffers_and_segments_are_those_asked_for() {
     let (warmup, end) = (Duration::from_secs(1), Duration::from_secs(3));
     let ((outcomes, failures), stalls) = with_stalls(|| lab.run(plans, warmup, end));
     assert_eq!(failures, []);
-    // What a busy machine delays may come after the warm-up, or after the end.
+    // A busy machine may delay packets past the warm-up, or past the end.
     let late = stalls.as_secs_f64() / 2.0;
     let [least, most] = [1.0 - late, 1.0 + late];
-    // Five eighths of 160,000 bytes a round trip of 50 ms are 2 MB/s; the windows are never exceeded.
+    // Five eighths of 160,000 bytes per round trip of 50 ms are 2 MB/s; the windows are never exceeded.
     let rate = |outcome: &FlowOutcome| outcome.bytes as f64 / outcome.active.as_secs_f64();
     let [by_receiver, by_sender] = [rate(&outcomes[0]), rate(&outcomes[1])];
     assert!(
@@ -228,9 +228,9 @@ fn buffers_and_segments_are_those_asked_for() {
         "{by_sender}"
     );
     eprintln!("receiver {by_receiver:.0}, sender {by_sender:.0} bytes a second");
-    // Packets carry 1000 bytes, but for the last of each piece that finds room in the buffer (a third of
-    // it at least, in memory, of which half at least is payload), and what is on its way at either end of
-    // the count fits the buffer.
+    // Packets carry 1000 bytes, except for the last of each piece that the buffer has room for (at least a
+    // third of its memory, of which at least half is payload); and what is in flight at either end of the
+    // count fits the buffer.
     let sent = outcomes[1].packets_sent * 1000;
     let last_of_pieces = outcomes[1].bytes / (100_000 / 3 / 2) * 1000;
     assert!(
@@ -253,7 +253,7 @@ fn two_thousand_web_sessions_go_on_at_the_same_time() {
     };
     let outcome = lab.run_one(plan(&lab, web), Duration::ZERO, Duration::from_secs(5));
     assert_eq!(outcome.failure, None);
-    // Without any waiting there would be 5000.
+    // Without pauses there would be 5000.
     assert!(
         (3_500..5_300).contains(&outcome.objects),
         "{}",
@@ -382,7 +382,7 @@ fn programs_run_and_their_output_and_bytes_are_kept() {
             command(client, Some(&lab::role::command("sink")), &output),
         )
     };
-    // A flow of ours between the same hosts is not taken for the programs'.
+    // A flow of ours between the same hosts is not mistaken for the programs'.
     let bulk = plan(
         &lab,
         Application::Bulk {
@@ -398,7 +398,7 @@ fn programs_run_and_their_output_and_bytes_are_kept() {
     assert_eq!(read("client.err"), "");
     assert_eq!(read("server.err"), "");
     let outcome = &outcomes[0];
-    // And the byte that comes back.
+    // Plus the byte that comes back.
     assert!(
         (3_000_001..=3_000_003).contains(&outcome.bytes),
         "{}",
@@ -477,7 +477,7 @@ fn programs_that_fail_are_named() {
         ),
         flow("echo done", None, "fine"),
     ];
-    // A busy machine may take more than a second to start so many programs.
+    // A busy machine may need more than a second to start all these programs.
     let (outcomes, failures) = lab.run(plans, Duration::ZERO, Duration::from_secs(6));
     let text = |flow: usize| {
         let failure = failures.iter().find(|failure| failure.flow == flow);

@@ -14,7 +14,7 @@ use fairwind_testing::with_stalls;
 
 use crate::hosts::{PORT, address, host, link, permitted, socket};
 
-/// A block of a pcapng file: its kind and what is between the lengths.
+/// The blocks of a pcapng file: kind and content.
 fn blocks(file: &[u8]) -> Vec<(u32, &[u8])> {
     let mut rest = file;
     let mut blocks = Vec::new();
@@ -31,7 +31,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
-/// The texts of options from `at` on that have this code.
+/// The values of the options with this code, from offset `at` on.
 fn options(block: &[u8], mut at: usize, code: u16) -> Vec<&[u8]> {
     let mut found = Vec::new();
     while at < block.len() {
@@ -60,7 +60,7 @@ fn a_capture_has_what_reached_the_far_end_and_tells_of_the_rest() {
     let hosts = [1, 2].map(host);
     let mut network = Network::new();
     let [a, b] = [1, 2].map(|last| network.add_host(address(last)).unwrap());
-    // 1000 bytes take 100 ms: of 15 at once, 10 have room.
+    // 1000 bytes take 100 ms: of 15 sent at once, 10 have room.
     let narrow = PipeConfig {
         bandwidth: Rate::Constant(Bandwidth::from_bps(80_000)),
         capacity: Capacity::Packets(10),
@@ -91,7 +91,7 @@ fn a_capture_has_what_reached_the_far_end_and_tells_of_the_rest() {
     assert_eq!(statistics.captures[0].missed, 0);
     let mut warnings = statistics.warnings();
     if !stalls.is_zero() {
-        // So did the machine.
+        // The machine stalled, so the emulator may have fallen behind.
         warnings.retain(|warning| !warning.starts_with("the emulator fell behind"));
     }
     assert_eq!(warnings, Vec::<String>::new());
@@ -129,8 +129,8 @@ fn a_capture_has_what_reached_the_far_end_and_tells_of_the_rest() {
     read_by_others(&file);
 }
 
-/// tcpdump finds the same packets. Where there is none the test says so, except where the variable CI
-/// is set: there it fails.
+/// tcpdump finds the same packets. Without tcpdump the test reports that and passes, unless the
+/// variable CI is set: then it fails.
 fn read_by_others(file: &std::path::Path) {
     let read = Command::new("tcpdump")
         .args(["--nano", "-nr"])

@@ -1,5 +1,4 @@
-//! Flows, and the scheduler's classes that they are in, on the running kernel. Needs root, as
-//! `exec.rs` does.
+//! Flows and their scheduler classes, on the running kernel. Needs root, as `exec.rs` does.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -63,18 +62,18 @@ fn weights_divide_the_bandwidth_between_flows() {
         let (_, from) = sink.recv_from(&mut [0; 1000]).unwrap();
         from_heavy += u32::from(from.ip() == address(1));
     }
-    // Both queues are full of packets; the first few left while one of them was empty.
+    // Both queues are full; the first few packets left while one of them was empty.
     assert!((390..=405).contains(&from_heavy), "{from_heavy}");
     let statistics = emulator.stop();
     assert_eq!(statistics.flows[0].packets, 900);
     assert_eq!(statistics.flows[0].lost, 0);
-    // Those that were read, and those that were on their way.
+    // Those that were read, and those in flight.
     let delivered = statistics.flows[0].datagram_bytes;
     assert!((u64::from(from_heavy) * 972..=900 * 972).contains(&delivered));
     assert_eq!(delivered % 972, 0);
 }
 
-/// Bytes that each of the listeners' connections received in `time`, from senders that never stop.
+/// Bytes that the connection of each listener received in `time`, from senders that never stop.
 fn transfer(pairs: [(&Host, &Host, u16); 2], time: Duration) -> [u64; 2] {
     let listeners = pairs.map(|(_, to, port)| {
         let address = SocketAddr::from((to.config().address, port));
@@ -167,7 +166,7 @@ fn a_flow_counts_its_data_and_what_is_lost_of_it() {
         let port = PORT + u16::from(number % 4 == 0);
         from.send_to(b"data", (address(2), port)).unwrap();
     }
-    // The last must have been seen before the end.
+    // The last packet must have been counted before the end.
     let last = loop {
         from.send_to(b"last", (address(2), PORT)).unwrap();
         to.set_read_timeout(Some(Duration::from_millis(200)))

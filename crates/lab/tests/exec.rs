@@ -1,8 +1,7 @@
 //! Commands behind paths, on the running kernel.
 //!
-//! Needs root. The programs in the hosts are
-//! this binary again, in another role. Tests hold for a machine that is busy with other things: what
-//! must not be early may be as late as it likes.
+//! Needs root. The programs in the hosts are this binary in another role. The tests tolerate a busy
+//! machine: they check that nothing is early, not that nothing is late.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -115,7 +114,7 @@ fn connections_deliver_every_byte_whoever_cuts_the_segments() {
     }
 }
 
-/// Refuses these system calls to the calling thread and to whatever it starts.
+/// Denies these system calls to the calling thread and to whatever it starts.
 fn forbid(calls: &[libc::c_long]) {
     let code = |class: u32, jt, k| libc::sock_filter {
         code: class as u16,
@@ -214,7 +213,7 @@ fn a_full_queue_drops_what_does_not_fit() {
     if !permitted(privilege::check()) {
         return;
     }
-    // 200 packets in 20 ms or so into a queue of 10 that sends one in 80 ms.
+    // About 200 packets in 20 ms into a queue of 10 that sends one every 80 ms.
     let narrow = PipeConfig {
         bandwidth: Rate::Constant(Bandwidth::from_bps(100_000)),
         capacity: Capacity::Packets(10),
@@ -266,7 +265,7 @@ fn a_host_has_loopback_and_the_path_and_nothing_else() {
     if !permitted(privilege::check()) {
         return;
     }
-    // Two lines of heading, and one an interface.
+    // Two header lines, and one per interface.
     let only_two = "test $(wc -l < /proc/net/dev) = 4 && grep -q ' lo:' /proc/net/dev \
                     && grep -q ' fw0:' /proc/net/dev && test $FAIRWIND_PEER = {peer}";
     let outcome = run(&config(PipeConfig::default(), only_two));
@@ -317,7 +316,7 @@ fn copies_of_a_control_have_their_own_parameters_and_leave_with_the_run() {
         let is_copy = |name: &String| name.starts_with("fw_sfsack_");
         names.into_iter().filter(is_copy).collect::<BTreeSet<_>>()
     };
-    // Other labs on this machine have theirs.
+    // Other labs on this machine may have some.
     let others = copies();
     // Two at once.
     std::thread::scope(|scope| {
@@ -357,7 +356,7 @@ fn the_way_there_and_the_way_back_may_be_captured() {
         .iter()
         .map(|capture| capture.packets)
         .collect();
-    // The datagrams, and the peer's answers that nobody takes them.
+    // The datagrams, and the peer's ICMP answers that nothing receives them.
     assert_eq!(packets[0], 5);
     assert!((1..=5).contains(&packets[1]), "{packets:?}");
     for file in files {
@@ -383,14 +382,14 @@ fn this_machine_keeps_no_device_of_a_lab_that_is_killed() {
     if !permitted(privilege::check()) {
         return;
     }
-    // The machine of this test is a network of its own.
+    // The machine of this test is a separate network namespace.
     std::thread::spawn(|| {
         // SAFETY: the call takes a number only, and moves this thread alone.
         assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0);
         let before = role::network_of_thread();
         let mark = format!("88{}.5", std::process::id());
         let role = role::command("lab_of_machine", &[&two_sleepers(&mark)]);
-        // Two at once, each with its device and addresses.
+        // Two at once, each with its own device and addresses.
         let mut labs = [lab_process(&role), lab_process(&role)];
         assert!(eventually(|| marked(&format!("sleep\0{mark}")).len() == 4));
         let now = role::network_of_thread();
@@ -425,17 +424,17 @@ fn lab_process(role: &str) -> Child {
         .unwrap()
 }
 
-/// A command line of two processes that can be found by the mark.
+/// A command line of two processes that the mark identifies.
 fn two_sleepers(mark: &str) -> String {
     format!("sleep {mark} & sleep {mark}")
 }
 
-/// True if both are there.
+/// True if both run.
 fn both_sleep(mark: &str) -> bool {
     marked(&format!("sleep\0{mark}")).len() == 2
 }
 
-/// Processes that have the mark in their command line.
+/// Processes with the mark in their command line.
 fn marked(mark: &str) -> Vec<u32> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -455,7 +454,7 @@ fn nothing_outlives_a_lab_that_is_killed_at_any_moment() {
     for round in 0..10u64 {
         let mut lab = lab_process(&role::command("lab", &[&two_sleepers(&mark)]));
         if round == 9 {
-            // At least once with everything running.
+            // At least once while everything runs.
             assert!(eventually(|| both_sleep(&mark)));
         } else {
             std::thread::sleep(Duration::from_millis(round * round * 4));

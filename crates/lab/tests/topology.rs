@@ -26,7 +26,7 @@ fn packets_find_their_host_over_routers_and_never_early() {
         network.add_host(address).unwrap()
     });
     let [left, right] = [network.add_router(), network.add_router()];
-    // A pipe that holds its packets: 1000 bytes take 1 ms.
+    // A pipe that holds packets back: 1000 bytes take 1 ms.
     let bottleneck = PipeConfig {
         bandwidth: Rate::Constant(Bandwidth::from_mbps(8)),
         scheduler: SchedulerConfig::Wf2q { weights: vec![1] },
@@ -76,7 +76,7 @@ fn packets_for_nobody_are_counted() {
     for _ in 0..7 {
         socket.send_to(b"lost", "192.0.2.1:9").unwrap();
     }
-    // What follows them on the same way has come, so they have been seen.
+    // A later packet on the same path has arrived, so they have been seen.
     let receiver = self::socket(&hosts[1]);
     socket.send_to(b"found", "10.0.0.2:5001").unwrap();
     receiver.recv(&mut [0; 8]).unwrap();
@@ -102,7 +102,8 @@ fn what_hosts_send_waits_in_order_until_it_is_read_and_what_has_no_room_is_count
     let [a, b] = [1, 2].map(|last| network.add_host(address(last)).unwrap());
     link(&mut network, a, b, &PipeConfig::default());
     let emulator = Emulator::start(&network, &hosts, EmulatorOptions::default()).unwrap();
-    // The receiver's socket has room for few, so the last ones are sent until one arrives.
+    // The receiver's socket has room for only a few, so more are sent until one of the last
+    // arrives.
     let last = EARLY + 100;
     let mut sent = EARLY;
     let mut before = None;
@@ -179,7 +180,7 @@ fn samples_are_of_exact_times_and_totals_start_behind_the_warm_up() {
     for _ in 0..100 {
         to.recv(&mut [0; 1000]).unwrap();
     }
-    // The sample behind the last packet.
+    // Time for the sample after the last packet.
     std::thread::sleep(Duration::from_millis(40));
     let early = emulator.samples().recv().unwrap();
     assert_eq!(early.time, Time::ZERO);
@@ -190,8 +191,8 @@ fn samples_are_of_exact_times_and_totals_start_behind_the_warm_up() {
         let number = number - u64::from(early.pipe != there.index());
         assert_eq!(sample.time, Time::from_millis(20 * number));
         assert_eq!(sample.queue_bytes, 1000 * sample.queue_packets);
-        // While there is a queue, 2 packets leave between two samples, give or take the one at the
-        // beginning and the end.
+        // While there is a queue, 2 packets leave between two samples, except around its beginning
+        // and end.
         let left = sample.bytes - bytes_before;
         if sample.queue_packets > 0 && bytes_before > 0 {
             assert_eq!(left, 2000, "{number}");
@@ -201,7 +202,7 @@ fn samples_are_of_exact_times_and_totals_start_behind_the_warm_up() {
     assert_eq!(bytes_before, 100_000);
     assert!(of(back.index()).all(|sample| sample.bytes == 0));
     assert_eq!(statistics.samples_lost, 0);
-    // A second was needed for all; half of it, and what the start took, is warm-up.
+    // All take a second; half of it, and the time of the start, is warm-up.
     let counted = statistics.pipes[there.index()].statistics.packets;
     assert!((50..100).contains(&counted), "{counted}");
 }

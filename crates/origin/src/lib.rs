@@ -1,4 +1,4 @@
-//! Whom limits count as one, and what each of them has.
+//! Origins, which per-client limits count as one client, and tallies by origin.
 
 mod places;
 
@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 pub use places::{Place, Places};
 
-/// An IPv4 address, or an IPv6 network of 64 bits: that much every household and every rented machine
-/// has (RFC 6177), so single addresses of it would limit nobody.
+/// An IPv4 address or an IPv6 /64 network. Every household and every rented machine has at least a /64
+/// (RFC 6177), so limits on single IPv6 addresses would limit nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Origin(IpAddr);
 
@@ -21,22 +21,22 @@ impl From<IpAddr> for Origin {
     }
 }
 
-/// How much of something each origin has.
+/// An amount for each origin.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tally(HashMap<Origin, u64>);
 
 impl Tally {
-    /// What an origin has.
+    /// The amount of an origin.
     pub fn of(&self, origin: Origin) -> u64 {
         self.0.get(&origin).copied().unwrap_or(0)
     }
 
-    /// What all have together.
+    /// The sum of all amounts.
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }
 
-    /// From now on the origin has so much.
+    /// Sets the amount of an origin; 0 removes it.
     pub fn set(&mut self, origin: Origin, amount: u64) {
         match amount {
             0 => drop(self.0.remove(&origin)),

@@ -1,4 +1,4 @@
-//! Places that are counted, in all and by origin: connections, sessions, checksums that are asked for.
+//! Places for connections, sessions or checksum requests, limited in total and per origin.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,11 +6,11 @@ use super::{Origin, Tally};
 
 type Taken = Mutex<Tally>;
 
-/// Who has how many places.
+/// The places taken by each origin. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Places(Arc<Taken>);
 
-/// One of them, until it is dropped.
+/// A place, which is freed when this is dropped.
 #[derive(Debug)]
 pub struct Place {
     taken: Arc<Taken>,
@@ -22,7 +22,7 @@ fn lock(taken: &Taken) -> MutexGuard<'_, Tally> {
 }
 
 impl Places {
-    /// A place, unless `all` are taken, or `own` by this origin.
+    /// Takes a place; `None` if this origin already has `own` places, or all origins have `all`.
     pub fn take(&self, origin: Origin, own: usize, all: usize) -> Option<Place> {
         let mut taken = lock(&self.0);
         let has = taken.of(origin);
@@ -36,7 +36,7 @@ impl Places {
         })
     }
 
-    /// Places that are taken.
+    /// The number of places taken.
     pub fn count(&self) -> u64 {
         lock(&self.0).total()
     }

@@ -1,4 +1,4 @@
-//! Prints what a packet costs in a pipe, in nanoseconds of one core.
+//! Prints the cost of a packet in a pipe, in nanoseconds of one core.
 //!
 //! `cargo bench -p fairwind-path --bench arrive [NAME]`
 
@@ -14,9 +14,9 @@ use fairwind_path::red::RedConfig;
 use fairwind_path::scheduler::SchedulerConfig;
 use fairwind_path::units::{Bandwidth, Duration, Time};
 
-/// Packets at slightly less than the bandwidth, in bursts of 64, so that the queue breathes.
+/// Packets at slightly less than the bandwidth, in bursts of 64, so that the queue varies.
 fn measure(name: &str, config: &PipeConfig) {
-    // Without `--bench` this is a test run: it only has to work.
+    // Without `--bench` this is a test run, which only checks that it works.
     let measuring = std::env::args().any(|argument| argument == "--bench");
     let wanted = std::env::args()
         .skip(1)

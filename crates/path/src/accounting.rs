@@ -1,9 +1,9 @@
-//! Which bytes the bandwidth counts.
+//! Which bytes count against the bandwidth.
 //!
-//! Sizes given to a pipe are always IP bytes. The accounting says how many bytes each packet takes
-//! of the bandwidth; queues and statistics count IP bytes whatever it is.
+//! Sizes given to a pipe are always IP bytes. The accounting converts them to the bytes that consume
+//! bandwidth; queues and statistics count IP bytes in any case.
 
-/// What a packet weighs on the wire, given its IP bytes.
+/// How the IP bytes of a packet translate into bytes of bandwidth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Accounting {
     /// IP bytes, header included, as Dummynet and ns count.
@@ -12,12 +12,12 @@ pub enum Accounting {
     /// Ethernet frames, IEEE 802.3: 14 bytes of header and 4 of check sequence, and at least 46 of
     /// payload.
     Ethernet,
-    /// As `Ethernet`, with the 8 bytes of preamble and the 12 of gap that keep the wire busy.
+    /// As `Ethernet`, plus 8 bytes of preamble and 12 of interframe gap, during which the wire is busy.
     EthernetWire,
 }
 
 impl Accounting {
-    /// Bytes that a packet of so many IP bytes takes of the bandwidth.
+    /// Bytes of bandwidth that a packet of `ip_bytes` consumes.
     #[inline]
     pub fn wire_bytes(self, ip_bytes: u32) -> u64 {
         let ip = u64::from(ip_bytes);
@@ -28,7 +28,7 @@ impl Accounting {
         }
     }
 
-    /// The definition in words, for results.
+    /// The definition in words, to be stored with results.
     pub fn definition(self) -> &'static str {
         match self {
             Accounting::Ip => "IP bytes: the IP header and all it carries",

@@ -1,11 +1,11 @@
-//! CoDel (RFC 8289): drops at the head when packets have waited too long for too long.
+//! CoDel (RFC 8289): drops at the head once the queueing delay has exceeded a target for an interval.
 //!
 //! | original | here |
 //! |---|---|
-//! | the RFC starts with a largest packet of 512 bytes and learns | the same |
+//! | the RFC's largest packet starts at 512 bytes and grows with those seen | the same |
 //! | Linux: interval / sqrt(count) by Newton steps in 16-bit fixed point, times of 1.024 us | exact to a nanosecond |
-//! | Linux may mark, and marks above `ce_threshold` | drops only |
-//! | Linux never drops while less than the device's MTU waits | the RFC's way: than the largest packet seen |
+//! | Linux can mark (ECN), and marks above `ce_threshold` | drops only |
+//! | Linux never drops while less than the device's MTU waits | as in the RFC: less than the largest packet seen |
 
 use std::collections::VecDeque;
 
@@ -17,12 +17,12 @@ use crate::units::{Duration, Time};
 pub struct CoDelConfig {
     /// Acceptable standing queueing delay.
     pub target: Duration,
-    /// Time for which the delay must stay above target before packets are dropped.
+    /// How long the delay must stay above `target` before packets are dropped.
     pub interval: Duration,
 }
 
 impl Default for CoDelConfig {
-    /// 5 ms and 100 ms, as RFC 8289 section 4 advises for the Internet.
+    /// 5 ms and 100 ms, recommended for the Internet by RFC 8289, section 4.
     fn default() -> CoDelConfig {
         CoDelConfig {
             target: Duration::from_millis(5),
@@ -31,11 +31,11 @@ impl Default for CoDelConfig {
     }
 }
 
-/// Takes packets from the head of a queue.
+/// The state of CoDel on one queue.
 #[derive(Clone, Debug)]
 pub(crate) struct CoDel {
     config: CoDelConfig,
-    /// When the delay will have been above target for an interval.
+    /// When the delay will have been above target for a whole interval.
     first_above: Option<Time>,
     dropping: bool,
     drop_next: Time,
@@ -57,8 +57,8 @@ impl CoDel {
         }
     }
 
-    /// The next packet to send at `now`; those dropped before it go to `dropped`. `bytes` is what the
-    /// queue holds and is kept up to date. RFC 8289, section 5.5: `deque`.
+    /// The next packet to send at `now`; packets dropped before it go to `dropped`. `bytes` is the content
+    /// of the queue and is updated. RFC 8289, section 5.5: `deque`.
     pub(crate) fn dequeue<T: Copy>(
         &mut self,
         now: Time,
@@ -82,7 +82,7 @@ impl CoDel {
             packet.into_iter().for_each(&mut dropped);
             (packet, _) = self.take(now, queue, bytes);
             self.dropping = true;
-            // What controlled the queue a short while ago is a good rate to start with.
+            // If dropping stopped recently, start from the rate that controlled the queue then.
             let more = self.count.saturating_sub(self.last_count);
             let recent = now - self.drop_next < self.config.interval * 16;
             self.count = if recent && more > 1 { more } else { 1 };
@@ -119,7 +119,7 @@ impl CoDel {
         }
     }
 
-    /// Drops come closer as the square root of their number.
+    /// When the next drop is due: drops get closer with the square root of their number.
     fn control_law(&self, from: Time) -> Time {
         let interval = self.config.interval.as_nanos() as f64;
         from + Duration::from_nanos((interval / f64::from(self.count).sqrt()) as u64)

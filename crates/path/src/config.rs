@@ -1,4 +1,4 @@
-//! What a pipe is like, and what a pipe cannot be like.
+//! Configuration of a pipe and its validation.
 
 use crate::accounting::Accounting;
 use crate::codel::CoDelConfig;
@@ -10,31 +10,31 @@ use crate::red::RedConfig;
 use crate::scheduler::SchedulerConfig;
 use crate::units::Duration;
 
-/// What a pipe is like. The default has no limit, no delay and no loss.
+/// Configuration of a pipe. The default has unlimited bandwidth and queue, no delay and no loss.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PipeConfig {
-    /// How fast packets are sent.
+    /// Rate of transmission.
     pub bandwidth: Rate,
-    /// Which bytes the bandwidth counts.
+    /// Which bytes count against the bandwidth.
     pub accounting: Accounting,
-    /// The time from the end of a transmission to the far end.
+    /// The time from the end of transmission to the far end.
     pub delay: DelayConfig,
-    /// How much may wait.
+    /// Limit of the queue.
     pub capacity: Capacity,
-    /// Who is dropped before the queue is full.
+    /// Active queue management.
     pub aqm: Aqm,
-    /// Who is sent next.
+    /// Scheduler.
     pub scheduler: SchedulerConfig,
     /// Random loss of arriving packets.
     pub loss: LossConfig,
-    /// Probability, 0 to 1, that a packet reaches the far end twice. The copy arises behind the
-    /// transmitter: it takes neither bandwidth nor a place in the queue, and has a delay of its own.
+    /// Probability, 0 to 1, that a packet reaches the far end twice. The copy is made after transmission:
+    /// it takes neither bandwidth nor queue space, and its delay is drawn separately.
     pub duplicate: f64,
-    /// Packets taken out of their order.
+    /// Deliberate reordering.
     pub reorder: Option<ReorderConfig>,
 }
 
-/// Active queue management; with several scheduler classes each has its own.
+/// Active queue management. With several scheduler classes, each class has an independent instance.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Aqm {
     /// Drops only what does not fit.
@@ -46,22 +46,23 @@ pub enum Aqm {
     CoDel(CoDelConfig),
 }
 
-/// Why there can be no such pipe.
+/// Why a configuration is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {reason}")]
 pub struct ConfigError {
-    /// The field of [`PipeConfig`], with the parameter after a dot.
+    /// The field, with the parameter after a dot.
     pub field: &'static str,
-    /// What is wrong and what would be right.
+    /// What is wrong and what is expected.
     pub reason: String,
 }
 
 impl PipeConfig {
-    /// Says what is wrong with the configuration, if anything. A pipe made from a wrong one does not
-    /// panic, but need not do what was meant.
+    /// Validates the configuration. A pipe made from an invalid one does not panic, but its behaviour is
+    /// unspecified.
     ///
     /// # Errors
-    /// The first field that is out of range.
+    ///
+    /// If a field is out of range; reports the first one.
     pub fn check(&self) -> Result<(), ConfigError> {
         let bandwidth = match &self.bandwidth {
             Rate::Constant(bandwidth) => bandwidth.as_bps() > 0,

@@ -1,11 +1,11 @@
-//! Delay behind the transmitter, with jitter, and reordering on request.
+//! Delay after the transmitter, with optional jitter and reordering.
 //!
 //! | original | here |
 //! |---|---|
-//! | netem and NIST Net mix each random number with the one before it, which narrows the distribution | a normal process of the correlation wanted is mapped to the distribution, which stays what it is |
-//! | netem's and NIST Net's Pareto lies around the base, with standard deviation amount | above the base, with mean amount: the base is what light needs |
+//! | netem and NIST Net mix each random number with the one before it, which narrows the distribution | a normal process with the given correlation is mapped to the distribution, whose shape is kept |
+//! | netem's and NIST Net's Pareto lies around the base, with standard deviation `amount` | above the base, with mean `amount`: the base is the propagation delay |
 //! | jitter reorders packets in netem | in order unless `keep_order` is false |
-//! | netem's reordered packets skip the delay, every n-th for certain with `gap` | skip it, or are later than the others; at random |
+//! | netem's reordered packets skip the delay, every n-th for certain with `gap` | they skip it or are delayed further, always at random |
 
 use std::f64::consts::FRAC_1_SQRT_2;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ pub struct DelayConfig {
     pub base: Delay,
     /// Random variation.
     pub jitter: Option<Jitter>,
-    /// No packet overtakes another because its delay is smaller: it waits for the one before it.
+    /// A packet with a smaller delay does not overtake the one before it, but arrives together with it.
     pub keep_order: bool,
 }
 
 impl Default for DelayConfig {
-    /// None, in order.
+    /// No delay, in order.
     fn default() -> DelayConfig {
         DelayConfig {
             base: Delay::Constant(Duration::ZERO),
@@ -41,25 +41,25 @@ impl Default for DelayConfig {
 pub enum Delay {
     /// Always the same.
     Constant(Duration),
-    /// As recorded; a packet has the delay that holds when its transmission ends.
+    /// As recorded; a packet has the delay that applies when its transmission ends.
     Steps(Arc<Steps<Duration>>),
 }
 
 /// Random variation of the delay from packet to packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Jitter {
-    /// How much; what it means depends on the distribution.
+    /// Size of the variation; its meaning depends on the distribution.
     pub amount: Duration,
     /// The distribution.
     pub distribution: JitterDistribution,
-    /// Correlation of one packet's variation with the next one's, 0 to below 1.
+    /// Correlation between the variations of successive packets, at least 0 and below 1.
     pub correlation: f64,
 }
 
-/// Distribution of the jitter. A delay below zero counts as zero.
+/// Distribution of the jitter. A negative delay counts as zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JitterDistribution {
-    /// Even between base - amount and base + amount.
+    /// Uniform between base - amount and base + amount.
     #[default]
     Uniform,
     /// Normal around the base with standard deviation amount.
@@ -68,32 +68,32 @@ pub enum JitterDistribution {
     Pareto,
 }
 
-/// Packets taken out of their order on purpose.
+/// Deliberate reordering of packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReorderConfig {
-    /// Probability that a packet is, 0 to 1.
+    /// Probability, 0 to 1, that a packet is displaced.
     pub probability: f64,
     /// How it is displaced.
     pub displacement: Displacement,
 }
 
-/// How a packet leaves its place.
+/// How a packet is displaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Displacement {
-    /// It has no delay and so overtakes those that are on their way, as in netem.
+    /// It has no delay and overtakes the packets in flight, as in netem.
     SkipsDelay,
-    /// It is so much later, and those behind it overtake it.
+    /// It is delayed by this much more, and later packets overtake it.
     Late(Duration),
 }
 
-/// Takes packets from the transmitter to the far end.
+/// The way from the transmitter to the far end.
 #[derive(Clone, Debug)]
 pub(crate) struct Travel {
     base: Base,
     jitter: Option<JitterProcess>,
     keep_order: bool,
     reorder: Option<ReorderConfig>,
-    /// The latest far-end time of a packet in order.
+    /// The far-end time of the last packet that was not displaced.
     last: Time,
 }
 
@@ -120,7 +120,7 @@ impl Travel {
         }
     }
 
-    /// The delay, if it is the same for all packets.
+    /// The delay, if it is constant and no packet is displaced.
     pub(crate) fn constant(&self) -> Option<Duration> {
         match self.base {
             Base::Constant(delay) if self.jitter.is_none() && self.reorder.is_none() => Some(delay),
@@ -128,13 +128,12 @@ impl Travel {
         }
     }
 
-    /// True if no far-end time is earlier than the one before it.
+    /// Whether no far-end time is earlier than the one before it.
     pub(crate) fn keeps_order(&self) -> bool {
         self.reorder.is_none() && (self.keep_order || self.constant().is_some())
     }
 
-    /// The far-end time of a packet whose transmission ended at `sent`, and whether it was taken out
-    /// of its order.
+    /// The far-end time of a packet whose transmission ended at `sent`, and whether it was displaced.
     pub(crate) fn pass(&mut self, sent: Time, random: &mut Random) -> (Time, bool) {
         if sent == Time::MAX {
             return (sent, false);
@@ -151,7 +150,7 @@ impl Travel {
         (self.pass_in_order(sent, random), false)
     }
 
-    /// As `pass`, for a packet that is not to be taken out of its order.
+    /// As `pass`, for a packet that is not displaced.
     pub(crate) fn pass_in_order(&mut self, sent: Time, random: &mut Random) -> Time {
         let mut far_end = sent + self.delay(sent, random);
         if self.keep_order && far_end < self.last {
@@ -176,7 +175,7 @@ impl Travel {
     }
 }
 
-/// A normal autoregressive process of order 1, mapped to the distribution of the jitter.
+/// A Gaussian autoregressive process of order 1, mapped to the distribution of the jitter.
 #[derive(Clone, Debug)]
 struct JitterProcess {
     jitter: Jitter,
@@ -209,7 +208,7 @@ impl JitterProcess {
         next
     }
 
-    /// In [0, 1): the normal process through its distribution function.
+    /// Uniform in [0, 1): the normal process mapped through its distribution function.
     fn next_uniform(&mut self, random: &mut Random) -> f64 {
         if self.jitter.correlation == 0.0 {
             return random.uniform();

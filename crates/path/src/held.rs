@@ -1,8 +1,8 @@
-//! Packets that wait because who is sent next is not known at arrival.
+//! Packets that a pipe holds because their order of departure is not known at arrival.
 //!
-//! Classes with a queue each, a scheduler that chooses among them, and CoDel at the head of each
-//! queue if asked for. Each decision is taken at the end of the transmission before it, however late
-//! the caller comes to hear of it.
+//! Each class has a queue, a scheduler chooses among the classes, and CoDel optionally works at the
+//! head of each queue. Each decision is made as of the end of the previous transmission, however late
+//! the caller asks.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::red::Red;
 use crate::scheduler::{Scheduler, SchedulerConfig};
 use crate::units::Time;
 
-/// A packet in a queue.
+/// A packet in a queue. `size` is in IP bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting<T> {
     pub(crate) packet: T,
@@ -20,7 +20,7 @@ pub(crate) struct Waiting<T> {
     pub(crate) arrived: Time,
 }
 
-/// The packet being sent.
+/// The packet being sent, and the end of its transmission.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InService<T> {
     pub(crate) waiting: Waiting<T>,
@@ -28,24 +28,24 @@ pub(crate) struct InService<T> {
     pub(crate) until: Time,
 }
 
-/// The packets of a class that wait.
+/// The waiting packets of a class, without the one being sent.
 #[derive(Clone, Debug)]
 pub(crate) struct ClassQueue<T> {
     pub(crate) waiting: VecDeque<Waiting<T>>,
     pub(crate) bytes: u64,
     pub(crate) red: Option<Red>,
     pub(crate) codel: Option<CoDel>,
-    /// Since when the class has had no packet, while it has none.
+    /// When the class last ran out of packets; meaningful only while it has none.
     pub(crate) idle_since: Time,
 }
 
-/// All classes and what is being sent.
+/// All classes and the packet being sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Held<T> {
     pub(crate) classes: Vec<ClassQueue<T>>,
     pub(crate) scheduler: Scheduler,
     pub(crate) in_service: Option<InService<T>>,
-    /// Packets and their bytes in all classes, what is being sent included.
+    /// Packets and their bytes in all classes, including the packet being sent.
     pub(crate) packets: usize,
     pub(crate) bytes: u64,
 }
@@ -68,12 +68,12 @@ impl<T: Copy> Held<T> {
         }
     }
 
-    /// The queue of a class; an index too large means the last.
+    /// The index of a class's queue; classes beyond the last count as the last.
     pub(crate) fn class_index(&self, class: u16) -> usize {
         usize::from(class).min(self.classes.len() - 1)
     }
 
-    /// Packets and bytes of a class, what is being sent included.
+    /// Packets and bytes of a class, including the packet being sent.
     pub(crate) fn occupancy(&self, class: usize) -> (usize, u64) {
         let queue = &self.classes[class];
         let (mut packets, mut bytes) = (queue.waiting.len(), queue.bytes);
@@ -88,7 +88,7 @@ impl<T: Copy> Held<T> {
         (packets, bytes)
     }
 
-    /// Lets a packet wait in its class.
+    /// Appends a packet to the queue of its class.
     pub(crate) fn push(&mut self, class: usize, waiting: Waiting<T>) {
         let queue = &mut self.classes[class];
         if queue.waiting.is_empty() {
@@ -101,8 +101,9 @@ impl<T: Copy> Held<T> {
         self.bytes += u64::from(waiting.size);
     }
 
-    /// Chooses the packet to send at `now`, when nothing is being sent. `transmit` says until when it
-    /// is sent; those that CoDel drops on the way go to `dropped`, with the number of packets before.
+    /// Chooses the packet to send at `now`, when none is being sent. `transmit` returns the end of its
+    /// transmission. Packets that CoDel drops first go to `dropped`, with the number of packets held
+    /// before each drop.
     pub(crate) fn serve(
         &mut self,
         now: Time,
@@ -143,7 +144,7 @@ impl<T: Copy> Held<T> {
         }
     }
 
-    /// The packet whose transmission has ended by `now`.
+    /// Removes and returns the packet whose transmission ended by `now`.
     pub(crate) fn finish(&mut self, now: Time) -> Option<InService<T>> {
         let sent = self.in_service.take_if(|sending| sending.until <= now)?;
         let queue = &mut self.classes[sent.class];

@@ -1,11 +1,11 @@
 //! Paths as state machines: pipes, queues, schedulers, loss and recorded traces.
 //!
-//! A [`pipe::Pipe`] is given a packet and a time and says when the packet reaches the far end, that
-//! it waits, or that it is lost. Nothing here reads a clock or does I/O, so the simulator drives the
-//! same code in virtual time as an emulator drives in real time.
+//! A [`pipe::Pipe`] takes a packet and its time of arrival, and answers when the packet reaches the
+//! far end, that it is held, or that it is lost. Nothing here reads a clock or does I/O, so the same
+//! code runs in virtual time in the simulator and in real time in an emulator.
 //!
-//! The vocabulary is Dummynet's: a pipe has a bandwidth, a delay and a queue of limited size; an
-//! active queue management and a scheduler may stand in it.
+//! The vocabulary is Dummynet's: a pipe has a bandwidth, a delay and a queue of limited size, and may
+//! have active queue management (AQM) and a scheduler.
 
 pub mod accounting;
 pub mod pipe;

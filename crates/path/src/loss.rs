@@ -1,13 +1,13 @@
-//! Loss at random: single packets, bursts, or as recorded.
+//! Random loss: independent, in bursts, or as recorded.
 //!
 //! Sources: E. N. Gilbert, "Capacity of a burst-noise channel", 1960; E. O. Elliott, "Estimates of
 //! error rates for codes on burst-noise channels", 1963.
 //!
 //! | original | here |
 //! |---|---|
-//! | netem asks for 1-h and 1-k, the loss probabilities | h and k, as Gilbert and Elliott: the probabilities of survival |
-//! | netem correlates single losses on request | bursts are the chain's business |
-//! | netem and Dummynet lose packets before the queue | so does this |
+//! | netem takes 1-h and 1-k, the probabilities of loss | h and k, as in Gilbert and Elliott: the probabilities of survival |
+//! | netem can correlate independent losses | bursts only by the Gilbert-Elliott chain |
+//! | netem and Dummynet lose packets before the queue | the same |
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::units::Time;
 /// Random loss of arriving packets, before they reach the queue.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum LossConfig {
-    /// None.
+    /// No packet is lost.
     #[default]
     None,
-    /// Each packet with this probability, 0 to 1, whatever happened to the others.
+    /// Each packet with this probability, 0 to 1, independently of the others.
     Bernoulli(f64),
-    /// Bursts: a chain of a good and a bad state, which starts in the good one and moves before each
-    /// packet. In the long run it is bad for p / (p + r) of the packets, 1 / r at a time.
+    /// Bursts: a Markov chain of a good and a bad state, which starts in the good one and moves before
+    /// each packet. In the long run p / (p + r) of the packets meet the bad state, 1 / r at a time.
     GilbertElliott {
         /// Probability of going from good to bad.
         p: f64,
@@ -35,11 +35,11 @@ pub enum LossConfig {
         /// Probability that a packet survives in the good state; 1 in Gilbert's simple model.
         k: f64,
     },
-    /// As `Bernoulli`, with a probability that follows a trace.
+    /// As `Bernoulli`, with a probability that changes over time as recorded.
     Steps(Arc<Steps<f64>>),
 }
 
-/// Decides on one packet after the other.
+/// The state of a loss process, consulted once for each packet.
 #[derive(Clone, Debug)]
 pub(crate) enum Loss {
     None,
@@ -64,7 +64,7 @@ impl Loss {
         }
     }
 
-    /// True if the packet that arrives now is lost.
+    /// Whether the packet that arrives at `now` is lost.
     #[inline]
     pub(crate) fn takes(&mut self, now: Time, random: &mut Random) -> bool {
         match self {

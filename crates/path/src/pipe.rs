@@ -1,17 +1,17 @@
 //! A pipe: a queue, a transmitter and a delay, in one direction.
 //!
-//! A packet arrives; random loss may take it; the queue takes it in or drops it; it is sent at the
-//! pipe's bandwidth; then the delay passes, and it is at the far end.
+//! An arriving packet may be lost at random; the queue admits or drops it; it is sent at the pipe's
+//! bandwidth; after the delay it reaches the far end.
 //!
-//! Where packets leave in the order of their arrival and are dropped only on arrival, the far-end
-//! time is known at once and the pipe holds nothing: it is *immediate*. With a scheduler or CoDel it
-//! holds packets, and [`Pipe::next_departure`] and [`Pipe::depart`] give them back.
+//! If packets depart in order of arrival and are dropped only on arrival, the far-end time is known at
+//! once and the pipe holds no packets: it is *immediate*. With CoDel, or a scheduler other than FIFO,
+//! it holds packets and returns them through [`Pipe::next_departure`] and [`Pipe::depart`].
 //!
 //! | original | here |
 //! |---|---|
-//! | Dummynet and netem work in ticks or timer events | each packet has its own times, to a nanosecond, however late the caller is |
+//! | Dummynet and netem work in ticks or timer events | each packet has its own times, exact to a nanosecond, however late the caller is |
 //! | at the same moment, arrivals and departures in any order | departures first |
-//! | netem's duplicate is queued like a packet | the copy arises behind the transmitter and uses no bandwidth |
+//! | netem's duplicate is queued like a packet | the copy is made after transmission and uses no bandwidth |
 
 use std::collections::VecDeque;
 
@@ -31,20 +31,20 @@ use crate::units::{Duration, Time};
 pub use crate::config::{Aqm, ConfigError, PipeConfig};
 pub use crate::statistics::PipeStatistics;
 
-/// What becomes of a packet.
+/// The outcome for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It reaches the far end at this time ([`Time::MAX`]: never, the bandwidth stays 0).
+    /// It reaches the far end at this time; [`Time::MAX`] means never, because the bandwidth stays 0.
     Leaves(Time),
-    /// It reaches the far end twice, at these times in order.
+    /// It reaches the far end twice, at these times, the earlier first.
     Duplicated(Time, Time),
-    /// It waits; [`Pipe::depart`] will tell.
+    /// The pipe holds it; [`Pipe::depart`] returns it with its outcome.
     Held,
-    /// It is gone.
+    /// It is lost.
     Lost(LossCause),
 }
 
-/// Why a packet is gone.
+/// Why a packet is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LossCause {
     /// The queue was full.
@@ -57,42 +57,42 @@ pub enum LossCause {
     Random,
 }
 
-/// A packet that a pipe held and gives back.
+/// A packet that a pipe held, and its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure<T> {
-    /// What was given to [`Pipe::arrive`].
+    /// The value passed to [`Pipe::arrive`].
     pub packet: T,
     /// Its size in IP bytes.
     pub size: u32,
-    /// When its transmission ended, or CoDel dropped it; not after the time of the call.
+    /// When its transmission ended or CoDel dropped it; not later than the call.
     pub time: Time,
-    /// What becomes of it: anything but [`Arrival::Held`].
+    /// Its outcome, never [`Arrival::Held`].
     pub outcome: Arrival,
 }
 
-/// A pipe at work. Packets are whatever the caller wants back.
+/// A pipe and its state. `T` identifies a packet to the caller; the pipe only returns it.
 #[derive(Clone, Debug)]
 pub struct Pipe<T> {
-    /// The delay, if that is all there is between the transmitter and the far end, departures are
-    /// known at arrival, and packets are only dropped by a full queue.
+    /// The constant delay, if the pipe is immediate, has neither jitter nor reordering nor duplicates,
+    /// and drops packets only when the queue is full: the fast path of `arrive`.
     plain: Option<Duration>,
     accounting: Accounting,
     capacity: Capacity,
     transmitter: Transmitter,
     backlog: Backlog,
     lengths: Lengths,
-    /// What has been counted since the start; see `counts` for the whole.
+    /// Counts since the start; `counts` completes them for an immediate pipe.
     counts: Counts,
     /// The counts at the last reset.
     before: Counts,
     chances: Chances,
     red: Option<Red>,
     held: Option<Box<Held<T>>>,
-    /// What has been sent or dropped and not yet given back.
+    /// Packets sent or dropped, but not yet returned by `depart`.
     out: VecDeque<Departure<T>>,
 }
 
-/// All that is left to chance.
+/// The random elements of a pipe.
 #[derive(Clone, Debug)]
 struct Chances {
     random: Random,
@@ -102,7 +102,7 @@ struct Chances {
 }
 
 impl Chances {
-    /// What becomes of a packet whose transmission ends at `sent`.
+    /// The outcome for a packet whose transmission ends at `sent`.
     fn deliver(&mut self, sent: Time, counts: &mut Counts) -> Arrival {
         let (first, displaced) = self.travel.pass(sent, &mut self.random);
         counts.reordered += u64::from(displaced);
@@ -116,7 +116,7 @@ impl Chances {
 }
 
 impl<T: Copy> Pipe<T> {
-    /// A pipe at rest. The same configuration and seed make the same random choices.
+    /// An empty pipe. The same configuration and seed make the same random choices.
     pub fn new(config: &PipeConfig, seed: u64) -> Pipe<T> {
         let red = match &config.aqm {
             Aqm::Red(red) => {
@@ -130,7 +130,7 @@ impl<T: Copy> Pipe<T> {
             Aqm::CoDel(codel) => Some(CoDel::new(codel)),
             _ => None,
         };
-        // Where nothing ever waits there is nothing to schedule.
+        // At unlimited bandwidth nothing ever waits, so there is nothing to schedule.
         let waits = config.bandwidth != Rate::Unlimited;
         let fifo = config.scheduler == SchedulerConfig::Fifo;
         let held = (waits && (!fifo || codel.is_some()))
@@ -159,7 +159,8 @@ impl<T: Copy> Pipe<T> {
         }
     }
 
-    /// Gives a packet of `size` IP bytes to the pipe. `now` must not decrease from call to call.
+    /// Passes a packet of `size` IP bytes to the pipe. `now` must not decrease from call to call. A
+    /// `class` beyond the scheduler's last counts as the last.
     #[inline]
     pub fn arrive(&mut self, now: Time, size: u32, class: u16, packet: T) -> Arrival {
         self.counts.arrived += 1;
@@ -172,7 +173,7 @@ impl<T: Copy> Pipe<T> {
         self.arrive_by_chance(now, size, class, packet)
     }
 
-    /// The end of transmission of a packet that arrives at `now`, or nothing if the queue is full.
+    /// The end of transmission of a packet that arrives at `now`, or `None` if the queue is full.
     #[inline]
     fn transmit(&mut self, now: Time, size: u32) -> Option<Time> {
         self.backlog.advance(now, &mut self.lengths);
@@ -213,7 +214,7 @@ impl<T: Copy> Pipe<T> {
         }
     }
 
-    /// Lets a packet wait in its class, if the class has room for it.
+    /// Queues a packet in its class, unless the class has no room for it.
     fn hold(&mut self, now: Time, size: u32, class: u16, packet: T) -> Arrival {
         let Some(held) = &mut self.held else {
             return Arrival::Lost(LossCause::QueueFull);
@@ -249,7 +250,7 @@ impl<T: Copy> Pipe<T> {
         Arrival::Held
     }
 
-    /// Lets the next packet be sent from `now` on.
+    /// Starts the transmission of the next packet at `now`.
     fn serve(&mut self, now: Time) {
         let Pipe {
             held,
@@ -276,7 +277,7 @@ impl<T: Copy> Pipe<T> {
         });
     }
 
-    /// Lets leave what has left by `now`.
+    /// Processes the departures up to `now`.
     #[inline]
     fn catch_up(&mut self, now: Time) {
         match self.held {
@@ -305,7 +306,7 @@ impl<T: Copy> Pipe<T> {
         }
     }
 
-    /// When [`Pipe::depart`] has something to give; nothing if the pipe holds no packet or will never
+    /// When [`Pipe::depart`] next has a packet to return; `None` if the pipe holds no packet or will never
     /// send it.
     #[inline]
     pub fn next_departure(&self) -> Option<Time> {
@@ -316,26 +317,26 @@ impl<T: Copy> Pipe<T> {
         Some(sending.until).filter(|&until| until < Time::MAX)
     }
 
-    /// The next packet that was held and has been sent or dropped by `now`. Call it until it answers
-    /// `None`. A late call delays nobody: departures follow from arrivals.
+    /// The next held packet that was sent or dropped by `now`. Call it until it returns `None`. A late
+    /// call delays no packet: departures follow from arrivals alone.
     #[inline]
     pub fn depart(&mut self, now: Time) -> Option<Departure<T>> {
         self.catch_up(now);
         self.out.pop_front()
     }
 
-    /// True if `arrive` never answers [`Arrival::Held`]: departures are known at arrival.
+    /// Whether [`Pipe::arrive`] never returns [`Arrival::Held`]: departures are known at arrival.
     #[inline]
     pub fn is_immediate(&self) -> bool {
         self.held.is_none()
     }
 
-    /// True if far-end times never decrease in the order in which they become known.
+    /// Whether far-end times never decrease in the order in which the pipe reports them.
     pub fn keeps_order(&self) -> bool {
         self.chances.travel.keeps_order()
     }
 
-    /// What waits or is being sent at `now`.
+    /// The packets waiting or being sent at `now`.
     pub fn queue(&mut self, now: Time) -> QueueState {
         self.catch_up(now);
         let (packets, bytes) = self.occupancy();
@@ -345,7 +346,7 @@ impl<T: Copy> Pipe<T> {
         }
     }
 
-    /// Packets that the queue dropped since the start, those lost at random not among them.
+    /// Packets dropped by the queue since the start, without those lost at random.
     pub fn drops(&self) -> u64 {
         self.counts.drops
     }
@@ -355,7 +356,7 @@ impl<T: Copy> Pipe<T> {
         self.counts.random_losses
     }
 
-    /// IP bytes of the packets whose transmission ended by `now`, since the start.
+    /// IP bytes of the packets whose transmission ended by `now`, counted from the start.
     pub fn bytes_out(&mut self, now: Time) -> u64 {
         self.catch_up(now);
         match self.held {
@@ -364,14 +365,14 @@ impl<T: Copy> Pipe<T> {
         }
     }
 
-    /// Lets the statistics begin at `now`, the end of the warm-up.
+    /// Starts the statistics anew at `now`, the end of the warm-up.
     pub fn reset_statistics(&mut self, now: Time) {
         self.catch_up(now);
         self.lengths.reset(self.occupancy().0, now);
         self.before = self.counts();
     }
 
-    /// The statistics from the start, or the last reset, to `end`.
+    /// The statistics from the start or the last reset to `end`.
     pub fn statistics(&mut self, end: Time) -> PipeStatistics {
         self.catch_up(end);
         self.lengths.held(self.occupancy().0, end);
@@ -379,8 +380,8 @@ impl<T: Copy> Pipe<T> {
         PipeStatistics::new(&self.lengths, (&self.before, &self.counts()), offered, end)
     }
 
-    /// All that has been counted. An immediate pipe counts on the wire what has come, and the backlog
-    /// knows the rest.
+    /// The complete counts. An immediate pipe counts wire bytes at arrival, so those of the packets still
+    /// in the backlog are subtracted; the backlog has counted the departures.
     fn counts(&self) -> Counts {
         if self.held.is_some() {
             return self.counts;

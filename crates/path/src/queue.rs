@@ -1,29 +1,29 @@
-//! Drop-tail: how much may wait, in packets or bytes.
+//! Drop-tail queues, limited in packets or bytes.
 //!
 //! | original | here |
 //! |---|---|
-//! | Linux, ns and Dummynet since 2010 count what waits behind the packet being sent | as in Dummynet before 2010, the packet being sent counts: a queue of n packets never holds more than n |
-//! | Dummynet's limit in bytes is exceeded by up to a packet | a packet that does not fit whole is dropped |
+//! | Linux, ns and Dummynet since 2010 count only the packets behind the one being sent | as in Dummynet before 2010, the packet being sent counts: a queue of n packets never holds more than n |
+//! | Dummynet's limit in bytes may be exceeded by up to a packet | a packet that does not fit whole is dropped |
 //! | a Dummynet queue has 50 slots by default, 100 at most | unlimited by default |
 
 use crate::statistics::Lengths;
 use crate::units::{Duration, Time};
 
-/// How much a queue holds, the packet being sent included. With several scheduler classes, each
-/// class has a queue of this size of its own.
+/// Limit of a queue, including the packet being sent. With several scheduler classes, the limit
+/// applies to each class's queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Capacity {
-    /// Everything.
+    /// No limit.
     #[default]
     Unlimited,
-    /// So many packets; at least 1.
+    /// Maximum number of packets; at least 1.
     Packets(u32),
-    /// So many IP bytes. A packet that does not fit whole is dropped.
+    /// Maximum number of IP bytes. A packet that does not fit whole is dropped.
     Bytes(u64),
 }
 
 impl Capacity {
-    /// True if a packet of `size` IP bytes fits beside what is there.
+    /// Whether a packet of `size` IP bytes fits beside those already held.
     #[inline]
     pub(crate) fn admits(self, packets: usize, bytes: u64, size: u32) -> bool {
         match self {
@@ -34,36 +34,36 @@ impl Capacity {
     }
 }
 
-/// What waits or is being sent at one moment.
+/// The packets waiting or being sent at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueState {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
     /// Their IP bytes.
     pub bytes: u64,
 }
 
-/// A first-in-first-out queue whose departures are known at arrival: it remembers when each packet
-/// leaves rather than the packet.
+/// A FIFO queue whose departures are known at arrival: it stores the departure time of each packet
+/// rather than the packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Backlog {
-    /// A ring of a power of two.
+    /// A ring buffer; its length is a power of two.
     ring: Vec<Leaving>,
-    /// Packets that have left and that have come, since the start. Their places in the ring are
-    /// these numbers, modulo its length.
+    /// Packets departed and arrived since the start; modulo the length of the ring, they are the places
+    /// of the oldest packet and of the next one.
     out: usize,
     come: usize,
     /// Their IP bytes.
     bytes_out: u64,
     bytes_come: u64,
-    /// When the newest packet leaves or has left.
+    /// Departure time of the newest packet.
     latest: Time,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Leaving {
     time: Time,
-    /// IP bytes that have come up to and with this packet.
+    /// IP bytes that arrived up to and including this packet.
     bytes_come: u64,
 }
 
@@ -79,7 +79,7 @@ impl Backlog {
         }
     }
 
-    /// Lets leave what has left by `now`.
+    /// Removes the packets that have departed by `now`.
     #[inline]
     pub(crate) fn advance(&mut self, now: Time, lengths: &mut Lengths) {
         while self.out != self.come {
@@ -119,7 +119,7 @@ impl Backlog {
         self.ring = ring;
     }
 
-    /// How long the queue has been empty at `now`, if it is.
+    /// How long the queue has been empty at `now`; `None` if it is not.
     pub(crate) fn idle(&self, now: Time) -> Option<Duration> {
         (self.packets() == 0).then(|| now - self.latest)
     }
@@ -136,7 +136,7 @@ impl Backlog {
         self.bytes_come - self.bytes_out
     }
 
-    /// Packets that have left since the start.
+    /// Packets departed since the start.
     pub(crate) fn packets_out(&self) -> u64 {
         self.out as u64
     }
@@ -167,7 +167,7 @@ mod tests {
         let (mut backlog, mut lengths) = (Backlog::new(), Lengths::new());
         let mut come = 0;
         for now in 0..1_000 {
-            // Two come for one that leaves.
+            // Two arrive for each that departs.
             for _ in 0..2 {
                 let departure = Time::from_nanos(come);
                 backlog.push(Time::from_nanos(now), departure, come as u32, &mut lengths);

@@ -1,4 +1,4 @@
-//! The random choices of a pipe: one stream of numbers from one seed.
+//! The random numbers of a pipe: one stream from one seed.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -12,21 +12,21 @@ impl Random {
         Random(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// Uniform in [0, 1), a multiple of 2^-53.
+    /// Uniform in [0, 1), in multiples of 2^-53.
     #[inline]
     pub(crate) fn uniform(&mut self) -> f64 {
         const STEP: f64 = 1.0 / (1u64 << 53) as f64;
         (self.0.next_u64() >> 11) as f64 * STEP
     }
 
-    /// Standard normal, by the method of Box and Muller. The functions are libm's own, so that the
+    /// Standard normal, by the Box-Muller method. Uses the functions of the crate `libm`, so that the
     /// numbers do not depend on the machine's mathematical library.
     pub(crate) fn normal(&mut self) -> f64 {
         let radius = (-2.0 * libm::log(1.0 - self.uniform())).sqrt();
         radius * libm::cos(2.0 * std::f64::consts::PI * self.uniform())
     }
 
-    /// True with this probability. Draws nothing when the answer is certain.
+    /// True with this probability. Draws no number when the answer is certain.
     #[inline]
     pub(crate) fn chance(&mut self, probability: f64) -> bool {
         if probability <= 0.0 {

@@ -1,21 +1,21 @@
-//! The transmitter of a pipe: when a packet that is ready now has been sent.
+//! The transmitter of a pipe: computes when the transmission of a packet ends.
 //!
-//! Exact in the long run: a transmission ends at a rational moment, the next one of a backlog starts
-//! there, and only what is shown is rounded, up to a nanosecond. No packet leaves early, and no
-//! rounding adds up.
+//! Exact in the long run: a transmission ends at a rational time, and the next one of a backlog starts
+//! there; only the reported time is rounded, up to a nanosecond. No packet departs early, and rounding
+//! errors do not accumulate.
 //!
 //! | original | here |
 //! |---|---|
-//! | Dummynet counts credit a clock tick (1/HZ), so packets leave in bursts at ticks | each packet has its own exact end of transmission |
-//! | mahimahi's clock has 1 ms, an opportunity carries 1504 bytes (1500 and the TUN header) | times as the trace has them, 1500 bytes |
-//! | a mahimahi packet that arrives in the millisecond of an opportunity may miss it | misses it if it arrives at that very moment, else not |
+//! | Dummynet grants credit per clock tick (1/HZ), so packets depart in bursts at ticks | each packet has its own exact end of transmission |
+//! | mahimahi's clock ticks in 1 ms, an opportunity carries 1504 bytes (1500 and the TUN header) | times as in the trace, 1500 bytes |
+//! | a mahimahi packet that arrives in the millisecond of an opportunity may miss it | misses it only if it arrives at that exact time |
 
 use std::sync::Arc;
 
 use crate::trace::{Cursor, Opportunities, Steps};
 use crate::units::{Bandwidth, Duration, Time};
 
-/// Time to send so many bytes at the mean of what the rate has been recorded as.
+/// Time to send `bytes` at the mean of the rate.
 pub(crate) fn mean_time_for(rate: &Rate, bytes: u64) -> Duration {
     let bps = match rate {
         Rate::Unlimited => return Duration::ZERO,
@@ -26,7 +26,7 @@ pub(crate) fn mean_time_for(rate: &Rate, bytes: u64) -> Duration {
     Duration::from_secs_f64(bytes as f64 * 8.0 / bps)
 }
 
-/// Work of one byte at 1 bit/s, in bit times 10^-9 s.
+/// One byte in units of 10^-9 bit, which is the work done at 1 bit/s in 1 ns.
 const WORK_PER_BYTE: u64 = 8_000_000_000;
 
 /// The bandwidth of a pipe.
@@ -37,13 +37,13 @@ pub enum Rate {
     Unlimited,
     /// Always the same.
     Constant(Bandwidth),
-    /// As recorded; what is being sent goes on at the new rate when the rate changes.
+    /// As recorded; a transmission in progress continues at the new rate.
     Steps(Arc<Steps<Bandwidth>>),
-    /// So many bytes at given moments, as mahimahi's traces have them.
+    /// Bursts of bytes at given times, as in mahimahi's traces.
     Opportunities(Arc<Opportunities>),
 }
 
-/// Sends packets one after the other.
+/// The state of the transmitter: sends packets one after another.
 #[derive(Clone, Debug)]
 pub(crate) enum Transmitter {
     Unlimited,
@@ -62,8 +62,8 @@ impl Transmitter {
         }
     }
 
-    /// The end of the transmission of a packet that arrived at `ready`; it starts when those before
-    /// it have been sent. `ready` may lie before the last end, so a late caller delays nobody.
+    /// The end of transmission of a packet that arrived at `ready`; it starts after those before it have
+    /// been sent. `ready` may be earlier than the last end, so a late caller delays no packet.
     #[inline]
     pub(crate) fn transmit(&mut self, ready: Time, wire_bytes: u64) -> Time {
         let ready = ready.as_nanos();
@@ -77,7 +77,7 @@ impl Transmitter {
 }
 
 impl Transmitter {
-    /// Bits that a traced bandwidth offers from one time to a later one.
+    /// Bits that a recorded bandwidth offers between two times; `None` if the bandwidth is not recorded.
     pub(crate) fn offered_bits(&self, from: Time, to: Time) -> Option<f64> {
         match self {
             Transmitter::Unlimited | Transmitter::Constant(_) => None,
@@ -105,11 +105,11 @@ impl End {
 pub(crate) struct ConstantRate {
     bps: u64,
     end: End,
-    /// Transmission times by size, because a pipe sees few sizes and a division is slow.
+    /// Cache of transmission times by size: a pipe sees few sizes, and a division is slow.
     times: [TransmissionTime; 8],
 }
 
-/// `whole + rest / bps` nanoseconds for so many bytes.
+/// `whole + rest / bps` nanoseconds for `bytes`.
 #[derive(Clone, Copy, Debug, Default)]
 struct TransmissionTime {
     bytes: u64,
@@ -119,7 +119,7 @@ struct TransmissionTime {
 
 impl ConstantRate {
     fn new(bandwidth: Bandwidth) -> ConstantRate {
-        // Two rests have to fit into 64 bits.
+        // The sum of two rests must fit into 64 bits.
         let bps = bandwidth.as_bps().min(u64::MAX / 2);
         ConstantRate {
             bps,
@@ -183,7 +183,7 @@ fn transmission_time(bytes: u64, bps: u64) -> TransmissionTime {
 pub(crate) struct SteppedRate {
     steps: Arc<Steps<Bandwidth>>,
     cursor: Cursor,
-    /// The rest counts at the rate that holds at `end.whole`, which holds for that nanosecond.
+    /// `rest` is in units of the rate at `end.whole`, which holds throughout that nanosecond.
     end: End,
     never: bool,
 }
@@ -251,10 +251,10 @@ impl SteppedRate {
 #[derive(Clone, Debug)]
 pub(crate) struct OpportunityRate {
     trace: Arc<Opportunities>,
-    /// The opportunity after the current one, and when its repetition started.
+    /// Index of the opportunity after the current one, and start of its repetition.
     next: usize,
     base: u64,
-    /// The current opportunity: its time and what is left of it.
+    /// Time of the current opportunity, and the bytes left of it.
     time: u64,
     left: u64,
 }
@@ -281,7 +281,7 @@ impl OpportunityRate {
         self.left = bytes;
     }
 
-    /// What an opportunity leaves unused is lost to packets that were not there yet.
+    /// Unused bytes of an opportunity are lost to packets that arrive at its time or later.
     fn transmit(&mut self, ready: u64, bytes: u64) -> u64 {
         let periods = ready.saturating_sub(self.base) / self.trace.period;
         if periods > 1 {

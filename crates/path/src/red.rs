@@ -1,45 +1,45 @@
-//! RED: drops early, at random, by the average queue.
+//! RED: random early drops, governed by the average queue length.
 //!
 //! Source: S. Floyd and V. Jacobson, "Random early detection gateways for congestion avoidance",
-//! 1993; the gentle variant as Floyd recommended it in 2000.
+//! 1993; the gentle variant as recommended by Floyd in 2000.
 //!
 //! | original | here |
 //! |---|---|
-//! | Dummynet: average in 16-bit fixed point, decay over idle time from a table of 256 entries | floating point, decay exact |
+//! | Dummynet: average in 16-bit fixed point, decay over idle time from a table of 256 entries | floating point, exact decay |
 //! | Dummynet and ns: an idle queue decays by (1 - w_q)^(m + 1) for the m small packets that fit in the idle time | the same |
-//! | Dummynet: small packets of 512 bytes; ns: 500 | 500, `mean_packet` |
-//! | the paper: above max_th the count of packets since a drop starts at 0 | Dummynet's way: as below min_th, at -1 |
-//! | the paper's packets are dropped when count reaches R / p_b, with R drawn at each drop | the same, as in Dummynet: an even spread of gaps between 1 and 1 / p_b |
-//! | with thresholds in bytes, Dummynet: p_b times size / 1500; ns: times size / mean size | Dummynet's and the paper's way |
-//! | Linux and ns average what waits behind the packet being sent | that packet counts, as in Dummynet before 2010 |
-//! | ns may mark instead of drop, wait between drops, adapt max_p | drops only |
+//! | small packets are 512 bytes in Dummynet, 500 in ns | `mean_packet`, 500 by default |
+//! | the paper: above max_th the count of packets since a drop restarts at 0 | as in Dummynet: at -1, as below min_th |
+//! | the paper drops a packet when count reaches R / p_b, with R drawn at each drop | the same, as in Dummynet: gaps are uniform between 1 and 1 / p_b |
+//! | with thresholds in bytes, Dummynet: p_b times size / 1500; ns: times size / mean size | as in Dummynet and the paper |
+//! | Linux and ns average the packets behind the one being sent | the packet being sent counts, as in Dummynet before 2010 |
+//! | ns can mark instead of drop, wait between drops, adapt max_p | drops only |
 
 use crate::random::Random;
 use crate::units::{Bytes, Duration};
 
-/// Largest packet, for thresholds in bytes.
+/// Largest packet in bytes, to which drop probabilities are scaled with thresholds in bytes.
 const MAX_PACKET: f64 = 1500.0;
 
-/// The parameters of RED. Thresholds are in packets, or in bytes if the queue's capacity is.
+/// The parameters of RED. Thresholds are in bytes if the queue's capacity is, otherwise in packets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RedConfig {
-    /// Weight of the present queue in the average; above 0, at most 1.
+    /// Weight of the current queue length in the average; above 0, at most 1.
     pub w_q: f64,
     /// No packet is dropped while the average is below this.
     pub min_th: f64,
-    /// Drop probability is `max_p` when the average reaches this.
+    /// Average at which the drop probability reaches `max_p`.
     pub max_th: f64,
     /// Drop probability at `max_th`; above 0, at most 1.
     pub max_p: f64,
-    /// Above `max_th` the probability rises to 1 at twice `max_th`, rather than at once.
+    /// Above `max_th` the probability rises linearly to 1 at twice `max_th`, instead of jumping to 1.
     pub gentle: bool,
-    /// The average of an idle queue decays by one step for each packet of this size that could have
-    /// been sent.
+    /// While the queue is idle, its average decays by one step for each packet of this size that could
+    /// have been sent.
     pub mean_packet: Bytes,
 }
 
 impl Default for RedConfig {
-    /// Those of the paper's and ns' examples: 0.002, 5, 15, 0.1, not gentle, 500 bytes.
+    /// As in the examples of the paper and ns: 0.002, 5, 15, 0.1, not gentle, 500 bytes.
     fn default() -> RedConfig {
         RedConfig {
             w_q: 0.002,
@@ -52,7 +52,7 @@ impl Default for RedConfig {
     }
 }
 
-/// Decides on one arriving packet after the other.
+/// The state of RED on one queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Red {
     config: RedConfig,
@@ -62,7 +62,7 @@ pub(crate) struct Red {
     average: f64,
     /// Packets since the last drop; -1 while no packet may be dropped.
     count: i64,
-    /// In [0, 1): the next drop comes when count times p_b exceeds it.
+    /// R, in [0, 1): the next packet is dropped when count times p_b exceeds it.
     threshold: f64,
 }
 
@@ -79,8 +79,7 @@ impl Red {
         }
     }
 
-    /// True if the arriving packet is to be dropped. `idle` is how long the queue has been empty, if
-    /// it is.
+    /// Whether to drop the arriving packet. `idle` is how long the queue has been empty, if it is.
     pub(crate) fn drops(
         &mut self,
         (packets, bytes): (usize, u64),
@@ -138,7 +137,7 @@ impl Red {
         }
     }
 
-    /// p_b, the probability before it is spread evenly, of an average from `min_th` up.
+    /// p_b, the drop probability before gaps are made uniform, for an average of at least `min_th`.
     fn probability(&self, average: f64) -> f64 {
         let RedConfig {
             min_th,
@@ -162,7 +161,7 @@ mod tests {
         Red::new(&config, false, Duration::from_millis(1))
     }
 
-    /// Gaps between drops while the queue, and with w_q = 1 the average, stays the same.
+    /// Gaps between drops at a constant queue, which with w_q = 1 is also the average.
     fn gaps(queue: usize, config: RedConfig, packets: usize) -> Vec<usize> {
         let mut red = red(RedConfig { w_q: 1.0, ..config });
         let mut random = Random::new(11);
@@ -224,7 +223,7 @@ mod tests {
     fn drop_rate_follows_its_closed_form_between_the_thresholds() {
         for queue in 6..15 {
             let p_b = 0.1 * (queue as f64 - 5.0) / 10.0;
-            // A gap n is the smallest with n p_b > R: its mean is the sum over n of P(gap > n),
+            // A gap is the smallest n with n p_b > R: its mean is the sum over n of P(gap > n),
             // 1 + (1 - p_b) + (1 - 2 p_b) + ... down to 0.
             let mean_gap: f64 = (0..)
                 .map(|n| 1.0 - n as f64 * p_b)

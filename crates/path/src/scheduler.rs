@@ -1,16 +1,16 @@
-//! Which class of packets is sent next.
+//! Schedulers: which class of packets is served next.
 
 use crate::held::ClassQueue;
 use crate::units::Time;
 use crate::wf2q::Wf2q;
 
-/// The scheduler of a pipe. A class is an index; an index too large counts as the last class.
+/// The scheduler of a pipe. Classes are numbered from 0; an index beyond the last counts as the last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SchedulerConfig {
     /// In order of arrival; classes do not matter.
     #[default]
     Fifo,
-    /// The waiting class of smallest index first. What is being sent is not interrupted.
+    /// The backlogged class with the smallest index first. A transmission is not interrupted.
     StrictPriority {
         /// Number of classes; at least 1.
         classes: u16,
@@ -34,7 +34,7 @@ impl SchedulerConfig {
     }
 }
 
-/// A scheduler at work. It knows which classes have packets; the packets are elsewhere.
+/// The state of a scheduler: which classes have packets. The packets themselves are elsewhere.
 #[derive(Clone, Debug)]
 pub(crate) enum Scheduler {
     InOrder,
@@ -51,14 +51,14 @@ impl Scheduler {
         }
     }
 
-    /// A packet has come to an empty class.
+    /// Reports the arrival of a packet of `wire_bytes` in an empty class.
     pub(crate) fn activate(&mut self, class: usize, wire_bytes: u64, now: Time) {
         if let Scheduler::Wf2q(wf2q) = self {
             wf2q.activate(class, wire_bytes, now);
         }
     }
 
-    /// The class to send from at `now`.
+    /// The class to serve at `now`; `None` if no packet waits.
     pub(crate) fn choose<T>(&mut self, now: Time, classes: &[ClassQueue<T>]) -> Option<usize> {
         match self {
             Scheduler::InOrder => classes.iter().position(|class| !class.waiting.is_empty()),
@@ -66,7 +66,7 @@ impl Scheduler {
         }
     }
 
-    /// The chosen class sends a packet in this span of time; `next` is the one behind it.
+    /// Reports that the chosen class sends a packet during `span`; `next` is the size of the one behind it.
     pub(crate) fn send(
         &mut self,
         class: usize,
@@ -79,7 +79,7 @@ impl Scheduler {
         }
     }
 
-    /// The chosen class has nothing to send after all.
+    /// Reports that the chosen class has nothing to send after all: CoDel dropped its packets.
     pub(crate) fn abandon(&mut self, class: usize) {
         if let Scheduler::Wf2q(wf2q) = self {
             wf2q.abandon(class);

@@ -1,23 +1,23 @@
-//! What a pipe did: counts, and the time that its queue spent at each length.
+//! Statistics of a pipe: counts, and the time that its queue spent at each length.
 //!
-//! The queue is never sampled: each change of its length adds the time since the change before, so
-//! mean and percentile are exact (of queues above 65536 packets, to within 0.4 %).
+//! The queue is not sampled: each change of its length accounts for the time since the previous change,
+//! so mean and percentile are exact (above 65536 packets, to within 0.4 %).
 
 use crate::units::{Duration, Time};
 
-/// What a pipe did between the start, or the reset of its statistics, and the end.
+/// Statistics of a pipe from the start, or the last reset, to the end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PipeStatistics {
-    /// Length of the time that is told of.
+    /// Duration that the statistics cover.
     pub length: Duration,
-    /// Share of the time, 0 to 1, in which a packet was being sent or waiting; with a bandwidth that
-    /// follows a trace, the share of what the trace offered that was used.
+    /// Share of the time, 0 to 1, in which a packet was being sent or waiting; for a recorded bandwidth,
+    /// the share of the offered bytes that was used.
     pub utilization: f64,
     /// Mean number of packets waiting or being sent, weighted by time.
     pub queue_mean_pkts: f64,
-    /// Smallest number of packets that the queue did not exceed for 99 % of the time.
+    /// Smallest number of packets that the queue did not exceed in 99 % of the time.
     pub queue_p99_pkts: u64,
-    /// Largest number of packets that the queue held for some time.
+    /// Largest number of packets that the queue held for any length of time.
     pub queue_max_pkts: u64,
     /// Packets that arrived.
     pub arrived: u64,
@@ -29,9 +29,9 @@ pub struct PipeStatistics {
     pub drops: u64,
     /// Packets lost at random.
     pub random_losses: u64,
-    /// Packets of which a second copy reached the far end.
+    /// Packets delivered twice.
     pub duplicates: u64,
-    /// Packets taken out of their order on purpose.
+    /// Packets deliberately reordered.
     pub reordered: u64,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Counts {
     pub(crate) arrived: u64,
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
-    /// What the packets took of the bandwidth.
+    /// Bytes of bandwidth consumed; see `accounting`.
     pub(crate) wire_bytes: u64,
     pub(crate) drops: u64,
     pub(crate) random_losses: u64,
@@ -49,16 +49,16 @@ pub(crate) struct Counts {
     pub(crate) reordered: u64,
 }
 
-/// How long a queue has been how long.
+/// The time that a queue spent at each length.
 #[derive(Clone, Debug)]
 pub(crate) struct Lengths {
-    /// What was before does not count.
+    /// Start of the account.
     from: Time,
-    /// The queue's length is accounted for until here.
+    /// The queue's length is accounted for up to here.
     since: Time,
     /// Nanoseconds at each length below `EXACT`.
     exact: Vec<u64>,
-    /// The same for longer queues; 256 buckets share each doubling of the length.
+    /// The same for longer queues, in 256 buckets for each doubling of the length.
     long: Vec<u64>,
 }
 
@@ -75,7 +75,7 @@ impl Lengths {
         }
     }
 
-    /// The queue has held `packets` since the last call.
+    /// Accounts for the time since the last call, in which the queue held `packets`.
     #[inline]
     pub(crate) fn held(&mut self, packets: usize, until: Time) {
         let nanos = (until - self.since).as_nanos();
@@ -100,7 +100,7 @@ impl Lengths {
         self.long[bucket] += nanos;
     }
 
-    /// Forgets what was before `now`, up to which the queue has held `packets`.
+    /// Restarts the account at `now`, up to which the queue held `packets`.
     pub(crate) fn reset(&mut self, packets: usize, now: Time) {
         self.held(packets, now);
         self.from = now;
@@ -108,7 +108,7 @@ impl Lengths {
         self.long.fill(0);
     }
 
-    /// When the account starts.
+    /// Start of the account.
     pub(crate) fn from(&self) -> Time {
         self.from
     }
@@ -162,8 +162,8 @@ fn smallest_in_long(bucket: usize) -> u64 {
 }
 
 impl PipeStatistics {
-    /// What happened between `before` and `now`. The queue's lengths are accounted for until `end`.
-    /// `offered` is what a bandwidth that follows a trace offered meanwhile, in bits.
+    /// Statistics of the counts from `before` to `now`. The queue's lengths are accounted for up to
+    /// `end`. `offered` is what a recorded bandwidth offered in that time, in bits.
     pub(crate) fn new(
         lengths: &Lengths,
         (before, now): (&Counts, &Counts),

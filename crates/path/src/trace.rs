@@ -1,4 +1,4 @@
-//! Values that change over time as recorded: steps and packet opportunities.
+//! Recorded values that change over time: steps and packet opportunities.
 
 mod text;
 
@@ -7,16 +7,16 @@ pub use text::{Traced, parse_opportunities, parse_steps};
 use crate::units::{Duration, Time};
 use text::GOES_BACK;
 
-/// Bytes that one delivery opportunity carries, as in mahimahi's traces.
+/// Bytes that one opportunity carries, as in mahimahi's traces.
 pub const OPPORTUNITY_BYTES: u64 = 1500;
 
-/// What is wrong with a trace, and where.
+/// Why a trace is invalid, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct TraceError {
     /// Line of the text, counted from 1; the last line if the trace as a whole is wrong.
     pub line: usize,
-    /// What is wrong there and what would be right.
+    /// What is wrong there and what is expected.
     pub reason: String,
 }
 
@@ -27,22 +27,23 @@ impl TraceError {
     }
 }
 
-/// A value that holds from one moment of the trace to the next.
+/// A step function of time: each value holds until the next one starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Steps<V> {
-    /// Nanoseconds since the start of the trace; the first is 0, and they increase.
+    /// Nanoseconds since the start of the trace, strictly increasing from 0.
     starts: Vec<u64>,
     values: Vec<V>,
-    /// The trace begins anew after this many nanoseconds; 0: the last value holds for ever.
+    /// Nanoseconds after which the trace repeats; 0 if the last value holds for ever.
     period: u64,
 }
 
 impl<V: Copy> Steps<V> {
-    /// Steps from (start, value), moved so that the first starts at 0. Of several values at the same
-    /// time the last counts. The last value holds for ever.
+    /// Steps from (start, value), shifted so that the first starts at 0. Of several values at the same
+    /// time, the last counts. The last value holds for ever.
     ///
     /// # Errors
-    /// If there is no value, or a time goes back; the line is the position in the list.
+    ///
+    /// If there is no value or a time goes back; `line` is the position in the list, from 1.
     pub fn new(points: impl IntoIterator<Item = (Time, V)>) -> Result<Steps<V>, TraceError> {
         let mut starts: Vec<u64> = Vec::new();
         let mut values = Vec::new();
@@ -76,8 +77,8 @@ impl<V: Copy> Steps<V> {
         })
     }
 
-    /// The same steps over and over. The last value holds as long as the one before it did; a trace
-    /// of one value is constant anyway.
+    /// The same steps, repeated for ever. The last value holds as long as the one before it; a trace of
+    /// one value stays constant.
     pub fn repeated(mut self) -> Steps<V> {
         if let [.., before, last] = self.starts[..] {
             self.period = last.saturating_add(last - before);
@@ -85,10 +86,11 @@ impl<V: Copy> Steps<V> {
         self
     }
 
-    /// Steps that repeat after `period` from their start.
+    /// The same steps, repeated every `period`.
     ///
     /// # Errors
-    /// If the period ends before the last value starts.
+    ///
+    /// If the period ends before or when the last value starts.
     pub fn repeated_every(mut self, period: Duration) -> Result<Steps<V>, TraceError> {
         let last = *self.starts.last().expect("never empty");
         if period.as_nanos() <= last {
@@ -100,8 +102,8 @@ impl<V: Copy> Steps<V> {
         Ok(self)
     }
 
-    /// The same values, but each comes and goes so many times sooner; above 0, below 1 later. Of
-    /// several values that come to the same nanosecond the last counts.
+    /// The same values with time compressed by the factor `times`, above 0; below 1 it is stretched. Of
+    /// several values that fall on the same nanosecond, the last counts.
     pub fn faster(&self, times: f64) -> Steps<V> {
         let mut starts: Vec<u64> = Vec::with_capacity(self.starts.len());
         let mut values = Vec::with_capacity(self.values.len());
@@ -127,7 +129,7 @@ impl<V: Copy> Steps<V> {
         }
     }
 
-    /// The value at a time since the start of the trace.
+    /// The value at `time`, counted from the start of the trace.
     pub fn at(&self, time: Time) -> V {
         let mut nanos = time.as_nanos();
         if self.period > 0 {
@@ -141,8 +143,8 @@ impl<V: Copy> Steps<V> {
         &self.values
     }
 
-    /// The mean of what `number` makes of the values, weighted by time; over one period, or up to the
-    /// last value, which counts only if it is the only one.
+    /// The time-weighted mean of `number(value)` over one period. Without a period, it ends where the
+    /// last value starts, which counts only if it is the only one.
     pub(crate) fn mean(&self, number: impl Fn(V) -> f64) -> f64 {
         let end = if self.period > 0 {
             self.period
@@ -165,28 +167,28 @@ impl<V: Copy> Steps<V> {
         area / end as f64
     }
 
-    /// The time after which the trace repeats, if it does.
+    /// The time after which the trace repeats; `None` if the last value holds for ever.
     pub fn period(&self) -> Option<Duration> {
         (self.period > 0).then_some(Duration::from_nanos(self.period))
     }
 }
 
-/// Nanoseconds that have become so many times fewer.
+/// `nanos` divided by `times`, to the nearest nanosecond.
 fn sooner(nanos: u64, times: f64) -> u64 {
     (nanos as f64 / times).round() as u64
 }
 
-/// Where in the steps time has come to; goes forward in amortised constant time.
+/// A position in steps that only moves forward, in amortised constant time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cursor {
     index: usize,
-    /// Nanoseconds at which the current repetition started.
+    /// Start of the current repetition, in nanoseconds.
     base: u64,
 }
 
 impl Cursor {
-    /// The value at `now` and the time at which it ends (`u64::MAX`: never). `now` must not decrease
-    /// from call to call.
+    /// The value at `now` and when it ends (`u64::MAX`: never). `now` must not decrease from call to
+    /// call.
     #[inline]
     pub(crate) fn seek<V: Copy>(&mut self, steps: &Steps<V>, now: u64) -> (V, u64) {
         if steps.period > 0 && now.saturating_sub(self.base) >= steps.period {
@@ -210,24 +212,25 @@ impl Cursor {
     }
 }
 
-/// Moments at which a link may deliver so many bytes, over and over.
+/// Times at which a link can deliver a number of bytes, repeated for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opportunities {
-    /// (nanoseconds since the start of the trace, bytes), times increasing, bytes above 0.
+    /// (nanoseconds since the start of the trace, bytes); times increase, bytes are above 0.
     pub(crate) list: Vec<(u64, u64)>,
-    /// The trace begins anew after this many nanoseconds; not 0.
+    /// Nanoseconds after which the trace repeats; not 0.
     pub(crate) period: u64,
     /// Bytes of all opportunities.
     pub(crate) bytes: u64,
 }
 
 impl Opportunities {
-    /// Opportunities from (time, packets of 1500 bytes). As in mahimahi, times count from the start
-    /// of the run and the trace repeats after its last time.
+    /// Opportunities from (time, packets of 1500 bytes). As in mahimahi, times count from the start of
+    /// the run and the trace repeats after its last time.
     ///
     /// # Errors
-    /// If there is no opportunity, a time goes back or the last time is 0; the line is the position
-    /// in the list.
+    ///
+    /// If there is no opportunity, a time goes back or the last time is 0; `line` is the position in the
+    /// list, from 1.
     pub fn new(points: impl IntoIterator<Item = (Time, u32)>) -> Result<Opportunities, TraceError> {
         let mut list: Vec<(u64, u64)> = Vec::new();
         let (mut period, mut total, mut count) = (0, 0, 0);
@@ -263,8 +266,8 @@ impl Opportunities {
         })
     }
 
-    /// The same bandwidth, but its changes come so many times sooner; above 0, below 1 later. Of
-    /// every `times` packets one remains, the first, at its moment.
+    /// The same bandwidth with time compressed by the factor `times`, above 0; below 1 it is stretched.
+    /// Of every `times` packets, only the first remains.
     pub fn faster(&self, times: f64) -> Opportunities {
         let mut list: Vec<(u64, u64)> = Vec::new();
         let remaining = |packets: u64| (packets as f64 / times).ceil() as u64;
@@ -292,7 +295,7 @@ impl Opportunities {
         Duration::from_nanos(self.period)
     }
 
-    /// Bytes offered after `from` until `to`.
+    /// Bytes offered after `from`, up to and including `to`.
     pub(crate) fn bytes_between(&self, from: Time, to: Time) -> f64 {
         let until = |time: Time| {
             let (periods, rest) = (time.as_nanos() / self.period, time.as_nanos() % self.period);

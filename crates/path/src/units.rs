@@ -1,14 +1,14 @@
-//! Quantities with their units in the type: time, duration, bandwidth, bytes.
+//! Quantities with their unit in the type: time, duration, bandwidth, bytes.
 //!
-//! All are whole numbers, so that a run gives the same result on every machine. Additions saturate:
-//! [`Time::MAX`] stands for "never", and stays that.
+//! All are integers, so that a run gives the same result on every machine. Additions saturate:
+//! [`Time::MAX`] means "never" and absorbs additions.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// A moment, in nanoseconds since the start of the run.
+/// A point in time, in nanoseconds since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
@@ -27,7 +27,7 @@ pub struct Bytes(pub u64);
 impl Time {
     /// The start of the run.
     pub const ZERO: Time = Time(0);
-    /// Later than everything: never.
+    /// Later than any other time: never.
     pub const MAX: Time = Time(u64::MAX);
 
     /// The moment this many nanoseconds after the start.
@@ -72,9 +72,9 @@ impl Time {
 }
 
 impl Duration {
-    /// No time at all.
+    /// The empty duration.
     pub const ZERO: Duration = Duration(0);
-    /// Longer than everything: for ever.
+    /// Longer than any other duration: for ever.
     pub const MAX: Duration = Duration(u64::MAX);
 
     /// This many nanoseconds.
@@ -97,7 +97,7 @@ impl Duration {
         Duration(secs.saturating_mul(NANOS_PER_SEC))
     }
 
-    /// This many seconds to the nearest nanosecond; zero if negative or not a number, saturates.
+    /// This many seconds, to the nearest nanosecond; zero if negative or NaN, saturates.
     pub fn from_secs_f64(secs: f64) -> Duration {
         Duration((secs * NANOS_PER_SEC as f64).round() as u64)
     }
@@ -129,7 +129,7 @@ impl Bandwidth {
         Bandwidth(bps)
     }
 
-    /// This many times 10^6 bits per second; saturates.
+    /// This many megabits (10^6 bits) per second; saturates.
     pub const fn from_mbps(mbps: u64) -> Bandwidth {
         Bandwidth(mbps.saturating_mul(1_000_000))
     }
@@ -139,7 +139,8 @@ impl Bandwidth {
         self.0
     }
 
-    /// The time that so many bytes take, rounded up to a nanosecond; [`Duration::MAX`] at 0 bit/s.
+    /// The time to send `bytes`, rounded up to a nanosecond; at 0 bit/s [`Duration::MAX`], or zero for no
+    /// bytes.
     pub fn time_for(self, bytes: u64) -> Duration {
         if self.0 == 0 {
             return if bytes == 0 {
@@ -154,7 +155,7 @@ impl Bandwidth {
 }
 
 impl Bytes {
-    /// The number.
+    /// The number of bytes.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -173,7 +174,7 @@ impl AddAssign<Duration> for Time {
     }
 }
 
-/// The later moment less the earlier; zero if they stand the other way round.
+/// The time since `earlier`; zero if that is later.
 impl Sub for Time {
     type Output = Duration;
     fn sub(self, earlier: Time) -> Duration {
@@ -181,7 +182,7 @@ impl Sub for Time {
     }
 }
 
-/// The moment so much earlier; not before the start.
+/// The point in time `length` earlier, but not before the start.
 impl Sub<Duration> for Time {
     type Output = Time;
     fn sub(self, length: Duration) -> Time {
@@ -202,7 +203,7 @@ impl AddAssign for Duration {
     }
 }
 
-/// Zero if the second is the longer.
+/// Zero if `other` is longer.
 impl Sub for Duration {
     type Output = Duration;
     fn sub(self, other: Duration) -> Duration {
@@ -238,7 +239,7 @@ impl AddAssign for Bytes {
     }
 }
 
-/// Seconds with as many decimals as needed.
+/// Writes seconds with as many decimals as needed.
 fn write_secs(nanos: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (secs, rest) = (nanos / NANOS_PER_SEC, nanos % NANOS_PER_SEC);
     let decimals = format!("{rest:09}");

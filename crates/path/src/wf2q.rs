@@ -1,20 +1,20 @@
-//! WF2Q+: each class has its share, and no class is served ahead of the share it has earned.
+//! WF2Q+: each class gets its share of the bandwidth, and none is served ahead of it.
 //!
 //! Source: J. C. R. Bennett and H. Zhang, "Hierarchical packet fair queueing algorithms", 1997.
 //! Among the classes whose head packet would have started by now in the ideal fluid system (start
-//! S <= virtual time V), the one whose packet would finish first (smallest finish F) is sent. A class
-//! of weight w among a sum of weights W is guaranteed w / W of the bandwidth, and a packet of traffic
-//! that keeps to a bucket of sigma bytes at that rate waits no longer than sigma / (its rate) and one
-//! largest packet at the full rate.
+//! S <= virtual time V), the one whose packet would finish first (smallest finish F) is served. A class
+//! of weight w, where W is the sum of all weights, is guaranteed w / W of the bandwidth. A packet of
+//! traffic that conforms to a token bucket of sigma bytes at that rate waits no longer than
+//! sigma / (its rate) plus the time of one largest packet at the full rate.
 //!
 //! | original | here |
 //! |---|---|
-//! | the paper's V goes on while a packet is being sent; Dummynet adds the whole packet when it starts | the paper's way: in proportion to the part already sent |
-//! | Dummynet: W sums the weights of the classes in use | the paper's way: of all classes |
-//! | Dummynet: a class whose only packet is being sent counts as idle | the paper's way: as backlogged |
-//! | Dummynet: V and the classes' tags start at 0 again when nothing waits | V moves beyond all tags, which is the same |
+//! | the paper's V advances while a packet is being sent; Dummynet adds the whole packet when it starts | as in the paper: in proportion to the part already sent |
+//! | Dummynet: W sums the weights of the classes in use | as in the paper: of all classes |
+//! | Dummynet: a class whose only packet is being sent counts as idle | as in the paper: as backlogged |
+//! | Dummynet: V and the classes' tags restart at 0 when nothing waits | V moves beyond all tags, which is equivalent |
 //! | Dummynet: weights 1 to 100, 28 bits of fraction in 64 | weights from 1, 31 bits of fraction in 128: V never wraps |
-//! | | a packet that CoDel drops gives its place to the one behind it |
+//! | | a packet dropped by CoDel yields its place to the one behind it |
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -28,12 +28,12 @@ type Virtual = u128;
 pub(crate) struct Wf2q {
     classes: Vec<Tags>,
     weights: u64,
-    /// Virtual time when the packet being sent was begun.
+    /// Virtual time at the start of the current transmission.
     now: Virtual,
     sending: Option<Sending>,
-    /// Beyond all finish tags: where virtual time starts when nothing has waited.
+    /// The largest finish tag so far: where virtual time resumes after an idle period.
     beyond: Virtual,
-    /// Backlogged classes: by finish those that may be served, by start those that may not yet.
+    /// Backlogged classes: `eligible` ones by finish, those too `early` to be served by start.
     eligible: BinaryHeap<Reverse<(Virtual, usize)>>,
     early: BinaryHeap<Reverse<(Virtual, usize)>>,
 }
@@ -50,11 +50,11 @@ struct Sending {
     class: usize,
     from: Time,
     until: Time,
-    /// What virtual time gains on the whole.
+    /// What the whole packet adds to virtual time.
     gain: Virtual,
 }
 
-/// Bytes per weight as virtual time.
+/// Virtual time that `bytes` take at `weight`.
 fn per_weight(bytes: u64, weight: u64) -> Virtual {
     (Virtual::from(bytes) << 31) / Virtual::from(weight.max(1))
 }
@@ -77,8 +77,8 @@ impl Wf2q {
         }
     }
 
-    /// A packet has come to an empty class. A class whose last packet is being sent has not been
-    /// without work, so it goes on where that packet ends.
+    /// A packet has arrived in an empty class. A class whose last packet is still being sent has not been
+    /// idle, so it continues at that packet's finish.
     pub(crate) fn activate(&mut self, class: usize, bytes: u64, now: Time) {
         let working = self
             .sending
@@ -90,7 +90,7 @@ impl Wf2q {
         self.enter(class, bytes);
     }
 
-    /// The class to send from at `now`, when nothing is being sent.
+    /// The class to serve at `now`, when no packet is being sent.
     pub(crate) fn choose(&mut self, now: Time) -> Option<usize> {
         self.now = self.virtual_time(now);
         self.sending = None;
@@ -109,7 +109,7 @@ impl Wf2q {
         self.eligible.pop().map(|Reverse((_, class))| class)
     }
 
-    /// The chosen class sends a packet from `from` to `until`; `next` is the one behind it.
+    /// The chosen class sends a packet from `from` to `until`; `next` is the size of the one behind it.
     pub(crate) fn send(
         &mut self,
         class: usize,
@@ -166,8 +166,8 @@ impl Wf2q {
 mod tests {
     use super::*;
 
-    /// Serves one class after the other at 1 byte a nanosecond until nothing waits. `packets[class]`
-    /// are the sizes that wait there.
+    /// The order in which classes are served at 1 byte a nanosecond until nothing waits.
+    /// `packets[class]` are the sizes of the packets waiting at the start.
     fn order(weights: &[u32], mut packets: Vec<Vec<u64>>) -> Vec<usize> {
         let mut wf2q = Wf2q::new(weights);
         packets.iter_mut().for_each(|sizes| sizes.reverse());
@@ -189,7 +189,7 @@ mod tests {
     }
 
     /// Bennett and Zhang's example: a class of weight 10 and ten of weight 1. WFQ would send the
-    /// first ten packets of the heavy class in one go; WF2Q+ lets the others in between.
+    /// first ten packets of the heavy class in a row; WF2Q+ interleaves the others.
     #[test]
     fn a_heavy_class_does_not_run_ahead_of_its_share() {
         let mut packets = vec![vec![100; 11]];

@@ -1,4 +1,4 @@
-//! A pipe that has seen its longest queue allocates no more.
+//! A pipe allocates no more memory once it has seen its longest queue.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -15,7 +15,7 @@ use fairwind_path::units::{Bandwidth, Duration, Time};
 struct Counting;
 
 thread_local! {
-    /// Those of this thread, because the test harness allocates in its own.
+    /// Counted per thread, because the test harness allocates in its own.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 

@@ -10,7 +10,7 @@ use fairwind_path::trace::{Steps, parse_opportunities, parse_steps};
 use fairwind_path::units::{Bandwidth, Time};
 use flate2::read::GzDecoder;
 
-/// The text of a recording, or nothing if there are no recordings here.
+/// The text of a recording, or `None` if there are no recordings here.
 fn recording(name: &str) -> Option<String> {
     let file = fairwind_testing::recording(&format!("cellular/{name}"));
     let file = File::open(fairwind_testing::or_skip(file)?).unwrap();
@@ -19,7 +19,7 @@ fn recording(name: &str) -> Option<String> {
     Some(text)
 }
 
-/// Bytes that a pipe sends in so much time when it never runs empty, with packets of 1500 bytes.
+/// Bytes that a continuously backlogged pipe sends in `seconds`, in packets of 1500 bytes.
 fn bytes_in(bandwidth: Rate, seconds: u64) -> u64 {
     let mut pipe = Pipe::new(
         &PipeConfig {
@@ -64,8 +64,8 @@ fn a_backlogged_pipe_uses_every_recorded_opportunity() {
         for _ in 0..opportunities {
             pipe.arrive(Time::ZERO, 1500, 0, ());
         }
-        // What is offered at 0 finds no packet that was there before; the trace starts anew at its
-        // end and makes up for it.
+        // The opportunities at time 0 are missed by packets that arrive at 0; the trace repeats at its
+        // end, which makes up for them.
         assert_eq!(pipe.bytes_out(end), opportunities * 1500, "{link}");
     }
 }

@@ -19,7 +19,7 @@ fn config() -> PipeConfig {
 #[test]
 fn drops_come_closer_as_the_square_root_of_their_number() {
     let run = run(&config(), &burst(Time::ZERO, 72, 1500), 1);
-    // Packet 1 leaves the queue at 10 ms, after more than 5 ms: dropping starts 100 ms later.
+    // Packet 1 leaves the queue after 10 ms, which is more than 5 ms: dropping starts 100 ms later.
     // Drops are due at (ms), each taken at the next multiple of 10 ms:
     //   110
     //   + 100           = 210
@@ -46,8 +46,8 @@ fn dropping_soon_again_starts_near_the_rate_that_was_needed() {
     let mut packets = burst(Time::ZERO, 40, 1500);
     packets.extend(burst(Time::from_secs(1), 40, 1500));
     let run = run(&config(), &packets, 1);
-    // The first burst ends with count 4, which it started from 1. The second starts at 1110 ms with
-    // count 4 - 1 = 3; drops are due at + 100 / sqrt(3) = 1167.7, + 100 / sqrt(4) = 1217.7,
+    // The first burst takes the count from 1 to 4. The second starts at 1110 ms with count 4 - 1 = 3;
+    // drops are due at + 100 / sqrt(3) = 1167.7, + 100 / sqrt(4) = 1217.7,
     // + 100 / sqrt(5) = 1262.5, + 100 / sqrt(6) = 1303.3 ms.
     assert_eq!(
         run.lost_to(LossCause::CoDel),
@@ -78,7 +78,7 @@ fn a_queue_of_one_packet_is_never_touched() {
 
 #[test]
 fn a_standing_queue_below_target_is_left_alone_and_one_above_is_not() {
-    // 1 ms a packet; one comes each millisecond to those that came first.
+    // 1 ms a packet; after the first ones, a packet arrives each millisecond.
     let bandwidth = Rate::Constant(Bandwidth::from_mbps(12));
     let config = PipeConfig {
         bandwidth,

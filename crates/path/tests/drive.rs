@@ -1,4 +1,4 @@
-//! Drives a pipe through a list of arrivals and writes down what became of each packet.
+//! Drives a pipe through a list of arrivals and records the outcome of each packet.
 
 use fairwind_path::pipe::{Arrival, LossCause, Pipe, PipeConfig};
 use fairwind_path::units::{Duration, Time};
@@ -11,16 +11,16 @@ pub struct Packet {
     pub class: u16,
 }
 
-/// What became of it.
+/// The outcome of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fate {
-    /// It reached the far end at these times.
+    /// It reached the far end at this time, and its copy, if any, at the second.
     Arrived(Time, Option<Time>),
     Lost(LossCause),
 }
 
 pub struct Run {
-    /// In the order of arrival.
+    /// One for each packet, in order of arrival.
     pub fates: Vec<Fate>,
     /// Packets that reached the far end, in the order in which that became known.
     pub order: Vec<usize>,
@@ -54,12 +54,12 @@ pub fn burst(at: Time, count: usize, size: u32) -> Vec<Packet> {
     vec![Packet { at, size, class: 0 }; count]
 }
 
-/// Runs until every packet's fate is known, calling `depart` at the times that the pipe asks for.
+/// Runs until the fate of every packet is known, calling `depart` at each `next_departure`.
 pub fn run(config: &PipeConfig, packets: &[Packet], seed: u64) -> Run {
     run_late(config, packets, seed, Duration::ZERO)
 }
 
-/// As `run`, with each call of `depart` late by so much.
+/// As `run`, with each call of `depart` late by `late`.
 pub fn run_late(config: &PipeConfig, packets: &[Packet], seed: u64, late: Duration) -> Run {
     config.check().unwrap();
     let mut pipe = Pipe::new(config, seed);

@@ -1,4 +1,4 @@
-//! Laws that every pipe keeps, whatever its configuration.
+//! Invariants of every pipe, whatever its configuration.
 
 use std::sync::Arc;
 
@@ -156,7 +156,7 @@ fn any_config() -> impl Strategy<Value = PipeConfig> {
         )
 }
 
-/// When each packet of a first-in-first-out queue has been sent, in exact arithmetic.
+/// The end of transmission of each packet in a FIFO queue, in exact arithmetic.
 fn exact_departures(packets: &[Packet], bps: u64) -> Vec<Time> {
     // In units of 10^-9 s / bps.
     let mut end: u128 = 0;
@@ -240,7 +240,7 @@ proptest! {
         prop_assert_eq!(run.far_ends(), exact_departures(&packets, bps));
     }
 
-    /// Which packet is served may differ; that one is served whenever one waits may not.
+    /// Schedulers may differ in which packet they serve, but not in serving one whenever one waits.
     #[test]
     fn all_schedulers_conserve_work(
         bps in 100_000u64..100_000_000,
@@ -254,8 +254,7 @@ proptest! {
         let expected = exact_departures(&packets, bps);
         prop_assert_eq!(run.far_ends().last().copied(), expected.last().copied());
 
-        // At any time, the work done is that of the first-in-first-out queue, but for the packet
-        // being sent.
+        // At any time, the work done equals that of a FIFO queue, except for the packet being sent.
         let done = |times: &[Time], order: &[usize], until: Time| -> u64 {
             let sent = times.iter().zip(order).filter(|&(&time, _)| time <= until);
             sent.map(|(_, &index)| u64::from(packets[index].size)).sum()
@@ -269,7 +268,7 @@ proptest! {
             prop_assert!(here.abs_diff(fifo) < 1500, "{here} and {fifo} bytes until {until}");
         }
 
-        // The time in which the pipe is busy is that of the work, to a nanosecond a busy period.
+        // The pipe is busy for exactly the time that the work takes, to a nanosecond a busy period.
         let end = *expected.last().unwrap();
         let busy = run.pipe.statistics(end).utilization * end.as_nanos() as f64;
         let work: u64 = packets.iter().map(|packet| u64::from(packet.size)).sum();
@@ -277,7 +276,7 @@ proptest! {
         prop_assert!((busy - work).abs() <= packets.len() as f64 + 1.0, "{busy}, {work}");
     }
 
-    /// Only the classes make the difference between a pipe that holds packets and one that does not.
+    /// With one class, a pipe that holds packets must behave like an immediate one.
     #[test]
     fn a_scheduler_of_one_class_is_a_fifo(
         config in any_config(), packets in packets(), seed: u64, weight in 1u32..9,
@@ -317,7 +316,7 @@ proptest! {
         prop_assert_eq!(one.pipe.statistics(end), two.pipe.statistics(end));
     }
 
-    /// Little's law: the area below the queue's length is the sum of the times in it.
+    /// Little's law: the area under the queue length is the sum of the times spent in the queue.
     #[test]
     fn the_mean_queue_is_the_time_spent_in_it(
         rate in constant_rate(), limit in 1u32..40, packets in packets(),
@@ -335,7 +334,7 @@ proptest! {
         prop_assert!(statistics.queue_p99_pkts <= statistics.queue_max_pkts);
     }
 
-    /// A pipe that is never told of departures gives the same answers as one that is.
+    /// Queries between arrivals must not change the outcome.
     #[test]
     fn looking_at_a_pipe_changes_nothing(
         config in any_config(), packets in packets(), seed: u64,
@@ -387,7 +386,7 @@ fn a_full_queue_in_bytes_still_takes_a_packet_that_fits() {
     assert_eq!(pipe.drops(), 1);
 }
 
-/// `check` refuses each of these; a pipe made from one all the same must not panic.
+/// `check` rejects each of these; a pipe made from one anyway must not panic.
 #[test]
 fn a_wrong_configuration_does_not_panic() {
     let slow = || Rate::Constant(Bandwidth::from_bps(1_000_000));

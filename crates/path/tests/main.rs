@@ -1,4 +1,4 @@
-//! The laws of pipes and queues and their worked examples, through the public interface.
+//! Invariants and worked examples of pipes and queues, through the public interface.
 
 mod allocations;
 mod cellular;

@@ -100,7 +100,7 @@ fn a_repeated_trace_goes_on_for_ever() {
     for packet in 0..1_000 {
         assert_eq!(leaves(&mut pipe, 0, 1500), packet * 2_000 + 1_000);
     }
-    // A long pause is no work.
+    // A long pause must not cost a loop over its periods.
     assert_eq!(
         leaves(&mut pipe, 1_000_000_000_000_500, 1500),
         1_000_000_000_002_500
@@ -109,7 +109,7 @@ fn a_repeated_trace_goes_on_for_ever() {
 
 #[test]
 fn stepped_rates_are_exact_in_the_long_run() {
-    // 7 and 11 Mbit/s in turns of 1 ms: 18,000 bit in 2 ms, so three packets of 1500 bytes in 4 ms.
+    // 7 and 11 Mbit/s, alternating every 1 ms: 18,000 bit in 2 ms, so three packets of 1500 bytes in 4 ms.
     let mut pipe = pipe(Rate::Steps(Arc::new(steps(&[(0, 7), (1, 11)]).repeated())));
     let mut last = Arrival::Held;
     for _ in 0..300_000 {
@@ -144,7 +144,7 @@ fn what_an_opportunity_leaves_unused_is_lost_to_later_packets() {
     assert_eq!(leaves(&mut pipe, 1_000, 500), 2_000);
     // The opportunity at 3 ms finds nothing.
     assert_eq!(leaves(&mut pipe, 3_500, 1500), 4_000);
-    // Long after: the trace has repeated many times.
+    // Much later, after many repetitions of the trace.
     assert_eq!(
         leaves(&mut pipe, 1_000_000_000_500, 1500),
         1_000_000_001_000
@@ -164,7 +164,7 @@ fn utilization_of_a_trace_is_the_share_of_what_it_offered() {
 
 #[test]
 fn utilization_of_stepped_rates_is_the_share_of_what_they_offered() {
-    // 12,000 bit in the first of every two milliseconds, and one packet of as many bits.
+    // 12,000 bit in the first of every two milliseconds, and one packet of that size.
     let mut pipe = pipe(Rate::Steps(Arc::new(steps(&[(0, 12), (1, 0)]).repeated())));
     leaves(&mut pipe, 0, 1500);
     let utilization = |pipe: &mut Pipe<()>, end| pipe.statistics(end).utilization;

@@ -1,4 +1,4 @@
-//! Strict priority and WF2Q+: who is served, how much, and how soon.
+//! Strict priority and WF2Q+: order, shares and delay bounds.
 
 use fairwind_path::pipe::PipeConfig;
 use fairwind_path::queue::Capacity;
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use crate::drive::{Packet, run};
 
-/// 8 Mbit/s: a byte a microsecond.
+/// 8 Mbit/s, which is a byte a microsecond.
 fn config(scheduler: SchedulerConfig) -> PipeConfig {
     let bandwidth = Rate::Constant(Bandwidth::from_mbps(8));
     PipeConfig {
@@ -62,11 +62,11 @@ fn each_class_has_a_queue_of_its_own() {
         })
     };
     let packets = [0, 0, 0, 0, 1, 1, 1].map(|class| packet(0, 1000, class));
-    // Of class 0 one is being sent and one waits; of class 1 two wait.
+    // Class 0: one being sent and one waiting; class 1: two waiting.
     assert_eq!(run(&config, &packets, 1).order.len(), 4);
 }
 
-/// Bytes sent for each class until `until`.
+/// Bytes of each class sent by `until`.
 fn served(run: &crate::drive::Run, packets: &[Packet], classes: usize, until: Time) -> Vec<u64> {
     let mut served = vec![0; classes];
     for &index in &run.order {
@@ -78,9 +78,9 @@ fn served(run: &crate::drive::Run, packets: &[Packet], classes: usize, until: Ti
 }
 
 proptest! {
-    /// Bennett and Zhang: while a class of share phi has packets, it gets at least phi of what is
-    /// sent, less L_i + (L_max - L_i) phi. All classes are backlogged from 0, so what one may
-    /// lack is also all that the others can gain.
+    /// Bennett and Zhang: while a class of share phi is backlogged, it gets at least phi of the bytes
+    /// sent, less L_i + (L_max - L_i) phi. All classes are backlogged from time 0, so one class's deficit
+    /// is the most that the others can gain.
     #[test]
     fn backlogged_classes_share_by_weight(
         classes in vec((1u32..50, vec(40u32..=1500, 300)), 2..6),
@@ -110,7 +110,7 @@ proptest! {
         }
     }
 
-    /// Bennett and Zhang: a class that keeps to a bucket of sigma bytes at its rate r_i waits no
+    /// Bennett and Zhang: a class that conforms to a bucket of sigma bytes at its rate r_i waits no
     /// longer than sigma / r_i + L_max / r, whatever the other classes do.
     #[test]
     fn a_class_that_keeps_to_its_rate_waits_no_longer_than_the_bound(

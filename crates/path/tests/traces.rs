@@ -1,4 +1,4 @@
-//! Traces as text: whatever is in the file, the answer is a trace or a line and a reason.
+//! Traces as text: any input yields either a trace or an error with its line and reason.
 
 use fairwind_path::trace::{Steps, parse_opportunities, parse_steps};
 use fairwind_path::units::{Bandwidth, Duration, Time};

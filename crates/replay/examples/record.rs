@@ -1,6 +1,6 @@
-//! Records the kernel's reno and cubic over all paths (or those that are named), each for so many
-//! seconds, replays what was recorded into `cc/`, and prints the table of `docs/replay.md`. With a
-//! folder the first ACKs of each connection are kept there.
+//! Records the kernel's reno and cubic over all paths (or those named), each for SECONDS, replays
+//! the recordings into `cc/`, and prints the table of `docs/measurements/replay.md`. With `--keep`,
+//! the first ACKs of each connection are kept in a folder.
 //!
 //! ```text
 //! cargo run --release -p fairwind-replay --example record -- SECONDS [--keep ACKS FOLDER] [PATH...]
@@ -18,7 +18,7 @@ use fairwind_replay::recorder::Recorder;
 use fairwind_replay::recording::Recording;
 use fairwind_replay::replay::{Agreement, replay};
 
-/// Exit code of a failure, and of a recording with which a control does not agree.
+/// Exit codes of a failure, and of a recording with which our congestion control does not agree.
 const FAILURE: u8 = 1;
 const DIFFERENCE: u8 = 3;
 
@@ -61,7 +61,7 @@ fn plan(arguments: &[String]) -> Option<Plan> {
     })
 }
 
-/// False if a control does not agree with the kernel's.
+/// Returns false if a congestion control does not agree with the kernel's.
 fn run(plan: &Plan) -> Result<bool, Box<dyn Error>> {
     println!(
         "| path | control | ACKs | cwnd equal | ssthresh equal | decisions equal | set by TCP | ticks |"

@@ -1,6 +1,6 @@
-//! Records what the kernel's sender receives over the slow paths, each for so many seconds, gives it
-//! to the simulator's sender and prints the second table of `docs/replay.md`. With a folder the first
-//! ACKs of each connection are kept there.
+//! Records what the kernel's sender receives over the slow paths, each for SECONDS, gives it to the
+//! simulator's sender and prints the second table of `docs/measurements/replay.md`. With `--keep`,
+//! the first ACKs of each connection are kept in a folder.
 //!
 //! ```text
 //! cargo run --release -p fairwind-replay --example tap -- SECONDS [--keep ACKS FOLDER]
@@ -16,7 +16,7 @@ use fairwind_cc::native;
 use fairwind_replay::core::Agreement;
 use fairwind_replay::{core, path, tap};
 
-/// Exit code where the simulator's sender stood otherwise.
+/// Exit code if the state of the simulator's sender differed.
 const DIFFERENCE: u8 = 3;
 
 fn main() -> ExitCode {
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// False if the simulator's sender stood otherwise than the kernel's.
+/// Returns false if the state of the simulator's sender differed from the kernel's.
 fn run(seconds: &str, keep: Option<(&String, &Path)>) -> Result<bool, Box<dyn Error>> {
     let time = Duration::try_from_secs_f64(seconds.parse()?)?;
     println!("| path | control | ACKs | alike in everything | cwnd equal |");

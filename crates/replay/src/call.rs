@@ -2,38 +2,38 @@
 
 use fairwind_cc::native::AckSample;
 
-/// Which hook, its arguments, and what the kernel's returned.
+/// The hook, its arguments, and what the kernel's function returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
-    /// The connection takes the control.
+    /// The connection starts to use the congestion control.
     Init,
-    /// An ACK acknowledged packets. The kernel's reno has no such hook; the call is recorded all the
-    /// same, as it marks the ACK, but without a round-trip time.
+    /// An ACK acknowledged packets. The kernel's reno has no such hook; the call is recorded
+    /// nevertheless, as it marks the ACK, but without a round-trip time.
     PktsAcked(AckSample),
-    /// An ACK may raise the window.
+    /// An ACK may increase the window.
     CongAvoid {
-        /// What is acknowledged.
+        /// The acknowledged sequence number.
         ack: u32,
         /// Packets newly acknowledged.
         acked: u32,
     },
-    /// The threshold after a loss.
+    /// The congestion control chooses the threshold after a loss.
     Ssthresh {
-        /// Packets, by the kernel.
+        /// The kernel's threshold, packets.
         returned: u32,
     },
-    /// The window after a loss that was none.
+    /// The congestion control restores the window after a spurious loss.
     UndoCwnd {
-        /// Packets, by the kernel.
+        /// The kernel's window, packets.
         returned: u32,
     },
-    /// The congestion state becomes another; one of `fairwind_cc::native::ca_state`.
+    /// The congestion state changes to this one of `fairwind_cc::native::ca_state`.
     SetState(u8),
-    /// One of `fairwind_cc::native::ca_event`.
+    /// An event: one of `fairwind_cc::native::ca_event`.
     CwndEvent(u32),
 }
 
-/// What a control decides.
+/// What a congestion control decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     /// `snd_cwnd`, packets.
@@ -44,27 +44,27 @@ pub struct Window {
     pub ssthresh: u32,
 }
 
-/// A call. Fields of the connection have the kernel's names and units, see
+/// A call of a hook. Fields of the connection have the kernel's names and units; see
 /// `fairwind_cc::native::TcpSock`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Which hook.
+    /// The hook, with its arguments.
     pub hook: Hook,
-    /// Before the call.
+    /// The window before the call.
     pub before: Window,
-    /// When the kernel's function had returned.
+    /// The window after the kernel's function returned.
     pub after: Window,
-    /// The clock of the connection, microseconds.
+    /// The connection's clock, microseconds.
     pub tcp_mstamp: u64,
-    /// The clock just before the call, jiffies.
+    /// The jiffies clock just before the call.
     pub jiffies: u32,
-    /// Jiffies that passed during the call; the kernel's function may have seen either.
+    /// Jiffies that passed during the call; the kernel's function may have seen either value.
     pub ticks: u32,
-    /// Bytes a second in slow start; 0 outside of it, where nobody reads it.
+    /// Bytes per second in slow start; 0 otherwise, when nothing reads it.
     pub sk_pacing_rate: u64,
     /// `sk_pacing_status`.
     pub sk_pacing_status: u32,
-    /// Bytes in the largest burst.
+    /// Size of the largest burst, bytes.
     pub sk_gso_max_size: u32,
     /// The congestion state.
     pub icsk_ca_state: u8,
@@ -84,15 +84,15 @@ pub struct Call {
     pub high_seq: u32,
     /// Jiffies.
     pub lsndtime: u32,
-    /// Packets sent again and not acknowledged.
+    /// Packets retransmitted and not yet acknowledged.
     pub retrans_out: u32,
-    /// Packets taken for lost since the start.
+    /// Packets considered lost since the start of the connection.
     pub lost: u32,
 }
 
 impl Hook {
-    /// The hook of this number in the recorder, with these arguments or this returned value; none if
-    /// there is none.
+    /// The hook with this number in the recorder, with these arguments or this return value; `None`
+    /// if there is no such hook.
     pub(crate) fn from_numbers(number: u32, arguments: [u32; 3], returned: u32) -> Option<Hook> {
         let [first, second, third] = arguments;
         Some(match number {

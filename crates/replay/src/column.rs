@@ -1,7 +1,7 @@
-//! A table of numbers in few bytes: column by column, each number as its difference from the one
-//! above it, in as many groups of seven bits as it takes.
+//! A compact encoding for tables of numbers: column by column, each number as its difference from
+//! the one above it, in as many groups of seven bits as it needs.
 
-/// Appends a number: small ones of either sign are short.
+/// Appends a number; small ones of either sign are short.
 pub(crate) fn put(out: &mut Vec<u8>, number: i64) {
     // Zigzag: 0, -1, 1, -2 become 0, 1, 2, 3.
     let mut rest = (number << 1 ^ number >> 63) as u64;
@@ -12,7 +12,7 @@ pub(crate) fn put(out: &mut Vec<u8>, number: i64) {
     out.push(rest as u8);
 }
 
-/// Takes a number from the front; none if there is no whole one.
+/// Takes a number from the front; `None` if it is incomplete.
 pub(crate) fn take(bytes: &mut &[u8]) -> Option<i64> {
     let mut number = 0u64;
     for shift in (0..64).step_by(7) {
@@ -26,7 +26,7 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Option<i64> {
     None
 }
 
-/// Appends a table whose rows have equal lengths.
+/// Appends a table.
 pub(crate) fn put_table<const N: usize>(out: &mut Vec<u8>, rows: &[[i64; N]]) {
     put(out, rows.len() as i64);
     for column in 0..N {
@@ -38,10 +38,10 @@ pub(crate) fn put_table<const N: usize>(out: &mut Vec<u8>, rows: &[[i64; N]]) {
     }
 }
 
-/// Takes a table from the front; none if there is no whole one.
+/// Takes a table from the front; `None` if it is incomplete.
 pub(crate) fn take_table<const N: usize>(bytes: &mut &[u8]) -> Option<Vec<[i64; N]>> {
     let len = usize::try_from(take(bytes)?).ok()?;
-    // Each number has a byte at least.
+    // Each number takes at least one byte.
     if len.checked_mul(N)? > bytes.len() {
         return None;
     }

@@ -1,9 +1,9 @@
-//! Gives the simulator's TCP the ACKs that the kernel's received, at the same times, and compares how
-//! both stand before each of them.
+//! Feeds the simulator's TCP the ACKs that the kernel's received, at the same times, and compares
+//! the state of both before each ACK.
 //!
-//! The simulator's sender decides all by itself: what is lost, what is sent again, how the window
-//! falls in recovery, when a timer runs out. Once it stands otherwise, the ACKs are answers to
-//! packets that it has not sent, or not then.
+//! The simulator's sender makes every decision itself: what is lost, what is retransmitted, how the
+//! window falls in recovery, when a timer expires. Once its state differs, the ACKs answer packets
+//! that it has not sent, or has sent at another time.
 
 use fairwind_cc::native::Parameters;
 use fairwind_path::units::Time;
@@ -13,40 +13,40 @@ use fairwind_sim::tcp::sender::Sender;
 
 use crate::exchange::{Ack, Exchange, Standing};
 
-/// The simulator's clock at its start, milliseconds: its jiffy is number `hz`.
+/// The simulator's clock at its start, milliseconds; this is jiffy number `hz`.
 const UPTIME_MS: u32 = 1000;
-/// Payload of a packet of 1500 bytes with time stamps.
+/// Payload of a packet of 1500 bytes with time stamps, bytes.
 const MSS: u32 = 1448;
-/// More than any connection here has in flight.
+/// More than any connection here has in flight, bytes.
 const BUFFER: u64 = 64 << 20;
 
-/// How far both agree.
+/// How far the two senders agree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// ACKs.
+    /// Number of ACKs.
     pub acks: u64,
-    /// Those before which both stood alike in everything.
+    /// ACKs before which the whole state was equal.
     pub alike: u64,
-    /// Those with an equal window.
+    /// ACKs before which the window was equal.
     pub cwnd: u64,
-    /// The most packets sent again that were in flight at a time, in the kernel.
+    /// Maximum number of retransmissions in flight at a time, in the kernel.
     pub most_retransmitted: u32,
-    /// Where they part for the first time.
+    /// The first difference, if any.
     pub first_difference: Option<Difference>,
 }
 
-/// An ACK before which both stand differently.
+/// An ACK before which the states differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The ACK, counted from 0.
+    /// Index of the ACK, from 0.
     pub index: usize,
-    /// The kernel's.
+    /// The kernel's state.
     pub kernel: Standing,
-    /// The simulator's.
+    /// The simulator's state.
     pub simulator: Standing,
 }
 
-/// Replays an exchange into the simulator's sender with the control that the parameters belong to.
+/// Replays an exchange into the simulator's sender with the congestion control of `parameters`.
 pub fn replay(exchange: &Exchange, parameters: &Parameters) -> Agreement {
     let mut agreement = Agreement::default();
     let mut sender = open(exchange, parameters);
@@ -74,7 +74,7 @@ pub fn replay(exchange: &Exchange, parameters: &Parameters) -> Agreement {
     agreement
 }
 
-/// A sender that has been established and written to as the kernel's was.
+/// A sender that is opened, established and written to at the same times as the kernel's.
 fn open(exchange: &Exchange, parameters: &Parameters) -> Sender {
     let config = TcpConfig {
         stack: Stack::Linux,
@@ -127,7 +127,7 @@ fn packet(ack: &Ack) -> Packet {
     }
 }
 
-/// A first block below the ACK or within the second reports a duplicate (RFC 2883).
+/// A first block below the ACK or within the second is a duplicate report (RFC 2883).
 fn blocks(ack: &Ack) -> SackBlocks {
     let mut blocks = SackBlocks::default();
     let [first, second, _] = ack.blocks;

@@ -1,9 +1,9 @@
-//! A recorded exchange: what the sender of a connection received, and how the kernel's TCP stood just
-//! before; its file.
+//! A recorded exchange, what the sender of a connection received and the state of the kernel's TCP
+//! just before; and its file.
 //!
-//! A file is compressed with gzip. Inside: the line `fairwind exchange 2`; the lines `control`,
-//! `path`, `kernel`, `hz`, `opened_us`, `established_us`, `written_us` and `window`, each a word and
-//! its value; an empty line; a table with a row for each ACK (see `column.rs` for its bytes, `to_row` for
+//! A file is compressed with gzip. It contains the line `fairwind exchange 2`; the lines `control`,
+//! `path`, `kernel`, `hz`, `opened_us`, `established_us`, `written_us` and `window`, each with a
+//! value; an empty line; a table with a row per ACK (see `column.rs` for its encoding, `to_row` for
 //! its columns).
 
 use std::fs::File;
@@ -20,55 +20,55 @@ use crate::recording::{RecordingError, line, value};
 
 const FIRST_LINE: &str = "fairwind exchange 2";
 
-/// The timer wheel rounds by the jiffy's number; what is more than this makes no difference within 16 s
-/// at 250 jiffies a second.
+/// The timer wheel rounds by the jiffy's number. Within 16 s at 250 jiffies per second, numbers
+/// that are equal modulo this value round alike.
 pub const JIFFIES_ALIKE: u64 = 512;
 
-/// All that a sender received. Sequence numbers are byte offsets from the first byte of payload,
-/// times are microseconds from the beginning of a jiffy, soon before the SYN left, whose number is `hz`
-/// modulo [`JIFFIES_ALIKE`], as that of the simulator's first is.
+/// Everything that a sender received. Sequence numbers are byte offsets from the first byte of
+/// payload; times are microseconds since the start of a jiffy shortly before the SYN was sent. The
+/// number of that jiffy is `hz` modulo [`JIFFIES_ALIKE`], like that of the simulator's first jiffy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// The kernel's control: `reno` or `cubic`.
+    /// The kernel's congestion control: `reno` or `cubic`.
     pub control: String,
-    /// What the connection went through, by the name that [`crate::path`] gives it.
+    /// The path of the connection, by its name in [`crate::path`].
     pub path: String,
-    /// The kernel's release.
+    /// The kernel's release, as `uname -r`.
     pub kernel: String,
-    /// Its jiffies a second.
+    /// The kernel's jiffies per second.
     pub hz: u32,
-    /// When the SYN left.
+    /// When the SYN was sent.
     pub opened_us: u64,
-    /// When its answer had come.
+    /// When the SYN-ACK had arrived.
     pub established_us: u64,
-    /// When the application first wrote; from then on it never ran out of data.
+    /// When the application first wrote; afterwards it never ran out of data.
     pub written_us: u64,
-    /// The window in the answer to the SYN, bytes.
+    /// The window in the SYN-ACK, bytes.
     pub window: u32,
-    /// Every ACK, in its order.
+    /// Every ACK, in order.
     pub acks: Vec<Ack>,
 }
 
-/// An ACK.
+/// An ACK that the sender received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
     /// When TCP received it.
     pub time_us: u64,
     /// The next byte expected.
     pub ack: u32,
-    /// Bytes.
+    /// The receiver's window, bytes.
     pub window: u32,
     /// The peer's time stamp, milliseconds.
     pub ts_val: u32,
-    /// The time stamp that is echoed, milliseconds since the times here begin.
+    /// The echoed time stamp, milliseconds on the clock of the times here.
     pub ts_ecr: u32,
-    /// First and one past the last byte of each block; both 0: none.
+    /// First and one past the last byte of each SACK block; both 0 if there is none.
     pub blocks: [(u32, u32); MAX_SACK_BLOCKS],
-    /// Before it.
+    /// The sender's state before this ACK.
     pub before: Standing,
 }
 
-/// How a sender stands.
+/// The state of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// `snd_cwnd`, packets.
@@ -81,9 +81,9 @@ pub struct Standing {
     pub packets_out: u32,
     /// Packets acknowledged selectively.
     pub sacked_out: u32,
-    /// Packets taken for lost.
+    /// Packets considered lost.
     pub lost_out: u32,
-    /// Packets sent again and not acknowledged.
+    /// Packets retransmitted and not yet acknowledged.
     pub retrans_out: u32,
     /// The next byte to send.
     pub snd_nxt: u32,
@@ -94,7 +94,7 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// If it cannot be written.
+    /// Fails if the file cannot be created or written.
     pub fn write(&self, file: &Path) -> Result<(), RecordingError> {
         let mut bytes = format!(
             "{FIRST_LINE}\ncontrol {}\npath {}\nkernel {}\nhz {}\nopened_us {}\nestablished_us {}\n\
@@ -121,7 +121,7 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// If it cannot be read or is no exchange.
+    /// Fails if the file cannot be read or is not an exchange.
     pub fn read(file: &Path) -> Result<Exchange, RecordingError> {
         let mut bytes = Vec::new();
         GzDecoder::new(File::open(file)?).read_to_end(&mut bytes)?;
@@ -163,7 +163,7 @@ fn number<T: std::str::FromStr>(rest: &mut &[u8], key: &str) -> Result<T, Record
 
 type Row = [i64; 19];
 
-/// Sequence numbers but the ACK's own are relative to it.
+/// Sequence numbers other than the ACK's own are stored relative to it.
 fn to_row(ack: &Ack) -> Row {
     let from_ack = |seq: u32| i64::from(seq) - i64::from(ack.ack);
     let [a, b, c] = ack.blocks.map(|(start, end)| match (start, end) {

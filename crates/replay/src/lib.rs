@@ -1,12 +1,13 @@
-//! Holds `cc/reno.c` and `cc/cubic.c` to the kernel's reno and cubic, call by call.
+//! Compares `cc/reno.c` and `cc/cubic.c` with the kernel's reno and cubic, call by call.
 //!
 //! A [`recorder`] is a congestion control in eBPF whose hooks call the kernel's own functions and
-//! write down what those could read and what they did. Connections over the paths of [`path`] take
-//! it, and what it wrote becomes a [`recording::Recording`] each, which files keep in few bytes.
-//! [`replay`] feeds the recorded calls to the native build of our control and compares.
+//! record what those could read and what they did. Connections over the paths of [`path`] use it,
+//! and its output becomes one [`recording::Recording`] per connection, stored in compact files.
+//! [`replay`] feeds the recorded calls to the native build of our congestion control and compares.
 //!
-//! In the same way the simulator's whole sender is held to the kernel's: a [`tap`] records what the
-//! kernel's receives and how it stands, and [`core`] gives the same to the simulator's.
+//! In the same way the simulator's whole sender is compared with the kernel's: a [`tap`] records
+//! what the kernel's sender receives and its state, and [`core`] gives the same input to the
+//! simulator's.
 
 pub mod call;
 mod column;

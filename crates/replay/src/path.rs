@@ -1,4 +1,4 @@
-//! The paths over which connections are recorded, and what is sent over them.
+//! The paths over which connections are recorded, and their load.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -23,13 +23,13 @@ use fairwind_path::units::{self, Bandwidth, Time};
 
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-/// `bpf/tap.bpf.c` has the same, and no other program should use it.
+/// Known to `bpf/tap.bpf.c`; no other program should use it.
 const PORT: u16 = 47_021;
 
-/// A path, and what is sent over it.
+/// A path, and the load on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedPath {
-    /// A few words.
+    /// A name of a few words.
     pub name: &'static str,
     /// From the sender to the receiver.
     pub there: PipeConfig,
@@ -37,16 +37,16 @@ pub struct RecordedPath {
     pub back: PipeConfig,
     /// What is sent.
     pub load: Load,
-    /// Whether the sender may hand over several segments at once, as it usually does.
+    /// Whether the sender may pass several segments on at once (segmentation offload), as is usual.
     pub bursts: bool,
 }
 
-/// What is sent.
+/// What the sender sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// As much as goes.
+    /// As much as the connection takes.
     Bulk,
-    /// So many bytes at a time, with a pause after them.
+    /// This many bytes at a time, each followed by a pause.
     Bursts {
         /// Bytes at a time.
         bytes: usize,
@@ -55,7 +55,7 @@ pub enum Load {
     },
 }
 
-/// All paths.
+/// The paths over which calls are recorded.
 pub fn all() -> Vec<RecordedPath> {
     vec![
         bulk("short queue", pipe(20, 10, 10)),
@@ -77,7 +77,7 @@ pub fn all() -> Vec<RecordedPath> {
     ]
 }
 
-/// Paths so slow that the kernel sends one segment at a time, as the simulator does.
+/// Paths slow enough for the kernel to send one segment at a time, as the simulator does.
 pub fn slow() -> Vec<RecordedPath> {
     let with = |name, loss| {
         let there = PipeConfig {
@@ -103,12 +103,12 @@ pub fn slow() -> Vec<RecordedPath> {
     paths
 }
 
-/// A path with losses by a full queue and at random, both within a few seconds.
+/// A path with losses both from a full queue and at random within a few seconds.
 pub fn brief() -> RecordedPath {
     with_loss("brief", LossConfig::Bernoulli(0.002))
 }
 
-/// Gilbert's: a burst of three packets every thousand.
+/// Gilbert model: one burst of three packets per thousand.
 const BURSTS: LossConfig = LossConfig::GilbertElliott {
     p: 0.001,
     r: 0.33,
@@ -134,7 +134,7 @@ fn delayed(base: Delay) -> PipeConfig {
     }
 }
 
-/// Acknowledgements have the delay and nothing else.
+/// Acknowledgements are delayed, but neither limited nor lost.
 fn bulk(name: &'static str, there: PipeConfig) -> RecordedPath {
     RecordedPath {
         name,
@@ -171,7 +171,7 @@ fn bursts(name: &'static str, bytes: usize, pause_ms: u64) -> RecordedPath {
     }
 }
 
-/// 10 ms, then 60 ms, then 25 ms one way, two seconds each.
+/// 10 ms, then 60 ms, then 25 ms one way, for two seconds each.
 fn changing_delay() -> RecordedPath {
     let delay = Delay::Steps(steps(
         [(0, 10), (2000, 60), (4000, 25)],
@@ -188,7 +188,7 @@ fn changing_delay() -> RecordedPath {
     bulk("changing delay", there)
 }
 
-/// One of 200 packets comes 20 ms late: losses that were none.
+/// One packet in 200 arrives 20 ms late: spurious loss detection.
 fn reordering() -> PipeConfig {
     PipeConfig {
         reorder: Some(ReorderConfig {
@@ -199,13 +199,13 @@ fn reordering() -> PipeConfig {
     }
 }
 
-/// Nothing passes for 700 ms every three seconds: timeouts.
+/// Nothing passes for 700 ms in every three seconds: timeouts.
 fn blackouts() -> LossConfig {
     let lost = |percent| percent as f64 / 100.0;
     LossConfig::Steps(steps([(0, 0), (1500, 100), (2200, 0)], 3000, lost))
 }
 
-/// Acknowledgements are half a second late for a moment every two seconds: timeouts without losses.
+/// The ACKs of 20 ms in every two seconds are delayed by 600 ms: timeouts without loss.
 fn late_acks() -> RecordedPath {
     let delay = Delay::Steps(steps(
         [(0, 15), (1500, 600), (1520, 15)],
@@ -218,7 +218,7 @@ fn late_acks() -> RecordedPath {
     }
 }
 
-/// Values from times in milliseconds on, over and over.
+/// Values from given times (milliseconds) on, repeated with a period.
 fn steps<V: Copy>(
     points: [(u64, u64); 3],
     period_ms: u64,
@@ -231,11 +231,11 @@ fn steps<V: Copy>(
 }
 
 impl RecordedPath {
-    /// Sends over the path for so long, through a connection with this control.
+    /// Sends over the path for `time`, through a connection with this congestion control.
     ///
     /// # Errors
     ///
-    /// If the lab cannot be set up or the connection fails.
+    /// Fails if the lab cannot be set up or the connection fails.
     pub fn run(&self, control: &str, time: Duration) -> Result<(), LabError> {
         let hosts = [self.host(SENDER)?, self.host(RECEIVER)?];
         let mut network = Network::new();
@@ -283,7 +283,7 @@ impl RecordedPath {
         let load = self.load;
         let source = thread::spawn(move || source(stream, load));
         thread::sleep(time);
-        // Whoever writes is woken and told; what is in the buffer is not sent any more.
+        // Wakes a blocked writer with an error; buffered data is not sent any more.
         forget_unsent(&stop)?;
         stop.shutdown(Shutdown::Both)?;
         drop(stop);
@@ -292,7 +292,7 @@ impl RecordedPath {
     }
 }
 
-/// Receives until there is nothing more, or too late.
+/// Reads until the end, an error, or five seconds without data.
 fn sink(listener: &TcpListener) -> io::Result<()> {
     let mut stream = listener.accept()?.0;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -313,9 +313,9 @@ fn source(mut stream: TcpStream, load: Load) {
     }
 }
 
-/// A connection that has the control from its first packet on.
+/// Opens a connection that uses this congestion control from its first packet on.
 fn connect(control: &str) -> io::Result<TcpStream> {
-    // SAFETY: a new descriptor, owned by nobody else.
+    // SAFETY: the descriptor is new, so nothing else owns it.
     let socket = unsafe {
         let descriptor = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
         if descriptor < 0 {
@@ -323,7 +323,7 @@ fn connect(control: &str) -> io::Result<TcpStream> {
         }
         OwnedFd::from_raw_fd(descriptor)
     };
-    // SAFETY: the option is a string with its length.
+    // SAFETY: the option is a string, given with its length.
     check(unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -341,7 +341,7 @@ fn connect(control: &str) -> io::Result<TcpStream> {
         },
         sin_zero: [0; 8],
     };
-    // SAFETY: the address is a sockaddr_in with its length.
+    // SAFETY: the address is a `sockaddr_in`, given with its length.
     check(unsafe {
         libc::connect(
             socket.as_raw_fd(),
@@ -352,13 +352,13 @@ fn connect(control: &str) -> io::Result<TcpStream> {
     Ok(TcpStream::from(socket))
 }
 
-/// The connection ends with a reset when its last descriptor is closed.
+/// Makes the connection end with a reset when its last descriptor is closed.
 fn forget_unsent(stream: &TcpStream) -> io::Result<()> {
     let linger = libc::linger {
         l_onoff: 1,
         l_linger: 0,
     };
-    // SAFETY: the option is a linger with its length.
+    // SAFETY: the option is a `linger`, given with its length.
     check(unsafe {
         libc::setsockopt(
             stream.as_raw_fd(),

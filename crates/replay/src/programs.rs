@@ -1,4 +1,4 @@
-//! What the eBPF programs of this crate have noted: a ring buffer, and a count of what found no room.
+//! Output of this crate's eBPF programs: a ring buffer, and a count of what found no room in it.
 
 use std::ffi::OsStr;
 use std::thread;
@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use libbpf_rs::{Map, MapCore, MapFlags, Object, RingBufferBuilder};
 
-/// Ring buffers hold some 100,000 entries; they are emptied this often.
+/// How often the ring buffers are emptied. The recorder's holds some 120,000 calls, the tap's some
+/// 32,000 events.
 const FETCH: Duration = Duration::from_millis(20);
 
-/// Does the work on another thread and meanwhile takes what comes out of the ring buffer `ring`.
+/// Runs `work` on another thread and meanwhile takes the records from the ring buffer named `ring`.
 pub(crate) fn fetch<R: Send>(
     object: &Object,
     ring: &str,
@@ -36,7 +37,7 @@ pub(crate) fn fetch<R: Send>(
     })
 }
 
-/// How many did not fit: the first word of the map `counts`.
+/// Number of records that found no room: the first word of the map `counts`.
 pub(crate) fn lost(object: &Object, counts: &str) -> libbpf_rs::Result<u64> {
     let value = find(object, counts).lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?;
     let value = value.and_then(|bytes| bytes[..8].try_into().ok());

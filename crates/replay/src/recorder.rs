@@ -1,6 +1,6 @@
-//! Records what the kernel's own controls do on live connections.
+//! Records what the kernel's own congestion controls do on live connections.
 //!
-//! Needs what loading a control needs (`fairwind_cc::kernel`).
+//! The requirements are those for loading a congestion control (`fairwind_cc::kernel`).
 
 use std::collections::HashMap;
 
@@ -10,27 +10,27 @@ use libbpf_rs::{Link, MapCore, MapType, Object, ObjectBuilder};
 use crate::call::{Call, Hook, Window};
 use crate::programs::{fetch, lost};
 
-/// The kernel's control to record.
+/// The kernel's congestion control to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorder {
-    /// `tcp_cong.c`.
+    /// Reno, of `tcp_cong.c`.
     Reno,
-    /// `tcp_cubic.c`.
+    /// Cubic, of `tcp_cubic.c`.
     Cubic,
 }
 
 /// Why there is no recording.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The kernel cannot have the recorder.
+    /// The kernel cannot load the recorder.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The kernel refused the recorder.
     #[error("the kernel refuses the recorder of its {control}: {error}")]
     Refused {
-        /// The control.
+        /// The congestion control to record.
         control: &'static str,
-        /// The error.
+        /// The error of libbpf.
         error: libbpf_rs::Error,
     },
     /// The ring buffer was full.
@@ -39,10 +39,10 @@ pub enum RecordError {
 }
 
 impl Recorder {
-    /// All.
+    /// All recorders.
     pub const ALL: [Recorder; 2] = [Recorder::Reno, Recorder::Cubic];
 
-    /// The control's name, in the kernel and in `cc/`.
+    /// The congestion control's name, in the kernel and in `cc/`.
     pub fn control(self) -> &'static str {
         match self {
             Recorder::Reno => "reno",
@@ -50,12 +50,12 @@ impl Recorder {
         }
     }
 
-    /// Loads the recorder, does the work, which is given the name for `TCP_CONGESTION`, and returns
-    /// the calls of each connection that took it, in the order in which they did.
+    /// Loads the recorder, runs `work` with the name for `TCP_CONGESTION`, and returns the calls of
+    /// each connection that used it, in the order of the connections' first calls.
     ///
     /// # Errors
     ///
-    /// If the recorder cannot be loaded, or calls were lost.
+    /// Fails if the recorder cannot be loaded, or calls were lost.
     pub fn record<R: Send>(
         self,
         work: impl FnOnce(&str) -> R + Send,
@@ -103,14 +103,14 @@ impl Recorder {
     }
 }
 
-/// libelf wants the object aligned.
+/// libelf requires the object to be aligned.
 #[repr(C, align(8))]
 pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
 
 /// Calls by connection.
 #[derive(Default)]
 struct Connections {
-    /// Where those of a connection that is open are in `calls`.
+    /// Index in `calls` of each open connection.
     open: HashMap<u64, usize>,
     calls: Vec<Vec<Call>>,
 }
@@ -118,14 +118,14 @@ struct Connections {
 impl Connections {
     fn add(&mut self, bytes: &[u8]) {
         assert_eq!(bytes.len(), size_of::<Event>());
-        // SAFETY: an event consists of integers and has as many bytes.
+        // SAFETY: an event consists of integers, and there are as many bytes as it has.
         let event: Event = unsafe { bytes.as_ptr().cast::<Event>().read_unaligned() };
         let call = event.call();
         if call.hook == Hook::Init {
             self.open.insert(event.connection, self.calls.len());
             self.calls.push(Vec::new());
         }
-        // Calls of a connection whose first was not seen are none of a recording.
+        // A connection whose first call was not seen is not recorded.
         if let Some(&index) = self.open.get(&event.connection) {
             self.calls[index].push(call);
         }

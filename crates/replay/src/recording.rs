@@ -1,8 +1,8 @@
 //! A recorded connection, and its file.
 //!
-//! A file is compressed with gzip. Inside: the line `fairwind replay 1`; the lines `control`, `path`,
-//! `kernel` and `hz`, each a word and its value; an empty line; a table with a row for each call (see
-//! `column.rs` for its bytes, `table.rs` for its columns).
+//! A file is compressed with gzip. It contains the line `fairwind replay 1`; the lines `control`,
+//! `path`, `kernel` and `hz`, each with a value; an empty line; a table with a row per call (see
+//! `column.rs` for its encoding, `table.rs` for its columns).
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -17,34 +17,34 @@ use crate::{column, table};
 
 const FIRST_LINE: &str = "fairwind replay 1";
 
-/// All calls of one connection, from its first.
+/// All calls of one connection, from the first on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
-    /// Whose they are: `reno` or `cubic`.
+    /// The kernel's congestion control that was recorded: `reno` or `cubic`.
     pub control: String,
-    /// What the connection went through, by the name that [`crate::path`] gives it.
+    /// The path of the connection, by its name in [`crate::path`].
     pub path: String,
-    /// The kernel's release.
+    /// The kernel's release, as `uname -r`.
     pub kernel: String,
-    /// Jiffies a second.
+    /// Jiffies per second.
     pub hz: u32,
-    /// The calls in their order.
+    /// The calls in order.
     pub calls: Vec<Call>,
 }
 
-/// A file that is no recording.
+/// Why a recording or an exchange could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// It cannot be read or written.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It says something else than a recording does.
+    /// Its content is not that of a recording.
     #[error("no recording: {0}")]
     Malformed(&'static str),
 }
 
 impl Recording {
-    /// Leaves away what follows the first so many ACKs.
+    /// Keeps only the first `acks` ACKs and their calls.
     pub fn keep_acks(&mut self, acks: usize) {
         let is_ack = |(_, call): &(usize, &Call)| matches!(call.hook, Hook::PktsAcked(_));
         let behind = self.calls.iter().enumerate().filter(is_ack).nth(acks);
@@ -57,7 +57,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// If it cannot be written.
+    /// Fails if the file cannot be created or written.
     pub fn write(&self, file: &Path) -> Result<(), RecordingError> {
         let mut bytes = format!(
             "{FIRST_LINE}\ncontrol {}\npath {}\nkernel {}\nhz {}\n\n",
@@ -75,7 +75,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// If it cannot be read or is no recording.
+    /// Fails if the file cannot be read or is not a recording.
     pub fn read(file: &Path) -> Result<Recording, RecordingError> {
         let mut bytes = Vec::new();
         GzDecoder::new(File::open(file)?).read_to_end(&mut bytes)?;

@@ -1,58 +1,60 @@
-//! Feeds recorded calls to the native build of a control and compares with the kernel's.
+//! Feeds recorded calls to the native build of a congestion control and compares with the kernel's.
 //!
-//! The control's window, threshold and own state go on from call to call, and are its own. What it
-//! reads of the connection comes from the recording. TCP itself sets the window and the threshold
-//! too (proportional rate reduction, the end of a recovery, a timeout, an idle time): where the
-//! kernel's value before a call is not the one that the call before left, it becomes ours.
+//! The window, the threshold and the private state carry over from call to call and are those of
+//! our congestion control; what it reads of the connection comes from the recording. TCP itself
+//! sets the window and the threshold too (proportional rate reduction, end of recovery, timeout,
+//! idle time): where the kernel's value before a call differs from what the previous call left, it
+//! replaces ours.
 
 use fairwind_cc::native::{Parameters, TcpSock};
 
 use crate::call::{Call, Hook, Window};
 use crate::recording::Recording;
 
-/// How far a control agrees with the kernel's. An ACK agrees if every call from it to the next does.
+/// How far a congestion control agrees with the kernel's. An ACK agrees if every call from it to
+/// the next ACK does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// ACKs of new data, and those that say what else has arrived.
+    /// ACKs of new data, cumulative or selective.
     pub acks: u64,
-    /// Those with an equal `snd_cwnd`.
+    /// ACKs with an equal `snd_cwnd`.
     pub cwnd: u64,
-    /// Those with an equal `snd_cwnd_cnt`.
+    /// ACKs with an equal `snd_cwnd_cnt`.
     pub cwnd_cnt: u64,
-    /// Those with an equal `snd_ssthresh`.
+    /// ACKs with an equal `snd_ssthresh`.
     pub ssthresh: u64,
-    /// Calls of `ssthresh` (losses) and `undo_cwnd` (losses that were none).
+    /// Calls of `ssthresh` (losses) and `undo_cwnd` (spurious losses).
     pub decisions: u64,
-    /// Those that returned the same.
+    /// Those of them that returned the same.
     pub decisions_equal: u64,
     /// Calls before which TCP itself had set the window or the threshold.
     pub taken_over: u64,
-    /// Calls during which the clock ticked: either time may be the one that the kernel saw.
+    /// Calls during which the clock ticked, so that the kernel may have seen either time.
     pub ticks: u64,
-    /// Where they part for the first time.
+    /// The first difference, if any.
     pub first_difference: Option<Difference>,
 }
 
-/// A call after which the control and the kernel's differ.
+/// A call after which our congestion control and the kernel's differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The call, counted from 0.
+    /// Index of the call, from 0.
     pub index: usize,
-    /// The call.
+    /// The recorded call.
     pub call: Call,
-    /// What the kernel's left.
+    /// The window that the kernel's left.
     pub kernel: Window,
-    /// What ours left.
+    /// The window that ours left.
     pub ours: Window,
 }
 
 impl Agreement {
-    /// The smaller share, 0 to 1, of ACKs with an equal window and of those with an equal threshold.
+    /// The smaller of the shares, 0 to 1, of ACKs with an equal window and with an equal threshold.
     pub fn share(&self) -> f64 {
         self.cwnd.min(self.ssthresh) as f64 / self.acks.max(1) as f64
     }
 
-    /// Adds another's numbers.
+    /// Adds the numbers of another agreement.
     pub fn add(&mut self, other: &Agreement) {
         self.acks += other.acks;
         self.cwnd += other.cwnd;
@@ -73,7 +75,7 @@ impl Agreement {
     }
 }
 
-/// Replays a recording into the control that the parameters belong to.
+/// Replays a recording into the congestion control of `parameters`.
 pub fn replay(recording: &Recording, parameters: &Parameters) -> Agreement {
     let mut agreement = Agreement::default();
     let mut connection = Connection::new(parameters, recording);
@@ -109,7 +111,7 @@ pub fn replay(recording: &Recording, parameters: &Parameters) -> Agreement {
     agreement
 }
 
-/// Our control's connection beside what the kernel's left of its own.
+/// Our congestion control's connection, and the window that the kernel's left.
 struct Connection<'a> {
     parameters: &'a Parameters,
     sk: TcpSock,
@@ -145,7 +147,7 @@ impl Connection<'_> {
         self.sk.snd_ssthresh = window.ssthresh;
     }
 
-    /// Takes over what TCP itself has set since the call before; false if that is nothing.
+    /// Takes over what TCP itself has set since the previous call. Returns false if it set nothing.
     fn take_over(&mut self, call: &Call) -> bool {
         let (before, left, mut ours) = (call.before, self.kernel, self.ours());
         if before.cwnd != left.cwnd {
@@ -161,7 +163,8 @@ impl Connection<'_> {
         before != left
     }
 
-    /// Makes the call, and what TCP does at once with what it returns.
+    /// Makes the call, and applies what it returns as TCP would at once. If the clock ticked during
+    /// the call, both times are tried.
     fn step(&mut self, call: &Call) -> Option<u32> {
         self.kernel = call.after;
         match call.hook {
@@ -204,7 +207,7 @@ impl Connection<'_> {
     }
 }
 
-/// What the control reads and does not decide.
+/// Sets what the congestion control reads but does not decide.
 fn set_inputs(sk: &mut TcpSock, call: &Call, jiffies: u32) {
     sk.jiffies = jiffies;
     sk.tcp_mstamp = call.tcp_mstamp;
@@ -225,7 +228,7 @@ fn set_inputs(sk: &mut TcpSock, call: &Call, jiffies: u32) {
     sk.lost = call.lost;
 }
 
-/// What is equal.
+/// Which values are equal.
 #[derive(Clone, Copy)]
 struct Equal {
     cwnd: bool,

@@ -1,5 +1,5 @@
-//! Calls as rows of numbers that mostly are those of the row above: windows as differences from what
-//! the call before left, and what a hook does not have as it was.
+//! Calls as rows of numbers that mostly equal those of the row above: a window is stored as its
+//! difference from what the previous call left, and a column that a hook does not use repeats its value.
 
 use fairwind_cc::native::AckSample;
 
@@ -12,14 +12,14 @@ pub(crate) type Row = [i64; COLUMNS];
 #[derive(Clone, Copy, Default)]
 struct Arguments {
     hook: i64,
-    /// Of `pkts_acked`.
+    /// The arguments of `pkts_acked`.
     pkts_acked: i64,
     rtt_us: i64,
     in_flight: i64,
-    /// Of `cong_avoid`: beyond `snd_una`.
+    /// The arguments of `cong_avoid`; `ack` is relative to `snd_una`.
     ack: i64,
     acked: i64,
-    /// The one number of the others.
+    /// The only number of the other hooks.
     value: i64,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn from_calls(calls: &[Call]) -> Vec<Row> {
     calls.iter().map(row).collect()
 }
 
-/// None if a number is out of its range.
+/// `None` if a number is out of range.
 pub(crate) fn to_calls(rows: &[Row]) -> Option<Vec<Call>> {
     let mut left = Window::default();
     let call = |row: &Row| {
@@ -174,7 +174,7 @@ fn to_hook(row: &Row, snd_una: u32) -> Option<Hook> {
     })
 }
 
-/// How far a 32-bit number, which may have wrapped, is beyond another.
+/// The signed distance of a 32-bit number, which may have wrapped, from another.
 fn beyond(number: u32, base: u32) -> i64 {
     i64::from(number.wrapping_sub(base) as i32)
 }
@@ -183,7 +183,7 @@ fn beyond(number: u32, base: u32) -> i64 {
 pub(crate) mod tests {
     use super::*;
 
-    /// A call of each hook, with numbers that are near a wrap or another.
+    /// A call of each hook, with numbers close to a wrap or to another number.
     pub(crate) fn calls() -> Vec<Call> {
         let window = |cwnd, cwnd_cnt, ssthresh| Window {
             cwnd,

@@ -1,6 +1,6 @@
 //! Records exchanges: taps the kernel's sender of the connection over a path.
 //!
-//! Needs what loading a control needs (`fairwind_cc::kernel`).
+//! The requirements are those for loading a congestion control (`fairwind_cc::kernel`).
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR")
 /// Why there is no exchange.
 #[derive(Debug, thiserror::Error)]
 pub enum TapError {
-    /// The kernel cannot have eBPF programs.
+    /// The kernel cannot load eBPF programs.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The kernel refused the tap.
@@ -30,16 +30,17 @@ pub enum TapError {
     /// The ring buffer was full.
     #[error("{0} events were not recorded: the machine was too slow to fetch them")]
     EventsLost(u64),
-    /// There is no whole exchange in what was recorded.
+    /// The recording does not contain a complete exchange.
     #[error("no connection was recorded from its SYN to an acknowledgement")]
     NoConnection,
 }
 
-/// Records what the sender over this path receives, with the kernel's control of this name.
+/// Records what the sender over this path receives, with the kernel's congestion control of this name.
 ///
 /// # Errors
 ///
-/// If the tap cannot be loaded, the connection fails, or events were lost.
+/// Fails if the tap cannot be loaded, the connection fails, events were lost, or no connection was
+/// recorded completely.
 pub fn record(path: &RecordedPath, control: &str, time: Duration) -> Result<Exchange, TapError> {
     kernel::check_requirements()?;
     let object = ObjectBuilder::default().open_memory(&OBJECT.0)?.load()?;
@@ -50,7 +51,7 @@ pub fn record(path: &RecordedPath, control: &str, time: Duration) -> Result<Exch
     let mut events: Vec<Event> = Vec::new();
     let take = |bytes: &[u8]| {
         assert_eq!(bytes.len(), size_of::<Event>());
-        // SAFETY: an event consists of integers and has as many bytes.
+        // SAFETY: an event consists of integers, and there are as many bytes as it has.
         events.push(unsafe { bytes.as_ptr().cast::<Event>().read_unaligned() });
     };
     programs::fetch(&object, "events", take, || path.run(control, time))??;
@@ -72,7 +73,7 @@ pub fn record(path: &RecordedPath, control: &str, time: Duration) -> Result<Exch
 const SENT: u32 = 0;
 const ESTABLISHED: u32 = 1;
 const RECEIVED: u32 = 2;
-/// Of a TCP header.
+/// Flag of a TCP header.
 const SYN: u8 = 2;
 
 /// `struct event` of `bpf/tap.bpf.c`.
@@ -109,7 +110,7 @@ impl Event {
         u16::from_be_bytes([self.header[14], self.header[15]]).into()
     }
 
-    /// The option of this kind: its bytes behind kind and length.
+    /// The TCP option of this kind: its bytes after kind and length.
     fn option(&self, kind: u8) -> Option<&[u8]> {
         let end = usize::from(self.header[12] >> 4) * 4;
         let mut rest = self.header.get(20..end)?;
@@ -152,7 +153,7 @@ impl Event {
     }
 }
 
-/// What the exchange is made of, without its names.
+/// The exchange of these events, without the names.
 fn assemble(events: &[Event], hz: u32) -> Option<Exchange> {
     let syn = events.iter().find(|event| event.is_syn())?;
     let isn = syn.seq().wrapping_add(1);
@@ -193,8 +194,8 @@ fn assemble(events: &[Event], hz: u32) -> Option<Exchange> {
     })
 }
 
-/// The moment that times count from, milliseconds of the monotonic clock, on multiples of whose
-/// jiffies the ticks fall.
+/// The time that all times count from, milliseconds of the monotonic clock. Ticks fall on multiples
+/// of a jiffy of that clock.
 fn base_ms(syn: &Event, hz: u32) -> u64 {
     let jiffy_ms = u64::from(1000 / hz);
     let since = syn.jiffies.wrapping_sub(hz.into()) % JIFFIES_ALIKE;
@@ -224,8 +225,9 @@ fn standing(event: &Event, isn: u32) -> Standing {
     }
 }
 
-/// What the sender's time stamps are ahead of the clock's milliseconds: a random number of the
-/// connection. A packet may be stamped before it leaves, never after.
+/// How far the sender's time stamps are ahead of the clock, milliseconds: a random number per
+/// connection. A packet may be stamped before it is sent, never after, so the largest offset is the
+/// right one.
 fn stamp_offset(events: &[Event]) -> Option<u32> {
     let sent = events.iter().filter(|event| event.kind == SENT);
     let offset = |event: &Event| {
@@ -239,7 +241,7 @@ fn stamp_offset(events: &[Event]) -> Option<u32> {
         })
 }
 
-/// By how many bits the receiver has scaled its window: from the first ACK and what TCP then holds.
+/// The receiver's window scale, bits: from the window of an ACK and the one that TCP then holds.
 fn window_shift(received: &[&Event]) -> Option<u32> {
     let scaled = |pair: &[&Event]| {
         let (window, held) = (pair[0].window(), pair[1].snd_wnd);

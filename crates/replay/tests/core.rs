@@ -1,5 +1,5 @@
-//! The exchanges in `recordings/` given to the simulator's sender: needs no privileges.
-//! `docs/replay.md` says how they are made.
+//! Replays the exchanges in `recordings/` into the simulator's sender; needs no privileges.
+//! `docs/measurements/replay.md` describes how they were made.
 
 use std::fs;
 use std::path::Path;
@@ -69,7 +69,7 @@ fn a_sender_that_does_otherwise_does_not_pass_for_the_kernels() {
     let cubic = replay(exchange, &find("cubic").unwrap().default_parameters());
     assert!(cubic.alike < cubic.acks);
 
-    // A single packet counted otherwise before a single ACK shows, too.
+    // Even a single packet counted differently before a single ACK is detected.
     let mut changed = exchange.clone();
     changed.acks[90].before.retrans_out += 1;
     let reno = replay(&changed, &find("reno").unwrap().default_parameters());

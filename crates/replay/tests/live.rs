@@ -14,7 +14,7 @@ use fairwind_replay::{core, path, tap};
 
 const TIME: Duration = Duration::from_secs(6);
 
-/// A tap takes every connection to the port that all recordings have.
+/// One recording at a time, as a tap sees every connection to the port that all recordings share.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -50,8 +50,8 @@ fn our_reno_and_cubic_do_on_999_of_1000_acks_what_the_running_kernels_do() {
     }
 }
 
-/// How long both stay alike depends on when the kernel's timers run, and so on what else the machine does;
-/// in slow start, before the first loss, nothing does.
+/// How long both agree depends on when the kernel's timers run, and so on the machine's other load;
+/// in slow start, before the first loss, it does not.
 #[test]
 fn the_simulators_sender_begins_as_the_running_kernels_does() {
     if !permitted() {

@@ -1,4 +1,4 @@
-//! Our controls held to the kernel's.
+//! Our congestion controls compared with the kernel's.
 
 mod core;
 mod live;

@@ -1,5 +1,5 @@
-//! The recordings in `recordings/` replayed: needs no privileges. `docs/replay.md` says how they are
-//! made.
+//! Replays the recordings in `recordings/`; needs no privileges. `docs/measurements/replay.md`
+//! describes how they were made.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,7 +38,7 @@ fn parameters(control: &str) -> Parameters {
     find(control).unwrap().default_parameters()
 }
 
-/// Every ACK and every decision agrees.
+/// Asserts that every ACK and every decision agrees.
 fn assert_whole(agreement: &Agreement, of: &Recording) {
     let name = format!("{} over `{}`", of.control, of.path);
     assert!(agreement.acks > 0, "{name}");
@@ -79,7 +79,7 @@ fn what_a_control_can_meet_is_among_the_recordings() {
         .flat_map(|recording| recording.calls)
         .collect();
     let count = |what: &dyn Fn(&Call) -> bool| calls.iter().filter(|call| what(call)).count();
-    // The least number of each that is worth a test.
+    // The minimum number of each that makes the test worthwhile.
     let losses = count(&|call| matches!(call.hook, Hook::Ssthresh { .. }));
     assert!(losses >= 50, "{losses} losses");
     let timeouts = count(&|call| call.hook == Hook::SetState(4));
@@ -107,7 +107,7 @@ fn another_control_does_not_pass_for_the_kernels() {
     hystart.set("hystart", 0).unwrap();
     assert!(replay(&recording, &hystart).share() < 1.0);
 
-    // A single packet less on a single ACK shows, too.
+    // Even a single packet less on a single ACK is detected.
     let grown = |call: &Call| {
         matches!(call.hook, Hook::CongAvoid { .. }) && call.after.cwnd > call.before.cwnd
     };

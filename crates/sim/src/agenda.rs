@@ -1,18 +1,18 @@
 //! The agenda: which source of events is due next.
 //!
-//! A source is anything that has a next time: the far end of a pipe, a connection's timers, the
-//! sampler. It has at most a few entries here, whatever it holds itself, so the agenda stays as
-//! small as the topology and not as large as the number of packets on the way.
+//! A source is anything with a next time: the far end of a pipe, a connection's timers, the
+//! sampler. However many packets it holds, a source has only a few entries here, so the agenda
+//! grows with the topology and not with the number of packets in transit.
 
 use fairwind_path::units::Time;
 
 /// Index of a source, chosen by the owner of the agenda.
 pub type Source = u32;
 
-/// Never due.
+/// The time of a source that is not due.
 pub const NEVER: Time = Time::MAX;
 
-/// Time in the upper bits, source in the lower: one comparison without a branch.
+/// Time in the upper bits, source in the lower: compared at once, without a branch.
 type Entry = u128;
 
 #[inline]
@@ -25,15 +25,15 @@ fn parts(entry: Entry) -> (Time, Source) {
     (Time::from_nanos((entry >> 32) as u64), entry as Source)
 }
 
-/// What is due next among two kinds of sources.
+/// The next due source, of two kinds.
 ///
-/// Sources `0..steady` have a time at almost every moment and change it at every packet: a tree of
-/// minima holds them. The others are timers that are mostly pushed back before they are due: a heap
-/// holds those that may be due. Sources due at the same time come in the order of their indices, so
-/// that a run does not depend on the history of either.
+/// Steady sources `0..steady` nearly always have a time and change it with every packet: a tree of
+/// minima holds them. The others are timers, most of which are pushed back before they are due: a
+/// heap holds those that may be due. Sources due at the same time come in the order of their
+/// indices, so that a run does not depend on the history of either structure.
 #[derive(Debug)]
 pub struct Agenda {
-    /// Entry `i` is the lesser of entries `2 i` and `2 i + 1`; the steady sources are its last half.
+    /// Entry `i` is the lesser of entries `2 i` and `2 i + 1`; the steady sources are the last half.
     tree: Vec<Entry>,
     /// A 4-ary heap.
     heap: Vec<Entry>,
@@ -67,9 +67,9 @@ impl Agenda {
         }
     }
 
-    /// Sees to it that a timer comes up at `time` or before. It may come up early: whoever handles
-    /// it looks whether anything is due and arms it again if not. This is what makes timers that
-    /// are pushed back at every packet cheap.
+    /// Makes sure that a timer comes up at `time` or earlier. It may come up early: its handler
+    /// must check whether anything is due and arm it again if not. This makes timers that are
+    /// pushed back with every packet cheap.
     #[inline]
     pub fn arm(&mut self, timer: Source, time: Time) {
         let armed = &mut self.armed[(timer - self.steady) as usize];
@@ -80,7 +80,7 @@ impl Agenda {
         }
     }
 
-    /// The next source and its time. A timer is taken off; a steady source stays until it is set.
+    /// The next source and its time. A timer is disarmed; a steady source stays until it is set again.
     #[inline]
     pub fn next(&mut self) -> Option<(Time, Source)> {
         let steady = self.tree[1];

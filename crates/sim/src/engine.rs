@@ -1,5 +1,5 @@
-//! The event loop: takes what is due next off the agenda and lets pipes, connections and
-//! applications act on it.
+//! The event loop: takes the next due source off the agenda and dispatches to pipes, connections
+//! and applications.
 
 use fairwind_path::units::{Duration, Time};
 use fairwind_workload::{Driver, Step};
@@ -18,28 +18,28 @@ mod totals;
 
 use totals::Totals;
 
-/// Sources of a connection: its sender's timers, its receiver's, its application.
+/// Agenda sources of a connection: the timers of its sender and its receiver, and its application.
 const SENDER: Source = 0;
 const RECEIVER: Source = 1;
 const APPLICATION: Source = 2;
 const SOURCES_PER_CONNECTION: Source = 3;
-/// Times at which the observer hears of progress.
+/// Calls of [`Observer::progress`] per run.
 const PROGRESS_STEPS: u64 = 200;
 
-/// A connection of a flow with its two ends, or a stream of datagrams.
+/// A connection of a flow with both endpoints, or a stream of datagrams.
 #[derive(Debug)]
 struct Connection {
     flow: u32,
-    /// Counts within the flow.
+    /// Index within the flow.
     index: u32,
     generation: u16,
     driver: Driver,
     ends: Option<(Sender, Receiver)>,
-    /// Bytes that complete what the application has written, if it will end.
+    /// Bytes whose delivery completes what the application has written; `None` if it never ends.
     expected: Option<u64>,
-    /// What the sender had counted when the warm-up ended.
+    /// The sender's counts when the warm-up ended.
     before: Statistics,
-    /// Bytes received in datagrams or over the connections before this one.
+    /// Bytes received in datagrams, or over earlier connections in this slot.
     received_before: u64,
 }
 
@@ -52,7 +52,7 @@ pub struct Engine<'a> {
     end: Time,
     measuring_from: Time,
     housekeeping: Source,
-    /// When flows take other controls: times and flows, the next one last.
+    /// Changes of congestion control as (time, flow), the next one last.
     switches: Vec<(Time, usize)>,
     next_sample: Time,
     next_progress: Time,
@@ -63,7 +63,7 @@ pub struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    /// A run that has not begun.
+    /// Prepares a run.
     pub fn new(scenario: &'a Scenario) -> Self {
         let mut connections = Vec::new();
         for (flow, config) in scenario.flows.iter().enumerate() {
@@ -114,7 +114,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Runs to the end, or until the observer has seen enough.
+    /// Runs to the end, or until the observer stops the run.
     pub fn run(mut self, observer: &mut dyn Observer) -> Outcome {
         for index in 0..self.connections.len() {
             let first = self.connections[index].driver.first();
@@ -152,7 +152,7 @@ impl<'a> Engine<'a> {
         self.network.sources() + SOURCES_PER_CONNECTION * connection as Source + kind
     }
 
-    /// A packet has come to the end of its route.
+    /// Handles a packet that has reached the end of its route.
     #[inline]
     fn deliver(&mut self, now: Time, packet: Packet, observer: &mut dyn Observer) {
         let index = packet.connection as usize;
@@ -205,7 +205,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Sends what a sender has put out and sees to its timers.
+    /// Sends the packets that a sender has queued in `out` and arms its timer.
     #[inline]
     fn flush(&mut self, now: Time, index: usize) {
         for at in 0..self.out.len() {
@@ -221,7 +221,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Sends what a receiver answers and sees to its timer, which is due at `due`.
+    /// Sends a receiver's reply, if any, and arms its timer for `due`.
     #[inline]
     fn answer(&mut self, now: Time, index: usize, reply: Option<Reply>, due: Time) {
         if let Some(Reply { packet, sack }) = reply {
@@ -233,7 +233,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A timer of a connection, or its application's time, may have come.
+    /// Dispatches an event of a connection. A timer may have been pushed back in the meantime.
     fn on_connection_event(&mut self, now: Time, source: Source) {
         let index = (source / SOURCES_PER_CONNECTION) as usize;
         match source % SOURCES_PER_CONNECTION {
@@ -312,7 +312,7 @@ impl<'a> Engine<'a> {
         self.flush(now, index);
     }
 
-    /// All that a connection was to carry has arrived.
+    /// Handles the delivery of everything that a connection was to carry.
     fn on_complete(&mut self, now: Time, index: usize) {
         let start = self.flow(index).start;
         let connection = &mut self.connections[index];

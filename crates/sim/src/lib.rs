@@ -1,5 +1,5 @@
-//! A deterministic packet simulator: an event loop, a TCP endpoint that behaves as Linux does, and
-//! routes, in virtual time. No I/O, no clock, no global state.
+//! A deterministic packet simulator in virtual time: an event loop, TCP endpoints that behave as
+//! Linux does, and routes made of pipes. No I/O, no real clock, no global state.
 
 pub mod outcome;
 pub mod scenario;
@@ -14,7 +14,7 @@ mod network;
 use outcome::{Observer, Outcome};
 use scenario::Scenario;
 
-/// Runs a scenario to its end, or until the observer's `progress` says false.
+/// Runs a scenario to its end, or until [`Observer::progress`] returns false.
 pub fn run(scenario: &Scenario, observer: &mut dyn Observer) -> Outcome {
     engine::Engine::new(scenario).run(observer)
 }

@@ -1,12 +1,13 @@
 //! Pipes joined to routes, and the packets between them.
 //!
-//! A pipe whose departures are known at arrival needs no event of its own: the packet is put down
-//! at its far end with the time at which it gets there. Where one pipe is all that feeds the next,
-//! even the arrival there needs none, and the packet passes through both at once. So a packet costs
-//! an event where flows come together and one where it arrives.
+//! A pipe that knows a packet's departure when the packet arrives needs no event for it: the packet
+//! goes straight into the lane at the pipe's far end, with the time at which it gets there. Where a
+//! pipe is the only one that feeds the next, the arrival there needs no event either, and the
+//! packet passes through both in one step. So a packet costs one event where routes merge and one
+//! where it arrives.
 //!
-//! Pipes with the same feeder, the same next pipe and the same delay put their packets down
-//! together: they come out in nearly the same order, and the agenda has one source for all of them.
+//! Pipes with the same feeder, the same next pipe and the same delay share a lane: their packets
+//! come out in nearly the same order, and the agenda has one source for all of them.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -21,18 +22,18 @@ use crate::outcome::PipeSample;
 use crate::packet::{Packet, SackPool};
 use crate::scenario::{FlowConfig, Hop, Scenario};
 
-/// The end of a route among the hops.
+/// Marks the end of a route in the list of hops.
 const END: Hop = Hop {
     pipe: u32::MAX,
     class: 0,
 };
 
-/// Packets at the far end of a pipe, by the time they get there.
+/// Packets at the far end of a pipe, ordered by the time at which they get there.
 #[derive(Debug)]
 enum Lane {
-    /// The pipes keep their order; packets of the same time come in the order of the pipes.
+    /// For pipes that keep the order. Packets due at the same time come in the order of their pipes.
     Ordered(VecDeque<Landed>),
-    /// It does not; packets of the same time come in the order in which they were sent.
+    /// For a pipe that reorders. Packets due at the same time come in the order in which they were sent.
     Unordered(BinaryHeap<Late>, u64),
 }
 
@@ -51,7 +52,7 @@ impl Landed {
     }
 }
 
-/// An entry of an unordered lane; the earliest is the greatest.
+/// An entry of an unordered lane. The earliest is the greatest, as `BinaryHeap` is a max-heap.
 #[derive(Debug)]
 struct Late {
     time: Time,
@@ -134,35 +135,35 @@ impl Lane {
     }
 }
 
-/// The pipes, their far ends, and the agenda of the whole run.
+/// The pipes, the lanes at their far ends, and the agenda of the whole run.
 #[derive(Debug)]
 pub struct Network {
     pipes: Vec<Pipe<Packet>>,
-    /// Where each pipe puts its packets down: an index of `lanes`, and the lane's source.
+    /// The lane of each pipe: an index of `lanes`, and also the lane's source on the agenda.
     lane_of: Vec<Source>,
     lanes: Vec<Lane>,
-    /// The source of each pipe that holds packets, and back.
+    /// The source of each pipe that holds packets; `served` is the inverse.
     service_of: Vec<Source>,
     served: Vec<u32>,
-    /// Whether every packet goes on from this pipe into one that nothing else feeds.
+    /// Whether every packet leaves this pipe for one that nothing else feeds.
     chained: Vec<bool>,
-    /// The routes, each with its [`END`].
+    /// The routes, each followed by [`END`].
     hops: Vec<Hop>,
-    /// Where the routes of each connection begin: backward, forward.
+    /// Where the routes of each connection begin in `hops`: backward, forward.
     routes: Vec<[u32; 2]>,
-    /// Packets of data that each connection has lost on the way.
+    /// Data packets that each connection has lost on the way.
     pub lost: Vec<u64>,
-    /// SACK blocks of the acknowledgements on their way.
+    /// SACK blocks of the acknowledgements in transit.
     pub sacks: SackPool,
-    /// What is due next.
+    /// The agenda of the whole run.
     pub agenda: Agenda,
-    /// Packets are not passed on beyond this time, so that pipes can be looked at then.
+    /// No packet is passed on beyond this time, so that the pipes can be sampled then.
     barrier: Time,
 }
 
 impl Network {
-    /// The network of a scenario, with so many timers on the agenda after the network's own
-    /// sources. `flows` gives the flow of each connection.
+    /// The network of a scenario. `timers` is the number of timers on the agenda after the
+    /// network's own sources; `flows` gives the flow of each connection.
     pub fn new(scenario: &Scenario, flows: &[u32], timers: usize) -> Self {
         let pipes: Vec<Pipe<Packet>> = scenario
             .pipes
@@ -236,7 +237,7 @@ impl Network {
         self.transmit(now, Packet { hop, ..packet });
     }
 
-    /// Lets a packet go on, at `now`.
+    /// Sends a packet into its next pipe at `now`, and on through every chained pipe.
     #[inline]
     fn transmit(&mut self, now: Time, mut packet: Packet) {
         let mut time = now;
@@ -265,7 +266,7 @@ impl Network {
         }
     }
 
-    /// Handles one of the network's own sources, which is due. Returns a packet that has come to
+    /// Handles one of the network's own sources, which is due. Returns a packet that has reached
     /// the end of its route.
     #[inline]
     pub fn on_event(&mut self, now: Time, source: Source) -> Option<Packet> {
@@ -283,7 +284,7 @@ impl Network {
         Some(packet)
     }
 
-    /// Lets packets pass from pipe to pipe up to `barrier`, when the pipes will be looked at next.
+    /// Lets packets pass from pipe to pipe up to `barrier`, the next time at which the pipes are sampled.
     pub fn set_barrier(&mut self, barrier: Time) {
         self.barrier = barrier;
         for pipe in 0..self.pipes.len() {
@@ -316,7 +317,7 @@ impl Network {
             .collect()
     }
 
-    /// The pipes at `now`, which is not after the barrier.
+    /// The state of the pipes at `now`, which must not be after the barrier.
     pub fn samples(&mut self, now: Time) -> impl Iterator<Item = PipeSample> + '_ {
         self.pipes.iter_mut().map(move |pipe| {
             let queue = pipe.queue(now);
@@ -381,7 +382,7 @@ impl Network {
     }
 }
 
-/// What lies beside a pipe on the routes that use it.
+/// What precedes or follows a pipe on the routes that use it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Neighbour {
     /// No route uses the pipe.
@@ -391,7 +392,7 @@ enum Neighbour {
     Host,
     /// Always this pipe.
     Pipe(u32),
-    /// Not always the same.
+    /// Different ones on different routes.
     Several,
 }
 
@@ -410,7 +411,7 @@ impl Neighbour {
 struct Layout {
     before: Vec<Neighbour>,
     after: Vec<Neighbour>,
-    /// Every packet goes on into a pipe that nothing else feeds.
+    /// Whether every packet goes on into a pipe that nothing else feeds.
     passes_on: Vec<bool>,
 }
 
@@ -446,8 +447,8 @@ impl Layout {
         }
     }
 
-    /// The lane of each pipe, and the first pipe of each lane. Pipes share one that lie side by
-    /// side and have the same delay.
+    /// The lane of each pipe, and the first pipe of each lane. Pipes with the same neighbours and
+    /// the same constant delay share a lane; those marked in `own` do not.
     fn lanes(&self, scenario: &Scenario, own: &[bool]) -> (Vec<Source>, Vec<usize>) {
         let mut shared = BTreeMap::new();
         let mut firsts = Vec::new();

@@ -1,4 +1,4 @@
-//! What a run gives: totals for every flow and pipe, and samples on the way.
+//! The result of a run: totals for every flow and pipe, and samples along the way.
 
 use fairwind_path::pipe::PipeStatistics;
 use fairwind_path::units::{Duration, Time};
@@ -6,9 +6,9 @@ use fairwind_path::units::{Duration, Time};
 /// The totals of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// As in `Scenario::flows`.
+    /// In the order of `Scenario::flows`.
     pub flows: Vec<FlowOutcome>,
-    /// As in `Scenario::pipes`.
+    /// In the order of `Scenario::pipes`.
     pub pipes: Vec<PipeStatistics>,
     /// Data packets that reached a receiver, retransmissions included.
     pub data_packets: u64,
@@ -16,7 +16,7 @@ pub struct Outcome {
     pub events: u64,
 }
 
-/// The totals of a flow after the warm-up.
+/// The totals of a flow after the warm-up, except where a field says otherwise.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowOutcome {
     /// Payload bytes delivered in order to the receiving application after the warm-up.
@@ -29,26 +29,26 @@ pub struct FlowOutcome {
     pub active: Duration,
     /// From start to the delivery of the last byte, if the flow has a last byte and it arrived.
     pub completion: Option<Duration>,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Smallest round-trip time, if any was measured.
+    /// Smallest round-trip time of the whole run, warm-up included, if any was measured.
     pub rtt_min: Option<Duration>,
-    /// Mean of the round-trip times measured.
+    /// Mean of the round-trip times measured after the warm-up.
     pub rtt_mean: Option<Duration>,
     /// Datagrams or segments of data sent.
     pub packets_sent: u64,
     /// Datagrams or segments of data that a pipe dropped or lost.
     pub packets_lost: u64,
-    /// Web objects delivered whole.
+    /// Web objects delivered completely; a finished transfer counts as one.
     pub objects: u64,
 }
 
-/// Sees a run while it goes on.
+/// Receives samples and progress during a run. Every method ignores its event by default.
 pub trait Observer {
-    /// The instruments of a flow's connection (`connection` counts within the flow; web sessions
-    /// have one each). Times never decrease for one flow.
+    /// The instruments of a connection. `connection` is its index within the flow; a flow of web
+    /// sessions has one connection per session. Times never decrease within a flow.
     fn flow(&mut self, flow: usize, connection: usize, now: Time, instruments: &Instruments) {
         let _ = (flow, connection, now, instruments);
     }
@@ -56,26 +56,26 @@ pub trait Observer {
     fn pipe(&mut self, pipe: usize, now: Time, sample: &PipeSample) {
         let _ = (pipe, now, sample);
     }
-    /// Simulated time has come this far; at most some hundred calls a run. False stops the run.
+    /// Simulated time has reached `now`; called about 200 times per run. Returning false stops the run.
     fn progress(&mut self, now: Time) -> bool {
         let _ = now;
         true
     }
 }
 
-/// Wants nothing.
+/// Ignores every event.
 impl Observer for () {}
 
 /// Congestion state of a sender, as `tcpi_ca_state`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CongestionState {
-    /// Nothing wrong.
+    /// No sign of loss or reordering.
     #[default]
     Open = 0,
-    /// Duplicate or selective acknowledgements, not yet a loss.
+    /// Duplicate or selective acknowledgements, but no loss detected yet.
     Disorder = 1,
-    /// Window reduced for another reason than loss.
+    /// The window is reduced without fast recovery.
     Cwr = 2,
     /// Fast recovery.
     Recovery = 3,
@@ -83,7 +83,7 @@ pub enum CongestionState {
     Loss = 4,
 }
 
-/// A connection's instruments. RFC 4898 names in the comments; bytes, microseconds, counts.
+/// A connection's instruments, with their RFC 4898 names where they have one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Instruments {
     /// CurCwnd, bytes.
@@ -107,7 +107,7 @@ pub struct Instruments {
     /// HCThruOctetsAcked: payload acknowledged, bytes.
     pub bytes_acked: u64,
     /// Payload delivered in order to the receiving application, bytes; over all connections of a
-    /// web session. The only instrument of datagrams.
+    /// web session. The only instrument that datagrams have.
     pub bytes_received: u64,
     /// SegsRetrans, segments.
     pub segments_retransmitted: u64,
@@ -115,9 +115,9 @@ pub struct Instruments {
     pub timeouts: u64,
     /// CongSignals: reductions of the window by loss or timeout.
     pub congestion_signals: u64,
-    /// The kernel's `sk_pacing_rate`, bytes a second; `u64::MAX`: none.
+    /// The kernel's `sk_pacing_rate`, bytes per second; `u64::MAX` if unlimited.
     pub pacing_rate: u64,
-    /// Delivery rate, bytes a second.
+    /// Delivery rate, bytes per second.
     pub delivery_rate: u64,
     /// CurReceiveBuffer, bytes.
     pub receive_buffer_bytes: u64,
@@ -131,12 +131,12 @@ pub struct Instruments {
     pub state: CongestionState,
 }
 
-/// A pipe at one moment.
+/// The state of a pipe at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PipeSample {
     /// Packets waiting or being sent.
     pub queue_packets: u64,
-    /// Their bytes.
+    /// Bytes of those packets.
     pub queue_bytes: u64,
     /// Packets dropped or lost since the start.
     pub drops: u64,

@@ -1,4 +1,4 @@
-//! What travels through the pipes: 48 bytes a packet, selective acknowledgements beside it.
+//! What travels through the pipes: 48 bytes per packet, with SACK blocks stored separately.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ pub const SYN_SIZE: u32 = 60;
 /// SACK blocks that fit beside the timestamp option (RFC 2018, section 3).
 pub const MAX_SACK_BLOCKS: usize = 3;
 
-/// The kinds of packet a flow sends.
+/// Kinds of packets that a flow sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Opens a connection.
@@ -24,7 +24,7 @@ pub enum Kind {
     Datagram,
 }
 
-/// A packet on its way. Sequence numbers are byte offsets from the first byte of payload and do not
+/// A packet in transit. Sequence numbers are byte offsets from the first byte of payload and do not
 /// wrap.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
@@ -42,13 +42,13 @@ pub struct Packet {
     pub ts_ecr: u32,
     /// ACK: handle of its SACK blocks, or [`SackPool::NONE`].
     pub sack: u32,
-    /// The next hop of its route; the network's own.
+    /// Index of its next hop; only the network uses it.
     pub hop: u32,
-    /// IP bytes.
+    /// IP length, bytes.
     pub size: u16,
-    /// Connections are used again for web objects; packets of an earlier life are ignored.
+    /// Web sessions reuse a connection for the next object; packets of an earlier use are ignored.
     pub generation: u16,
-    /// What it is.
+    /// What kind of packet it is.
     pub kind: Kind,
     /// Data: the PSH bit.
     pub push: bool,
@@ -78,7 +78,7 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// Adds a block if there is room.
+    /// Adds a block; ignored if there is no room.
     pub fn push(&mut self, block: Range<u64>) {
         if usize::from(self.len) < MAX_SACK_BLOCKS {
             self.blocks[usize::from(self.len)] = (block.start, block.end);
@@ -86,19 +86,19 @@ impl SackBlocks {
         }
     }
 
-    /// The blocks, a duplicate first.
+    /// The blocks; a duplicate report comes first.
     pub fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.blocks[..usize::from(self.len)]
             .iter()
             .map(|&(start, end)| start..end)
     }
 
-    /// No blocks.
+    /// Whether there are no blocks.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes of the option with its padding: 4 + 8 a block, nothing without blocks.
+    /// Bytes of the option with its padding: 4, and 8 per block; 0 without blocks.
     pub fn option_size(&self) -> u32 {
         if self.is_empty() {
             0
@@ -108,7 +108,7 @@ impl SackBlocks {
     }
 }
 
-/// Keeps the SACK blocks of acknowledgements on their way.
+/// Storage for the SACK blocks of acknowledgements in transit.
 #[derive(Debug, Default)]
 pub struct SackPool {
     blocks: Vec<SackBlocks>,
@@ -133,7 +133,7 @@ impl SackPool {
         }
     }
 
-    /// Takes the blocks of a packet out.
+    /// Returns the blocks of a handle and frees the handle.
     #[inline]
     pub fn take(&mut self, handle: u32) -> SackBlocks {
         if handle == Self::NONE {
@@ -143,7 +143,7 @@ impl SackPool {
         self.blocks[handle as usize]
     }
 
-    /// A second handle with the same blocks, for a packet that the path duplicates.
+    /// A second handle with the same blocks, for a packet that a pipe duplicates.
     pub fn duplicate(&mut self, handle: u32) -> u32 {
         if handle == Self::NONE {
             return handle;

@@ -1,39 +1,39 @@
-//! What is simulated: pipes, flows over routes of pipes, and what is recorded.
+//! The input of a run: pipes, flows over routes of pipes, and what is recorded.
 
 use fairwind_cc::native::Parameters;
 use fairwind_path::pipe::PipeConfig;
 use fairwind_path::units::{Bytes, Duration, Time};
 use fairwind_workload::Application;
 
-/// One run. The same scenario gives the same [`Outcome`](crate::outcome::Outcome), always.
+/// One run. The same scenario always gives the same [`Outcome`](crate::outcome::Outcome).
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// Seed of every random choice in the run.
     pub seed: u64,
     /// The run ends at this time.
     pub duration: Duration,
-    /// Summaries leave out what happens before this time.
+    /// Totals leave out what happens before this time.
     pub warmup: Duration,
-    /// One-way pipes; a link of the experiment file is two of them.
+    /// One-way pipes; a link of the experiment file becomes two of them.
     pub pipes: Vec<PipeConfig>,
-    /// Flows, each one a sender, a receiver and the routes between them.
+    /// Flows: a sender, a receiver and the two routes between them.
     pub flows: Vec<FlowConfig>,
     /// What the observer is shown.
     pub sampling: Sampling,
 }
 
-/// When the observer sees instruments.
+/// When the observer sees instruments and pipe states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sampling {
-    /// Never: only the outcome is wanted.
+    /// Never: only the outcome is needed.
     Off,
     /// At multiples of the interval.
     Every(Duration),
-    /// Flows after each acknowledgement they process, pipes at multiples of the interval.
+    /// Flows after each acknowledgement that their sender processes, pipes at multiples of the interval.
     EveryAck(Duration),
 }
 
-/// A pipe on a route, and the scheduler class that the flow's packets have there.
+/// A pipe on a route, and the scheduler class of the flow's packets there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
     /// Index into [`Scenario::pipes`].
@@ -42,14 +42,14 @@ pub struct Hop {
     pub class: u16,
 }
 
-/// A sender, a receiver and what they say to each other.
+/// A sender, a receiver, their routes and their traffic.
 #[derive(Clone, Debug)]
 pub struct FlowConfig {
     /// When the sender opens its connection or sends its first datagram.
     pub start: Time,
     /// What is sent.
     pub application: Application,
-    /// How it is sent; not used by [`Application::ConstantRate`].
+    /// TCP settings; not used by [`Application::ConstantRate`].
     pub tcp: TcpConfig,
     /// From sender to receiver, in order.
     pub forward: Vec<Hop>,
@@ -57,35 +57,35 @@ pub struct FlowConfig {
     pub backward: Vec<Hop>,
 }
 
-/// The behaviour of the TCP of a flow.
+/// The TCP behaviour of a flow.
 #[derive(Clone, Debug)]
 pub struct TcpConfig {
-    /// Which days' TCP.
+    /// The TCP implementation to model.
     pub stack: Stack,
-    /// Jiffies a second of the kernel's clock, or nothing: 1000, and timers that are never late.
-    /// `Stack::Linux` only.
+    /// Jiffies per second of the kernel's clock (`CONFIG_HZ`), for `Stack::Linux` only. `None`:
+    /// 1000, and timers that are never late.
     pub hz: Option<u32>,
-    /// The parameters of the congestion control, which know their control.
+    /// Parameters of the congestion control; they identify the algorithm.
     pub parameters: Parameters,
-    /// Controls that take its place later, in the order of their times.
+    /// Later changes of congestion control, in order of time.
     pub switches: Vec<Switch>,
     /// Payload of a full segment, bytes; 1448 leaves 52 bytes of headers in a 1500-byte packet.
     pub mss: u32,
-    /// Receive buffer, bytes as `SO_RCVBUF` doubles them, or nothing: autotuned (`Stack::Linux`),
-    /// 174,760 (`Stack::Classic2005`).
+    /// Receive buffer in bytes, as `SO_RCVBUF` doubles it. `None`: autotuned (`Stack::Linux`) or
+    /// 174,760 bytes (`Stack::Classic2005`).
     pub receive_buffer: Option<Bytes>,
-    /// Send buffer in bytes, or nothing: autotuned up to `tcp_wmem[2]`.
+    /// Send buffer in bytes. `None`: autotuned up to `tcp_wmem[2]`.
     pub send_buffer: Option<Bytes>,
-    /// `tcp_rmem`: least, default and greatest receive buffer in bytes.
+    /// `tcp_rmem`: minimum, default and maximum receive buffer in bytes.
     pub tcp_rmem: [u64; 3],
-    /// `tcp_wmem`: least, default and greatest send buffer in bytes.
+    /// `tcp_wmem`: minimum, default and maximum send buffer in bytes.
     pub tcp_wmem: [u64; 3],
-    /// Pace by `sk_pacing_rate` even if the control does not ask for it, as the `fq` qdisc does.
+    /// Pace by `sk_pacing_rate` even if the congestion control does not ask for it, as the `fq` qdisc does.
     pub pacing: bool,
 }
 
 impl TcpConfig {
-    /// The parameters of the control that a connection begins with at `now`.
+    /// Parameters of the congestion control that a connection opened at `now` starts with.
     pub fn parameters_at(&self, now: Time) -> &Parameters {
         let earlier = self.switches.iter().take_while(|switch| switch.at <= now);
         earlier
@@ -94,21 +94,21 @@ impl TcpConfig {
     }
 }
 
-/// Another congestion control from a time on.
+/// A change of congestion control during the run.
 #[derive(Clone, Debug)]
 pub struct Switch {
     /// When, from the start of the run.
     pub at: Time,
-    /// The control's parameters, which know their control.
+    /// Parameters of the new congestion control; they identify the algorithm.
     pub parameters: Parameters,
 }
 
-/// Which days' TCP an endpoint behaves as.
+/// A TCP implementation that an endpoint models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stack {
     /// Linux 6.x.
     Linux,
-    /// Linux 2.4, the papers' days: initial window 2, three duplicate ACKs, SACK, no pacing, RACK,
-    /// PRR or autotuning.
+    /// Linux 2.4, the stack at the time of the papers: initial window 2, three duplicate ACKs,
+    /// SACK, no pacing, RACK, PRR or autotuning.
     Classic2005,
 }

@@ -1,4 +1,4 @@
-//! Whole runs over a dumbbell: what applications achieve, and that looking changes nothing.
+//! Whole runs over a dumbbell: what applications achieve, and that observing changes nothing.
 
 use fairwind_cc::native::find;
 use fairwind_path::delay::{Delay, DelayConfig};
@@ -26,7 +26,7 @@ fn pipe(mbps: u64, delay: Duration, slots: u32) -> PipeConfig {
     }
 }
 
-/// 10 Mbit/s, 20 ms there and back, 50 slots; access at 100 Mbit/s.
+/// A bottleneck of 10 Mbit/s with a base round-trip time of 20 ms and 50 slots; access at 100 Mbit/s.
 fn dumbbell(applications: &[Application], seconds: u64) -> Scenario {
     let delay = Duration::from_millis(10);
     let mut pipes = vec![pipe(10, delay, 50), pipe(10, delay, 50)];
@@ -101,7 +101,7 @@ impl Observer for Watch {
 #[test]
 fn a_greedy_flow_gets_what_headers_leave_of_the_bottleneck() {
     let outcome = run(&dumbbell(&[GREEDY], 30), &mut ());
-    // 1448 bytes of payload in 1500 bytes of 10 Mbit/s are 9.653 Mbit/s.
+    // 1448 of every 1500 bytes are payload: 9.653 of 10 Mbit/s.
     let goodput = mbps(&outcome, 0);
     assert!((9.55..=9.654).contains(&goodput), "{goodput} Mbit/s");
     assert_eq!(outcome.flows[0].bytes_per_second.len(), 30);
@@ -185,9 +185,9 @@ fn a_constant_rate_keeps_its_rate_and_counts_what_it_loses() {
     };
     let outcome = run(&dumbbell(&[flood], 10), &mut ());
     let flow = &outcome.flows[0];
-    // 20 Mbit/s of 12,000-bit datagrams for 10 s, the first at 0.
+    // 20 Mbit/s of 12,000-bit datagrams for 10 s, the first at time 0.
     assert_eq!(flow.packets_sent, 16_667);
-    // Half of it fits; at the end 50 slots of queue and 10 ms of the way are full.
+    // Half of it fits; at the end 50 slots of queue and 10 ms of link are full.
     let received = flow.bytes / 1472;
     assert!((8_270..=8_334).contains(&received), "{received}");
     let under_way = flow.packets_sent - flow.packets_lost - received;
@@ -239,7 +239,7 @@ fn a_seed_gives_the_objects_that_it_gives_in_the_lab() {
     };
     let outcome = run(&scenario, &mut ());
     let flow = &outcome.flows[0];
-    // As in the lab's test of the same name; nothing is under way 0.3 s before and after the end.
+    // As in the lab's test of the same name; nothing is in transit for 0.3 s before and after the end.
     assert_eq!((flow.objects, flow.bytes), (9, 30_759));
 }
 
@@ -262,7 +262,7 @@ fn seeds_differ_only_where_there_is_chance() {
     assert_ne!(run(&lossy, &mut ()), run(&other, &mut ()));
 }
 
-/// Reno until 5 s, then nocc, which the receiver's window alone limits.
+/// Reno until 5 s, then nocc, which only the receiver's window limits.
 fn switching(application: Application) -> Scenario {
     let mut scenario = dumbbell(&[application], 10);
     scenario.flows[0].tcp.receive_buffer = Some(Bytes(32_000));
@@ -274,7 +274,7 @@ fn switching(application: Application) -> Scenario {
     scenario
 }
 
-/// The greatest congestion window of the samples before and after 5 s, packets.
+/// The largest congestion window sampled before and after 5 s, packets.
 #[derive(Default)]
 struct Windows([u64; 2]);
 

@@ -1,7 +1,8 @@
-//! What tests on the running kernel share.
+//! Helpers for tests on the running system.
 //!
-//! A test that cannot run is skipped: it says why, and passes. With [`NO_SKIPS`] it fails, so that nothing
-//! goes untested without anybody noticing; [`SKIPPED`] names a file that has a line for each.
+//! A test that cannot run is skipped: it reports the reason and passes. With [`NO_SKIPS`] it fails, so
+//! that nothing goes untested unnoticed; [`SKIPPED`] names a file that gets a line for each skipped
+//! test.
 
 mod network;
 mod peers;
@@ -20,24 +21,24 @@ pub use recordings::recording;
 pub use skip::{NO_SKIPS, SKIPPED, or_skip, permitted};
 pub use stalls::with_stalls;
 
-/// How long something that is bound to happen may take on a machine that is busy with other things.
+/// Time limit for an expected event on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Whether this process is root's.
+/// Checks that this process runs as root.
 ///
 /// # Errors
 ///
-/// That it is not.
+/// If it does not.
 pub fn root() -> Result<(), &'static str> {
-    // SAFETY: the call takes nothing and only answers.
+    // SAFETY: the call has no arguments and always succeeds.
     match unsafe { libc::geteuid() } {
         0 => Ok(()),
         _ => Err("root is needed"),
     }
 }
 
-/// Whether it has happened after 20 s at most.
+/// Polls `happened` until it returns true, for at most 20 s. Returns whether it did.
 pub fn eventually(mut happened: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -51,11 +52,11 @@ pub fn eventually(mut happened: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Waits, 20 s at most.
+/// Polls `happened` until it returns true.
 ///
 /// # Panics
 ///
-/// If it has not happened then.
+/// If it does not within 20 s; the message contains `what`.
 #[track_caller]
 pub fn wait_until(what: &str, happened: impl FnMut() -> bool) {
     assert!(eventually(happened), "not in {PATIENCE:?}: {what}");

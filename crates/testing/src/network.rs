@@ -1,16 +1,17 @@
-//! A network for one test alone.
+//! A separate network namespace for a test.
 
 use std::io;
 use std::thread;
 
-/// Runs on a thread that has a network of its own, with loopback only. Threads that it starts have the
-/// same.
+/// Runs `run` on a thread in a new network namespace, which has only loopback. Threads that it starts
+/// are in the same namespace.
 ///
 /// # Panics
 ///
-/// If there can be no thread or no such network, which takes root; and as `run` does.
+/// If the thread or the namespace cannot be created, the latter of which requires root, or if `run`
+/// panics.
 pub fn in_own_network<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
-    // It bears the test's name, so that what is said there is said in its name.
+    // Output is attributed to the test by the name of the thread.
     let name = thread::current().name().unwrap_or("test").to_owned();
     let thread = thread::Builder::new().name(name).spawn(move || {
         // SAFETY: changes the network namespace of this thread and of those it starts.
@@ -25,7 +26,7 @@ pub fn in_own_network<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'stati
     }
 }
 
-/// Sets `lo` up in the network of the calling thread.
+/// Brings `lo` up in the network namespace of the calling thread.
 ///
 /// # Panics
 ///

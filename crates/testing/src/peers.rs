@@ -1,13 +1,14 @@
-//! Servers of others, installed or unpacked by `scripts/setup test`.
+//! Third-party servers, installed or unpacked by `scripts/setup test`.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// The folder below which there is `usr/sbin/PROGRAM`: `/` where it is installed, or one among what is built.
+/// The folder that contains `usr/sbin/PROGRAM`: `/` if it is installed, or else its unpacked copy in the
+/// build directory.
 ///
 /// # Errors
 ///
-/// That it is missing, and what unpacks it.
+/// If it is in neither; the message names the script that unpacks it.
 pub fn room_of(program: &str) -> Result<PathBuf, String> {
     let this = env::current_exe().unwrap_or_default();
     let unpacked = this
@@ -21,8 +22,8 @@ pub fn room_of(program: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("{program} is missing (scripts/setup test unpacks it)"))
 }
 
-/// Lines of ProFTPD's configuration that load what it needs to transfer and to list, and `others`, as far as that
-/// is a module of its own in this build.
+/// Lines of ProFTPD's configuration that load the modules for transfers, listings and `others`, as far
+/// as this build has them as separate modules.
 pub fn proftpd_modules(room: &Path, others: &[&str]) -> String {
     let modules = room.join("usr/lib/proftpd");
     let wanted = ["mod_xfer", "mod_ls"].iter().chain(others);

@@ -3,15 +3,15 @@
 use std::ops::Range;
 use std::thread;
 
-/// Their numbers.
+/// The numbers of all processors.
 pub fn processors() -> Range<usize> {
     0..thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// This thread, and threads and processes that it starts from now on, run on the processor of that number
-/// only; anywhere if there is none.
+/// Binds this thread, and threads and processes that it starts later, to the processor of this number.
+/// No effect if there is none.
 pub fn keep_to(processor: usize) {
-    // SAFETY: the set is valid when it is all zeroes, and its size is its own.
+    // SAFETY: an all-zero set is valid, and its size is passed with it.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(processor, &mut set);

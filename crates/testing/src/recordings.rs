@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-/// A file or folder of `../shared/data` beside the repository.
+/// The path of a file or folder in `../shared/data` beside the repository.
 ///
 /// # Errors
 ///
-/// That it is not there.
+/// If it does not exist.
 pub fn recording(name: &str) -> Result<PathBuf, String> {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let path = repository.join("../shared/data").join(name);

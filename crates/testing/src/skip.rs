@@ -1,21 +1,21 @@
-//! Tests that cannot run where they are.
+//! Skipping of tests that cannot run on this machine.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::thread;
 
-/// The environment variable that lets a test fail that cannot run.
+/// The environment variable that makes tests fail instead of being skipped.
 pub const NO_SKIPS: &str = "FAIRWIND_NO_SKIPS";
-/// The environment variable with the file that takes a line for each test that was skipped: the reason, a
-/// tab and the test's name.
+/// The environment variable with the path of a file to which a line is appended for each skipped test:
+/// the reason, a tab and the test's name.
 pub const SKIPPED: &str = "FAIRWIND_SKIPPED";
 
-/// What a test needs, or nothing and a word that it is skipped.
+/// Returns what a test needs, or `None` after reporting that the test is skipped.
 ///
 /// # Panics
 ///
-/// With [`NO_SKIPS`], if it is not there.
+/// If it is not available and [`NO_SKIPS`] is set.
 #[track_caller]
 pub fn or_skip<T>(needed: Result<T, impl Display>) -> Option<T> {
     match needed {
@@ -32,7 +32,7 @@ pub fn or_skip<T>(needed: Result<T, impl Display>) -> Option<T> {
     }
 }
 
-/// Whether a test can run that needs this.
+/// Whether a test that needs this can run; reports it as skipped if not.
 ///
 /// # Panics
 ///
@@ -49,7 +49,7 @@ fn record(reason: &str) {
     let thread = thread::current();
     let line = line(reason, thread.name().unwrap_or("?"));
     let opened = OpenOptions::new().append(true).create(true).open(&file);
-    // One write, as other tests append to it meanwhile.
+    // A single write, as other tests may append at the same time.
     opened
         .and_then(|mut file| file.write_all(line.as_bytes()))
         .unwrap_or_else(|error| panic!("{}: {error}", file.display()));

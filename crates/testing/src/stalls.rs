@@ -1,4 +1,4 @@
-//! How long a machine did not do what was due.
+//! Measures how long a machine was stalled.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use crate::processors::{keep_to, processors};
 
-/// How often each processor is looked at.
+/// Interval at which each processor is checked.
 const LOOK: Duration = Duration::from_millis(1);
-/// Lateness that any machine has.
+/// Delays up to this are normal on any machine.
 const USUAL: Duration = Duration::from_millis(1);
 
-/// Runs it, and tells how long the processors of this machine stood still or did other things meanwhile:
-/// how late a thread on each of them was woken, where that was more than a millisecond, added up. By no
-/// more than that has the machine delayed what was run.
+/// Runs `run` and measures how long the processors of this machine were meanwhile stalled or busy with
+/// other work: the sum of the delays of more than a millisecond with which a thread on each of them
+/// woke up. It is an upper bound on the delay that the machine added to `run`.
 pub fn with_stalls<T>(run: impl FnOnce() -> T) -> (T, Duration) {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {

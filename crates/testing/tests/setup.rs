@@ -1,5 +1,5 @@
-//! What `scripts/setup` asks a system for, where the answers of apt, and who asks, are set by the test. That
-//! the packages then do is seen by `scripts/fresh`, in real systems.
+//! Which packages `scripts/setup` requests, given simulated answers of apt and a simulated user. That
+//! these packages suffice is checked by `scripts/fresh` on real systems.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,20 +9,20 @@ use std::process::{Command, Output};
 use fairwind_testing::or_skip;
 use tempfile::TempDir;
 
-/// Programs that are as they are here.
+/// The real programs of this machine that the simulated system has.
 const REAL: [&str; 18] = [
     "awk", "bash", "cat", "cut", "dirname", "du", "env", "find", "grep", "head", "ldd", "mkdir",
     "mktemp", "rm", "sed", "sort", "tail", "tee",
 ];
 
-/// A system without Rust, in which nothing is installed.
+/// A simulated system without Rust or any package.
 struct System {
     folder: TempDir,
 }
 
 impl System {
-    /// `candidates` is what apt would install: names and versions. Nothing where a Rust that cannot be hidden is
-    /// on this machine.
+    /// `candidates` are the names and versions that apt offers. `None` if this machine has a Rust that
+    /// cannot be hidden.
     fn new(candidates: &[(&str, &str)]) -> Option<System> {
         let rusts = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
         let found = rusts.map(|entry| entry.file_name()).find(|name| {
@@ -80,16 +80,16 @@ impl System {
         self.program("id", &format!("echo {number}"));
     }
 
-    /// Megabytes of the disk that holds all folders there are.
+    /// Sets the free space of the disk that holds all existing folders, in megabytes.
     fn has_free(&self, free: u32) {
         let answer = format!("[ -d \"$2\" ] && printf 'x\\nx 9 9 {free} 9 /\\n'");
         self.program("df", &answer);
     }
 
-    /// What the set-up does and says.
+    /// Runs the script.
     fn set_up_for(&self, purpose: &str) -> Output {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        // The folders that a user's PATH lacks are added by the set-up: they hold no Rust.
+        // The script adds folders that a user's PATH may lack; they contain no Rust.
         Command::new(self.path("bin/bash"))
             .arg(root.join("scripts/setup"))
             .arg(purpose)
@@ -105,7 +105,7 @@ impl System {
         self.set_up_for("build")
     }
 
-    /// What apt-get was asked for.
+    /// The arguments of all calls of apt-get.
     fn asked(&self) -> String {
         fs::read_to_string(self.path("asked")).unwrap_or_default()
     }
@@ -115,7 +115,7 @@ fn said(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A user who is not root is told one command, which installs these.
+/// A user other than root is told a single command, which installs `packages`.
 #[track_caller]
 fn asks_once_for(candidates: &[(&str, &str)], packages: &str) {
     let Some(system) = System::new(candidates) else {
@@ -126,7 +126,7 @@ fn asks_once_for(candidates: &[(&str, &str)], packages: &str) {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert_eq!(said.matches("Run as root").count(), 1, "{said}");
     let command = said.lines().find(|line| line.starts_with("  "));
-    // A system whose lists are empty cannot be asked before they have come.
+    // Without package lists, candidates are unknown, so the command must fetch the lists first.
     let lists = fs::read_dir("/var/lib/apt/lists").into_iter().flatten();
     let has_lists = lists
         .flatten()
@@ -153,7 +153,7 @@ fn the_newer_rust_of_debians_browsers_stands_in_for_one_that_is_too_old() {
         ("cargo", "0.66.0+ds1-1"),
         ("rustc-web", "1.96.0+dfsg1-1~deb12u2"),
         ("cargo-web", "1.96.0+dfsg1-1~deb12u2"),
-        // A name that others refer to, and that has no version.
+        // A virtual package, which has no version.
         ("rustup", "(none)"),
     ];
     asks_once_for(&candidates, " rustc-web cargo-web");
@@ -261,9 +261,9 @@ fn what_is_installed_for_two_architectures_is_installed() {
         let Some(system) = System::new(&candidates) else {
             return;
         };
-        // Lists of packages are needed only where there are none.
+        // As root: without package lists, the script fetches them first.
         system.is_user(0);
-        // As dpkg-query does it for a format without a line end, and with one.
+        // Imitates dpkg-query for formats with and without a line end.
         let lines = format!(
             "case $3 in *n) printf '{state}\\n{state}\\n';; *) printf {state}{state};; esac"
         );

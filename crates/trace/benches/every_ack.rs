@@ -1,8 +1,8 @@
-//! What a sample on every ACK costs: processor time of both ends of a connection without and with
-//! the trace, in turns, and that of the thread that fetches the samples and writes them.
+//! The cost of a sample on every ACK: processor time of both ends of a connection with and without
+//! the trace, alternating, and that of the thread that fetches and writes the samples.
 //!
 //! Both ends are in one thread, and loopback does the receiver's work in the sender's call, so all
-//! that the kernel does for them is that thread's time.
+//! that the kernel does for them counts as that thread's time.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use fairwind_trace::kernel::{Options, check_requirements};
 use fairwind_trace::record::{Limits, Recorder};
 use fairwind_trace::session::Session;
 
-/// Messages there and back in a turn; each message brings an ACK.
+/// Messages in each direction per turn; each message brings an ACK.
 const TRIPS: u32 = 20_000;
 const TURNS: usize = 24;
 
@@ -32,7 +32,7 @@ fn main() {
     let mut reader = Vec::new();
     let mut bare = Vec::new();
     for number in 0..TURNS {
-        // Without, with, with, without.
+        // The order is without, with, with, without.
         let traced_first = number % 2 == 1;
         let before = (!traced_first).then(|| turn(&mut pair));
         let (with, reading, samples) = traced(&mut pair);
@@ -71,7 +71,7 @@ fn turn((stream, peer): &mut (TcpStream, TcpStream)) -> f64 {
     thread_time_ns() - began
 }
 
-/// The same with the trace: the time of the turn, that of the reader, and the samples.
+/// The same with the trace: time of the turn, time of the reader, and number of samples.
 fn traced(pair: &mut (TcpStream, TcpStream)) -> (f64, f64, f64) {
     let options = Options {
         filter: Filter {
@@ -121,7 +121,7 @@ fn thread_time_ns() -> f64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the pointer is to a timespec that is written.
+    // SAFETY: the pointer is to a valid `timespec`, which the call writes.
     let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     assert_eq!(failed, 0);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64

@@ -1,5 +1,5 @@
-//! The state that a congestion control keeps for each connection, as columns: the fields of the
-//! structure that bears the control's name, as the BTF of its eBPF object describes it.
+//! The private state of a congestion control per connection, as columns: the fields of the
+//! structure named after the congestion control, as described by the BTF of its eBPF object.
 
 use libbpf_rs::btf::types::{Array, Int, IntEncoding, MemberAttr, Struct};
 use libbpf_rs::btf::{Btf, BtfType};
@@ -7,26 +7,26 @@ use libbpf_rs::set_print;
 
 use crate::event::{STATE_BYTES, State};
 
-/// The fields of a control's state.
+/// The fields of a congestion control's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlState {
-    /// The control, without the prefix that it has in the kernel.
+    /// The congestion control, without the prefix of its name in the kernel.
     pub control: String,
     /// In the order of the structure.
     pub fields: Vec<StateField>,
 }
 
-/// An integer of a control's state.
+/// An integer in a congestion control's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateField {
-    /// Its column: the control and the field, as `cubic_w_max`.
+    /// The column's name: congestion control and field, such as `cubic_w_max`.
     pub column: String,
     offset: usize,
     size: usize,
     is_signed: bool,
 }
 
-/// An eBPF object that cannot be read.
+/// An eBPF object could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("the eBPF object of `{control}` cannot be read: {source}")]
 pub struct StateError {
@@ -35,21 +35,22 @@ pub struct StateError {
 }
 
 impl ControlState {
-    /// What the object of a control says of its state; without fields, if it has no state.
+    /// Reads the state's fields from the eBPF object of a congestion control; without fields if it
+    /// has no state.
     ///
-    /// Fields are integers and arrays of them, also inside other structures; pointers, unions and
-    /// bit fields are left out.
+    /// Fields are integers and arrays of them, also in nested structures; pointers, unions and bit
+    /// fields are left out.
     ///
     /// # Errors
     ///
-    /// If it is no eBPF object.
+    /// Fails if `object` is not an eBPF object.
     pub fn of_object(control: &str, object: &[u8]) -> Result<ControlState, StateError> {
         let wrong = |source| StateError {
             control: control.to_owned(),
             source,
         };
         let mut fields = Vec::new();
-        // libbpf would tell the terminal of sections that it does not load.
+        // libbpf would print warnings about sections that it does not load.
         let print = set_print(None);
         let btf = Btf::from_raw(control, object);
         set_print(print);
@@ -65,8 +66,8 @@ impl ControlState {
         })
     }
 
-    /// Whether the kernel's name is the control's: `fw_cubic`, or `fw_cubic_` and more for a copy
-    /// that one run has for itself.
+    /// Whether `kernel_name` is this congestion control: `fw_cubic`, or `fw_cubic_` and a suffix
+    /// for the private copy of a run.
     pub fn is_of(&self, kernel_name: &str) -> bool {
         let rest = kernel_name.strip_prefix("fw_");
         let rest = rest.and_then(|name| name.strip_prefix(&self.control[..]));
@@ -75,7 +76,7 @@ impl ControlState {
 }
 
 impl StateField {
-    /// The value; one beyond the columns' range is the nearest in it.
+    /// The field's value; an unsigned value above `i64::MAX` becomes `i64::MAX`.
     pub fn value(&self, state: &State) -> i64 {
         let mut bytes = [0; 8];
         bytes[..self.size].copy_from_slice(&state[self.offset..self.offset + self.size]);
@@ -126,7 +127,7 @@ fn field(
             offset,
             fields,
         );
-        // Arrays of one integer each; what they hold has been found once.
+        // An array of one integer per element: repeat the first element's column for the others.
         if let [integer] = &fields[first..] {
             let integer = integer.clone();
             for index in 1..array.capacity() {

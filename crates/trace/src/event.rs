@@ -1,44 +1,45 @@
-//! What comes out of the kernel: the events of `bpf/event.h`, laid out as there.
+//! Events from the kernel, in the layout of `bpf/event.h`.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// Something that the programs in the kernel tell of a connection.
+/// An event that the kernel's programs report about a connection.
 ///
-/// Samples stay where they are in the ring buffer: of what a trace costs, each copy is a good part.
+/// Samples are borrowed from the ring buffer, as copying them would be a large part of a trace's cost.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'ring> {
-    /// A connection that matches: new, or there when the trace began.
+    /// A matching connection: new, or open when the trace began.
     Open(&'ring Identity),
-    /// The connection's port is known now.
+    /// The connection's port is now known.
     Identity(&'ring Identity),
-    /// The connection's congestion control has this name from now on.
+    /// The connection has switched to the congestion control with this name.
     Control(&'ring Control),
-    /// The instruments at one moment, and the state of the congestion control if it was asked for.
+    /// The instruments at one moment, and the state of the congestion control if it is traced.
     Sample(&'ring Sample, Option<&'ring State>),
-    /// The same at the end of the connection; nothing follows.
+    /// The same at the end of the connection; its last event.
     Close(&'ring Sample, Option<&'ring State>),
 }
 
-/// Bytes of state that a congestion control has for each connection (`icsk_ca_priv`).
+/// Bytes of private state that the kernel gives a congestion control per connection
+/// (`icsk_ca_priv`).
 pub const STATE_BYTES: usize = 104;
 
-/// The state of a congestion control, as its program lays it out.
+/// The private state of a congestion control, in its own layout.
 pub type State = [u8; STATE_BYTES];
 
-/// What every event begins with.
+/// The start of every event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Head {
     kind: u32,
-    /// Events of this connection until now that found no room in the ring buffer.
+    /// Events of this connection so far that found no room in the ring buffer.
     pub lost: u32,
-    /// The socket's cookie (`SO_COOKIE`), which no other socket has until the next boot.
+    /// The socket's cookie (`SO_COOKIE`), unique until the next boot.
     pub id: u64,
-    /// When, nanoseconds of `CLOCK_MONOTONIC`.
+    /// Time of the event, nanoseconds of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
 }
 
-/// Which connection it is.
+/// What identifies a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Identity {
@@ -46,10 +47,10 @@ pub struct Identity {
     pub head: Head,
     /// Inode of the socket's control group (version 2).
     pub cgroup: u64,
-    /// Inode of its network namespace.
+    /// Inode of the socket's network namespace.
     pub netns: u32,
-    /// The process that opened the connection or listens for it; of a connection that was there
-    /// before the trace, one that has it. 0: not known.
+    /// The process that opened the connection or listens for it; for a connection from before the
+    /// trace, one that has its socket open. 0 if unknown.
     pub pid: u32,
     local_port: u16,
     remote_port: u16,
@@ -63,34 +64,34 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Our end.
+    /// Local address and port.
     pub fn local(&self) -> SocketAddr {
         SocketAddr::new(address(self.local), self.local_port)
     }
 
-    /// The other end.
+    /// The peer's address and port.
     pub fn remote(&self) -> SocketAddr {
         SocketAddr::new(address(self.remote), self.remote_port)
     }
 
-    /// Whether the connection was there before the trace; its counts of congestion signals then
-    /// begin with the trace.
+    /// Whether the connection was open before the trace; its counts of congestion signals then
+    /// start with the trace.
     pub fn is_adopted(&self) -> bool {
         self.adopted != 0
     }
 
-    /// Whether the other end opened it; not known of adopted connections.
+    /// Whether the peer opened it; unknown for adopted connections.
     pub fn is_incoming(&self) -> bool {
         self.incoming != 0
     }
 
-    /// The name of the process, at most 15 bytes; empty: not known.
+    /// The name of the process, at most 15 bytes; empty if unknown.
     pub fn program(&self) -> String {
         text(&self.program)
     }
 }
 
-/// The name of a congestion control.
+/// The name of a connection's congestion control.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Control {
@@ -100,14 +101,14 @@ pub struct Control {
 }
 
 impl Control {
-    /// The name, as `TCP_CONGESTION` gives it.
+    /// The name, as `TCP_CONGESTION` reports it.
     pub fn name(&self) -> String {
         text(&self.name)
     }
 }
 
-/// The kernel's own values at one moment, under its names and in its units;
-/// [`INSTRUMENTS`](crate::instrument::INSTRUMENTS) makes RFC 4898's of them.
+/// The kernel's values at one moment, with its names and units;
+/// [`INSTRUMENTS`](crate::instrument::INSTRUMENTS) derives RFC 4898's from them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 #[allow(missing_docs, reason = "the names are the kernel's")]
@@ -164,7 +165,7 @@ pub struct Sample {
     pub rwnd_limited_jiffies: u32,
     pub sndbuf_limited_jiffies: u32,
     pub pacing_rate: u64,
-    /// Segments received of which the kernel did not tell the tracer.
+    /// Received segments that the kernel did not report to the tracer.
     pub skipped: u64,
     pub bytes_acked: u64,
     pub bytes_received: u64,
@@ -178,13 +179,13 @@ const CONTROL: u32 = 3;
 const SAMPLE: u32 = 4;
 const CLOSE: u32 = 5;
 
-/// A structure that any bytes make a value of.
+/// A structure for which any bytes are a valid value.
 ///
 /// # Safety
 ///
-/// Only integers and arrays of them, without padding.
+/// It must consist of integers and arrays of integers only, without padding.
 unsafe trait Plain: Copy {}
-// SAFETY: integers and arrays of them; the sizes below leave no room for padding.
+// SAFETY: only integers and arrays of them; the sizes asserted below leave no room for padding.
 unsafe impl Plain for Identity {}
 // SAFETY: as above.
 unsafe impl Plain for Control {}
@@ -197,7 +198,7 @@ const _: () = assert!(size_of::<Control>() == 40, "as in event.h");
 const _: () = assert!(size_of::<Sample>() == 256, "as in event.h");
 
 impl<'ring> Event<'ring> {
-    /// The event in a record of the ring buffer; nothing, if it is none.
+    /// The event in a record of the ring buffer; `None` if the record is not one.
     pub fn parse(bytes: &'ring [u8]) -> Option<Event<'ring>> {
         let kind = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?);
         match kind {
@@ -220,7 +221,7 @@ impl<'ring> Event<'ring> {
     }
 }
 
-/// The state behind a sample.
+/// The state that follows a sample.
 fn state(bytes: &[u8]) -> Option<&State> {
     bytes.get(size_of::<Sample>()..)?.first_chunk()
 }
@@ -230,7 +231,7 @@ fn view<T: Plain>(bytes: &[u8]) -> Option<&T> {
     if bytes.len() < size_of::<T>() || !start.is_aligned() {
         return None;
     }
-    // SAFETY: there are enough bytes at an address that fits, and any make a value.
+    // SAFETY: there are enough bytes, the address is aligned, and any bytes are a valid `T`.
     Some(unsafe { &*start })
 }
 
@@ -253,7 +254,7 @@ mod tests {
         assert!(Event::parse(&9u64.to_ne_bytes()).is_none());
         let mut words = [0u64; 45];
         words[0] = u64::from(SAMPLE);
-        // SAFETY: the bytes of the words.
+        // SAFETY: the bytes of `words`, which is 45 * 8 = 360 bytes long.
         let bytes = unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), 360) };
         assert!(Event::parse(&bytes[..255]).is_none());
         assert!(matches!(
@@ -264,7 +265,7 @@ mod tests {
             Event::parse(bytes),
             Some(Event::Sample(_, Some(_)))
         ));
-        // A record begins at a multiple of eight bytes.
+        // Records are aligned to eight bytes.
         assert!(Event::parse(&bytes[1..]).is_none());
     }
 

@@ -1,5 +1,5 @@
-//! One file a connection: Parquet, with a column for the time, one for each instrument and one for
-//! the name of the congestion control. What the connection is stands in the file's metadata.
+//! One file per connection: Parquet, with a column for the time, one for each instrument and one
+//! for the name of the congestion control. The file's metadata describe the connection.
 
 mod columns;
 mod encode;
@@ -17,9 +17,9 @@ pub(crate) use writer::ConnectionFile;
 pub const TIME: &str = "time_s";
 /// Last column: the name of the congestion control.
 pub const CONTROL: &str = "CongestionControl";
-/// Key of the metadata that holds the connection, as JSON: [`Connection`](crate::record::Connection).
+/// Metadata key of the connection, as JSON: [`Connection`](crate::record::Connection).
 pub const CONNECTION_KEY: &str = "fairwind.connection";
-/// Key of the metadata that holds the units by column, as JSON.
+/// Metadata key of the columns' units, as JSON.
 pub const UNITS_KEY: &str = "fairwind.units";
 
 /// Why a file could not be written or read.

@@ -3,30 +3,30 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// Connections are traced that match one alternative of every kind that has any.
+/// A connection is traced if it matches one alternative of every kind that has any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Either end is in one of these networks.
+    /// Either end of the connection is in one of these networks.
     pub hosts: Vec<Network>,
-    /// Either end has one of these ports.
+    /// Either end of the connection has one of these ports.
     pub ports: Vec<u16>,
-    /// The process that opened or accepted the connection has one of these names. The kernel knows
-    /// the first 15 bytes of a name.
+    /// The process that opened the connection or listens for it has one of these names. The kernel
+    /// keeps the first 15 bytes of a name.
     pub programs: Vec<String>,
-    /// The socket is in one of these network namespaces, by inode.
+    /// The socket is in one of these network namespaces, given by inode.
     pub namespaces: Vec<u32>,
-    /// The socket is in one of these control groups (version 2) or below one, by inode.
+    /// The socket is in one of these control groups (version 2) or below one, given by inode.
     pub cgroups: Vec<u64>,
 }
 
-/// Addresses with a common beginning.
+/// Addresses with a common prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: u128,
     mask: u128,
 }
 
-/// What is no network.
+/// A text that is not a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is neither an address nor a network; right would be 10.0.0.1, 10.0.0.0/8, 2001:db8::1 or 2001:db8::/32"
@@ -68,7 +68,7 @@ fn parse(text: &str) -> Option<Network> {
 }
 
 impl Network {
-    /// `struct network` of `bpf/event.h`.
+    /// The key in the layout of `struct network` of `bpf/event.h`.
     pub(crate) fn key(self) -> Vec<u8> {
         let mut key = self.mask.count_ones().to_ne_bytes().to_vec();
         key.extend(self.address.to_be_bytes());
@@ -76,7 +76,7 @@ impl Network {
     }
 }
 
-/// A program's name as the kernel has it: at most 15 bytes, then zeros.
+/// A program's name as the kernel keeps it: at most 15 bytes, padded with zeros to 16.
 pub(crate) fn program_key(name: &str) -> Vec<u8> {
     let mut key = vec![0; 16];
     let known = name.len().min(15);
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!((host.address, host.mask), (1, u128::MAX));
         let all: Network = "::/0".parse().unwrap();
         assert_eq!((all.address, all.mask), (0, 0));
-        // Of IPv6's addresses only those that are IPv4's.
+        // Of the IPv6 addresses only the mapped IPv4 ones.
         let all: Network = "0.0.0.0/0".parse().unwrap();
         assert_eq!(all.address, 0xffff_0000_0000);
     }

@@ -1,8 +1,8 @@
-//! The instruments: RFC 4898's variables from the kernel's.
+//! The instruments: RFC 4898's variables, derived from the kernel's.
 //!
-//! Names are those of RFC 4898 without the prefix `tcpEStats` and the group, or, where the RFC has
-//! none, words of our own. Times are microseconds, as the kernel counts them; the RFC's are
-//! milliseconds. docs/instruments.md is this table, and a test holds it to it.
+//! Names are those of RFC 4898 without the prefix `tcpEStats` and the group; variables that the RFC
+//! lacks have names of our own. Times are in microseconds, as the kernel counts them; the RFC's are
+//! in milliseconds. docs/reference/instruments.md holds the same table, and a test compares them.
 
 mod table;
 
@@ -17,11 +17,11 @@ pub struct Instrument {
     pub name: &'static str,
     /// Unit: `bytes`, `us`, `packets`, …; empty for plain numbers.
     pub unit: &'static str,
-    /// The object of RFC 4898 or nothing.
+    /// The object of RFC 4898, if it has one.
     pub rfc4898: Option<&'static str>,
-    /// What it is, and what a missing value means.
+    /// Its meaning, and what a missing value means.
     pub meaning: &'static str,
-    /// Where the kernel has it.
+    /// The kernel's fields that it is computed from.
     pub kernel: &'static str,
     /// Whether it may be missing.
     pub optional: bool,
@@ -29,12 +29,12 @@ pub struct Instrument {
     fill: fn(&[Sample], &Clock, &mut Values),
 }
 
-/// What the instruments of a connection follow from, beside its samples.
+/// What the instruments of a connection depend on, besides its samples.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    /// Jiffies a second.
+    /// Jiffies per second.
     pub hz: u32,
-    /// When the connection was opened, nanoseconds of `CLOCK_MONOTONIC`; nothing, if before the
+    /// When the connection was opened, nanoseconds of `CLOCK_MONOTONIC`; `None` if before the
     /// trace.
     pub opened_ns: Option<u64>,
 }
@@ -52,9 +52,9 @@ impl Clock {
 /// The values of one column in some rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values {
-    /// Those there are.
+    /// The values present.
     pub values: Vec<i64>,
-    /// Whether there is one, a row each; empty where none can be missing.
+    /// Whether each row has a value; empty for a column in which none can be missing.
     pub present: Vec<bool>,
 }
 
@@ -71,27 +71,27 @@ impl Values {
 }
 
 impl Instrument {
-    /// Adds the values of these samples; many at once cost a fraction of as many calls of
-    /// [`Instrument::value`].
+    /// Appends the values of these samples, at a fraction of the cost of one [`Instrument::value`]
+    /// call for each.
     pub(crate) fn fill(&self, samples: &[Sample], clock: &Clock, values: &mut Values) {
         (self.fill)(samples, clock, values);
     }
 
-    /// The value at that moment; nothing, if there is none.
+    /// The value at that moment; `None` if there is none.
     pub fn value(&self, moment: &Moment<'_>) -> Option<i64> {
         (self.value)(moment)
     }
 }
 
-/// A sample, and what else the instruments follow from.
+/// A sample, and what else the instruments depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'sample> {
     /// The kernel's values.
     pub sample: &'sample Sample,
-    /// Jiffies a second.
+    /// Jiffies per second.
     pub hz: u32,
-    /// Nanoseconds of `CLOCK_MONOTONIC` at the connection's first event; nothing, if it was there
-    /// before the trace.
+    /// Nanoseconds of `CLOCK_MONOTONIC` at the connection's first event; `None` if the connection
+    /// was opened before the trace.
     pub opened_ns: Option<u64>,
 }
 
@@ -105,14 +105,14 @@ impl Moment<'_> {
     }
 }
 
-/// The instrument of this name.
+/// The instrument with this column name.
 pub fn find(name: &str) -> Option<&'static Instrument> {
     INSTRUMENTS
         .iter()
         .find(|instrument| instrument.name == name)
 }
 
-/// The table of docs/instruments.md.
+/// The table of instruments, as in docs/reference/instruments.md.
 pub fn markdown() -> String {
     let mut table =
         "| column | unit | RFC 4898 object | kernel | meaning |\n|---|---|---|---|---|\n"
@@ -136,14 +136,14 @@ mod tests {
 
     #[test]
     fn the_document_holds_the_table_of_the_code() {
-        let document = include_str!("../../../docs/instruments.md");
+        let document = include_str!("../../../docs/reference/instruments.md");
         let section = document.split("## The instruments").nth(1).unwrap();
         let rows = section.lines().filter(|line| line.starts_with("| `"));
         let expected = markdown();
         let expected = expected.lines().skip(2);
         assert!(
             rows.eq(expected),
-            "docs/instruments.md should have:\n{}",
+            "docs/reference/instruments.md should have:\n{}",
             markdown()
         );
     }

@@ -8,14 +8,14 @@ use fairwind_kernel::hz;
 use crate::event::{Event, Sample};
 use crate::instrument::{Moment, find};
 
-/// Rates that a sparkline shows at most.
+/// Maximum number of rates in a sparkline.
 const HISTORY: usize = 24;
-/// Pictures for which a connection that has ended stays.
+/// Number of pictures for which an ended connection stays visible.
 const STAYS: u32 = 5;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const CONGESTION: [&str; 5] = ["open", "disorder", "cwr", "recovery", "loss"];
 
-/// The state of the picture.
+/// The state behind the pictures.
 #[derive(Debug, Default)]
 pub struct Live {
     hz: u32,
@@ -30,15 +30,15 @@ struct Shown {
     program: String,
     control: String,
     latest: Option<Sample>,
-    /// Bytes acknowledged and received at the latest picture.
+    /// Bytes acknowledged and received, as of the latest picture.
     before: Option<u64>,
-    /// Bit/s, one for each picture.
+    /// Bit/s, one value per picture.
     rates: VecDeque<f64>,
     ended: u32,
 }
 
 impl Live {
-    /// Without connections.
+    /// Starts without connections.
     pub fn new() -> Live {
         Live {
             hz: hz(),
@@ -46,7 +46,7 @@ impl Live {
         }
     }
 
-    /// Keeps what the event says.
+    /// Updates the connection of an event.
     pub fn event(&mut self, event: &Event<'_>) {
         let id = event.head().id;
         match event {
@@ -76,7 +76,7 @@ impl Live {
         }
     }
 
-    /// The picture `seconds` after the previous one, of at most so many lines and columns.
+    /// The picture `seconds` after the previous one, with at most `lines` lines of `columns` columns.
     pub fn picture(&mut self, seconds: f64, lost: u64, lines: usize, columns: usize) -> String {
         for shown in self.connections.values_mut() {
             shown.advance(seconds);
@@ -184,7 +184,7 @@ fn line(text: &mut String, columns: usize, content: &str) {
     let _ = writeln!(text, "{}", cut.trim_end());
 }
 
-/// A bar for each value, in proportion to the greatest.
+/// A bar for each value, in proportion to the largest.
 fn sparkline(values: &VecDeque<f64>) -> String {
     let greatest = values.iter().copied().fold(0.0, f64::max);
     let bar = |value: &f64| {

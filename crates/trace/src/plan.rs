@@ -13,9 +13,9 @@ use crate::kernel::{Options, TraceError, check_requirements};
 use crate::record::{Index, Limits, Recorder};
 use crate::session::Session;
 
-/// The index is written this often, for whoever looks at the folder meanwhile.
+/// The index is written this often, for readers of the folder during the trace.
 const CHECKPOINT: Duration = Duration::from_secs(5);
-/// A long one is written less often, so that it takes no more than this part of the time.
+/// A large index is written less often, so that it takes at most 1/100 of the time.
 const CHECKPOINT_PART: u32 = 100;
 
 /// What is traced, how, and where to.
@@ -23,20 +23,20 @@ const CHECKPOINT_PART: u32 = 100;
 pub struct Plan {
     /// Which connections, and whether on every ACK.
     pub options: Options,
-    /// Time between samples; nothing without an interval.
+    /// Time between samples; `None` without an interval.
     pub interval: Option<Duration>,
-    /// Where the files go; new or empty.
+    /// Folder for the files; must be new or empty.
     pub folder: PathBuf,
     /// Columns of the files.
     pub columns: Columns,
-    /// Room that they may take.
+    /// Room that the files may take.
     pub limits: Limits,
 }
 
-/// Why a trace does not begin or go on.
+/// Why a trace cannot start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// The kernel's side.
+    /// The kernel or the tracer.
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The folder or its index.
@@ -44,7 +44,7 @@ pub enum PlanError {
     File(#[from] FileError),
 }
 
-/// A trace that runs on this thread.
+/// A trace running on this thread.
 pub struct Running {
     session: Session,
     recorder: Recorder,
@@ -53,11 +53,13 @@ pub struct Running {
 }
 
 impl Plan {
-    /// Begins.
+    /// Starts the trace on this thread.
     ///
     /// # Errors
     ///
-    /// What is missing or wrong, before anything is made.
+    /// Fails if the kernel or the process does not meet the requirements, which is checked before
+    /// the folder is made; if the folder cannot be created or is not empty; or if the kernel
+    /// refuses the tracer.
     pub fn start(&self) -> Result<Running, PlanError> {
         check_requirements()?;
         let recorder = Recorder::create(&self.folder, self.columns.clone(), self.limits)?;
@@ -72,11 +74,11 @@ impl Plan {
         Ok(running)
     }
 
-    /// Begins on a thread of its own; when this returns, connections are seen.
+    /// Starts the trace on a thread of its own. Connections are seen from the moment this returns.
     ///
     /// # Errors
     ///
-    /// What is missing or wrong.
+    /// Fails like [`Plan::start`], or if the thread cannot be started.
     pub fn in_background(self) -> Result<Background, PlanError> {
         let stop = Arc::new(AtomicBool::new(false));
         let (ready, is_ready) = mpsc::channel();
@@ -86,7 +88,7 @@ impl Plan {
             let run = move || {
                 let mut running = match self.start() {
                     Ok(running) => {
-                        // Whoever waits for it is there.
+                        // The receiver cannot be gone: it waits for this message.
                         let _ = ready.send(Ok(()));
                         running
                     }
@@ -116,15 +118,15 @@ impl Plan {
     }
 }
 
-/// What a trace leaves, and the files that could not be written.
+/// The index of a finished trace, and the files that could not be written.
 pub type Outcome = Result<(Index, Vec<FileError>), PlanError>;
 
 impl Running {
-    /// Waits until there is something to do, at most 25 ms, and does it; `each` sees the events too.
+    /// Waits at most 25 ms until there is something to do, and does it; `each` sees the events too.
     ///
     /// # Errors
     ///
-    /// If the kernel does not answer.
+    /// Fails if samples cannot be requested or the ring buffer cannot be read.
     pub fn step(&mut self, mut each: impl FnMut(&Event<'_>)) -> Result<(), TraceError> {
         let (recorder, failed) = (&mut self.recorder, &mut self.failed);
         self.session.step(|event| {
@@ -133,7 +135,7 @@ impl Running {
         })?;
         let began = Instant::now();
         if began >= self.next_checkpoint {
-            // A disk without room for it may have some later; the end says so.
+            // A full disk may have room again later; the end of the trace reports the error.
             let _ = self.checkpoint();
             let took = began.elapsed();
             self.next_checkpoint = began + CHECKPOINT.max(took * CHECKPOINT_PART);
@@ -147,17 +149,17 @@ impl Running {
         Ok(())
     }
 
-    /// The files that could not be written since the latest call.
+    /// The errors of files since the latest call.
     pub fn failures(&mut self) -> Vec<FileError> {
         std::mem::take(&mut self.failed)
     }
 
-    /// The pace and the kernel's side.
+    /// The session, with its pace and counts.
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// The files.
+    /// The recorder, with its files.
     pub fn recorder(&self) -> &Recorder {
         &self.recorder
     }
@@ -166,7 +168,8 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// If the kernel does not answer or the index cannot be written. Files are ended before.
+    /// Fails if the last samples or the counts cannot be read, after the files were ended; or if
+    /// the index cannot be written.
     pub fn finish(mut self, mut each: impl FnMut(&Event<'_>)) -> Outcome {
         let (recorder, failed) = (&mut self.recorder, &mut self.failed);
         let ended = self.session.finish(|event| {
@@ -185,13 +188,13 @@ impl Running {
         }
     }
 
-    /// Keeps what there is after an error, which it gives back.
+    /// Ends the trace after an error, keeps what was recorded, and returns the error.
     pub fn abandon(self, error: PlanError) -> Outcome {
         self.finish(|_| {}).and(Err(error))
     }
 }
 
-/// A trace that runs on a thread of its own.
+/// A trace running on a thread of its own.
 pub struct Background {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Option<Outcome>>,

@@ -1,5 +1,5 @@
-//! Events into files: one a connection, from its first packet to its last, and `trace.json`, which
-//! lists them and says what was not seen.
+//! Events into files: one per connection, from its first packet to its last, and `trace.json`,
+//! which lists them and reports what was not seen.
 
 mod index;
 mod recording;
@@ -21,12 +21,12 @@ use store::Store;
 pub use index::{Connection, INDEX_FILE, Index, Manner};
 pub use store::{Limits, WhenFull};
 
-/// Rows of all connections that wait in memory at most, some 50 MB.
+/// Maximum of rows waiting in memory, over all connections; some 50 MB.
 const ROWS_OF_ALL: usize = 1 << 18;
 
 /// Writes the files of a trace.
 ///
-/// A file that cannot be written does not end the others: its connection bears the error.
+/// A file that cannot be written does not affect the others; its connection's entry has the error.
 pub struct Recorder {
     began_unix_s: f64,
     tools: Tools,
@@ -34,11 +34,11 @@ pub struct Recorder {
     open: HashMap<u64, Recording, BuildHasherDefault<CookieHasher>>,
     seen: usize,
     unrecorded: u64,
-    /// Of connections that have ended.
+    /// Samples without room, of connections that have ended.
     unwritten: u64,
 }
 
-/// Cookies are numbers in their order: all differ, and nobody chooses them.
+/// Hashes socket cookies, which are consecutive, distinct and not chosen by an attacker.
 #[derive(Default)]
 struct CookieHasher(u64);
 
@@ -54,18 +54,18 @@ impl Hasher for CookieHasher {
     }
 
     fn write_u64(&mut self, cookie: u64) {
-        // 2^64 divided by the golden ratio: neighbours end up far from each other.
+        // 2^64 divided by the golden ratio: spreads neighbouring cookies far apart.
         self.0 = (self.0 ^ cookie).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 
 impl Recorder {
-    /// Writes into this folder, which must be new or empty, files with these columns; times count
-    /// from now.
+    /// Creates a recorder for files with these columns in `folder`, which must be new or empty;
+    /// times count from now.
     ///
     /// # Errors
     ///
-    /// If the folder holds something or cannot be made.
+    /// Fails if the folder cannot be created or read, or is not empty.
     pub fn create(folder: &Path, columns: Columns, limits: Limits) -> Result<Recorder, FileError> {
         fs::create_dir_all(folder).map_err(|error| FileError::new(folder, error))?;
         let mut entries = fs::read_dir(folder).map_err(|error| FileError::new(folder, error))?;
@@ -89,12 +89,12 @@ impl Recorder {
         })
     }
 
-    /// Keeps what the event says.
+    /// Records an event.
     ///
     /// # Errors
     ///
-    /// If a file cannot be written. Of its connection no more is kept, and the error stands in the
-    /// index; the others go on.
+    /// Fails if a file cannot be written. Nothing more is recorded of that connection, and the
+    /// index bears the error; the other connections are not affected.
     pub fn event(&mut self, event: &Event<'_>) -> Result<(), FileError> {
         match event {
             Event::Open(identity) => self.opened(identity),
@@ -136,7 +136,7 @@ impl Recorder {
     }
 
     fn sample(&mut self, sample: &Sample, state: Option<&State>) -> Result<(), FileError> {
-        // Of one whose beginning was lost, or one that has ended: a sample asked for just then.
+        // A sample requested just when the connection ended, or of one whose opening event was lost.
         let Some(recording) = self.open.get_mut(&sample.head.id) else {
             return Ok(());
         };
@@ -151,7 +151,7 @@ impl Recorder {
         change.map(|_| ())
     }
 
-    /// Writes the rows that wait; all are tried.
+    /// Writes all waiting rows; an error does not stop the other connections.
     fn write_all(&mut self) -> Result<(), FileError> {
         self.waiting = 0;
         let mut written = Ok(());
@@ -168,42 +168,43 @@ impl Recorder {
         ended
     }
 
-    /// Connections that are open.
+    /// Number of open connections.
     pub fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// Connections seen until now.
+    /// Number of connections seen so far.
     pub fn seen(&self) -> usize {
         self.seen
     }
 
-    /// Samples and connections that found no room until now.
+    /// Samples, and connections, that found no room so far.
     pub fn left_out(&self) -> (u64, u64) {
         let open = self.open.values().map(|r| r.connection.unwritten);
         (self.unwritten + open.sum::<u64>(), self.unrecorded)
     }
 
-    /// Connections whose files were removed to make room.
+    /// Number of connections whose files were removed to make room.
     pub fn removed(&self) -> u64 {
         self.tools.store.removed
     }
 
-    /// Writes the index as it is now, for whoever looks while the trace goes on, or if it never
+    /// Writes the index as of now, for readers while the trace is running and in case it never
     /// ends.
     ///
     /// # Errors
     ///
-    /// If it cannot be written.
+    /// Fails if the index cannot be written.
     pub fn checkpoint(&self, counts: &Counts, manner: &Manner) -> Result<(), FileError> {
         self.write_index(&self.index(counts, manner, false))
     }
 
-    /// Ends all files and writes the index, which it gives with the files that could not be ended.
+    /// Ends all files and writes the index. Returns the index, and the errors of files that could
+    /// not be ended.
     ///
     /// # Errors
     ///
-    /// If the index cannot be written.
+    /// Fails if the index cannot be written.
     pub fn finish(
         mut self,
         counts: &Counts,
@@ -239,7 +240,7 @@ impl Recorder {
         }
     }
 
-    /// The index has its name when it is whole.
+    /// Writes the index under another name and renames it when it is complete.
     fn write_index(&self, index: &Index) -> Result<(), FileError> {
         let path = self.tools.store.folder.join(INDEX_FILE);
         let unfinished = path.with_extension("json.part");

@@ -1,4 +1,4 @@
-//! The pace of a trace: when samples are asked for, and when they are fetched.
+//! The pace of a trace: when samples are requested and when they are fetched.
 
 use std::collections::HashSet;
 use std::thread;
@@ -8,14 +8,14 @@ use crate::event::Event;
 use crate::kernel::{Counts, Options, TraceError, Tracer};
 use crate::record::Manner;
 
-/// Shortest interval.
+/// The shortest interval.
 pub const MIN_INTERVAL: Duration = Duration::from_millis(1);
-/// The ring buffer is emptied this often at least.
+/// The ring buffer is emptied at least this often.
 const FETCH: Duration = Duration::from_millis(25);
-/// With a sample on every ACK: interval of connections whose ACKs give none.
+/// With a sample on every ACK: interval for connections whose ACKs give none.
 const CLOSING: Duration = Duration::from_millis(1);
 
-/// A trace that runs.
+/// A running trace.
 #[derive(Debug)]
 pub struct Session {
     tracer: Tracer,
@@ -28,12 +28,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// Attaches the tracer; with an interval (of [`MIN_INTERVAL`] at least) it will sample all
+    /// Attaches the tracer. With an interval (at least [`MIN_INTERVAL`]), it samples all
     /// connections that often.
     ///
     /// # Errors
     ///
-    /// What is missing or wrong; see [`TraceError`].
+    /// Fails if the kernel lacks a feature, the process lacks a capability, or the kernel refuses a
+    /// program; see [`TraceError`].
     pub fn start(options: &Options, interval: Option<Duration>) -> Result<Session, TraceError> {
         let interval = interval.map(|interval| interval.max(MIN_INTERVAL));
         let tracer = Tracer::attach(options)?;
@@ -49,11 +50,11 @@ impl Session {
         })
     }
 
-    /// Waits until there is something to do, at most 25 ms, does it, and hands out the events.
+    /// Waits at most 25 ms until there is something to do, does it, and hands out the events.
     ///
     /// # Errors
     ///
-    /// If the kernel does not answer.
+    /// Fails if samples cannot be requested or the ring buffer cannot be read.
     pub fn step(&mut self, mut each: impl FnMut(&Event<'_>)) -> Result<(), TraceError> {
         let mut wait = FETCH;
         if let Some(interval) = self.interval {
@@ -62,7 +63,7 @@ impl Session {
             let now = Instant::now();
             if now >= self.next {
                 self.tracer.sample()?;
-                // Intervals that are over already are not made up for, but counted.
+                // Missed intervals are counted, not made up for.
                 let over = (now - self.next).as_nanos() / interval.as_nanos();
                 self.late_intervals += over as u64;
                 self.next += interval * (over as u32 + 1);
@@ -80,11 +81,11 @@ impl Session {
         Ok(())
     }
 
-    /// Asks for a last sample of every connection and hands out all that waits.
+    /// Takes a last sample of every connection and hands out all waiting events.
     ///
     /// # Errors
     ///
-    /// If the kernel does not answer.
+    /// Fails if the samples, the ring buffer or the counts cannot be read.
     pub fn finish(
         mut self,
         mut each: impl FnMut(&Event<'_>),
@@ -96,7 +97,7 @@ impl Session {
         Ok((self.tracer.counts()?, manner))
     }
 
-    /// Length and manner until now.
+    /// Duration and mode of the trace so far.
     pub fn manner(&self) -> Manner {
         Manner {
             duration_s: self.began.elapsed().as_secs_f64(),
@@ -106,16 +107,16 @@ impl Session {
         }
     }
 
-    /// What the trace has not seen until now.
+    /// What the trace has not seen so far.
     ///
     /// # Errors
     ///
-    /// If the kernel does not say.
+    /// Fails if the kernel's counters cannot be read.
     pub fn counts(&self) -> Result<Counts, TraceError> {
         self.tracer.counts()
     }
 
-    /// How long the trace has run.
+    /// How long the trace has been running.
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }

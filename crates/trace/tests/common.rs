@@ -1,4 +1,4 @@
-//! Networks of their own for tests, and what the kernel itself says of a socket.
+//! Separate networks for tests, and what the kernel itself reports of a socket.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ pub use fairwind_testing::{in_own_network, wait_until};
 use fairwind_trace::event::{Control, Event, Head, Identity, Sample};
 use fairwind_trace::kernel::check_requirements;
 
-/// An event that stays.
+/// An event that owns its data.
 #[derive(Clone, Debug)]
 pub enum Seen {
     Open(Identity),
@@ -44,7 +44,7 @@ impl Seen {
     }
 }
 
-/// Whether the test can run.
+/// Whether this process has the privileges for the test.
 pub fn privileged() -> bool {
     fairwind_testing::permitted(check_requirements())
 }
@@ -54,7 +54,7 @@ pub fn netns() -> u32 {
     fs::metadata("/proc/thread-self/ns/net").unwrap().ino() as u32
 }
 
-/// The name of this process as the kernel has it.
+/// The name of this process as the kernel keeps it.
 pub fn program() -> String {
     fs::read_to_string("/proc/self/comm")
         .unwrap()
@@ -62,7 +62,7 @@ pub fn program() -> String {
         .to_owned()
 }
 
-/// Both ends of a connection to this address.
+/// Both ends of a new connection to this address.
 pub fn connection(address: &str) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind(address).unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -125,7 +125,7 @@ impl TcpInfo {
     }
 }
 
-/// Waits until all that was sent is acknowledged.
+/// Waits until all that was sent has been acknowledged.
 pub fn wait_until_idle(stream: &TcpStream) {
     wait_until("everything is acknowledged", || {
         let info = TcpInfo::of(stream);
@@ -133,16 +133,16 @@ pub fn wait_until_idle(stream: &TcpStream) {
     });
 }
 
-/// A control group within another, for a test; both are removed with this.
+/// A control group within another, for a test; dropping it removes both.
 pub struct ControlGroups {
     root: PathBuf,
     outer: PathBuf,
-    /// Where this process was.
+    /// The control group that this process was in.
     before: PathBuf,
 }
 
 impl ControlGroups {
-    /// Nothing where there is no version 2 that can be written.
+    /// `None` if there is no writable version 2 hierarchy.
     pub fn create() -> Option<ControlGroups> {
         let needed = "control groups of version 2 are needed";
         let root = or_skip(mount_of_version_2().ok_or(needed))?;
@@ -159,7 +159,7 @@ impl ControlGroups {
         })
     }
 
-    /// Runs while this process is in the inner group.
+    /// Calls `run` while this process is in the inner group.
     pub fn within_the_inner<T>(&self, run: impl FnOnce() -> T) -> T {
         let process = std::process::id().to_string();
         fs::write(self.outer.join("inner/cgroup.procs"), &process).unwrap();
@@ -181,7 +181,7 @@ impl ControlGroups {
     }
 }
 
-/// Where the hierarchy of version 2 is, by `/proc/self/mounts`.
+/// Where the version 2 hierarchy is mounted, according to `/proc/self/mounts`.
 fn mount_of_version_2() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let mut mounts = mounts.lines().map(|line| line.split(' '));
@@ -201,7 +201,7 @@ impl Drop for ControlGroups {
 
 /// Sets the congestion control of a socket.
 pub fn set_control(stream: &TcpStream, name: &str) {
-    // SAFETY: the option is a string with its length.
+    // SAFETY: the option is a string, given with its length.
     let failed = unsafe {
         libc::setsockopt(
             stream.as_raw_fd(),

@@ -1,4 +1,4 @@
-//! Real connections over loopback, each test in a network of its own.
+//! Real connections over loopback, each test in a network namespace of its own.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use fairwind_trace::filter::Filter;
 use fairwind_trace::instrument::{Moment, find};
 use fairwind_trace::kernel::{Counts, Options, Tracer};
 
-/// Traces the network of this thread only.
+/// Traces only the network namespace of this thread.
 fn here() -> Options {
     Options {
         filter: Filter {
@@ -47,7 +47,7 @@ fn samples(events: &[Event], id: u64) -> Vec<Sample> {
     events.iter().filter_map(of).collect()
 }
 
-/// Cookies of the connections that were found, in order, each once.
+/// Cookies of the connections found, sorted, without repeats.
 fn opened(events: &[Event]) -> Vec<u64> {
     let mut ids: Vec<u64> = Vec::new();
     for event in events {
@@ -113,7 +113,7 @@ fn value(name: &str, sample: &Sample) -> Option<i64> {
     find(name).unwrap().value(&moment)
 }
 
-/// Compares what one sample and `TCP_INFO` both have; the socket was idle between.
+/// Compares the values that a sample and `TCP_INFO` share; the socket was idle in between.
 fn agree(sample: &Sample, info: &TcpInfo) {
     let integers = [
         ("State", u64::from(info.u8(0))),
@@ -165,7 +165,7 @@ fn agree(sample: &Sample, info: &TcpInfo) {
     assert_eq!(sample.head.lost, 0);
 }
 
-/// Sends messages one after the other, each acknowledged before the next.
+/// Sends messages one by one, each acknowledged before the next.
 fn messages(stream: &mut TcpStream, peer: &mut TcpStream, count: u32) {
     for _ in 0..count {
         stream.write_all(&[1; 100]).unwrap();
@@ -174,7 +174,7 @@ fn messages(stream: &mut TcpStream, peer: &mut TcpStream, count: u32) {
     }
 }
 
-/// Every ACK is accounted for. The kernel may leave out a run, and then the trace says so.
+/// Checks that every ACK is accounted for. If the kernel skips a run, the trace must report it.
 fn exact(accounted: u64, acks: u32, counts: &Counts) {
     let acks = u64::from(acks);
     let missed = counts.skipped;
@@ -206,9 +206,9 @@ fn every_ack_gives_one_sample() {
         let counts = tracer.counts().unwrap();
         assert!(acks >= 50);
         exact(samples.len() as u64, acks, &counts);
-        // Each is the state that the ACK finds.
+        // Each sample shows the state that the ACK finds.
         assert!(samples.iter().all(|sample| sample.packets_out > 0));
-        // The other end gets data only, and has nothing to be acknowledged.
+        // The peer receives only data and has nothing to be acknowledged.
         assert!(self::samples(&events, cookie(&peer)).is_empty());
         assert_eq!(counts.lost.iter().sum::<u64>(), 0);
     });
@@ -236,7 +236,7 @@ fn samples_without_room_are_counted_exactly() {
         let lost = counts.lost.iter().sum::<u64>();
         assert!(taken > 0 && lost > 0, "{taken} {lost}");
         exact(taken + lost, acks, &counts);
-        // The connection knows what it has lost itself.
+        // The connection's own count of lost events agrees.
         tracer.sample().unwrap();
         let next = samples(&take(&tracer), cookie(&stream));
         assert_eq!(u64::from(next[0].head.lost), lost);
@@ -257,7 +257,7 @@ fn a_beginning_without_room_is_made_up_for() {
         let late = connection("127.0.0.1:0");
         let id = cookie(&late.0);
         assert!(!opened(&take(&tracer)).contains(&id));
-        // One of all the connections has room at a time.
+        // Only one of the connections finds room at a time.
         for _ in 0..50 {
             tracer.sample().unwrap();
             let events = take(&tracer);
@@ -330,7 +330,7 @@ fn a_connection_is_followed_from_its_first_packet_to_its_last() {
     });
 }
 
-/// As in a container: the kernel's own numbers of processes mean nothing there.
+/// As in a container, where the kernel's own process numbers mean nothing.
 #[test]
 fn a_process_has_the_number_that_the_tracer_knows_it_by() {
     if !privileged() {
@@ -365,7 +365,7 @@ fn connections_that_are_there_already_are_found_in_all_networks() {
         namespaces: vec![inode],
         ..Filter::default()
     };
-    // The tracer is in another network than the connection.
+    // The tracer is in another network namespace than the connection.
     let tracer = attach(&Options {
         filter,
         ..Options::default()
@@ -458,7 +458,7 @@ fn timeouts_and_a_change_of_the_congestion_control_are_seen() {
     }
     in_own_network(|| {
         let tracer = attach(&here());
-        // Nobody answers there: the SYN goes out again after a second.
+        // The accept queue is full, so the SYN is dropped and sent again after a second.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         // SAFETY: the descriptor is open.
         let failed = unsafe { libc::listen(std::os::fd::AsRawFd::as_raw_fd(&listener), 0) };

@@ -1,4 +1,4 @@
-//! A trace into files, and its pace.
+//! Traces into files, and their pace.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -34,7 +34,7 @@ fn recorder(folder: &Path) -> Recorder {
     Recorder::create(folder, Columns::default(), Limits::default()).unwrap()
 }
 
-/// Runs the session for some steps and records what comes.
+/// Runs and records the session until `until` holds, for at most 5000 steps.
 fn record(session: &mut Session, recorder: &mut Recorder, until: impl Fn(&Recorder) -> bool) {
     for _ in 0..5000 {
         session
@@ -114,7 +114,7 @@ fn each_connection_has_its_file_from_beginning_to_end() {
             assert_eq!(value(last, "State"), "7");
             assert_eq!(value(last, CONTROL), connection.congestion_controls[0]);
             match connection.incoming {
-                // SYN and FIN count, and at the other end the FIN.
+                // SYN and FIN count as bytes; at the receiver only the FIN does.
                 Some(false) => {
                     assert_eq!(value(last, "HCThruOctetsAcked"), (bytes + 2).to_string())
                 }
@@ -146,7 +146,7 @@ fn an_interval_gives_a_sample_each_time_or_is_counted_as_late() {
         assert_eq!(index.interval_s, Some(0.001));
         for connection in &index.connections {
             assert!(connection.began_before && !connection.ended);
-            // One at the beginning and one at the end are not of the interval.
+            // One sample at the start and one at the end do not belong to the interval.
             let intervals = connection.samples - 2 + index.late_intervals;
             let expected = index.duration_s / 0.001;
             assert!(
@@ -189,7 +189,7 @@ fn another_file_is_no_trace() {
     assert!(error.contains("text: not a trace: "), "{error}");
 }
 
-/// A control that only this test has, and the connections that take it.
+/// A congestion control under a name that only this test uses.
 fn with_control(name: &str, control: &str) -> kernel::Loaded {
     let parameters = native::find(control).unwrap().default_parameters();
     kernel::load_as(&parameters, name).unwrap_or_else(|error| panic!("{error}"))
@@ -250,7 +250,7 @@ fn the_state_of_our_own_controls_has_columns() {
     });
 }
 
-/// Some connections that end one after the other, traced within limits.
+/// Connections that end one after the other, traced within limits.
 fn traced_within(limits: Limits, connections: usize) -> (TempDir, Index) {
     let folder = tempfile::tempdir().unwrap();
     let plan = Plan {
@@ -288,7 +288,7 @@ fn the_oldest_files_make_room_for_new_ones() {
             ..Limits::default()
         };
         let (folder, index) = traced_within(limits, 6);
-        // Two ends each.
+        // Each connection has two traced ends.
         assert_eq!((index.connections.len(), files(&folder)), (4, 4));
         assert_eq!((index.removed, index.unrecorded), (8, 0));
         assert!(index.connections[0].file.starts_with("00009_"));
@@ -309,7 +309,7 @@ fn what_finds_no_room_is_left_out_and_counted() {
         assert_eq!((index.connections.len(), files(&folder)), (3, 3));
         assert_eq!((index.removed, index.unrecorded), (0, 5));
 
-        // As on a disk that has less free than shall stay free.
+        // As on a disk with less free space than must stay free.
         let full = Limits {
             free_bytes: u64::MAX / 2,
             ..Limits::default()

@@ -1,46 +1,46 @@
-//! The kinds of traffic.
+//! The traffic models.
 
 use fairwind_path::units::{Bandwidth, Bytes, Duration};
 
 /// The traffic of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Application {
-    /// As much as the connection takes, or so many bytes of payload.
+    /// As much data as the connection can carry, optionally up to a number of bytes.
     Bulk {
-        /// Bytes of payload, or nothing: until the run ends.
+        /// Bytes of payload; `None` sends until the run ends.
         bytes: Option<Bytes>,
     },
-    /// Sessions that fetch objects one after the other, each over a connection of its own.
+    /// Sessions that fetch one object after another, each over a new connection.
     Web {
-        /// Sessions at the same time.
+        /// Number of concurrent sessions.
         sessions: u32,
-        /// Mean size of an object, bytes of payload; sizes follow a Pareto distribution.
+        /// Mean size of an object in bytes of payload; sizes follow a Pareto distribution.
         object_mean: Bytes,
         /// Shape of the Pareto distribution, above 1; 1.2 is usual.
         object_shape: f64,
         /// Mean think time between objects; think times are exponential.
         think_mean: Duration,
     },
-    /// Datagrams at even intervals, without acknowledgements, as UDP sends them.
+    /// Datagrams at constant intervals, without acknowledgements, as over UDP.
     ConstantRate {
-        /// Rate of IP bytes, above 0.
+        /// Rate, above 0, counting IP bytes.
         rate: Bandwidth,
-        /// Size of a datagram, IP bytes.
+        /// Size of a datagram in IP bytes.
         packet: u32,
     },
-    /// A TCP connection that has data for `on` and none for `off`, in turns.
+    /// A TCP connection that alternates between having data, for `on`, and having none, for `off`.
     OnOff {
         /// Mean length of an on period.
         on: Duration,
         /// Mean length of an off period.
         off: Duration,
-        /// Exponential lengths rather than fixed ones.
+        /// Whether the lengths are exponentially distributed rather than fixed.
         random: bool,
     },
 }
 
 impl Application {
-    /// How many connections it has at a time, or streams of datagrams.
+    /// Number of concurrent connections, or of streams of datagrams.
     pub fn connections(&self) -> usize {
         match self {
             Application::Web { sessions, .. } => *sessions as usize,

@@ -1,24 +1,24 @@
-//! What applications do with a connection: when they write, how much, and what comes next.
+//! What an application does with its connection: when it writes, how much, and what follows.
 
 use fairwind_path::units::{Bandwidth, Duration, Time};
 
 use crate::application::Application;
 use crate::random::{Random, seed_for};
 
-/// What an application does when its time has come.
+/// An action of an application when it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Opens a connection and writes so many bytes to it, or without end.
+    /// Opens a connection and writes this many bytes to it; `None` means without end.
     Open(Option<u64>),
-    /// Writes without end to the connection it has.
+    /// Resumes writing without end to its connection.
     Resume,
     /// Stops writing.
     Pause,
-    /// Sends a datagram of so many IP bytes.
+    /// Sends a datagram of this many IP bytes.
     Datagram(u32),
 }
 
-/// An application at work on one connection, or one stream of datagrams.
+/// The state of an application on one connection or one stream of datagrams.
 #[derive(Debug)]
 pub struct Driver {
     application: Application,
@@ -30,8 +30,8 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// The drivers of a flow that starts at `start`, none of which has begun: one for each of its
-    /// connections, which are numbers `first`, `first + 1`, … among all of the run with `seed`.
+    /// The drivers of a flow that starts at `start`, one for each of its connections. The connections have
+    /// the numbers `first`, `first + 1`, … among all in the run with `seed`.
     pub fn of_flow(
         application: &Application,
         start: Time,
@@ -48,7 +48,8 @@ impl Driver {
         })
     }
 
-    /// When it begins: with the flow, but web sessions think first. To be asked once.
+    /// When the application is first due: at the start of the flow, or, for web sessions, after a think
+    /// time. To be called once, as it may draw from the random numbers.
     pub fn first(&mut self) -> Time {
         match self.application {
             Application::Web { think_mean, .. } => self.start + self.random.exponential(think_mean),
@@ -56,8 +57,8 @@ impl Driver {
         }
     }
 
-    /// Its time has come, `now`: what it does, and when it comes again, if that does not depend on
-    /// what the connection does.
+    /// Runs the application, which is due at `now`: returns its action, and when it is due again, if that
+    /// does not depend on the progress of the connection.
     pub fn step(&mut self, now: Time) -> (Step, Option<Time>) {
         match self.application {
             Application::Bulk { bytes } => (Step::Open(bytes.map(|b| b.0)), None),
@@ -86,7 +87,7 @@ impl Driver {
         }
     }
 
-    /// What an on or off period begins with.
+    /// The action at the start of an on or off period.
     fn turn(&mut self) -> Step {
         if !self.on {
             return Step::Pause;
@@ -97,7 +98,8 @@ impl Driver {
         }
     }
 
-    /// Everything it wrote has arrived, at `now`: when it comes again, if it does.
+    /// Reports that everything written has arrived, at `now`. Returns when the application is due again,
+    /// if ever.
     pub fn on_complete(&mut self, now: Time) -> Option<Time> {
         match self.application {
             Application::Web { think_mean, .. } => Some(now + self.random.exponential(think_mean)),
@@ -106,7 +108,7 @@ impl Driver {
     }
 }
 
-/// The time that so many datagrams take. Counted from the first, so that rounding does not add up.
+/// The time that `datagrams` take. Counted from the first one, so that rounding does not accumulate.
 fn sending_time(datagrams: u64, packet: u32, rate: Bandwidth) -> Duration {
     let bits = u128::from(datagrams) * u128::from(packet) * 8;
     let nanos = bits * 1_000_000_000 / u128::from(rate.as_bps()).max(1);

@@ -1,10 +1,9 @@
-//! Workloads as state machines: what applications send and when, and what of it arrives.
+//! Workloads as state machines: what applications send and when, and what is received.
 //!
-//! An [`Application`] is one of four kinds of traffic. A [`Driver`] is one at work on a connection: it
-//! is told the time and says what the application does, and when it comes again. A [`Meter`] counts
-//! what the other end receives. Nothing here reads a clock or does I/O, so the simulator drives the
-//! same code in virtual time as the lab drives in real time, and with the same seed the same objects
-//! and pauses come in both.
+//! An [`Application`] is one of four traffic models. A [`Driver`] runs one on a connection: given the
+//! time, it returns the application's action and when the next one is due. A [`Meter`] counts what the
+//! peer receives. Nothing here reads a clock or does I/O, so the same code runs in virtual time in the
+//! simulator and in real time in the lab, and the same seed yields the same objects and pauses in both.
 //!
 //! | kind | model | source |
 //! |---|---|---|

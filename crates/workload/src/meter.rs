@@ -1,15 +1,15 @@
-//! What a flow's application receives, in all and second by second.
+//! Counts what a flow's application receives, in total and for each second.
 
 use fairwind_path::units::{Duration, Time};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Counts delivered bytes from one time to another.
+/// Counts the bytes delivered between two times.
 #[derive(Debug)]
 pub struct Meter {
     start: Time,
     end: Time,
-    /// End of the second that is being counted.
+    /// End of the current second.
     second_end: Time,
     in_second: u64,
     bytes: u64,
@@ -17,7 +17,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter that begins at `start` and counts nothing that comes after `end`.
+    /// A meter that ignores deliveries before `start` and after `end`.
     pub fn new(start: Time, end: Time) -> Self {
         Meter {
             start,
@@ -29,7 +29,7 @@ impl Meter {
         }
     }
 
-    /// `bytes` were delivered at `now`, which never goes back.
+    /// Counts `bytes` delivered at `now`, which must not decrease from call to call.
     #[inline]
     pub fn add(&mut self, now: Time, bytes: u64) {
         if now < self.start || now > self.end {
@@ -42,7 +42,7 @@ impl Meter {
         self.bytes += bytes;
     }
 
-    /// Bytes, bytes in each whole second, and the length of time, up to `over`.
+    /// Returns the bytes, the bytes in each whole second, and the duration from the start to `over`.
     pub fn finish(mut self, over: Time) -> (u64, Vec<u64>, Duration) {
         while over >= self.second_end {
             self.close_second();

@@ -1,5 +1,5 @@
-//! Random draws. Each part of a run draws from a generator of its own, so that what one draws does not
-//! depend on what another does.
+//! Random draws. Each part of a run has a separate generator, so that its draws do not depend on the
+//! other parts.
 //!
 //! The generator is xoshiro256++ (Blackman and Vigna, ACM Transactions on Mathematical Software 47(4),
 //! 2021).
@@ -10,11 +10,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use fairwind_path::units::{Bytes, Duration};
 
-/// Draws beyond so many means are cut: nothing sends them within a run.
+/// Draws are cut off at this multiple of the mean: nothing larger can be sent within a run.
 const TAIL_MEANS: f64 = 1e4;
 
-/// The seed of part `index` of a `kind` in a run with `seed`: the hash FNV-1a of the three (Fowler,
-/// Noll and Vo), mixed by SplitMix64's last steps (Steele, Lea and Flood, OOPSLA 2014).
+/// The seed of part number `index` of a `kind` in a run with `seed`: the FNV-1a hash of the three
+/// (Fowler, Noll and Vo), mixed by SplitMix64's last steps (Steele, Lea and Flood, OOPSLA 2014).
 pub fn seed_for(seed: u64, kind: &str, index: usize) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let bytes = kind
@@ -38,7 +38,7 @@ impl Random {
         Random(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// An exponential length with this mean. Draws nothing if that is 0.
+    /// An exponentially distributed duration. Draws no number if `mean` is 0.
     pub(crate) fn exponential(&mut self, mean: Duration) -> Duration {
         if mean == Duration::ZERO {
             return mean;
@@ -47,8 +47,8 @@ impl Random {
         Duration::from_secs_f64(mean.as_secs_f64() * draw)
     }
 
-    /// A Pareto size of this mean and shape, which is above 1: at least one byte and at most ten
-    /// thousand means.
+    /// A Pareto-distributed size with the given mean and shape, which must be above 1. At least one byte
+    /// and at most `TAIL_MEANS` means.
     pub(crate) fn pareto(&mut self, mean: Bytes, shape: f64) -> u64 {
         let mean = mean.0 as f64;
         let scale = mean * (shape - 1.0) / shape;

@@ -1,4 +1,4 @@
-//! Forecasts without a model, which any model has to beat.
+//! Trivial forecasts that any model has to beat.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use crate::calendar::{earlier_days, plus, signed};
 use crate::sample::{Sample, Samples};
 use crate::settings::{HistorySet, Settings};
 
-/// A sample may be at most this much older than the moment that it stands for.
+/// Maximum age of a sample at the time that it is taken for.
 const NEAR: SignedDuration = SignedDuration::from_hours(1);
 
 /// A forecast that repeats an earlier sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// The newest that is known.
+    /// The newest known sample.
     LastValue,
-    /// That of the same local time yesterday.
+    /// The sample at the same local time yesterday.
     Yesterday,
-    /// That of the same local time a week ago.
+    /// The sample at the same local time a week ago.
     LastWeek,
 }
 
@@ -27,7 +27,7 @@ impl Baseline {
     /// Every baseline.
     pub const ALL: [Self; 3] = [Self::LastValue, Self::Yesterday, Self::LastWeek];
 
-    /// The name in tables.
+    /// The name used in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::LastValue => "last value",
@@ -37,8 +37,8 @@ impl Baseline {
     }
 
     /// Forecasts every sample from `from` on, from what was known `horizon` before it. Days and times
-    /// of day are those of the settings. A sample is not forecast where none was made within the hour
-    /// before the moment to be repeated.
+    /// of day are in the settings' time zone. A sample is not forecast if no sample was taken within the
+    /// hour before the time to repeat.
     pub fn judge(
         self,
         samples: &Samples,

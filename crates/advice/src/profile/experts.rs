@@ -1,29 +1,29 @@
-//! Simple forecasts, weighed by how well they did lately.
+//! Simple forecasts, weighted by their recent errors.
 //!
-//! After Wolski's Network Weather Service (1998), which asks a battery of simple predictors and trusts
-//! the one that was best. Here each counts by a high power of its recent mean absolute error.
+//! After Wolski's Network Weather Service (1998), which runs a battery of simple predictors and trusts
+//! the best one. Here each is weighted by a high power of its recent mean absolute error.
 
 use super::week::GROUPS;
 
-/// Shares of the residual that are left after an hour.
+/// Shares of the residual that remain after an hour.
 const LEFT_AFTER_AN_HOUR: [f64; 4] = [0.0, 0.4, 0.7, 0.95];
 
-/// How many ways there are to take the latest residual.
+/// Number of views of the latest samples: the last few, and all recent ones.
 pub const VIEWS: usize = 2;
 
-/// How many forecasts there are.
+/// Number of forecasts.
 pub const EXPERTS: usize = GROUPS * VIEWS * LEFT_AFTER_AN_HOUR.len();
 
-/// The shares of a residual that are left after `hours`.
+/// The shares of a residual that remain after `hours`.
 pub fn left_after(hours: f64) -> Left {
     LEFT_AFTER_AN_HOUR.map(|share| share.powf(hours))
 }
 
-/// Shares of a residual, one for each rate at which it may die away.
+/// Shares of a residual, one for each rate of decay.
 pub type Left = [f64; LEFT_AFTER_AN_HOUR.len()];
 
-/// What the experts forecast: usual value and part of the residual for each group of days, view of
-/// the latest samples and share that is left.
+/// The experts' forecasts: the usual value plus a share of the residual, for each combination of group
+/// of days, view of the latest samples and rate of decay.
 pub fn forecasts(
     usual: [f64; GROUPS],
     residuals: [[f64; VIEWS]; GROUPS],
@@ -46,12 +46,12 @@ pub fn forecasts(
 pub struct Scores {
     mean_errors: [f64; EXPERTS],
     seen: u32,
-    /// How many errors the mean reaches back.
+    /// Number of errors that the mean reaches back.
     memory: u32,
 }
 
 impl Scores {
-    /// No scores yet; they will reach back `memory` errors, at least 1.
+    /// Empty scores that will reach back `memory` errors, at least 1.
     pub fn new(memory: u32) -> Self {
         Self {
             mean_errors: [0.0; EXPERTS],
@@ -60,7 +60,7 @@ impl Scores {
         }
     }
 
-    /// Takes in what was forecast and what came.
+    /// Adds the errors of `forecasts`.
     pub fn add(&mut self, forecasts: &[f64; EXPERTS], truth: f64) {
         self.seen = self.seen.saturating_add(1);
         let rate = 1.0 / f64::from(self.seen.min(self.memory));
@@ -69,12 +69,12 @@ impl Scores {
         }
     }
 
-    /// The mean of the forecasts, each weighed by its errors.
+    /// The mean of the forecasts, weighted by their errors.
     pub fn combine(&self, forecasts: &[f64; EXPERTS]) -> f64 {
         let best = self.mean_errors.iter().copied().fold(f64::MAX, f64::min);
         let (mut sum, mut weights) = (0.0, 0.0);
         for (mean, forecast) in self.mean_errors.iter().zip(forecasts) {
-            // The tiny number only makes 0 / 0 a 1.
+            // The tiny summand only turns 0 / 0 into 1.
             let ratio = (best + f64::MIN_POSITIVE) / (mean + f64::MIN_POSITIVE);
             let weight = twelfth_power(ratio);
             sum += weight * forecast;
@@ -84,7 +84,7 @@ impl Scores {
     }
 }
 
-/// Errors to this power divide the weight: one that is twice as large leaves next to nothing.
+/// The weight falls with this power of the error: twice the error leaves hardly any weight.
 fn twelfth_power(ratio: f64) -> f64 {
     let square = ratio * ratio;
     let fourth = square * square;

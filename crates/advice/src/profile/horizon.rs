@@ -1,4 +1,4 @@
-//! Forecasts of one horizon, kept until their time has come and then judged.
+//! Forecasts at one horizon, kept until their target time and then scored.
 
 use std::collections::VecDeque;
 
@@ -7,24 +7,24 @@ use super::quantile::Quantile;
 
 const SECOND_US: i64 = 1_000_000;
 
-/// Scores reach back so many days.
+/// Number of days that scores reach back.
 const SCORE_DAYS: i64 = 5;
 
-/// A forecast is judged by the first sample after its time, if that is not later than this.
+/// A forecast is scored by the first sample at or after its target time if that is at most this late.
 const JUDGED_WITHIN_US: i64 = 600 * SECOND_US;
 
-/// Forecasts on their way to being judged, and what came of the earlier ones.
+/// Pending forecasts, and the scores of earlier ones.
 #[derive(Clone, Debug)]
 pub struct Horizon {
-    /// Shares of a residual that are left at this horizon.
+    /// Shares of a residual that remain at this horizon.
     pub left: Left,
     ahead_us: i64,
-    /// Least time between two forecasts.
+    /// Minimum time between two forecasts.
     every_us: i64,
     issued: VecDeque<Issued>,
-    /// How well the experts did.
+    /// The errors of the experts.
     pub scores: Scores,
-    /// Absolute errors of their combination.
+    /// The absolute errors of their combination.
     pub margin: Quantile,
 }
 
@@ -36,7 +36,7 @@ struct Issued {
 }
 
 impl Horizon {
-    /// Nothing forecast yet, `ahead_s` seconds ahead.
+    /// A horizon of `ahead_s` seconds, without forecasts yet.
     pub fn new(ahead_s: i64) -> Self {
         let every_s = (ahead_s / 12).max(240);
         Self {
@@ -49,7 +49,7 @@ impl Horizon {
         }
     }
 
-    /// The time that a forecast made at `now_us` is for, if it is time for one.
+    /// The target time of a forecast made at `now_us`; None if it is too early for another forecast.
     pub fn due(&self, now_us: i64) -> Option<i64> {
         let target_us = now_us + self.ahead_us;
         let next_us = self
@@ -61,7 +61,7 @@ impl Horizon {
             .then_some(target_us)
     }
 
-    /// Keeps a forecast until its time has come.
+    /// Stores a forecast until its target time.
     pub fn issue(&mut self, target_us: i64, experts: [f64; EXPERTS]) {
         self.issued.push_back(Issued {
             target_us,
@@ -70,7 +70,7 @@ impl Horizon {
         });
     }
 
-    /// Judges what was forecast for the time of a new sample, or for shortly before it.
+    /// Scores the forecasts for the time of a new sample or shortly before it.
     pub fn score(&mut self, time_us: i64, truth: f64) {
         let is_due = |first: &Issued| first.target_us <= time_us;
         while self.issued.front().is_some_and(is_due) {

@@ -1,4 +1,4 @@
-//! What the profile has learned of a hop, brought up to date by each sample.
+//! The learned state of the profile model of one hop, updated with each sample.
 
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
@@ -11,25 +11,26 @@ use super::week::{GROUPS, LocalTime, Week};
 use crate::sample::Span;
 use crate::settings::{HistorySet, Settings};
 
-/// Samples join the profile when they are so old, so that the latest residual is not measured
-/// against itself.
+/// Samples join the weekly profile at this age, so that the latest residual is not measured against
+/// itself.
 const JOINS_AFTER_US: i64 = 86_400_000_000;
 
-/// The horizons at which forecasts are scored, in seconds; between them answers are interpolated.
+/// The horizons at which forecasts are scored, in seconds; other horizons are interpolated.
 const HORIZONS_S: [i64; 4] = [300, 1_200, 3_600, 14_400];
 
-/// A sample further from its usual value than so many mean errors joins the profile as if it were so far.
+/// A sample further from its usual value than this many mean errors is clamped to that distance when
+/// it joins the profile.
 const OUTLIER: f64 = 6.0;
 
 /// The state of the profile model of one hop: the usual week, the latest residuals and the scores.
 ///
-/// It is a function of the samples it was shown. A sample costs well under a microsecond to a few,
-/// a forecast the same; the state takes some 25 kB.
+/// It is a function of the samples that it has seen. A sample costs from well under a microsecond to a
+/// few microseconds, as does a forecast; the state takes about 25 kB.
 #[derive(Clone, Debug)]
 pub struct Learner {
     time_zone: TimeZone,
     history_set: HistorySet,
-    /// Older samples have no say.
+    /// Older samples are ignored.
     since: Timestamp,
     week: Week,
     recent: Recent,
@@ -37,24 +38,24 @@ pub struct Learner {
     newest_us: Option<i64>,
     /// Samples up to this time have joined the week.
     joined_us: i64,
-    /// Local days that have joined, by weekday.
+    /// Number of local days that have joined, by weekday.
     days: [u32; 7],
     last_day: Option<i32>,
-    /// Usual seconds between samples.
+    /// Usual time between samples, in seconds.
     spacing_s: f64,
 }
 
-/// An answer at one instant.
+/// The forecast for one instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outlook {
-    /// Available bandwidth in Mbit/s; not held to be positive.
+    /// Available bandwidth in Mbit/s; may be negative.
     pub available_mbps: f64,
-    /// Four of five times the bandwidth is so near, in Mbit/s.
+    /// Half the width of the 80 % prediction interval, in Mbit/s.
     pub margin_mbps: Option<f64>,
 }
 
 impl Learner {
-    /// Nothing learned yet.
+    /// An empty state for forecasts on the local day of `now`.
     pub fn new(now: Timestamp, settings: &Settings) -> Self {
         Self {
             since: oldest_asked(now, settings),
@@ -71,7 +72,7 @@ impl Learner {
         }
     }
 
-    /// Whether it may be asked at `now`, and learned as `settings` ask.
+    /// Whether it can forecast at `now` and has learned as `settings` require.
     pub fn fits(&self, now: Timestamp, settings: &Settings) -> bool {
         self.time_zone == settings.time_zone
             && self.history_set == settings.history_set
@@ -79,7 +80,7 @@ impl Learner {
             && self.newest().is_none_or(|newest| newest <= now)
     }
 
-    /// `settings` with those that it has learned by.
+    /// `settings` with the time zone and history set that it has learned with.
     pub fn settings(&self, settings: &Settings) -> Settings {
         Settings {
             time_zone: self.time_zone.clone(),
@@ -94,7 +95,7 @@ impl Learner {
             .map(|us| Timestamp::from_microsecond(us).expect("it came from a timestamp"))
     }
 
-    /// How many earlier days it rests on.
+    /// The number of earlier days that it is based on.
     pub fn days(&self) -> u32 {
         match (self.history_set, self.newest_us) {
             (HistorySet::SameWeekday, Some(newest)) => {
@@ -104,13 +105,13 @@ impl Learner {
         }
     }
 
-    /// Usual seconds between samples.
+    /// Usual time between samples, in seconds; 0 before the second one.
     pub fn spacing_s(&self) -> f64 {
         self.spacing_s
     }
 
-    /// Learns from the samples of `known` that are newer than those it has seen. `known` holds, beside
-    /// the new ones, at least the samples of the day before them.
+    /// Learns from the samples of `known` that are newer than those already seen. `known` must also
+    /// contain at least the samples of the day before the new ones.
     pub fn learn(&mut self, known: Span<'_>) {
         let since_us = self.since.as_microsecond();
         let new = match self.newest_us {
@@ -171,7 +172,7 @@ impl Learner {
         }
     }
 
-    /// The usual values at a time, as far as the history set lets them be asked.
+    /// The usual values at a time, restricted to the groups that the history set allows.
     fn usual(&self, time_us: i64) -> Option<[f64; GROUPS]> {
         let usual = self.week.usual(LocalTime::at(time_us, &self.time_zone))?;
         Some(match self.history_set {
@@ -180,11 +181,11 @@ impl Learner {
         })
     }
 
-    /// What the experts say of a time when so much of the residual is left.
+    /// The experts' forecasts for a time at which the shares `left` of the residual remain.
     fn experts(&self, target_us: i64, left: &Left) -> [f64; EXPERTS] {
         match self.usual(target_us).zip(self.recent.residuals()) {
             Some((usual, residuals)) => experts::forecasts(usual, residuals, left),
-            // No profile yet: the latest level.
+            // Without a profile yet, forecast the latest level.
             None => {
                 let level = self.recent.levels();
                 experts::forecasts([0.0; GROUPS], [level; GROUPS], &experts::left_after(0.0))
@@ -192,8 +193,8 @@ impl Learner {
         }
     }
 
-    /// The scores of a horizon. Where samples are too rare to judge it, those of the next one that
-    /// could be judged, longer ones first.
+    /// The scores of a horizon. If samples are too rare to score it, those of the nearest horizon that
+    /// could be scored, longer ones first.
     fn scores(&self, horizon: usize) -> &Scores {
         let (shorter, longer) = self.horizons.split_at(horizon);
         longer
@@ -203,7 +204,7 @@ impl Learner {
             .map_or(&self.horizons[horizon].scores, |h| &h.scores)
     }
 
-    /// The margin of a horizon, or of the next longer one that could be judged.
+    /// The margin of a horizon, or of the next longer one that could be scored.
     fn margin(&self, horizon: usize) -> Option<f64> {
         self.horizons[horizon..]
             .iter()
@@ -241,7 +242,7 @@ impl Learner {
     }
 }
 
-/// The oldest time that the history set asks for, on the local day of `now`.
+/// Start of the history set on the local day of `now`.
 fn oldest_asked(now: Timestamp, settings: &Settings) -> Timestamp {
     let HistorySet::LastDays(days) = settings.history_set else {
         return Timestamp::MIN;

@@ -1,10 +1,10 @@
-//! A quantile of a stream, followed without keeping the stream.
+//! Tracks a quantile of a stream without storing the stream.
 //!
 //! After Gibbs and Candès, *Adaptive Conformal Inference Under Distribution Shift* (2021), section 2:
-//! raised by the share that should lie below for each value above, lowered by the rest for each value below, it has
-//! that share below it in the long run, whatever the stream does.
+//! an estimate raised in proportion to the wanted coverage for each value above it, and lowered in
+//! proportion to its complement for each value below, has that coverage in the long run for any stream.
 
-/// Follows the value that 80 % of a stream's values do not exceed.
+/// Tracks the value that 80 % of a stream's values do not exceed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quantile {
     value: f64,
@@ -12,17 +12,17 @@ pub struct Quantile {
     seen: u32,
 }
 
-/// Share of the values that lie within.
+/// Share of the values that should not exceed the quantile.
 const COVERAGE: f64 = 0.8;
 
 /// The smallest step, as a share of the mean value.
 const SMALLEST_STEP: f64 = 0.03;
 
-/// How many values the mean reaches back.
+/// Number of values that the mean reaches back.
 const MEMORY: u32 = 1_000;
 
 impl Quantile {
-    /// Takes in a value of at least 0.
+    /// Adds a value, which must be at least 0.
     pub fn add(&mut self, value: f64) {
         self.seen = self.seen.saturating_add(1);
         self.scale += (value - self.scale) / f64::from(self.seen.min(MEMORY));
@@ -35,12 +35,12 @@ impl Quantile {
         self.value = (self.value + step * miss).max(0.0);
     }
 
-    /// The quantile; None before it has seen a handful of values.
+    /// The quantile; None before 10 values.
     pub fn value(&self) -> Option<f64> {
         (self.seen >= 10).then_some(self.value)
     }
 
-    /// Mean of the values, of the last thousand or so.
+    /// Mean of about the last `MEMORY` values; None before 100 values.
     pub fn mean(&self) -> Option<f64> {
         (self.seen >= 100).then_some(self.scale)
     }

@@ -1,20 +1,20 @@
-//! The latest samples and how far they were from what is usual.
+//! The latest samples and their residuals, the differences from the usual values.
 
 use std::collections::VecDeque;
 
 use super::experts::VIEWS;
 use super::week::GROUPS;
 
-/// What is older than this, in microseconds, before the newest sample is not recent.
+/// Samples are recent up to this age, in microseconds, at the time of the newest sample.
 const REACH_US: i64 = 1_800_000_000;
 
 /// Samples closer than this, in microseconds, count as one.
 const MERGE_US: i64 = 60_000_000;
 
-/// No more than so many samples are recent: one a minute, and one at each end.
+/// Maximum number of recent samples: one a minute, and one at each end.
 const MOST: usize = (REACH_US / MERGE_US) as usize + 2;
 
-/// How many samples the short view has.
+/// Number of samples in the short view.
 const SHORT: usize = 3;
 
 /// The samples of the last half hour.
@@ -35,7 +35,7 @@ struct RecentSample {
 }
 
 impl Recent {
-    /// Takes in a sample that is newer than the others, and what was usual at its time.
+    /// Adds a sample newer than the others, with the usual values at its time.
     pub fn add(&mut self, time_us: i64, value: f64, usual: Option<[f64; GROUPS]>) {
         let is_old = |s: &RecentSample| s.start_us < time_us - REACH_US;
         while self.samples.front().is_some_and(is_old) {
@@ -57,13 +57,13 @@ impl Recent {
         self.residuals = self.median_residuals();
     }
 
-    /// For each group of days the residual of the last few samples and of all recent ones, each a
-    /// median, so that one spike does not count; None while nothing was usual.
+    /// For each group of days, the residual of the last few samples and of all recent ones. Each is a
+    /// median, so that a single spike does not count. None while a recent sample has no usual value.
     pub fn residuals(&self) -> Option<[[f64; VIEWS]; GROUPS]> {
         self.residuals
     }
 
-    /// The level of the last few samples and of all recent ones; 0 where there is none.
+    /// The level of the last few samples and of all recent ones; 0 before the first sample.
     pub fn levels(&self) -> [f64; VIEWS] {
         self.levels
     }
@@ -92,7 +92,7 @@ impl Recent {
     }
 }
 
-/// The median, of an even number the mean of the middle two; 0 of nothing.
+/// The median; for an even count, the mean of the middle two; 0 if empty.
 fn median(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let middle = values.len() / 2;

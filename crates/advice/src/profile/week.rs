@@ -1,4 +1,4 @@
-//! The week as a ring of slots: what available bandwidth usually is at a local time of a weekday.
+//! The usual available bandwidth by local time of the week, stored in a ring of slots.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -8,27 +8,27 @@ const SLOTS_PER_DAY: usize = 144;
 const SLOT_SECONDS: f64 = 600.0;
 const SLOTS: usize = 7 * SLOTS_PER_DAY;
 
-/// How many slots on both sides a sample is spread over, with weights that fall as a triangle.
+/// Number of slots on each side that a sample is spread over, with triangular weights.
 const SPREAD: usize = 6;
 
-/// What is left of the weight of a day after another: 0.7 after a week.
+/// Factor by which the weight of a day decays each day: 0.7 in a week.
 const DAILY_DECAY: f64 = 0.950_322_799_248_690_9;
 
-/// The weight, in samples spread, that the wider group of days has against the narrower. It decides
-/// only where the narrower has next to nothing.
+/// Weight, in samples, of the mean of the wider group of days in that of the narrower group. It only
+/// matters while the narrower group has hardly any samples.
 const SHRINKAGE: f64 = 0.5;
 
-/// How many groups of days a profile is taken from.
+/// Number of groups of days: all, working days or days off, same weekday.
 pub const GROUPS: usize = 3;
 
-/// A local time, as a place on the ring and as a day that grows older.
+/// A local time: its place on the ring, and its day, which sets its weight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LocalTime {
     /// 0 for Monday to 6 for Sunday.
     weekday: usize,
     /// Seconds after local midnight.
     second: f64,
-    /// Days since an arbitrary one.
+    /// Days since 1970-01-01.
     day: i32,
 }
 
@@ -59,7 +59,7 @@ impl LocalTime {
     }
 }
 
-/// Sum and weight of the values around one slot.
+/// Weighted sum and total weight of the values around one slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     sum: f64,
@@ -82,16 +82,16 @@ impl Slot {
     }
 }
 
-/// Weighted means by local time of the week, older weeks weighing less.
+/// Weighted means by local time of the week, with decreasing weight for older weeks.
 #[derive(Clone, Debug)]
 pub struct Week {
     slots: Box<[Slot]>,
-    /// The day of weight 1. Later days weigh more, so that nothing has to decay.
+    /// The day of weight 1. Later days weigh more, which avoids decaying the stored sums.
     first_day: Option<i32>,
 }
 
 impl Week {
-    /// A week of which nothing is known.
+    /// An empty week.
     pub fn new() -> Self {
         Self {
             slots: vec![Slot::default(); SLOTS].into(),
@@ -99,7 +99,7 @@ impl Week {
         }
     }
 
-    /// Takes in a value.
+    /// Adds a value.
     pub fn add(&mut self, time: LocalTime, value: f64) {
         let weight = self.weight_of(time.day);
         let centre = time.weekday * SLOTS_PER_DAY + (time.second / SLOT_SECONDS) as usize;
@@ -116,8 +116,8 @@ impl Week {
         DAILY_DECAY.powi(first - day)
     }
 
-    /// The usual value at `time`, on all days, on working days or days off as `time` is, and on this
-    /// weekday; None before the first value near this time of day.
+    /// The usual value at `time` over all days, over working days or days off, whichever `time` is on, and
+    /// over its weekday; None if no value near this time of day has been added.
     pub fn usual(&self, time: LocalTime) -> Option<[f64; GROUPS]> {
         let day_off = |weekday: usize| weekday >= 5;
         let mut all = Slot::default();
@@ -142,13 +142,13 @@ impl Week {
         Some([all, class, weekday])
     }
 
-    /// The weight of a sample of `day` at its own slot.
+    /// The weight that a sample of `day` adds to the slot at its centre.
     fn one_sample(&self, day: i32) -> f64 {
         let first = self.first_day.unwrap_or(day);
         (SPREAD + 1) as f64 * DAILY_DECAY.powi(first - day)
     }
 
-    /// The slots on both sides of a time of day, as near as they are.
+    /// Linear interpolation between the slots on both sides of a time of day.
     fn between_slots(&self, weekday: usize, second: f64) -> Slot {
         let place = second / SLOT_SECONDS + SLOTS as f64 - 0.5;
         let before = place as usize;
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_weekday_weighs_its_own_days_and_forgets_old_weeks() {
         let mut week = Week::new();
-        // The same slot on two Mondays and a Tuesday: weights 1, 1 / 0.7 and between.
+        // The same slot on two Mondays: weights 1 and 1 / 0.7.
         week.add(at("2004-03-01T08:35:00Z", "UTC"), 10.0);
         week.add(at("2004-03-08T08:35:00Z", "UTC"), 20.0);
         let usual = week.usual(at("2004-03-15T08:35:00Z", "UTC")).unwrap();

@@ -1,4 +1,4 @@
-//! Samples for tests, of which each test file uses its part.
+//! Samples for tests; not every test file uses all functions.
 #![allow(dead_code)]
 
 use fairwind_advice::{Sample, Samples};

@@ -1,4 +1,4 @@
-//! A place to listen at, as it is written.
+//! The textual form of listening addresses.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -8,17 +8,17 @@ use std::str::FromStr;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A place to listen at: `127.0.0.1:8649`, or `unix:/run/fairwind/advisor.sock`.
+/// A listening address: `127.0.0.1:8649`, or `unix:/run/fairwind/advisor.sock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// Address and port; port 0 takes a free one.
+    /// Address and port; port 0 picks a free one.
     Address(SocketAddr),
-    /// A Unix socket.
+    /// The path of a Unix socket.
     Socket(PathBuf),
 }
 
 impl Listen {
-    /// The address, if it may be reached from another machine.
+    /// The address, if it can be reached from another machine.
     pub fn beyond_this_machine(&self) -> Option<SocketAddr> {
         match self {
             Listen::Address(address) => {
@@ -71,7 +71,7 @@ impl Visitor<'_> for Place {
     }
 }
 
-/// `"127.0.0.1:8649"`, or several in an array.
+/// Deserializes a single address, such as `"127.0.0.1:8649"`, or an array of them.
 pub fn one_or_several<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Listen>, D::Error> {
     from.deserialize_any(Places)
 }

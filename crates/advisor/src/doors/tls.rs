@@ -1,4 +1,4 @@
-//! TLS at the doors of the network.
+//! TLS at the network doors.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::DoorError;
 
-/// Files in PEM.
+/// The files for TLS, in PEM format.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsFiles {
-    /// The certificate, and those between it and an authority behind it.
+    /// The certificate, followed by the intermediate certificates.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
 }
 
 impl TlsFiles {
-    /// TLS 1.2 and 1.3 with this certificate.
+    /// Loads a configuration for TLS 1.2 and 1.3.
     pub(super) fn load(&self) -> Result<Arc<ServerConfig>, DoorError> {
         let wrong = |file: &Path, problem: String| DoorError::Tls {
             file: file.to_owned(),

@@ -1,4 +1,4 @@
-//! Tokens of clients (RFC 6750), and what each is good for.
+//! Tokens of clients (RFC 6750) and their rights.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 use subtle::ConstantTimeEq;
 use thiserror::Error;
 
-/// Shorter ones can be guessed.
+/// Minimum length of a token, characters; shorter ones can be guessed.
 const SHORTEST: usize = 16;
-/// Random bytes of a new token.
+/// Random bytes in a new token.
 const RANDOM: usize = 32;
-/// A longer file is no file of tokens, bytes.
+/// Maximum size of a file of tokens, bytes.
 const LONGEST_FILE: u64 = 1 << 20;
 
-/// What a request needs.
+/// The right that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Right {
-    /// To ask for advice, paths, history, metrics.
+    /// To read advice, paths, history and metrics.
     Read,
-    /// To declare paths and report tests and transfers as well.
+    /// To declare paths and to report tests and transfers, in addition to reading.
     Write,
 }
 
@@ -35,7 +35,7 @@ impl Right {
     }
 }
 
-/// Why there are no tokens.
+/// Why the tokens cannot be used.
 #[derive(Debug, Error)]
 #[error("{file}: {problem}")]
 pub struct TokensError {
@@ -43,7 +43,7 @@ pub struct TokensError {
     problem: String,
 }
 
-/// The tokens that are good.
+/// The valid tokens.
 #[derive(Clone)]
 pub struct Tokens(Vec<(String, Right)>);
 
@@ -54,10 +54,10 @@ impl std::fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    /// Reads a file that only its owner may read.
+    /// Loads a file that only its owner may read.
     ///
     /// # Errors
-    /// Others may read it, it cannot be read, a line of it is wrong, or there is no token in it.
+    /// If the file cannot be read, others may read it, a line is invalid, or it has no token.
     pub fn load(file: &Path) -> Result<Tokens, TokensError> {
         let opened = File::open(file).map_err(|error| wrong(file, error.to_string()))?;
         let (_, tokens) = read(file, &opened)?;
@@ -67,11 +67,11 @@ impl Tokens {
         }
     }
 
-    /// Makes a token and adds it to the file, which is created if need be, for its owner only.
+    /// Generates a token and appends it to the file, which is created for its owner only if necessary.
     ///
     /// # Errors
-    /// As [`Tokens::load`], but that there may be no token in it yet, and if it cannot be written. Nothing
-    /// is added then.
+    /// If the existing file is invalid (as for [`Tokens::load`], but it may have no token) or cannot be
+    /// written. Then nothing is appended.
     pub fn add(file: &Path, right: Right) -> Result<String, TokensError> {
         let failed = |error: io::Error| wrong(file, error.to_string());
         let mut options = OpenOptions::new();
@@ -88,7 +88,7 @@ impl Tokens {
             // Writing to a string cannot fail.
             let _ = write!(token, "{byte:02x}");
         }
-        // An editor may have left the last line without its end.
+        // The last line may lack its newline.
         let end = match text.is_empty() || text.ends_with('\n') {
             true => "",
             false => "\n",
@@ -128,8 +128,8 @@ impl Tokens {
         Ok(Tokens(tokens))
     }
 
-    /// What a token is good for, if it is good for anything. How long that takes says nothing of how
-    /// much of it is right.
+    /// The right of a token, if it is valid. Compares in constant time, so that the duration does not reveal
+    /// how much of a guess is right.
     pub fn right_of(&self, token: &str) -> Option<Right> {
         let mut right = None;
         for (known, has) in &self.0 {
@@ -148,7 +148,7 @@ fn wrong(file: &Path, problem: String) -> TokensError {
     }
 }
 
-/// The text of a file of tokens, and the tokens, of which there may be none.
+/// The text of a file of tokens, and the tokens, possibly none.
 fn read(file: &Path, opened: &File) -> Result<(String, Tokens), TokensError> {
     check_permissions(file, opened)?;
     let mut text = String::new();
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
     }
 
-    /// A file of its owner's alone with this text.
+    /// A file with this text that only its owner may read.
     fn file(place: &tempfile::TempDir, text: &str) -> PathBuf {
         let file = place.path().join("tokens");
         std::fs::write(&file, text).unwrap();

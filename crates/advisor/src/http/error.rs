@@ -1,4 +1,4 @@
-//! Errors as HTTP has them.
+//! Errors as HTTP responses.
 
 use axum::Json;
 use axum::http::{Method, StatusCode, Uri};
@@ -27,12 +27,12 @@ impl IntoResponse for ServiceError {
     }
 }
 
-/// An error's answer.
+/// The response for an error.
 pub fn refusal(status: StatusCode, error: String) -> Response {
     (status, Json(ErrorBody { error })).into_response()
 }
 
-/// The answer where nothing is served.
+/// The response for an unknown URL.
 pub async fn nothing_there(uri: Uri) -> Response {
     let what = format!(
         "there is no {}; /openapi.json tells what there is",
@@ -41,7 +41,7 @@ pub async fn nothing_there(uri: Uri) -> Response {
     refusal(StatusCode::NOT_FOUND, what)
 }
 
-/// The answer where something is served, but not by this method; which are is in the header `Allow`.
+/// The response for a method that a URL does not support; the header `Allow` has those that it supports.
 pub async fn wrong_method(method: Method, uri: Uri) -> Response {
     let what = format!("{} is not for {method}", uri.path());
     refusal(StatusCode::METHOD_NOT_ALLOWED, what)

@@ -1,4 +1,4 @@
-//! Queries and bodies whose errors are answered like all others.
+//! Extractors for queries and bodies that report errors in the service's format.
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::refusal;
 
-/// A body of JSON.
+/// A JSON body.
 pub struct Json<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {

@@ -1,8 +1,8 @@
-//! Who is let in: the name a request was sent to, the page that sent it, the token it carries.
+//! Admission of requests: by the name they were sent to, the page that sent them, and their token.
 //!
-//! A browser sends requests for any page to any address. A page that has its own name resolved to the
-//! loopback (DNS rebinding) is recognised by `Host`, which is then its name; a page that names us itself
-//! is recognised by `Origin`, which it cannot leave out of a request that writes, nor make up.
+//! A browser sends requests for any page to any address. A page that has its own name resolved to loopback
+//! (DNS rebinding) is recognised by `Host`, which is then its name. A page that addresses the service
+//! directly is recognised by `Origin`, which it can neither omit from a request that writes nor forge.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,31 +18,31 @@ use super::error::refusal;
 use crate::doors::{CameBy, Right, Tokens};
 use crate::host;
 
-/// Lets requests in.
+/// Decides which requests are admitted.
 #[derive(Clone, Debug)]
 pub struct Guard(Arc<Rules>);
 
 #[derive(Debug)]
 struct Rules {
-    /// Names in lower case and addresses, besides those of the loopback.
+    /// Accepted names, in lower case, and addresses, besides those of loopback.
     names: Vec<String>,
     tokens: Option<Tokens>,
 }
 
-/// A refusal: status and sentence.
+/// A refusal: status and message.
 type Refused = (StatusCode, String);
 
 impl Guard {
-    /// Lets in whoever calls the service by one of these names, besides those of the loopback and the
-    /// address that was connected to, with one of the tokens if there are tokens.
+    /// Admits requests sent to one of these names, to loopback or to the address that was connected to; if
+    /// there are tokens, requests need one.
     pub fn new(names: &[String], tokens: Option<Tokens>) -> Guard {
         let names = names.iter().map(|name| plain(name)).collect();
         Guard(Arc::new(Rules { names, tokens }))
     }
 
-    /// The middleware.
+    /// The middleware that checks each request.
     pub async fn admit(State(guard): State<Guard>, request: Request, next: Next) -> Response {
-        // Requests that came by no door of ours are made by the program itself.
+        // Requests without this extension do not come from a door but from the program itself.
         let came_by = request.extensions().get().copied();
         let judged = match came_by {
             Some(CameBy::Network(to)) => guard.judge(to, &request),
@@ -71,7 +71,7 @@ impl Guard {
         self.check_right(needed(request.method(), uri.path()), headers)
     }
 
-    /// Whether this is a name of ours.
+    /// Checks that this is a name of the service.
     fn check_name(&self, called: &Authority, to: IpAddr) -> Result<(), Refused> {
         let name = plain(called.host());
         let is_ours = match host::address(&name) {
@@ -109,19 +109,19 @@ impl Guard {
     }
 }
 
-/// What a request needs; nothing to be told that the service is well.
+/// The right that a request needs; none for the health check.
 fn needed(method: &Method, path: &str) -> Option<Right> {
     match path {
         "/healthz" => None,
-        // The calls of XML-RPC ask, and are all sent by POST.
+        // XML-RPC calls only read, but are all sent by POST.
         "/" | "/RPC2" => Some(Right::Read),
         _ if method.is_safe() => Some(Right::Read),
         _ => Some(Right::Write),
     }
 }
 
-/// Whom the request was sent to (RFC 9112, section 3.2); none in HTTP/1.0, which may leave it out, as
-/// no browser does.
+/// The host that the request was sent to (RFC 9112, section 3.2); `None` if it is missing, as HTTP/1.0
+/// allows; browsers always send it.
 fn called(uri: &Uri, headers: &HeaderMap) -> Result<Option<Authority>, Refused> {
     let wrong = || (StatusCode::BAD_REQUEST, "Host is no name".to_owned());
     if let Some(authority) = uri.authority() {
@@ -137,7 +137,7 @@ fn called(uri: &Uri, headers: &HeaderMap) -> Result<Option<Authority>, Refused> 
     }
 }
 
-/// A page may only ask where it comes from itself.
+/// A page may only send requests to its own origin.
 fn check_origin(headers: &HeaderMap, called: Option<&Authority>) -> Result<(), Refused> {
     let Some(origin) = single(headers, ORIGIN)? else {
         return Ok(());
@@ -158,7 +158,7 @@ fn check_origin(headers: &HeaderMap, called: Option<&Authority>) -> Result<(), R
     }
 }
 
-/// The header's value; two are one too many.
+/// The header's value; an error if it occurs twice.
 fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>, Refused> {
     let mut values = headers.get_all(&name).iter();
     match (values.next(), values.next()) {
@@ -175,8 +175,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
         .then_some(token.trim())
 }
 
-/// A host's name as names are compared: in lower case and without its last dot; an address without
-/// brackets.
+/// The canonical form of a host name: in lower case, without the trailing dot; an address without brackets.
 fn plain(name: &str) -> String {
     match host::address(name) {
         Some(address) => address.to_string(),
@@ -188,7 +187,7 @@ fn plain(name: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The status of a request to 192.0.2.1 with these headers.
+    /// The status of a request with these headers that arrived at 192.0.2.1.
     fn status(guard: &Guard, method: &str, path: &str, headers: &[(&str, &str)]) -> u16 {
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {

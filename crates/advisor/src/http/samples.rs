@@ -1,4 +1,4 @@
-//! Tests come in: samples of hops, results of our own transfers.
+//! Reports of tests: samples of hops, results of transfers.
 
 use axum::Json;
 use axum::extract::{Path, State};

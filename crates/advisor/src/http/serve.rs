@@ -1,4 +1,4 @@
-//! Connections: how many there may be, and how long they may keep us waiting.
+//! Serving connections, with limits on their number and on the time they take.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,18 +25,18 @@ use super::unread::Unread;
 use crate::doors::{CameBy, Door, Open, Stream};
 use crate::run::ended;
 
-/// What clients are allowed.
+/// Limits for clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time at each door; more wait to be accepted. At least 1.
+    /// Concurrent connections per door; further ones wait to be accepted. At least 1.
     pub connections: u32,
-    /// Connections at a time of one address beyond this machine; more are closed. At least 1.
+    /// Concurrent connections per address of another machine; further ones are closed. At least 1.
     pub of_one_address: usize,
-    /// Time from the beginning of a connection, or the answer before, to the end of a request's head.
+    /// Time from the start of the connection, or the previous answer, to the end of a request's head.
     pub head: Duration,
-    /// Time from the end of the head to the answer, the body's way to us included.
+    /// Time from the end of the head to the answer, including the receipt of the body.
     pub answer: Duration,
-    /// Time for which a client may take nothing of an answer.
+    /// Time after which a client that takes nothing of an answer is disconnected.
     pub unread: Duration,
 }
 
@@ -52,14 +52,14 @@ impl Default for Limits {
     }
 }
 
-/// Time for requests that are under way when the service ends.
+/// Time for requests in progress when the service ends.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
-/// Pause after the operating system has refused a connection, as when there are no more descriptors.
+/// Pause after a failed accept(), as when no descriptors are left.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Descriptors that are no connections of clients: of the store, the log, echo requests, names.
+/// Descriptors for other purposes: store, log, echo requests, name resolution.
 const OTHER_DESCRIPTORS: u64 = 256;
 
-/// Serves connections at all doors until `end` closes, and then those that are under way.
+/// Serves connections at all doors until `end` closes, then waits for those in progress.
 pub async fn serve(open: Open, router: Router, limits: Limits, end: watch::Receiver<()>) {
     let guard = Guard::new(&open.names, open.tokens);
     let router = router
@@ -70,7 +70,7 @@ pub async fn serve(open: Open, router: Router, limits: Limits, end: watch::Recei
     make_room_for_descriptors(open.doors.len(), limits);
     let places = Places::default();
     let attend_to = |door| {
-        // Of each door: whoever fills one keeps nobody from another.
+        // Per door, so that clients who fill one door do not block another.
         let room = Arc::new(Semaphore::new(limits.connections as usize));
         let attending = Attending {
             router: router.clone(),
@@ -84,7 +84,7 @@ pub async fn serve(open: Open, router: Router, limits: Limits, end: watch::Recei
     let doors: Vec<_> = open.doors.into_iter().map(attend_to).collect();
     let mut rooms = Vec::new();
     for (room, door) in doors {
-        // A door ends when the service does.
+        // A door's task ends with the service.
         let _ = door.await;
         rooms.push(room);
     }
@@ -93,12 +93,12 @@ pub async fn serve(open: Open, router: Router, limits: Limits, end: watch::Recei
             let _ = room.acquire_many(limits.connections).await;
         }
     };
-    // Whoever has not come to an end by now is cut off with the runtime.
+    // Connections still open after this end with the runtime.
     let _ = tokio::time::timeout(ENDS_WITHIN, all_done).await;
 }
 
-/// Lets the service have the descriptors for all connections that it may have: at every door the system
-/// refuses connections when there are no more.
+/// Raises the limit on descriptors to cover every connection allowed at all doors: without descriptors, every
+/// door fails to accept.
 fn make_room_for_descriptors(doors: usize, limits: Limits) {
     let connections = doors as u64 * u64::from(limits.connections);
     let needed = connections + OTHER_DESCRIPTORS;
@@ -114,14 +114,14 @@ fn make_room_for_descriptors(doors: usize, limits: Limits) {
     }
 }
 
-/// What whoever attends a door needs.
+/// The state of a task that serves a door.
 #[derive(Clone)]
 struct Attending {
     router: Router,
     limits: Limits,
-    /// For connections of this door.
+    /// Permits for the connections of this door.
     room: Arc<Semaphore>,
-    /// Of all doors.
+    /// Connections per address, over all doors.
     places: Places,
     end: watch::Receiver<()>,
 }
@@ -153,11 +153,11 @@ impl Attending {
 
     async fn connection(self, stream: Stream) {
         let limits = self.limits;
-        // Whoever has gone already, or does not know how to begin, is no fault of ours.
+        // A client that is already gone is not an error.
         let (Ok(came_by), Ok(address)) = (stream.prepare(limits.unread), stream.beyond()) else {
             return;
         };
-        // Whoever is on this machine has no bound.
+        // Connections from this machine are not limited.
         let place = address.map(|address| {
             self.places
                 .take(address.into(), limits.of_one_address, usize::MAX)
@@ -200,7 +200,7 @@ impl Attending {
             .header_read_timeout(self.limits.head)
             .serve_connection(TokioIo::new(stream), service);
         let mut serving = std::pin::pin!(serving);
-        // A client that breaks off or asks for nothing is no fault of ours.
+        // A client that disconnects or sends no request is not an error.
         tokio::select! {
             _ = serving.as_mut() => {}
             () = ended(self.end) => {

@@ -1,4 +1,4 @@
-//! A stream whose reader may take nothing for a while only, as TCP_USER_TIMEOUT has it for TCP.
+//! A stream that fails when its reader accepts no data for a while, as TCP_USER_TIMEOUT does for TCP.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -8,17 +8,17 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// The stream.
+/// The stream with its timeout.
 #[derive(Debug)]
 pub struct Unread<S> {
     stream: S,
     limit: Duration,
-    /// Until when something has to be taken of what waits to be written.
+    /// The deadline for the reader to accept some of the pending data.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Unread<S> {
-    /// Writes fail when nothing has been taken for so long.
+    /// Writes fail if nothing has been accepted for `limit`.
     pub fn new(stream: S, limit: Duration) -> Unread<S> {
         Unread {
             stream,

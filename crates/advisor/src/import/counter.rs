@@ -1,23 +1,23 @@
 //! A router's counter of octets: ifInOctets (32 bits) or ifHCInOctets (64 bits) of RFC 2863.
 
-/// Noise of the readings' times: so much more than the capacity is still the capacity.
+/// Allowance for errors in the times of readings: rates up to this multiple of the capacity are accepted.
 const TOLERANCE: f64 = 1.05;
 
-/// A counter that turns over at its width.
+/// A counter that wraps at its width.
 #[derive(Clone, Copy, Debug)]
 pub struct Counter {
-    /// Octets after which it is 0 again.
+    /// Number of octets after which it is 0 again.
     period: u128,
 }
 
-/// What two readings say.
+/// The result of comparing two readings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Growth {
     /// Traffic, Mbit/s.
     Mbps(f64),
-    /// The counter began anew, or was read twice at a time.
+    /// The counter was reset, or both readings have the same time.
     Reset,
-    /// So much may have passed between the readings that the counter may have turned over twice.
+    /// The counter may have wrapped more than once between the readings.
     Ambiguous,
 }
 
@@ -30,7 +30,7 @@ impl Counter {
         }
     }
 
-    /// The longest time between two readings that leaves no doubt, seconds.
+    /// The longest unambiguous interval between two readings, seconds.
     pub fn longest_interval_s(&self, capacity_mbps: f64) -> f64 {
         self.period as f64 * 8e-6 / capacity_mbps
     }
@@ -49,7 +49,7 @@ impl Counter {
             false => after + self.period - before,
         };
         let mbps = octets as f64 * 8e-6 / seconds;
-        // Nothing goes faster than the link: the counter was set to 0 instead of turning over.
+        // Traffic cannot exceed the link's capacity: the counter was reset instead of wrapping.
         match mbps <= capacity_mbps * TOLERANCE {
             true => Growth::Mbps(mbps),
             false => Growth::Reset,

@@ -1,8 +1,8 @@
-//! ICMP echo (RFC 792, RFC 4443), without privilege where the kernel allows it.
+//! ICMP echo (RFC 792, RFC 4443), unprivileged where the kernel allows it.
 //!
-//! Linux lets the groups of `net.ipv4.ping_group_range` send echo requests through datagram sockets;
-//! it chooses the identifier and gives a socket its own answers only. Else a raw socket does it, for
-//! which CAP_NET_RAW is needed.
+//! Linux lets the groups of `net.ipv4.ping_group_range` send echo requests through datagram sockets; it
+//! chooses the identifier and gives each socket only its own answers. Otherwise a raw socket is used, which
+//! needs CAP_NET_RAW.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +14,7 @@ use thiserror::Error;
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
-/// An answer that takes longer has not come.
+/// Timeout for an answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Why no round-trip time was measured.
@@ -38,12 +38,12 @@ pub enum EchoError {
 #[derive(Debug)]
 pub struct Echo {
     kind: Type,
-    /// Tells the requests of this process apart.
+    /// Distinguishes the requests of this process.
     next: AtomicU32,
 }
 
 impl Echo {
-    /// Finds out which kind of socket is allowed.
+    /// Determines which kind of socket is allowed.
     pub fn open() -> Result<Echo, EchoError> {
         let allowed = |kind| Socket::new(Domain::IPV4, kind, Some(Protocol::ICMPV4)).is_ok();
         let kinds = [Type::DGRAM, Type::RAW];
@@ -54,7 +54,7 @@ impl Echo {
         })
     }
 
-    /// The time until the answer to one echo request.
+    /// Sends one echo request and measures the time until its answer.
     pub async fn round_trip(&self, address: IpAddr) -> Result<Duration, EchoError> {
         let (domain, protocol) = match address {
             IpAddr::V4(_) => (Domain::IPV4, Protocol::ICMPV4),
@@ -62,7 +62,7 @@ impl Echo {
         };
         let socket = Socket::new(domain, self.kind.nonblocking(), Some(protocol))?;
         socket.connect(&SocketAddr::new(address, 0).into())?;
-        // Sending and receiving on a connected socket is the same for every kind of datagram.
+        // Sending and receiving on a connected socket works alike for all kinds of datagrams.
         let socket = UdpSocket::from_std(socket.into())?;
         let request = Request::new(address, self.next.fetch_add(1, Ordering::Relaxed));
         let begin = Instant::now();
@@ -84,10 +84,10 @@ async fn answered(socket: &UdpSocket, request: &Request) -> Result<(), EchoError
     }
 }
 
-/// An echo request: header and a number of our own, for datagram sockets change the identifier.
+/// An echo request: the header, and a number in the payload, because datagram sockets change the identifier.
 struct Request {
     packet: [u8; 16],
-    /// Type of the answer.
+    /// The ICMP type of the answer.
     answer: u8,
 }
 
@@ -102,13 +102,13 @@ impl Request {
         packet[4..8].copy_from_slice(&number.to_be_bytes());
         packet[8..12].copy_from_slice(b"fwnd");
         packet[12..16].copy_from_slice(&number.to_be_bytes());
-        // For ICMPv6 the kernel does it, and over more.
+        // For ICMPv6 the kernel computes the checksum, which also covers the pseudo-header.
         let checksum = checksum(&packet);
         packet[2..4].copy_from_slice(&checksum.to_be_bytes());
         Request { packet, answer }
     }
 
-    /// A raw IPv4 socket gives the IP header too.
+    /// Whether the packet answers this request. A raw IPv4 socket also returns the IP header.
     fn is_answered_by(&self, packet: &[u8]) -> bool {
         let header = match packet.first() {
             Some(first) if first >> 4 == 4 => usize::from(first & 15) * 4,

@@ -1,4 +1,4 @@
-//! Which path is asked for an echo, and when.
+//! The schedule of echo requests.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,15 +13,15 @@ use crate::host;
 use crate::service::Service;
 use crate::store::PathId;
 
-/// How often the schedule is looked at.
+/// Interval between checks for due requests.
 const TICK: Duration = Duration::from_millis(250);
-/// Echo requests that are under way together.
+/// Maximum number of outstanding echo requests.
 const TOGETHER: usize = 64;
-/// Who measured the round-trip time.
+/// The recorded source of these round-trip times.
 const ICMP: &str = "icmp";
 
-/// Asks every path for an echo at its interval, for ever. Without the privilege it says which is
-/// missing, once, and ends.
+/// Sends echo requests for every path at its interval, for ever. Without the privilege it logs once what is
+/// missing, and returns.
 pub async fn echoes(service: Service) {
     let echo = match Echo::open() {
         Ok(echo) => Arc::new(echo),
@@ -60,8 +60,8 @@ pub async fn echoes(service: Service) {
     }
 }
 
-/// The first request of each path comes after another part of a second or of the interval, so that
-/// a thousand paths are not asked at once.
+/// The delay of a path's first request: a different fraction of its interval, or of 30 s if that is shorter,
+/// so that a thousand requests are not sent at once.
 fn share(path: &KnownPath, interval: Duration) -> Duration {
     let part = path.stored.id.0.rem_euclid(64) as f64 / 64.0;
     interval.min(Duration::from_secs(30)).mul_f64(part)

@@ -1,11 +1,10 @@
-//! Follows a log of transfers (xferlog, as wu-ftpd, ProFTPD, vsftpd and `fairwind serve` write it): the
-//! hosts in it become paths.
+//! Follows a transfer log (xferlog, as written by wu-ftpd, ProFTPD, vsftpd and `fairwind serve`): the hosts
+//! in it become paths.
 //!
-//! A log that the service has never read is read from its end; what was there before says nothing about
-//! who comes today. Else it is read on from where the service has come to, which the store remembers.
-//! It may be cut, copied away and cut, or moved away and begun anew, at any time, also while the service
-//! is down; what was moved away meanwhile is read to its end if it still lies beside, under a longer
-//! name (`xferlog.1`).
+//! A log that has never been read is followed from its end; older entries say nothing about present clients.
+//! Otherwise reading continues where it stopped; the store keeps that place. The log may be truncated, copied
+//! and truncated, or moved away and started anew at any time, even while the service is down. A log that was
+//! moved away meanwhile is read to its end if it is in the same directory under a longer name (`xferlog.1`).
 
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
@@ -20,20 +19,20 @@ use crate::host;
 use crate::service::Service;
 use crate::store::LogPlace;
 
-/// How often the log is looked at.
+/// Interval between two reads of the log.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
-/// Lines longer than this are no lines of a log.
+/// Longest accepted line, bytes.
 const LONGEST_LINE: usize = 8 << 10;
-/// Read at a time.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
-/// With so many hosts the reading pauses until they are known.
+/// Reading pauses after this many hosts until they have been processed.
 const HOSTS_AT_ONCE: usize = 4_096;
-/// A place in a log is known again by so many bytes before it: two lines or more, each with its date.
+/// Number of bytes before a place by which it is recognised: at least two lines, each with its date.
 const BEFORE: usize = 256;
 
 /// Follows the file for ever.
 pub async fn follow(service: Service, file: PathBuf, discovery: Discovery) {
-    // The store knows it by this name, wherever the service is started from.
+    // The store's key is the absolute path, independent of the working directory.
     let file = std::path::absolute(&file).unwrap_or(file);
     let name = file.to_string_lossy().into_owned();
     let mut kept = service.log_place(&name).await.unwrap_or_else(|error| {
@@ -46,7 +45,7 @@ pub async fn follow(service: Service, file: PathBuf, discovery: Discovery) {
     };
     let mut complained = false;
     loop {
-        // A log may have grown by any amount while nobody read it.
+        // In a blocking task: the log may have grown by any amount since the last read.
         let looking = tokio::task::spawn_blocking(move || {
             let outcome = follower.new_hosts();
             (follower, outcome)
@@ -92,25 +91,25 @@ async fn keep(service: &Service, name: &str, place: &LogPlace) {
 #[derive(Debug)]
 pub struct Follower {
     path: PathBuf,
-    /// The file that is read; its name may lead to another by now.
+    /// The open file, which may have been renamed since.
     file: Option<File>,
-    /// Bytes that have been read.
+    /// Number of bytes read.
     position: u64,
-    /// The place behind the last whole line.
+    /// The place after the last complete line.
     place: LogPlace,
-    /// The beginning of a line whose end is not written yet.
+    /// The beginning of an incomplete line.
     unfinished: Vec<u8>,
 }
 
 impl Follower {
-    /// Follows the log from its present end; from its beginning if it comes later.
+    /// Follows the log from its present end; a log that does not exist yet, from its beginning.
     pub fn at_end(path: impl AsRef<Path>) -> Follower {
         let file = File::open(path.as_ref()).ok();
         let place = file.as_ref().and_then(|file| end(file).ok());
         Follower::new(path.as_ref(), file, place.unwrap_or_default())
     }
 
-    /// Follows the log from a place to which it was read before.
+    /// Follows the log from a place up to which it has been read before.
     pub fn at(path: impl AsRef<Path>, place: LogPlace) -> Follower {
         Follower::new(path.as_ref(), file_of(path.as_ref(), &place), place)
     }
@@ -125,15 +124,15 @@ impl Follower {
         }
     }
 
-    /// The place behind the last whole line.
+    /// The place after the last complete line.
     pub fn place(&self) -> &LogPlace {
         &self.place
     }
 
-    /// The hosts of lines that have come since the last time.
+    /// The hosts in lines that were appended since the last call.
     pub fn new_hosts(&mut self) -> io::Result<BTreeSet<IpAddr>> {
         let mut hosts = BTreeSet::new();
-        // What was still written to the old file belongs to the log.
+        // Lines still written to the old file belong to the log.
         self.read(&mut hosts)?;
         if hosts.len() < HOSTS_AT_ONCE && self.moved()? {
             self.file = File::open(&self.path).map(Some).or_else(absent)?;
@@ -143,13 +142,13 @@ impl Follower {
         Ok(hosts)
     }
 
-    /// Goes back to the end of the last whole line.
+    /// Goes back to the end of the last complete line.
     fn go_back(&mut self) {
         self.position = self.place.position;
         self.unfinished.clear();
     }
 
-    /// Whether the log's name leads to another file than the one that is read.
+    /// Whether the log's name leads to a file other than the open one.
     fn moved(&self) -> io::Result<bool> {
         let there = std::fs::metadata(&self.path).map(Some).or_else(absent)?;
         let read = self.file.as_ref().map(File::metadata).transpose()?;
@@ -177,7 +176,7 @@ impl Follower {
         }
         file.seek(SeekFrom::Start(self.position))?;
         let mut buffer = vec![0; CHUNK];
-        // A log of strangers may hold any number of hosts: what is left is read the next time.
+        // A log may name any number of hosts; the rest is read in the next call.
         while hosts.len() < HOSTS_AT_ONCE {
             let read = file.read(&mut buffer)?;
             if read == 0 {
@@ -206,11 +205,11 @@ impl Follower {
 }
 
 impl LogPlace {
-    /// Goes on to `position`, which is behind these bytes.
+    /// Advances to `position`, which is after these bytes.
     fn go_behind(&mut self, bytes: &[u8], position: u64) {
         match self.position + bytes.len() as u64 == position {
             true => self.before.extend_from_slice(bytes),
-            // A part between was too long to keep.
+            // The part in between was too long to keep.
             false => self.before = bytes.to_vec(),
         }
         let surplus = self.before.len().saturating_sub(BEFORE);
@@ -228,14 +227,14 @@ fn end(file: &File) -> io::Result<LogPlace> {
     Ok(LogPlace { position, before })
 }
 
-/// Whether the place is one of this file: the bytes before it are those.
+/// Whether the place is in this file, judged by the bytes before it.
 fn is_in(place: &LogPlace, file: &File) -> bool {
     let mut there = vec![0; place.before.len()];
     let from = place.position.checked_sub(there.len() as u64);
     from.is_some_and(|from| file.read_exact_at(&mut there, from).is_ok()) && there == place.before
 }
 
-/// The file that the place is in: the log itself, or what it was before it was moved away.
+/// The file that has the place: the log itself, or a file to which it was moved.
 fn file_of(log: &Path, place: &LogPlace) -> Option<File> {
     if let Some(file) = File::open(log).ok().filter(|file| is_in(place, file)) {
         return Some(file);
@@ -247,7 +246,7 @@ fn file_of(log: &Path, place: &LogPlace) -> Option<File> {
     let beside = std::fs::read_dir(log.parent()?).ok()?;
     let moved = beside.flatten().filter_map(|entry| {
         let longer = entry.file_name().as_encoded_bytes().starts_with(name);
-        // A pipe of such a name would not open before somebody writes.
+        // Opening a pipe would block until it has a writer.
         let plain = entry.file_type().is_ok_and(|kind| kind.is_file());
         (longer && plain).then(|| entry.path())
     });
@@ -354,7 +353,7 @@ mod tests {
         assert_eq!(first + texts(&mut follower).len(), 6_001);
     }
 
-    /// What a follower that goes on from the place reads.
+    /// The hosts read by a follower that continues from the place.
     fn from(path: &Path, place: &LogPlace) -> Vec<String> {
         texts(&mut Follower::at(path, place.clone()))
     }
@@ -367,7 +366,7 @@ mod tests {
         let mut follower = Follower::at_end(&path);
         let cut_line = " 14:00:00 2026 12 192.0.2.2 5 /f b _ o a ftp ftp 0 * c\n";
         append(&path, &(cut_line.to_owned() + &line("192.0.2.3") + "Mon"));
-        // The first line is known from its middle on, and so is none.
+        // The first line is only known from its middle on, so it is ignored.
         assert_eq!(texts(&mut follower), ["192.0.2.3"]);
         let left = follower.place().clone();
         assert!(from(&path, &left).is_empty(), "nothing is read twice");
@@ -375,7 +374,7 @@ mod tests {
         assert_eq!(from(&path, &left), ["192.0.2.4"]);
     }
 
-    /// A log of two lines, and the place between them.
+    /// Writes a log of two lines; returns the place between them.
     fn left_between(path: &Path) -> LogPlace {
         append(path, &line("192.0.2.1"));
         let left = Follower::at_end(path).place().clone();
@@ -406,7 +405,7 @@ mod tests {
         let path = place.path().join("xferlog");
         let left = left_between(&path);
         fs::copy(&path, place.path().join("xferlog.1")).unwrap();
-        // It has grown beyond the place again, so that its length tells nothing.
+        // It has grown beyond the place again, so its length does not show the truncation.
         fs::write(&path, line("198.51.100.7").repeat(3)).unwrap();
         assert_eq!(from(&path, &left), ["192.0.2.2", "198.51.100.7"]);
     }

@@ -1,4 +1,4 @@
-//! Whether a declaration is sound.
+//! Validation of declarations.
 
 use fairwind_advice::Change;
 
@@ -100,7 +100,7 @@ impl PathConfig {
     }
 
     fn controls_are_sound(&self) -> bool {
-        // The kernel's TCP_CA_NAME_MAX is 16 with the end of the string.
+        // The kernel's TCP_CA_NAME_MAX is 16, including the terminating zero.
         let sound = |name: &String| {
             (1..16).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
         };
@@ -108,7 +108,7 @@ impl PathConfig {
     }
 }
 
-/// Whether a hop may have this name: what is shown in terminals and logs must not act there.
+/// Whether a hop may have this name: without control characters, which must not reach terminals and logs.
 pub(crate) fn is_hop(name: &str) -> bool {
     (1..=64).contains(&name.chars().count()) && !name.chars().any(char::is_control)
 }

@@ -1,4 +1,4 @@
-//! What is not declared is as the models have it.
+//! Defaults of a declaration, taken from the models' settings.
 
 use std::time::Duration;
 

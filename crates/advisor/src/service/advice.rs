@@ -15,7 +15,7 @@ use crate::error::ServiceError;
 use crate::host;
 use crate::metrics::Interface;
 
-/// Time to find the addresses of a name.
+/// Timeout for resolving a name.
 const RESOLVES_WITHIN: Duration = Duration::from_millis(500);
 
 /// What a transfer should do now, and when to ask again. A field that is missing or null leaves the
@@ -81,7 +81,7 @@ impl AdviceAnswer {
         }
     }
 
-    /// Whether congestion control is to be used.
+    /// Whether the advice is to use congestion control.
     pub fn congestion_control_is_on(&self) -> bool {
         self.mode == mode_name(Mode::CongestionControl)
     }
@@ -115,7 +115,7 @@ impl Service {
         Ok(path)
     }
 
-    /// Advice for a transfer to or from a host. On a host without a path it is the kernel's defaults.
+    /// Advice for a transfer to or from a host. Without a path it is the kernel's defaults.
     pub async fn advice(
         &self,
         host: &str,
@@ -125,7 +125,7 @@ impl Service {
         let begin = Instant::now();
         let answer = match self.route(host).await? {
             Some(path) => match self.advice_for(&path, request).await {
-                // It was removed meanwhile.
+                // The path was removed in the meantime.
                 Err(ServiceError::NoPath(_)) => self.without_path(host, request),
                 answer => answer?,
             },
@@ -176,9 +176,9 @@ fn is_learned(history: &History, now: Timestamp, settings: &Settings) -> bool {
     hops.all(|hop| hop.is_learned(now, settings))
 }
 
-/// Advice while the model is being learned: by what it has learned for days that begin elsewhere or for
-/// another set of days, as the path was declared before, or by the linear model, which needs no learning.
-/// Whoever follows it comes again as soon as he may.
+/// Advice while the model is still being learned: from what it learned for the path's previous declaration (a
+/// different time zone or set of days), or from the linear model, which needs no learning. Clients are told
+/// to ask again after the shortest interval at the latest.
 fn meanwhile(history: &History, request: &Request, now: Timestamp, settings: &Settings) -> Advice {
     let before = history
         .hops
@@ -197,7 +197,7 @@ fn meanwhile(history: &History, request: &Request, now: Timestamp, settings: &Se
     advice
 }
 
-/// The addresses of a name; none if there are none, or they cannot be had in time.
+/// The addresses of a name; empty if it has none or they cannot be resolved in time.
 pub(crate) async fn addresses(name: &str) -> Vec<IpAddr> {
     let lookup = tokio::net::lookup_host((name, 0));
     match tokio::time::timeout(RESOLVES_WITHIN, lookup).await {

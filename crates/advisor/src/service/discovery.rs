@@ -1,4 +1,4 @@
-//! Hosts that nobody declared come, and go.
+//! Undeclared hosts: they become paths when seen, and are forgotten later.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -15,13 +15,13 @@ use crate::host::HostPattern;
 use crate::path::PathConfig;
 use crate::store::{Discovered, PathId};
 
-/// Hosts of one transaction, and of one directory that is made for them.
+/// Maximum number of hosts per transaction, and per new directory.
 const TOGETHER: usize = 512;
-/// When a host has come up is kept to this precision.
+/// The precision with which the time of a host's last transfer is kept.
 const SEEN_AGAIN_AFTER: SignedDuration = SignedDuration::from_hours(1);
 
 impl Service {
-    /// Makes paths of those hosts that are on none and may become one; how many.
+    /// Creates paths for those hosts that have none and may have one; returns how many.
     pub async fn discover(
         &self,
         hosts: impl IntoIterator<Item = IpAddr>,
@@ -51,7 +51,7 @@ impl Service {
                 None => change.new.push(path_of(*host)),
             }
         }
-        // Somebody declared a path of this name for other hosts, or for none.
+        // A path of this name is declared for other hosts, or for none.
         change
             .new
             .retain(|path| directory.named(&path.name).is_none());
@@ -66,7 +66,7 @@ impl Service {
         self.shared.apply(change, now).await
     }
 
-    /// Forgets the paths that nobody declared and that may not stay.
+    /// Forgets the undeclared paths that may no longer stay.
     pub async fn forget_discovered(&self, discovery: &Discovery) -> Result<(), ServiceError> {
         let _alone = self.shared.changing.lock().await;
         let (directory, now) = (self.directory(), self.now());
@@ -83,7 +83,7 @@ impl Service {
         Ok(())
     }
 
-    /// There was a transfer on the path.
+    /// Records that there was a transfer on the path.
     pub(super) async fn see_again(&self, path: &KnownPath) -> Result<(), ServiceError> {
         let now = self.now();
         if !needs_to_be_seen(path, now) {
@@ -104,7 +104,7 @@ impl Service {
 }
 
 impl Shared {
-    /// Writes the change and makes one directory of it; how many paths are new.
+    /// Writes the change and updates the directory once; returns the number of new paths.
     async fn apply(&self, change: Discovered, now: Timestamp) -> Result<usize, ServiceError> {
         if change == Discovered::default() {
             return Ok(0);
@@ -144,13 +144,13 @@ impl KnownPath {
     }
 }
 
-/// Whether it is to be kept that the path's host has come up now.
+/// Whether the time of the path's last transfer needs an update.
 fn needs_to_be_seen(path: &KnownPath, now: Timestamp) -> bool {
     let seen = path.stored.discovered;
     seen.is_some_and(|seen| now.duration_since(seen) >= SEEN_AGAIN_AFTER)
 }
 
-/// The paths that nobody declared beyond so many, those that came up longest ago; `seen` have come up now.
+/// The undeclared paths in excess of `most`, those with the oldest last transfer; `seen` have one now.
 fn too_many<'a>(
     paths: impl Iterator<Item = &'a Arc<KnownPath>>,
     seen: &[PathId],

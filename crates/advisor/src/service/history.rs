@@ -11,11 +11,11 @@ use crate::directory::KnownPath;
 use crate::error::ServiceError;
 use crate::histories;
 
-/// Round-trip times that the smoothed one is made of.
+/// Number of round-trip times from which the smoothed one is computed.
 const ROUND_TRIPS: u32 = 16;
 
 impl Shared {
-    /// What advice for the path rests on, from memory or from the store.
+    /// The history on which advice for the path is based, from memory or from the store.
     pub(super) async fn history(&self, path: &KnownPath) -> Result<Arc<History>, ServiceError> {
         let id = path.stored.id;
         loop {
@@ -23,11 +23,11 @@ impl Shared {
                 Ok(history) => return Ok(history),
                 Err(version) => version,
             };
-            // Hops may have come since the caller looked, and the path may have gone.
+            // The path may have got hops, or have been removed, since the caller looked.
             let known = self.numbered(path)?;
             let history = Arc::new(self.read_history(&known).await?);
             let is_kept = self.histories.keep(id, version, Arc::clone(&history));
-            // One that went while it was read was forgotten before its history was kept.
+            // If the path was removed during the read, its history was forgotten before this one was cached.
             if let Err(error) = self.numbered(path) {
                 self.histories.forget(id);
                 return Err(error);
@@ -38,19 +38,19 @@ impl Shared {
         }
     }
 
-    /// The path as it is now.
+    /// The path in its present state.
     fn numbered(&self, path: &KnownPath) -> Result<Arc<KnownPath>, ServiceError> {
         let known = self.directory().numbered(path.stored.id).cloned();
         known.ok_or_else(|| ServiceError::NoPath(path.config().name.clone()))
     }
 
-    /// The path's history from the store.
+    /// Reads the path's history from the store.
     pub(super) async fn read_history(&self, path: &KnownPath) -> Result<History, ServiceError> {
         self.metrics.count_history_read();
         let store = &self.store;
         let now = self.clock.now();
         let from = now.checked_sub(LEARNS_FROM).unwrap_or(Timestamp::MIN);
-        // What a clock that ran ahead has left in the store would keep new samples out.
+        // Samples that a fast clock has left in the store would otherwise keep new ones out.
         let behind = now.checked_add(SignedDuration::from_micros(1));
         let to = behind.unwrap_or(Timestamp::MAX);
         let mut hops = Vec::new();

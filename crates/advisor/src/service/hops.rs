@@ -1,4 +1,4 @@
-//! The hops of a path: what is known of each, and how one is got rid of that should not be there.
+//! The hops of a path: their state, and the removal of unwanted ones.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ pub struct HopEntry {
 }
 
 impl Service {
-    /// The hops of a path, in the order in which they came.
+    /// The hops of a path, in the order in which they were created.
     pub async fn hops(&self, path: &KnownPath) -> Result<Vec<HopEntry>, ServiceError> {
         let history = self.history(path).await?;
         let deciding = deciding(&history, self.now(), &path.settings);
@@ -107,7 +107,7 @@ impl Shared {
         self.replace(|directory| directory.with(changed));
         self.histories.outdate(id);
         drop(alone);
-        // Whoever removes a hop of a path that is in use may count on the next answer.
+        // A removal is reflected in the next answer if the path is in use.
         if self.histories.peek(id).is_some() {
             self.learn(id).await;
         }

@@ -1,4 +1,4 @@
-//! Bringing what was learned of the histories in memory up to date.
+//! Keeps what was learned from the histories in memory up to date.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,28 +11,28 @@ use crate::directory::KnownPath;
 use crate::error::ServiceError;
 use crate::store::PathId;
 
-/// So many samples are learned in a millisecond or two: nobody needs to answer without them.
+/// This many samples are learned in a millisecond or two, so an answer can wait for it.
 pub(super) const AT_ONCE: usize = 1_000;
-/// Real time before its beginning in which what a new day needs is learned.
+/// Lead time, in real time, with which the data for a new day is learned.
 const LEARNS_AHEAD: Duration = Duration::from_secs(600);
-/// The same on a clock that runs faster, at most.
+/// The same on a clock that runs faster: at most this much of its time.
 const LEARNS_AHEAD_AT_MOST: SignedDuration = SignedDuration::from_hours(12);
 
-/// A history that is to be learned.
+/// A history to be learned.
 struct Lesson {
-    /// The path as it is declared now.
+    /// The path as declared at present.
     path: Arc<KnownPath>,
     history: Arc<History>,
-    /// Since when the store has another one, if it has.
+    /// Which call outdated the history, if the store has another one.
     outdated: Option<u64>,
     now: Timestamp,
-    /// What a day needs that begins until then is learned as well.
+    /// Data for a day that begins before this time is learned as well.
     soon: Timestamp,
 }
 
 impl Service {
-    /// Reads and learns the histories of all paths, one after the other, as far as memory has room for
-    /// them, so that the first requests find them.
+    /// Reads and learns the histories of all paths, one after the other, as far as memory permits, so that
+    /// the first requests find them.
     pub async fn warm(&self) {
         for path in self.directory().paths() {
             if !self.shared.histories.has_room() {
@@ -42,8 +42,8 @@ impl Service {
         }
     }
 
-    /// Learns those histories in memory that need it, or will soon, one after the other: with the history
-    /// of the last days every path does once a day, shortly before the day begins.
+    /// Learns the histories in memory that need it now or soon, one after the other. With a history of the
+    /// last days, each path needs it once a day, shortly before the day begins.
     pub async fn keep_learned(&self) {
         for path in self.directory().paths() {
             self.shared.learn(path.stored.id).await;
@@ -52,7 +52,7 @@ impl Service {
 }
 
 impl Shared {
-    /// Reads a path's history, if memory has room for it, and learns it.
+    /// Reads a path's history, if memory permits, and learns it.
     pub(super) async fn know(&self, id: PathId) {
         let Some(path) = self.directory().numbered(id).cloned() else {
             return;
@@ -67,15 +67,15 @@ impl Shared {
         }
     }
 
-    /// Learns the history of a path, if it is in memory and needs it, from a copy, or from the store if
-    /// that has another: nobody waits for it.
+    /// Learns the history of a path, if it is in memory and needs it, on a copy or on what the store has if
+    /// that is different. No request waits for it.
     pub(super) async fn learn(&self, id: PathId) {
         if self.lesson(id).is_none() {
             return;
         }
-        // One at a time: the requests have need of the processors too.
+        // One at a time, because requests need the processors too.
         let _alone = self.learning.lock().await;
-        // The path may have been declared anew, or learned, until it was its turn.
+        // In the meantime the path may have been declared anew, or learned.
         let Some(lesson) = self.lesson(id) else {
             return;
         };
@@ -111,9 +111,9 @@ impl Shared {
         }
     }
 
-    /// What is to be learned of the path now; nothing if its history is not in memory or is learned.
+    /// What is to be learned of the path now; `None` if its history is not in memory or already learned.
     fn lesson(&self, id: PathId) -> Option<Lesson> {
-        // Before the path: one that is declared anew is in the directory before its history is outdated.
+        // Read before the path: a newly declared path is in the directory before its history is outdated.
         let outdated = self.histories.outdated(id);
         let path = Arc::clone(self.directory().numbered(id)?);
         let history = self.histories.peek(id)?;
@@ -132,8 +132,8 @@ impl Shared {
         })
     }
 
-    /// The path's history from the store. Of a hop that has only got samples behind those that were known
-    /// nothing needs to be learned again.
+    /// Reads the path's history from the store. Hops that only have additional newer samples need not be
+    /// learned again.
     async fn read_again(
         &self,
         path: &KnownPath,
@@ -169,7 +169,7 @@ mod tests {
     use crate::store::Store;
     use crate::store::sqlite::SqliteStore;
 
-    /// A service that knows eight days of the path of 192.0.2.7, too many to be learned at once.
+    /// A service with eight days of samples for the path of 192.0.2.7, too many to be learned at once.
     async fn service(place: &tempfile::TempDir, now: &str, history: HistorySet) -> Service {
         let store = SqliteStore::open(&place.path().join("db")).await.unwrap();
         let now: Timestamp = now.parse().unwrap();
@@ -200,7 +200,7 @@ mod tests {
         let first = ask(&service).await;
         assert_eq!(first.model, "linear");
         assert_eq!(first.days_used, 8);
-        // The shortest interval, although the forecast holds for longer.
+        // The shortest interval, although the forecast is valid for longer.
         assert!(first.ask_again_after_s <= 60.0, "{first:?}");
         assert!(
             first.reason.ends_with("; profile is being learned"),
@@ -223,7 +223,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let service = service(&place, "2026-03-02T14:00:00Z", HistorySet::All).await;
         let path = service.path("p").unwrap();
-        // Nothing can be learned meanwhile.
+        // Blocks learning.
         let learning = service.shared.learning.lock().await;
         for available_mbps in [12.3, 14.5] {
             let sample = NewSample {
@@ -251,7 +251,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let service = service(&place, "2026-03-02T14:00:00Z", HistorySet::All).await;
         assert_eq!(ask(&service).await.model, "linear");
-        // Nothing can be learned meanwhile.
+        // Blocks learning.
         let learning = service.shared.learning.lock().await;
         let mut declaring = Vec::new();
         for hop in ["a", "b"] {

@@ -1,4 +1,4 @@
-//! Declaring paths.
+//! Declaration of paths.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::store::{LogPlace, PathId};
 
 use super::{Service, Shared, addresses, to_its_end};
 
-/// Paths that there may be: a log full of strangers must not fill the memory.
+/// Maximum number of paths: a log full of unknown hosts must not fill the memory.
 pub const PATHS_AT_MOST: usize = 20_000;
 
 impl Service {
-    /// Declares a path, or declares it anew; its history stays. Whether it is new.
+    /// Declares a path or changes its declaration, keeping its history; returns whether it is new.
     pub async fn put_path(&self, config: PathConfig) -> Result<bool, ServiceError> {
         config.settings()?;
         let shared = Arc::clone(&self.shared);
@@ -27,7 +27,7 @@ impl Service {
         to_its_end(async move { shared.remove_path(&name).await }).await
     }
 
-    /// Reads the paths anew, after another program changed some, and the histories of those.
+    /// Reads the paths again after another program changed some, and the histories of those that changed.
     pub async fn reload(&self) -> Result<(), ServiceError> {
         let _alone = self.shared.changing.lock().await;
         let before = self.directory();
@@ -49,28 +49,27 @@ impl Service {
         Ok(())
     }
 
-    /// A number that differs when another program changed something in the store.
+    /// A number that changes when another program changes something in the store.
     pub async fn changes(&self) -> Result<i64, ServiceError> {
         Ok(self.shared.store.changes().await?)
     }
 
-    /// That number as it was before the service read the paths for the first time.
+    /// That number from before the service first read the paths.
     pub fn changes_at_start(&self) -> i64 {
         self.shared.changes_at_start
     }
 
-    /// How far the log of this name has been read, if ever.
+    /// How far the log of this name has been read; `None` if it never has.
     pub async fn log_place(&self, name: &str) -> Result<Option<LogPlace>, ServiceError> {
         Ok(self.shared.store.log_place(name).await?)
     }
 
-    /// Keeps how far the log of this name has been read.
+    /// Stores how far the log of this name has been read.
     pub async fn keep_log_place(&self, name: &str, place: &LogPlace) -> Result<(), ServiceError> {
         Ok(self.shared.store.keep_log_place(name, place).await?)
     }
 
-    /// Finds the addresses of hosts that were declared by name, so that a request for an address finds
-    /// its path.
+    /// Resolves the hosts that were declared by name, so that a request for an address finds its path.
     pub async fn resolve_names(&self) {
         let mut names: Vec<(String, PathId)> = Vec::new();
         for path in self.directory().paths() {
@@ -113,7 +112,7 @@ impl Shared {
         self.replace(|directory| directory.with(path));
         self.histories.outdate(id);
         drop(alone);
-        // Whoever declares a path that is in use may count on the next answer.
+        // A declaration is reflected in the next answer if the path is in use.
         if self.histories.peek(id).is_some() {
             self.learn(id).await;
         }

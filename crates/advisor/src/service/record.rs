@@ -1,4 +1,4 @@
-//! Samples and transfers come in.
+//! Recording samples and transfers.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::path::{HOPS_AT_MOST, TRANSFERS_HOP, is_hop};
 use crate::store::{Order, PathId, Write, Written};
 use crate::transfer::TransferReport;
 
-/// Where round-trip times of our own transfers come from.
+/// The source recorded with round-trip times of reported transfers.
 const TRANSFER: &str = "transfer";
 
 /// A test of a hop.
@@ -39,8 +39,8 @@ pub struct NewSample {
     pub source: Option<String>,
 }
 
-/// JSON has no NaN: programs write null or a text in its place, and one bad test must not take the
-/// others with it.
+/// Accepts any JSON as a number: JSON has no NaN, so programs write null or a string, and one invalid test
+/// must not invalidate the others.
 fn number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -110,7 +110,7 @@ impl SamplesAnswer {
         self.refused.out_of_order += refused.out_of_order;
     }
 
-    /// Why nothing was kept of a single sample.
+    /// Why a single sample was refused.
     fn refusal(&self) -> Option<&'static str> {
         let refused = &self.refused;
         let reasons = [
@@ -126,7 +126,7 @@ impl SamplesAnswer {
 }
 
 impl Service {
-    /// Takes tests of a path's hops.
+    /// Records tests of a path's hops.
     pub async fn record(
         &self,
         path: &KnownPath,
@@ -153,7 +153,7 @@ impl Service {
         self.write(path, writes).await
     }
 
-    /// Takes a recording of a hop, which may be older than what is there.
+    /// Records an imported history of a hop, which may be older than what is stored.
     pub async fn fill(
         &self,
         path: &KnownPath,
@@ -165,7 +165,7 @@ impl Service {
         self.write(path, vec![write]).await
     }
 
-    /// Takes the result of a transfer of our own.
+    /// Records the result of a reported transfer.
     pub async fn record_transfer(
         &self,
         report: TransferReport,
@@ -195,7 +195,8 @@ impl Service {
             report,
         });
         let answer = self.write(&path, writes).await?;
-        // The report is on stable storage: whoever sent it again would have it counted twice.
+        // The report is on stable storage; an error here would make the client send it again and count it
+        // twice.
         if let Err(error) = self.see_again(&path).await {
             let name = &path.config().name;
             tracing::warn!("path {name}: that its host has come up is not kept: {error}");
@@ -211,7 +212,7 @@ impl Service {
         })
     }
 
-    /// Takes a round-trip time that was measured now, milliseconds.
+    /// Records a round-trip time measured now, milliseconds.
     pub async fn record_round_trip(
         &self,
         path: &KnownPath,

@@ -1,4 +1,4 @@
-//! The results of all tests of a path: what `EnableGetNetInfo` answers.
+//! The newest test results of a path, for `EnableGetNetInfo`.
 
 use fairwind_advice::Sample;
 use jiff::Timestamp;
@@ -9,14 +9,14 @@ use crate::error::ServiceError;
 use crate::store::RoundTrip;
 use crate::transfer::TransferReport;
 
-/// The newest results.
+/// The newest results of a path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathTests {
-    /// Every hop and its newest test.
+    /// Every hop with its newest test.
     pub hops: Vec<(String, Option<Sample>)>,
-    /// Newest round-trip time.
+    /// The newest round-trip time.
     pub round_trip: Option<RoundTrip>,
-    /// Newest transfer of our own, and when it ended.
+    /// The newest reported transfer, with its end time.
     pub transfer: Option<(Timestamp, TransferReport)>,
 }
 
@@ -40,14 +40,14 @@ impl Service {
         })
     }
 
-    /// Forgets samples in memory that advice does not rest on any more.
+    /// Drops samples in memory that are too old to be used for advice.
     pub fn forget_old_samples(&self) {
         if let Ok(oldest) = self.now().checked_sub(LEARNS_FROM) {
             self.shared.histories.forget_before(oldest);
         }
     }
 
-    /// Forgets round-trip times and transfers before `oldest`, of all paths.
+    /// Deletes round-trip times and transfers before `oldest`, of all paths.
     pub async fn forget_before(&self, oldest: Timestamp) -> Result<(), ServiceError> {
         for path in self.directory().paths() {
             self.shared

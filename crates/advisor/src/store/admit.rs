@@ -1,4 +1,4 @@
-//! Which hops and samples become history.
+//! Decides which hops and samples become history.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,36 +8,36 @@ use jiff::Timestamp;
 use super::Order;
 use crate::path::{HOPS_AT_MOST, TRANSFERS_HOP};
 
-/// Whether a path that has the hops `known` may get samples of the hops `wanted`.
+/// Whether a path with the hops `known` may get samples of the hops `wanted`.
 pub fn has_room(known: &BTreeSet<&str>, wanted: &BTreeSet<&str>) -> bool {
     let new = wanted.difference(known);
     let new = new.filter(|name| **name != TRANSFERS_HOP).count();
     new == 0 || known.len() + new <= HOPS_AT_MOST
 }
 
-/// The samples of a hop in a span of time, and those that join them.
+/// The samples of a hop in a span of time, and those being added.
 #[derive(Debug)]
 pub struct Admission {
     order: Order,
     now: Timestamp,
     /// The newest sample that is not later than the clock.
     newest: Option<Timestamp>,
-    /// By microsecond, the history's precision.
+    /// Values by Unix time in microseconds, the precision of the history.
     by_time: BTreeMap<i64, f64>,
     kept: Vec<Sample>,
     refused: Refusals,
 }
 
 impl Admission {
-    /// `existing` must hold every sample of the hop that is as old as one that asks for admission.
-    /// `newest` is the time of the hop's newest sample.
+    /// `existing` must have every sample of the hop from the oldest sample to be added onwards. `newest` is
+    /// the time of the hop's newest sample.
     pub fn new(
         existing: &[Sample],
         newest: Option<Timestamp>,
         order: Order,
         now: Timestamp,
     ) -> Admission {
-        // Samples later than the clock are of a clock that ran ahead: they keep nobody out.
+        // Samples later than the clock come from a clock that was fast; they must not keep others out.
         let newest = newest.filter(|&newest| newest <= now).or_else(|| {
             let past = existing.iter().rev().find(|sample| sample.time <= now);
             past.map(|sample| sample.time)
@@ -55,7 +55,7 @@ impl Admission {
         }
     }
 
-    /// Keeps a sample or counts why not.
+    /// Adds a sample, or counts the reason why not.
     pub fn ask(&mut self, sample: Sample) {
         match self.judge(sample) {
             Ok(()) => self.keep(sample),
@@ -77,7 +77,7 @@ impl Admission {
             return Err(Refusal::Duplicate);
         }
         let behind = self.newest.is_none_or(|newest| sample.time > newest);
-        // Nothing was measured before 1970, and the keys of the blocks begin there.
+        // Keys of blocks start in 1970; nothing was measured before.
         match sample.time >= Timestamp::UNIX_EPOCH && (behind || self.order == Order::Fill) {
             true => Ok(()),
             false => Err(Refusal::OutOfOrder),
@@ -87,7 +87,7 @@ impl Admission {
     fn keep(&mut self, sample: Sample) {
         let time_us = sample.time.as_microsecond();
         let time = Timestamp::from_microsecond(time_us).expect("it came from a timestamp");
-        // Adding 0 makes a negative zero positive.
+        // Adding 0 turns a negative zero into a positive one.
         let available_mbps = sample.available_mbps + 0.0;
         self.by_time.insert(time_us, available_mbps);
         self.newest = self.newest.max(Some(time));
@@ -97,7 +97,7 @@ impl Admission {
         });
     }
 
-    /// All samples ascending, those that are new ascending, and what was refused.
+    /// All samples ascending in time, the new ones ascending in time, and the refusals.
     pub fn finish(mut self) -> (Vec<Sample>, Vec<Sample>, Refusals) {
         let all = self
             .by_time

@@ -1,7 +1,7 @@
 //! The embedded database: one file in the state directory.
 //!
-//! Write-ahead log, a transaction on stable storage before it is acknowledged (`synchronous = FULL`),
-//! one writer and a few readers. `docs/advisor.md` has the layout.
+//! Write-ahead log, transactions on stable storage before they are acknowledged (`synchronous = FULL`), one
+//! writer and a few readers. `docs/reference/advisor.md` describes the layout.
 
 mod block;
 mod changes;
@@ -38,14 +38,14 @@ use super::{
 use crate::path::PathConfig;
 use crate::transfer::TransferReport;
 
-/// Connections that read.
+/// Number of connections for reading.
 const READERS: u32 = 4;
-/// Several blocks of samples lie in one page.
+/// Page size, bytes: several blocks of samples fit into a page.
 const PAGE: u32 = 16 << 10;
-/// How long a writer waits for a writer of another program.
+/// How long a write waits for that of another program.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The tables, and how they came to be.
+/// The migrations that create and update the tables.
 const MIGRATIONS: [(i64, &str, &str); 7] = [
     (
         1,
@@ -92,18 +92,18 @@ pub struct SqliteStore {
     writer: Mutex<Option<SqliteConnection>>,
     readers: SqlitePool,
     failing: Failing,
-    /// Whether a service may work in the file that has to know of what is written here.
+    /// Whether to announce changes to a service that may be using the file.
     announces: bool,
 }
 
 impl SqliteStore {
-    /// Opens the file for a service, creates it if need be, and brings its tables up to date.
+    /// Opens the file for a service; creates it if necessary and updates its tables.
     pub async fn open(file: &Path) -> Result<SqliteStore, StoreError> {
         let opened = SqliteStore::opened(file, false).await;
         opened.map_err(|trouble| trouble.at(file))
     }
 
-    /// The same for a program beside the service, which will see what is written.
+    /// Opens the file for another program, whose changes are announced to the service.
     pub async fn open_beside(file: &Path) -> Result<SqliteStore, StoreError> {
         let opened = SqliteStore::opened(file, true).await;
         opened.map_err(|trouble| trouble.at(file))
@@ -132,21 +132,21 @@ impl SqliteStore {
         })
     }
 
-    /// Waits until everything is done and closes the file.
+    /// Waits for what is in progress and closes the file.
     pub async fn close(&self) {
         self.readers.close().await;
         if let Some(writer) = self.writer.lock().await.take() {
-            // What was acknowledged is on stable storage already.
+            // Whatever was acknowledged is already on stable storage.
             let _ = writer.close().await;
         }
     }
 
-    /// A transaction that nobody else writes beside.
+    /// Begins a transaction, excluding all other writers.
     async fn begin(&self) -> Result<Writing<'_>, Trouble> {
         Writing::begin(self.writer.lock().await, &self.options).await
     }
 
-    /// A change of a path: part of the transaction, so that no change goes unseen.
+    /// Announces a change of a path within the transaction, so that none is missed.
     async fn announce(
         &self,
         connection: &mut SqliteConnection,
@@ -158,12 +158,12 @@ impl SqliteStore {
         }
     }
 
-    /// What became of something that was to be read.
+    /// Adds the file to the error of a read.
     fn read<T>(&self, outcome: Result<T, Trouble>) -> Result<T, StoreError> {
         outcome.map_err(|trouble| trouble.at(&self.file))
     }
 
-    /// What became of a transaction.
+    /// Adds the file to the error of a transaction, and keeps track of failing writes.
     fn written<T>(&self, outcome: Result<T, Trouble>) -> Result<T, StoreError> {
         let outcome = self.read(outcome);
         self.failing.see(outcome.as_ref().err());
@@ -310,7 +310,7 @@ impl Store for SqliteStore {
 mod tests {
     use super::*;
 
-    /// Why a file that these statements have made does not open.
+    /// The error on opening a file that these statements have changed.
     async fn refused(statements: &'static str) -> StoreError {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("db");
@@ -331,7 +331,7 @@ mod tests {
                      checksum, execution_time FROM _sqlx_migrations WHERE version = 1";
         let error = refused(newer).await;
         assert!(error.cure.contains("a newer fairwind"), "{error}");
-        // Its last migration fails, as on a full disk: the table is there already.
+        // Its last migration fails because the table exists already, as after a full disk.
         let failing = "DELETE FROM _sqlx_migrations WHERE version = 3";
         let error = refused(failing).await;
         assert!(error.problem.contains("already exists"), "{error}");

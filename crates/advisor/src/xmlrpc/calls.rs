@@ -1,4 +1,4 @@
-//! The calls, and what they answer.
+//! The calls and their answers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use crate::error::ServiceError;
 use crate::metrics::Interface;
 use crate::service::{AdviceAnswer, Service};
 
-/// Fault of arguments that make no sense; the number is that of the XML-RPC EPI proposal.
+/// Fault code for invalid arguments, from the XML-RPC EPI proposal.
 const WRONG_ARGUMENTS: i32 = -32602;
-/// Fault of a service that cannot answer.
+/// Fault code if the service cannot answer.
 const INTERNAL: i32 = -32603;
 
 /// The handlers of all calls.
@@ -112,7 +112,7 @@ impl Calls {
         if let Some((time, transfer)) = tests.transfer {
             let throughput = Value::Double(transfer.throughput_mbps());
             members.insert("transfer_mbps".to_owned(), throughput);
-            // What nobody reported is left out.
+            // Omitted if it was not reported.
             for (name, seconds) in transfer.limited.iter().flat_map(|limited| {
                 [
                     ("transfer_network_s", limited.network_s),
@@ -160,7 +160,7 @@ fn advice_members(answer: &AdviceAnswer) -> Members {
             answer.receive_buffer_bytes.map(|bytes| bytes as f64),
         ),
     ] {
-        // What is not known is left out: XML-RPC has no null.
+        // Unknown values are omitted: XML-RPC has no null.
         if let Some(value) = value {
             members.insert(name.to_owned(), Value::Double(value));
         }
@@ -190,7 +190,7 @@ fn text(value: &Value) -> Result<&str, Fault> {
     }
 }
 
-/// A number of bytes, in whichever type a client could say it.
+/// A number of bytes, in any type that a client can use for it.
 fn number(value: &Value) -> Result<u64, Fault> {
     let number = match value {
         Value::Integer(number) => u64::try_from(*number).ok(),

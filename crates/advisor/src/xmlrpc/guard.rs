@@ -1,12 +1,12 @@
-//! What of XML a call may use, checked before anything is built from it.
+//! Restricts the XML of a call before anything is built from it.
 //!
-//! A call has no use for a document type, hence none for entities of its own, and none for deep
-//! nesting; both cost a parser far more than they cost the sender.
+//! A call needs no document type, hence no entities, and no deep nesting; both cost a parser far more than
+//! they cost the sender.
 
-/// Elements within each other; the deepest call that makes sense has 7.
+/// Maximum nesting depth; the deepest meaningful call has 7.
 const DEEPEST: usize = 64;
 
-/// Why the text is not a call that is read; `Ok` does not mean that it is well-formed.
+/// Why the text is refused; `Ok` does not mean that it is well-formed.
 pub fn check(text: &str) -> Result<(), &'static str> {
     let mut depth = 0_usize;
     let mut rest = text;

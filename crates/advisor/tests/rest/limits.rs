@@ -1,4 +1,4 @@
-//! Clients that keep the service waiting, and more of them than it has room for.
+//! Clients that keep the service waiting, and more connections than it allows.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use fairwind_advisor::http::Limits;
 use crate::support::process::Process;
 use crate::support::{Running, curl};
 
-/// Short enough to wait for.
+/// Limits short enough for tests.
 fn limits() -> Limits {
     Limits {
         connections: 2,
@@ -29,7 +29,7 @@ fn connect(service: &Running) -> TcpStream {
     stream
 }
 
-/// All that comes until the service closes the connection.
+/// Reads until the service closes the connection.
 fn rest(stream: &mut TcpStream) -> String {
     let mut text = Vec::new();
     match stream.read_to_end(&mut text) {
@@ -99,7 +99,7 @@ fn the_service_ends_although_a_connection_stays_open() {
     );
 }
 
-/// A service at a port and at a Unix socket, which is the second.
+/// A service at a TCP port and a Unix socket; returns the path of the latter.
 fn with_socket(place: &Path, limits: Limits) -> (Running, String) {
     let socket = place.join("advisor.sock").to_str().unwrap().to_owned();
     let listen = format!("unix:{socket}").parse().unwrap();
@@ -127,7 +127,7 @@ fn whoever_fills_one_door_keeps_nobody_from_another() {
     let (service, socket) = with_socket(place.path(), limits);
     let silent: Vec<TcpStream> = (0..8).map(|_| connect(&service)).collect();
     let others: Vec<_> = (0..3).map(|_| UnixStream::connect(&socket)).collect();
-    // Longer than the service takes to accept them.
+    // Long enough for the service to accept them.
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(health_by(&socket), "ok\n");
     drop((silent, others));
@@ -144,7 +144,7 @@ fn the_service_has_descriptors_for_all_connections_that_it_may_have() {
         let soft = line.unwrap().split_whitespace().nth(3).unwrap();
         soft.parse::<u32>().unwrap()
     };
-    // Of the one door, and 256 of its own.
+    // 1,024 for the connections of the one door, and 256 for other purposes.
     assert!(fairwind_testing::eventually(|| files() == 1_280));
 }
 
@@ -158,7 +158,7 @@ fn a_client_of_the_socket_that_takes_nothing_of_its_answers_is_cut_off() {
     };
     let (_service, socket) = with_socket(place.path(), limits);
     let mut stream = UnixStream::connect(&socket).unwrap();
-    // More answers than the kernel holds for a client.
+    // More answers than the kernel buffers for a client.
     let asked = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(100);
     stream.write_all(&asked).unwrap();
     assert_eq!(health_by(&socket), "ok\n");

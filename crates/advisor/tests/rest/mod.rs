@@ -1,4 +1,4 @@
-//! The REST interface, asked by curl and by our own client.
+//! The REST interface, tested with curl and with `fairwind-advice-client`.
 
 mod limits;
 
@@ -123,7 +123,7 @@ fn a_clock_that_is_set_back_keeps_no_new_sample_out() {
     record(&right, "2026-03-02T13:50:00Z", 20.0);
     record(&right, "2026-03-02T13:55:00Z", 30.0);
     drop(right);
-    // Once it goes forward by an hour, the newest test is too old.
+    // An hour later, the newest test is too old.
     let later = at("2026-03-02T15:00:00Z");
     let advice = later.client().advice("192.0.2.7", None).unwrap().advice;
     assert!(
@@ -133,7 +133,7 @@ fn a_clock_that_is_set_back_keeps_no_new_sample_out() {
     );
 }
 
-/// Whether an ICMP socket can be had, one way or the other.
+/// Whether an ICMP socket can be opened in either way.
 fn may_ping() -> Result<(), &'static str> {
     use socket2::{Domain, Protocol, Socket, Type};
     let mut kinds = [Type::DGRAM, Type::RAW].into_iter();
@@ -288,7 +288,7 @@ fn a_log_of_transfers_makes_paths() {
     let log = place.path().join("xferlog");
     std::fs::write(&log, "").unwrap();
     let service = Running::with(|options| options.xferlog = Some(log.clone()));
-    // The log is read from its end as it is when the service looks first.
+    // The log is read from the end that it has when the service first opens it.
     std::thread::sleep(Duration::from_millis(300));
     let line = "Mon Mar  2 14:00:00 2026 12 192.0.2.77 16000000 /pub/f b _ o a ftp ftp 0 * c\n";
     std::fs::write(&log, line).unwrap();
@@ -306,13 +306,13 @@ fn a_log_of_transfers_makes_paths() {
 
 #[test]
 fn the_document_in_docs_is_that_of_the_code() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
     let written: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let service = Running::start();
     let served: Value = service.client().get("/openapi.json").unwrap();
     assert_eq!(
         served, written,
-        "write it anew: fairwind advisor openapi > docs/openapi.json"
+        "write it anew: fairwind advisor openapi > docs/reference/openapi.json"
     );
     assert_eq!(served, json!(fairwind_advisor::http::document()));
 }
@@ -332,7 +332,7 @@ fn operations_in_the_document_have_ids_of_their_own_and_say_that_a_token_may_be_
     let scheme = &document["components"]["securitySchemes"]["token"];
     assert_eq!(scheme["type"], "http");
     assert_eq!(scheme["scheme"], "bearer");
-    // With one or, of a service that has none, without.
+    // A token is optional in the document, since a service without tokens needs none.
     assert_eq!(document["security"], json!([{}, {"token": []}]));
     let health = &document["paths"]["/healthz"]["get"];
     assert_eq!(health["security"], json!([{}]));
@@ -398,7 +398,7 @@ fn what_was_written_to_the_log_while_nobody_looked_makes_paths_too() {
         })
     };
     let service = start();
-    // The log is read from its end as it is when the service looks first.
+    // The log is read from the end that it has when the service first opens it.
     std::thread::sleep(Duration::from_millis(300));
     drop(service);
     let all = line("192.0.2.77") + &line("192.0.2.78");

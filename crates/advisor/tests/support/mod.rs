@@ -19,15 +19,15 @@ use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-/// The clock of the tests begins here.
+/// The start of the tests' clock.
 pub const START: &str = "2026-03-02T14:00:00Z";
 
-/// A service in a thread of this process; it ends when this is dropped.
+/// A service in a thread of this process, which ends when this is dropped.
 pub struct Running {
     pub url: String,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
-    /// Kept until the end.
+    /// Kept until the service has ended.
     _state: tempfile::TempDir,
 }
 
@@ -66,7 +66,7 @@ impl Running {
             .with_deadline(Duration::from_secs(30))
     }
 
-    /// A path of these hosts, and nothing else declared but what is in `more`.
+    /// Declares a path to these hosts, with the fields in `more`.
     pub fn put_path(&self, name: &str, hosts: &[&str], more: Value) {
         let mut config = json!({"hosts": hosts, "ping": {"interval_s": 0}});
         config
@@ -79,7 +79,7 @@ impl Running {
             .unwrap();
     }
 
-    /// The lines of `/metrics`.
+    /// The text of `/metrics`.
     pub fn metrics(&self) -> String {
         let text = curl(&[&format!("{}/metrics", self.url)]);
         assert!(text.ends_with("# EOF\n"), "{text}");
@@ -96,7 +96,7 @@ impl Drop for Running {
     }
 }
 
-/// Options of a service in this directory, on a free port, its clock at [`START`].
+/// Options of a service in this directory, on a free port, with its clock at [`START`].
 pub fn options(state: &Path) -> Options {
     Options {
         state: Some(PathBuf::from(state)),
@@ -113,7 +113,7 @@ pub fn options(state: &Path) -> Options {
     }
 }
 
-/// What a program writes; it must succeed.
+/// The standard output of a program, which must succeed.
 pub fn output(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
@@ -122,14 +122,14 @@ pub fn output(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What curl receives.
+/// The output of curl.
 pub fn curl(arguments: &[&str]) -> String {
     let mut all = vec!["-sS", "--noproxy", "*", "--max-time", "30"];
     all.extend(arguments);
     output("curl", &all)
 }
 
-/// Runs a Python program.
+/// The output of a Python program.
 pub fn python(program: &str, url: &str) -> String {
     output("python3", &["-c", program, url])
 }

@@ -1,4 +1,4 @@
-//! A service in a process of its own, which can be killed, limited and given a file system of its own.
+//! A service in a separate process, which can be killed, limited and given its own file system.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -9,10 +9,10 @@ use std::time::Duration;
 use fairwind_advice_client::Client;
 use fairwind_advisor::run::run;
 
-/// The state directory of the service that this very program is, when a test has started it so.
+/// Set if this program was started by a test to be the service: its state directory.
 const STATE: &str = "FAIRWIND_TEST_ADVISOR_STATE";
 
-/// Not a test: the service in a process of its own.
+/// Not a test by itself: the service in a separate process.
 #[test]
 fn service_of_its_own() {
     let Some(state) = std::env::var_os(STATE) else {
@@ -20,30 +20,30 @@ fn service_of_its_own() {
     };
     let mut options = super::options(Path::new(&state));
     options.clock = fairwind_advisor::Clock::System;
-    // Through the test harness's capture: the parent reads it.
+    // Bypasses the test harness's capture, so that the parent can read it.
     run(options, |urls| eprintln!("listens on {}", urls[0])).unwrap();
 }
 
-/// The running process; it is killed when this is dropped.
+/// The running process, killed when this is dropped.
 pub struct Process {
     child: Child,
     pub url: String,
 }
 
 impl Process {
-    /// A service in this state directory.
+    /// Starts a service in this state directory.
     pub fn start(state: &Path) -> Process {
-        // What it writes beyond a limit is an error and not its end.
+        // Writes beyond a file size limit must fail instead of killing it.
         Process::after("trap '' XFSZ", "sh", &[], state)
     }
 
-    /// A service that may have so many files open unless it asks for more.
+    /// Starts a service with this soft limit on open files.
     pub fn start_with_descriptors(state: &Path, number: u32) -> Process {
         Process::after(&format!("ulimit -S -n {number}"), "sh", &[], state)
     }
 
-    /// A service whose state directory is a file system of so many bytes (as tmpfs(5) has it), which
-    /// nobody else sees. Needs root.
+    /// Starts a service whose state directory is a private file system of `size` (as in tmpfs(5)). Needs
+    /// root.
     pub fn start_in_small_room(state: &Path, size: &str) -> Process {
         let mount = format!("mount -t tmpfs -o size={size} none \"${STATE}\"");
         Process::after(&mount, "unshare", &["--mount", "sh"], state)
@@ -70,7 +70,7 @@ impl Process {
             .by_ref()
             .map_while(Result::ok)
             .find_map(|line| Some(line.split_once("listens on ")?.1.to_owned()));
-        // Somebody has to take what it says, or it waits one day.
+        // Its output has to be read, or it blocks once the pipe is full.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         Process {
             url: address.expect("the service has started"),
@@ -88,13 +88,13 @@ impl Process {
         self.child.id()
     }
 
-    /// SIGKILL, and its end.
+    /// Kills the process with SIGKILL and waits for its end.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Lets no file grow beyond so many bytes from now on; none: as large as they like.
+    /// Limits the size of its files to `bytes` from now on; `None` removes the limit.
     pub fn limit_files(&self, bytes: Option<u64>) {
         let limit = bytes.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
         let arguments = [format!("--pid={}", self.id()), format!("--fsize={limit}:")];
@@ -104,7 +104,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only if it has ended.
+        // Both fail only if it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Who has a control's name in the kernel.
+//! Finds out what holds the name of a control in the kernel.
 
 use std::path::Path;
 use std::{fmt, fs};
@@ -8,21 +8,21 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::object;
 
-/// What keeps a control in the kernel.
+/// What holds a control in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// The kernel itself has a control of this name.
+    /// The kernel: the control is built in or a module.
     Kernel,
-    /// A process, until it ends.
+    /// A process, as long as it runs.
     Process {
-        /// Its number.
+        /// Process ID.
         id: u32,
-        /// Its name.
+        /// Its name, from `/proc/PID/comm`.
         command: String,
     },
-    /// Something without a process: a pin.
+    /// No process, hence a pin.
     Pin,
-    /// This process may not know.
+    /// Unknown, as this process lacks the privilege to look.
     Hidden,
 }
 
@@ -45,11 +45,11 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Who holds the control of this name.
+/// What holds the control of this name.
 pub(super) fn of(name: &str) -> Holder {
     let Some(operations) = operations(name) else {
         return match fairwind_kernel::Capabilities::of_this_process() {
-            // Going through all links takes this one capability.
+            // Listing all links requires this capability.
             Ok(own) if own.missing(&[fairwind_kernel::SYS_ADMIN]).is_empty() => Holder::Kernel,
             _ => Holder::Hidden,
         };
@@ -57,7 +57,7 @@ pub(super) fn of(name: &str) -> Holder {
     processes(operations).unwrap_or(Holder::Pin)
 }
 
-/// Number of the eBPF map that is registered under this name.
+/// ID of the `struct_ops` map that is registered under this name.
 fn operations(name: &str) -> Option<u32> {
     LinkInfoIter::default()
         .filter_map(|link| match link.info {
@@ -71,7 +71,7 @@ fn operations(name: &str) -> Option<u32> {
         })
 }
 
-/// A process that has the map, or a link to it, open.
+/// A process that has the map or a link to it open, other processes before this one.
 fn processes(map: u32) -> Option<Holder> {
     let own = std::process::id();
     let ids = fs::read_dir("/proc").ok()?.flatten();

@@ -1,4 +1,4 @@
-//! An eBPF object on its way into the kernel: opened, named, verified, registered.
+//! Brings an eBPF object into the kernel: opened, named, verified, registered.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -11,14 +11,14 @@ use libbpf_rs::{
 use super::{LoadError, holder, object};
 use crate::native::Parameters;
 
-/// An object that the kernel has verified and that nobody can take yet.
+/// An object that the kernel has verified, not yet registered for connections.
 #[derive(Debug)]
 pub(super) struct Verified {
     name: String,
     object: Object,
 }
 
-/// Brings a control into the kernel under this name, with these parameters.
+/// Loads a control with these parameters under this name, without registering it.
 pub(super) fn verify(
     parameters: &Parameters,
     name: &str,
@@ -44,19 +44,19 @@ pub(super) fn verify(
 }
 
 impl Verified {
-    /// Makes it a control that connections can take, until the link goes.
+    /// Registers the control, so that connections can use it until the link is dropped.
     pub(super) fn register(&mut self) -> Result<Link, LoadError> {
         let link = self.operations().attach_struct_ops();
         link.map_err(|error| explain(&self.name, &error))
     }
 
-    /// Its `struct tcp_congestion_ops`.
+    /// The map with its `struct tcp_congestion_ops`.
     pub(super) fn operations(&mut self) -> MapMut<'_> {
         self.map(|map| map.map_type() == MapType::StructOps)
             .expect("CC_CONTROL makes the map")
     }
 
-    /// Its `struct cc_settings`.
+    /// The map with its `struct cc_settings`.
     pub(super) fn settings(&mut self) -> MapMut<'_> {
         self.map(|map| is_settings(map.name()))
             .expect("ebpf.h makes the map")
@@ -74,13 +74,13 @@ fn set_initial(open: &mut OpenObject, bytes: &[u8]) -> libbpf_rs::Result<()> {
         .set_initial_value(bytes)
 }
 
-/// Gives the control of an object that is not in the kernel yet the name by which connections take
-/// it.
+/// Sets the name under which connections select the control of an object. To be called before the
+/// object is loaded.
 ///
 /// # Panics
 ///
-/// If the kernel takes no such name: it is 1 to 15 letters, digits, `_` or `.`; or if the object has
-/// no `CC_CONTROL`.
+/// If the name is invalid, that is, not 1 to 15 letters, digits, `_` or `.`; or if the object has no
+/// `CC_CONTROL`.
 pub fn set_name(open: &mut OpenObject, name: &str) {
     let mut operations = open
         .maps_mut()
@@ -96,7 +96,7 @@ fn is_settings(name: &OsStr) -> bool {
     name == OsStr::new(object::SETTINGS_MAP)
 }
 
-/// What an error of libbpf means.
+/// Translates an error of libbpf.
 fn explain(name: &str, error: &libbpf_rs::Error) -> LoadError {
     match error.kind() {
         ErrorKind::PermissionDenied => LoadError::not_permitted(),
@@ -113,11 +113,11 @@ fn explain(name: &str, error: &libbpf_rs::Error) -> LoadError {
 }
 
 thread_local! {
-    /// What libbpf has said on this thread since the load began.
+    /// Messages of libbpf on this thread since the load began.
     static MESSAGES: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Keeps libbpf's messages for the error instead of writing them to the terminal.
+/// Makes libbpf's messages part of the error instead of writing them to the terminal.
 pub(super) fn collect_messages() {
     MESSAGES.take();
     set_print(Some((PrintLevel::Warn, |_, message| {

@@ -1,4 +1,4 @@
-//! Controls that are in the kernel as long as this process wants them.
+//! Controls that are in the kernel as long as this process keeps them.
 
 use libbpf_rs::{Link, MapCore, MapFlags};
 
@@ -6,8 +6,8 @@ use super::load::{Verified, verify};
 use super::{LoadError, available, holder, kernel_name, object, requirements};
 use crate::native::{self, ParameterError, Parameters};
 
-/// A control in the kernel; it leaves when this is dropped. Connections that have it keep it until
-/// they close, new ones cannot take it any more.
+/// A control in the kernel, which is unregistered when this is dropped. Connections that use it keep it
+/// until they close; new ones can no longer select it.
 #[derive(Debug)]
 pub struct Loaded {
     name: String,
@@ -20,7 +20,8 @@ pub struct Loaded {
 ///
 /// # Errors
 ///
-/// What is missing or wrong; see [`LoadError`].
+/// If there is no such control, the kernel or the process does not meet the requirements, the name is
+/// taken, or the kernel refuses the object; see [`LoadError`].
 pub fn load(name: &str) -> Result<Loaded, LoadError> {
     let control = native::find(name).ok_or_else(|| LoadError::UnknownControl {
         name: name.to_owned(),
@@ -33,22 +34,24 @@ pub fn load(name: &str) -> Result<Loaded, LoadError> {
 ///
 /// # Errors
 ///
-/// What is missing or wrong; see [`LoadError`].
+/// If the kernel or the process does not meet the requirements, the name is taken, or the kernel
+/// refuses the object; see [`LoadError`].
 pub fn load_with(parameters: &Parameters) -> Result<Loaded, LoadError> {
     load_as(parameters, &kernel_name(parameters.control().name()))
 }
 
-/// Loads the control that the parameters belong to under another name: a copy beside others of the
-/// same control, with parameters of its own. The name has 1 to 15 letters, digits, `_` or `.`.
+/// Loads the control that the parameters belong to under another name, as a copy beside others of the
+/// same control. The name has 1 to 15 letters, digits, `_` or `.`.
 ///
 /// # Errors
 ///
-/// What is missing or wrong; see [`LoadError`].
+/// If the kernel or the process does not meet the requirements, the name is invalid or taken, or the
+/// kernel refuses the object; see [`LoadError`].
 pub fn load_as(parameters: &Parameters, name: &str) -> Result<Loaded, LoadError> {
     load_object(parameters, name, object::of(parameters.control()))
 }
 
-/// Loads the eBPF object of the control that the parameters belong to, under this name.
+/// Loads an eBPF object, that of the control that the parameters belong to, under this name.
 pub(crate) fn load_object(
     parameters: &Parameters,
     name: &str,
@@ -66,7 +69,7 @@ pub(crate) fn load_object(
     })
 }
 
-/// Whether the kernel has no control of this name.
+/// Fails if the kernel already has a control of this name.
 pub(super) fn free(name: &str) -> Result<(), LoadError> {
     if available().is_ok_and(|names| names.iter().any(|taken| taken == name)) {
         return Err(LoadError::AlreadyLoaded {
@@ -78,17 +81,17 @@ pub(super) fn free(name: &str) -> Result<(), LoadError> {
 }
 
 impl Loaded {
-    /// Its name in the kernel, for `TCP_CONGESTION`.
+    /// The name in the kernel, for `TCP_CONGESTION`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its parameters as they are now.
+    /// The current parameters.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
-    /// Sets a parameter, in its own unit, for all connections that have the control, at once.
+    /// Sets a parameter, in its unit, at once for all connections that use the control.
     ///
     /// # Errors
     ///
@@ -111,13 +114,13 @@ pub(super) fn write_settings(
     settings.update(&0u32.to_ne_bytes(), &bytes, MapFlags::ANY)
 }
 
-/// A parameter that was not set.
+/// Why a parameter was not set.
 #[derive(Debug, thiserror::Error)]
 pub enum SetError {
-    /// The control does not take it.
+    /// The control has no such parameter, or the value is out of range.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
-    /// The kernel does not take it.
+    /// The kernel refused to change the settings.
     #[error("the kernel does not take the parameter: {0}")]
     Kernel(#[from] libbpf_rs::Error),
 }

@@ -1,12 +1,12 @@
-//! The controls in the running kernel, as eBPF `struct_ops`.
+//! The congestion controls in the running kernel, as eBPF `struct_ops`.
 //!
-//! [`load`] registers a control under the name `fw_<name>`. From then on any connection of any
-//! program can take it with `setsockopt(TCP_CONGESTION)`, in every network namespace, until the
-//! [`Loaded`] is dropped; connections that have it keep it until they close. [`load_as`] registers a
-//! copy under another name. A control that [`Pins`] has loaded stays until it is unloaded.
+//! [`load`] registers a control under the name `fw_<name>`. From then on, any connection of any program
+//! can select it with `setsockopt(TCP_CONGESTION)`, in every network namespace, until the [`Loaded`] is
+//! dropped; connections that use it keep it until they close. [`load_as`] registers a copy under another
+//! name. A control that [`Pins`] has loaded stays until it is unloaded.
 //!
-//! Needed: Linux 6.4 with BTF, and root or the capabilities `CAP_BPF`, `CAP_PERFMON` and
-//! `CAP_NET_ADMIN`. What is missing is said by the [`LoadError`].
+//! Requires Linux 6.4 with BTF, and root or the capabilities `CAP_BPF`, `CAP_PERFMON` and
+//! `CAP_NET_ADMIN`. The [`LoadError`] names what is missing.
 
 mod holder;
 mod load;
@@ -26,31 +26,31 @@ pub use requirements::check as check_requirements;
 
 use std::{fs, io};
 
-/// A control that was not loaded, and what would help.
+/// Why a control was not loaded, and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// There is no control of this name.
     #[error("there is no control `{name}`; there are {}", known.join(", "))]
     UnknownControl {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The names of all controls.
         known: Vec<&'static str>,
     },
-    /// The kernel has no description of its own types.
+    /// The kernel has no description of its types.
     #[error(
         "the kernel has no BTF (/sys/kernel/btf/vmlinux), without which it takes no congestion \
          control in eBPF: it needs CONFIG_DEBUG_INFO_BTF=y; `fairwind sim run` works without, \
          `fairwind lab exec` with the kernel's own controls"
     )]
     NoBtf,
-    /// The kernel does not know `struct_ops` links.
+    /// The kernel does not support `struct_ops` links.
     #[error(
         "Linux {release} is too old for congestion controls in eBPF: 6.4 is the first; \
          `fairwind sim run` works without, `fairwind lab exec` with the kernel's own controls"
     )]
     KernelTooOld {
-        /// The running kernel, as `uname -r`.
+        /// The running kernel, as by `uname -r`.
         release: String,
     },
     /// The process may not load eBPF.
@@ -59,10 +59,10 @@ pub enum LoadError {
         /// Capabilities that would permit it.
         missing: Vec<&'static str>,
     },
-    /// The name is not one that the kernel takes.
+    /// The kernel does not accept the name.
     #[error("`{name}` is no name for a control: 1 to 15 letters, digits, `_` or `.`")]
     BadName {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
     },
     /// The name is taken.
@@ -70,7 +70,7 @@ pub enum LoadError {
     AlreadyLoaded {
         /// The name in the kernel.
         name: String,
-        /// Who has it.
+        /// What holds it.
         holder: Holder,
     },
     /// The kernel refused the object.
@@ -80,13 +80,13 @@ pub enum LoadError {
         name: String,
         /// The error.
         reason: String,
-        /// What libbpf and the verifier said.
+        /// Messages of libbpf and the verifier.
         log: String,
     },
 }
 
 impl LoadError {
-    /// The kernel refused, whatever this process is said to be permitted.
+    /// The kernel refused although the capabilities seemed sufficient.
     fn not_permitted() -> LoadError {
         LoadError::NotPermitted {
             missing: vec!["CAP_NET_ADMIN", "CAP_PERFMON", "CAP_BPF"],
@@ -94,7 +94,7 @@ impl LoadError {
     }
 }
 
-/// Names of the controls that the kernel has, its own and those loaded.
+/// Names of the controls in the kernel, its own and loaded ones.
 ///
 /// # Errors
 ///
@@ -104,7 +104,7 @@ pub fn available() -> io::Result<Vec<String>> {
     Ok(names.split_whitespace().map(str::to_owned).collect())
 }
 
-/// The name of a control in the kernel.
+/// The default name of a control in the kernel: `fw_<name>`.
 pub fn kernel_name(name: &str) -> String {
     format!("fw_{name}")
 }

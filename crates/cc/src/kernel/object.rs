@@ -1,14 +1,14 @@
-//! The embedded eBPF objects, and the settings inside them.
+//! The embedded eBPF objects, and the layout of their settings and operations.
 
 use crate::native::{Control, PARAMETERS_MAX, Parameters};
 
 include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 
-/// libelf wants the object aligned.
+/// libelf requires the object to be aligned.
 #[repr(C, align(8))]
 struct Aligned<T: ?Sized>(T);
 
-/// The eBPF object of a control, as the compiler made it.
+/// The compiled eBPF object of the control of this name.
 pub fn find(name: &str) -> Option<&'static [u8]> {
     OBJECTS
         .into_iter()
@@ -21,10 +21,10 @@ pub(super) fn of(control: &Control) -> &'static [u8] {
     find(control.name()).expect("every control has its object")
 }
 
-/// The map that holds `struct cc_settings` of `cc/include/fairwind/ebpf.h`.
+/// The map with `struct cc_settings` of `cc/include/fairwind/ebpf.h`.
 pub(super) const SETTINGS_MAP: &str = ".data.settings";
 
-/// `struct cc_settings`: hz, then the parameters, words in the machine's order.
+/// The bytes of `struct cc_settings`: hz, then the parameters, in native byte order.
 pub(super) fn settings(hz: u32, parameters: &Parameters) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(4 * (1 + PARAMETERS_MAX));
     bytes.extend(hz.to_ne_bytes());
@@ -34,7 +34,7 @@ pub(super) fn settings(hz: u32, parameters: &Parameters) -> Vec<u8> {
     bytes
 }
 
-/// The parameters in a `struct cc_settings`; `None` if it is of another length.
+/// The parameters in a `struct cc_settings`; `None` if it has another length.
 pub(super) fn parameter_values(settings: &[u8]) -> Option<[u32; PARAMETERS_MAX]> {
     let (words, rest) = settings.as_chunks::<4>();
     if words.len() != 1 + PARAMETERS_MAX || !rest.is_empty() {
@@ -47,14 +47,15 @@ pub(super) fn parameter_values(settings: &[u8]) -> Option<[u32; PARAMETERS_MAX]>
     Some(values)
 }
 
-/// References to a `struct_ops` map, from its value: the first word.
+/// Reference count of a `struct_ops` map: the first word of its value.
 pub(super) fn references(value: &[u8]) -> u32 {
     let word = value.first_chunk().copied().unwrap_or_default();
     u32::from_ne_bytes(word)
 }
 
-/// Whether the value of a `struct_ops` map is of the control of this name. The kernel's `struct
-/// tcp_congestion_ops` has the name somewhere in it; all else are numbers.
+/// Whether the value of a `struct_ops` map belongs to the control of this name. It contains the
+/// kernel's `struct tcp_congestion_ops`, in which only the name is text; so it is enough to find the
+/// name anywhere.
 pub(super) fn has_name(value: &[u8], name: &str) -> bool {
     let mut field = [0; NAME_BYTES];
     let Some(start) = field.get_mut(..name.len()) else {
@@ -64,10 +65,10 @@ pub(super) fn has_name(value: &[u8], name: &str) -> bool {
     value.windows(NAME_BYTES).any(|window| window == field)
 }
 
-/// Bytes of `name` in `struct tcp_congestion_ops`, its first member; the last is zero.
+/// Size of `name`, the first member of ebpf.h's `struct tcp_congestion_ops`, with its terminating zero.
 const NAME_BYTES: usize = 16;
 
-/// Whether the kernel takes it for the name of a control.
+/// Whether the kernel accepts this as the name of a control.
 pub(super) fn is_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.';
     (1..NAME_BYTES).contains(&name.len()) && name.bytes().all(allowed)

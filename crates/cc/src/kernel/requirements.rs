@@ -1,4 +1,4 @@
-//! What the kernel must have and the process may do, asked before it is used.
+//! Checks in advance what the kernel must have and the process must be allowed.
 
 use fairwind_kernel::{Capabilities, has_btf, release, version};
 
@@ -7,11 +7,12 @@ use super::LoadError;
 /// The first kernel with `struct_ops` links.
 const FIRST_KERNEL: (u32, u32) = (6, 4);
 
-/// Whether a control can be loaded here.
+/// Checks whether a control can be loaded here.
 ///
 /// # Errors
 ///
-/// The first thing that is missing.
+/// If the kernel is older than 6.4, it has no BTF, or capabilities are missing; reports the first of
+/// these.
 pub fn check() -> Result<(), LoadError> {
     let release = release();
     if version(&release).is_some_and(|version| version < FIRST_KERNEL) {
@@ -20,7 +21,7 @@ pub fn check() -> Result<(), LoadError> {
     if !has_btf() {
         return Err(LoadError::NoBtf);
     }
-    // What cannot be known is left to the kernel to refuse.
+    // If the capabilities are unknown, leave the refusal to the kernel.
     let missing = Capabilities::of_this_process().map(Capabilities::missing_for_bpf);
     match missing.unwrap_or_default() {
         missing if missing.is_empty() => Ok(()),

@@ -1,4 +1,4 @@
-//! A congestion control compiled for the host, and the list of all.
+//! A congestion control compiled for the host, and the list of all of them.
 
 use std::ffi::{c_char, c_int};
 use std::{fmt, ptr, slice};
@@ -8,9 +8,9 @@ use super::socket::{AckSample, RateSample, TcpSock};
 
 include!(concat!(env!("OUT_DIR"), "/controls.rs"));
 
-/// A congestion control: the native side's `struct tcp_congestion_ops`.
+/// A congestion control: the native counterpart of `struct tcp_congestion_ops`.
 ///
-/// The methods call the hooks. Where a control leaves a hook out they do what the kernel does then.
+/// The methods call the hooks. If a control lacks a hook, they do what the kernel does in that case.
 #[repr(C)]
 pub struct Control {
     name: *const c_char,
@@ -29,10 +29,10 @@ pub struct Control {
     undo_cwnd: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
 }
 
-// SAFETY: a control is an immutable static whose pointers are to other immutable statics.
+// SAFETY: a control is an immutable static whose pointers refer to other immutable statics.
 unsafe impl Sync for Control {}
 
-/// All controls, by name.
+/// All controls, sorted by name.
 pub fn all() -> &'static [&'static Control] {
     &ALL
 }
@@ -42,21 +42,21 @@ pub fn find(name: &str) -> Option<&'static Control> {
     ALL.into_iter().find(|control| control.name() == name)
 }
 
-// SAFETY of the calls below: the hooks are functions of cc/*.c, compiled against the layout that
-// the tests hold equal to `TcpSock`; they keep no pointer beyond the call and touch nothing but
-// the connection that they are given, to which the reference gives sole access.
+// SAFETY of the calls below: the hooks are functions of cc/*.c, compiled against the layout that the
+// tests verify to equal `TcpSock`; they keep no pointer beyond the call and access nothing but the
+// connection passed to them, to which the reference gives exclusive access.
 impl Control {
-    /// Its name, as in the experiment file; `fw_<name>` in the kernel.
+    /// The name, as in an experiment file; `fw_<name>` in the kernel.
     pub fn name(&self) -> &'static str {
         text(self.name)
     }
 
-    /// What it does, in a few words.
+    /// A short description.
     pub fn description(&self) -> &'static str {
         text(self.description)
     }
 
-    /// Its parameters.
+    /// The parameters, in the order of their values.
     pub fn parameters(&self) -> &'static [Parameter] {
         // SAFETY: CC_CONTROL sets both from one static array.
         unsafe { slice::from_raw_parts(self.parameters, self.parameters_len as usize) }
@@ -67,8 +67,8 @@ impl Control {
         Parameters::defaults(self)
     }
 
-    /// The connection takes this control: its state is cleared, the parameters are put in place,
-    /// and `init` is called. Earlier than that no other hook may be called.
+    /// Attaches the control to a connection: clears the control's state, sets the parameters and calls the
+    /// hook `init`. Must precede all other hooks.
     pub fn init(&self, sk: &mut TcpSock, parameters: &Parameters) {
         debug_assert!(ptr::eq(self, parameters.control()));
         sk.icsk_ca_priv = Default::default();
@@ -79,7 +79,7 @@ impl Control {
         }
     }
 
-    /// The connection closes or takes another control.
+    /// Detaches the control: the connection closes or switches to another control.
     pub fn release(&self, sk: &mut TcpSock) {
         if let Some(release) = self.release {
             // SAFETY: see above.
@@ -87,7 +87,7 @@ impl Control {
         }
     }
 
-    /// The new slow-start threshold after a loss, packets. The TCP stores it.
+    /// Returns the new ssthresh after a loss, in packets, for the caller to store.
     #[inline]
     pub fn ssthresh(&self, sk: &mut TcpSock) -> u32 {
         let ssthresh = self.ssthresh.expect("every control has ssthresh");
@@ -95,8 +95,8 @@ impl Control {
         unsafe { ssthresh(sk) }
     }
 
-    /// An acknowledgement of `acked` new packets up to `ack`, outside of recovery. Not called for
-    /// controls that have [`cong_control`](Control::cong_control).
+    /// An acknowledgement of `acked` new packets up to `ack`, outside of recovery. Not to be called for
+    /// controls with [`cong_control`](Control::cong_control).
     #[inline]
     pub fn cong_avoid(&self, sk: &mut TcpSock, ack: u32, acked: u32) {
         if let Some(cong_avoid) = self.cong_avoid {
@@ -105,15 +105,15 @@ impl Control {
         }
     }
 
-    /// Whether the control takes charge of the window altogether, with
+    /// Whether the control manages the window entirely by itself, in
     /// [`cong_control`](Control::cong_control).
     #[inline]
     pub fn has_cong_control(&self) -> bool {
         self.cong_control.is_some()
     }
 
-    /// An acknowledgement, after losses have been marked; takes the place of `cong_avoid` and of
-    /// proportional rate reduction.
+    /// An acknowledgement, after losses have been marked. Replaces `cong_avoid` and proportional rate
+    /// reduction.
     #[inline]
     pub fn cong_control(&self, sk: &mut TcpSock, ack: u32, flag: i32, rs: &RateSample) {
         if let Some(cong_control) = self.cong_control {
@@ -132,7 +132,7 @@ impl Control {
         }
     }
 
-    /// One of [`ca_event`](super::ca_event) has happened.
+    /// Reports an event, one of [`ca_event`](super::ca_event).
     #[inline]
     pub fn cwnd_event(&self, sk: &mut TcpSock, event: u32) {
         if let Some(cwnd_event) = self.cwnd_event {
@@ -141,13 +141,13 @@ impl Control {
         }
     }
 
-    /// Whether [`pkts_acked`](Control::pkts_acked) does anything.
+    /// Whether the control has the hook [`pkts_acked`](Control::pkts_acked).
     #[inline]
     pub fn has_pkts_acked(&self) -> bool {
         self.pkts_acked.is_some()
     }
 
-    /// Packets were acknowledged, in any state; before `cong_avoid`.
+    /// Packets were acknowledged, in any state; to be called before `cong_avoid`.
     #[inline]
     pub fn pkts_acked(&self, sk: &mut TcpSock, sample: &AckSample) {
         if let Some(pkts_acked) = self.pkts_acked {
@@ -156,14 +156,14 @@ impl Control {
         }
     }
 
-    /// The window to return to, packets, as the latest reduction was a mistake. The TCP stores it.
+    /// Returns the window, in packets, to restore after a spurious reduction, for the caller to store.
     pub fn undo_cwnd(&self, sk: &mut TcpSock) -> u32 {
         let undo_cwnd = self.undo_cwnd.expect("every control has undo_cwnd");
         // SAFETY: see above.
         unsafe { undo_cwnd(sk) }
     }
 
-    /// Least number of packets in a burst; 2 (`tcp_min_tso_segs`) if the control does not say.
+    /// Minimum number of packets in a burst; by default 2 (`tcp_min_tso_segs`).
     #[inline]
     pub fn min_tso_segs(&self, sk: &mut TcpSock) -> u32 {
         match self.min_tso_segs {

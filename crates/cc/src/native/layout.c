@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The layout of native.h, for the test that holds socket.rs to it: name, offset and size of every
- * field, in bytes, then of every structure with offset 0.
+ * The layout of native.h, for the test that compares socket.rs with it: name, offset and size in
+ * bytes of every field, then of every structure, with offset 0.
  */
 #include <stddef.h>
 #include <fairwind/cc.h>

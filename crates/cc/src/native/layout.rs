@@ -1,4 +1,4 @@
-//! Holds the Rust structures to those of `cc/include/fairwind/native.h`.
+//! Verifies that the Rust structures match those of `cc/include/fairwind/native.h`.
 
 use std::ffi::{CStr, c_char};
 use std::mem::{offset_of, size_of};
@@ -20,7 +20,7 @@ unsafe extern "C" {
 
 type Row = (String, usize, usize);
 
-/// What layout.c says.
+/// The layout in C, from layout.c.
 fn in_c() -> Vec<Row> {
     let mut rows = Vec::new();
     // SAFETY: the table ends with a row without a name, and names are string literals.
@@ -49,7 +49,7 @@ macro_rules! rows {
     };
 }
 
-/// The same in Rust. The patterns without `..` make sure that no field is left out.
+/// The layout in Rust. The patterns without `..` make sure that no field is left out.
 fn in_rust() -> Vec<Row> {
     macro_rules! all_fields {
         ($type:ident, $prefix:literal, $($field:ident)*) => {{

@@ -1,4 +1,4 @@
-//! The controls as the simulator calls them: plain function calls on a flat [`TcpSock`].
+//! The congestion controls as the simulator calls them: plain function calls on a flat [`TcpSock`].
 //!
 //! ```
 //! use fairwind_cc::native::{TcpSock, find};

@@ -1,4 +1,4 @@
-//! Parameters of a control: what there is to set, and a set of values.
+//! Parameters of a control: their descriptions and values.
 
 use std::ffi::{CStr, c_char};
 use std::fmt;
@@ -17,36 +17,36 @@ pub struct Parameter {
     max: u32,
 }
 
-// SAFETY: the pointers are to string literals of the C file, which nobody writes.
+// SAFETY: the pointers refer to string literals of the C file, which are never written.
 unsafe impl Sync for Parameter {}
 
 impl Parameter {
-    /// Its name, an identifier.
+    /// The name, an identifier.
     pub fn name(&self) -> &'static str {
         text(self.name)
     }
 
-    /// The unit of its value: `us`, `packets`, `1/1024`, `on/off` or `1`.
+    /// The unit of the value: `us`, `packets`, `1/1024`, `on/off` or `1`.
     pub fn unit(&self) -> &'static str {
         text(self.unit)
     }
 
-    /// What it does, in a few words.
+    /// A short description.
     pub fn description(&self) -> &'static str {
         text(self.description)
     }
 
-    /// Its value when nobody sets it.
+    /// The default value.
     pub fn default_value(&self) -> u32 {
         self.default
     }
 
-    /// The least value it takes.
+    /// The smallest valid value.
     pub fn min(&self) -> u32 {
         self.min
     }
 
-    /// The greatest value it takes.
+    /// The largest valid value.
     pub fn max(&self) -> u32 {
         self.max
     }
@@ -80,7 +80,7 @@ impl Parameters {
         Parameters { control, values }
     }
 
-    /// These values, in the order of [`Control::parameters`].
+    /// Parameters with these values, in the order of [`Control::parameters`].
     pub(crate) fn with_values(
         control: &'static Control,
         values: [u32; PARAMETERS_MAX],
@@ -88,17 +88,17 @@ impl Parameters {
         Parameters { control, values }
     }
 
-    /// The control they belong to.
+    /// The control that they belong to.
     pub fn control(&self) -> &'static Control {
         self.control
     }
 
-    /// The values in the order of [`Control::parameters`], zero behind them.
+    /// The values in the order of [`Control::parameters`], followed by zeros.
     pub fn values(&self) -> &[u32; PARAMETERS_MAX] {
         &self.values
     }
 
-    /// The value of a parameter in its own unit.
+    /// The value of a parameter, in its unit.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl Parameters {
         Ok(self.values[self.index(name)?])
     }
 
-    /// Sets a parameter, in its own unit.
+    /// Sets a parameter, in its unit.
     ///
     /// # Errors
     ///
@@ -147,31 +147,31 @@ impl Parameters {
     }
 }
 
-/// A parameter that a control does not take.
+/// Why a control does not accept a parameter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
     /// The control has no parameter of this name.
     #[error("`{control}` has no parameter `{name}`; {}", known_names(.known))]
     Unknown {
-        /// The control.
+        /// The name of the control.
         control: &'static str,
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// The names it has.
+        /// The names of its parameters.
         known: Vec<&'static str>,
     },
     /// The value is not in the parameter's range.
     #[error("`{name}` is {value} {unit}; it must be {min} to {max} {unit}")]
     OutOfRange {
-        /// The parameter.
+        /// The name of the parameter.
         name: String,
-        /// The value that was asked for.
+        /// The requested value.
         value: i64,
         /// The parameter's unit.
         unit: &'static str,
-        /// Least value.
+        /// The smallest valid value.
         min: u32,
-        /// Greatest value.
+        /// The largest valid value.
         max: u32,
     },
 }
@@ -186,7 +186,7 @@ fn known_names(known: &[&str]) -> String {
 
 /// A string literal of a C file.
 pub(super) fn text(pointer: *const c_char) -> &'static str {
-    // SAFETY: CC_CONTROL and CC_PARAMETERS only make pointers to string literals.
+    // SAFETY: all pointers that CC_CONTROL and CC_PARAMETERS make are to string literals.
     unsafe { CStr::from_ptr(pointer) }
         .to_str()
         .expect("texts in cc/ are UTF-8")

@@ -1,15 +1,16 @@
-//! What a control sees of a connection: the structures of `cc/include/fairwind/native.h` in Rust.
+//! A connection as its congestion control sees it: the structures of `cc/include/fairwind/native.h` in
+//! Rust.
 //!
-//! Names and units are the kernel's. [`TcpSock`] is flat where the C side nests `struct sock` in
-//! `struct inet_connection_sock` in `struct tcp_sock`; the bytes are the same.
+//! Names and units are the kernel's. [`TcpSock`] is flat where C nests `struct sock` in
+//! `struct inet_connection_sock` in `struct tcp_sock`; the layout in memory is the same.
 
 /// Congestion states, the kernel's `enum tcp_ca_state`.
 pub mod ca_state {
-    /// Nothing wrong.
+    /// Normal operation.
     pub const OPEN: u8 = 0;
-    /// Duplicate or selective acknowledgements, not yet a loss.
+    /// Duplicate or selective acknowledgements, but no loss yet.
     pub const DISORDER: u8 = 1;
-    /// The window is being reduced for another reason than loss.
+    /// The window is being reduced for a reason other than loss.
     pub const CWR: u8 = 2;
     /// Fast recovery.
     pub const RECOVERY: u8 = 3;
@@ -27,9 +28,9 @@ pub mod ca_event {
     pub const COMPLETE_CWR: u32 = 2;
     /// Retransmission timeout.
     pub const LOSS: u32 = 3;
-    /// A packet without a CE mark came.
+    /// A packet without a CE mark arrived.
     pub const ECN_NO_CE: u32 = 4;
-    /// A packet with a CE mark came.
+    /// A packet with a CE mark arrived.
     pub const ECN_IS_CE: u32 = 5;
 }
 
@@ -39,56 +40,56 @@ pub const TCP_INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 pub const TCP_INIT_CWND: u32 = 10;
 /// `sk_pacing_status`: no pacing.
 pub const PACING_NONE: u32 = 0;
-/// `sk_pacing_status`: the TCP paces.
+/// `sk_pacing_status`: TCP paces.
 pub const PACING_NEEDED: u32 = 1;
 /// `sk_pacing_status`: the `fq` queueing discipline paces.
 pub const PACING_FQ: u32 = 2;
 /// `sk_gso_max_size` of an IPv4 connection over Ethernet: 65,536 without room for the headers.
 pub const GSO_MAX_SIZE: u32 = 65_536 - 321;
-/// Most parameters a control can have.
+/// Maximum number of parameters of a control.
 pub const PARAMETERS_MAX: usize = 8;
-/// Words of 8 bytes of state a control has for each connection.
+/// Size of a control's state for each connection, in words of 8 bytes.
 pub const CA_PRIV_WORDS: usize = 13;
 
 /// A connection as its congestion control sees it.
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpSock {
-    /// Pacing rate, bytes a second; `u64::MAX`: none. Written by controls.
+    /// Pacing rate, bytes per second; `u64::MAX`: none. Written by controls.
     pub sk_pacing_rate: u64,
-    /// `SO_MAX_PACING_RATE`, bytes a second; `u64::MAX`: none.
+    /// `SO_MAX_PACING_RATE`, bytes per second; `u64::MAX`: none.
     pub sk_max_pacing_rate: u64,
     /// [`PACING_NONE`], [`PACING_NEEDED`] or [`PACING_FQ`]. Written by controls.
     pub sk_pacing_status: u32,
-    /// Jiffies a second.
+    /// Jiffies per second.
     pub hz: u32,
     /// The clock, nanoseconds (`bpf_ktime_get_ns`).
     pub now_ns: u64,
     /// The clock in units of 1/`hz` seconds (`tcp_jiffies32`); wraps.
     pub jiffies: u32,
-    /// The control's parameters; [`Control::init`](super::Control::init) fills them.
+    /// The control's parameters, set by [`Control::init`](super::Control::init).
     pub parameters: [u32; PARAMETERS_MAX],
-    /// Bytes in the largest burst that is handed to the network at once.
+    /// Size of the largest burst handed to the network at once, bytes.
     pub sk_gso_max_size: u32,
 
     /// One of [`ca_state`].
     pub icsk_ca_state: u8,
-    /// Retransmission timeouts in a row.
+    /// Consecutive retransmission timeouts.
     pub icsk_retransmits: u8,
-    /// The control's own state, zero at `init`. Written by controls.
+    /// The control's state, zero at `init`. Written by controls.
     pub icsk_ca_priv: [u64; CA_PRIV_WORDS],
 
     /// Congestion window, packets. Written by controls.
     pub snd_cwnd: u32,
     /// Packets acknowledged since the window grew. Written by controls.
     pub snd_cwnd_cnt: u32,
-    /// When the window was last changed or found in full use, jiffies. Written by controls.
+    /// When the window was last changed or found fully used, jiffies. Written by controls.
     pub snd_cwnd_stamp: u32,
     /// Slow-start threshold, packets. Written by controls.
     pub snd_ssthresh: u32,
     /// Upper limit of the window, packets.
     pub snd_cwnd_clamp: u32,
-    /// Most packets in flight since the window was validated.
+    /// Maximum number of packets in flight since the window was validated.
     pub snd_cwnd_used: u32,
     /// Window before the latest reduction, packets.
     pub prior_cwnd: u32,
@@ -96,35 +97,35 @@ pub struct TcpSock {
     pub prr_delivered: u32,
     /// Packets sent since the latest reduction began.
     pub prr_out: u32,
-    /// Most packets in flight in the latest window.
+    /// Maximum number of packets in flight in the latest window.
     pub max_packets_out: u32,
-    /// `snd_nxt` at which `max_packets_out` and `is_cwnd_limited` begin anew.
+    /// `snd_nxt` at which `max_packets_out` and `is_cwnd_limited` are restarted.
     pub cwnd_usage_seq: u32,
-    /// Packets sent and not acknowledged cumulatively.
+    /// Packets sent and not yet cumulatively acknowledged.
     pub packets_out: u32,
     /// Packets acknowledged selectively.
     pub sacked_out: u32,
-    /// Packets taken for lost.
+    /// Packets marked lost.
     pub lost_out: u32,
-    /// Packets sent again and not acknowledged.
+    /// Packets retransmitted and not yet acknowledged.
     pub retrans_out: u32,
     /// Eight times the smoothed round-trip time, microseconds; 0: none yet.
     pub srtt_us: u32,
     /// Four times the mean deviation of the round-trip time, microseconds.
     pub mdev_us: u32,
-    /// Four times the smoothed greatest deviation, microseconds.
+    /// Four times the smoothed maximum deviation, microseconds.
     pub rttvar_us: u32,
-    /// Least round-trip time of the latest five minutes, microseconds; `u32::MAX`: none.
+    /// Minimum round-trip time of the last five minutes, microseconds; `u32::MAX`: none.
     pub rtt_min_us: u32,
     /// Packets delivered since the start.
     pub delivered: u32,
-    /// The same with a CE mark.
+    /// Packets delivered with a CE mark since the start.
     pub delivered_ce: u32,
-    /// Packets taken for lost since the start.
+    /// Packets marked lost since the start.
     pub lost: u32,
-    /// `delivered` at which the application's limitation ends; 0: not limited by it.
+    /// `delivered` at which the connection is no longer limited by the application; 0: not limited.
     pub app_limited: u32,
-    /// First sequence number not acknowledged.
+    /// First unacknowledged sequence number.
     pub snd_una: u32,
     /// Next sequence number to send.
     pub snd_nxt: u32,
@@ -136,7 +137,7 @@ pub struct TcpSock {
     pub snd_wnd: u32,
     /// When the latest data packet was sent, jiffies.
     pub lsndtime: u32,
-    /// 1 if the window limited what was sent in the latest window, else 0.
+    /// 1 if the congestion window limited sending in the latest window, else 0.
     pub is_cwnd_limited: u32,
     /// Payload acknowledged since the start, bytes.
     pub bytes_acked: u64,
@@ -149,8 +150,8 @@ pub struct TcpSock {
 }
 
 impl Default for TcpSock {
-    /// A connection just opened: initial window, no threshold, no pacing, 1448-byte packets, a
-    /// clock of 1000 jiffies a second.
+    /// A newly opened connection: initial window, no ssthresh, no pacing, 1448-byte packets, 1000 jiffies
+    /// per second.
     fn default() -> Self {
         TcpSock {
             sk_pacing_rate: u64::MAX,
@@ -202,7 +203,7 @@ impl Default for TcpSock {
     }
 }
 
-/// What an acknowledgement says about the delivery rate: the kernel's `struct rate_sample`.
+/// A sample of the delivery rate at an acknowledgement: the kernel's `struct rate_sample`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateSample {
@@ -212,25 +213,25 @@ pub struct RateSample {
     pub prior_delivered: u32,
     /// `delivered_ce` at the start of the interval.
     pub prior_delivered_ce: u32,
-    /// Packets delivered in the interval; negative: not known.
+    /// Packets delivered in the interval; negative: unknown.
     pub delivered: i32,
-    /// The same with a CE mark.
+    /// Packets delivered with a CE mark in the interval.
     pub delivered_ce: i32,
-    /// Length of the interval, microseconds; negative: not known.
+    /// Length of the interval, microseconds; negative: unknown.
     pub interval_us: i64,
-    /// Its length at the sender, microseconds.
+    /// Length of the interval by the times of sending, microseconds.
     pub snd_interval_us: u32,
-    /// Its length by the acknowledgements, microseconds.
+    /// Length of the interval by the arrival of acknowledgements, microseconds.
     pub rcv_interval_us: u32,
     /// Round-trip time of the latest packet acknowledged, microseconds; negative: none.
     pub rtt_us: i64,
-    /// Packets taken for lost by this acknowledgement.
+    /// Packets marked lost by this acknowledgement.
     pub losses: i32,
-    /// Packets newly acknowledged in any way.
+    /// Packets newly acknowledged, cumulatively or selectively.
     pub acked_sacked: u32,
     /// Packets in flight before this acknowledgement.
     pub prior_in_flight: u32,
-    /// End of the latest packet acknowledged.
+    /// End of the latest packet acknowledged, a sequence number.
     pub last_end_seq: u32,
     /// The application limited the rate.
     pub is_app_limited: bool,
@@ -240,7 +241,7 @@ pub struct RateSample {
     pub is_ack_delayed: bool,
 }
 
-/// What `pkts_acked` is told: the kernel's `struct ack_sample`.
+/// The argument of `pkts_acked`: the kernel's `struct ack_sample`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckSample {
@@ -248,6 +249,6 @@ pub struct AckSample {
     pub pkts_acked: u32,
     /// Round-trip time, microseconds; negative: none.
     pub rtt_us: i32,
-    /// Bytes delivered while the latest packet acknowledged was on its way.
+    /// Bytes delivered while the latest packet acknowledged was in flight.
     pub in_flight: u32,
 }

@@ -1,8 +1,8 @@
-//! A connection whose every event a test writes down.
+//! A connection whose every event is scripted by a test.
 
 use fairwind_cc::native::{AckSample, Control, Parameters, TcpSock, ca_event, ca_state, find};
 
-/// A connection with a control, driven by hand.
+/// A connection with a congestion control.
 pub struct Connection {
     pub control: &'static Control,
     pub sk: TcpSock,
@@ -10,7 +10,7 @@ pub struct Connection {
 
 #[allow(dead_code, reason = "each test file uses its own share")]
 impl Connection {
-    /// Window-limited, at 1000 jiffies a second, 1000 s after the clock began.
+    /// Limited by its window, at 1000 jiffies per second, 1000 s after the clock started.
     pub fn new(control: &str) -> Connection {
         let control = find(control).unwrap();
         Connection::with(&control.default_parameters())
@@ -30,7 +30,7 @@ impl Connection {
         connection
     }
 
-    /// Sets the clock, microseconds since the connection began.
+    /// Sets the clock, in microseconds since the connection began.
     pub fn at(&mut self, us: u64) {
         let us = us + 1_000_000_000;
         self.sk.tcp_mstamp = us;
@@ -38,18 +38,18 @@ impl Connection {
         self.sk.jiffies = (us * u64::from(self.sk.hz) / 1_000_000) as u32;
     }
 
-    /// Sets window and threshold.
+    /// Sets the congestion window and ssthresh.
     pub fn window(&mut self, cwnd: u32, ssthresh: u32) {
         self.sk.snd_cwnd = cwnd;
         self.sk.snd_ssthresh = ssthresh;
     }
 
-    /// An ACK of some packets, without a round-trip time.
+    /// An ACK of `packets`, without a round-trip time.
     pub fn ack(&mut self, packets: u32) {
         self.ack_with_rtt(packets, -1);
     }
 
-    /// An ACK of some packets, with a round-trip time in microseconds.
+    /// An ACK of `packets`, with a round-trip time in microseconds.
     pub fn ack_with_rtt(&mut self, packets: u32, rtt_us: i32) {
         let sample = AckSample {
             pkts_acked: packets,
@@ -61,14 +61,14 @@ impl Connection {
         self.control.cong_avoid(&mut self.sk, 0, packets);
     }
 
-    /// Fast recovery begins, as the TCP begins it.
+    /// Enters fast recovery as TCP does.
     pub fn enter_recovery(&mut self) {
         self.sk.prior_cwnd = self.sk.snd_cwnd;
         self.sk.snd_ssthresh = self.control.ssthresh(&mut self.sk);
         self.set_state(ca_state::RECOVERY);
     }
 
-    /// Fast recovery ends at the threshold.
+    /// Ends fast recovery at ssthresh.
     pub fn end_recovery(&mut self) {
         self.sk.snd_cwnd = self.sk.snd_ssthresh;
         self.control
@@ -76,7 +76,7 @@ impl Connection {
         self.set_state(ca_state::OPEN);
     }
 
-    /// A retransmission timeout, as the TCP handles it.
+    /// A retransmission timeout as TCP handles it.
     pub fn time_out(&mut self) {
         if self.sk.icsk_ca_state < ca_state::CWR {
             self.sk.prior_cwnd = self.sk.snd_cwnd;

@@ -26,7 +26,7 @@ impl fmt::Display for Comparison {
                 *width = (*width).max(cell.chars().count());
             }
         }
-        // Without any interval the last column says nothing.
+        // Without intervals the last column would be empty.
         let columns = if rows.iter().flatten().any(|row| !row[5].is_empty()) {
             6
         } else {
@@ -58,7 +58,7 @@ fn side(f: &mut fmt::Formatter<'_>, letter: &str, side: &Side) -> fmt::Result {
     )
 }
 
-/// The name, and the congestion controls where there are any.
+/// The name, followed by the congestion controls of a flow.
 fn described(item: &Item) -> String {
     let Some([a, b]) = &item.congestion_control else {
         return item.name.clone();
@@ -71,8 +71,8 @@ fn described(item: &Item) -> String {
     }
 }
 
-/// The cells of a metric: its name, both values, their difference, that in percent, and whether
-/// the intervals overlap.
+/// The cells of a metric: its name, both values, their difference, absolute and in percent, and whether the
+/// intervals overlap.
 pub(crate) fn row(difference: &Difference) -> [String; 6] {
     let digits = digits(difference.metric);
     [
@@ -93,7 +93,7 @@ pub(crate) fn row(difference: &Difference) -> [String; 6] {
     ]
 }
 
-/// Digits after the point of a metric.
+/// Digits after a metric's decimal point.
 fn digits(metric: &str) -> usize {
     match metric {
         "bytes" => 0,
@@ -107,7 +107,7 @@ fn value(statistic: Option<Statistic>, digits: usize) -> String {
     let Some(statistic) = statistic else {
         return "-".to_owned();
     };
-    // A count of a single run is whole.
+    // Counts of a single run are integers.
     let whole = statistic.n == 1 && digits == 1;
     let digits = if whole { 0 } else { digits };
     match statistic.interval95 {
@@ -116,7 +116,7 @@ fn value(statistic: Option<Statistic>, digits: usize) -> String {
     }
 }
 
-/// With its sign; no sign where nothing but zeros would follow.
+/// With its sign, unless it rounds to zero.
 fn signed(value: f64, digits: usize) -> String {
     let text = format!("{value:+.digits$}");
     if text.bytes().any(|byte| (b'1'..=b'9').contains(&byte)) {

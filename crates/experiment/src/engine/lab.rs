@@ -1,5 +1,5 @@
-//! The lab as an engine: the experiment on the running kernel's TCP, over emulated paths, in real
-//! time.
+//! The lab as an engine: runs the experiment with the running kernel's TCP, over emulated paths, in
+//! real time.
 
 use fairwind_lab::host::Offload;
 
@@ -18,9 +18,9 @@ mod totals;
 /// Runs experiments in real time on the running kernel with `fairwind-lab`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lab {
-    /// Who cuts into segments what the hosts send.
+    /// Who segments what the hosts send.
     pub offload: Offload,
-    /// Whether the controls of `cc/` run also where the kernel has its own.
+    /// Whether the congestion controls of `cc/` are used even where the kernel has its own.
     pub own_controls: bool,
 }
 

@@ -1,10 +1,10 @@
-//! What a run costs: processor time, time on the clock, memory.
+//! The cost of a run: processor time, wall-clock time, memory.
 
 use std::time::Instant;
 
 use crate::result::{Machine, Performance};
 
-/// Runs from its making on.
+/// Measures the cost of a run from its creation on.
 #[derive(Debug)]
 pub struct Stopwatch {
     wall: Instant,
@@ -13,12 +13,12 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Starts now, for a run that is all in the calling thread.
+    /// Starts now, for a run that is entirely in the calling thread.
     pub fn of_thread() -> Stopwatch {
         Stopwatch::start(libc::CLOCK_THREAD_CPUTIME_ID)
     }
 
-    /// Starts now, for a run that is all that the process does.
+    /// Starts now, for a run that is all the process does.
     pub fn of_process() -> Stopwatch {
         Stopwatch::start(libc::CLOCK_PROCESS_CPUTIME_ID)
     }
@@ -31,8 +31,9 @@ impl Stopwatch {
         }
     }
 
-    /// The cost since the start. Of a run in a thread, processor time is that of the thread, so that
-    /// runs in parallel do not count for each other; memory is the peak of the whole process.
+    /// The cost since the start. For a run in a thread, processor time is that of the thread, so
+    /// that parallel runs do not count for each other; memory is always the peak of the whole
+    /// process.
     pub fn performance(&self, data_packets: u64, events: u64) -> Performance {
         Performance {
             data_packets,
@@ -45,13 +46,13 @@ impl Stopwatch {
     }
 }
 
-/// Processor time by this clock, seconds.
+/// Processor time by this clock, seconds; 0 if it cannot be read.
 fn cpu_seconds(clock: libc::clockid_t) -> f64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the pointer is to a timespec of ours, which the call fills.
+    // SAFETY: the pointer is to a local timespec, which the call fills.
     let failed = unsafe { libc::clock_gettime(clock, &mut time) } != 0;
     if failed {
         return 0.0;
@@ -59,7 +60,7 @@ fn cpu_seconds(clock: libc::clockid_t) -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// Largest resident memory of the process so far, 10^6 bytes; 0 where the system does not tell.
+/// Largest resident memory of the process so far, 10^6 bytes; 0 if the system does not report it.
 fn peak_rss_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status

@@ -1,4 +1,4 @@
-//! The simulator as an engine: the experiment as a scenario, the outcome as a result.
+//! The simulator as an engine: converts the experiment to a scenario, and the outcome to a result.
 
 use std::collections::BTreeMap;
 
@@ -89,10 +89,10 @@ impl Engine for Sim {
     }
 }
 
-/// What the simulator is to run. Pipes stand in the order of [`DirectedLink::index`].
+/// The scenario of an experiment. Its pipes are in the order of [`DirectedLink::index`].
 ///
 /// # Errors
-/// If a flow needs what only the lab has: a program, or a control of the kernel's.
+/// Fails if a flow needs what only the lab has: a program, or a congestion control of the kernel.
 pub fn scenario(
     experiment: &Experiment,
     seed: u64,
@@ -121,7 +121,7 @@ pub fn scenario(
     })
 }
 
-/// The answer to a flow that only the lab can run.
+/// The error for a flow that only the lab can run.
 fn unable(flow: &Flow) -> EngineError {
     let reason = flow.only_in_lab().unwrap_or_default();
     EngineError::Unable {
@@ -187,11 +187,11 @@ fn flow_config(copy: &FlowCopy<'_>, experiment: &Experiment) -> Result<FlowConfi
     })
 }
 
-/// Hands samples on to the recorder and progress to whoever watches.
+/// Forwards samples to the recorder, and progress to the caller.
 struct Watcher<'a> {
     recorder: &'a mut dyn Recorder,
     progress: &'a dyn Fn(f64) -> bool,
-    /// Position in the result's links, for pipes that are reported.
+    /// Position in the result's links; `None` for pipes that are not reported.
     link_of_pipe: Vec<Option<usize>>,
     duration_s: f64,
     stopped: bool,

@@ -1,4 +1,4 @@
-//! Totals of engines in the units of results.
+//! Converts the engines' totals to the units of results.
 
 use fairwind_path::pipe::PipeStatistics;
 use fairwind_sim::outcome::FlowOutcome;
@@ -65,7 +65,7 @@ pub fn link_result(
     }
 }
 
-/// Of a sample (n - 1); nothing for fewer than two values.
+/// Sample standard deviation (n - 1); `None` for fewer than two values.
 fn standard_deviation(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {
         return None;
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(result.name, "one");
         assert_eq!(result.congestion_control.as_deref(), Some("reno"));
         assert_eq!(result.goodput_mbps, 5.0);
-        // 8 and 12 Mbit/s: 2 off the mean each, 8 / (2 - 1), and the root of it.
+        // 8 and 12 Mbit/s deviate by 2 from the mean: the square root of 8 / (2 - 1).
         assert_eq!(result.goodput_sd_mbps, Some(8f64.sqrt()));
         assert_eq!(result.completion_s, Some(3.5));
         assert_eq!((result.retransmits, result.timeouts), (3, 1));

@@ -1,25 +1,25 @@
-//! What the ends of a flow of the file do, the same in every engine.
+//! What the ends of a flow do, the same in every engine.
 
 use fairwind_workload::Application;
 
 use crate::file::flow::{self, Flow};
 
-/// What a flow's ends do.
+/// What the two ends of a flow do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work<'a> {
     /// Send and receive.
     Traffic(Application),
-    /// Run programs, by command lines for the shell.
+    /// Run programs, given as command lines for the shell.
     Programs {
-        /// Where the flow comes from.
+        /// The command line in the sending host.
         client: &'a str,
-        /// Where it goes.
+        /// The command line in the receiving host.
         server: Option<&'a str>,
     },
 }
 
 impl Work<'_> {
-    /// What the flow asks for.
+    /// The work that the flow describes.
     pub fn of(flow: &Flow) -> Work<'_> {
         Work::Traffic(match flow.application {
             flow::Application::Bulk => Application::Bulk { bytes: flow.bytes },
@@ -50,7 +50,7 @@ impl Work<'_> {
         })
     }
 
-    /// Connections at a time, or streams of datagrams; programs count as one.
+    /// Number of simultaneous connections or datagram streams; programs count as one.
     pub fn connections(&self) -> usize {
         match self {
             Work::Traffic(application) => application.connections(),

@@ -1,4 +1,4 @@
-//! The folder of a result: what may be replaced, and how it gets its name.
+//! The folder of a result: what it may replace, and how it is published under its name.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use crate::result::{
     REPORT_FILE, RESULT_FILE, SUMMARY_FILE,
 };
 
-/// Where a result will be, and the folder beside it in which it comes into being.
+/// Where a result will be published, and the folder beside it in which it is written.
 #[derive(Debug)]
 pub struct Destination {
     out: PathBuf,
@@ -22,9 +22,10 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// Sees whether a result may be written there, before any work is done for it.
+    /// Checks that a result may be published as `out` before any work is done, and creates the working
+    /// folder.
     pub fn prepare(out: &Path, force: bool) -> Result<Destination, ExecuteError> {
-        // `results/.` and `results/` have no name of their own to be renamed to.
+        // Drops the last component of `results/.` and `results/`, which is no name to rename to.
         let out: PathBuf = out.components().collect();
         let name = out.file_name().ok_or_else(|| ExecuteError::InTheWay {
             path: out.clone(),
@@ -48,12 +49,12 @@ impl Destination {
         })
     }
 
-    /// Where the result is written until it is whole.
+    /// Where the result is written until it is complete.
     pub fn working_folder(&self) -> &Path {
         self.working.path()
     }
 
-    /// Gives the result its name. What had it before is removed only then.
+    /// Renames the complete result to its final name. Only then is the result that it replaces removed.
     pub fn publish(self) -> Result<PathBuf, ExecuteError> {
         let out = self.out.clone();
         let io = |path: &Path| {
@@ -62,8 +63,8 @@ impl Destination {
         };
         let working = self.working.path();
         sync(working).map_err(io(working))?;
-        // Another command may write to the same place meanwhile: whatever it does between two steps
-        // here, the name holds one whole result.
+        // Another command may publish to the same place between any two steps here; whatever it does, the
+        // name ends up with one complete result.
         loop {
             may_be_replaced(&out, self.force)?;
             match fs::rename(working, &out) {
@@ -71,7 +72,7 @@ impl Destination {
                 Err(error) if is_taken(&error) => {}
                 Err(source) => return Err(io(&out)(source)),
             }
-            // The old result steps aside, so that there is no moment with a mixture.
+            // Moves the old result aside first, so that the name never holds a mixture of two.
             let aside = self.working.aside();
             match fs::rename(&out, &aside) {
                 Ok(()) => {}
@@ -84,7 +85,7 @@ impl Destination {
                     let _ = fs::rename(&aside, &out);
                     return Err(io(&out)(source));
                 }
-                // A newer result has the name; what is left of the old one is only litter.
+                // A newer result has the name; the old one is of no use to anybody.
                 _ => {
                     let _ = fs::remove_dir_all(&aside);
                 }
@@ -107,12 +108,12 @@ fn parent(out: &Path) -> &Path {
     }
 }
 
-/// Renames reach the disk with their folder.
+/// A rename is on disk only once its folder is.
 fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Whether a folder could not get its name because something has it.
+/// Whether a rename failed because its target exists.
 fn is_taken(error: &io::Error) -> bool {
     use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotADirectory};
     matches!(
@@ -121,7 +122,7 @@ fn is_taken(error: &io::Error) -> bool {
     )
 }
 
-/// An empty folder may be; a folder with nothing but a result of ours may be if `force` says so.
+/// An empty folder may be replaced; a folder with nothing but a result of ours only if `force` is set.
 fn may_be_replaced(out: &Path, force: bool) -> Result<(), ExecuteError> {
     let in_the_way = |reason: String| ExecuteError::InTheWay {
         path: out.to_owned(),

@@ -1,7 +1,8 @@
-//! The folders in which results come into being, and what is left of them when a process is killed.
+//! The folders in which results are written, and the removal of those that killed processes left behind.
 //!
-//! Who makes one holds a lock on it (flock(2)), which the kernel takes back when the process ends in any
-//! way. So one whose lock is free belongs to nobody, and the next run for the same result removes it.
+//! The process that creates one holds a lock on it (flock(2)), which the kernel releases however the process
+//! ends. A folder whose lock is free therefore belongs to nobody, and the next run for the same result
+//! removes it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -12,33 +13,33 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// What follows the prefix in the name of a folder.
+/// Length of the random end of a working folder's name.
 const RANDOM_CHARACTERS: usize = 6;
-/// What follows the name of the folder in that of the result which it takes the place of.
+/// Appended to the working folder's name, it names the replaced result while that is moved aside.
 const REPLACED: &str = "-replaced";
-/// How often a new folder is made, if others take each for a leftover before it is locked.
+/// New folders tried, in case other processes take each for a leftover before it is locked.
 const ATTEMPTS: usize = 100;
 
-/// A folder in which a result comes into being. It is removed with everything in it unless it is kept.
+/// A folder in which a result is written. It is removed with everything in it unless it is kept.
 #[derive(Debug)]
 pub struct Working {
     folder: TempDir,
-    /// Nothing on a file system without locks: there leftovers stay.
+    /// None on a file system without locks, where leftovers stay.
     _lock: Option<File>,
 }
 
 impl Working {
-    /// Makes one in this folder for the result of this name.
+    /// Creates one in `parent` for the result called `name`.
     pub fn create(parent: &Path, name: &OsStr) -> io::Result<Working> {
         for _ in 0..ATTEMPTS {
-            // A temporary folder would be private; a result is as open as any other new folder.
+            // By default a temporary folder is private; a result is as accessible as any other new folder.
             let folder = tempfile::Builder::new()
                 .prefix(&prefix(name))
                 .rand_bytes(RANDOM_CHARACTERS)
                 .permissions(fs::Permissions::from_mode(0o777))
                 .tempdir_in(parent)?;
             match lock(folder.path()) {
-                // Somebody takes it for a leftover and removes it.
+                // Another process took it for a leftover and is removing it.
                 Err(error) if is_taken(&error) => {}
                 lock => {
                     let _lock = lock.ok();
@@ -53,19 +54,19 @@ impl Working {
         self.folder.path()
     }
 
-    /// Where the result stands aside that this one takes the place of.
+    /// Where the result that this one replaces is moved aside.
     pub fn aside(&self) -> PathBuf {
         aside(self.path())
     }
 
-    /// It has got its name.
+    /// Keeps the folder, which has been renamed to the result's name.
     pub fn keep(self) {
         let _ = self.folder.keep();
     }
 }
 
-/// Removes what processes that are no more have left of results of this name. A result that was to be
-/// replaced, and is not, has its name again.
+/// Removes what dead processes left behind of results called `name`. A result that was moved aside but not
+/// replaced gets its name back.
 pub fn remove(parent: &Path, name: &OsStr) {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name());
@@ -114,14 +115,14 @@ fn is_taken(error: &io::Error) -> bool {
     )
 }
 
-/// The lock of a folder that nobody has, as long as the file is open.
+/// Locks a folder for as long as the file is open. Fails if another process holds the lock.
 fn lock(folder: &Path) -> io::Result<File> {
     let file = File::open(folder)?;
     // SAFETY: the descriptor is open.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // The one before may have removed it.
+    // The previous holder may have removed the folder.
     match fs::metadata(folder)?.ino() == file.metadata()?.ino() {
         true => Ok(file),
         false => Err(io::ErrorKind::NotFound.into()),

@@ -1,4 +1,4 @@
-//! A link from the command line: options that stand for its fields, and `KEY=VALUE` for any of them.
+//! A link described on the command line: options for some of its fields, and `KEY=VALUE` for any of them.
 
 mod effect;
 
@@ -13,10 +13,10 @@ use super::trace::Recordings;
 use super::value::{Node, Table, Value, parse_typed};
 use crate::diagnostic::{Diagnostic, Located, Sources, Span};
 
-/// Who is at the two ends: the command, and what it speaks to.
+/// The names of the two ends: the host of the command, and its peer.
 const ENDS: [&str; 2] = ["host", "peer"];
 
-/// Fields that say which link of a file is meant, and what becomes of it there.
+/// Fields that make sense only for the links of a file, and what to do instead.
 const OF_FILES: [(&str, &str); 3] = [
     ("name", "leave it out: there is one path"),
     ("between", "leave it out: there is one path"),
@@ -28,19 +28,19 @@ const OF_FILES: [(&str, &str); 3] = [
 pub struct LinkArgument {
     /// The option, as messages show it.
     pub option: &'static str,
-    /// The field that it stands for; none: the text begins with one and `=`.
+    /// The field that it sets; if none, the text is `FIELD=VALUE`.
     pub field: Option<&'static str>,
-    /// What was typed: TOML, or a text without its quotes.
+    /// The value as typed: TOML, or a string without its quotes.
     pub text: String,
 }
 
-/// Reads a link. Later arguments go over earlier ones; traces are looked for in `folder` and run so
-/// many times faster.
+/// Reads a link. Later arguments override earlier ones; traces are looked up in `folder` and play back
+/// `time_scale` times as fast as recorded.
 ///
-/// Names in schedulers are those of ports at the far end.
+/// Names in schedulers are ports at the peer.
 ///
 /// # Errors
-/// Everything that is wrong, as in a file; and fields that would change nothing, such as a queue
+/// Fails if an argument is invalid, as in a file, or sets a field that would have no effect, such as a queue
 /// without a bandwidth.
 pub fn link(
     arguments: &[LinkArgument],
@@ -95,7 +95,7 @@ pub fn link(
     }
 }
 
-/// The port that a scheduler's name stands for.
+/// The port that a name in a scheduler denotes; none unless it is a number from 1 to 65535.
 pub fn port(name: &str) -> Option<u16> {
     name.parse().ok().filter(|port| *port > 0)
 }

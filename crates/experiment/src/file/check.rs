@@ -1,4 +1,4 @@
-//! What the parts of a file say about each other: names, hosts, routes, queues.
+//! Checks the parts of a file against each other: names, hosts, routes, queues.
 
 use std::collections::HashSet;
 
@@ -10,16 +10,16 @@ use crate::diagnostic::{Located, Span, nearest, suggestion};
 use crate::topology::{DirectedLink, Route, Topology};
 use crate::units_text::Amount;
 
-/// Connections of a run; each costs some kilobytes.
+/// Connections in a run; each costs some kilobytes.
 const MOST_CONNECTIONS: u64 = 1_000_000;
 
-/// Links of a way; the time to live of an IP packet allows no more.
+/// Links on a route; the time to live of an IP packet allows no more.
 const MOST_HOPS: usize = 255;
 
-/// Headers of a TCP segment with time stamps.
+/// IP and TCP headers of a segment with timestamps, in bytes.
 const TCP_HEADERS: u64 = 52;
 
-/// Notes every contradiction; gives the topology if there is none.
+/// Reports every contradiction; returns the topology if there is none.
 pub fn check(file: &ExperimentFile, findings: &mut Findings) -> Option<Topology> {
     let found_before = findings.list.len();
     link_names(&file.link, findings);
@@ -44,7 +44,7 @@ pub fn check(file: &ExperimentFile, findings: &mut Findings) -> Option<Topology>
 fn link_names(links: &[Link], findings: &mut Findings) {
     let mut seen: HashSet<String> = HashSet::new();
     for link in links {
-        // Results call the other direction so.
+        // Results give the reverse direction this name.
         let reverse = DirectedLink::reverse(0).name(link);
         if !seen.insert(link.name.value.clone()) || !seen.insert(reverse) {
             findings.add(
@@ -72,7 +72,7 @@ fn flow_names(flows: &[Flow], findings: &mut Findings) {
     }
 }
 
-/// Copies times web sessions, over all flows.
+/// Limits the sum of copies times web sessions over all flows.
 fn connections(flows: &[Flow], findings: &mut Findings) {
     let mut sum = 0;
     for flow in flows {
@@ -92,8 +92,9 @@ fn connections(flows: &[Flow], findings: &mut Findings) {
     }
 }
 
-/// Names in schedulers must be those of flows or hosts, each once. One more that is nobody's is a
-/// class that stays empty, unless it looks like somebody's whom the scheduler does not name.
+/// Names in schedulers must be unique. A name that is neither a flow's nor a node's is an empty class; it is
+/// refused if the scheduler has no known name at all, or if it resembles a flow or node that the scheduler
+/// does not list.
 fn scheduler_names(
     link: &Link,
     file: &ExperimentFile,
@@ -178,7 +179,7 @@ fn route(flow: &Flow, topology: &Topology, findings: &mut Findings) -> Option<Ro
     }
 }
 
-/// A queue in bytes must hold one packet of each flow, or the flow would stand still for ever.
+/// A queue in bytes must hold one packet of each flow, or the flow would never progress.
 fn packets_fit(flow: &Flow, route: &Route, links: &[Link], findings: &mut Findings) {
     let packet = match flow.application {
         Application::Constant { packet, .. } => u64::from(packet),

@@ -1,5 +1,5 @@
-//! From the tree to typed fields: each reader gives the value, or notes what would be right and
-//! gives nothing, so that one pass finds every problem.
+//! Decodes the tree into typed fields. Each reader returns the value, or reports how to write it and returns
+//! none, so that one pass finds every problem.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use super::value::{Node, Table, Value};
 use crate::diagnostic::{Finding, Located, Sources, Span, suggestion};
 use crate::units_text::{self, Amount, UnitError};
 
-/// What was found on the way.
+/// The problems found so far, and what is needed to print them.
 #[derive(Debug)]
 pub struct Findings {
     /// In the order in which they were found.
     pub list: Vec<Finding>,
-    /// The texts that spans point into; a recording with an error is added.
+    /// The texts that spans refer to; a trace file with an error is added.
     pub sources: Sources,
-    /// The fields that each kind of table was asked for; the schema is held against them.
+    /// The fields read from each kind of table; a test compares them with the schema.
     pub asked: BTreeMap<&'static str, Vec<&'static str>>,
 }
 
 impl Findings {
-    /// None yet.
+    /// No findings yet.
     pub fn new(sources: Sources) -> Findings {
         Findings {
             list: Vec::new(),
@@ -30,7 +30,7 @@ impl Findings {
         }
     }
 
-    /// Notes what is wrong there and what would be right.
+    /// Reports a problem at `span` and its correction.
     pub fn add(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
         self.list.push(Finding {
             span,
@@ -39,7 +39,7 @@ impl Findings {
         });
     }
 
-    /// Notes that `node` should have been something else.
+    /// Reports that `node` has the wrong type.
     fn wrong_type(&mut self, node: &Node, help: &str) {
         let message = match &node.value {
             Value::String(text) => format!("\"{text}\" is not what belongs here"),
@@ -53,7 +53,7 @@ impl Findings {
     }
 }
 
-/// The fields of one table, taken out by name; what is left over is unknown.
+/// The fields of one table, read by name; those that are never read are unknown.
 pub struct Fields<'a> {
     /// What the table is called in messages: `link`, `flow`, `aqm of kind red`.
     what: &'static str,
@@ -63,7 +63,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Those of this table, which messages call so.
+    /// The fields of `table`, which messages call `what`.
     pub fn new(what: &'static str, table: &'a Table, span: Span) -> Self {
         Fields {
             what,
@@ -73,7 +73,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The table's own place, for what it lacks.
+    /// The place of the table itself, for reports of missing fields.
     pub fn span(&self) -> Span {
         self.span
     }
@@ -84,7 +84,7 @@ impl<'a> Fields<'a> {
         self.table.get(name)
     }
 
-    /// A field that may be left out.
+    /// An optional field.
     pub fn optional<T>(
         &mut self,
         findings: &mut Findings,
@@ -94,7 +94,7 @@ impl<'a> Fields<'a> {
         read(self.node(name)?, findings)
     }
 
-    /// A field that must be there; `example` shows how it is written.
+    /// A required field; `example` shows how it is written.
     pub fn required<T>(
         &mut self,
         findings: &mut Findings,
@@ -115,7 +115,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Notes the fields that nobody asked for.
+    /// Reports the fields that were never read.
     pub fn finish(self, findings: &mut Findings) {
         for (key, _) in &self.table.entries {
             if !self.known.contains(&key.value.as_str()) {
@@ -130,12 +130,12 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A text.
+/// A string.
 pub fn text(node: &Node, findings: &mut Findings) -> Option<String> {
     located_text(node, findings).map(|text| text.value)
 }
 
-/// A text and its place.
+/// A string and its place.
 pub fn located_text(node: &Node, findings: &mut Findings) -> Option<Located<String>> {
     let value = match (&node.value, &node.typed) {
         (Value::String(text), _) => text.clone(),
@@ -170,7 +170,7 @@ pub fn name(node: &Node, findings: &mut Findings) -> Option<Located<String>> {
     Some(name)
 }
 
-/// A list of at least one value.
+/// A list; it may be empty.
 pub fn list<'a>(node: &'a Node, findings: &mut Findings, example: &str) -> Option<&'a [Node]> {
     match &node.value {
         Value::Array(items) => Some(items),
@@ -203,7 +203,7 @@ pub fn boolean(node: &Node, findings: &mut Findings) -> Option<bool> {
     }
 }
 
-/// A whole number between two bounds, both allowed.
+/// A whole number from `least` to `greatest`, inclusive.
 pub fn whole(least: u64, greatest: u64) -> impl Fn(&Node, &mut Findings) -> Option<u64> {
     move |node, findings| match node.value {
         Value::Integer(value)
@@ -224,7 +224,7 @@ pub fn whole(least: u64, greatest: u64) -> impl Fn(&Node, &mut Findings) -> Opti
     }
 }
 
-/// A number between two bounds, both allowed.
+/// A number from `least` to `greatest`, inclusive.
 pub fn number(least: f64, greatest: f64) -> impl Fn(&Node, &mut Findings) -> Option<f64> {
     move |node, findings| {
         let value = match node.value {
@@ -263,7 +263,7 @@ pub fn probability(node: &Node, findings: &mut Findings) -> Option<f64> {
     number(0.0, 1.0)(node, findings)
 }
 
-/// A quantity as text; `example` is shown for whoever writes a bare number.
+/// A quantity written as a string; `example` is shown if the unit is missing.
 fn quantity<T>(
     node: &Node,
     findings: &mut Findings,
@@ -299,12 +299,12 @@ fn example_help(example: &str) -> String {
     format!("write a number and a unit in quotes, such as \"{example}\"")
 }
 
-/// A length of time of 0 or more.
+/// A duration of 0 or more.
 pub fn duration(node: &Node, findings: &mut Findings) -> Option<Duration> {
     quantity(node, findings, "10ms", units_text::duration)
 }
 
-/// A length of time above 0.
+/// A duration above 0.
 pub fn positive_duration(node: &Node, findings: &mut Findings) -> Option<Duration> {
     let value = duration(node, findings)?;
     if value == Duration::ZERO {
@@ -360,7 +360,7 @@ pub fn amount(node: &Node, findings: &mut Findings) -> Option<Amount> {
     Some(value)
 }
 
-/// One of some words.
+/// One of the given words.
 pub fn choice<T: Copy>(
     words: &'static [(&'static str, T)],
 ) -> impl Fn(&Node, &mut Findings) -> Option<T> {

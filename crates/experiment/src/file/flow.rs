@@ -1,4 +1,4 @@
-//! A flow: who sends to whom, what, from when on, and with which TCP.
+//! A flow: which host sends what to which other host, from when on, and with which TCP.
 
 use fairwind_path::units::{Bandwidth, Bytes, Duration};
 use schemars::JsonSchema;
@@ -134,7 +134,7 @@ pub enum Application {
 }
 
 impl Application {
-    /// The word for it in files and results.
+    /// Its name in files and results.
     pub fn kind(&self) -> &'static str {
         match self {
             Application::Bulk => "bulk",
@@ -152,7 +152,7 @@ impl Application {
 }
 
 impl Flow {
-    /// Why the simulator cannot run it, if so.
+    /// Why the simulator cannot run it; none if it can.
     pub fn only_in_lab(&self) -> Option<String> {
         if matches!(self.application, Application::Command { .. }) {
             return Some("the simulator has no programs".to_owned());

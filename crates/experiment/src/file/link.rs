@@ -1,4 +1,4 @@
-//! A link: two directions, each with a rate, a delay, a queue and its troubles.
+//! A link: two directions, each with a bandwidth, a delay, a queue and impairments.
 
 pub(super) mod read;
 
@@ -88,7 +88,7 @@ pub enum Rate {
     Unlimited,
     /// Always the same.
     Constant(Bandwidth),
-    /// As recorded.
+    /// Follows a bandwidth trace.
     Trace(RateTrace),
 }
 
@@ -97,16 +97,16 @@ pub enum Rate {
 pub enum Delay {
     /// Always the same.
     Constant(Duration),
-    /// As recorded.
+    /// Follows a recording.
     Trace(Recording<Steps<Duration>>),
 }
 
-/// How long a queue may grow.
+/// The limit of a queue's length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// Without end.
+    /// No limit.
     Unlimited,
-    /// Up to so many packets or bytes.
+    /// At most this number of packets or bytes.
     Limited(Amount),
 }
 
@@ -118,7 +118,7 @@ impl Direction {
             || matches!(self.loss, Loss::Trace(_))
     }
 
-    /// The queue that it has, whether or not the file names it.
+    /// The file's queue, or the default if the file has none.
     pub fn queue_or_default(&self) -> Queue {
         match (self.queue, &self.bandwidth) {
             (Some(queue), _) => queue,
@@ -199,17 +199,16 @@ pub enum Aqm {
     },
 }
 
-/// Which packet goes next. A packet belongs to the class of its flow if the flow is named here,
-/// else to that of the host that sent it, else to that of the host it goes to; the packets of all
-/// others share one last class. An acknowledgement belongs to the flow that it acknowledges, and is
-/// sent by the flow's receiver.
+/// Scheduler. A packet belongs to the class of its flow if the scheduler names the flow, otherwise to that of
+/// the host that sent it, otherwise to that of the host it goes to; all other packets share one last class.
+/// An acknowledgement belongs to the flow that it acknowledges, and is sent by the flow's receiver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scheduler {
     /// First in, first out.
     Fifo,
     /// Strict priority: the first name goes before the second, and so on.
     Priority {
-        /// Flows or hosts.
+        /// Flows or hosts, the most important first.
         order: Vec<Located<String>>,
     },
     /// WF2Q+ (Bennett and Zhang 1997): shares by weight.
@@ -235,11 +234,11 @@ impl Scheduler {
 pub enum Loss {
     /// Nothing is lost.
     None,
-    /// Each packet alone with this probability.
+    /// Each packet independently, with this probability.
     Bernoulli(f64),
-    /// By a model with memory.
+    /// Correlated losses.
     Model(LossModel),
-    /// Each packet alone with the probability recorded.
+    /// Each packet independently, with the recorded probability.
     Trace(Recording<Steps<f64>>),
 }
 

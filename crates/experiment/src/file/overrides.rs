@@ -1,13 +1,13 @@
-//! `--set link.bottleneck.bandwidth=20Mbit/s`: values from the command line put over the file's.
+//! `--set link.bottleneck.bandwidth=20Mbit/s`: values from the command line that override the file's.
 //!
-//! A path is field names joined by dots. After `link` and `flow` comes a name, or a position from
-//! 1. A name that holds dots stands in quotes. The value is TOML, or a text without its quotes.
+//! A path consists of field names joined by dots. `link` and `flow` are followed by a name, or a position
+//! from 1. A name that contains dots is quoted. The value is TOML, or a string without its quotes.
 
 use super::decode::Findings;
 use super::value::{Node, Table, Value, parse_typed};
 use crate::diagnostic::{Located, Span, suggestion};
 
-/// Puts one argument, text number `source`, over the document.
+/// Applies one argument, text number `source`, to the document.
 pub fn apply(document: &mut Table, argument: &str, source: usize, findings: &mut Findings) {
     let example = Example {
         value: "link.bottleneck.bandwidth=20Mbit/s",
@@ -44,7 +44,7 @@ pub fn apply(document: &mut Table, argument: &str, source: usize, findings: &mut
     }
 }
 
-/// Puts one argument over a link that is not one of several.
+/// Applies one argument to a single link, so its path begins with the link's field.
 pub fn apply_to_link(link: &mut Table, argument: &str, source: usize, findings: &mut Findings) {
     let example = Example {
         value: "bandwidth=20Mbit/s",
@@ -59,13 +59,13 @@ pub fn apply_to_link(link: &mut Table, argument: &str, source: usize, findings: 
     put(link, first, &deeper, node, findings);
 }
 
-/// What would be right.
+/// Examples that messages show.
 struct Example {
     value: &'static str,
     path: &'static str,
 }
 
-/// An argument's field names and value.
+/// Splits an argument into field names and value.
 fn assignment(
     argument: &str,
     source: usize,
@@ -96,7 +96,7 @@ fn assignment(
     Some((keys, node))
 }
 
-/// The link or flow of a name or position.
+/// Finds a link or flow by name or position.
 fn element<'a>(
     document: &'a mut Table,
     list: &Located<String>,
@@ -132,12 +132,12 @@ fn element<'a>(
     };
     match &mut items[position].value {
         Value::Table(table) => Some(table),
-        // The decoder reports what stands in the file instead of a table.
+        // The decoder reports what the file has in place of a table.
         _ => None,
     }
 }
 
-/// The name of a link or flow, as the decoder gives it to those without one.
+/// The name of a link or flow, or the one that the decoder gives it by default.
 fn label((index, node): (usize, &Node)) -> String {
     let Value::Table(table) = &node.value else {
         return String::new();
@@ -158,7 +158,7 @@ fn label((index, node): (usize, &Node)) -> String {
     }
 }
 
-/// Sets a value below `table`; tables on the way are made where the file has none.
+/// Sets a value below `table`, creating the tables that are missing on the way.
 fn put(
     table: &mut Table,
     key: Located<String>,

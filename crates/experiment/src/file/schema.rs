@@ -1,5 +1,5 @@
-//! The JSON Schema of the experiment file: made from the doc comments of the model, so that what
-//! an editor shows is what this crate reads.
+//! The JSON Schema of the experiment file, generated from the doc comments of the model, so that editors show
+//! what this crate reads.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::ExperimentFile;
 
-/// The schema as it ships in `docs/experiment.schema.json`.
+/// The schema as it ships in `docs/reference/experiment.schema.json`.
 pub fn json() -> String {
     let settings = SchemaSettings::draft07().with_transform(RecursiveTransform(without_null));
     let mut schema = settings
@@ -21,7 +21,7 @@ pub fn json() -> String {
     text
 }
 
-/// A field that may be left out is not one that may be null: TOML has no null.
+/// An optional field is not nullable: TOML has no null.
 fn without_null(schema: &mut Schema) {
     let is_null = |value: &serde_json::Value| value["type"] == "null" || value == "null";
     if let Some(serde_json::Value::Array(types)) = schema.get_mut("type") {
@@ -36,13 +36,13 @@ fn without_null(schema: &mut Schema) {
         if let [only] = alternatives.as_slice() {
             let only = only.clone();
             schema.remove("anyOf");
-            // Draft 7 does not look at what stands beside a bare `$ref`.
+            // Draft 7 ignores what is beside a `$ref`.
             schema.insert("allOf".into(), serde_json::Value::Array(vec![only]));
         }
     }
 }
 
-/// A text of one form, for the fields whose type in memory is a quantity.
+/// A string with a pattern, for the fields whose type in memory is a quantity.
 macro_rules! text_schema {
     ($name:ident, $pattern:literal, $description:literal, $($example:literal),+) => {
         #[doc = $description]
@@ -181,7 +181,7 @@ pub(crate) enum SchedulerTable {
 pub(crate) struct TraceTable {
     /// The recording, relative to the experiment file; `.gz` is unpacked. A CSV of time and value
     /// (`time_s` or `time_ms`, then a column whose name ends in `_mbps`, `_ms`, ... as
-    /// docs/experiment-file.md lists), or, for a bandwidth, mahimahi's packet opportunities.
+    /// docs/reference/experiment-file.md lists), or, for a bandwidth, mahimahi's packet opportunities.
     trace: String,
     /// Start again at the end; otherwise the last value stays. Packet opportunities always repeat.
     #[schemars(extend("default" = false))]

@@ -1,4 +1,4 @@
-//! Which days' TCP the hosts speak.
+//! The generation of TCP that hosts use.
 
 use schemars::JsonSchema;
 
@@ -15,7 +15,7 @@ pub enum Stack {
 }
 
 impl Stack {
-    /// The words of the experiment file.
+    /// The words in the experiment file.
     pub const WORDS: &'static [(&'static str, Stack)] =
         &[("linux", Stack::Linux), ("2005", Stack::Classic2005)];
 

@@ -1,4 +1,4 @@
-//! What files come to mean, and that the schema tells of exactly what is read.
+//! What files mean, and that the schema describes exactly what is read.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use super::{ExperimentFile, Record, Stack, decode, read, read_noting, schema};
 use crate::diagnostic::Sources;
 use crate::units_text::Amount;
 
-/// The shape that was agreed on.
+/// A typical file.
 const SHAPE: &str = r#"
 title    = "SACK against SF-SACK, 15 Mbit/s, 20 ms RTT"
 duration = "300s"
@@ -59,7 +59,7 @@ to   = "client"
 application = { kind = "web", sessions = 20 }
 "#;
 
-/// Every table that there is, each with every field.
+/// Every kind of table, each with every field.
 const EVERYTHING: &str = r#"
 title = "everything"
 duration = "1min"
@@ -469,7 +469,7 @@ fn time_scale_makes_recordings_faster_and_leaves_their_values() {
     assert_eq!([rate_at(&faster, 2_499), rate_at(&faster, 2_500)], [1, 5]);
 }
 
-/// The field names of every table that was read, by what messages call the table.
+/// The names of the fields that are read from every kind of table, by the table's name in messages.
 fn fields_read() -> BTreeMap<String, Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("rate.csv"), "0,1\n").unwrap();
@@ -489,7 +489,7 @@ fn fields_read() -> BTreeMap<String, Vec<String>> {
         .collect()
 }
 
-/// The part of the schema that tells of the table that messages call `what`.
+/// The part of the schema that describes the table that messages call `what`.
 fn schema_of<'a>(schema: &'a serde_json::Value, what: &str) -> &'a serde_json::Value {
     let definitions = &schema["definitions"];
     if let Some((table, kind)) = what.split_once(" of kind ") {
@@ -544,18 +544,18 @@ fn the_schema_tells_of_exactly_the_fields_that_are_read() {
 fn the_schema_that_ships_is_current() {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/experiment.schema.json"
+        "/../../docs/reference/experiment.schema.json"
     );
     let shipped = std::fs::read_to_string(path).unwrap();
     assert!(
         shipped == schema::json(),
-        "run: cargo run -p fairwind -- schema > docs/experiment.schema.json"
+        "run: cargo run -p fairwind -- schema > docs/reference/experiment.schema.json"
     );
 }
 
 #[test]
 fn the_documentation_tells_of_every_field() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/experiment-file.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/experiment-file.md");
     let text = std::fs::read_to_string(path).unwrap();
     for (what, fields) in fields_read() {
         for field in fields {
@@ -567,7 +567,7 @@ fn the_documentation_tells_of_every_field() {
 
 #[test]
 fn the_documentations_example_is_right() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/experiment-file.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/experiment-file.md");
     let text = std::fs::read_to_string(path).unwrap();
     let example = text.split("```toml\n").nth(1).unwrap();
     let example = example.split("```").next().unwrap();

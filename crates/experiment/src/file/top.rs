@@ -1,4 +1,4 @@
-//! The file's own fields, and the lists of links and flows.
+//! Decodes the file's top-level fields and the lists of links and flows.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use super::value::{Node, Table, Value};
 use super::{ExperimentFile, Record};
 use crate::diagnostic::Span;
 
-/// Least and greatest `time_scale`: a day in a minute and a half, a second in a quarter of an hour.
+/// Range of `time_scale`: from a second in a quarter of an hour to a day in a minute and a half.
 const TIME_SCALE_RANGE: (f64, f64) = (0.001, 1000.0);
 
-/// Reads the whole document; gives nothing only where too little is left to check further.
+/// Reads the whole document; returns none only if too little is left to check further.
 pub fn experiment(
     table: &Table,
     name: &str,
@@ -84,7 +84,7 @@ pub fn experiment(
         tcp_wmem: tcp_wmem.unwrap_or([4_096, 16_384, 4_194_304]),
         time_scale,
         record: record.unwrap_or_default(),
-        // With a link or flow missing, what the others say about each other cannot be judged.
+        // With a link or flow missing, the others cannot be checked against each other.
         link: link.into_iter().collect::<Option<_>>()?,
         flow: flow.into_iter().collect::<Option<_>>()?,
     })
@@ -141,7 +141,7 @@ fn seeds(node: &Node, findings: &mut Findings) -> Option<Vec<u64>> {
     Some(seeds)
 }
 
-/// Three sizes in bytes, not falling.
+/// Three sizes in bytes, each at least as large as the one before.
 fn three_sizes(node: &Node, findings: &mut Findings) -> Option<[u64; 3]> {
     let example = "[4096, 131072, 6291456]";
     let items = decode::list(node, findings, example)?;
@@ -162,7 +162,8 @@ fn three_sizes(node: &Node, findings: &mut Findings) -> Option<[u64; 3]> {
     }
 }
 
-/// Jiffies a second: the choices of `kernel/Kconfig.hz` that make whole microseconds.
+/// Jiffies per second: the choices of `kernel/Kconfig.hz` for which a jiffy is a whole number of
+/// microseconds.
 fn hz(node: &Node, findings: &mut Findings) -> Option<u32> {
     let hz = decode::whole(1, u64::from(u32::MAX))(node, findings)? as u32;
     if [100, 250, 1000].contains(&hz) {

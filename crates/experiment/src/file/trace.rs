@@ -1,4 +1,4 @@
-//! Recordings that a bandwidth, delay or loss follows: reading the file that `trace` names.
+//! Reads the recordings that bandwidths, delays and losses follow, from the files that `trace` names.
 
 use std::io::Read;
 use std::path::Path;
@@ -18,16 +18,16 @@ use crate::diagnostic::{Located, Span};
 pub struct Recording<T> {
     /// The file as the experiment file names it.
     pub file: String,
-    /// What was recorded.
+    /// The recorded values.
     pub values: Arc<T>,
 }
 
-/// What a bandwidth follows.
+/// A bandwidth trace.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RateTrace {
     /// Bandwidths over time.
     Steps(Recording<Steps<Bandwidth>>),
-    /// Moments at which packets may pass.
+    /// Times at which packets may pass.
     Opportunities(Recording<Opportunities>),
 }
 
@@ -41,26 +41,26 @@ impl RateTrace {
     }
 }
 
-/// Where recordings are looked for and how fast they run.
+/// Where recordings are looked up, and how fast they are played back.
 #[derive(Clone, Copy, Debug)]
 pub struct Recordings<'a> {
     /// The experiment file's folder.
     pub folder: &'a Path,
-    /// How many times faster than recorded.
+    /// Speed of playback, as a multiple of the recorded speed.
     pub time_scale: f64,
 }
 
 /// The fields of a `{ trace = … }` table, and the text of the file.
 struct Source {
     file: Located<String>,
-    /// The file's place as messages show it.
+    /// The file's path as messages show it.
     shown: String,
     text: String,
     repeat: bool,
 }
 
-/// A bandwidth: packet opportunities if the file has one column, or a second one called
-/// `packets…`; otherwise steps, in Mbit/s where the header names no unit.
+/// Reads a bandwidth trace: packet opportunities if the file has one column, or a second one called
+/// `packets…`; otherwise steps, in Mbit/s if the header names no unit.
 pub fn rate(
     node: &Node,
     table: &Table,
@@ -85,7 +85,7 @@ pub fn rate(
     Some(RateTrace::Steps(steps))
 }
 
-/// A delay or a loss; `unit` is that of values without a header.
+/// Reads a recorded delay or loss; `unit` is that of values without a header.
 pub fn steps<V: Traced>(
     node: &Node,
     table: &Table,
@@ -110,7 +110,7 @@ fn steps_of<V: Traced>(
     recording(source, parsed, findings)
 }
 
-/// Notes what is wrong at the line of the recording itself.
+/// Reports an error at the line of the trace file where it is.
 fn recording<T>(
     source: Source,
     parsed: Result<T, TraceError>,
@@ -141,7 +141,7 @@ fn recording<T>(
     }
 }
 
-/// Reads `{ trace = "file.csv", repeat = true }`; the file is looked for in `folder`.
+/// Reads `{ trace = "file.csv", repeat = true }`; the file is looked up in `folder`.
 fn source(node: &Node, table: &Table, folder: &Path, findings: &mut Findings) -> Option<Source> {
     let mut fields = Fields::new("trace", table, node.span);
     let file = fields.required(findings, "trace", "\"file.csv\"", decode::located_text);

@@ -1,4 +1,4 @@
-//! TOML as a tree in which every key and value knows its place, in the order of the text.
+//! TOML as a tree that records the place of every key and value and keeps the order of the text.
 
 use toml::de::{DeTable, DeValue};
 
@@ -7,22 +7,22 @@ use crate::diagnostic::{Finding, Located, Span};
 /// A value and its place.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Where it stands.
+    /// Its place in the texts.
     pub span: Span,
-    /// What it is.
+    /// The value itself.
     pub value: Value,
-    /// The text as it was typed, for values from the command line, where nobody quotes.
+    /// The text as typed, for values from the command line, where strings are not quoted.
     pub typed: Option<String>,
 }
 
 /// A TOML value.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// A text in quotes.
+    /// A string.
     String(String),
     /// A whole number.
     Integer(i64),
-    /// A number with a point.
+    /// A floating-point number.
     Float(f64),
     /// `true` or `false`.
     Boolean(bool),
@@ -50,7 +50,7 @@ impl Table {
             .map(|(_, node)| node)
     }
 
-    /// The value of a key, to be changed.
+    /// The value of a key, mutable.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
         self.entries
             .iter_mut()
@@ -58,7 +58,7 @@ impl Table {
             .map(|(_, node)| node)
     }
 
-    /// Puts a value in the place of the one that had the key, or at the end.
+    /// Replaces the value of a key, or appends the key if the table does not have it.
     pub fn set(&mut self, key: Located<String>, node: Node) {
         match self
             .entries
@@ -72,7 +72,7 @@ impl Table {
 }
 
 impl Node {
-    /// What the value is called in a message.
+    /// What messages call the value.
     pub fn noun(&self) -> &'static str {
         match self.value {
             Value::String(_) => "a text",
@@ -85,7 +85,7 @@ impl Node {
     }
 }
 
-/// Reads the file's text (source 0).
+/// Parses the file's text (text number 0).
 pub fn parse_document(text: &str) -> Result<Table, Finding> {
     match DeTable::parse(text) {
         Ok(table) => Ok(convert_table(table.into_inner(), 0, 0)),
@@ -104,7 +104,7 @@ pub fn parse_document(text: &str) -> Result<Table, Finding> {
     }
 }
 
-/// The usual slip is a quantity without quotes.
+/// The usual mistake is a quantity without quotes.
 fn syntax_help(text: &str, at: usize) -> String {
     let line_start = text[..at.min(text.len())].rfind('\n').map_or(0, |n| n + 1);
     let line = text[line_start..].lines().next().unwrap_or_default();
@@ -124,7 +124,7 @@ fn syntax_help(text: &str, at: usize) -> String {
     }
 }
 
-/// Reads a value from the command line: TOML if it is TOML, otherwise the text itself.
+/// Parses a value from the command line: as TOML if it is TOML, otherwise as a plain string.
 ///
 /// `offset` is where `typed` begins in text number `source`.
 pub fn parse_typed(typed: &str, source: usize, offset: usize) -> Node {
@@ -159,7 +159,7 @@ fn convert(
         DeValue::Integer(number) => {
             match i64::from_str_radix(number.as_str(), number.radix()) {
                 Ok(number) => Value::Integer(number),
-                // Beyond 64 bits it is a number all the same; a range check will refuse it.
+                // Beyond 64 bits it is still a number, which a range check will refuse.
                 Err(_) => Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),
             }
         }

@@ -1,4 +1,4 @@
-//! For which share of the time a quantity was at most so large.
+//! Distribution functions over time: the share of the time in which a value was not exceeded.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::series::reader::scan;
 /// Columns of the drawn distribution.
 const COLUMNS: usize = 200;
 
-/// What is distributed.
+/// A quantity whose distribution is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Quantity {
     /// Congestion window of a flow, kB.
@@ -41,7 +41,7 @@ impl Quantity {
 
 /// A quantity of a flow or link in both results.
 pub struct Distributions {
-    /// What it is.
+    /// The quantity.
     pub quantity: Quantity,
     /// Name of the flow or link.
     pub name: String,
@@ -50,7 +50,7 @@ pub struct Distributions {
 }
 
 impl Distributions {
-    /// The few numbers that say what matters.
+    /// The quantiles of both sides and their differences.
     pub fn spread(&self) -> Spread {
         let [a, b] = &self.sides;
         Spread {
@@ -73,7 +73,8 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// The distribution of values and the time each was held, seconds; nothing without any time.
+    /// The distribution of values, each with the seconds for which it was held; none if no value was held for
+    /// any time.
     pub fn of(held: impl IntoIterator<Item = (f64, f64)>) -> Option<Distribution> {
         let mut held: Vec<(f64, f64)> = held
             .into_iter()
@@ -104,7 +105,7 @@ impl Distribution {
 
     /// Least value that was not exceeded in this share of the time.
     pub fn quantile(&self, share: f64) -> f64 {
-        // A total of shares may miss 1 by a rounding.
+        // Rounding may leave the sum of the shares just below 1.
         let at = self.steps.partition_point(|&(_, s)| s < share - 1e-12);
         self.steps[at.min(self.steps.len() - 1)].0
     }
@@ -125,8 +126,8 @@ impl Distribution {
             .fold(0.0, f64::max)
     }
 
-    /// Area between the two functions: by how much the values of the one would have to be moved on
-    /// average to become those of the other (the distance of Wasserstein), in the unit of the values.
+    /// Area between the two functions (the Wasserstein distance): the average shift that turns the values of
+    /// one into those of the other, in the unit of the values.
     pub fn area(&self, other: &Distribution) -> f64 {
         let values = self.steps.iter().chain(&other.steps).map(|&(v, _)| v);
         let mut values: Vec<f64> = values.collect();
@@ -137,7 +138,7 @@ impl Distribution {
         between.sum()
     }
 
-    /// The mean over the time.
+    /// The mean, weighted by time.
     pub fn mean(&self) -> f64 {
         let mut before = 0.0;
         let parts = self.steps.iter().map(|&(value, share)| {
@@ -153,7 +154,7 @@ impl Distribution {
         (self.steps[0].0, self.steps[self.steps.len() - 1].0)
     }
 
-    /// The function between these values, thinned for a plot.
+    /// The function from `from` to `to`, thinned for a plot.
     pub fn curve(&self, from: f64, to: f64) -> Vec<Point> {
         let mut curve = Decimator::new(to - from, COLUMNS);
         let mut points = vec![(0.0, 0.0), (self.ends().0 - from, 0.0)];
@@ -174,7 +175,7 @@ impl Distribution {
     }
 }
 
-/// The distributions of all that both results have: of each flow, then of each link.
+/// The distributions of everything that both results have: of each flow, then of each link.
 pub fn read(pair: &Pair) -> Result<Vec<Distributions>, SeriesError> {
     if pair.without_series().is_some() {
         return Ok(Vec::new());
@@ -192,7 +193,7 @@ pub fn read(pair: &Pair) -> Result<Vec<Distributions>, SeriesError> {
     for (quantity, at, name) in wanted {
         let of = |held: &mut Held| {
             let values = held.remove(&(quantity, at))?;
-            // In the order of values, so that sums are the same every time.
+            // `of` sorts the values, so that sums do not depend on the order of the map.
             Distribution::of(
                 values
                     .into_iter()
@@ -213,7 +214,7 @@ pub fn read(pair: &Pair) -> Result<Vec<Distributions>, SeriesError> {
 /// Seconds for which each value of each quantity of each flow or link was held.
 type Held = HashMap<(Quantity, usize), HashMap<i64, f64>>;
 
-/// A value as the series holds it, in the unit of the quantity.
+/// Converts a value of the series to the unit of the quantity.
 fn unit(quantity: Quantity, value: i64) -> f64 {
     match quantity {
         Quantity::Queue => value as f64,
@@ -248,8 +249,8 @@ fn held(side: &Side, pair: &Pair) -> Result<Held, SeriesError> {
     Ok(held)
 }
 
-/// When the flow ended, seconds. A flow without curves of its window, as one of several
-/// connections, counts for no time at all.
+/// When the flow ended, seconds. A flow without a curve of its window, such as one of several connections,
+/// counts for no time at all.
 fn end_of(run: &Run, name: &str) -> f64 {
     let drawn = run.flow(name).is_some_and(|flow| !flow.cwnd.is_empty());
     let flow = run.result.flows.iter().find(|flow| flow.name == name);
@@ -261,7 +262,7 @@ fn end_of(run: &Run, name: &str) -> f64 {
     }
 }
 
-/// What is read of a file.
+/// The part of a file of series that is read.
 struct Series<'a> {
     path: PathBuf,
     name_column: &'static str,
@@ -274,7 +275,7 @@ struct Series<'a> {
 }
 
 impl Series<'_> {
-    /// Adds for every row how long its values lasted: until the next row of the same name.
+    /// Adds, for every row, how long its values lasted: until the next row of the same name.
     fn hold(&self, held: &mut Held) -> Result<(), SeriesError> {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let columns: Vec<&str> = self.columns.iter().map(|(column, _)| *column).collect();
@@ -307,8 +308,8 @@ impl Series<'_> {
     }
 }
 
-/// Adds the intervals of the throughput curves. A point stands for the time since the one before:
-/// of intervals that are equal a curve keeps only the first and the last.
+/// Adds the intervals of the throughput curves. A point covers the time since the previous one: of a series
+/// of equal intervals, a curve keeps only the first and the last.
 fn throughput(run: &Run, names: &[String], held: &mut Held) {
     let Some(curves) = &run.curves else { return };
     for (at, name) in names.iter().enumerate() {
@@ -319,7 +320,7 @@ fn throughput(run: &Run, names: &[String], held: &mut Held) {
             let time = point.time_s - since.max(run.result.warmup_s);
             if time > 0.0 {
                 let values = held.entry((Quantity::Throughput, at)).or_default();
-                // Whole bits a second, so that equal intervals count as equal.
+                // Whole bit/s, so that equal intervals count as equal.
                 *values
                     .entry((point.value * 1e6).round() as i64)
                     .or_default() += time;

@@ -1,7 +1,7 @@
-//! The figures of two results laid over each other.
+//! The figures of two overlaid results.
 //!
-//! The first result is drawn solid and blue, the second dashed and vermilion above it, each flow and
-//! link in a panel of its own.
+//! The first result is drawn solid and blue, the second dashed and vermilion on top of it, with a panel for
+//! each flow and link.
 
 mod average;
 mod distributed;
@@ -13,7 +13,7 @@ use crate::plot::style::Stroke;
 use crate::series::curves::FlowCurves;
 use crate::series::decimate::{Decimator, Point};
 
-/// Files of figures.
+/// File names of the figures.
 pub const FILES: [&str; 10] = [
     "throughput.svg",
     "average_throughput.svg",
@@ -27,7 +27,7 @@ pub const FILES: [&str; 10] = [
     "queue_distribution.svg",
 ];
 
-/// Flows or links with a panel of their own.
+/// Most panels in a figure, one for each flow or link.
 const PANELS_AT_MOST: usize = 4;
 /// Columns of a curve over time: more cannot be told apart in two colours, and files stay small.
 const COLUMNS: usize = 300;
@@ -87,7 +87,7 @@ pub fn all(pair: &Pair, distributions: &[Distributions]) -> Vec<Drawn> {
     over_time.into_iter().chain(distributed).flatten().collect()
 }
 
-/// A panel of curves that it owns.
+/// A panel that owns its curves.
 struct Curves {
     name: String,
     lines: Vec<(Option<String>, usize, Stroke, Vec<Point>)>,
@@ -110,7 +110,7 @@ impl Curves {
     }
 }
 
-/// The figure of these panels; nothing if all are empty.
+/// The figure of these panels; none if all are empty.
 fn figure(
     pair: &Pair,
     file: &'static str,
@@ -156,7 +156,7 @@ fn figure(
     Some(Drawn { file, svg })
 }
 
-/// A curve over time of every flow.
+/// A figure over time, with a panel for every flow.
 fn flows(
     pair: &Pair,
     file: &'static str,
@@ -261,7 +261,7 @@ fn interval_text(pair: &Pair) -> String {
     }
 }
 
-/// Which seeds are drawn over time, where there is a choice.
+/// The seeds that are drawn over time, if there are several.
 fn seeds_text(pair: &Pair) -> String {
     let [a, b] = &pair.sides;
     let (first, second) = (a.shown().result.seed, b.shown().result.seed);

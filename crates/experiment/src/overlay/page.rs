@@ -1,4 +1,4 @@
-//! `compare.html`: tables and figures in one file that refers to nothing outside.
+//! `compare.html`: tables and figures in one self-contained file.
 
 use super::figures::Drawn;
 use super::side::{Pair, labels};
@@ -9,10 +9,10 @@ use crate::report::html::{Heading, Table, escape, fill, number};
 use crate::report::{facts_html, head_html};
 use crate::result::seeds_text;
 
-/// Rows of a table; beyond, nobody reads on.
+/// Most rows in a table; nobody reads more.
 const ROWS_AT_MOST: usize = 400;
 
-/// The page.
+/// The page's HTML.
 pub fn page(pair: &Pair, comparison: &Comparison, figures: &[Drawn], spreads: &[Spread]) -> String {
     let names = labels([&comparison.a, &comparison.b]);
     let caveats: String = comparison

@@ -1,4 +1,4 @@
-//! The two results that are laid over each other, with all their runs and curves.
+//! The two overlaid results, with all their runs and curves.
 
 use std::path::{Path, PathBuf};
 
@@ -23,9 +23,9 @@ pub struct Pair {
 pub struct Side {
     /// Its name in legends.
     pub label: String,
-    /// One a seed.
+    /// One per seed.
     pub runs: Vec<Run>,
-    /// Number of the run whose curves are drawn over time.
+    /// Index in `runs` of the run whose curves are drawn over time.
     pub shown: usize,
 }
 
@@ -40,7 +40,7 @@ pub struct Run {
 }
 
 impl Pair {
-    /// Reads the results in these folders, which were compared.
+    /// Reads the results in these folders, which `comparison` is about.
     pub fn read(folders: [&Path; 2], comparison: &Comparison) -> Result<Pair, ReportError> {
         let origins = [&comparison.a, &comparison.b];
         let shown = shown(origins);
@@ -103,7 +103,7 @@ impl Run {
         curves.links.iter().find(|link| link.name == name)
     }
 
-    /// Whether the link's queue says something.
+    /// Whether the link's queue is worth a figure, by [`Curves::worth_drawing`].
     pub fn worth_drawing(&self, name: &str) -> bool {
         let link = self.link(name).zip(self.curves.as_ref());
         link.is_some_and(|(link, curves)| curves.worth_drawing(link))
@@ -111,7 +111,7 @@ impl Run {
 }
 
 fn runs(folder: &Path) -> Result<Vec<Run>, ReportError> {
-    // A result may be named by its file.
+    // The caller may name a result's file instead of its folder.
     let (folder, parent) = (folder.to_owned(), folder.parent().map(Path::to_owned));
     let stored = Stored::read(&folder)?;
     let folder = match (folder.is_file(), parent) {
@@ -141,7 +141,7 @@ fn run(folder: PathBuf, result: RunResult) -> Result<Run, ReportError> {
     })
 }
 
-/// The runs with the first seed that both have; without one, the first of each.
+/// The runs with the first seed that both have; without a common seed, the first of each.
 fn shown([a, b]: [&Origin; 2]) -> [usize; 2] {
     for (at, seed) in a.seeds.iter().enumerate() {
         if let Some(other) = b.seeds.iter().position(|s| s == seed) {
@@ -151,7 +151,7 @@ fn shown([a, b]: [&Origin; 2]) -> [usize; 2] {
     [0, 0]
 }
 
-/// Names by what tells the two apart: engine, or folder.
+/// Labels that tell the two apart: by engine, else by folder name, else by path.
 pub fn labels(origins: [&Origin; 2]) -> [String; 2] {
     let by = |name: fn(&Origin) -> String| origins.map(name);
     let engines = by(|side| match side.engine.as_str() {

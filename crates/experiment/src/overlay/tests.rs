@@ -54,7 +54,7 @@ fn every_figure_has_both_results_and_the_page_has_every_figure() {
                   stroke-dasharray=\"5 2.5\"";
     assert_eq!(throughput.matches(dashed).count(), 2);
     assert!(throughput.contains(">flow 2<"));
-    // Only the bottleneck's queue says anything.
+    // Only the bottleneck's queue is worth drawing.
     assert!(!svg(&overlay, "queue.svg").contains("bottleneck reverse"));
 }
 

@@ -1,4 +1,4 @@
-//! A figure of a page: panels over time, above each other.
+//! A figure of a page: panels over time, one above the other.
 
 use crate::plot::figure::{Across, Band, Figure, Line, Panel as Drawn, Rug, Scale};
 use crate::plot::style::Stroke;
@@ -7,37 +7,37 @@ use crate::series::decimate::Point;
 /// A figure.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
-    /// Above all.
+    /// Heading above all panels.
     pub title: String,
-    /// What is drawn.
+    /// What the figure shows, below the title.
     pub what: String,
     /// The end of the time axis, which begins at 0; seconds.
     pub until_s: f64,
-    /// From top to bottom.
+    /// The panels, from top to bottom.
     pub panels: Vec<Panel>,
 }
 
 /// An area of curves with a vertical axis of its own, which begins at 0.
 #[derive(Clone, Debug, Default)]
 pub struct Panel {
-    /// Above the area, unless empty.
+    /// Name above the area, unless empty.
     pub name: String,
     /// Unit of the values.
     pub unit: &'static str,
-    /// Spans of time that are shaded from bottom to top: number of the colour, and seconds.
+    /// Time spans shaded from bottom to top: index of the colour, start and end in seconds.
     pub spans: Vec<(usize, f64, f64)>,
     /// Areas between two curves.
     pub areas: Vec<Area>,
-    /// The curves, the first ones below.
+    /// The curves; later ones are drawn over earlier ones.
     pub curves: Vec<Curve>,
-    /// Rows of strokes above the area: number of the colour, and seconds.
+    /// Rows of strokes above the area: index of the colour, times in seconds.
     pub strokes: Vec<(usize, Vec<f64>)>,
 }
 
 /// The area between two curves.
 #[derive(Clone, Debug, Default)]
 pub struct Area {
-    /// Number of the colour.
+    /// Index of the colour.
     pub colour: usize,
     /// The lower edge, from left to right.
     pub low: Vec<Point>,
@@ -48,13 +48,13 @@ pub struct Area {
 /// A curve.
 #[derive(Clone, Debug, Default)]
 pub struct Curve {
-    /// In the legend, unless empty.
+    /// Name in the legend, unless empty.
     pub name: String,
-    /// Number of the colour; grey for nothing.
+    /// Index of the colour; grey if none.
     pub colour: Option<usize>,
     /// How it is drawn.
     pub style: Style,
-    /// From left to right.
+    /// The points, from left to right.
     pub points: Vec<Point>,
 }
 
@@ -73,7 +73,7 @@ pub enum Style {
 }
 
 impl Chart {
-    /// The figure as a whole SVG file.
+    /// The figure as a complete SVG file.
     pub fn svg(&self) -> String {
         let panels = self.panels.iter().map(Panel::drawn).collect();
         let figure = Figure {

@@ -1,4 +1,4 @@
-//! A plot as SVG: one panel or several above each other, with one axis across.
+//! A plot as SVG: one or several panels, one above the other, with a common horizontal axis.
 
 use std::fmt::Write;
 
@@ -22,20 +22,20 @@ pub const RUG: f64 = 7.0;
 /// Baseline of the first line of the legend.
 const LEGEND: f64 = 62.0;
 const LEGEND_LINE: f64 = 19.0;
-/// Names in the legend; beyond, it says how many more there are.
+/// Names in the legend; the rest is only counted.
 const NAMED_AT_MOST: usize = 16;
-/// Width of a character of the legend, about.
+/// Approximate width of a character in the legend.
 const CHARACTER: f64 = 6.9;
 
 /// A plot.
 pub struct Figure<'a> {
     /// Title of the experiment.
     pub title: &'a str,
-    /// What is drawn.
+    /// What the plot shows.
     pub what: &'a str,
     /// The axis that all panels share.
     pub across: Across,
-    /// From top to bottom.
+    /// The panels, from top to bottom.
     pub panels: Vec<Panel<'a>>,
 }
 
@@ -63,7 +63,7 @@ impl Across {
         }
     }
 
-    /// Values between these two, which are not negative, out to round numbers.
+    /// Values from `least` to `greatest`, neither negative, extended to round numbers.
     pub fn values(label: &'static str, least: f64, greatest: f64) -> Across {
         let ticks = Ticks::around(least, greatest, 10);
         Across {
@@ -78,15 +78,15 @@ impl Across {
 /// An area of curves with a vertical axis of its own.
 #[derive(Default)]
 pub struct Panel<'a> {
-    /// Above the area, unless empty.
+    /// Name above the area, unless empty.
     pub name: String,
     /// Unit of the values.
     pub unit: &'static str,
     /// Which values the vertical axis shows.
     pub scale: Scale,
-    /// Below the curves.
+    /// Shaded areas below the curves.
     pub bands: Vec<Band>,
-    /// The curves, the first ones below.
+    /// The curves; later ones are drawn over earlier ones.
     pub lines: Vec<Line<'a>>,
     /// Where packets were lost: crosses above the curves.
     pub marks: Vec<Point>,
@@ -100,7 +100,7 @@ pub enum Scale {
     /// From 0 to the greatest value.
     #[default]
     FromZero,
-    /// From the least to the greatest value where 0 is far from both.
+    /// From the least to the greatest value if 0 is far from both.
     Around,
     /// From 0 to 1.
     Share,
@@ -108,9 +108,9 @@ pub enum Scale {
 
 /// A curve.
 pub struct Line<'a> {
-    /// In the legend, unless empty or there already.
+    /// Name in the legend, unless empty or already there.
     pub name: String,
-    /// Number of the colour; grey for nothing.
+    /// Index of the colour; grey if none.
     pub colour: Option<usize>,
     /// How it is drawn.
     pub stroke: Stroke,
@@ -121,7 +121,7 @@ pub struct Line<'a> {
 /// The area between two curves.
 #[derive(Clone)]
 pub struct Band {
-    /// Number of the colour.
+    /// Index of the colour.
     pub colour: usize,
     /// The lower edge, from left to right.
     pub low: Vec<Point>,
@@ -129,17 +129,17 @@ pub struct Band {
     pub high: Vec<Point>,
 }
 
-/// Moments at which something happened.
+/// A row of strokes, one for each time at which something happened.
 #[derive(Clone)]
 pub struct Rug {
-    /// Number of the colour.
+    /// Index of the colour.
     pub colour: usize,
-    /// Seconds.
+    /// The times, in seconds.
     pub times_s: Vec<f64>,
 }
 
 impl Figure<'_> {
-    /// The plot as a whole SVG file.
+    /// The plot as a complete SVG file.
     pub fn svg(&self) -> String {
         let mut body = String::new();
         let top = self.legend(&mut body);
@@ -161,7 +161,7 @@ impl Figure<'_> {
         )
     }
 
-    /// Draws the panels from `top` on and answers the height of the whole.
+    /// Draws the panels from `top` on and returns the height of the whole.
     fn draw_panels(&self, svg: &mut String, top: f64) -> f64 {
         let several = self.panels.len() > 1;
         let mut top = top;
@@ -189,7 +189,7 @@ impl Figure<'_> {
         bottom + BOTTOM
     }
 
-    /// Draws the legend and answers where the plot below it begins.
+    /// Draws the legend and returns where the plot below it begins.
     fn legend(&self, svg: &mut String) -> f64 {
         let mut named: Vec<&Line> = Vec::new();
         for line in self.panels.iter().flat_map(|panel| &panel.lines) {

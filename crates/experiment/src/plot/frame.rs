@@ -8,7 +8,7 @@ use super::style::{colour, escape};
 use super::ticks::Ticks;
 use crate::series::decimate::Point;
 
-/// An area as high as this or less has fewer labels.
+/// An area of at most this height has fewer labels.
 const LOW: f64 = 200.0;
 
 /// The area of a panel.
@@ -41,7 +41,7 @@ impl Frame<'_> {
         }
     }
 
-    /// Draws the panel; the axis across has labels if they are asked for.
+    /// Draws the panel; `labelled` adds labels to the horizontal axis.
     pub fn panel(&self, svg: &mut String, panel: &Panel<'_>, labelled: bool) {
         self.axes(svg, panel.unit, labelled);
         for band in &panel.bands {
@@ -201,7 +201,7 @@ impl Frame<'_> {
         let mut before = f64::NEG_INFINITY;
         for &time_s in &rug.times_s {
             let x = self.x(time_s);
-            // Strokes nearer than this are one to the eye.
+            // Strokes closer than this cannot be told apart.
             if x - before >= 0.5 {
                 let _ = write!(svg, "M{x:.1} {top:.1}v5");
                 before = x;

@@ -7,19 +7,19 @@ use crate::series::decimate::{Decimator, Point};
 
 /// Columns of the plot.
 const COLUMNS: usize = 1_600;
-/// Ticks of the horizontal axis, about.
+/// Approximate number of ticks on the horizontal axis.
 const STEPS: u32 = 10;
 
 /// The curve of a hop.
 #[derive(Clone, Debug, Default)]
 pub struct HopCurve {
-    /// In the legend.
+    /// Name in the legend.
     pub name: String,
-    /// Days since the beginning and Mbit/s, ascending in time.
+    /// Pairs of days since the beginning and Mbit/s, ascending in time.
     pub available: Vec<(f64, f64)>,
 }
 
-/// The plot as a whole SVG file: `days` days from the beginning, with a line at the threshold.
+/// The plot as a complete SVG file: `days` days from the beginning, with a line at the threshold.
 pub fn svg(title: &str, days: f64, threshold_mbps: Option<f64>, hops: &[HopCurve]) -> String {
     let days = if days > 0.0 { days } else { 1.0 };
     let curves: Vec<Vec<Point>> = hops.iter().map(|hop| thinned(hop, days)).collect();

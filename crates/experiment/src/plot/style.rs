@@ -1,10 +1,10 @@
-//! What the plots have in common: colours, dashes, text.
+//! Style shared by all plots: colours, dashes, text.
 
 use std::fmt::Write;
 
 use super::palette;
 
-/// Rules of every plot, whatever the ground.
+/// CSS rules of every plot, on any background.
 pub const STYLE: &str = "\
     text{font-family:system-ui,'Segoe UI',Roboto,'Helvetica Neue','Noto Sans',sans-serif}\
     polyline{fill:none;stroke-linejoin:round}";
@@ -14,7 +14,7 @@ pub const STYLE: &str = "\
 pub struct Stroke {
     /// `stroke-dasharray`; empty for none.
     pub dash: &'static str,
-    /// Level from point to point instead of straight.
+    /// Steps: level until the next point instead of a straight line to it.
     pub steps: bool,
     /// Thin whatever the number of curves.
     pub thin: bool,
@@ -54,7 +54,7 @@ impl Stroke {
         ..Stroke::THRESHOLD
     };
 
-    /// The attribute that dashes the curve, with a space before it.
+    /// The attribute for dashes with a space before it; empty for a solid curve.
     pub fn dash_attribute(&self) -> String {
         match self.dash {
             "" => String::new(),
@@ -63,7 +63,7 @@ impl Stroke {
     }
 }
 
-/// Rules for a dark ground; the attributes in the drawing say what it is otherwise.
+/// CSS rules for a dark background; the attributes in the drawing hold the colours for a light one.
 pub fn dark_style() -> String {
     let mut style = String::from(
         "@media (prefers-color-scheme:dark){.ground{fill:#15181b}.text{fill:#e4e7ea}\
@@ -78,7 +78,7 @@ pub fn dark_style() -> String {
     style
 }
 
-/// Class and light colour of a curve with this number of a colour; grey for nothing.
+/// CSS class and light colour for the index of a colour; grey for none.
 pub fn colour(number: Option<usize>) -> (String, &'static str) {
     match number {
         Some(number) => (
@@ -89,7 +89,7 @@ pub fn colour(number: Option<usize>) -> (String, &'static str) {
     }
 }
 
-/// `text`, cut to so many characters.
+/// `text`, cut to `most` characters.
 pub fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -99,7 +99,7 @@ pub fn shortened(text: &str, most: usize) -> String {
     short
 }
 
-/// `text` as it may stand in XML; characters that XML cannot hold are left out.
+/// Escapes `text` for XML; characters that XML does not allow are left out.
 pub fn escape(text: &str) -> String {
     let allowed: String = text
         .chars()

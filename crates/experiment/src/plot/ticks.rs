@@ -26,7 +26,7 @@ impl Ticks {
     /// Ticks around values that are not negative, with at most two steps more than `most`. They
     /// begin at 0 unless that would leave half of the axis empty.
     pub fn around(least: f64, greatest: f64, most: u32) -> Ticks {
-        // A spread of nothing has no scale of its own.
+        // Equal values give no scale.
         let spread = greatest - least;
         if !(least >= 0.5 * greatest && spread > 1e-6 * greatest) {
             Ticks::up_to(greatest, most)
@@ -37,7 +37,7 @@ impl Ticks {
 
     fn cover(from: f64, to: f64, most: u32) -> Ticks {
         let wanted = (to - from) / f64::from(most.max(1));
-        // Powers by multiplication, so that every platform finds the same.
+        // Powers by repeated multiplication, so that every platform computes the same ticks.
         let mut power = 1.0;
         let mut digits: usize = 0;
         while power > wanted {
@@ -73,12 +73,12 @@ impl Ticks {
         self.step * f64::from(self.last)
     }
 
-    /// Where a value lies between the first (0) and the last tick (1).
+    /// The position of a value between the first tick (0) and the last (1).
     pub fn share(&self, value: f64) -> f64 {
         (value - self.start()) / (self.end() - self.start())
     }
 
-    /// Values and their text, from the first to the last.
+    /// Values and labels of the ticks, from the first to the last.
     pub fn labels(&self) -> impl Iterator<Item = (f64, String)> + use<> {
         let Ticks { step, digits, .. } = *self;
         (self.first..=self.last).map(move |n| {

@@ -7,7 +7,7 @@ use crate::series::decimate::Point;
 /// The curves of a traced connection.
 #[derive(Clone, Debug, Default)]
 pub struct TracedCurves {
-    /// In the legend.
+    /// Name in the legend.
     pub name: String,
     /// Mbit/s in each interval.
     pub throughput: Vec<Point>,
@@ -25,10 +25,10 @@ pub struct TracedCurves {
     pub rto: Vec<Point>,
 }
 
-/// A family of curves: which, and how they are drawn.
+/// A family of curves: which, how they are drawn, and their name in the legend of a single connection.
 type Family = (fn(&TracedCurves) -> &[Point], Stroke, &'static str);
 
-/// The plots: file name and content. Times go from 0 to `duration_s`, throughput is of intervals of
+/// The plots: file name and content. Times go from 0 to `duration_s`; throughput is that of intervals of
 /// `interval_s`.
 pub fn svgs(
     title: &str,
@@ -103,7 +103,7 @@ pub fn svgs(
     ]
 }
 
-/// A single connection's curves are told by their colours, those of several by the connections'.
+/// Colours distinguish the curves of a single connection, or else the connections.
 fn lines<'a>(connections: &'a [TracedCurves], families: &[Family]) -> Vec<Line<'a>> {
     let single = connections.len() == 1;
     let mut lines = Vec::new();

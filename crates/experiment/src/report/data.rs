@@ -1,4 +1,4 @@
-//! The curves as the report's script takes them: JSON, numbers with six significant digits.
+//! The curves as the report's script reads them: JSON, with six significant digits.
 
 use serde::Serialize;
 
@@ -31,7 +31,7 @@ struct Flow<'a> {
 #[derive(Serialize)]
 struct Link<'a> {
     name: &'a str,
-    /// Drawn at first; a queue that hardly ever holds anything is not.
+    /// Whether it is drawn at first, by `Curves::worth_drawing`.
     shown: bool,
     queue: Curve,
     drops: Curve,
@@ -99,7 +99,7 @@ fn curve(points: &[Point]) -> Curve {
     }
 }
 
-/// `value` with six significant digits, by way of its decimal text, which is the same everywhere.
+/// `value` with six significant digits, by way of its decimal text, which is the same on every platform.
 fn significant(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }

@@ -1,5 +1,5 @@
-//! A made-up run for tests: flows that share a bottleneck, each raising its window by a packet a
-//! round trip and halving it when the queue is full.
+//! A made-up run for tests: flows that share a bottleneck. Each raises its window by a packet per round trip,
+//! and one of them halves it when the queue is full.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ const RTT_S: f64 = 0.02;
 const QUEUE: f64 = 50.0;
 const STEP_S: f64 = 0.01;
 
-/// The content of the experiment file that goes with the run.
+/// The experiment file that belongs to the run.
 pub const EXPERIMENT: &str = r#"title    = "Reno against itself, 15 Mbit/s, 20 ms RTT"
 duration = "60s"
 seeds    = [1]
@@ -46,7 +46,7 @@ struct Flow {
     reductions: u64,
 }
 
-/// Writes the folder of a run with so many flows and seconds.
+/// Writes the folder of a run with `flows` flows over `seconds` seconds.
 pub fn write_run(folder: &Path, flows: usize, seconds: u64, seed: u64) -> RunResult {
     let names: Vec<String> = (1..=flows).map(|n| format!("flow {n}")).collect();
     let links = ["bottleneck".to_owned(), "bottleneck reverse".to_owned()];
@@ -200,7 +200,7 @@ fn sample(step: u64, state: &Flow) -> FlowSample {
     }
 }
 
-/// Writes the folder of several seeds and answers the summary.
+/// Writes the folder of several seeds and returns the summary.
 pub fn write_seeds(folder: &Path, flows: usize, seconds: u64, seeds: &[u64]) -> Summary {
     let runs: Vec<RunResult> = seeds
         .iter()

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// `text` as it may stand in HTML text and in quoted attributes.
+/// Escapes `text` for HTML text and quoted attributes.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -18,11 +18,10 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// `template` with every `{{name}}` replaced by the value of that name. Values are not searched
-/// again, so that nothing in them is taken for a name.
+/// Replaces every `{{name}}` in `template` by the value of that name. Values are not searched for names.
 ///
 /// # Panics
-/// If the template names a value that is not given: the templates are part of the program.
+/// If the template has a name without a value: the templates are part of the program.
 pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut filled = String::with_capacity(template.len());
     let mut rest = template;
@@ -40,8 +39,7 @@ pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
     filled
 }
 
-/// A number with so many digits after the point and thin spaces between thousands; a dash for
-/// nothing.
+/// A number with `digits` decimal places and thin spaces between thousands; a dash for none.
 pub fn number(value: Option<f64>, digits: usize) -> String {
     let Some(value) = value.filter(|value| value.is_finite()) else {
         return "–".to_owned();
@@ -65,17 +63,17 @@ pub fn number(value: Option<f64>, digits: usize) -> String {
     text
 }
 
-/// A table; cells are HTML already. Columns in which no row has anything but a dash are left out.
+/// A table. Cells are HTML. A column of numbers in which every cell is a dash is left out.
 pub struct Table {
     columns: Vec<Heading>,
     rows: Vec<Vec<String>>,
 }
 
-/// The head of a column.
+/// The heading of a column.
 pub struct Heading {
     /// What the column shows.
     pub name: &'static str,
-    /// In which unit; empty for none.
+    /// Its unit; empty for none.
     pub unit: &'static str,
     /// Whether the cells are text rather than numbers.
     pub text: bool,
@@ -102,13 +100,13 @@ impl Table {
         Table { columns, rows }
     }
 
-    /// Adds a row, one cell a column.
+    /// Adds a row, one cell per column.
     pub fn row(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.columns.len());
         self.rows.push(cells);
     }
 
-    /// The table as HTML; at most `limit` rows, and a line that says how many more there are.
+    /// The table as HTML: at most `limit` rows, and a line with the number of the rows left out.
     pub fn html(&self, limit: usize) -> String {
         let shown: Vec<usize> = (0..self.columns.len())
             .filter(|&at| self.columns[at].text || self.rows.iter().any(|row| row[at] != "–"))

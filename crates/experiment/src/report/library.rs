@@ -1,7 +1,7 @@
-//! What a report carries with it so that it opens without a network: plotly.js, and the data.
+//! What a report contains so that it needs no network: plotly.js and the data.
 //!
-//! Both are compressed and written as base64, which the browser unpacks (`DecompressionStream`);
-//! plotly.js shrinks from 4.7 MB to 1.9 MB.
+//! Both are compressed and encoded as base64, and the browser unpacks them (`DecompressionStream`); plotly.js
+//! shrinks from 4.7 MB to 1.9 MB.
 
 use std::io::Write;
 use std::sync::OnceLock;
@@ -9,11 +9,11 @@ use std::sync::OnceLock;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// plotly.js, packed as [`packed`] does.
+/// plotly.js, as [`packed`] encodes it.
 pub fn plotly() -> &'static str {
     static PACKED: OnceLock<String> = OnceLock::new();
     PACKED.get_or_init(|| {
-        // The crate gives script elements: plotly.js, then MathJax, which nothing here needs.
+        // The crate returns script elements: plotly.js, then MathJax, which is not needed here.
         let scripts = plotly::Plot::offline_js_sources();
         let script = scripts
             .split_once('>')
@@ -23,7 +23,7 @@ pub fn plotly() -> &'static str {
     })
 }
 
-/// `content` compressed with gzip and written as base64.
+/// Compresses `content` with gzip and encodes it as base64.
 pub fn packed(content: &[u8]) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     // Writing to memory does not fail.
@@ -34,7 +34,7 @@ pub fn packed(content: &[u8]) -> String {
     base64(&compressed)
 }
 
-/// RFC 4648, section 4.
+/// Base64 (RFC 4648, section 4).
 fn base64(content: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(content.len().div_ceil(3) * 4);

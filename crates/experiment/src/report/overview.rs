@@ -7,12 +7,12 @@ use super::{doubts_html, experiment_html, facts_html, head_html, swatch, version
 use crate::plot::ticks::Ticks;
 use crate::result::{REPORT_FILE, RunResult, Statistic, Summary, seed_folder, seeds_text};
 
-/// Rows of a table; beyond, nobody reads on.
+/// Most rows in a table; nobody reads more.
 const ROWS_AT_MOST: usize = 200;
-/// Flows in the drawing.
+/// Most flows in the drawing.
 const DRAWN_AT_MOST: usize = 24;
 
-/// The page of `summary` and its `runs`, and the text of the experiment file.
+/// The page for `summary` and its `runs`, with the text of the experiment file.
 pub fn page(summary: &Summary, runs: &[RunResult], experiment: Option<&str>) -> String {
     let facts = [
         escape(&summary.engine),
@@ -147,7 +147,7 @@ fn runs_table(runs: &[RunResult]) -> String {
     table.html(ROWS_AT_MOST)
 }
 
-/// A drawing of each flow's goodput: a dot a run, a bar for the mean and its interval.
+/// A drawing of each flow's goodput: a dot per run, a line for the mean and a bar for its interval.
 fn whiskers(summary: &Summary, runs: &[RunResult]) -> String {
     const WIDTH: f64 = 1056.0;
     const LEFT: f64 = 190.0;
@@ -241,7 +241,7 @@ fn whiskers(summary: &Summary, runs: &[RunResult]) -> String {
     svg
 }
 
-/// `text`, cut to so many characters.
+/// `text`, cut to `most` characters.
 fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();

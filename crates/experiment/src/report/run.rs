@@ -7,10 +7,10 @@ use super::{
 use crate::result::{EmulatorResult, FlowResult, LinkResult, RunResult};
 use crate::series::curves::{CURVES_AT_MOST, Curves};
 
-/// What the page may do: draw, and save what it has drawn.
+/// Content security policy: the page may draw, and save what it has drawn.
 const POLICY: &str = "script-src 'unsafe-inline'; img-src data: blob: 'self'";
 
-/// Rows of a table; beyond, nobody reads on.
+/// Most rows in a table; nobody reads more.
 const ROWS_AT_MOST: usize = 200;
 
 /// The page of `run`, with plots if there are `curves`, and the text of the experiment file.
@@ -53,12 +53,12 @@ fn facts(run: &RunResult) -> String {
     facts_html(&facts)
 }
 
-/// A number as short as it can be said.
+/// A number in its shortest form.
 fn shortest(value: f64) -> String {
     format!("{value}")
 }
 
-/// The few numbers to look at first.
+/// The most important numbers.
 fn figures(run: &RunResult) -> String {
     let mut figures = Vec::new();
     let total: f64 = run.flows.iter().map(|flow| flow.goodput_mbps).sum();
@@ -94,8 +94,8 @@ fn figure(label: &str, value: String, unit: &str) -> String {
     format!("<div><strong>{value} <small>{unit}</small></strong><span>{label}</span></div>\n")
 }
 
-/// Jain's fairness index of the goodputs of the bulk flows: 1 if all are equal, 1/n if one has
-/// all; nothing for fewer than two (Jain, Chiu, Hawe: DEC-TR-301, 1984).
+/// Jain's fairness index of the goodputs of the bulk flows: 1 if all are equal, 1/n if one has everything;
+/// none for fewer than two flows (Jain, Chiu, Hawe: DEC-TR-301, 1984).
 fn fairness(flows: &[FlowResult]) -> Option<f64> {
     let goodputs: Vec<f64> = flows
         .iter()
@@ -221,7 +221,7 @@ fn without_plots() -> String {
         .to_owned()
 }
 
-/// Data, plotly.js and the script that draws, each in an element of its own.
+/// The data, plotly.js and the script that draws, each in its own element.
 fn scripts(run: &RunResult, curves: &Curves) -> String {
     format!(
         "<script type=\"application/octet-stream\" id=\"data\">{}</script>\n\

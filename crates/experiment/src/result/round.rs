@@ -1,4 +1,4 @@
-//! How fractions are written: at most six digits after the point, and `null` for what is no number.
+//! How fractions are written: at most six decimal places, and `null` for NaN and infinities.
 //!
 //! The rounding hides the last bits of a sum, in which builds may differ, so that the same run
 //! gives the same bytes everywhere.
@@ -8,19 +8,18 @@ use serde::{Deserialize, Deserializer, Serializer};
 /// Digits after the point of every fraction in a result.
 pub const DIGITS: u32 = 6;
 
-/// `value` rounded to [`DIGITS`] digits after the point, halves away from zero; nothing for NaN
-/// and infinities.
+/// `value` rounded to [`DIGITS`] decimal places, halves away from zero; none for NaN and infinities.
 pub fn rounded(value: f64) -> Option<f64> {
     if !value.is_finite() {
         return None;
     }
     let scale = 10_f64.powi(DIGITS as i32);
     let scaled = value * scale;
-    // Beyond 2^53 a double has no digits to lose.
+    // From 2^53 on a double has no fraction to round.
     if scaled.abs() >= 9_007_199_254_740_992.0 {
         return Some(value);
     }
-    // The sum turns -0.0 into 0.0.
+    // Adding 0.0 turns -0.0 into 0.0.
     Some(scaled.round() / scale + 0.0)
 }
 

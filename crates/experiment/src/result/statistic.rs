@@ -11,8 +11,7 @@ pub struct Statistic {
     /// Arithmetic mean.
     #[serde(with = "round")]
     pub mean: f64,
-    /// Half the width of the 95 % confidence interval of the mean; nothing for fewer than two
-    /// values.
+    /// Half the width of the 95 % confidence interval of the mean; none for fewer than two values.
     #[serde(with = "round::option")]
     pub interval95: Option<f64>,
     /// Values counted; runs in which the metric does not exist are left out.
@@ -26,7 +25,7 @@ pub struct Statistic {
 }
 
 impl Statistic {
-    /// The statistic of these values, in their order; nothing if there are none.
+    /// The statistic of the finite values, summed in their order; none if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Statistic> {
         let values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
         let n = values.len();

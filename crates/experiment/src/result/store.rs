@@ -11,15 +11,15 @@ use super::{FORMAT_VERSION, RESULT_FILE, RunResult, SUMMARY_FILE, Summary};
 /// Why a result could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultError {
-    /// The file system refused.
+    /// A file operation failed.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The file is not what its name says.
+    /// The file is not a valid result.
     #[error("{}: not a readable result: {reason}", path.display())]
     Malformed {
         /// The file.
@@ -27,7 +27,7 @@ pub enum ResultError {
         /// What is wrong with it.
         reason: String,
     },
-    /// Written by a later fairwind.
+    /// Written by a newer fairwind.
     #[error(
         "{}: result format {found}, but this fairwind reads up to {FORMAT_VERSION}; use a newer one",
         path.display()
@@ -35,7 +35,7 @@ pub enum ResultError {
     Newer {
         /// The file.
         path: PathBuf,
-        /// The format it has.
+        /// Its format version.
         found: u32,
     },
     /// The folder holds no result.
@@ -59,7 +59,7 @@ pub enum Stored {
 }
 
 impl Stored {
-    /// Reads the result in `folder`, or the `result.json` or `summary.json` named itself.
+    /// Reads the result in `folder`, which may also be a `result.json` or `summary.json` itself.
     pub fn read(folder: &Path) -> Result<Stored, ResultError> {
         let named = folder.file_name().and_then(|name| name.to_str());
         match named {
@@ -120,7 +120,7 @@ fn json(value: &impl Serialize) -> String {
     text
 }
 
-/// Writes `text` to `path` and sees it onto the disk, so that a full disk is an error here.
+/// Writes `text` to `path` and syncs it to disk, so that a full disk is an error here.
 pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), ResultError> {
     let io = |source| ResultError::Io {
         path: path.to_owned(),
@@ -144,7 +144,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ResultError> {
         path: path.to_owned(),
         reason: error.to_string(),
     };
-    // The version first: a later format may lack what this one needs.
+    // The version first: a later format may lack fields that this one needs.
     let version: Version = serde_json::from_str(&text).map_err(malformed)?;
     if version.format_version > FORMAT_VERSION {
         return Err(ResultError::Newer {

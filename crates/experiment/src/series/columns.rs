@@ -1,8 +1,8 @@
-//! The columns of the series: their names, units and where the names come from.
+//! The columns of the series, with their units.
 //!
-//! Flow instruments carry the names of RFC 4898 (without the `tcpEStats` prefix and group) where
-//! it has the instrument. Times are microseconds, as the kernel counts them; the RFC's own objects
-//! are in milliseconds.
+//! Flow instruments have their names in RFC 4898 (without the `tcpEStats` prefix and group), where
+//! it defines them. Times are in microseconds, as the kernel counts them; the RFC's own objects are
+//! in milliseconds.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct Column {
     pub name: &'static str,
     /// Unit: `bytes`, `us`, `packets`, …; empty for plain numbers.
     pub unit: &'static str,
-    /// Whether a row may have no value.
+    /// Whether a row may lack a value.
     pub optional: bool,
 }
 

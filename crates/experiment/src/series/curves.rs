@@ -1,4 +1,4 @@
-//! The curves of a run as reports and plots show them, gathered in one pass over the series.
+//! The curves of a run for reports and plots, gathered in one pass over the series.
 
 mod flows;
 mod links;
@@ -9,7 +9,7 @@ use super::SeriesError;
 use super::decimate::Point;
 use crate::result::{FLOWS_FILE, LINKS_FILE, RunResult};
 
-/// Flows and links beyond so many have no curves of their own.
+/// Most flows, and most links, for which there are curves.
 pub const CURVES_AT_MOST: usize = 32;
 
 /// The curves of a run.
@@ -17,9 +17,9 @@ pub const CURVES_AT_MOST: usize = 32;
 pub struct Curves {
     /// Width of the intervals of [`FlowCurves::throughput`], seconds.
     pub interval_s: f64,
-    /// Of the first [`CURVES_AT_MOST`] flows, in the order of the result.
+    /// Curves of the first [`CURVES_AT_MOST`] flows, in the order of the result.
     pub flows: Vec<FlowCurves>,
-    /// Of the first [`CURVES_AT_MOST`] links, in the order of the result.
+    /// Curves of the first [`CURVES_AT_MOST`] links, in the order of the result.
     pub links: Vec<LinkCurves>,
 }
 
@@ -28,15 +28,15 @@ pub struct Curves {
 pub struct FlowCurves {
     /// The flow's name.
     pub name: String,
-    /// Connections it had. With several, or without a congestion control, there are no curves of
+    /// Number of connections. With several, or without a congestion control, there are no curves of
     /// window and round-trip time.
     pub connections: usize,
-    /// Whether the samples hold what the flow delivered. Without (short connections that come and
-    /// go between samples, datagrams), there are no curves of throughput and delivery.
+    /// Whether the samples account for what the flow delivered. If not (short connections that come
+    /// and go between samples, datagrams), there are no curves of throughput and delivery.
     pub covered: bool,
     /// Payload delivered in each interval, Mbit/s, at the interval's end.
     pub throughput: Vec<Point>,
-    /// Payload delivered since the flow's start over that time, Mbit/s.
+    /// Average rate of delivery since the flow's start, Mbit/s.
     pub average: Vec<Point>,
     /// Payload delivered since the flow's start, MB.
     pub delivered: Vec<Point>,
@@ -66,14 +66,14 @@ pub struct LinkCurves {
 /// Packets dropped or lost in one column of the plot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drops {
-    /// Time and length of the queue when it was longest there.
+    /// Time and length of the queue when it was longest in that column.
     pub at: Point,
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
 }
 
 impl Curves {
-    /// Reads the series in the folder of `run`; nothing if it has none.
+    /// Reads the series in the folder of `run`; `None` if there are none.
     pub fn read(folder: &Path, run: &RunResult) -> Result<Option<Curves>, SeriesError> {
         let (flows_path, links_path) = (folder.join(FLOWS_FILE), folder.join(LINKS_FILE));
         if !flows_path.is_file() || !links_path.is_file() {
@@ -89,7 +89,7 @@ impl Curves {
         }))
     }
 
-    /// Whether a link's queue is worth drawing from the start: it lost packets, or was once at
+    /// Whether a link's queue is worth drawing by default: it lost packets, or was at some time at
     /// least a tenth as long as the longest.
     pub fn worth_drawing(&self, link: &LinkCurves) -> bool {
         let longest = self.links.iter().map(|l| l.queue_max).fold(0.0, f64::max);
@@ -97,13 +97,14 @@ impl Curves {
     }
 }
 
-/// One second, or a tenth where the run is too short for seconds to show anything.
+/// Width of the throughput intervals: one second, or a tenth for runs too short for seconds to show
+/// anything.
 fn throughput_interval(duration_s: f64) -> f64 {
     if duration_s >= 20.0 { 1.0 } else { 0.1 }
 }
 
-/// Columns of a curve when there are so many like it: the more there are, the coarser each is, so
-/// that a report stays small.
+/// Columns per curve for this number of curves: the more curves, the coarser each is, so that a
+/// report stays small.
 fn columns(curves: usize) -> usize {
     (4000 / curves.max(1)).clamp(150, 1000)
 }

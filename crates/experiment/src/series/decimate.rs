@@ -1,9 +1,9 @@
-//! A curve thinned to what a plot can show.
+//! Thins a curve to the resolution of a plot.
 //!
-//! Time is cut into as many equal columns as the plot has room for, and of each column the first,
-//! the least, the greatest and the last point stay, so that the drawn line looks the same as with
-//! all points and no spike is lost (Jugel et al., "M4: A Visualization-Oriented Time Series Data
-//! Aggregation", VLDB 2014).
+//! Time is divided into as many equal columns as the plot shows. Of each column the first, least,
+//! greatest and last point are kept, so that the drawn line looks the same as with all points and
+//! no spike is lost (Jugel et al., "M4: A Visualization-Oriented Time Series Data Aggregation",
+//! VLDB 2014).
 
 /// A point of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,7 +14,7 @@ pub struct Point {
     pub value: f64,
 }
 
-/// Takes points in the order of time and keeps at most four a column.
+/// Takes points in the order of time and keeps at most four per column.
 #[derive(Clone, Debug)]
 pub struct Decimator {
     columns_per_second: f64,
@@ -26,8 +26,8 @@ pub struct Decimator {
 }
 
 impl Decimator {
-    /// A decimator for a plot from 0 to `duration_s` with so many columns; points outside count to
-    /// the first and last column.
+    /// A decimator for a plot from 0 to `duration_s` with this number of columns; points outside
+    /// belong to the first or last column.
     pub fn new(duration_s: f64, columns: usize) -> Decimator {
         let columns = columns.max(1);
         let usable = duration_s.is_finite() && duration_s > 0.0;
@@ -47,7 +47,7 @@ impl Decimator {
     /// Takes the next point.
     pub fn push(&mut self, time_s: f64, value: f64) {
         let point = Point { time_s, value };
-        // The cast saturates: negative and absurd times land in the outer columns.
+        // The cast saturates: negative and excessive times end up in the outer columns.
         let column = ((time_s * self.columns_per_second) as u64).min(self.last_column);
         if column != self.column {
             self.release();
@@ -80,7 +80,7 @@ impl Decimator {
         }
     }
 
-    /// In a run of equal values only the first and the last point matter.
+    /// Keeps only the first and the last point of a run of equal values.
     fn keep(&mut self, point: Point) {
         if let [.., before, last] = self.kept.as_mut_slice()
             && before.value == point.value
@@ -92,7 +92,7 @@ impl Decimator {
         self.kept.push(point);
     }
 
-    /// The points that stay, in the order of time.
+    /// The remaining points, in the order of time.
     pub fn finish(mut self) -> Vec<Point> {
         self.release();
         self.kept

@@ -1,4 +1,4 @@
-//! Parquet files back into rows.
+//! Reads rows from the Parquet files.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,15 +17,15 @@ use super::columns::TIME;
 pub struct Row<'a> {
     /// Seconds since the start of the run.
     pub time_s: f64,
-    /// Index of the row's name in the names given to [`scan`].
+    /// Index of the row's name among the names given to [`scan`].
     pub name: usize,
-    /// The columns asked for, in that order.
+    /// Values of the requested columns, in that order.
     pub values: &'a [Option<i64>],
 }
 
-/// Shows `visit` every row of a series whose name is among `names`, in the order of the file.
-/// `name_column` is [`FLOW`](super::columns::FLOW) or [`LINK`](super::columns::LINK), `columns`
-/// the integer columns wanted. Reads one row group at a time, and of it only these columns.
+/// Calls `visit` for every row of a series whose name is among `names`, in the order of the file.
+/// `name_column` is [`FLOW`](super::columns::FLOW) or [`LINK`](super::columns::LINK), `columns` the
+/// requested integer columns. Reads one row group at a time, and only these columns of it.
 pub fn scan(
     path: &Path,
     name_column: &str,
@@ -100,7 +100,8 @@ fn integers(group: &dyn RowGroupReader, at: usize) -> Result<Vec<Option<i64>>, P
         .collect())
 }
 
-/// A column of a row group: for every row whether (1) or not (0) it has a value, and the values.
+/// A column of a row group: for every row a level, 1 if it has a value and 0 if not, and the
+/// values.
 fn column<T: DataType>(
     group: &dyn RowGroupReader,
     at: usize,

@@ -203,7 +203,7 @@ fn a_sample_of_an_unknown_flow_is_an_error_of_the_recorder() {
 
 #[test]
 fn every_column_is_documented() {
-    let document = include_str!("../../../../docs/result-format.md");
+    let document = include_str!("../../../../docs/reference/result-files.md");
     let names = FLOW_COLUMNS.iter().chain(&LINK_COLUMNS).map(|c| c.name);
     for name in names.chain([TIME, FLOW, LINK]) {
         assert!(document.contains(&format!("\n| `{name}` |")), "{name}");

@@ -1,4 +1,4 @@
-//! Samples into Parquet files.
+//! Writes samples to Parquet files.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,15 +19,15 @@ use super::columns::{
 use crate::record::{FlowSample, LinkSample, Recorder};
 use crate::result::{FLOWS_FILE, FORMAT_VERSION, LINKS_FILE};
 
-/// Rows of a row group; with 24 columns some 12 MB wait in memory until it is full.
+/// Rows in a row group; with 24 columns about 12 MB are buffered until it is full.
 const ROW_GROUP: usize = 1 << 16;
-/// Names are handed to the writer in pieces of this many rows.
+/// Names passed to the Parquet writer at a time.
 const NAMES_AT_ONCE: usize = 4096;
 
 /// Writes `flows.parquet` and `links.parquet` into a folder.
 ///
-/// The first error is kept, later samples are ignored, and [`ParquetRecorder::finish`] gives it
-/// back; without `finish` the files have no footer and no reader takes them for whole.
+/// After the first error, samples are ignored, and [`ParquetRecorder::finish`] returns that error.
+/// Without `finish` the files have no footer, so no reader accepts them as complete.
 pub struct ParquetRecorder {
     flows: Table,
     links: Table,
@@ -35,8 +35,8 @@ pub struct ParquetRecorder {
 }
 
 impl ParquetRecorder {
-    /// Creates both files in `folder` for flows and links with these names; samples give indices
-    /// into them.
+    /// Creates both files in `folder` for flows and links with these names, which samples refer to
+    /// by index.
     pub fn create(
         folder: &Path,
         flows: &[String],
@@ -49,7 +49,7 @@ impl ParquetRecorder {
         })
     }
 
-    /// Writes what is left and the footers, and sees the files onto the disk.
+    /// Writes the remaining rows and the footers, and syncs the files to disk.
     pub fn finish(self) -> Result<(), SeriesError> {
         if let Some(error) = self.error {
             return Err(error);
@@ -79,7 +79,7 @@ impl Recorder for ParquetRecorder {
     }
 }
 
-/// One file and the row group that is being filled.
+/// A file, and the row group being filled.
 struct Table {
     path: PathBuf,
     file: SerializedFileWriter<File>,
@@ -89,7 +89,7 @@ struct Table {
     columns: Vec<Values>,
 }
 
-/// A column of the row group: values, and for optional columns a level a row, 1 where there is a
+/// A column of the row group: values and, for optional columns, a level per row, 1 where there is a
 /// value.
 #[derive(Default)]
 struct Values {
@@ -224,8 +224,8 @@ impl Table {
     }
 }
 
-/// Snappy everywhere; differences for the integers, which are counters and slow windows; a
-/// dictionary for the names and for times, which many rows share.
+/// Snappy for everything; delta encoding for the integers, which are counters and slowly changing
+/// windows; a dictionary for the names and for times, which many rows share.
 fn properties(name_column: &str, columns: &[Column]) -> WriterProperties {
     let units: serde_json::Map<String, serde_json::Value> = columns
         .iter()

@@ -1,4 +1,4 @@
-//! Runs the transfers: what each is told, what the path loses, and what comes of it.
+//! Runs the transfers: the inputs of each, the losses of its path, and its result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::thesis::LEVELS;
 
 /// The file, in bytes: throughput times transfer time of the thesis' tables, within 0.1 %.
 const FILE_BYTES: f64 = 16.384e9;
-/// No transfer takes longer.
+/// The longest duration of a transfer.
 const SPAN: Duration = Duration::from_secs(8 * 3600);
 /// Round-trip time of the path, milliseconds: 25 ms each way (appendix B.2).
 const RTT_MS: f64 = 50.0;
@@ -35,38 +35,38 @@ pub enum Way {
 /// One transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// Connections of others beside it.
+    /// Other connections beside it.
     pub others: usize,
-    /// Position in [`LEVELS`].
+    /// Index in [`LEVELS`].
     pub level: usize,
-    /// Position in the times of day.
+    /// Index in the times of day.
     pub time: usize,
     pub way: Way,
-    /// How the emulator takes the losses that it is told.
+    /// How the emulator applies the losses it is given.
     pub losses: Losses,
 }
 
-/// What came of it.
+/// The result of a transfer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transfer {
     pub case: Case,
     /// Mean throughput, Mbit/s.
     pub mbps: f64,
-    /// As the thesis' file of 16 GB takes, seconds.
+    /// The transfer time for the thesis' file of 16 GB, seconds.
     pub seconds: f64,
     /// Mean throughput of the others while it ran, Mbit/s.
     pub others_mbps: Vec<f64>,
-    /// What it was told, as the thesis writes it.
+    /// The inputs it received, in the thesis' notation.
     pub inputs: String,
     pub timeouts: u64,
 }
 
-/// What is run. Transfers that are told the same are the same, and share a record.
+/// What is run. Transfers with the same inputs are the same, and share a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runs {
     /// Everything.
     All,
-    /// What has no record.
+    /// Transfers without a record.
     Missing,
     /// Nothing.
     None,
@@ -83,7 +83,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Runs one transfer over the series; nothing if it has not been run and is not to be.
+    /// Runs one transfer over the series; none if it has no record and is not to be run.
     pub fn run(&self, series: &Series, case: Case) -> Result<Option<Transfer>, Error> {
         let level = &LEVELS[case.level];
         let samples = series.with_less(level.less_mbps)?;
@@ -140,7 +140,7 @@ impl Bench {
         }
     }
 
-    /// What is put over the experiment file.
+    /// The overrides of the experiment file.
     fn settings(&self, way: Way, inputs: &[Input], trace: &Path) -> Vec<String> {
         let first = match way {
             Way::Standard => "reno",
@@ -173,8 +173,7 @@ impl Bench {
         Ok(mean_mbps(&outcome.flows[1], 118.0))
     }
 
-    /// The throughput at each loss of Table 1 with this delay and this stack, Mbit/s, the mean of all
-    /// seeds.
+    /// The throughput at each loss of Table 1 with this delay and this stack, Mbit/s: the mean of all seeds.
     pub fn table_1(experiments: &Path, delay_ms: f64, stack: &str) -> Result<[f64; 4], Error> {
         let file = experiments.join("table-1.toml");
         let mut observed = [0.0; 4];
@@ -197,7 +196,7 @@ impl Bench {
     }
 }
 
-/// The experiment file with so many connections of others.
+/// The experiment file with this number of other connections.
 fn file_of(others: usize) -> String {
     match others {
         0 => "transfer.toml".to_owned(),
@@ -205,7 +204,7 @@ fn file_of(others: usize) -> String {
     }
 }
 
-/// Runs until the first flow has sent everything; what others do after that is not waited for.
+/// Runs until the first flow has sent everything, without waiting for the others.
 fn run_until_sent(experiment: &Experiment) -> Result<Outcome, Error> {
     struct UntilSent {
         bytes: u64,
@@ -237,7 +236,7 @@ fn mean_mbps(flow: &FlowOutcome, took: f64) -> f64 {
     bytes as f64 * 8.0 / 1e6 / seconds as f64
 }
 
-/// What a run gave.
+/// The result of a run.
 struct Sent {
     mbps: f64,
     seconds: f64,
@@ -247,7 +246,7 @@ struct Sent {
 }
 
 impl Sent {
-    /// Nothing if the file was not sent whole.
+    /// None if the file was not sent completely.
     fn of(outcome: &Outcome) -> Option<Sent> {
         let (ftp, others) = outcome.flows.split_first()?;
         let seconds = ftp.completion?.as_secs_f64();
@@ -274,7 +273,7 @@ impl Sent {
     }
 }
 
-/// What the run that is recorded there gave, if it is the one that is asked for.
+/// The recorded result of a run, if the record is of the requested run.
 fn kept(place: &Path, asked: &Value) -> Option<Sent> {
     let record: Value = serde_json::from_str(&fs::read_to_string(place).ok()?).ok()?;
     if record["asked"] != *asked {
@@ -302,7 +301,7 @@ fn toml_text(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// Writes beside the place and moves it there, as several transfers share a trace.
+/// Writes another file and renames it, because several transfers share a trace.
 pub fn write_whole(place: &Path, text: &str) -> Result<(), Error> {
     let beside = place.with_extension(format!("{:?}", std::thread::current().id()));
     fs::write(&beside, text)?;
@@ -313,7 +312,7 @@ pub fn write_whole(place: &Path, text: &str) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    /// A five-hundredth of the morning's row of Tables 3 and 4.
+    /// The morning's row of Tables 3 and 4, at a five-hundredth of the size.
     #[test]
     fn the_advised_transfer_of_a_free_morning_is_as_fast_as_one_without_congestion_control() {
         let results = tempfile::tempdir().unwrap();
@@ -346,7 +345,7 @@ mod tests {
             nocc.mbps,
             standard.mbps
         );
-        // What was run is kept as it was.
+        // A recorded result is used again unchanged.
         assert_eq!(run(Way::Nocc), nocc);
     }
 }

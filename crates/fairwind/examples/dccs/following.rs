@@ -1,4 +1,4 @@
-//! What a transfer is told: the advice at its start and at every next advice time.
+//! The inputs of a transfer: the advice at its start and at every next advice time.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use crate::series::time_zone;
 /// One answer of the advisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Input {
-    /// After the start of the transfer, on the advisor's clock.
+    /// Time after the start of the transfer, on the advisor's clock.
     pub after: Duration,
     pub mode: Mode,
 }
 
-/// How the thesis' advisor is set for these tests. What the thesis leaves open stays at its default:
-/// an hour of history after the time of the request, 5 % of change. Tests may be two hours old, so that
-/// their age, by which the thesis bounds no next advice time, bounds none here.
+/// The settings of the thesis' advisor for these tests. What the thesis leaves open stays at its default: an
+/// hour of history after the time of the request, 5 % of change. Tests may be two hours old: in the thesis
+/// their age bounds no next advice time, so it bounds none here.
 pub fn settings(threshold_mbps: f64, history_set: HistorySet) -> Settings {
     Settings {
         model: ModelKind::Linear,
@@ -37,8 +37,8 @@ pub fn settings(threshold_mbps: f64, history_set: HistorySet) -> Settings {
     }
 }
 
-/// Everything that a transfer is told which starts at `start` and lasts at most `span`. The advisor
-/// knows the samples until each request, and takes its forecasts from earlier days.
+/// The inputs of a transfer that starts at `start` and lasts at most `span`. The advisor knows the samples up
+/// to each request, and takes its forecasts from earlier days.
 pub fn inputs(
     samples: &Samples,
     settings: &Settings,
@@ -63,7 +63,7 @@ pub fn inputs(
     inputs
 }
 
-/// The inputs as the thesis writes them: 1 is congestion control, 0 is none, and 0(3) is three times 0.
+/// The inputs in the thesis' notation: 1 is congestion control, 0 is none, and 0(3) is three times 0.
 pub fn text(inputs: &[Input]) -> String {
     let runs = inputs.chunk_by(|a, b| a.mode == b.mode);
     let words = runs.map(|run| match run.len() {
@@ -80,7 +80,7 @@ fn digit(mode: Mode) -> &'static str {
     }
 }
 
-/// The control that stands for the mode.
+/// The congestion control of a mode.
 pub fn control(mode: Mode) -> &'static str {
     match mode {
         Mode::CongestionControl => "reno",
@@ -88,8 +88,8 @@ pub fn control(mode: Mode) -> &'static str {
     }
 }
 
-/// The changes of control after the first input, as the value of a flow's `switch`, in a run that is
-/// `scale` as long.
+/// The changes of congestion control after the first input, as the value of a flow's `switch`, in a run whose
+/// length is scaled by `scale`.
 pub fn switches(inputs: &[Input], scale: f64) -> String {
     let changes = inputs
         .windows(2)

@@ -1,6 +1,6 @@
 //! Runs the tests of Akarapu's thesis (Tables 1 to 27) in the simulator, over a generated curve of
 //! available bandwidth and a recorded one, and those of Tables 3 to 18 scaled down on the running
-//! kernel, and prints the tables of `docs/dccs.md`: `make dccs`, `make dccs-lab`.
+//! kernel, and prints the tables of `docs/measurements/advised-transfers.md`: `make dccs`, `make dccs-lab`.
 
 mod bench;
 mod following;
@@ -152,7 +152,7 @@ fn simulated(
     Ok(sections)
 }
 
-/// The tables of the tests scaled down.
+/// The tables of the scaled-down tests.
 fn in_lab(
     arguments: &Arguments,
     relation: Relation,
@@ -190,7 +190,7 @@ fn in_lab(
     Ok(sections)
 }
 
-/// The command `fairwind`, which was built beside this program.
+/// The `fairwind` command that was built beside this program.
 fn command() -> Result<PathBuf, Error> {
     let examples = std::env::current_exe()?;
     let folder = examples.ancestors().nth(2).unwrap_or(&examples);
@@ -214,7 +214,7 @@ fn all_series(arguments: &Arguments) -> Result<Vec<Series>, Error> {
     Ok(all)
 }
 
-/// Every transfer of the tables; those that may turn out the same as others come after them.
+/// Every transfer of the tables; those that may turn out to equal others come after them.
 fn cases() -> Vec<Case> {
     let [all, same_weekday, last_week] = HISTORY_SETS.map(Way::Advised);
     let mut cases = Vec::new();
@@ -230,7 +230,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// The transfers beside so many others; only those that are alone go over paths of every level.
+/// The transfers beside `others` other connections; only transfers without others use paths of every level.
 fn tests(others: usize, ways: &[Way], losses: Losses) -> Vec<Case> {
     let levels = if others == 0 { LEVELS.len() } else { 1 };
     let mut cases = Vec::new();
@@ -248,7 +248,7 @@ fn tests(others: usize, ways: &[Way], losses: Losses) -> Vec<Case> {
     cases
 }
 
-/// Runs them all over every series, several at a time, and gives those of each series.
+/// Runs all transfers over every series, several at a time, and returns those of each series.
 fn transfers(
     bench: &Bench,
     all: &[Series],

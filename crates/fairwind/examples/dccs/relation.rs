@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::series::Recorded;
 
-/// A packet, bytes: with it the columns of Table 1 come out of the constants that it names.
+/// A packet, bytes: with it, the columns of Table 1 follow from the constants that the table names.
 const PACKET: f64 = 1500.0;
 
 /// The relation with a fitted constant.
@@ -22,14 +22,14 @@ impl Relation {
         self.constant * 8.0 * PACKET / 1000.0 / (rtt_ms * loss_percent.sqrt())
     }
 
-    /// The share of packets to lose, 0 to 1, so that the throughput is `mbps`.
+    /// The share of packets to lose, 0 to 1, for a throughput of `mbps`.
     pub fn loss(self, rtt_ms: f64, mbps: f64) -> f64 {
         let root = self.constant * 8.0 * PACKET / 1000.0 / (rtt_ms * mbps);
         (root * root / 100.0).min(1.0)
     }
 
-    /// The constant with which the relation is least off, as a share of what was observed: pairs of
-    /// what it says with a constant of 1, and what was observed.
+    /// The constant with which the relation has the least error, as a share of the observations; each cell is
+    /// a pair of the relation's value with a constant of 1 and the observed value.
     pub fn fit(cells: &[(f64, f64)]) -> Relation {
         let first: f64 = cells.iter().map(|(said, observed)| said / observed).sum();
         let second = cells
@@ -41,20 +41,20 @@ impl Relation {
     }
 }
 
-/// How an emulator takes a loss that it is told.
+/// How an emulator applies a loss it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Losses {
-    /// To the nearest of 65,536 parts: as the thesis' did, by all that its tables show.
+    /// Rounded to the nearest of 65,536 parts, as the thesis' emulator did, judging by all its tables.
     Rounded,
-    /// As it is.
+    /// Unchanged.
     Exact,
 }
 
-/// What the thesis' emulator counts losses in.
+/// The parts in which the thesis' emulator counts losses.
 const PARTS: f64 = 65536.0;
 
 impl Losses {
-    /// The share that is lost when `loss` is asked for.
+    /// The share that is lost when `loss` is configured.
     pub fn taken(self, loss: f64) -> f64 {
         match self {
             Losses::Rounded => (loss * PARTS).round() / PARTS,
@@ -63,24 +63,24 @@ impl Losses {
     }
 }
 
-/// The least bandwidth that a trace gives a transfer, Mbit/s: losses stay far below 1.
+/// The least bandwidth for which a trace has losses, Mbit/s, so that losses stay far below 1.
 const LEAST_MBPS: f64 = 1.0;
 
-/// The losses of the path in a transfer, as a recording for `loss`: those that give standard TCP the
-/// available bandwidth, as far as the emulator takes them.
+/// The losses of the path in a transfer, as a recording for `loss`: those with which standard TCP gets the
+/// available bandwidth, as far as the emulator applies them.
 pub struct Trace {
     pub relation: Relation,
     pub losses: Losses,
     /// Round-trip time of the thesis' path, milliseconds.
     pub rtt_ms: f64,
-    /// How long the transfer takes, as a share of the thesis'.
+    /// Duration of the transfer, relative to the thesis'.
     pub scale: f64,
-    /// The losses of a path whose round-trip time is not the thesis', as a share of its losses.
+    /// Factor of the losses, for a path whose round-trip time is not the thesis'.
     pub share: f64,
 }
 
 impl Trace {
-    /// From the start of the transfer on, a line a change: paths that lose the same are the same.
+    /// From the start of the transfer, one line per change: paths with the same losses get the same text.
     pub fn csv(&self, available: &[Recorded]) -> String {
         let mut text = String::from("time_s,loss_probability\n");
         let mut before = None;
@@ -99,7 +99,7 @@ impl Trace {
     }
 }
 
-/// Seconds of a run that is `scale` as long.
+/// `duration` in a run whose length is scaled by `scale`, seconds.
 pub fn scaled(duration: Duration, scale: f64) -> f64 {
     duration.as_secs_f64() * scale
 }
@@ -162,7 +162,7 @@ mod tests {
         let expected =
             "time_s,loss_probability\n0.000000,0.000031104522\n2.000000,0.054868377600\n";
         assert_eq!(trace.csv(&available), expected);
-        // 2.04 and 3595.9 parts of 65,536; a fifth of the round-trip time takes 25 times as much.
+        // 2.04 and 3595.9 parts of 65,536; a fifth of the round-trip time needs 25 times the losses.
         let shorter = Trace {
             losses: Losses::Rounded,
             share: 25.0,

@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::Error;
 use crate::thesis::TIMES;
 
-/// Available bandwidth over weeks, and the day of it that is the test day.
+/// Available bandwidth over weeks, and its test day.
 pub struct Series {
     /// Its name in tables and in the folder of results.
     pub name: &'static str,
@@ -74,7 +74,7 @@ impl Series {
         Ok(local.to_zoned(time_zone())?.timestamp())
     }
 
-    /// The series with `less_mbps` less available: the same curve on a path that is used more.
+    /// The series with `less_mbps` less available: the same curve on a path with more traffic.
     pub fn with_less(&self, less_mbps: f64) -> Result<Samples, Error> {
         let less = self.samples.all().iter().map(|sample| Sample {
             available_mbps: (sample.available_mbps - less_mbps).max(0.0),

@@ -1,4 +1,4 @@
-//! The tables of the page: in each row the thesis, and under it what each series gives.
+//! The tables of the page: in each row the thesis, and below it the results of each series.
 
 use std::fmt::Write;
 
@@ -25,7 +25,7 @@ pub const HISTORY_SETS: [HistorySet; 3] = [
 pub struct Done<'a> {
     pub series: &'a Series,
     pub transfers: Vec<Transfer>,
-    /// A background connection alone, Mbit/s.
+    /// Throughput of a background connection alone, Mbit/s.
     pub background_alone: f64,
 }
 
@@ -88,7 +88,7 @@ impl Table {
     }
 }
 
-/// Every table that there are transfers for.
+/// Every table that has transfers.
 pub fn all(done: &[Done<'_>]) -> Vec<Section> {
     let mut sections = vec![summary(done)];
     for level in 0..LEVELS.len() {
@@ -102,7 +102,8 @@ pub fn all(done: &[Done<'_>]) -> Vec<Section> {
     sections
 }
 
-/// The constant behind what Table 1 has, or would have, at delays of 25 and 50 ms, Mbit/s.
+/// Fits the constant to the throughputs of Table 1, observed or in their place, at delays of 25 and 50 ms,
+/// Mbit/s.
 pub fn fit(observed: [[Option<f64>; 4]; 2]) -> Relation {
     let unit = Relation { constant: 1.0 };
     let mut cells = Vec::new();
@@ -114,7 +115,7 @@ pub fn fit(observed: [[Option<f64>; 4]; 2]) -> Relation {
     Relation::fit(&cells)
 }
 
-/// Table 1 and the constant that comes of it: what the simulator gives at delays of 25 and 50 ms.
+/// Table 1 and the constant that follows from it, with the simulator's throughputs at delays of 25 and 50 ms.
 pub fn table_1(observed: [[f64; 4]; 2]) -> (Section, Relation) {
     let fitted = fit(observed.map(|row| row.map(Some)));
     let of_thesis = fit(OBSERVED);
@@ -188,7 +189,7 @@ fn gains(done: &Done<'_>, losses: Losses, level: usize) -> Vec<f64> {
     (0..TIMES.len()).filter_map(gain).collect()
 }
 
-/// What one background connection loses at each time of day, percent.
+/// One background connection's loss of throughput at each time of day, percent.
 fn others_lost(done: &Done<'_>, losses: Losses, way: usize) -> Vec<f64> {
     let loss = |time| {
         let other = done.ways_with(losses, 1, 0, time)?[way].others_mbps[0];
@@ -228,18 +229,16 @@ fn throughput(done: &[Done<'_>], level: usize) -> Section {
 }
 
 fn thesis_throughput(table: &mut Table, level: &Level, time: usize) {
-    // The thesis' times are those of its throughput, to the second or so.
-    let took = |mbps: f64| clock(16.384e9 * 8.0 / 1e6 / mbps);
-    let advised = level.advised[time][0];
+    let [standard, nocc, advised] = level.took[time].map(str::to_owned);
     table.row(&[
         time_of_day(time),
         "thesis".to_owned(),
         mbps(level.standard[time]),
-        took(level.standard[time]),
+        standard,
         mbps(level.nocc[time]),
-        took(level.nocc[time]),
-        mbps(advised),
-        took(advised),
+        nocc,
+        mbps(level.advised[time][0]),
+        advised,
         percent(level.gain[time]),
         level.inputs[time][0].to_owned(),
     ]);
@@ -407,7 +406,7 @@ fn clock(seconds: f64) -> String {
     )
 }
 
-/// NaN without values.
+/// The mean; NaN without values.
 pub fn mean(values: Vec<f64>) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }

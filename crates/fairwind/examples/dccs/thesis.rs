@@ -1,4 +1,4 @@
-//! What the thesis prints: Tables 1, 3, 4, 6, 7, 9, 10, 13, 14, 17, 18, 20, 21, 23, 24, 26 and 27.
+//! The values printed in the thesis: Tables 1, 3, 4, 6, 7, 9, 10, 13, 14, 17, 18, 20, 21, 23, 24, 26 and 27.
 
 /// Local times of day of the tests: hour and minute.
 pub const TIMES: [(i8, i8); 5] = [(0, 15), (3, 25), (7, 25), (14, 25), (21, 10)];
@@ -9,7 +9,7 @@ pub const CONSTANT: f64 = 9.76;
 /// Mbit/s observed with a delay of 25 ms and 50 ms, at losses of 1 to 4 %.
 pub const OBSERVED: [[Option<f64>; 4]; 2] = [
     [Some(4.1), Some(2.9), Some(2.3), Some(2.1)],
-    // The first cell of the second half is lost in the text that there is.
+    // The first cell of the second half is missing from the available text.
     [None, Some(1.6), Some(1.3), Some(1.1)],
 ];
 
@@ -17,18 +17,20 @@ pub const OBSERVED: [[Option<f64>; 4]; 2] = [
 pub struct Level {
     /// The tables of throughput and inputs.
     pub tables: &'static str,
-    /// Those of the history sets.
+    /// The tables of the history sets.
     pub history_tables: &'static str,
     /// Available bandwidth below which the path is congested, Mbit/s.
     pub threshold_mbps: f64,
-    /// What of the 100 Mbit/s is used at least, percent.
+    /// Least use of the 100 Mbit/s, percent.
     pub used_percent: u32,
-    /// So much less is available than recorded, Mbit/s.
+    /// Reduction of the recorded available bandwidth, Mbit/s.
     pub less_mbps: f64,
     /// Standard FTP, Mbit/s, at each time of day.
     pub standard: [f64; 5],
     /// Without congestion control.
     pub nocc: [f64; 5],
+    /// How long standard, without congestion control and advised took at each time of day, h:mm:ss.
+    pub took: [[&'static str; 3]; 5],
     /// Gain of advised over standard in percent.
     pub gain: [f64; 5],
     /// Their mean.
@@ -49,6 +51,13 @@ pub const LEVELS: [Level; 3] = [
         less_mbps: 0.0,
         standard: [45.68, 45.68, 45.60, 45.92, 45.84],
         nocc: [70.08, 70.00, 70.08, 70.08, 70.08],
+        took: [
+            ["0:47:48", "0:31:09", "0:48:03"],
+            ["0:47:48", "0:31:12", "0:37:54"],
+            ["0:47:54", "0:31:09", "0:31:11"],
+            ["0:47:34", "0:31:10", "0:40:36"],
+            ["0:47:39", "0:31:10", "0:32:05"],
+        ],
         gain: [0.0, 26.09, 53.68, 17.07, 48.52],
         mean_gain: 29.07,
         advised: [
@@ -74,6 +83,13 @@ pub const LEVELS: [Level; 3] = [
         less_mbps: 15.0,
         standard: [25.68, 31.84, 44.40, 28.80, 27.92],
         nocc: [69.68, 69.84, 70.08, 69.76, 69.76],
+        took: [
+            ["1:24:59", "0:31:21", "1:25:15"],
+            ["1:08:41", "0:31:15", "0:37:53"],
+            ["0:49:11", "0:31:10", "0:31:10"],
+            ["1:15:54", "0:31:18", "0:54:18"],
+            ["1:18:07", "0:31:17", "0:49:48"],
+        ],
         gain: [0.0, 81.16, 57.66, 39.72, 57.02],
         mean_gain: 47.11,
         advised: [
@@ -99,6 +115,13 @@ pub const LEVELS: [Level; 3] = [
         less_mbps: 30.0,
         standard: [11.68, 15.68, 22.24, 14.24, 13.04],
         nocc: [64.96, 68.32, 69.20, 69.12, 68.56],
+        took: [
+            ["3:07:13", "0:35:15", "2:00:35"],
+            ["2:19:18", "0:31:54", "0:37:23"],
+            ["1:38:04", "0:31:35", "0:31:50"],
+            ["2:33:03", "0:31:36", "1:02:51"],
+            ["2:47:32", "0:31:52", "1:14:31"],
+        ],
         gain: [44.52, 272.45, 208.27, 143.82, 124.54],
         mean_gain: 158.72,
         advised: [

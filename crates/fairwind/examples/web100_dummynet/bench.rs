@@ -1,4 +1,4 @@
-//! Runs an experiment, or takes the result that is there.
+//! Runs an experiment, or reads its existing result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use fairwind_lab::host::Offload;
 
 use crate::Error;
 
-/// The experiments of the thesis: their files, and those run also with a round-trip time of 10 ms.
+/// The experiments of the thesis: their files, some of them also with a round-trip time of 10 ms.
 pub const EXPERIMENTS: [(&str, Variant); 19] = [
     ("figure-4.1", Variant::AsSaid),
     ("figure-4.2", Variant::AsSaid),
@@ -38,14 +38,14 @@ pub const EXPERIMENTS: [(&str, Variant); 19] = [
 /// How an experiment is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// As its file says.
+    /// As in its file.
     AsSaid,
     /// With a round-trip time of 10 ms, with which Figures 4.6 to 4.8 come out as printed.
     Rtt10Ms,
 }
 
 impl Variant {
-    /// What is set for it on the experiment.
+    /// The overrides of the experiment.
     fn set(self) -> &'static [&'static str] {
         match self {
             Variant::AsSaid => &[],
@@ -56,7 +56,7 @@ impl Variant {
         }
     }
 
-    /// After the name of the file, in the name of the result.
+    /// Appended to the file's name in the name of the result.
     fn suffix(self) -> &'static str {
         match self {
             Variant::AsSaid => "",
@@ -65,22 +65,22 @@ impl Variant {
     }
 }
 
-/// The lab as the testbed was: network cards of 2005 did not cut segments.
+/// The lab configured like the testbed: network cards of 2005 did not cut segments.
 const LAB: Lab = Lab {
     offload: Offload::None,
     own_controls: false,
 };
 
-/// A receive buffer of which Linux 6.x makes the window that Linux 2.4 made of its largest, 131,070
-/// bytes: five eighths with full segments.
+/// The receive buffer with which Linux 6.x has the window that Linux 2.4 had with its largest, 131,070 bytes:
+/// five eighths of it with full segments.
 const WINDOW_OF_2005: &str = "209712B";
 
 /// What runs an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// The simulator, with the TCP that the file asks for: that of 2005.
+    /// The simulator, with the TCP of the file: that of 2005.
     Sim,
-    /// The simulator with the TCP of Linux 6.x, to tell what comes of the years between.
+    /// The simulator with the TCP of Linux 6.x, to show the effect of the years between.
     SimToday,
     /// The lab.
     Lab,
@@ -117,7 +117,7 @@ pub struct Bench {
     pub again: bool,
 }
 
-/// An experiment that was run: its folder and its runs, one a seed.
+/// A completed experiment: its folder and its runs, one per seed.
 pub struct Done {
     pub engine: Engine,
     pub folder: PathBuf,
@@ -125,7 +125,7 @@ pub struct Done {
 }
 
 impl Bench {
-    /// Sees that what is asked for is there.
+    /// Checks that the requested experiments exist.
     pub fn check(&self) -> Result<(), Error> {
         match self.only.iter().find(|name| !is_experiment(name)) {
             Some(name) => Err(format!("no experiment is called {name}").into()),
@@ -133,7 +133,7 @@ impl Bench {
         }
     }
 
-    /// Whether this experiment is to be run.
+    /// Whether this experiment is selected.
     pub fn wants(&self, file: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == file)
     }

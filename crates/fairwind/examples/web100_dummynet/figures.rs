@@ -1,4 +1,4 @@
-//! The figures of both engines over each other, and how far they are apart.
+//! The figures of both engines overlaid, and how far apart they are.
 
 use std::fmt::Write;
 use std::fs;
@@ -11,9 +11,9 @@ use crate::Error;
 use crate::bench::{Bench, EXPERIMENTS, Engine, Variant};
 use crate::page::Section;
 
-/// Beside the page.
+/// Folder of the figures, beside the page.
 pub const FOLDER: &str = "figures/web100-dummynet";
-/// A figure of the page may be so large, bytes.
+/// Largest size of a figure of the page, bytes.
 const SIZE_AT_MOST: u64 = 150_000;
 
 /// A figure of the page.
@@ -24,9 +24,9 @@ struct Shown {
     caption: &'static str,
     /// The experiment, or [`RED_IN_THE_LAB`].
     experiment: &'static str,
-    /// Which of the simulator's curves it has.
+    /// The simulator's TCP in it.
     which: Which,
-    /// The figure, and its name beside the page.
+    /// The figure's file, and its name beside the page.
     figure: &'static str,
     name: &'static str,
 }
@@ -34,9 +34,9 @@ struct Shown {
 /// The TCP of the simulator in a figure.
 #[derive(Clone, Copy)]
 enum Which {
-    /// That of the file; also where both curves are the lab's.
+    /// That of the file; also if both curves are the lab's.
     Of2005,
-    /// That of Linux 6, as the lab's.
+    /// That of Linux 6, like the lab's.
     Today,
 }
 
@@ -58,7 +58,7 @@ const fn shown(
 }
 
 /// What the page shows.
-const SHOWN: [Shown; 16] = [
+const SHOWN: [Shown; 17] = [
     shown(
         "figures of table 4.1",
         "Figure 4.17: throughput of SACK against SF-SACK",
@@ -68,10 +68,17 @@ const SHOWN: [Shown; 16] = [
     ),
     shown(
         "figures of table 4.1",
-        "Figure 4.19: its average",
+        "The averages of Figure 4.17",
         "figure-4.17-4.19",
         Which::Today,
-        ["average_throughput.svg", "figure-4.19.svg"],
+        ["average_throughput.svg", "figure-4.17-average.svg"],
+    ),
+    shown(
+        "figures of table 4.1",
+        "Figure 4.19: congestion windows of SACK and SF-SACK",
+        "figure-4.17-4.19",
+        Which::Today,
+        ["cwnd.svg", "figure-4.19.svg"],
     ),
     shown(
         "figures of table 4.1",
@@ -183,19 +190,19 @@ const SHOWN: [Shown; 16] = [
 const RED_IN_THE_LAB: &str = "drop-tail-and-RED-in-the-lab";
 const RED_IN_THE_SIMULATOR: &str = "drop-tail-and-RED-in-the-simulator";
 
-/// Two results over each other.
+/// Two results overlaid.
 pub struct Laid {
     /// The experiment, with its variant.
     name: String,
     /// Simulator and lab, or two results of one of them.
     overlay: Overlay,
-    /// The simulator with the TCP of today, and lab.
+    /// The simulator with today's TCP, and the lab.
     today: Option<Overlay>,
-    /// Each seed of the simulator against all of them.
+    /// Each seed of the simulator compared with all of them.
     by_chance: Vec<Vec<Spread>>,
 }
 
-/// Lays the results of both engines over each other, and drop-tail over RED in each.
+/// Overlays the results of both engines, and drop-tail on RED in each.
 pub fn lay(bench: &Bench) -> Result<Vec<Laid>, Error> {
     let mut laid = Vec::new();
     for (file, variant) in EXPERIMENTS {
@@ -289,7 +296,7 @@ pub fn distances(laid: &[Laid]) -> Section {
     }
 }
 
-/// What stands above the table of distances.
+/// The text above the table of distances.
 const DISTANCES: &str = "\
 ## How far the lab is from the simulator
 
@@ -309,7 +316,7 @@ fn distance(spreads: &[Spread], name: &str, quantity: &str) -> Option<f64> {
     found.and_then(|spread| spread.relative)
 }
 
-/// Each seed of a result against all of them; nothing for a single seed.
+/// Compares each seed of a result with all of them; empty for a single seed.
 fn by_chance(folder: &Path) -> Result<Vec<Vec<Spread>>, Error> {
     let Stored::Summary(summary) = Stored::read(folder)? else {
         return Ok(Vec::new());
@@ -320,7 +327,7 @@ fn by_chance(folder: &Path) -> Result<Vec<Vec<Spread>>, Error> {
         .collect()
 }
 
-/// Copies the figures of the page beside it and answers the parts of the page that show them.
+/// Copies the figures of the page beside it and returns the parts of the page that show them.
 pub fn publish(laid: &[Laid], folder: &Path) -> Result<Vec<Section>, Error> {
     fs::create_dir_all(folder)?;
     let mut sections: Vec<Section> = Vec::new();

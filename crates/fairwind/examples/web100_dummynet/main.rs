@@ -1,6 +1,6 @@
-//! Runs the experiments of the Web100-Dummynet thesis (Figures 4.1 to 4.24, Table 4.1) in the
-//! simulator, in the lab or in both, prints the tables of `docs/web100-dummynet.md` and lays the
-//! figures of both over each other: `make experiments`, `make experiments-lab`.
+//! Runs the experiments of the Web100-Dummynet thesis (Figures 4.1 to 4.24, Table 4.1) in the simulator, in
+//! the lab or in both, prints the tables of `docs/measurements/web100-dummynet.md` and overlays the figures
+//! of both: `make experiments`, `make experiments-lab`.
 
 mod bench;
 mod figures;

@@ -1,4 +1,4 @@
-//! What the tables take from time series.
+//! What the tables need from time series.
 
 use fairwind_experiment::result::{FlowResult, RunResult, Statistic};
 use fairwind_experiment::series::columns::FLOW;
@@ -70,7 +70,7 @@ pub fn averages(seconds: &[f64]) -> Vec<f64> {
     seconds.iter().enumerate().map(average).collect()
 }
 
-/// With n - 1 in the denominator.
+/// The standard deviation, with n - 1 in the denominator.
 fn standard_deviation(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -78,7 +78,7 @@ fn standard_deviation(values: &[f64]) -> f64 {
     (squares / (n - 1.0)).sqrt()
 }
 
-/// Least and most of what was seen.
+/// The least and the greatest value.
 pub struct Range {
     pub least: f64,
     pub most: f64,

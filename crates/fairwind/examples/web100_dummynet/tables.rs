@@ -1,4 +1,4 @@
-//! The tables of the page: what the thesis says, and under or beside it what each engine gives.
+//! The tables of the page: the thesis' values and, below or beside them, those of each engine.
 
 use std::fmt::Write;
 
@@ -256,7 +256,8 @@ fn average_throughput(bench: &Bench) -> Result<Option<Section>, Error> {
     Ok(table.section())
 }
 
-/// In how many runs both averages stay within 6 to 8 Mbit/s, and how far they are apart over time.
+/// In how many runs both averages stay within 6 to 8 Mbit/s from 50 s on, and how far apart they are over
+/// time.
 fn convergence(done: &Done) -> Result<(usize, String), Error> {
     let mut within = 0;
     let mut apart = vec![Vec::new(); 5];
@@ -303,7 +304,7 @@ fn weighted_queues(bench: &Bench) -> Result<Option<Section>, Error> {
     Ok(table.section())
 }
 
-/// The text in the first of several rows.
+/// The text in the first of several rows, nothing in the others.
 fn first(row: usize, text: &str) -> String {
     match row {
         0 => text.to_owned(),

@@ -41,13 +41,13 @@ impl Advise {
     }
 }
 
-/// A client of the advisor, with the token of the environment.
+/// A client of the advisor, with the token from the environment.
 pub fn client(url: &str) -> Result<Client, Failure> {
     let client = Client::new(url).and_then(Client::with_token_of_environment);
     client.map_err(client_failure)
 }
 
-/// Who is to mend it: the user, or the advisor.
+/// Classifies an error by who has to fix it: the user (input) or the advisor (work).
 pub fn client_failure(error: ClientError) -> Failure {
     match error {
         ClientError::Url(_)

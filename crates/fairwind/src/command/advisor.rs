@@ -24,7 +24,7 @@ use crate::failure::Failure;
 /// Keeps the available bandwidth and round-trip time of paths to other hosts, and answers with
 /// congestion control or without, buffer sizes, available bandwidth and the time to ask again; over
 /// REST and XML-RPC. Needs no configuration: it listens on this machine only and keeps what it knows
-/// in the state directory. docs/advisor.md has the rest.
+/// in the state directory. docs/reference/advisor.md has the rest.
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -156,7 +156,7 @@ impl Advisor {
     }
 }
 
-/// Who is to mend it: the user, or the machine.
+/// Classifies an error by who has to fix it: the user (input) or the machine (work).
 pub fn failure(error: RunError) -> Failure {
     use fairwind_advisor::ServiceError;
     use fairwind_advisor::doors::DoorError;

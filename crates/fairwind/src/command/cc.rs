@@ -50,7 +50,7 @@ fn parameter_json(parameter: &Parameter, now: Option<&Parameters>) -> Value {
     object
 }
 
-/// `3 users`, and who they are.
+/// `3 users`, and who counts as one.
 fn users(number: u32) -> String {
     format!(
         "{number} {} (connections, and network namespaces whose default it is)",
@@ -58,7 +58,7 @@ fn users(number: u32) -> String {
     )
 }
 
-/// Does it for each, whatever becomes of the others, and fails at the end if one failed.
+/// Acts on each. A `Failure::Work` does not stop it; all of them are reported at the end.
 fn for_each<T>(
     all: impl IntoIterator<Item = T>,
     mut act: impl FnMut(T) -> Result<(), Failure>,

@@ -1,4 +1,4 @@
-//! `fairwind check`: is the file right, and what does it describe?
+//! `fairwind check`: checks an experiment file and prints what it describes.
 
 use std::path::PathBuf;
 

@@ -66,7 +66,8 @@ impl Compare {
     }
 }
 
-/// What could not be read or is in the way is the user's input; a full disk is not.
+/// A malformed result, or something else in the output folder, is the user's input; an I/O error, such as a
+/// full disk, is not.
 fn failure(error: OverlayError) -> Failure {
     match error {
         OverlayError::Report(ReportError::Result(ResultError::Io { .. })) => Failure::work(error),

@@ -1,4 +1,4 @@
-//! `fairwind copy`: a file from server to server.
+//! `fairwind copy`: copies a file from server to server.
 
 use clap::Args;
 use fairwind_ftp::client::{ClientError, Outcome, Place, join, third_party};

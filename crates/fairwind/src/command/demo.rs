@@ -1,4 +1,4 @@
-//! `fairwind demo`: the main job in one command.
+//! `fairwind demo`: fairwind's main use, in one command.
 
 use std::fs;
 use std::io;
@@ -142,7 +142,7 @@ fn closing(outcomes: &Outcomes, page: &Path) -> String {
     )
 }
 
-/// A file that did not arrive, or otherwise than it was sent, is a failure.
+/// A file that did not arrive, or differs from what was sent, is a failure.
 fn judge(outcomes: &Outcomes) -> Result<(), Failure> {
     let failures = outcomes.ways.iter().filter_map(|outcome| {
         let what = match (outcome.file?, &outcome.measured.transfer) {
@@ -159,7 +159,7 @@ fn judge(outcomes: &Outcomes) -> Result<(), Failure> {
     }
 }
 
-/// An empty folder. What an earlier demonstration or run has left there is removed if that is wished,
+/// Makes an empty folder. What an earlier demonstration or run left there is removed if `force` is set,
 /// anything else never.
 fn make_room(out: &Path, force: bool) -> Result<(), Failure> {
     let named = |error: io::Error| Failure::work(format!("{}: {error}", out.display()));

@@ -1,4 +1,4 @@
-//! `fairwind doctor`: what this host can do, and what mends each shortcoming.
+//! `fairwind doctor`: what this host can do, and the command that fixes each shortcoming.
 
 mod buffers;
 mod check;
@@ -47,7 +47,7 @@ pub struct Doctor {
     json: bool,
 }
 
-/// What was asked of a host and what was found there.
+/// What a host was checked for, and the findings.
 struct Examination {
     goal: Goal,
     purposes: Vec<(Purpose, Vec<Finding>)>,
@@ -61,7 +61,7 @@ pub(super) struct Goal {
 }
 
 impl Goal {
-    /// Bytes in flight that fill the path.
+    /// Bytes in flight that fill the path: the bandwidth-delay product.
     fn product(&self) -> u64 {
         let bits = u128::from(self.bandwidth.as_bps()) * u128::from(self.rtt.as_nanos());
         u64::try_from(bits / 8_000_000_000).unwrap_or(u64::MAX)
@@ -102,7 +102,7 @@ impl Examination {
         }
     }
 
-    /// Names of what cannot work.
+    /// Names of the purposes that cannot work.
     fn missing(&self) -> Vec<&'static str> {
         let missing = self
             .purposes

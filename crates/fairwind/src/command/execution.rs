@@ -1,4 +1,4 @@
-//! What `sim run` and `lab run` have in common: an experiment file, an engine, a result folder.
+//! Shared by `sim run` and `lab run`: an experiment file, an engine, a result folder.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ pub struct Execution {
 }
 
 impl Execution {
-    /// Runs the file, so many seeds at a time, and tells the result.
+    /// Runs the file, `jobs` seeds at a time, and prints the result.
     pub fn run(self, engine: &dyn Engine, jobs: Option<usize>) -> Result<(), Failure> {
         let experiment = Experiment::load(&self.file, &self.set)?;
         interrupt::catch()?;

@@ -1,4 +1,4 @@
-//! `fairwind get`: files from a server.
+//! `fairwind get`: fetches files from a server.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -49,7 +49,7 @@ pub struct Get {
     moving: Moving,
 }
 
-/// Files to be fetched, and what a server should not have offered.
+/// Files to fetch, and entries that a server should not have listed.
 #[derive(Default)]
 struct Wanted {
     jobs: Vec<Job>,
@@ -170,7 +170,7 @@ fn is_directory(connection: &mut Connection, place: &Place) -> Result<bool, Fail
     }
 }
 
-/// Makes a directory and those above it, if that is wanted.
+/// Creates a directory and its parents if `wanted`.
 fn make_directory(path: &Path, wanted: bool) -> Result<(), Failure> {
     if !wanted || path == Path::new("") {
         return Ok(());

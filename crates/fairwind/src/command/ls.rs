@@ -1,4 +1,4 @@
-//! `fairwind ls`: what is in a server's directories.
+//! `fairwind ls`: lists a server's directories.
 
 use clap::Args;
 use fairwind_ftp::client::{Entry, Kind, Place};

@@ -32,7 +32,7 @@ impl Man {
     }
 }
 
-/// The page of the command and those of all below it.
+/// Writes the pages of a command and of all its subcommands.
 fn write_pages(command: Command, folder: &Path) -> io::Result<()> {
     let below = command.get_subcommands().filter(|c| !c.is_hide_set());
     for command in below.cloned() {
@@ -46,8 +46,8 @@ fn write_pages(command: Command, folder: &Path) -> io::Result<()> {
     fs::write(folder.join(page.get_filename()), file)
 }
 
-/// What `--help` has behind the options, by sections: a line that is not indented and ends with a colon is
-/// the heading of those behind it. What stands before the first has none.
+/// Splits the text that `--help` shows after the options into sections. A line that is not indented and ends
+/// with a colon is the heading of the lines that follow; lines before the first heading have none.
 pub(super) fn sections(text: &str) -> Vec<(&str, Vec<&str>)> {
     let mut sections = vec![("", Vec::new())];
     for line in text.lines().filter(|line| !line.is_empty()) {
@@ -60,7 +60,7 @@ pub(super) fn sections(text: &str) -> Vec<(&str, Vec<&str>)> {
     sections
 }
 
-/// The sections as they are in the help, line by line.
+/// Writes the sections line by line, as in the help.
 fn write_sections(text: &str, page: &mut impl Write) -> io::Result<()> {
     for (heading, lines) in sections(text) {
         let heading = match heading {
@@ -77,7 +77,7 @@ fn write_sections(text: &str, page: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A line that roff shows as it is.
+/// Escapes a line for roff.
 fn escaped(line: &str) -> String {
     let line = line.replace('\\', "\\e").replace('-', "\\-");
     match line.starts_with(['.', '\'']) {

@@ -84,7 +84,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Does what the command line asks for.
+    /// Runs the subcommand.
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Demo(command) => command.run(),

@@ -1,4 +1,4 @@
-//! Every line of the pages and of the help texts is a line of this command.
+//! Checks that the command line accepts every call on the pages and in the help texts.
 
 #[path = "../../tests/pages/recipes.rs"]
 mod recipes;
@@ -10,7 +10,7 @@ use super::Cli;
 use super::man::sections;
 use recipes::{Call, blocks, calls};
 
-/// Why the call is none, if it is none.
+/// The error for a call that the command line does not accept.
 fn wrong(call: &Call) -> Option<String> {
     let arguments = ["fairwind"].into_iter();
     let arguments = arguments.chain(call.arguments.iter().map(String::as_str));
@@ -47,7 +47,7 @@ fn every_example_of_the_help_is_a_call_of_this_command() {
         let shown = shown.filter(|(heading, _)| heading.starts_with("Example"));
         let lines = shown.flat_map(|(_, lines)| lines).map(str::trim);
         for line in lines.filter(|line| line.starts_with("fairwind ")) {
-            // What an example is for stands behind it, apart.
+            // An example's explanation follows it, after two spaces.
             let typed = line.split("  ").next().unwrap_or(line);
             for call in calls(typed) {
                 assert_eq!(wrong(&call), None, "{line}");

@@ -1,4 +1,4 @@
-//! `fairwind put`: files to a server.
+//! `fairwind put`: stores files on a server.
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -122,7 +122,7 @@ fn is_directory(connection: &mut Connection, place: &Place) -> Result<bool, Fail
     Ok(entry.is_some_and(|entry| entry.kind == Kind::Directory))
 }
 
-/// What is read where the user writes a file's name.
+/// Translates `-` to standard input.
 fn standard_input(local: &Path) -> &Path {
     match local == Path::new("-") {
         true => Path::new("/dev/stdin"),
@@ -139,14 +139,14 @@ fn name(local: &Path) -> Result<OsString, Failure> {
     if let Some(name) = local.file_name() {
         return Ok(name.to_owned());
     }
-    // `.` and `..` have names, too.
+    // `.` and `..` refer to directories that have names.
     let named = local.canonicalize();
     let named = named.map_err(|error| Failure::work(format!("{}: {error}", local.display())))?;
     let name = named.file_name().map(ToOwned::to_owned);
     name.ok_or_else(|| Failure::input(format!("{} has no name", local.display())))
 }
 
-/// Adds the files below a directory; answers with what cannot be stored.
+/// Adds the files below a directory; returns what cannot be stored.
 fn add_tree(
     jobs: &mut Vec<Job>,
     connection: &mut Connection,
@@ -166,13 +166,13 @@ fn add_tree(
         let entries = connection.with(|session| {
             session.make_directories(directory)?;
             match session.list(directory) {
-                // Then all files are stored.
+                // Without a listing, all files are stored.
                 Err(ClientError::Refused { .. }) => Ok(Vec::new()),
                 entries => entries,
             }
         });
         let entries = match entries {
-            // Each file below it fails, too; what is elsewhere is stored.
+            // Each file below it fails, too; files elsewhere are stored.
             Err(ClientError::Name(why)) => {
                 refused.push(why);
                 continue;
@@ -188,7 +188,7 @@ fn add_tree(
     Ok(refused)
 }
 
-/// What there is under a path already.
+/// The file that is already under this path.
 fn present<'a>(there: &'a [(&[u8], Vec<Entry>)], path: &[u8]) -> Option<&'a Entry> {
     let (directory, name) = split(path);
     let (_, entries) = there

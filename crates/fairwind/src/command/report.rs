@@ -1,4 +1,4 @@
-//! `fairwind report`: the report of a result, written again.
+//! `fairwind report`: writes the report of a result again.
 
 use std::path::PathBuf;
 

@@ -29,7 +29,7 @@ impl Schema {
         match self.of {
             Of::Experiment => output::line(&fairwind_experiment::file::schema::json())?,
             Of::TraceDaemon => {
-                output::line(include_str!("../../../../docs/trace-daemon.schema.json"))?
+                output::line(include_str!("../../../../docs/reference/trace-daemon.schema.json"))?
             }
         }
         Ok(())

@@ -40,7 +40,7 @@ Examples:
   fairwind serve /srv/data --listen 0.0.0.0:21         For all (as root)
   fairwind serve --hash-password                       Ask for a password, print its hash
   fairwind serve /srv/data --user 'alice:$argon2id$…'  Alice may write
-  fairwind serve /srv/data --config ftp.toml           All settings: docs/ftp-server.md")]
+  fairwind serve /srv/data --config ftp.toml           All settings: docs/reference/ftp-server.md")]
 pub struct Serve {
     /// Directory whose files are served
     #[arg(required_unless_present = "hash_password")]
@@ -109,7 +109,7 @@ impl Serve {
         log_to_standard_error();
         raise_descriptor_limit();
         let mut config = self.configuration(|file| std::fs::read_to_string(file))?;
-        // There are no threads yet: rights are a thread's own.
+        // Before any thread is started: rights belong to a thread.
         let files = Files::keep(&mut config, self.config.as_deref()).map_err(Failure::work)?;
         let rights = Rights::of(&config)?;
         let server = Server::bind(config).map_err(Failure::work)?;
@@ -117,8 +117,8 @@ impl Serve {
         let (stop, reload) = (Stop::default(), server.reload());
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(Failure::work)?;
         let (asked, reads_again) = (stop.clone(), self.reads_again());
-        // Files may take long to open; the end waits for none. One more reading behind one under way is
-        // enough.
+        // Opening files may take long, and the end must not wait for it. One more reload, queued behind the
+        // one under way, is enough.
         let (again, wanted) = mpsc::sync_channel(1);
         std::thread::spawn(move || {
             for () in wanted {
@@ -140,8 +140,8 @@ impl Serve {
         server.run(&stop).map_err(Failure::work)
     }
 
-    /// Whether SIGHUP means to read the configuration again: without a file, somebody's terminal has been
-    /// closed.
+    /// Whether SIGHUP means to read the configuration again: without a file, on a terminal, it means that the
+    /// terminal was closed.
     fn reads_again(&self) -> bool {
         self.config.is_some() || !io::stdin().is_terminal()
     }
@@ -161,11 +161,11 @@ impl Serve {
             }
             Err(other) => format!("error: {other:?}\nthe configuration stays as it was"),
         };
-        // There may be nobody any more who reads it.
+        // Standard error may be closed by now.
         let _ = writeln!(io::stderr(), "{told}");
     }
 
-    /// What file and options say together; `read` has the text of the file.
+    /// The configuration from file and options; `read` returns the text of the file.
     fn configuration(&self, read: impl Fn(&Path) -> io::Result<String>) -> Result<Config, Failure> {
         let mut config = Config::new(self.dir.clone().unwrap_or_default());
         if let Some(file) = &self.config {
@@ -233,7 +233,7 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
     range.ok_or_else(|| format!("{text:?} is no range of ports: 50000-50100"))
 }
 
-/// One line of standard input; of a terminal without showing it.
+/// Reads a line from standard input, without echo if that is a terminal.
 fn read_password() -> Result<String, Failure> {
     let password = match io::stdin().is_terminal() {
         true => rpassword::prompt_password("Password: ").map_err(Failure::work)?,
@@ -252,16 +252,16 @@ fn read_password() -> Result<String, Failure> {
     }
 }
 
-/// Every session and every data connection takes descriptors: as many as this process may have.
+/// Raises the limit of open files to the maximum: sessions and data connections need descriptors.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // If it cannot be raised, fewer clients are served at once.
+    // If this fails, fewer clients are served at once.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// Log lines of the server; `RUST_LOG` says of what (`info` unless set).
+/// Logs to standard error; `RUST_LOG` selects what (default `info`).
 fn log_to_standard_error() {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));

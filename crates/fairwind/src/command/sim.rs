@@ -1,4 +1,4 @@
-//! `fairwind sim run`: an experiment in virtual time.
+//! `fairwind sim run`: runs an experiment in virtual time.
 
 use clap::{Args, Subcommand};
 use fairwind_experiment::engine::sim::Sim;

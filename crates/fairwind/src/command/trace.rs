@@ -29,7 +29,7 @@ pub use columns::columns;
 use screen::Screen;
 pub use value::{duration, interval};
 
-/// Time between samples where nothing is said of it.
+/// Default time between samples.
 const DEFAULT_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Trace TCP connections of this machine's kernel
@@ -87,7 +87,7 @@ pub struct Trace {
     /// Sample whenever an acknowledgement comes
     #[arg(long)]
     every_ack: bool,
-    /// Only these instruments in the files, by their names; docs/instruments.md has them [default:
+    /// Only these instruments in the files, by their names; docs/reference/instruments.md has them [default:
     /// all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = columns::variable)]
     #[arg(requires = "out")]
@@ -112,7 +112,7 @@ pub struct Trace {
     json: bool,
 }
 
-/// Options that have no meaning with a file.
+/// Options that make no sense with a file.
 const TRACING: [&str; 14] = [
     "port",
     "host",
@@ -268,7 +268,7 @@ fn text(index: &Index, counts: &Counts) -> String {
     format!("{}{}", table.render(), unseen(counts, index))
 }
 
-/// What the trace does not have, in words.
+/// Describes what the trace lacks.
 fn unseen(counts: &Counts, index: &Index) -> String {
     let mut text = not_seen(counts);
     if index.late_intervals > 0 {
@@ -292,7 +292,7 @@ fn unseen(counts: &Counts, index: &Index) -> String {
     text
 }
 
-/// What the kernel's side did not see, in words.
+/// Describes what the kernel's part of the tracer missed.
 fn not_seen(counts: &Counts) -> String {
     let lost: u64 = counts.lost.iter().sum();
     let mut text = format!("lost: {lost} samples\n");
@@ -324,7 +324,7 @@ fn trace_failure(error: TraceError) -> Failure {
     Failure::work(error)
 }
 
-/// A folder that cannot be used is the user's mistake.
+/// An unusable folder is the user's mistake.
 pub fn plan_failure(error: PlanError) -> Failure {
     match error {
         PlanError::Trace(error) => trace_failure(error),

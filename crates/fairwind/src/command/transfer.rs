@@ -1,4 +1,4 @@
-//! What `get`, `put`, `ls` and `copy` have in common: how a server is reached, and how files are moved.
+//! Shared by `get`, `put`, `ls` and `copy`: how a server is reached, and how files are moved.
 
 mod told;
 
@@ -114,7 +114,7 @@ impl Moving {
         })
     }
 
-    /// Tells what became of it all; a failure if some of it failed.
+    /// Prints the outcome; fails if a transfer failed.
     pub fn tell(&self, command: &str, outcome: &Outcome) -> Result<(), Failure> {
         if let Some(text) = self.text(command, outcome) {
             output::line(&text)?;
@@ -122,7 +122,7 @@ impl Moving {
         judge(outcome)
     }
 
-    /// Tells it on standard error, where standard output has the files themselves.
+    /// Prints the outcome to standard error, for transfers to standard output.
     pub fn tell_aside(&self, command: &str, outcome: &Outcome) -> Result<(), Failure> {
         if let Some(text) = self.text(command, outcome) {
             eprintln!("{}", text.trim_end());
@@ -139,7 +139,7 @@ impl Moving {
     }
 }
 
-/// A failure if some of it failed.
+/// Fails if a transfer failed.
 fn judge(outcome: &Outcome) -> Result<(), Failure> {
     match outcome.failures.as_slice() {
         [] => Ok(()),
@@ -153,18 +153,18 @@ fn judge(outcome: &Outcome) -> Result<(), Failure> {
     }
 }
 
-/// A bar, with signals caught.
+/// Catches signals and creates a progress bar.
 pub fn begin() -> Result<Arc<ByteBar>, Failure> {
     interrupt::catch()?;
     Ok(Arc::new(ByteBar::new()))
 }
 
-/// A URL.
+/// Parses a URL.
 pub fn place(text: &str) -> Result<Place, Failure> {
     text.parse().map_err(failure)
 }
 
-/// A connection to the server of a place, as the user there.
+/// A connection to the server of a place, as the user named there.
 pub fn connection(place: Place, options: Options) -> Result<Connection, Failure> {
     let ask = |question: &str| match io::stdin().is_terminal() {
         true => rpassword::prompt_password(question).ok(),
@@ -174,7 +174,7 @@ pub fn connection(place: Place, options: Options) -> Result<Connection, Failure>
     Ok(Connection::new(place, credentials, options))
 }
 
-/// The server of all these places, which has to be the same.
+/// The server of all these places, which must have the same server and user.
 pub fn server(places: &[Place]) -> Result<&Place, Failure> {
     let first = &places[0];
     let same = |place: &&Place| {

@@ -1,5 +1,5 @@
-//! What the advisor says in the course of the transfer, and what is changed for it: worked out
-//! beforehand for the simulator, read from the server's log in the lab.
+//! The advisor's answers during the transfer, and the changes made for them: computed beforehand for the
+//! simulator, read from the server's log in the lab.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::day::Day;
 use super::story::{HOP, START_S, Story};
 
-/// Nobody asks the advisor sooner again than after this, seconds.
+/// Shortest time between two questions to the advisor, seconds.
 const SHORTEST_WAIT_S: f64 = 0.1;
 
 /// An answer of the advisor.
@@ -30,26 +30,26 @@ pub struct Change {
     pub at_s: f64,
     /// What was changed, in words.
     pub what: String,
-    /// Before.
+    /// The previous value.
     pub from: String,
-    /// From then on.
+    /// The new value.
     pub to: String,
     /// The advisor's reason.
     pub reason: String,
 }
 
-/// All of a transfer.
+/// All answers and changes of a transfer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Advised {
     /// The answers, ascending in time.
     pub answers: Vec<Answer>,
     /// The changes, ascending in time.
     pub changes: Vec<Change>,
-    /// What was advised and could not be done.
+    /// Advice that could not be followed.
     pub refused: Vec<String>,
 }
 
-/// What is changed when it is the congestion control.
+/// [`Change::what`] for a change of congestion control.
 pub const CONTROL: &str = "congestion control";
 
 impl Advised {
@@ -58,7 +58,7 @@ impl Advised {
         self.changes.iter().filter(|change| change.what == CONTROL)
     }
 
-    /// What of it is said and done before `end_s`.
+    /// The part before `end_s`.
     pub fn until(&self, end_s: f64) -> Advised {
         let mut until = self.clone();
         until.answers.retain(|answer| answer.at_s < end_s);
@@ -66,7 +66,7 @@ impl Advised {
         until
     }
 
-    /// When congestion control was off, until `end_s`: from and to, seconds.
+    /// When congestion control was off, up to `end_s`: start and end, seconds.
     pub fn spans_off(&self, end_s: f64) -> Vec<(f64, f64)> {
         let mut spans = Vec::new();
         let mut since = None;
@@ -85,7 +85,7 @@ impl Advised {
     }
 }
 
-/// Whether the control is congestion control switched off, under whatever name it is in the kernel.
+/// Whether this is nocc, under any of its names in the kernel.
 fn is_off(control: &str) -> bool {
     control
         .strip_prefix("fw_")
@@ -93,7 +93,7 @@ fn is_off(control: &str) -> bool {
         .starts_with("nocc")
 }
 
-/// What the advisor would say, with every test known at its time.
+/// The answers of an advisor that learns of every test at its time.
 pub fn foreseen(story: &Story, day: &Day) -> Advised {
     let settings = story.settings();
     let (samples, _) = Samples::from_unordered(day.history.iter().copied(), story.begins);
@@ -108,7 +108,7 @@ pub fn foreseen(story: &Story, day: &Day) -> Advised {
     while at_s < story.length_s {
         let now = story.time_at(at_s);
         while let Some(test) = tests.next_if(|test| test.time <= now) {
-            // Tests of the generator are in order and of the past.
+            // The generator's tests are in order and not in the future.
             let _ = history.hops[0].insert(test, now);
         }
         let advice = advise(&history, &Request::default(), now, &settings);
@@ -136,7 +136,7 @@ fn wait_s(advice: &Advice, now: Timestamp, story: &Story) -> f64 {
     (wait.as_secs_f64() / story.rate).max(SHORTEST_WAIT_S)
 }
 
-/// What the server has written into its log of advice; nothing if there is no log.
+/// What the server wrote to its log of advice; empty if there is no log.
 pub fn logged(log: &Path) -> Advised {
     let text = fs::read_to_string(log).unwrap_or_default();
     let mut advised = Advised::default();
@@ -150,7 +150,7 @@ pub fn logged(log: &Path) -> Advised {
 }
 
 impl Advised {
-    /// Takes a line of the log.
+    /// Adds a line of the log.
     fn take(&mut self, record: &Value) {
         let text = |key: &str| record[key].as_str().unwrap_or_default().to_owned();
         let at_s = START_S + record["seconds"].as_f64().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The available bandwidth of the path: nine weeks of it that are over, and the day of the story.
+//! The available bandwidth of the path: nine weeks of history, and the day of the story.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl Day {
         .collect()
     }
 
-    /// What others want of the path, as a recording for a link: seconds and Mbit/s.
+    /// The others' traffic as a bandwidth trace for a link: seconds and Mbit/s.
     pub fn traffic_csv(&self, story: &Story) -> String {
         let lines = self.curve(story).into_iter().map(|(seconds, available)| {
             let used = (CAPACITY_MBPS - available).max(LEAST_MBPS);

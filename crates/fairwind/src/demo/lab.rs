@@ -1,5 +1,5 @@
-//! The two sites of the lab: the file in the west, the commands of server, client and advisor, and
-//! what they leave behind.
+//! The two sites of the lab: the file in the west, the command lines of server, client and advisor, and the
+//! files that they leave behind.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
@@ -29,7 +29,7 @@ const PORT: u16 = 2121;
 const ADVISOR: &str = "127.0.0.1:8649";
 /// The addresses of the lab's hosts.
 const NETWORK: &str = "10.77.0.0/16";
-/// Bytes that are written, read and summed at a time.
+/// Bytes that are written, read or hashed at a time.
 const PIECE: usize = 1 << 18;
 
 /// What this machine lacks for the lab and its programs, each with what would help.
@@ -51,26 +51,26 @@ pub fn missing() -> Vec<String> {
 /// What is moved, over which path, and when.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Of the bytes of the file.
+    /// Seed of the file's content.
     pub seed: u64,
-    /// The file, bytes.
+    /// Size of the file, bytes.
     pub file_bytes: u64,
-    /// What both programs ask for as buffers, bytes.
+    /// Buffer size that both programs request, bytes.
     pub buffer_bytes: u64,
     /// Time on the advisor's clock at the start of a run.
     pub begins: Timestamp,
-    /// How much faster than ours the advisor's clock runs.
+    /// Speed of the advisor's clock, relative to real time.
     pub rate: f64,
-    /// How the advisor makes its advice for the path.
+    /// The advisor's settings for the path.
     pub settings: Settings,
     /// Tests of the path until the start of a run, ascending.
     pub history: Vec<Sample>,
-    /// Those of which the advisor hears during a run, ascending.
+    /// Tests that the advisor learns of during a run, ascending.
     pub tests: Vec<Sample>,
 }
 
 impl Setup {
-    /// That of the demonstration.
+    /// The setup of the demonstration.
     pub fn of(story: &Story, day: &Day) -> Setup {
         Setup {
             seed: story.seed,
@@ -88,33 +88,33 @@ impl Setup {
 /// What became of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It is the file that was sent.
+    /// The file that arrived is the one that was sent.
     Identical,
-    /// It is not.
+    /// The file that arrived is not the one that was sent.
     Differs,
-    /// There is none.
+    /// No file arrived.
     Missing,
 }
 
-/// The command lines of a way.
+/// The command lines of one [`Way`].
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
     /// `fairwind get`, in the east.
     pub client: String,
     /// `fairwind serve`, in the west.
     pub server: String,
-    /// `fairwind advisor` and what tells it of tests, in the west.
+    /// `fairwind advisor` and the process that reports tests to it, in the west.
     pub advisor: String,
 }
 
-/// What all ways have in common. Leaves the kernel and the disk as they were when it is dropped.
+/// What all ways share. When dropped, it leaves the kernel and the disk as they were.
 #[derive(Debug)]
 pub struct Site {
     folder: PathBuf,
-    /// The command.
+    /// Path of the `fairwind` command.
     fairwind: PathBuf,
     checksum: String,
-    /// Congestion control switched off, for the connections of this run alone.
+    /// nocc, loaded for the connections of this run only.
     nocc: Loaded,
     buffer_bytes: u64,
     begins: Timestamp,
@@ -122,11 +122,12 @@ pub struct Site {
 }
 
 impl Site {
-    /// Writes the file, teaches the advisor the path's history, and loads what switches congestion
-    /// control off, under a name of its own. All that is done later is done by the command `fairwind`.
+    /// Writes the file, gives the advisor the path's history, and loads nocc under a private name. Everything
+    /// later is done by the command `fairwind`.
     ///
     /// # Errors
-    /// If the kernel, the disk or the advisor's store refuses.
+    /// Fails if nocc cannot be loaded, a file cannot be written, or the advisor's store cannot be opened or
+    /// written.
     pub fn prepare(setup: &Setup, fairwind: PathBuf, out: &Path) -> Result<Site, Failure> {
         let nocc = native::find("nocc")
             .expect("it is in cc/")
@@ -150,7 +151,7 @@ impl Site {
         Ok(site)
     }
 
-    /// The history, and how advice is made.
+    /// Stores the path's history and settings for the advisor.
     fn teach(&self, setup: &Setup) -> Result<(), Failure> {
         let settings = setup.settings.clone();
         let host = NETWORK.parse().map_err(Failure::work)?;
@@ -182,7 +183,7 @@ impl Site {
         let fairwind = shell_word(&self.fairwind)?;
         let (arrived, config) = (shell_word(&self.arrived(way))?, self.config(way));
         fs::write(&config, self.configuration(way))?;
-        // Its folder may be for the user of the demonstration alone.
+        // Other users may have no access to the folder.
         let run_as = match geteuid().is_root() {
             true => " --run-as root",
             false => "",
@@ -196,7 +197,7 @@ impl Site {
             "exec {fairwind} get ftp://{{to}}:{PORT}/{FILE} {arrived} --buffer {} --no-drs",
             self.buffer_bytes
         );
-        // The clock starts with the run.
+        // The advisor's clock starts with the run.
         let advisor = format!(
             "{fairwind} advisor --state {} --listen {ADVISOR} --clock-start {begins} --clock-rate {rate} \
              & exec {fairwind} demo --tests {} --advisor http://{ADVISOR} --clock-start {begins} \
@@ -213,7 +214,7 @@ impl Site {
         })
     }
 
-    /// The server's configuration: the same buffers in all ways, so that control alone differs.
+    /// The server's configuration: the same buffers in all ways, so that only congestion control differs.
     fn configuration(&self, way: Way) -> String {
         let mut toml = format!("buffer = \"{}\"\ndrs = false\n", self.buffer_bytes);
         if way == Way::Advised {
@@ -225,15 +226,15 @@ impl Site {
         toml
     }
 
-    /// Whether the client has all of the file: until then it has another name.
+    /// Whether the client has the whole file; until then it has another name.
     pub fn has_arrived(&self, way: Way) -> bool {
         self.arrived(way).exists()
     }
 
-    /// Whether the file that this way has moved is the one that was sent. Removes it.
+    /// Whether the file that arrived this way is the one that was sent. Removes it.
     ///
     /// # Errors
-    /// If it is there and cannot be read.
+    /// Fails if the file is there but cannot be read.
     pub fn arrival(&self, way: Way) -> Result<Arrival, Failure> {
         let path = self.arrived(way);
         let arrival = match checksum(&path) {
@@ -242,12 +243,12 @@ impl Site {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Arrival::Missing,
             Err(error) => return Err(Failure::work(format!("{}: {error}", path.display()))),
         };
-        // It has been looked at; room is needed for the next.
+        // It has been checked; the next one needs the room.
         let _ = fs::remove_file(path);
         Ok(arrival)
     }
 
-    /// Where the server tells of advice.
+    /// The server's log of advice.
     pub fn log(&self, way: Way) -> PathBuf {
         let name = format!("{}.advice.jsonl", way.folder());
         self.folder.with_file_name(name)
@@ -280,12 +281,12 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // What is not there need not be removed.
+        // The folder may not exist.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// The tests of the day that have not been made at the start of a run.
+/// The tests that are still to come at the start of a run.
 fn tests_csv(tests: &[Sample]) -> String {
     let lines = tests
         .iter()
@@ -293,7 +294,7 @@ fn tests_csv(tests: &[Sample]) -> String {
     lines.collect()
 }
 
-/// Writes the file of random bytes and answers its checksum.
+/// Writes the file of random bytes and returns its checksum.
 fn write_random(path: &Path, setup: &Setup) -> io::Result<String> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(setup.seed);
     let mut file = BufWriter::with_capacity(PIECE, File::create(path)?);
@@ -323,7 +324,7 @@ fn checksum(path: &Path) -> io::Result<String> {
     }
 }
 
-/// A path as one word of the shell. The lab would replace braces in it.
+/// Quotes a path for the shell. Braces are refused because the lab would replace them.
 fn shell_word(path: &Path) -> Result<String, Failure> {
     let text = path.to_str().filter(|text| !text.contains(['{', '}']));
     let text = text.ok_or_else(|| {

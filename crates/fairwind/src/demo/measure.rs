@@ -1,4 +1,4 @@
-//! What came of a run: the totals and curves of the transfer and of the others.
+//! The results of a run: totals and curves of the transfer and of the others.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,17 +20,17 @@ const INTERVAL_S: f64 = 0.5;
 pub struct Measured {
     /// The file's connection, if there was one.
     pub transfer: Option<Transfer>,
-    /// Payload that the others' receivers had by then: seconds and bytes.
+    /// Payload that the others' receivers had by a time: seconds and bytes.
     others: Vec<(f64, f64)>,
     /// Throughput of all others together, Mbit/s.
     pub others_mbps: Vec<Point>,
-    /// Whether the run came to its end.
+    /// Whether the run reached its end.
     pub complete: bool,
     /// Reasons to doubt the numbers.
     pub warnings: Vec<String>,
 }
 
-/// The connection over which the file went.
+/// The connection that carried the file.
 #[derive(Clone, Debug, Default)]
 pub struct Transfer {
     /// Payload that arrived.
@@ -39,7 +39,7 @@ pub struct Transfer {
     pub opened_s: f64,
     /// When its last byte had arrived, seconds from the start of the run.
     pub end_s: f64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmits: u64,
     /// Throughput, Mbit/s.
     pub mbps: Vec<Point>,
@@ -55,7 +55,7 @@ impl Transfer {
         self.end_s - START_S
     }
 
-    /// Payload over time, Mbit/s.
+    /// Mean throughput of payload, Mbit/s.
     pub fn throughput_mbps(&self) -> f64 {
         self.bytes as f64 * 8.0 / 1e6 / self.took_s()
     }
@@ -65,7 +65,7 @@ impl Measured {
     /// Reads the series of the run in `folder`.
     ///
     /// # Errors
-    /// If there are none.
+    /// Fails if there are no series or they cannot be read.
     pub fn read(folder: &Path, run: &RunResult) -> Result<Measured, SeriesError> {
         let names = others();
         let mut flows: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -96,7 +96,7 @@ impl Measured {
             .map(|(_, rows)| rows)
             .collect();
         let others = sum(&others, end_s);
-        // Control connections carry little: the file went over that with the most.
+        // Control connections carry little: the one with the most payload carried the file.
         let main = series
             .iter()
             .filter(|((flow, _), _)| *flow == transfer)
@@ -115,7 +115,7 @@ impl Measured {
         })
     }
 
-    /// Payload that arrived at the others between two moments, bytes.
+    /// Payload that the others received between two times, bytes.
     pub fn others_bytes(&self, from_s: f64, to_s: f64) -> f64 {
         at(&self.others, to_s) - at(&self.others, from_s)
     }
@@ -157,7 +157,7 @@ fn connection(rows: &[Row]) -> Option<Transfer> {
     })
 }
 
-/// What all of these connections had received together, at every interval until `end_s`.
+/// Payload that these connections have received together, at every interval until `end_s`.
 fn sum(connections: &[&Vec<Row>], end_s: f64) -> Vec<(f64, f64)> {
     let curves: Vec<Vec<(f64, f64)>> = connections
         .iter()
@@ -172,7 +172,7 @@ fn sum(connections: &[&Vec<Row>], end_s: f64) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The value of a curve at a time: on the straight line between its neighbours, 0 before the first.
+/// The value of a curve at a time, linearly interpolated; 0 before its start, constant after its end.
 fn at(curve: &[(f64, f64)], time_s: f64) -> f64 {
     let after = curve.partition_point(|&(time, _)| time < time_s);
     match (

@@ -1,9 +1,9 @@
 //! The demonstration: one file moved three ways over a path that others use too.
 //!
-//! [`Story`] has all its numbers, [`day`] the path's available bandwidth, [`network`] the experiment
-//! files, [`advised`] what the advisor says and when. [`stage`] runs each way in the simulator, or in
-//! the [`lab`] with the real server, client and advisor; [`measure`] reads what came of it, [`table`]
-//! and [`report`] tell it.
+//! [`Story`] holds all its numbers, [`day`] the path's available bandwidth, [`network`] the experiment files,
+//! [`advised`] the advice and when it is given. [`stage`] runs each way in the simulator, or in the [`lab`]
+//! with the real server, client and advisor; [`measure`] reads the results, [`table`] and [`report`] present
+//! them.
 
 pub mod advised;
 pub mod day;

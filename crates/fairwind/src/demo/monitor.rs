@@ -1,5 +1,5 @@
-//! What tests the path in the demonstration: tells the advisor of each test of the day when its time
-//! has come, as a monitor of a router would.
+//! The monitor of the demonstration: reports each test of the path to the advisor when its time has come, as
+//! a router's monitor would.
 
 use std::fs;
 use std::path::Path;
@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use super::story::{HOP, PATH};
 use crate::failure::Failure;
 
-/// How long the advisor may take to be there.
+/// How long the advisor may take to accept a test.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Before the next attempt.
+/// Pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Tells of the tests in `file`, one a line: its time and Mbit/s. The clock starts now, at `start`, and
-/// runs `rate` times as fast as ours.
+/// Reports the tests in `file`, one per line: its time and Mbit/s. The clock starts now, at `start`, and runs
+/// `rate` times as fast as real time.
 pub fn run(file: &Path, advisor: &str, start: Timestamp, rate: f64) -> Result<(), Failure> {
     let begun = Instant::now();
     let tests = read(file)?;
@@ -34,7 +34,7 @@ pub fn run(file: &Path, advisor: &str, start: Timestamp, rate: f64) -> Result<()
     Ok(())
 }
 
-/// Tells of a test until it is taken: the advisor may not be there yet, or its clock a little behind.
+/// Reports a test until it is accepted: the advisor may not be up yet, or its clock may be a little behind.
 fn tell(client: &Client, test: &Sample) -> Result<(), Failure> {
     let at = format!("/v1/paths/{PATH}/samples");
     let body = json!([{

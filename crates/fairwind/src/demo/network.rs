@@ -1,4 +1,4 @@
-//! The experiment files: two sites, a path between them, and others who share it.
+//! The experiment files: two sites, a path between them, and others that share it.
 
 use super::advised::Advised;
 use super::lab::Programs;
@@ -6,7 +6,7 @@ use super::story::{
     BUFFER_BYTES, CAPACITY_MBPS, DELAY_MS, OTHERS, QUEUE_PACKETS, START_S, Story, Way,
 };
 
-/// The recording of what others want, beside the results.
+/// The bandwidth trace of the others' traffic, beside the results.
 pub const TRAFFIC_FILE: &str = "others.csv";
 /// The flow that moves the file.
 pub const TRANSFER: &str = "transfer";
@@ -28,7 +28,7 @@ pub fn others() -> Vec<String> {
         .collect()
 }
 
-/// The experiment of a way, as TOML.
+/// The experiment for a way, as TOML.
 pub fn experiment(story: &Story, way: Way, means: &Means<'_>) -> String {
     let transfer = match (way, means) {
         (Way::Nobody, _) => String::new(),
@@ -94,7 +94,7 @@ queue     = \"2000pkt\"
     )
 }
 
-/// The control that a way begins with.
+/// The congestion control that a way begins with.
 fn control(way: Way) -> &'static str {
     match way {
         Way::Nocc => "nocc",
@@ -137,7 +137,7 @@ send_buffer    = \"{buffer}B\"
     )
 }
 
-/// The client is in the east, and what it asks for comes from the west.
+/// The client is in the east; the file comes from the west.
 fn with_programs(way: Way, programs: &Programs) -> String {
     let mut flows = format!(
         "
@@ -168,7 +168,7 @@ application = {{ kind = \"command\", client = {} }}
     flows
 }
 
-/// A text of TOML.
+/// Quotes a string for TOML.
 fn quoted(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
     format!("\"{escaped}\"")

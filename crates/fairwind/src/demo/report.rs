@@ -1,4 +1,4 @@
-//! The HTML report: the table, and one figure a subject, in a file that refers to nothing outside.
+//! The HTML report: the table and one figure per subject, in a self-contained file.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 /// The report's file.
 pub const FILE: &str = "report.html";
 
-/// Colours by what is drawn, the same in all figures.
+/// Indices of colours, the same in all figures.
 const TRANSFER: usize = 0;
 const OTHER: usize = 1;
 const AVAILABLE: usize = 2;
@@ -188,7 +188,7 @@ fn day(outcomes: &Outcomes) -> Chart {
     }
 }
 
-/// What the better model forecasts an hour ahead, from what was known then, and its 80 % interval.
+/// The better model's forecasts an hour ahead, from what was known then, and their 80 % intervals.
 fn forecasts(outcomes: &Outcomes) -> (Vec<Point>, Area) {
     let story = &outcomes.story;
     let settings = Settings {
@@ -203,7 +203,7 @@ fn forecasts(outcomes: &Outcomes) -> (Vec<Point>, Area) {
     let (mut line, mut area) = (Vec::new(), Area::default());
     area.colour = TRANSFER;
     for &test in &outcomes.day.tests {
-        // Tests of the generator are in order.
+        // The generator's tests are in order.
         let _ = hop.insert(test, test.time);
         let at_s = story.seconds_until(test.time) + hour_s;
         let forecast: Option<Forecast> = hop.forecast(test.time, hour, &settings).ok();
@@ -219,7 +219,7 @@ fn forecasts(outcomes: &Outcomes) -> (Vec<Point>, Area) {
     (line, area)
 }
 
-/// The transfer and the others, a panel a way.
+/// The transfer and the others, one panel per way.
 fn throughput(outcomes: &Outcomes) -> Chart {
     let story = &outcomes.story;
     let alone = &outcomes.of(Way::Nobody).measured.others_mbps;
@@ -263,7 +263,7 @@ fn throughput(outcomes: &Outcomes) -> Chart {
     }
 }
 
-/// A curve of each transfer, a panel a way.
+/// A curve of each transfer, one panel per way.
 fn of_transfers(
     outcomes: &Outcomes,
     title: &str,

@@ -1,4 +1,4 @@
-//! Runs every way, one after the other, and gathers what came of them.
+//! Runs every way, one after the other, and collects the results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,22 +17,22 @@ use super::network::{self, Means, TRAFFIC_FILE};
 use super::story::{Story, Way};
 use crate::failure::Failure;
 
-/// What came of a way.
+/// The result of a way.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Which.
+    /// The way.
     pub way: Way,
-    /// In numbers.
+    /// Its measurements.
     pub measured: Measured,
-    /// What the advisor said, and what was changed.
+    /// The advisor's answers, and what was changed.
     pub advised: Advised,
-    /// What became of the file; nothing where none is moved, or only in the simulator.
+    /// What became of the file; none if no file is moved, or only in the simulator.
     pub file: Option<Arrival>,
     /// The experiment, as TOML.
     pub experiment: String,
 }
 
-/// All that came of a demonstration.
+/// The results of a demonstration.
 #[derive(Debug)]
 pub struct Outcomes {
     /// The story.
@@ -46,21 +46,21 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    /// What came of this way.
+    /// The result of this way.
     pub fn of(&self, way: Way) -> &Outcome {
         let found = self.ways.iter().find(|outcome| outcome.way == way);
         found.expect("every way is run")
     }
 
-    /// Share of their payload that the others lost while the transfer of this way was under way,
-    /// against what they have alone in the same time; nothing without a transfer.
+    /// Share of their payload that the others lost while this way's transfer ran, compared with the run alone
+    /// in the same time; none without a transfer, or if one of the runs ended early.
     pub fn others_lost(&self, way: Way) -> Option<f64> {
         let end_s = self.of(way).measured.transfer.as_ref()?.end_s;
         let (alone, beside) = self.others_bytes(way, super::story::START_S, end_s)?;
         (alone > 0.0).then(|| 1.0 - beside / alone)
     }
 
-    /// Payload that the others lost in the whole run against the run alone, bytes; nothing without a
+    /// Payload that the others lost in the whole run compared with the run alone, bytes; none without a
     /// transfer, or if one of the runs ended early.
     pub fn others_lost_bytes(&self, way: Way) -> Option<f64> {
         self.of(way).measured.transfer.as_ref()?;
@@ -68,8 +68,8 @@ impl Outcomes {
         Some(alone - beside)
     }
 
-    /// Payload that arrived at the others between two moments, alone and beside this way; nothing if one
-    /// of the runs ended early.
+    /// Payload that the others received between two times, alone and beside this way; none if one of the runs
+    /// ended early.
     fn others_bytes(&self, way: Way, from_s: f64, to_s: f64) -> Option<(f64, f64)> {
         let (alone, beside) = (&self.of(Way::Nobody).measured, &self.of(way).measured);
         let bytes = |measured: &Measured| measured.others_bytes(from_s, to_s);
@@ -77,7 +77,7 @@ impl Outcomes {
     }
 }
 
-/// Runs all in the simulator; results go to folders below `out`.
+/// Runs all ways in the simulator; results go to folders below `out`.
 pub fn simulate(story: Story, out: &Path, progress: &dyn Progress) -> Result<Outcomes, Failure> {
     let day = Day::of(&story);
     write_traffic(&story, &day, out)?;
@@ -107,7 +107,7 @@ pub fn simulate(story: Story, out: &Path, progress: &dyn Progress) -> Result<Out
     })
 }
 
-/// Runs all on the running kernel, with the real programs.
+/// Runs all ways on the running kernel, with the real programs.
 pub fn perform(story: Story, out: &Path, progress: &dyn Progress) -> Result<Outcomes, Failure> {
     let day = Day::of(&story);
     write_traffic(&story, &day, out)?;

@@ -12,38 +12,38 @@ use jiff::{SignedDuration, Timestamp};
 pub const CAPACITY_MBPS: f64 = 100.0;
 /// Delay of the path in one direction, milliseconds.
 pub const DELAY_MS: u32 = 25;
-/// Below so much available bandwidth the path is congested, Mbit/s.
+/// Available bandwidth below which the path is congested, Mbit/s.
 pub const THRESHOLD_MBPS: f64 = 42.0;
 /// Queue of the path, packets: bandwidth times round-trip time.
 pub const QUEUE_PACKETS: u32 = 430;
-/// What programs ask for as buffers of the transfer, bytes; the kernel doubles it for itself. The
-/// window that comes of it is 1,310,720 bytes, twice the bandwidth times the round-trip time.
+/// Buffer size that programs request for the transfer, bytes; the kernel doubles it for bookkeeping. The
+/// resulting window is 1,310,720 bytes, twice the bandwidth times the round-trip time.
 pub const BUFFER_BYTES: u64 = 1 << 20;
-/// When the transfer starts in a run, seconds: the others have found their pace by then.
+/// When the transfer starts in a run, seconds: by then the others are in equilibrium.
 pub const START_S: f64 = 2.0;
 /// Connections of the others.
 pub const OTHERS: usize = 4;
 /// Weeks of history.
 pub const WEEKS: i64 = 9;
-/// From test to test of the available bandwidth.
+/// Time between two tests of the available bandwidth.
 pub const TEST_INTERVAL: SignedDuration = SignedDuration::from_mins(5);
-/// The path as the advisor knows it, and its only hop.
+/// Name of the path in the advisor.
 pub const PATH: &str = "demo";
-/// The hop at which others are met.
+/// Name of its only hop, which the others share.
 pub const HOP: &str = "bottleneck";
 
-/// What is told, in which time.
+/// What happens in a demonstration, and how fast.
 #[derive(Clone, Debug)]
 pub struct Story {
-    /// Of the curve, the file and all random choices.
+    /// Seed of the curve, the file and all random choices.
     pub seed: u64,
     /// Length of each run, seconds.
     pub length_s: f64,
     /// Time of day at the start of a run.
     pub begins: Timestamp,
-    /// Seconds of the day that pass in a second.
+    /// Seconds of the day that pass in a second of the run.
     pub rate: f64,
-    /// The file, bytes.
+    /// Size of the file, bytes.
     pub file_bytes: u64,
 }
 
@@ -56,7 +56,7 @@ pub enum Way {
     Standard,
     /// With congestion control switched off throughout.
     Nocc,
-    /// With congestion control switched off and on as the advisor says.
+    /// With congestion control switched off and on by advice.
     Advised,
 }
 
@@ -66,7 +66,7 @@ impl Way {
     /// Those that move the file.
     pub const TRANSFERS: [Way; 3] = [Way::Standard, Way::Nocc, Way::Advised];
 
-    /// Its folder.
+    /// Name of its result folder.
     pub fn folder(self) -> &'static str {
         match self {
             Way::Nobody => "others-alone",
@@ -76,7 +76,7 @@ impl Way {
         }
     }
 
-    /// In words.
+    /// Its name in tables and reports.
     pub fn words(self) -> &'static str {
         match self {
             Way::Nobody => "the others alone",
@@ -110,7 +110,7 @@ impl Story {
         }
     }
 
-    /// The time of day so many seconds after the start of a run.
+    /// The time of day `seconds` seconds after the start of a run.
     pub fn time_at(&self, seconds: f64) -> Timestamp {
         let passed = SignedDuration::from_secs_f64(seconds * self.rate);
         self.begins.saturating_add(passed).unwrap_or(Timestamp::MAX)
@@ -121,12 +121,12 @@ impl Story {
         time.duration_since(self.begins).as_secs_f64() / self.rate
     }
 
-    /// How the advisor makes its advice for the path: the thesis' model; the path is declared as our
-    /// own, which it is.
+    /// The advisor's settings for the path: the thesis' model; the path is declared as our own, which it is.
     pub fn settings(&self) -> Settings {
         Settings {
             model: ModelKind::Linear,
-            // No test of the demonstration is so old: the thesis' model alone says when to ask again.
+            // No test of the demonstration gets this old, so the thesis' model alone decides when to ask
+            // again.
             stale_after: Duration::from_secs(7200),
             threshold_mbps: Some(THRESHOLD_MBPS),
             capacity_mbps: Some(CAPACITY_MBPS),

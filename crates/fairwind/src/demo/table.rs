@@ -1,11 +1,11 @@
-//! The table that is printed.
+//! The table printed at the end.
 
 use super::lab::Arrival;
 use super::stage::Outcomes;
 use super::story::Way;
 use crate::table::Table;
 
-/// What is known of a transfer, in words.
+/// A row of the table.
 pub struct Row {
     /// The way.
     pub way: &'static str,
@@ -17,7 +17,7 @@ pub struct Row {
     pub others_lost_percent: Option<f64>,
     /// Payload that the others lost in the whole run, MB.
     pub others_lost_mb: Option<f64>,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmits: Option<u64>,
     /// Changes of the congestion control.
     pub changes: usize,

@@ -1,4 +1,4 @@
-//! How far files are that are moved.
+//! The progress of transfers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,14 +17,14 @@ pub struct ByteBar {
 }
 
 impl ByteBar {
-    /// A bar with nothing in it; `indicatif` hides it unless standard error is a terminal.
+    /// An empty bar; `indicatif` hides it unless standard error is a terminal.
     pub fn new() -> Self {
         let bar = ProgressBar::new(0);
         let style = ProgressStyle::with_template(
             "{bar:40} {percent:>3} %  {decimal_bytes} of {decimal_total_bytes}  {rate}  {eta} left",
         );
         let rate = |state: &ProgressState, text: &mut dyn Write| {
-            // A text in memory takes everything.
+            // Writing to memory cannot fail.
             let _ = write!(text, "{:.1} Mbit/s", state.per_sec() * 8.0 / 1e6);
         };
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -36,7 +36,7 @@ impl ByteBar {
         }
     }
 
-    /// Takes the bar off the screen.
+    /// Removes the bar from the screen.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
@@ -56,7 +56,7 @@ impl Progress for ByteBar {
     fn begins(&self, file: usize, at: u64) {
         self.set(file, at);
         if at > 0 {
-            // What was there before says nothing about the rate.
+            // Bytes of an earlier attempt say nothing about the rate.
             self.bar.reset_eta();
         }
     }

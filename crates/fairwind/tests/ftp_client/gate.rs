@@ -1,4 +1,4 @@
-//! A server whose transfers wait for something else.
+//! A server whose transfers wait for a condition.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;

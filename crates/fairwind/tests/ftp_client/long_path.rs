@@ -1,6 +1,6 @@
-//! How many round trips of a long path a transfer takes. They are counted in the packets that the path
-//! carried, as the longest chain in which each was sent after the one before had arrived: how late a busy
-//! machine is with any of them makes no chain longer.
+//! How many round trips a transfer over a long path takes. They are counted in the packets that the path
+//! carried, as the longest chain in which each packet was sent after the one before had arrived: delays on a
+//! busy machine make no chain longer.
 
 use std::fs;
 use std::path::Path;
@@ -14,11 +14,11 @@ use crate::turn::in_the_lab;
 /// Three flights of a sender that begins with ten segments of 1448 bytes: 10, 20 and 12 of them.
 const LENGTH: u32 = 60_000;
 
-/// Of the path, in each direction. No chain is longer than it should be as long as all that one flight
-/// brings about is less than a round trip late.
+/// Delay of the path, in each direction. No chain is longer than it should be as long as everything that one
+/// flight causes is less than a round trip late.
 const DELAY_US: u64 = 250_000;
 
-/// Two folders, of the far end and of this one, and a file at the far end.
+/// Two folders, one for the far end and one for this end, and a file at the far end.
 fn two_ends() -> (TempDir, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     for name in ["served", "received"] {
@@ -29,8 +29,8 @@ fn two_ends() -> (TempDir, Vec<u8>) {
     (folder, bytes)
 }
 
-/// The round trips of a transfer: what `command` does in a shell with the program as `$0` and the folder
-/// as `$1`. Reno's slow start, unlike CUBIC's, does not end when packets are late.
+/// The round trips of a transfer by `command`, which a shell runs with the program as `$0` and the folder as
+/// `$1`. Reno's slow start, unlike CUBIC's, does not end when packets are late.
 fn round_trips(folder: &TempDir, command: &str) -> usize {
     let fairwind = env!("CARGO_BIN_EXE_fairwind");
     let served = folder.path().join("served");
@@ -65,7 +65,7 @@ enum End {
 struct Packet {
     arrives_us: u64,
     at: End,
-    /// What tcpdump says of it.
+    /// What tcpdump prints about it.
     text: String,
 }
 
@@ -102,8 +102,7 @@ fn packets(capture: &Path, at: End) -> Vec<Packet> {
         .collect()
 }
 
-/// From the first command of the transfer to the last packet with bytes that came before the command
-/// after it.
+/// Counts from the first command of the transfer to the last packet with payload before the next command.
 fn count(packets: Vec<Packet>) -> usize {
     let sent = |packet: &Packet| packet.arrives_us - DELAY_US;
     let of = |verbs: &[&str], from: u64| {
@@ -123,7 +122,7 @@ fn count(packets: Vec<Packet>) -> usize {
         })
         .collect();
     events.sort_unstable();
-    // Trips behind each end, those of each packet, and those when something came last.
+    // The longest chains known to each end, that of each packet, and that of the last packet with payload.
     let (mut behind, mut trips, mut last) = ([0; 2], vec![0; packets.len()], 0);
     for (_, leaves, number) in events.into_iter().take_while(|event| event.0 < end) {
         let packet = &packets[number];
@@ -153,7 +152,7 @@ fn a_download_takes_five_round_trips() {
     assert!(read(&folder, "x") == bytes);
 }
 
-/// As many as a download: what more there were, would be waiting for nothing.
+/// As many as a download: any more would be spent waiting for nothing.
 #[test]
 fn a_copy_between_servers_takes_as_many() {
     let Some(_turn) = in_the_lab() else { return };
@@ -167,7 +166,7 @@ fn a_copy_between_servers_takes_as_many() {
     assert!(read(&folder, "received/x") == bytes);
 }
 
-/// The first byte goes when the server has said that it may, and the server's last word comes back.
+/// The first byte follows the server's permission, and the server's final reply comes back.
 #[test]
 fn an_upload_takes_one_more() {
     let Some(_turn) = in_the_lab() else { return };

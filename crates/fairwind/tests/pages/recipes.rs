@@ -19,28 +19,41 @@ pub struct Call {
     pub arguments: Vec<String>,
     /// Variables that are set for it.
     pub environment: Vec<(String, String)>,
-    /// The file that takes what it prints.
+    /// The file that its output is redirected to.
     pub into: Option<String>,
-    /// Whether the shell is not to wait for it.
+    /// Whether the shell runs it in the background.
     pub background: bool,
 }
 
-/// The blocks that call `fairwind`, of the README and the pages in `docs/`.
+/// The blocks that call `fairwind`, of the README and all pages below `docs/`.
 pub fn blocks() -> Vec<Block> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut pages: Vec<PathBuf> = fs::read_dir(root.join("docs"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|kind| kind == "md"))
-        .collect();
-    pages.sort();
+    let mut pages = pages(&root.join("docs"));
     pages.insert(0, root.join("README.md"));
     let blocks = pages.iter().flat_map(|page| {
         let text = fs::read_to_string(page).unwrap();
-        let name = page.file_name().unwrap().to_string_lossy().into_owned();
+        let name = page.strip_prefix(&root).unwrap().to_string_lossy();
         blocks_of(&name, &text)
     });
     blocks.collect()
+}
+
+/// All Markdown files below a folder, in the order of their names.
+pub fn pages(folder: &Path) -> Vec<PathBuf> {
+    let mut entries: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    entries.sort();
+    let pages = entries.into_iter().flat_map(|path| match path.is_dir() {
+        true => pages(&path),
+        false => Vec::from_iter(
+            path.extension()
+                .is_some_and(|kind| kind == "md")
+                .then_some(path),
+        ),
+    });
+    pages.collect()
 }
 
 /// The blocks of one page.
@@ -82,7 +95,7 @@ fn of_line(words: &[String]) -> Vec<Call> {
     calls
 }
 
-/// Behind whatever calls it: variables, `time`, `scripts/try-kernel 6.1`.
+/// A call, after whatever may precede it: variables, `time`, `scripts/try-kernel 6.1`.
 fn call(words: &[String], background: bool) -> Option<Call> {
     let at = words.iter().position(|word| word == "fairwind")?;
     let (before, behind) = (&words[..at], &words[at + 1..]);

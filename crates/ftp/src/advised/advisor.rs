@@ -1,4 +1,4 @@
-//! The advisor as transfers see it: somebody who may be slow, wrong or gone.
+//! The advisor as transfers see it: it may be slow, wrong or gone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,35 +8,35 @@ use fairwind_advice_client::{Answer, Client, ClientError, Transfer};
 
 use super::sight::Memory;
 
-/// How long an answer is waited for at all. Within [`PATIENCE`] it is in time, later it is applied when
-/// it comes.
+/// How long to wait for an answer at all. Within [`PATIENCE`] it is in time; later, it is applied when it
+/// arrives.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// After this time without an answer a transfer goes back to the kernel's defaults.
+/// After this time without an answer a transfer returns to the kernel's defaults.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// While there is no sound advice, one transfer asks in so much time, and each looks whether there is some.
+/// While there is no sound advice: one transfer asks per interval, and each checks whether there is some.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
-/// Questions at a time.
+/// Most questions pending at once.
 const QUESTIONS: usize = 64;
 
-/// Longest answer, bytes: a few lines.
+/// Longest answer accepted, bytes: one has a few lines.
 const LONGEST_ANSWER: u64 = 64 << 10;
 
 /// One advisor, asked by all transfers of a server or client.
 #[derive(Debug)]
 pub struct Advisor {
     client: Client,
-    /// None while there is sound advice, or nobody has asked yet.
+    /// None while there is sound advice, or before the first question.
     lost: Mutex<Option<Lost>>,
-    /// Questions that wait for their answer.
+    /// Questions waiting for their answers.
     waiting: AtomicUsize,
-    /// What the paths of earlier transfers have shown.
+    /// What earlier transfers have observed of their paths.
     pub(super) memory: Memory,
 }
 
-/// There is no sound advice, and that has been told.
+/// There is no sound advice, and that has been reported.
 #[derive(Debug)]
 struct Lost {
     reason: String,
@@ -44,10 +44,10 @@ struct Lost {
 }
 
 impl Advisor {
-    /// The advisor at `url`, with the token of the environment. Nothing is asked yet.
+    /// The advisor at `url`, with the token from the environment. Nothing is asked yet.
     ///
     /// # Errors
-    /// If this is no URL of an advisor, or the environment names a token that is none.
+    /// If `url` is not the URL of an advisor, or the environment's token is invalid.
     pub fn at(url: &str) -> Result<Self, ClientError> {
         let client = Client::new(url)?
             .with_token_of_environment()?
@@ -61,8 +61,9 @@ impl Advisor {
         })
     }
 
-    /// Asks, and waits for the answer; why there is none. While there is no sound advice most are told so
-    /// without asking. None if so many wait for theirs that it is better to ask later.
+    /// Asks, and waits for the answer; otherwise returns why there is none. While there is no sound
+    /// advice most callers get that reason without a question being asked. None if too many questions are
+    /// pending: ask later.
     pub(super) fn ask(&self, host: &str, remaining: Option<u64>) -> Option<Result<Answer, String>> {
         if let Some(lost) = self.lock().as_mut() {
             let now = Instant::now();
@@ -79,7 +80,7 @@ impl Advisor {
         answer.map(|answer| answer.map_err(|error| error.to_string()))
     }
 
-    /// Tells how a transfer went; whether anybody hears it makes no difference to the transfer.
+    /// Reports how a transfer went; to the transfer it makes no difference whether that succeeds.
     pub(super) fn report(&self, transfer: &Transfer) {
         if self.is_lost() {
             return;
@@ -89,7 +90,7 @@ impl Advisor {
         }
     }
 
-    /// Where it is.
+    /// Its URL.
     pub(super) fn url(&self) -> &str {
         self.client.url()
     }
@@ -99,7 +100,7 @@ impl Advisor {
         self.lock().is_some()
     }
 
-    /// There is no sound advice: one line of log until there is some again.
+    /// Takes note that there is no sound advice: logged once until there is some again.
     pub(super) fn lose(&self, reason: &str) {
         let mut lost = self.lock();
         if lost.is_none() {
@@ -111,7 +112,7 @@ impl Advisor {
         }
     }
 
-    /// There is sound advice.
+    /// Takes note that there is sound advice.
     pub(super) fn find(&self) {
         if self.lock().take().is_some() {
             tracing::info!("the advisor at {} advises again", self.url());

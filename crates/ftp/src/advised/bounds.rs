@@ -1,45 +1,45 @@
-//! How far advice is followed: an advisor may be wrong, and what a transfer sees of its path is worth
-//! more than what anybody says of it.
+//! Bounds on advice: an advisor may be wrong, and what a transfer observes of its path outweighs what
+//! anyone says about it.
 //!
 //! * Pacing is at least a tenth of what the path has been seen to carry, and of what the advice itself
-//!   says is available; a packet a round trip it is in any case, which is what TCP sends at its very
-//!   least (RFC 5681 section 3.1: the loss window).
-//! * A buffer is at most four times the product of what the path has been seen to carry and its round
-//!   trip; twice what the kernel's autotuning could give is granted in any case, for that is what a
-//!   transfer has to begin with.
+//!   says is available; in any case it is at least a packet a round trip, the least that TCP ever sends
+//!   (RFC 5681 section 3.1: the loss window).
+//! * A buffer is at most four times the product of what the path has been seen to carry and its
+//!   round-trip time; in any case twice what the kernel's autotuning could give is granted, because a
+//!   transfer that has observed nothing yet has to begin with that.
 
 use std::time::Duration;
 
-/// The smallest part of what a path carries that pacing may leave of it.
+/// The divisor of a rate, observed or claimed, that gives the slowest pacing.
 const SHARE: u64 = 10;
-/// The largest packet that is thought of, bytes: Ethernet's, without headers.
+/// The largest packet considered, bytes: Ethernet's, without headers.
 const PACKET: u64 = 1460;
-/// The shortest round trip that is thought of: on one host there is no path to speak of.
+/// The shortest round-trip time considered: within one host there is no path to speak of.
 const SHORTEST: Duration = Duration::from_millis(10);
-/// The largest buffer, in products of rate and round trip: the rate may double, and so may the round
-/// trip, while queues build up.
+/// The largest buffer, in products of rate and round-trip time: the rate may double, and so may the
+/// round-trip time, while queues build up.
 const PRODUCTS: u64 = 4;
-/// The buffer that is granted in any case, in what autotuning could give.
+/// The buffer that is granted in any case, as a multiple of what autotuning could give.
 const ADAPTED: u64 = 2;
 
-/// What a transfer has seen of its path.
+/// What a transfer has observed of its path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Shown {
-    /// The largest rate that has arrived, bytes a second; none before any has.
+    /// The highest rate at which bytes have arrived, bytes a second; none before the first measurement.
     pub rate: Option<u64>,
-    /// The shortest round trip; none before any.
+    /// The shortest round-trip time; none before the first sample.
     pub round_trip: Option<Duration>,
 }
 
-/// A value that is not the advised one, and why.
+/// The value that replaces the advised one, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Bounded<T> {
     pub to: T,
     pub reason: String,
 }
 
-/// The pacing in the place of `advised`, bytes a second, where that is too slow. `claimed` is what the
-/// advice says is available, bytes a second.
+/// The pacing that replaces `advised`, bytes a second, if that is too slow. `claimed` is what the advice
+/// says is available, bytes a second.
 pub(super) fn pacing(advised: u64, claimed: Option<u64>, shown: Shown) -> Option<Bounded<u64>> {
     let round_trip = shown.round_trip.unwrap_or(SHORTEST).max(SHORTEST);
     let packet = (PACKET as f64 / round_trip.as_secs_f64()) as u64;
@@ -61,7 +61,7 @@ pub(super) fn pacing(advised: u64, claimed: Option<u64>, shown: Shown) -> Option
     })
 }
 
-/// The buffer in the place of `advised`, bytes, where that is too large. `adapted` is what the kernel's
+/// The buffer that replaces `advised`, bytes, if that is too large. `adapted` is what the kernel's
 /// autotuning could give.
 pub(super) fn buffer(advised: u32, adapted: u64, shown: Shown) -> Option<Bounded<u32>> {
     let product = match (shown.rate, shown.round_trip) {
@@ -79,7 +79,7 @@ pub(super) fn buffer(advised: u32, adapted: u64, shown: Shown) -> Option<Bounded
     })
 }
 
-/// Mbit/s with three decimals at most.
+/// Mbit/s, rounded to three decimals.
 fn mbps(bytes_per_second: u64) -> f64 {
     (bytes_per_second as f64 * 8.0 / 1e3).round() / 1e3
 }
@@ -130,7 +130,7 @@ mod tests {
         };
         // 1460 bytes in 50 ms.
         assert_eq!(pacing(12_500, None, shown).unwrap().to, 29_200);
-        // Where there is no round trip to speak of, one of 10 ms is thought of.
+        // Where the round-trip time is unknown, 10 ms are assumed.
         assert_eq!(pacing(12_500, None, Shown::default()).unwrap().to, 146_000);
     }
 
@@ -165,7 +165,7 @@ mod tests {
             prop_assert!(rate >= advised);
             prop_assert!(rate >= shown.rate.unwrap_or(0) / 10);
             prop_assert!(rate > 0);
-            // What has been bounded is sound.
+            // A bounded value is itself within bounds.
             prop_assert_eq!(pacing(rate, claimed, shown), None);
         }
 

@@ -1,12 +1,12 @@
-//! Whether an advised buffer is set. Setting one ends the kernel's autotuning of it, so that is done
-//! only where it gains something:
+//! Whether an advised buffer is set. Setting one ends the kernel's autotuning of it, so that is done only
+//! where it gains something:
 //!
 //! * more is advised than autotuning could ever give (half of `net.ipv4.tcp_wmem[2]`, `tcp_rmem[2]`);
 //! * congestion control is off: then the send buffer is what bounds the packets in flight, and its size
 //!   is the advised one.
 //!
-//! Otherwise a buffer that advice has set goes back to autotuning, which makes it larger if need be. A
-//! buffer that somebody else has set, the user or dynamic right-sizing, is left alone.
+//! Otherwise a buffer that advice has set returns to autotuning, which enlarges it if need be. A buffer
+//! that something else has set, the user or dynamic right-sizing, is left alone.
 
 use std::os::fd::BorrowedFd;
 
@@ -17,26 +17,26 @@ use crate::data::buffers::{self, Granted, Side};
 #[derive(Debug)]
 pub(super) struct Buffer {
     side: Side,
-    /// What was asked for, and what the kernel said then, bytes; none while autotuning has it.
+    /// The size requested, and the size that the kernel then reported, bytes; none while autotuned.
     set: Option<(u32, u64)>,
 }
 
-/// What a buffer is there for.
+/// The purpose of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It must not be smaller than what the control has in flight.
+    /// It must not be smaller than what the congestion control has in flight.
     Serves,
     /// Nothing else bounds what is in flight.
     BoundsFlight,
 }
 
-/// The size to be set, if any, where so many bytes are advised and autotuning can reach `adapted`.
+/// The size to set, if any, when `advised` bytes are advised and autotuning can reach `adapted`.
 fn wanted(advised: Option<u32>, role: Role, adapted: u64) -> Option<u32> {
     advised.filter(|&bytes| role == Role::BoundsFlight || u64::from(bytes) > adapted)
 }
 
 impl Buffer {
-    /// One that nobody has touched yet.
+    /// A buffer that advice has not touched yet.
     pub(super) fn of(side: Side) -> Self {
         Self { side, set: None }
     }
@@ -88,7 +88,7 @@ impl Buffer {
         }
     }
 
-    /// Whether somebody else has set it, or nobody can tell.
+    /// Whether something else has set it, or that cannot be told.
     fn is_foreign(&self, socket: BorrowedFd<'_>) -> bool {
         match (buffers::is_set(socket, self.side), self.set) {
             (Ok(set), None) => set,

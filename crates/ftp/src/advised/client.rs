@@ -9,7 +9,7 @@ use super::record::{Event, Record};
 use crate::client::{Change, Extension, ExtensionReport, ServerFacts, SessionExtension};
 use crate::data::{Transfer, TransferWatcher};
 
-/// How long the end of a session waits for the advisor to hear how its transfers went.
+/// How long the end of a session waits until the last result has been reported to the advisor.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Follows an advisor in all transfers of a client.
@@ -17,7 +17,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub struct AdvisedClient(Arc<Follow>);
 
 impl AdvisedClient {
-    /// Who is followed, and how far.
+    /// Follows the advisor as `follow` says.
     pub fn new(follow: Follow) -> Self {
         Self(Arc::new(follow))
     }
@@ -34,7 +34,7 @@ impl Extension for AdvisedClient {
 
 struct Session {
     follow: Arc<Follow>,
-    /// The transfer before.
+    /// The previous transfer.
     last: Option<Arc<Shared>>,
 }
 

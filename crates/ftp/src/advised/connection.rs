@@ -21,7 +21,7 @@ use crate::data::{Direction, application_limited, tcp_info};
 pub(super) struct Connection {
     socket: OwnedFd,
     direction: Direction,
-    /// The control that it began with.
+    /// The congestion control that it began with.
     initial: String,
     control: String,
     /// Bytes a second.
@@ -30,14 +30,14 @@ pub(super) struct Connection {
     receive: Buffer,
 }
 
-/// Whether congestion control may be off on the path to an address, and why not.
+/// Whether congestion control may be off on the path to a peer.
 pub(super) struct Permit {
     pub peer: IpAddr,
     pub granted: bool,
 }
 
 impl Connection {
-    /// Over a copy of the socket, which lives as long as this.
+    /// Duplicates the socket; the copy lives as long as this value.
     pub(super) fn new(socket: BorrowedFd<'_>, direction: Direction) -> io::Result<Self> {
         let initial = control::current(socket)?;
         Ok(Self {
@@ -51,12 +51,12 @@ impl Connection {
         })
     }
 
-    /// Does what is ordered, as far as it is possible and permitted.
+    /// Carries out the orders, as far as that is possible and permitted; returns what was done.
     pub(super) fn follow(&mut self, orders: &Orders, permit: &Permit) -> Vec<Event> {
         let mut told = Told::because(&orders.reason);
         match self.direction {
             Direction::Send => self.follow_sending(orders, permit, &mut told),
-            // What a receiver sends are acknowledgements: only its window matters.
+            // A receiver sends only acknowledgements: nothing but its window matters.
             Direction::Receive => {
                 let (socket, bytes) = (self.socket.as_fd(), orders.receive_buffer);
                 self.receive.follow(socket, bytes, Role::Serves, &mut told);
@@ -74,11 +74,11 @@ impl Connection {
             Some(name) if permitted => control::kernel_name(name, &control::available()),
             _ => self.initial.clone(),
         };
-        // First the rate: some controls look at it when they begin.
+        // The rate first: some congestion controls read it when they start.
         self.pace(orders.pacing.filter(|_| permitted), told);
         let taken = self.take(&wanted, told);
         if !taken {
-            // Rather what the connection began with than what is no longer advised.
+            // Rather the initial congestion control than one that is no longer advised.
             self.take(&self.initial.clone(), told);
             self.pace(orders.pacing.filter(|_| !orders.off), told);
         }
@@ -90,7 +90,7 @@ impl Connection {
         self.send.follow(socket, orders.send_buffer, role, told);
     }
 
-    /// Back to the kernel's defaults.
+    /// Returns to the kernel's defaults.
     pub(super) fn restore(&mut self, reason: &str) -> Vec<Event> {
         let mut told = Told::because(reason);
         self.take(&self.initial.clone(), &mut told);
@@ -101,12 +101,12 @@ impl Connection {
         told.events
     }
 
-    /// What the kernel has counted.
+    /// The kernel's counters.
     pub(super) fn counters(&self) -> Option<libc::tcp_info> {
         tcp_info(&self.socket)
     }
 
-    /// What kept it from going faster, as far as the sender knows: the receiver does not.
+    /// What limited its rate, as far as the sender knows: the receiver does not.
     pub(super) fn limited(&self, bytes: u64, time: Duration) -> Option<Limited> {
         if self.direction == Direction::Receive {
             return None;
@@ -124,7 +124,7 @@ impl Connection {
         Some(sent.limited())
     }
 
-    /// Limits the rate, and sees to it that the control knows.
+    /// Limits the rate, and makes sure that the congestion control knows.
     fn pace(&mut self, wanted: Option<u64>, told: &mut Told<'_>) {
         if self.pacing == wanted || pacing::set(&self.socket, wanted).is_err() {
             return;
@@ -137,7 +137,7 @@ impl Connection {
         }
     }
 
-    /// Has the control begin anew: nocc looks at the limit of the rate then and never again.
+    /// Restarts the congestion control: nocc reads the limit of the rate then and never again.
     fn retake(&mut self) {
         if control::take(&self.socket, &self.initial).is_ok()
             && control::take(&self.socket, &self.control).is_err()
@@ -146,7 +146,7 @@ impl Connection {
         }
     }
 
-    /// True if the connection has the control now.
+    /// True if the connection has the congestion control now.
     fn take(&mut self, wanted: &str, told: &mut Told<'_>) -> bool {
         if self.control == wanted {
             return true;

@@ -13,25 +13,25 @@ use super::orders::is_nocc;
 
 const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
 
-/// Why a connection did not get a control, and the command that mends it.
+/// Why a congestion control could not be set, and the command that would fix that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub reason: String,
     pub mend: String,
 }
 
-/// The control that the connection has.
+/// The congestion control that the connection has.
 pub(super) fn current(socket: impl AsFd) -> io::Result<String> {
     Ok(tcp_congestion(socket)?)
 }
 
-/// Gives the connection the control of this name. It goes on from the packets in flight.
+/// Sets the congestion control of this name. It continues with the packets in flight.
 pub(super) fn take(socket: impl AsFd, name: &str) -> Result<(), Refusal> {
     set_tcp_congestion(socket, name).map_err(|error| refusal(name, error))
 }
 
-/// What the control that an advisor calls `name` is called in the kernel: so, or with the `fw_` of
-/// `fairwind cc load`.
+/// The kernel's name of the congestion control that an advisor calls `name`: the same, or that with the
+/// `fw_` of `fairwind cc load`.
 pub(super) fn kernel_name(name: &str, available: &[String]) -> String {
     let ours = kernel::kernel_name(name);
     let has = |name: &str| available.iter().any(|other| other == name);
@@ -41,7 +41,7 @@ pub(super) fn kernel_name(name: &str, available: &[String]) -> String {
     }
 }
 
-/// The names that the kernel has; none if it does not tell.
+/// The congestion controls that the kernel has; empty if it does not list them.
 pub(super) fn available() -> Vec<String> {
     kernel::available().unwrap_or_default()
 }
@@ -63,7 +63,7 @@ fn refusal(name: &str, error: Errno) -> Refusal {
     }
 }
 
-/// The command that brings the control into the kernel.
+/// The command that loads the congestion control into the kernel.
 fn loading(name: &str) -> String {
     let own = name.strip_prefix("fw_").unwrap_or(name);
     match native::find(own) {
@@ -74,7 +74,7 @@ fn loading(name: &str) -> String {
     }
 }
 
-/// The command that lets everybody take the control.
+/// The command that allows the congestion control to every user.
 fn allowing(name: &str, allowed: &str) -> String {
     let mut names: BTreeSet<&str> = allowed.split_whitespace().collect();
     names.insert(name);
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(kernel_name("cubic", &available), "cubic");
         assert_eq!(kernel_name("nocc", &available), "fw_nocc");
         assert_eq!(kernel_name("fw_nocc", &available), "fw_nocc");
-        // Not there: the message is of the name that would be.
+        // Not loaded: the message has the name that it would have.
         assert_eq!(kernel_name("sfsack", &available), "fw_sfsack");
         assert_eq!(kernel_name("bbr", &available), "bbr");
     }

@@ -1,7 +1,7 @@
 //! Follows the advisor while a transfer runs.
 //!
-//! Asking is done in a thread of its own, which also applies the answers. The transfer's thread only
-//! looks whether an answer is overdue.
+//! Questions are asked in a separate thread, which also applies the answers. The transfer's thread only
+//! checks whether an answer is overdue.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -22,17 +22,17 @@ use super::record::{Event, Record};
 use super::sight::Sight;
 use crate::data::{Direction, Transfer, TransferWatcher, sampled};
 
-/// How long the first byte waits for the first advice: an advisor nearby answers within that.
+/// How long the first byte waits for the first advice: a nearby advisor answers within that.
 const FIRST: Duration = Duration::from_millis(5);
 
-/// What is kept of a transfer for its report: an advisor may change its mind ten times a second, for
-/// days. All is told when it happens.
+/// Most records kept of a transfer for its report: an advisor may change its mind ten times a second, for
+/// days. Each is logged when it happens.
 const KEPT: usize = 1_000;
 
-/// How often it is looked what the path carries.
+/// How often the path's rate is measured.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// How often the transfer's thread looks whether an answer is overdue.
+/// How often the transfer's thread checks whether an answer is overdue.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Follows the advisor during one transfer.
@@ -42,7 +42,7 @@ pub struct Follower {
     looked: Instant,
 }
 
-/// What the transfer's thread and the asking one share.
+/// What the transfer's thread and the asking thread share.
 #[derive(Debug)]
 pub(super) struct Shared {
     follow: Arc<Follow>,
@@ -59,22 +59,22 @@ pub(super) struct Shared {
 struct State {
     begun: Instant,
     total: Option<u64>,
-    /// None before the transfer and after it.
+    /// None before and after the transfer.
     connection: Option<Connection>,
-    /// What it has shown of its path.
+    /// What the transfer has observed of its path.
     sight: Sight,
     /// The latest sound advice.
     orders: Option<Orders>,
-    /// When the question was asked that waits for its answer.
+    /// When the pending question was asked.
     asked: Option<Instant>,
-    /// The connection has the kernel's defaults for want of advice, and that has been told.
+    /// The connection has the kernel's defaults for want of advice, and that has been reported.
     lost: bool,
-    /// What could not be done and has been told.
+    /// What could not be done and has been reported.
     told: HashSet<String>,
     records: Vec<Record>,
-    /// How it went, to be reported.
+    /// How the transfer went, to be reported to the advisor.
     outcome: Option<Outcome>,
-    /// The asking thread is at work.
+    /// The asking thread is running.
     busy: bool,
 }
 
@@ -108,12 +108,12 @@ impl Follower {
         }
     }
 
-    /// What has happened so far.
+    /// The events so far.
     pub fn records(&self) -> Vec<Record> {
         self.shared.records()
     }
 
-    /// What others may know of it, also when it is over.
+    /// The shared state, which outlives the transfer.
     pub(super) fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.shared)
     }
@@ -131,12 +131,12 @@ impl TransferWatcher for Follower {
         state.asked = Some(state.begun);
         let shared = Arc::clone(&self.shared);
         let thread = thread::Builder::new().name("advice".into());
-        // A few calls deep: a request, and a few options of a socket.
+        // A few calls deep: a request, and a few socket options.
         state.busy = thread
             .stack_size(512 << 10)
             .spawn(move || shared.follow())
             .is_ok();
-        // Who is known not to answer is not waited for.
+        // An advisor that is known not to answer is not waited for.
         if state.busy && !self.shared.follow.advisor.is_lost() {
             let waiting = |state: &mut State| state.asked.is_some();
             let _ = self
@@ -152,7 +152,7 @@ impl TransferWatcher for Follower {
             return;
         }
         self.looked = Instant::now();
-        // Somebody who is applying advice right now has answered.
+        // If the lock is held, an answer is just being applied: none is overdue.
         let Ok(state) = self.shared.state.try_lock() else {
             return;
         };
@@ -185,19 +185,19 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What has happened.
+    /// The events so far.
     pub(super) fn records(&self) -> Vec<Record> {
         self.lock().records.clone()
     }
 
-    /// Waits until the advisor has heard how the transfer went, or until `end`.
+    /// Waits until the result has been reported to the advisor, or until `end`.
     pub(super) fn wait_until_told(&self, end: Instant) {
         let patience = end.saturating_duration_since(Instant::now());
         let busy = |state: &mut State| state.busy;
         let _ = self.changed.wait_timeout_while(self.lock(), patience, busy);
     }
 
-    /// The asking thread: asks until the transfer is over, then reports it.
+    /// The asking thread: asks until the transfer is over, then reports the result.
     fn follow(&self) {
         while let Some(remaining) = self.remaining() {
             let until_next = match self.follow.advisor.ask(&self.host(), remaining) {
@@ -214,12 +214,12 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// The other end, as the advisor is asked for it.
+    /// The peer, as the advisor is asked about it.
     fn host(&self) -> String {
         self.peer.ip().to_canonical().to_string()
     }
 
-    /// Bytes still to be moved, as far as anybody knows; none if the transfer is over.
+    /// Begins a question: returns the bytes still to be moved, if known; none if the transfer is over.
     fn remaining(&self) -> Option<Option<u64>> {
         let mut state = self.lock();
         state.connection.as_ref()?;
@@ -228,14 +228,14 @@ impl Shared {
         Some(state.total.map(|total| total.saturating_sub(moved)))
     }
 
-    /// The question has to wait: that says nothing of the advisor, and nobody waits for an answer.
+    /// Postpones the question: that says nothing about the advisor, and no answer is pending.
     fn leave_unasked(&self) -> Option<Duration> {
         self.lock().asked = None;
         self.changed.notify_all();
         None
     }
 
-    /// Applies an answer; how long to wait for the next question, none if it is worth nothing.
+    /// Applies an answer; returns how long to wait before the next question, none if it was unusable.
     fn take(&self, answer: Result<Answer, String>) -> Option<Duration> {
         let sound = answer.and_then(|answer| {
             let orders = Orders::of(&answer.advice).map_err(|what| {
@@ -265,7 +265,7 @@ impl Shared {
         Some(answer.ask_again_after())
     }
 
-    /// Does what is ordered, as far as it goes with what the path has shown.
+    /// Carries out the orders, within what the path has shown.
     fn obey(&self, state: &mut State) -> Vec<Event> {
         let peer = self.peer.ip().to_canonical();
         let granted = self.follow.permits_nocc(peer);
@@ -277,7 +277,7 @@ impl Shared {
         events
     }
 
-    /// Looks what the path carries; whether that is news.
+    /// Measures what the path carries; returns whether that changes what is known.
     fn look(&self, state: &mut State) -> bool {
         let counters = state.connection.as_ref().and_then(Connection::counters);
         let Some(counters) = counters else {
@@ -292,7 +292,7 @@ impl Shared {
             .look(Instant::now(), arrived, sampled(counters.tcpi_min_rtt))
     }
 
-    /// There is no sound advice: back to the kernel's defaults, told once.
+    /// Returns to the kernel's defaults for want of sound advice; reported once.
     fn fall_back(&self, mut state: MutexGuard<'_, State>, reason: &str) {
         self.follow.advisor.lose(reason);
         if std::mem::replace(&mut state.lost, true) {
@@ -308,7 +308,7 @@ impl Shared {
         self.tell(state, events);
     }
 
-    /// Keeps and tells what happened; what could not be done only once.
+    /// Keeps and reports events; what could not be done only once.
     fn tell(&self, mut state: MutexGuard<'_, State>, events: Vec<Event>) {
         let seconds = state.begun.elapsed().as_secs_f64();
         let mut news = Vec::new();
@@ -339,8 +339,8 @@ impl Shared {
         }
     }
 
-    /// Waits until it is time to ask again, or the transfer is over. Orders that the path did not go
-    /// with are followed further as it shows more.
+    /// Waits until it is time to ask again, or the transfer is over. Orders that were bounded are
+    /// followed further as the path shows more.
     fn wait(&self, time: Duration) {
         let end = Instant::now() + time;
         let running = |state: &mut State| state.connection.is_some();
@@ -386,7 +386,7 @@ impl Shared {
     }
 }
 
-/// Adds records as long as there is room.
+/// Adds records while there is room.
 fn keep(kept: &mut Vec<Record>, news: &[Record]) {
     let room = KEPT.saturating_sub(kept.len());
     kept.extend(news.iter().take(room).cloned());

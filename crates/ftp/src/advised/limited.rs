@@ -1,31 +1,31 @@
-//! What kept a transfer from going faster, as its sender's kernel has counted it.
+//! What limited the rate of a transfer, according to its sender's kernel.
 
 use fairwind_advice_client::Limited;
 
-/// Who goes so near to the rate that he was told to keep would have gone faster without it.
+/// A transfer that reaches this part of its pacing would have gone faster without it.
 const NEAR: f64 = 0.8;
 
-/// What the kernel and we know of a transfer that was sent.
+/// What is known about a transfer at its sender.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
-    /// Time in which something was in flight or waited to be, microseconds (`tcpi_busy_time`).
+    /// Time in which data was in flight or waiting to be, microseconds (`tcpi_busy_time`).
     pub busy_us: u64,
     /// The part of it in which the receiver's window was full (`tcpi_rwnd_limited`).
     pub receiver_us: u64,
     /// The part of it in which the send buffer was too small (`tcpi_sndbuf_limited`).
     pub buffer_us: u64,
-    /// Whether the application had no more to send in the end.
+    /// Whether the application had no more to send at the end.
     pub application: bool,
-    /// The rate that it was told to keep, bytes a second.
+    /// The pacing that was set, bytes a second.
     pub pacing: Option<u64>,
     /// Payload that arrived, bytes.
     pub bytes: u64,
-    /// How long it took.
+    /// How long the transfer took.
     pub seconds: f64,
 }
 
 impl Sent {
-    /// A kernel before 4.10 counts no time: there it was the sender.
+    /// Before 4.10 the kernel does not count these times: then all of it is the sender's.
     pub(super) fn limited(&self) -> Limited {
         let seconds = |microseconds: u64| microseconds as f64 * 1e-6;
         let of_others = self.receiver_us.saturating_add(self.buffer_us);
@@ -35,8 +35,8 @@ impl Sent {
         let kept_back = self
             .pacing
             .is_some_and(|pacing| rate > NEAR * pacing as f64);
-        // While something was always in flight, and yet never as much as the window allowed, the kernel
-        // counts neither receiver nor buffer.
+        // While data was always in flight, but never as much as the window allowed, the kernel charges
+        // neither receiver nor buffer.
         let network_s = match self.application || kept_back {
             true => 0.0,
             false => network_s,

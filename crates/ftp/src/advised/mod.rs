@@ -1,9 +1,10 @@
-//! Advice applied to live data connections: what somebody who knows the path's history says about
-//! congestion control, buffers and pacing.
+//! Advice applied to live data connections: congestion control, buffers and pacing, as recommended by an
+//! advisor that knows the path's history.
 //!
-//! The advisor is asked when a transfer begins and at every next advice time. Asking is done beside the
-//! transfer, which never waits for an answer; without a sound one it has the kernel's defaults, and the
-//! log has one line. What it may do is bounded by what the transfer itself sees of the path. See `docs/following-advice.md`.
+//! The advisor is asked when a transfer begins and whenever the next advice is due, in a separate thread.
+//! At most the first byte waits for it, for a few milliseconds. Without sound advice a transfer has the
+//! kernel's defaults, and the log has one line. What advice may do is bounded by what the transfer itself
+//! observes of the path. See `docs/explanation/advice-during-a-transfer.md`.
 
 mod advisor;
 mod bounds;
@@ -32,20 +33,20 @@ pub use server::AdvisedServer;
 
 use crate::data::Transfer;
 
-/// Who is followed, how far, and who is told.
+/// The advisor to follow, how far to follow it, and where to record that.
 #[derive(Debug)]
 pub struct Follow {
-    /// Who is asked.
+    /// The advisor that is asked.
     pub advisor: Arc<Advisor>,
     /// Networks to which the paths are the operator's own: there congestion control may be off. Empty:
     /// nowhere.
     pub allow_nocc: Vec<IpNet>,
-    /// Where changes are told.
+    /// Where changes are recorded.
     pub journal: Journal,
 }
 
 impl Follow {
-    /// Who follows the advisor during this transfer.
+    /// A watcher that follows the advisor during this transfer.
     pub fn watch(self: &Arc<Self>, transfer: &Transfer) -> Follower {
         Follower::new(Arc::clone(self), transfer)
     }

@@ -1,4 +1,4 @@
-//! What an advice asks of a data connection, after it has been looked at: an advisor may be wrong.
+//! What advice asks of a data connection, after validation: an advisor may be wrong.
 
 use fairwind_advice::{Advice, Mode};
 
@@ -7,43 +7,43 @@ use super::record::{Event, Setting};
 use crate::data::Direction;
 use crate::data::buffers::Side;
 
-/// Largest buffer that anybody may ask for, bytes.
+/// Largest buffer accepted, bytes.
 const LARGEST_BUFFER: u64 = 1 << 30;
-/// Smallest one: what a connection needs to go on at all.
+/// Smallest buffer accepted, bytes: what a connection needs to make any progress.
 const SMALLEST_BUFFER: u64 = 4 << 10;
-/// Slowest pacing, Mbit/s. Whoever asks for less asks for a transfer that stands still.
+/// Slowest pacing accepted, Mbit/s: a slower transfer stands still.
 const SLOWEST_MBPS: f64 = 0.1;
-/// Fastest that is believed, Mbit/s.
+/// Fastest pacing accepted, Mbit/s.
 const FASTEST_MBPS: f64 = 1e6;
-/// Longest reason that is kept, characters.
+/// Longest reason kept, characters.
 const LONGEST_REASON: usize = 500;
-/// Longest name of a control in the kernel (`TCP_CA_NAME_MAX` with its final zero is 16).
+/// Longest name of a congestion control in the kernel (`TCP_CA_NAME_MAX` with its final zero is 16).
 const LONGEST_NAME: usize = 15;
 
-/// What to do with the connection. What is none is left to the kernel.
+/// What to do with the connection. Fields that are none are left to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Orders {
     /// Whether congestion control is to be off.
     pub off: bool,
-    /// The control, as the advisor calls it.
+    /// The congestion control, by the advisor's name for it.
     pub control: Option<String>,
     /// Send buffer, bytes.
     pub send_buffer: Option<u32>,
     /// Receive buffer, bytes.
     pub receive_buffer: Option<u32>,
-    /// Largest rate, bytes a second.
+    /// Pacing, bytes a second.
     pub pacing: Option<u64>,
-    /// What is available, as the advisor says, bytes a second.
+    /// Available bandwidth, as the advisor claims, bytes a second.
     pub claimed: Option<u64>,
     /// Why, in a sentence.
     pub reason: String,
 }
 
 impl Orders {
-    /// What the advice asks for.
+    /// Validates the advice.
     ///
     /// # Errors
-    /// What of it cannot be meant; the advice as a whole is worth nothing then.
+    /// The value that makes no sense; the advice as a whole is then worth nothing.
     pub(super) fn of(advice: &Advice) -> Result<Self, String> {
         rate("available bandwidth", advice.available_mbps)?;
         rate("round-trip time", advice.rtt_ms)?;
@@ -53,7 +53,7 @@ impl Orders {
         {
             return Err(format!("{:?} is no name of a control", clean(name)));
         }
-        // A control may be named as what it is, whatever the mode is called.
+        // nocc may be named as the congestion control, whatever the mode says.
         let off =
             advice.mode == Mode::NoCongestionControl || control.as_deref().is_some_and(is_nocc);
         if off && control.is_none() {
@@ -74,7 +74,7 @@ impl Orders {
 }
 
 impl Orders {
-    /// These orders as far as they go with what the path has shown, and what was changed for that.
+    /// These orders within what the path has shown, and what was changed for that.
     pub(super) fn within(&self, shown: Shown, direction: Direction) -> (Self, Vec<Event>) {
         let (mut orders, mut events) = (self.clone(), Vec::new());
         let mut tell = |what, advised: String, to: String, reason| {
@@ -116,7 +116,7 @@ impl Orders {
     }
 }
 
-/// A rate in Mbit/s.
+/// Formats a rate in Mbit/s.
 pub(super) fn in_mbps(bytes_per_second: Option<u64>) -> String {
     match bytes_per_second {
         None => "unlimited".into(),
@@ -124,13 +124,13 @@ pub(super) fn in_mbps(bytes_per_second: Option<u64>) -> String {
     }
 }
 
-/// Whether the control of this name is congestion control switched off: `nocc`, under any name that it
-/// is loaded by.
+/// Whether the congestion control of this name is congestion control switched off: `nocc`, under any name
+/// that it may be loaded by.
 pub(super) fn is_nocc(name: &str) -> bool {
     name.strip_prefix("fw_").unwrap_or(name).starts_with("nocc")
 }
 
-/// Text from outside, fit for one line of a log.
+/// Text from outside, made fit for one line of a log.
 pub(super) fn clean(text: &str) -> String {
     let visible = |c: char| if c.is_control() { ' ' } else { c };
     text.chars().take(LONGEST_REASON).map(visible).collect()

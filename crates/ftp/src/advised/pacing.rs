@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 /// Limits the rate of a socket, bytes a second; none lifts the limit.
 ///
 /// # Errors
-/// The kernel's.
+/// If the socket option cannot be set.
 pub(super) fn set(socket: impl AsFd, rate: Option<u64>) -> io::Result<()> {
     let rate = rate.unwrap_or(u64::MAX);
     // SAFETY: the kernel reads as many bytes as `rate` has.

@@ -1,4 +1,4 @@
-//! What is told of a transfer that is advised: every answer, every change with its reason, and what
+//! The events of an advised transfer: every answer, every change with its reason, and everything that
 //! could not be done.
 
 use std::fs::{File, OpenOptions};
@@ -11,18 +11,18 @@ use fairwind_advice::Mode;
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// One thing that happened to an advised transfer.
+/// One event of an advised transfer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Record {
-    /// When.
+    /// When it happened.
     pub time: Timestamp,
-    /// This end of the data connection.
+    /// Local address of the data connection.
     pub local: SocketAddr,
-    /// Its other end.
+    /// Remote address of the data connection.
     pub peer: SocketAddr,
     /// Seconds since the transfer began.
     pub seconds: f64,
-    /// Bytes moved until then.
+    /// Bytes moved by then.
     pub bytes: u64,
     /// What happened.
     #[serde(flatten)]
@@ -37,13 +37,13 @@ pub enum Event {
     Advice {
         /// With or without congestion control.
         mode: Mode,
-        /// The control, as the advisor calls it.
+        /// The congestion control, by the advisor's name for it.
         congestion_control: Option<String>,
         /// Forecast of the available bandwidth, Mbit/s.
         available_mbps: Option<f64>,
-        /// Its interval, Mbit/s.
+        /// Interval of the forecast, Mbit/s.
         interval_mbps: Option<[f64; 2]>,
-        /// Threshold of congestion, Mbit/s.
+        /// Congestion threshold, Mbit/s.
         threshold_mbps: Option<f64>,
         /// Seconds until the next question.
         ask_again_after_s: f64,
@@ -61,8 +61,8 @@ pub enum Event {
         /// Why.
         reason: String,
     },
-    /// Something that was advised goes against what the transfer has seen of the path, and is done as
-    /// far as it does not.
+    /// Something that was advised contradicts what the transfer has observed of the path, and is done
+    /// only as far as it does not.
     Bounded {
         /// What.
         what: Setting,
@@ -73,7 +73,7 @@ pub enum Event {
         /// Why.
         reason: String,
     },
-    /// Something that was advised was not done; the transfer goes on with what it has.
+    /// Something that was advised was not done; the transfer goes on as it is.
     Refused {
         /// What.
         what: Setting,
@@ -81,7 +81,7 @@ pub enum Event {
         wanted: String,
         /// Why not.
         reason: String,
-        /// The command or option that mends it.
+        /// The command or option that would fix it.
         mend: String,
     },
     /// There is no sound advice; the transfer goes on with the kernel's defaults.
@@ -116,7 +116,7 @@ impl<'a> Told<'a> {
     }
 }
 
-/// What of a connection is changed.
+/// A setting of a connection that advice may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {
@@ -131,7 +131,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// In words.
+    /// Its name in logs and reports.
     pub fn words(self) -> &'static str {
         match self {
             Self::CongestionControl => "congestion control",
@@ -142,12 +142,12 @@ impl Setting {
     }
 }
 
-/// Where records go: the log of the program, and a file with one JSON object a line.
+/// Where records go: the program's log, and a file with one JSON object per line.
 #[derive(Debug, Default)]
 pub struct Journal(Option<Mutex<File>>);
 
 impl Journal {
-    /// Records go to the log and are appended to the file.
+    /// Writes records to the log, and appends them to the file.
     ///
     /// # Errors
     /// If the file cannot be opened for appending.
@@ -156,12 +156,12 @@ impl Journal {
         Ok(Self::in_file(file))
     }
 
-    /// Records go to the log and to this file, which is open for appending.
+    /// Writes records to the log and to this file, which is open for appending.
     pub fn in_file(file: File) -> Self {
         Self(Some(Mutex::new(file)))
     }
 
-    /// Tells what happened.
+    /// Writes a record.
     pub(super) fn tell(&self, record: &Record) {
         to_log(record);
         let Some(file) = &self.0 else { return };
@@ -169,7 +169,7 @@ impl Journal {
             return;
         };
         line.push(b'\n');
-        // One write, so that lines of several transfers do not mix. A full disk does not end a transfer.
+        // One write, so that lines of several transfers do not mix. A full disk must not end a transfer.
         let _ = file
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -205,7 +205,7 @@ fn to_log(record: &Record) {
             "{peer}: {} {wanted} is advised, but {reason}: {mend}",
             what.words()
         ),
-        // The advisor's own line says it once for all transfers.
+        // The advisor's own line reports it once for all transfers.
         Event::Lost { reason } => tracing::debug!("{peer}: without advice: {reason}"),
     }
 }

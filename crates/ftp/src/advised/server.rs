@@ -15,7 +15,7 @@ impl AdvisedServer {
     /// Follows this advisor as the configuration says.
     ///
     /// # Errors
-    /// A log that cannot be written.
+    /// If the log of advice cannot be opened.
     pub fn new(advisor: Arc<Advisor>, config: &Config) -> io::Result<Self> {
         let journal = match &config.advice_log {
             Some(path) => Journal::in_file(config.log_opener.open(path)?),

@@ -1,4 +1,4 @@
-//! What a transfer sees of its path while it runs.
+//! What a transfer observes of its path while it runs.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -6,25 +6,25 @@ use std::time::{Duration, Instant};
 
 use super::bounds::Shown;
 
-/// The shortest time in which a rate is measured: a burst says nothing of a path.
+/// The shortest interval in which a rate is measured: a burst says nothing about a path.
 const WINDOW: Duration = Duration::from_millis(100);
-/// A rate that is not so much larger is no news, in hundredths.
+/// A new rate counts if it is at least this percentage of the known one.
 const NEWS: u64 = 150;
-/// How long what one transfer has seen holds for the next ones to the same host.
+/// How long the observations of one transfer are valid for later ones to the same host.
 const LASTS: Duration = Duration::from_secs(15 * 60);
-/// Hosts that are remembered.
+/// Most hosts remembered.
 const HOSTS: usize = 256;
 
-/// Measures the rate that arrives.
+/// Measures the rate at which bytes arrive.
 #[derive(Debug)]
 pub(super) struct Sight {
     shown: Shown,
-    /// When the present window began, and how many bytes had arrived then.
+    /// When the current interval began, and how many bytes had arrived by then.
     window: Option<(Instant, u64)>,
 }
 
 impl Sight {
-    /// That of a transfer whose path has shown so much to others.
+    /// For a transfer on whose path earlier ones have measured `rate`, bytes a second.
     pub fn beginning_with(rate: Option<u64>) -> Self {
         Self {
             shown: Shown {
@@ -35,7 +35,7 @@ impl Sight {
         }
     }
 
-    /// `arrived` bytes have arrived until `now`, and the shortest round trip is `round_trip`. Whether
+    /// Takes the bytes that have `arrived` by `now`, and the shortest round-trip time; returns whether
     /// that changes what is known.
     pub fn look(&mut self, now: Instant, arrived: u64, round_trip: Option<Duration>) -> bool {
         let first = self.shown.round_trip.is_none() && round_trip.is_some();
@@ -58,18 +58,18 @@ impl Sight {
         first || news
     }
 
-    /// What the path has shown.
+    /// What has been observed of the path.
     pub fn shown(&self) -> Shown {
         self.shown
     }
 }
 
-/// What the paths to other hosts have shown lately.
+/// What was recently observed of the paths to other hosts.
 #[derive(Debug, Default)]
 pub(super) struct Memory(Mutex<Vec<(IpAddr, u64, Instant)>>);
 
 impl Memory {
-    /// What the path to a host has carried, bytes a second.
+    /// The rate measured on the path to a host, bytes a second.
     pub fn of(&self, host: IpAddr, now: Instant) -> Option<u64> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|(.., seen)| now.saturating_duration_since(*seen) < LASTS);
@@ -77,11 +77,11 @@ impl Memory {
         of_host.map(|(_, rate, _)| *rate).max()
     }
 
-    /// Keeps what it has carried now; the oldest makes room.
+    /// Remembers a rate; the oldest one makes room.
     pub fn keep(&self, host: IpAddr, rate: u64, now: Instant) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|(.., seen)| now.saturating_duration_since(*seen) < LASTS);
-        // A smaller rate does not replace a larger one that still holds.
+        // A smaller rate does not replace a larger one that is still valid.
         if known
             .iter()
             .any(|(other, larger, _)| *other == host && *larger > rate)
@@ -146,7 +146,7 @@ mod tests {
         }
         assert_eq!(memory.of(host(1), begin), None);
         assert_eq!(memory.of(host(999), begin), Some(1));
-        // What no longer holds keeps nothing fresh away.
+        // An expired rate does not keep a fresh one out.
         memory.keep(host(998), 9, begin);
         memory.keep(host(998), 5, begin + LASTS);
         assert_eq!(memory.of(host(998), begin + LASTS), Some(5));

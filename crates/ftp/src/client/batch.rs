@@ -1,4 +1,4 @@
-//! Many files: so many at the same time, each over a session of its own.
+//! Batches of files: up to a given number at the same time, each over its own session.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -9,7 +9,7 @@ use std::thread;
 use super::clash::{self, Places};
 use super::{ClientError, Connection, FileReport, Outcome, Retrieval, Storage};
 
-/// A file to be moved.
+/// A file to transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Job {
     /// From the server.
@@ -26,7 +26,7 @@ impl Job {
         }
     }
 
-    /// Its size, if that is known before.
+    /// The file's size in bytes, if it is known before the transfer.
     fn size(&self) -> Option<u64> {
         match self {
             Self::Get(retrieval) => retrieval.size(),
@@ -34,7 +34,7 @@ impl Job {
         }
     }
 
-    /// Where it goes; none if it is only written to.
+    /// Where the file goes; `None` if it is written to a stream or a device.
     fn places(&self, connection: &Connection) -> Option<Places> {
         match self {
             Self::Get(retrieval) => retrieval.places(),
@@ -53,11 +53,11 @@ impl Job {
     }
 }
 
-/// Carries out all jobs; one that fails does not keep the others from being done. Two that would end in
-/// the same place both fail, and nothing is moved for them.
+/// Carries out all jobs; a failed job does not stop the others. Jobs that would end in the same place all
+/// fail, and nothing is transferred for them.
 ///
 /// # Errors
-/// [`ClientError::Stopped`] alone; all other failures are in the outcome.
+/// Only [`ClientError::Stopped`]; every other failure is recorded in the outcome.
 pub fn run(
     first: Connection,
     jobs: Vec<Job>,
@@ -72,7 +72,7 @@ pub fn run(
             Some(why) => outcome.fail(&job.name(&first), why),
         }
     }
-    // What is written to an open file comes in order.
+    // Writes to an open stream have to stay in order.
     let in_order = places.contains(&None);
     let workers = match in_order {
         true => 1,
@@ -120,8 +120,8 @@ impl Shared {
             .pop_front()
     }
 
-    /// Does jobs until none is left. The first worker's failures are the user's; another one that gets
-    /// no session leaves the work to the rest.
+    /// Runs jobs until none is left. A failure of the first worker to log in is reported for its jobs; any
+    /// other worker that gets no session leaves its jobs to the rest.
     fn work(&self, mut connection: Connection, is_first: bool) -> Result<(), ClientError> {
         if !is_first && let Err(error) = connection.session() {
             let progress = &connection.options().progress;

@@ -1,4 +1,5 @@
-//! Two servers at once: commands to both, the last words of both, and the bytes that go between them.
+//! Two servers at once: commands to both, the final replies of both, and how far the transfer between them
+//! is.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,17 +12,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::{ClientError, Connection, Options, Session};
 use crate::protocol::Reply;
 
-/// How long the other server has to end when one has failed.
+/// How long the other server may take to end after one has failed.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long a wait for two servers is, before it is looked whether it still makes sense.
+/// Longest wait for the two servers between two checks for a stop or a timeout.
 const GLANCE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 20_000_000,
 };
-/// How often the size of what has arrived is asked for.
+/// Interval between two queries for the size of what has arrived.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Does something with each of the servers at the same time: neither waits for the other's round trips.
+/// Runs one action per server concurrently, so that neither waits for the other's round trips.
 pub fn at_once<A: Send, B>(
     with_one: impl FnOnce() -> A + Send,
     with_other: impl FnOnce() -> B,
@@ -37,7 +38,7 @@ pub fn at_once<A: Send, B>(
     })
 }
 
-/// Waits for the last words of both servers.
+/// Waits for the final replies of both servers.
 pub fn attend(
     source: &mut Session,
     destination: &mut Session,
@@ -79,8 +80,8 @@ pub fn attend(
     }
 }
 
-/// Of those who have not said their last word: from whom something comes, or whose connection ends,
-/// within a few milliseconds.
+/// Which of the servers without a final reply have sent something, or closed the connection, within
+/// [`GLANCE`].
 fn who_speaks(sessions: &[&mut Session; 2], last: &[Option<Reply>; 2]) -> [bool; 2] {
     let open: Vec<usize> = (0..2).filter(|index| last[*index].is_none()).collect();
     let mut speaking = [false; 2];
@@ -94,7 +95,7 @@ fn who_speaks(sessions: &[&mut Session; 2], last: &[Option<Reply>; 2]) -> [bool;
         .iter()
         .map(|index| PollFd::new(&sessions[*index].control, PollFlags::IN))
         .collect();
-    // In a wait that is interrupted nobody has spoken.
+    // An interrupted wait counts as one in which nobody spoke.
     let _ = poll(&mut controls, Some(&GLANCE));
     for (index, control) in open.iter().zip(&controls) {
         speaking[*index] = !control.revents().is_empty();
@@ -123,7 +124,7 @@ fn conclude(
     Err(ClientError::Servers(said.join("; "), transient))
 }
 
-/// One of them, or both, said nothing.
+/// The error if one server, or both, sent no final reply in time.
 fn silence(
     sessions: &[&mut Session; 2],
     last: &[Option<Reply>; 2],
@@ -146,9 +147,9 @@ fn silence(
     ClientError::Servers(text, !refused)
 }
 
-/// Asks from time to time how much has arrived, over a session of its own, until the sender is dropped.
-/// Nobody waits for it: what is asked last may be answered after the transfer. Without such a session
-/// nobody knows how far the transfer is, which is no harm.
+/// Asks periodically, over a separate session, how much has arrived, until the returned sender is dropped.
+/// Nobody waits for this thread: the answer to its last query may come after the transfer has ended. If the
+/// session cannot be opened, the transfer goes on without progress reports.
 pub fn look(
     mut monitor: Connection,
     partial: Vec<u8>,
@@ -175,7 +176,7 @@ pub fn look(
     running
 }
 
-/// Whether the sender is still there after `time`.
+/// Whether the sender still exists after `time`.
 fn goes_on(over: &Receiver<()>, time: Duration) -> bool {
     over.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
 }

@@ -1,4 +1,4 @@
-//! Checksums that servers make of their files: HASH (draft-bryan-ftpext-hash), XSHA256 and its kin.
+//! Checksums that servers compute of their files: HASH (draft-bryan-ftpext-hash), XSHA256 and the like.
 
 use std::time::Duration;
 
@@ -8,45 +8,45 @@ use super::{ClientError, Features, Session};
 use crate::protocol::digest::Algorithm;
 use crate::protocol::path::one_line;
 
-/// Bytes a second that the slowest server is thought to read and sum up.
+/// Assumed rate of the slowest server at reading and hashing a file, bytes/s.
 const SLOWEST: u64 = 20_000_000;
 
 /// A checksum.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Checksum {
-    /// `SHA-256` ...
+    /// The algorithm's name, such as `SHA-256`.
     pub algorithm: &'static str,
-    /// Hexadecimal digits in lower case.
+    /// Lower-case hexadecimal digits.
     pub value: String,
 }
 
-/// What is known of a file that has been moved.
+/// How far the content of a transferred file is known to be right.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum Verification {
-    /// Both ends have the same checksum.
+    /// Both copies have the same checksum.
     Verified(Checksum),
-    /// The server makes no checksums: only the number of bytes is known to be right.
+    /// The server computes no checksums: only the number of bytes has been compared.
     NotOffered,
-    /// The server offers checksums and made none of this file; its reply.
+    /// The server offers checksums but refused one of this file.
     Refused {
-        /// What it said.
+        /// The server's reply.
         reply: String,
     },
-    /// The user wants none.
+    /// The user turned checksums off.
     Off,
 }
 
-/// A way to have a server make a checksum.
+/// How a server is asked for a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// HASH.
+    /// The HASH command.
     Hash(Algorithm),
-    /// XSHA256, XSHA512, XSHA1, XSHA, XMD5, XCRC.
+    /// A command for one algorithm: XSHA256, XSHA512, XSHA1, XSHA, XMD5, XCRC.
     Own(Algorithm, &'static str),
 }
 
-/// Commands of their own, the best first.
+/// Commands for a single algorithm, the strongest first.
 const OWN: [(Algorithm, &str); 6] = [
     (Algorithm::Sha256, "XSHA256"),
     (Algorithm::Sha512, "XSHA512"),
@@ -57,7 +57,7 @@ const OWN: [(Algorithm, &str); 6] = [
 ];
 
 impl Method {
-    /// What the server offers, the best first.
+    /// What the server offers, the strongest algorithm first.
     pub fn offered(features: &Features) -> Vec<Self> {
         let hashes = features.hashes();
         let mut offered: Vec<Self> = hashes.iter().map(|(hash, _)| Self::Hash(*hash)).collect();
@@ -75,7 +75,7 @@ impl Method {
         offered
     }
 
-    /// The algorithm.
+    /// The algorithm it computes.
     pub fn algorithm(self) -> Algorithm {
         match self {
             Self::Hash(algorithm) | Self::Own(algorithm, _) => algorithm,
@@ -84,7 +84,7 @@ impl Method {
 }
 
 impl Session {
-    /// Has the server make a checksum of a file; its refusal is the inner error.
+    /// Has the server compute a checksum of a file; the inner error is its refusal.
     pub(super) fn remote_checksum(
         &mut self,
         method: Method,
@@ -134,14 +134,14 @@ impl Session {
     }
 }
 
-/// The checksum in a reply: the first word that can be one.
+/// The checksum in a reply: the first word of the right length and alphabet.
 fn find(text: &str, algorithm: Algorithm) -> Option<String> {
     let digits = algorithm.start().finish().len();
     text.split_ascii_whitespace()
         .map(|word| word.trim_matches(['"', ';', '.']))
         .filter(|word| word.bytes().all(|byte| byte.is_ascii_hexdigit()))
         .find(|word| match algorithm {
-            // Some servers leave out zeroes at the beginning.
+            // Some servers omit leading zeroes.
             Algorithm::Crc32 => (1..=digits).contains(&word.len()),
             _ => word.len() == digits,
         })

@@ -1,8 +1,8 @@
-//! Two files that would become one: what stands at the end is whole in one name only, so that neither
-//! may be called complete.
+//! Detects files of one command that would end up as the same file: only one of them could survive whole, so
+//! neither may be reported as complete.
 //!
-//! Names that are the same are found before anything is moved. That a file system here takes two names
-//! for the same one (upper and lower case, links) shows in the file's identity.
+//! Equal names are found before anything is transferred. Names that the local file system treats as equal
+//! (upper and lower case, links) are found by the identity of the file.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};
@@ -11,14 +11,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A file's place and that of its unfinished bytes, at the same end of all.
+/// The final and the partial place of a file, both on the receiving side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Places {
     pub whole: Vec<u8>,
     pub partial: Vec<u8>,
 }
 
-/// Why files cannot be moved together with the others; none for those that can.
+/// Why each file cannot be transferred together with the others; `None` for those that can.
 pub(super) fn between(places: &[Option<Places>]) -> Vec<Option<&'static str>> {
     let mut all: HashSet<&[u8]> = HashSet::new();
     let twice: HashSet<&[u8]> = places
@@ -39,17 +39,17 @@ pub(super) fn between(places: &[Option<Places>]) -> Vec<Option<&'static str>> {
     clashes.collect()
 }
 
-/// What has its place here by this command: device and inode of each file, and its name.
+/// The files that this command has put in their final place here: device and inode of each, and its name.
 #[derive(Debug, Default)]
 pub(super) struct Settled(Mutex<HashMap<(u64, u64), PathBuf>>);
 
 impl Settled {
-    /// That this is no file that has got its place already.
+    /// Fails if this is a file that is already in its final place.
     pub fn check(&self, file: &Metadata) -> io::Result<()> {
         refuse(&mut self.lock(), file)
     }
 
-    /// Gives a file its place by `settle`, unless something that has its own is there.
+    /// Puts a file in its final place by calling `settle`, unless a settled file is there.
     pub fn settle<T>(
         &self,
         file: &Metadata,
@@ -76,11 +76,11 @@ fn identity(file: &Metadata) -> (u64, u64) {
 
 fn refuse(settled: &mut HashMap<(u64, u64), PathBuf>, file: &Metadata) -> io::Result<()> {
     let number = identity(file);
-    // Of a file with several names (link(2)) one can be replaced without harm to the others.
+    // One name of a file with several hard links (link(2)) can be replaced without harm to the others.
     let Some(other) = settled.get(&number).filter(|_| file.nlink() == 1) else {
         return Ok(());
     };
-    // Somebody may have taken the other one away, and its number is given again.
+    // The other file may have been removed since and its inode number reused.
     if !fs::metadata(other).is_ok_and(|other| identity(&other) == number) {
         settled.remove(&number);
         return Ok(());
@@ -126,7 +126,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("d")).unwrap();
-        // As a file system does it for which both names are the same.
+        // As on a file system for which both names are equal.
         std::os::unix::fs::symlink("d", at("D")).unwrap();
         let (one, other) = (at("d/x"), at("D/x"));
         fs::write(&one, "x").unwrap();
@@ -152,7 +152,7 @@ mod tests {
         let file = fs::metadata(at("x")).unwrap();
         let settled = Settled::default();
         settled.settle(&file, &at("x"), || Ok(())).unwrap();
-        // As if it had been deleted, and its inode were that of a new file.
+        // As if the file had been deleted and its inode number reused for a new one.
         fs::rename(at("x"), at(".y.part")).unwrap();
         settled.check(&file).unwrap();
         fs::rename(at(".y.part"), at("x")).unwrap();

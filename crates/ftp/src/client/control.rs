@@ -1,4 +1,4 @@
-//! The client's end of the control connection: a command goes, its reply comes, in time and of sane
+//! The client side of the control connection: sends commands and reads their replies, with limits on time and
 //! size.
 
 use std::collections::VecDeque;
@@ -16,12 +16,12 @@ use crate::protocol::line::{Line, LineDecoder, escaped};
 use crate::protocol::path::one_line;
 use crate::protocol::reply::{LONGEST, ReplyReader};
 
-/// Longest line of a reply, bytes.
+/// Longest accepted line of a reply, bytes.
 const LONGEST_LINE: usize = 16 << 10;
-/// How often a wait looks whether the user wants an end.
+/// Interval at which a wait checks whether the user asked to stop.
 const TICK: Duration = Duration::from_millis(100);
-/// Silence after which the kernel asks whether the other end is there, so that translators of
-/// addresses on the way do not forget a control connection during a long transfer.
+/// Idle time before the kernel sends a keepalive probe, so that NATs on the path do not drop a control
+/// connection that is silent during a long transfer.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// A control connection.
@@ -33,27 +33,27 @@ pub struct Control {
     patience: Duration,
     progress: Arc<dyn Progress>,
     decoder: LineDecoder,
-    /// Lines that have come and belong to replies nobody has asked for yet.
+    /// Received lines of replies that have not been read yet.
     lines: VecDeque<Line>,
     asked: String,
-    /// How the server wants the byte 255; none before anybody has found out.
+    /// How the server expects the byte 255; `None` until that has been found out.
     pub(super) telnet: Option<Telnet>,
 }
 
-/// How a server takes the byte 255 in commands.
+/// How a server reads the byte 255 (IAC of Telnet) in commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Telnet {
-    /// Sent twice, it is one.
+    /// Two of them are one byte of the argument.
     Doubled,
-    /// It is taken as it comes.
+    /// It is an ordinary byte.
     Plain,
 }
 
 impl Control {
-    /// Connects to one of the server's addresses, in the order that the resolver gives them.
+    /// Connects to the first of the server's addresses that accepts, in the order of the resolver.
     ///
     /// # Errors
-    /// The last address's, or the resolver's.
+    /// If the name cannot be resolved, or no address accepts; then the error is that of the last address.
     pub fn connect(
         place: &Place,
         patience: Duration,
@@ -93,30 +93,31 @@ impl Control {
         Err(failed(last))
     }
 
-    /// Host and port, as messages name the server.
+    /// Host and port, as shown in messages.
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// This end.
+    /// The local address.
     pub fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// The server's end.
+    /// The server's address.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// Whether a line of a reply is here already, without looking at the socket.
+    /// Whether a line of a reply has been received already; does not read the socket.
     pub fn has_line(&self) -> bool {
         !self.lines.is_empty()
     }
 
-    /// Sends `verb argument`; an empty argument is left out.
+    /// Sends `verb argument`; an empty argument is omitted.
     ///
     /// # Errors
-    /// [`ClientError::Name`] if the argument holds a line end or a zero; the connection broke.
+    /// [`ClientError::Name`] if the argument holds a line end or a zero; [`ClientError::Broken`] if the
+    /// connection broke.
     pub fn send(&mut self, verb: &str, argument: &[u8]) -> Result<(), ClientError> {
         if argument
             .iter()
@@ -136,7 +137,7 @@ impl Control {
         };
         let mut line = match self.telnet {
             Some(Telnet::Plain) => line,
-            // The standard holds as long as nothing else is known.
+            // Telnet's escaping, as the standard demands, until something else is known.
             Some(Telnet::Doubled) | None => escaped(&line).into_owned(),
         };
         line.extend_from_slice(b"\r\n");
@@ -145,20 +146,21 @@ impl Control {
             .map_err(|error| self.broken(error))
     }
 
-    /// Sends a command and waits for the reply that ends it; preliminary ones are passed over.
+    /// Sends a command and waits for its final reply, skipping preliminary ones. A refusal is a reply, not an
+    /// error.
     ///
     /// # Errors
-    /// Those of the connection; a refusal is a reply.
+    /// If the command cannot be sent, or no valid reply comes in time.
     pub fn ask(&mut self, verb: &str, argument: &[u8]) -> Result<Reply, ClientError> {
         self.send(verb, argument)?;
         self.last_reply(self.patience)
     }
 
-    /// Sends commands that do not depend on each other, and waits for their replies: one round trip for
-    /// all. None may be one that moves data.
+    /// Sends commands that do not depend on each other and waits for all their replies: one round trip
+    /// together. None may open a data connection. A refusal is a reply, not an error.
     ///
     /// # Errors
-    /// Those of the connection; a refusal is a reply.
+    /// If a command cannot be sent, or no valid reply comes in time.
     pub fn ask_all<const N: usize>(
         &mut self,
         commands: [(&str, &[u8]); N],
@@ -176,10 +178,10 @@ impl Control {
         Ok(replies.try_into().expect("a reply for each command"))
     }
 
-    /// The next reply that is not preliminary.
+    /// Waits for the next reply that is not preliminary.
     ///
     /// # Errors
-    /// Those of the connection.
+    /// As for [`Control::reply`].
     pub fn last_reply(&mut self, patience: Duration) -> Result<Reply, ClientError> {
         loop {
             let reply = self.reply(patience)?;
@@ -189,11 +191,11 @@ impl Control {
         }
     }
 
-    /// The next reply. Its first byte, and then the whole of it, each has `patience`.
+    /// Waits for the next reply: at most `patience` for its first byte, and as long again for the rest.
     ///
     /// # Errors
-    /// Those of the connection, silence, and what is no reply. After any of them the connection is of
-    /// no more use.
+    /// If the connection breaks, nothing comes in time, what comes is no valid reply, the server closes the
+    /// session (421), or the user stops. The connection cannot be used afterwards.
     pub fn reply(&mut self, patience: Duration) -> Result<Reply, ClientError> {
         let mut reader = ReplyReader::default();
         let mut deadline = Instant::now() + patience;
@@ -205,7 +207,7 @@ impl Control {
                 let Line::Whole(line) = line else {
                     return Err(self.nonsense("a line of a reply is too long"));
                 };
-                // Replies are shown: nothing in them may steer a terminal.
+                // Replies are shown to the user: control characters in them must not reach the terminal.
                 match reader.take(&one_line(&line)) {
                     Ok(Some(reply)) if reply.code == 421 => return Err(self.refused(reply)),
                     Ok(Some(reply)) => return Ok(reply),
@@ -213,7 +215,7 @@ impl Control {
                     Err(error) => return Err(self.nonsense(&error.to_string())),
                 }
             }
-            // Lines that are too long are thrown away by the decoder and counted here.
+            // Overlong lines are discarded by the decoder but counted here.
             if taken > LONGEST {
                 return Err(self.nonsense("a reply without end"));
             }
@@ -245,7 +247,7 @@ impl Control {
         }
     }
 
-    /// That the server said no to the last command.
+    /// The error for a negative reply to the last command.
     pub fn refused(&self, reply: Reply) -> ClientError {
         ClientError::Refused {
             server: self.server.clone(),
@@ -254,7 +256,7 @@ impl Control {
         }
     }
 
-    /// That the server's answer makes no sense.
+    /// The error for an answer that makes no sense.
     pub fn nonsense(&self, what: &str) -> ClientError {
         ClientError::Protocol {
             server: self.server.clone(),
@@ -292,7 +294,7 @@ fn open(address: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The error with the address it is about, and the time waited if that is what it is about.
+/// Adds the address to the error, and for a timeout the time waited.
 fn said(error: io::Error, address: SocketAddr, patience: Duration) -> io::Error {
     let kind = error.kind();
     match kind {
@@ -304,7 +306,7 @@ fn said(error: io::Error, address: SocketAddr, patience: Duration) -> io::Error 
     }
 }
 
-/// Nothing has come yet.
+/// Whether a read failed only because nothing has arrived yet.
 pub fn is_wait(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)

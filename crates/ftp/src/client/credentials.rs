@@ -1,5 +1,5 @@
-//! Who the user is to a server: as the URL says, or `.netrc`, or the environment, or the user when
-//! asked; otherwise nobody in particular.
+//! User name and password for a server: from the URL, else `.netrc`, the environment or a prompt; without a
+//! user name, the anonymous user.
 
 use std::env;
 use std::fmt;
@@ -8,23 +8,23 @@ use std::path::PathBuf;
 
 use super::{ClientError, Place, netrc};
 
-/// The environment variable for a password that neither the URL nor `.netrc` has.
+/// Environment variable with the password if neither the URL nor `.netrc` has one.
 pub const PASSWORD_VARIABLE: &str = "FAIRWIND_FTP_PASSWORD";
 
 /// A user's name and password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// Name.
+    /// User name.
     pub user: String,
     /// Password.
     pub password: String,
 }
 
-/// Asks the user for the password of a user at a server; none if nobody can be asked.
+/// Prompts for a password with the given text; `None` if nobody can be asked.
 pub type Ask<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Credentials {
-    /// The user that RFC 1635 calls anonymous.
+    /// The anonymous user of RFC 1635.
     pub fn anonymous() -> Self {
         Self {
             user: "anonymous".into(),
@@ -32,10 +32,10 @@ impl Credentials {
         }
     }
 
-    /// For a place on a server.
+    /// Finds the credentials for a place on a server.
     ///
     /// # Errors
-    /// A user is named and nobody knows the password; `.netrc` is there and cannot be read.
+    /// If a user is named but no password is found, or `.netrc` exists and cannot be read.
     pub fn find(place: &Place, ask: Ask<'_>) -> Result<Self, ClientError> {
         if let (Some(user), Some(password)) = (&place.user, &place.password) {
             return Ok(Self {

@@ -1,7 +1,7 @@
 //! Opening data connections.
 //!
-//! Whatever a reply to PASV says, the client connects to the server of the control connection: a
-//! server cannot send it elsewhere. When the server connects, only it is let in.
+//! Whatever address a reply to PASV has, the client connects to the host of the control connection, so that a
+//! server cannot direct it elsewhere. In active mode only connections from that host are accepted.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -19,22 +19,22 @@ use crate::protocol::{Reply, host_port};
 pub struct Channel {
     /// The socket.
     pub stream: TcpStream,
-    /// What is known of it.
+    /// Direction and addresses, for watchers.
     pub transfer: Transfer,
 }
 
-/// A data connection in the making.
+/// A data connection being set up.
 enum Opening {
     Open(TcpStream),
     Waiting(Arc<TcpListener>, SocketPlan),
 }
 
 impl Session {
-    /// Sets up a data connection, sends `verb argument` after `REST first`, and answers with the open
-    /// connection when the server has agreed to begin.
+    /// Sets up a data connection, sends REST if `first` is not zero and then `verb argument`, and returns the
+    /// open connection once the server has sent a preliminary reply.
     ///
     /// # Errors
-    /// The server refuses, or the connection does not come about.
+    /// If the server refuses, or the data connection cannot be established.
     pub(super) fn open_channel(
         &mut self,
         verb: &str,
@@ -85,7 +85,7 @@ impl Session {
         Ok(Channel { stream, transfer })
     }
 
-    /// All that follows this transfer.
+    /// The extensions' watchers of this transfer.
     pub(super) fn watchers(&mut self, transfer: &Transfer) -> Vec<Box<dyn TransferWatcher>> {
         self.extensions
             .iter_mut()
@@ -93,7 +93,7 @@ impl Session {
             .collect()
     }
 
-    /// Has the extensions settle with the server what they have to, before a file's data connection.
+    /// Lets the extensions negotiate with the server before a file's data connection is set up.
     pub(super) fn prepare(&mut self, direction: Direction) -> Result<(), ClientError> {
         let mut extensions = std::mem::take(&mut self.extensions);
         let result = extensions
@@ -103,7 +103,7 @@ impl Session {
         result
     }
 
-    /// The address that the server waits at.
+    /// The address at which the server listens: EPSV, or PASV if that is refused over IPv4.
     pub(super) fn ask_passive(&mut self) -> Result<SocketAddr, ClientError> {
         let peer = self.control.peer();
         if !self.plain_addresses {
@@ -121,7 +121,7 @@ impl Session {
         self.ask_pasv()
     }
 
-    /// The address in the reply to PASV, as it is.
+    /// The address in the reply to PASV, unchecked.
     pub(super) fn ask_pasv(&mut self) -> Result<SocketAddr, ClientError> {
         let reply = self.control.ask("PASV", b"")?;
         if reply.code != 227 {
@@ -182,7 +182,7 @@ impl Session {
         }
     }
 
-    /// Tells the server where to connect to: EPRT, or PORT if it does not know that.
+    /// Tells the server where to connect to: EPRT, or PORT if the server does not know EPRT.
     pub(super) fn tell_address(&mut self, address: SocketAddr) -> Result<Reply, ClientError> {
         if !self.plain_addresses {
             let reply = self
@@ -203,7 +203,7 @@ impl Session {
         }
     }
 
-    /// The server's connection; strangers are turned away.
+    /// Accepts the server's connection; connections from other hosts are closed.
     fn accept(&self, listener: &TcpListener) -> Result<TcpStream, ClientError> {
         let server = self.control.peer().ip();
         let deadline = Instant::now() + self.options.patience;
@@ -233,7 +233,7 @@ impl Session {
                 tv_sec: 0,
                 tv_nsec: 100_000_000,
             };
-            // Whether something came is seen above.
+            // The next accept() shows whether a connection came.
             let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&wait));
         }
     }
@@ -246,7 +246,7 @@ impl Session {
     }
 }
 
-/// The same address, IPv4 within IPv6 or not.
+/// Whether two addresses are equal, with IPv4-mapped IPv6 addresses taken as IPv4.
 fn same_host(one: IpAddr, other: IpAddr) -> bool {
     one.to_canonical() == other.to_canonical()
 }

@@ -1,4 +1,4 @@
-//! How a transfer ends: the server's last word, what those who followed it say, the checksums.
+//! The end of a transfer: the server's final reply, the extensions' reports, the checksums.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use super::{Checksum, ChecksumPolicy, ClientError, FileReport, Session, Verifica
 use crate::data::TransferError;
 use crate::protocol::Reply;
 
-/// How long the server has to say why a data connection broke.
+/// How long the server has to explain a broken data connection.
 const LAST_WORD: Duration = Duration::from_secs(2);
 
-/// What servers of ours say in their last reply: `... 3 retransmits`.
+/// The count in the final reply of a fairwind server: `... 3 retransmits`.
 pub(super) fn retransmits(reply: &Reply) -> Option<u64> {
     let text = reply.text();
     let words: Vec<&str> = text.split([' ', ',', ';', ':']).collect();
@@ -22,7 +22,7 @@ pub(super) fn retransmits(reply: &Reply) -> Option<u64> {
 }
 
 impl Session {
-    /// That a file is there and may be read, by a command that moves nothing.
+    /// Checks with SIZE, if the server has it, that a file exists and is readable.
     pub(super) fn exists(&mut self, path: &[u8]) -> Result<(), ClientError> {
         if self.features.has("SIZE") {
             self.must("SIZE", path)?;
@@ -30,7 +30,7 @@ impl Session {
         Ok(())
     }
 
-    /// How the server is to make checksums; none if nobody wants any, or it cannot.
+    /// How the server is to compute checksums; `None` if they are off or the server has none.
     pub(super) fn method(&self) -> Result<Option<Method>, ClientError> {
         let best = self.methods().first().copied();
         match self.options.checksum {
@@ -43,7 +43,7 @@ impl Session {
         }
     }
 
-    /// What is known of a file if there is no method.
+    /// The verification to report if there is no method.
     pub(super) fn without_method(&self) -> Verification {
         match self.options.checksum {
             ChecksumPolicy::Off => Verification::Off,
@@ -51,7 +51,7 @@ impl Session {
         }
     }
 
-    /// Compares a checksum made here with the server's; the inner error says how they differ.
+    /// Compares a local checksum with the server's; the inner error says how they differ.
     pub(super) fn compare(
         &mut self,
         method: Method,
@@ -75,7 +75,7 @@ impl Session {
         }
     }
 
-    /// The server's last word on a transfer whose bytes are moved, or are not.
+    /// Reads the server's final reply to a transfer, whether or not all bytes were moved.
     pub(super) fn finish(
         &mut self,
         moved: Result<u64, TransferError>,
@@ -99,7 +99,7 @@ impl Session {
         };
         let reply = match error {
             None => self.control.last_reply(self.options.patience)?,
-            // A server that refuses in the middle closes, and says why.
+            // A server that refuses in the middle closes the data connection and gives the reason.
             Some(error) => match self.control.last_reply(LAST_WORD) {
                 Ok(reply) if !reply.is_positive() => reply,
                 _ => return Err(error),
@@ -111,7 +111,7 @@ impl Session {
         }
     }
 
-    /// What the extensions did in the transfer that has just ended.
+    /// Adds what the extensions did in the transfer that has just ended.
     pub(super) fn collect(&mut self, report: &mut FileReport) {
         for extension in &mut self.extensions {
             let done = extension.report();

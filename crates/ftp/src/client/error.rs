@@ -1,4 +1,4 @@
-//! What can go wrong, said so that the user knows which end it was.
+//! What can go wrong, worded so that the user can tell which host is at fault.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -11,10 +11,10 @@ use crate::protocol::path::one_line;
 /// Why the client could not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// What the user gave makes no sense.
+    /// An argument of the user is invalid.
     #[error("{0}")]
     Usage(String),
-    /// A name that the server cannot be told, or would take for another one.
+    /// A name that cannot be sent to the server, or that the server would take for another one.
     #[error("{0}")]
     Name(String),
     /// A local file could not be read or written.
@@ -22,25 +22,25 @@ pub enum ClientError {
     Local {
         /// The file.
         path: PathBuf,
-        /// The kernel's reason.
+        /// The system's reason.
         error: io::Error,
     },
-    /// No control connection came about.
+    /// No control connection could be established.
     #[error("no connection to {server}: {error}")]
     Connect {
         /// Host and port.
         server: String,
-        /// The last address's reason.
+        /// The reason for the last address tried.
         error: io::Error,
     },
-    /// Nothing came in time.
+    /// No reply came in time.
     #[error("{server} did not answer {what} within {patience:?}")]
     Silent {
         /// Host and port.
         server: String,
         /// The command, without its argument if that is secret.
         what: String,
-        /// How long was waited.
+        /// The time waited.
         patience: Duration,
     },
     /// The control connection broke.
@@ -50,10 +50,10 @@ pub enum ClientError {
         server: String,
         /// The command.
         what: String,
-        /// How it broke.
+        /// The cause.
         reason: String,
     },
-    /// The server said no.
+    /// The server refused a command.
     #[error("{server} refused {what}: {reply}")]
     Refused {
         /// Host and port.
@@ -68,29 +68,29 @@ pub enum ClientError {
     Protocol {
         /// Host and port.
         server: String,
-        /// What it did.
+        /// What is wrong with it.
         what: String,
     },
-    /// The data connection did not come about, broke, or stood still.
+    /// The data connection could not be established, broke, or stalled.
     #[error("data connection with {peer}: {what}")]
     Data {
-        /// The other end.
+        /// The peer's address, or the server's host and port.
         peer: String,
         /// What happened.
         what: String,
     },
-    /// The server sends more than it has announced.
+    /// The server sends more bytes than it announced.
     #[error("{what}")]
     TooLong {
-        /// Who sends what.
+        /// Server, file and announced size.
         what: String,
-        /// It may come right from the beginning of the file.
+        /// Whether a transfer from the beginning of the file may succeed.
         transient: bool,
     },
-    /// What arrived is not what was sent.
+    /// The copy differs from the original, or cannot be verified as required.
     #[error("{0}")]
     Differs(String),
-    /// A transfer between two servers failed; what each of them said.
+    /// A transfer between two servers failed: the replies of both, and whether trying again may help.
     #[error("{0}")]
     Servers(String, bool),
     /// The user asked to stop.
@@ -99,13 +99,13 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// A local file's failure.
+    /// Wraps the failure of a local file.
     pub fn local(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |error| Self::Local { path, error }
     }
 
-    /// That the server sends more than the `size` bytes that it has announced of a file.
+    /// The server sends more than the `size` bytes that it announced.
     pub(super) fn too_long(server: &str, path: &[u8], size: u64) -> Self {
         let path = one_line(path);
         Self::TooLong {
@@ -114,7 +114,7 @@ impl ClientError {
         }
     }
 
-    /// A name with bytes that end a command, whichever way they are sent.
+    /// A name with bytes that end a command, however they are sent.
     pub fn unspeakable(name: &[u8]) -> Self {
         let name = one_line(name);
         Self::Name(format!(
@@ -122,12 +122,12 @@ impl ClientError {
         ))
     }
 
-    /// Whether trying again, after a while and over new connections, may help.
+    /// Whether trying again later over new connections may help.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Connect { .. } | Self::Silent { .. } | Self::Broken { .. } => true,
             Self::Data { .. } => true,
-            // 452 is a full disk, which does not empty itself.
+            // 452 is a full disk, which does not clear by waiting.
             Self::Refused { reply, .. } => reply.is_transient_failure() && reply.code != 452,
             Self::Servers(_, transient) | Self::TooLong { transient, .. } => *transient,
             _ => false,

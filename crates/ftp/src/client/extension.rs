@@ -1,4 +1,4 @@
-//! Where dynamic right-sizing and advice, and whatever comes later, plug into the client.
+//! The interface through which dynamic right-sizing and the advisor plug into the client.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -14,16 +14,16 @@ use crate::data::{Buffer, Direction, SocketPlan, Transfer, TransferWatcher};
 use crate::drs::RightSizingClient;
 use crate::protocol::Reply;
 
-/// Something that adds to the client: commands, plans for data sockets, watchers.
+/// Adds commands, plans for data sockets and watchers to the client.
 pub trait Extension: Send + Sync {
-    /// Its part of a session that has just logged in; none if it has nothing to do with this server.
+    /// Opens its part of a session that has just logged in; `None` if it has nothing to do with this server.
     fn open(&self, facts: &ServerFacts<'_>) -> Option<Box<dyn SessionExtension>>;
 
-    /// A transfer between two servers is about to be set up: `source` will send to `destination`.
-    /// Called before each attempt, both sessions being logged in.
+    /// Called before each attempt to set up a transfer between two servers, in which `source` will send to
+    /// `destination`; both sessions are logged in.
     ///
     /// # Errors
-    /// Those of the control connections. A refusal by a server is no error but a reply.
+    /// If a control connection fails. A server's refusal is a reply, not an error.
     fn third_party(
         &self,
         source: &mut dyn Talk,
@@ -34,59 +34,60 @@ pub trait Extension: Send + Sync {
     }
 }
 
-/// Who is at the other end of a control connection, and what it offers.
+/// The peer of a control connection, and what it offers.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerFacts<'a> {
     /// The server's name or address, as the user gave it.
     pub host: &'a str,
-    /// This end of the control connection.
+    /// The local address of the control connection.
     pub local: SocketAddr,
-    /// The server's end of it.
+    /// The server's address of the control connection.
     pub peer: SocketAddr,
     /// Its answer to FEAT.
     pub features: &'a Features,
 }
 
-/// A control connection that is between two commands.
+/// A control connection on which no command is outstanding.
 pub trait Talk: Send {
     /// The server's answer to FEAT.
     fn features(&self) -> &Features;
 
-    /// The server's end of the control connection.
+    /// The server's address of the control connection.
     fn peer(&self) -> SocketAddr;
 
-    /// Sends a command, without its line end, and waits for the reply that ends it.
+    /// Sends a command, given without its line end, and waits for its final reply. A refusal is a reply, not
+    /// an error.
     ///
     /// # Errors
-    /// Those of the control connection. A refusal is a reply.
+    /// If the control connection fails.
     fn ask(&mut self, command: &str) -> Result<Reply, ClientError>;
 }
 
-/// An extension's part of one session. Only `prepare` may wait, and only for the server's replies.
+/// An extension's part of one session. Only `prepare` may block, and only for the server's replies.
 pub trait SessionExtension: Send {
-    /// A file is about to be moved, in this direction as seen from here: the time for commands that
-    /// settle something with the server, before the data connection is set up.
+    /// Called before the data connection of a file is set up, for commands that negotiate with the server.
+    /// `direction` is as seen from this host.
     ///
     /// # Errors
-    /// Those of the control connection.
+    /// If the control connection fails.
     fn prepare(&mut self, talk: &mut dyn Talk, direction: Direction) -> Result<(), ClientError> {
         let _ = (talk, direction);
         Ok(())
     }
 
-    /// A data socket is about to listen for, or to connect to, `peer`.
+    /// Called before a data socket connects to `peer` or listens for it; may change its `plan`.
     fn plan(&mut self, plan: &mut SocketPlan, peer: IpAddr, direction: Direction) {
         let _ = (plan, peer, direction);
     }
 
-    /// The data connection of a file's transfer is open; the watcher will be called in the transfer's
+    /// Called when the data connection of a file's transfer is open; the watcher is called in the transfer's
     /// thread.
     fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
         let _ = transfer;
         None
     }
 
-    /// What it did in the transfer that has just ended, whether complete or not.
+    /// Reports on the transfer that has just ended, whether complete or not.
     fn report(&mut self) -> ExtensionReport {
         ExtensionReport::default()
     }
@@ -95,33 +96,33 @@ pub trait SessionExtension: Send {
 /// A change made to a live data connection.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    /// When, if anybody knows it.
+    /// When it was made, if known.
     pub time: Option<Timestamp>,
-    /// Seconds since the data connection was open.
+    /// Seconds since the data connection was opened.
     pub seconds: f64,
     /// What was changed: `congestion control`, `send buffer`.
     pub what: String,
-    /// Its value before, if anybody knows it.
+    /// The value before, if known.
     pub from: Option<String>,
-    /// Its value now, bytes and Mbit/s without their unit: `fw_nocc`, `2097152`.
+    /// The new value; bytes and Mbit/s without their unit: `fw_nocc`, `2097152`.
     pub to: String,
-    /// Why, in a sentence.
+    /// The reason, in a sentence.
     pub reason: String,
 }
 
 /// What an extension did in a transfer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ExtensionReport {
-    /// In the order of time.
+    /// The changes made, in order of time.
     pub changes: Vec<Change>,
     /// Numbers by name, with the unit in it: `drs_rtt_ms`.
     pub figures: BTreeMap<String, f64>,
-    /// Sentences for the user, such as that an advisor was not there.
+    /// Sentences for the user, for instance that the advisor could not be reached.
     pub notes: Vec<String>,
 }
 
 impl ExtensionReport {
-    /// Adds what another one did.
+    /// Appends the report of another extension.
     pub fn add(&mut self, other: Self) {
         self.changes.extend(other.changes);
         self.figures.extend(other.figures);
@@ -129,23 +130,23 @@ impl ExtensionReport {
     }
 }
 
-/// What the user chose of all that may follow a data connection.
+/// Which extensions the user chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
-    /// Dynamic right-sizing, where the server has it too.
+    /// Dynamic right-sizing, if the server supports it too.
     pub drs: bool,
     /// The advisor's URL.
     pub advisor: Option<String>,
-    /// Networks to which the paths are the user's own, where congestion control may be off.
+    /// Networks whose paths the user owns, so that congestion control may be turned off there.
     pub allow_nocc: Vec<IpNet>,
-    /// Buffers that the user fixed: nobody changes them then.
+    /// Buffer sizes; if the user fixed them, no extension changes them.
     pub buffer: Buffer,
 }
 
-/// All that follows data connections of the client: the one place where it is put together.
+/// Creates all extensions of the client for a setup.
 ///
 /// # Errors
-/// An advisor's URL that is none.
+/// [`ClientError::Usage`] if the advisor's URL is invalid.
 pub fn extensions(setup: &Setup) -> Result<Vec<Arc<dyn Extension>>, ClientError> {
     let mut extensions: Vec<Arc<dyn Extension>> = Vec::new();
     if let Some(url) = &setup.advisor {

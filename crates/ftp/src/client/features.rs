@@ -1,14 +1,14 @@
-//! What a server says of itself (FEAT, RFC 2389).
+//! The extensions that a server announces (FEAT, RFC 2389).
 
 use crate::protocol::Reply;
 use crate::protocol::digest::Algorithm;
 
-/// The lines of a reply to FEAT; empty if the server does not know the command.
+/// The lines of a reply to FEAT; empty if the server does not support the command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Features(Vec<String>);
 
 impl Features {
-    /// Reads the reply to FEAT; the first and the last line of it are words of the server's.
+    /// Parses the reply to FEAT, whose first and last line are free text.
     pub fn read(reply: &Reply) -> Self {
         match (reply.code, reply.lines.len()) {
             (211, count @ 3..) => Self(
@@ -21,7 +21,7 @@ impl Features {
         }
     }
 
-    /// What follows the name of a feature in its line; empty if nothing does.
+    /// The parameters of a feature; empty if it has none, `None` if the server lacks the feature.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find_map(|line| {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -29,12 +29,12 @@ impl Features {
         })
     }
 
-    /// The server has it.
+    /// Whether the server has a feature; names are compared without regard to case.
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// The hashes that HASH serves, and whether each is the one chosen now.
+    /// The algorithms that HASH supports, and whether each is the selected one.
     pub fn hashes(&self) -> Vec<(Algorithm, bool)> {
         self.get("HASH")
             .unwrap_or_default()

@@ -1,7 +1,7 @@
-//! What is in a directory: MLSD (RFC 3659), else LIST as UNIX and DOS write it, else NLST.
+//! Directory listings: MLSD (RFC 3659), else LIST in the formats of UNIX and DOS, else NLST.
 //!
-//! Names come from a server that nobody has to trust: one that is not a plain name never becomes a
-//! path on this host ([`Entry::local_name`]).
+//! Names come from an untrusted server: one that is not a plain file name never becomes a local path
+//! ([`Entry::local_name`]).
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -15,9 +15,9 @@ use crate::data::{Bounds, Direction, Meter, Mover};
 use crate::protocol::path::one_line;
 use crate::protocol::time;
 
-/// Longest listing that is read, bytes.
+/// Longest accepted listing, bytes.
 const LONGEST: usize = 64 << 20;
-/// Most lines of one: each takes more room here than in the listing.
+/// Most lines of a listing: each takes more memory than its bytes.
 const MOST: usize = 1_000_000;
 
 /// What an entry is.
@@ -31,28 +31,29 @@ pub enum Kind {
     Link,
     /// Something else, or the server does not say.
     Other,
-    /// The server lists what it does not know when asked, or writes a line that makes no sense: a name
-    /// with a line end in it comes as such.
+    /// The server lists the name but does not know it when asked, or the line cannot be parsed: a name with a
+    /// line end in it looks like that.
     Unknown,
 }
 
 /// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The name, as the server gave it.
+    /// The name as the server sent it.
     pub name: Vec<u8>,
-    /// What it is.
+    /// The kind of the entry.
     pub kind: Kind,
-    /// Bytes, if the server says.
+    /// Size in bytes, if the server says.
     pub size: Option<u64>,
-    /// When it was changed, if the server says.
+    /// Modification time, if the server says.
     pub modified: Option<Timestamp>,
-    /// What tells it from all others, under any name, if the server says.
+    /// The `unique` fact (RFC 3659 section 7.5.2), equal for all names of the same object, if the server
+    /// says.
     pub unique: Option<String>,
 }
 
 impl Entry {
-    /// An entry of which no more is known.
+    /// An entry of which nothing else is known.
     pub fn new(name: Vec<u8>, kind: Kind) -> Self {
         Self {
             name,
@@ -63,12 +64,12 @@ impl Entry {
         }
     }
 
-    /// The name as text of a single line.
+    /// The name as text on a single line.
     pub fn text(&self) -> String {
         one_line(&self.name).into_owned()
     }
 
-    /// The name as one of a file here; none if it would lead anywhere else than into the directory.
+    /// The name as that of a local file; `None` if it would lead out of its directory.
     pub fn local_name(&self) -> Option<&OsStr> {
         match self.name.as_slice() {
             b"" | b"." | b".." => None,
@@ -78,16 +79,16 @@ impl Entry {
     }
 }
 
-/// Whether a listing says what the names stand for.
+/// Whether a listing says what its names are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Facts {
     /// It does.
     Listed,
-    /// It has names only; what they are has to be asked one by one.
+    /// It has names only; what each is has to be asked separately.
     ToBeAsked,
 }
 
-/// A line of MLSD or MLST: `fact=value;fact=value; name`.
+/// Parses a line of MLSD or MLST: `fact=value;fact=value; name`.
 pub fn facts(line: &[u8]) -> Option<Entry> {
     let space = line.iter().position(|byte| *byte == b' ')?;
     let (facts, name) = (&line[..space], &line[space + 1..]);
@@ -106,14 +107,14 @@ pub fn facts(line: &[u8]) -> Option<Entry> {
             _ => {}
         }
     }
-    // The directory itself and the one above it are not in it.
+    // The directory itself must not be taken for one of its entries.
     if facts.to_ascii_lowercase().contains("type=cdir;") {
         entry.name = b".".to_vec();
     }
     Some(entry)
 }
 
-/// An entry, or the line as the name of what nobody knows.
+/// The entry in a line of MLSD; a line that cannot be parsed becomes the name of an unknown entry.
 fn entry(line: &[u8]) -> Entry {
     facts(line).unwrap_or_else(|| Entry::new(line.to_vec(), Kind::Unknown))
 }
@@ -130,10 +131,10 @@ fn kind(value: &str) -> Kind {
 }
 
 impl Session {
-    /// The entries of a directory, or the file itself, in the order of their names.
+    /// Lists the entries of a directory, or the file itself, sorted by name.
     ///
     /// # Errors
-    /// The server refuses all ways to list it; there is nothing of this name.
+    /// If the server refuses every way to list it, or nothing of this name exists.
     pub fn list(&mut self, path: &[u8]) -> Result<Vec<Entry>, ClientError> {
         self.can_read(path)?;
         let mut entries = self.list_all(path)?;
@@ -142,7 +143,7 @@ impl Session {
         Ok(entries)
     }
 
-    /// All entries of a directory, in any order.
+    /// All entries of a directory, unsorted.
     fn list_all(&mut self, path: &[u8]) -> Result<Vec<Entry>, ClientError> {
         let (mut entries, facts) = self.list_unasked(path)?;
         if facts == Facts::ToBeAsked {
@@ -153,17 +154,17 @@ impl Session {
         Ok(entries)
     }
 
-    /// All names in a directory, those that begin with a dot among them. Nothing is asked of single names:
-    /// that takes knowing how the server is told them, which is found out from these.
+    /// All names in a directory, including those that begin with a dot. Sends no name in a command: how names
+    /// are to be sent is what the result is used to find out.
     ///
     /// # Errors
-    /// The server refuses all ways to list it; there is nothing of this name.
+    /// If the server refuses every way to list it, or nothing of this name exists.
     pub(super) fn names_in(&mut self, directory: &[u8]) -> Result<HashSet<Vec<u8>>, ClientError> {
         let (entries, _) = self.list_unasked(directory)?;
         Ok(entries.into_iter().map(|entry| entry.name).collect())
     }
 
-    /// The entries of a directory as one listing has them.
+    /// The entries of a directory as far as a listing describes them.
     fn list_unasked(&mut self, path: &[u8]) -> Result<(Vec<Entry>, Facts), ClientError> {
         if self.features.has("MLST") && !self.plain_listings {
             match self.read_listing("MLSD", path) {
@@ -199,19 +200,19 @@ impl Session {
         Ok((entries, Facts::Listed))
     }
 
-    /// Names alone.
+    /// Lists the names alone.
     fn list_names(&mut self, path: &[u8]) -> Result<Vec<Entry>, ClientError> {
         let text = self.read_inside("NLST", path)?;
         let directory = super::place::join(path, b"");
         let entry = |line: &[u8]| {
-            // Some servers put the directory before the name.
+            // Some servers prefix the names with the directory.
             let name = line.strip_prefix(directory.as_slice()).unwrap_or(line);
             Entry::new(name.to_vec(), Kind::Unknown)
         };
         Ok(lines(&text).map(entry).collect())
     }
 
-    /// Asks what a name stands for, if it is one that can be asked for.
+    /// Asks what a name is, if the name can be used in a command.
     fn ask_what_is(&mut self, directory: &[u8], entry: &mut Entry) -> Result<(), ClientError> {
         if entry.local_name().is_none() {
             return Ok(());
@@ -229,9 +230,9 @@ impl Session {
         }
     }
 
-    /// Goes to a directory, lists it by LIST or NLST, and comes back: the argument of these commands is
-    /// a pattern or an option to some servers, and a missing directory an empty one. What cannot be
-    /// gone to is listed by its path, and has to have something in it.
+    /// Changes to a directory, lists it with LIST or NLST, and changes back: some servers take the argument
+    /// of these commands for a pattern or an option, and show a missing directory as an empty one. If the
+    /// directory cannot be entered, it is listed by its path, and an empty listing counts as a refusal.
     fn read_inside(&mut self, verb: &str, path: &[u8]) -> Result<Vec<u8>, ClientError> {
         if path.is_empty() {
             return self.read_hidden_too(verb);
@@ -255,8 +256,8 @@ impl Session {
         text
     }
 
-    /// The listing of the working directory, with names that begin with a dot where the server lists
-    /// these when asked as ls(1) is.
+    /// The listing of the working directory, including names that begin with a dot if the server takes the
+    /// option `-a` of ls(1).
     fn read_hidden_too(&mut self, verb: &str) -> Result<Vec<u8>, ClientError> {
         match self.read_listing(verb, b"-a") {
             Ok(text) if !text.trim_ascii().is_empty() => Ok(text),
@@ -285,7 +286,7 @@ impl Session {
     }
 }
 
-/// A listing that does not grow without end.
+/// A buffer that holds at most [`LONGEST`] bytes.
 struct Bounded(Vec<u8>);
 
 impl std::io::Write for Bounded {

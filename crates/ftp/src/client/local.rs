@@ -1,5 +1,5 @@
-//! A file here in the making: `.NAME.part` beside its place, which it takes when all bytes have come,
-//! have been verified and are on the disk.
+//! Partial downloads: `.NAME.part` beside the final name, which it takes once all bytes have arrived, are
+//! verified and are on disk.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -16,12 +16,12 @@ use super::ClientError;
 use super::clash::Settled;
 use crate::protocol::digest::Algorithm;
 
-/// Where the origin of what has come is noted, on file systems that have such attributes.
+/// Extended attribute that records the origin of the bytes, on file systems that support it.
 const ORIGIN: &str = "user.fairwind.origin";
 
-/// The name of an unfinished file. A name too long for that is replaced by its checksum.
+/// The name of a partial file. If it would be too long, the file's name is replaced by its SHA-256.
 pub fn partial_name(name: &[u8]) -> Vec<u8> {
-    // Also with the longer end of a stream's name.
+    // Leaves room for the longer suffix of [`stream_name`].
     const LONGEST: usize = 255 - b"..stream".len();
     let middle = match name.len() <= LONGEST {
         true => name.to_vec(),
@@ -34,7 +34,7 @@ pub fn partial_name(name: &[u8]) -> Vec<u8> {
     [b".", middle.as_slice(), b".part"].concat()
 }
 
-/// The name of what comes in a stream and cannot be gone on with.
+/// The name under which a stream gathers, which cannot be resumed.
 pub fn stream_name(name: &[u8]) -> Vec<u8> {
     let mut partial = partial_name(name);
     partial.truncate(partial.len() - b"part".len());
@@ -42,7 +42,7 @@ pub fn stream_name(name: &[u8]) -> Vec<u8> {
     partial
 }
 
-/// A file in the making. Nobody else writes to it meanwhile.
+/// A partial file, locked against other transfers.
 #[derive(Debug)]
 pub struct Partial {
     target: PathBuf,
@@ -51,10 +51,11 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// Opens what is there of `target`, or begins it.
+    /// Opens the partial file of `target`, or creates it.
     ///
     /// # Errors
-    /// The target is no plain file; somebody else is writing it; the kernel's.
+    /// If the target exists and is not a regular file, another transfer is writing it, or it cannot be
+    /// opened.
     pub fn open(target: &Path) -> Result<Self, ClientError> {
         let failed = |error: io::Error| ClientError::local(target)(error);
         let name = target
@@ -93,21 +94,22 @@ impl Partial {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(busy()),
             locked => locked.map_err(|error| self.failed(error.into()))?,
         }
-        // Whoever had the lock before may have finished meanwhile: then the name leads elsewhere.
+        // The transfer that held the lock before may have finished: then the name no longer leads to this
+        // file.
         match self.is_named().map_err(|error| self.failed(error))? {
             true => Ok(()),
             false => Err(busy()),
         }
     }
 
-    /// Whether the name leads to the open file.
+    /// Whether the partial name still leads to the open file.
     fn is_named(&self) -> io::Result<bool> {
         let open = self.file.metadata()?;
         Ok(fs::symlink_metadata(&self.path)
             .is_ok_and(|named| named.ino() == open.ino() && named.dev() == open.dev()))
     }
 
-    /// The name it has now.
+    /// Its path while it is partial.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -117,10 +119,10 @@ impl Partial {
         &self.file
     }
 
-    /// Bytes that are there.
+    /// Its length in bytes.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If the metadata cannot be read.
     pub fn len(&self) -> Result<u64, ClientError> {
         Ok(self
             .file
@@ -129,28 +131,28 @@ impl Partial {
             .len())
     }
 
-    /// What was noted of the origin of these bytes.
+    /// The recorded origin of the bytes.
     pub fn origin(&self) -> Option<String> {
         let mut text = [0; 256];
         let length = rustix::fs::fgetxattr(&self.file, ORIGIN, &mut text).ok()?;
         String::from_utf8(text[..length].to_vec()).ok()
     }
 
-    /// Notes where the bytes come from, if the file system lets it.
+    /// Records where the bytes come from, if the file system supports it.
     pub fn note_origin(&self, origin: &str) {
-        // Without it, only a server's checksum lets a later process go on with these bytes.
+        // Without it, only a server's checksum allows a later process to resume.
         let _ = rustix::fs::fsetxattr(&self.file, ORIGIN, origin.as_bytes(), XattrFlags::empty());
     }
 
-    /// Forgets all bytes.
+    /// Truncates the file to zero bytes.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If the file cannot be truncated.
     pub fn empty(&self) -> Result<(), ClientError> {
         self.file.set_len(0).map_err(|error| self.failed(error))
     }
 
-    /// A writer that begins at byte `first`.
+    /// A writer starting at byte `first`.
     pub fn writer(&self, first: u64) -> Writer<'_> {
         Writer {
             file: &self.file,
@@ -160,11 +162,11 @@ impl Partial {
         }
     }
 
-    /// The file is whole: it goes to the disk and takes its place among those that are `settled`, with
-    /// the time of the original and the permissions of its predecessor.
+    /// Puts the complete file in its final place: synced to disk, recorded in `settled`, with the
+    /// modification time of the original and the permissions of the file that it replaces.
     ///
     /// # Errors
-    /// The place is taken by a settled file; the kernel's.
+    /// If a settled file is in its place, or a system call fails.
     pub fn complete(
         self,
         modified: Option<Timestamp>,
@@ -181,7 +183,7 @@ impl Partial {
         if let Ok(predecessor) = fs::metadata(&self.target) {
             rustix::fs::fchmod(&self.file, Mode::from_raw_mode(predecessor.mode() & 0o777))?;
         }
-        // It may not be there.
+        // The attribute may not exist.
         let _ = rustix::fs::fremovexattr(&self.file, ORIGIN);
         self.file.sync_all()?;
         let file = self.file.metadata()?;
@@ -199,27 +201,27 @@ impl Partial {
         File::open(directory)?.sync_all()
     }
 
-    /// What has come is of no use.
+    /// Deletes the partial file, whose bytes are useless.
     pub fn discard(self) {
-        // A file that stays is begun anew next time.
+        // If it cannot be removed, the next transfer starts it anew.
         let _ = self.file.set_len(0);
         let _ = fs::remove_file(&self.path);
     }
 
-    /// What has come waits to be continued, if it is anything.
+    /// Keeps the partial file to be resumed, unless it is empty.
     pub fn abandon(self) {
         if self.len().is_ok_and(|length| length == 0) {
             self.discard();
         }
     }
 
-    /// A failure of this file.
+    /// Wraps an error of this file.
     pub fn failed(&self, error: io::Error) -> ClientError {
         ClientError::local(&self.path)(error)
     }
 }
 
-/// Writes to a place in a file, whatever else is done with it.
+/// Writes at its own offset, independent of the file's.
 #[derive(Debug)]
 pub struct Writer<'a> {
     file: &'a File,
@@ -229,12 +231,12 @@ pub struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Refuses what would make the file longer than so many bytes.
+    /// Refuses writes that would make the file longer than `end` bytes.
     pub fn up_to(self, end: Option<u64>) -> Self {
         Self { end, ..self }
     }
 
-    /// Something has been refused for that.
+    /// Whether a write has been refused for exceeding the limit.
     pub fn is_over(&self) -> bool {
         self.over
     }

@@ -1,7 +1,7 @@
-//! The client: sessions with servers, files fetched, stored and sent from server to server, each
-//! resumed where it broke off, verified, and named when it is complete.
+//! The client: sessions with servers; files downloaded, uploaded and sent from server to server, each resumed
+//! where it broke off, verified, and given its name when it is complete.
 //!
-//! It blocks; transfers at the same time have a thread and a session each.
+//! Its calls block; concurrent transfers each have a thread and a session.
 
 pub mod batch;
 mod both_ends;

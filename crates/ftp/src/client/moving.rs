@@ -1,5 +1,5 @@
-//! The middle of a transfer, that fetching and storing share: bytes move over an open data connection
-//! under the eyes of all who follow it, the server has its last word, and the report has the numbers.
+//! The part that downloads and uploads share: moving bytes over an open data connection with all its
+//! watchers, reading the server's final reply, and filling in the report.
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -12,24 +12,24 @@ use super::{ClientError, FileReport, Session};
 use crate::data::{Bounds, Meter, Mover, Transfer, TransferError, TransferWatcher, Watchers};
 use crate::protocol::Reply;
 
-/// What is moved.
+/// The bytes to move and what goes with them.
 pub(super) struct Part<'a> {
-    /// The number of the file for those who hear of the progress.
+    /// The file's number in progress reports.
     pub number: usize,
-    /// The first byte that is moved.
+    /// Offset of the first byte moved.
     pub first: u64,
-    /// Bytes that are to be moved, as far as that is known.
+    /// Number of bytes to move, if known.
     pub total: Option<u64>,
-    /// The file here.
+    /// The local file.
     pub path: &'a Path,
-    /// The checksum that grows with what is here.
+    /// The running checksum of the local file.
     pub checksum: Option<&'a RunningChecksum>,
-    /// When the first command of the data connection was sent.
+    /// When the first command for the data connection was sent.
     pub began: Instant,
 }
 
 impl Session {
-    /// Has `act` move the bytes; answers with the server's last word.
+    /// Moves the bytes with `act`; returns the server's final reply.
     pub(super) fn move_part(
         &mut self,
         part: &Part<'_>,
@@ -62,7 +62,7 @@ impl Session {
     }
 }
 
-/// All who follow a transfer.
+/// All watchers of a transfer.
 struct Following<'a> {
     own: Stopper<'a>,
     checksum: Option<&'a RunningChecksum>,

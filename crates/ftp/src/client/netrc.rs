@@ -1,16 +1,15 @@
-//! `.netrc`: names and passwords by host, as ftp(1), curl and others keep them.
+//! `.netrc`: user names and passwords by host, as used by ftp(1), curl and others.
 
-/// A user and a password.
+/// A login; either part may be missing.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Login {
-    /// `login`
+    /// The value of `login`.
     pub user: Option<String>,
-    /// `password`
+    /// The value of `password`.
     pub password: Option<String>,
 }
 
-/// What the text says of a host, and of a user there if one is asked for: the first `machine` that
-/// fits, or `default`.
+/// The login for a host and, if given, a user: that of the first matching `machine`, or of `default`.
 pub fn find(text: &str, host: &str, user: Option<&str>) -> Option<Login> {
     entries(text)
         .into_iter()
@@ -67,8 +66,8 @@ fn entries(text: &str) -> Vec<(Option<String>, Login)> {
     entries
 }
 
-/// Words between blanks; one between quotation marks may hold blanks, and `\` makes the next character
-/// an ordinary one.
+/// Splits a line at blanks; a quoted word may contain blanks, and `\` makes the next character an ordinary
+/// one.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut characters = line.chars().peekable();

@@ -1,4 +1,4 @@
-//! How the client goes about its work.
+//! The client's options.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Extension, Progress, Silent};
 use crate::data::SocketPlan;
 
-/// Who opens data connections.
+/// Which side opens data connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DataMode {
     /// The client (EPSV, PASV).
@@ -17,40 +17,40 @@ pub enum DataMode {
     Active,
 }
 
-/// What is done about checksums.
+/// Whether files are verified with checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChecksumPolicy {
-    /// The server is asked if it has any.
+    /// If the server offers them.
     #[default]
     Offered,
-    /// A server that has none is a failure.
+    /// A server that offers none is an error.
     Required,
-    /// Nothing is asked.
+    /// Never.
     Off,
 }
 
-/// How the client goes about its work.
+/// The client's options.
 #[derive(Clone)]
 pub struct Options {
-    /// Who opens data connections.
+    /// Which side opens data connections.
     pub mode: DataMode,
-    /// Options of data sockets.
+    /// Options for data sockets.
     pub plan: SocketPlan,
-    /// How long a connection, a reply, or the next byte may take.
+    /// Timeout for a connection attempt, a reply, and the next byte of a transfer.
     pub patience: Duration,
-    /// How often in a row, without a byte in between, is tried again what may pass.
+    /// How many times in a row, with no byte moved in between, a transient failure is retried.
     pub retries: u32,
-    /// The first pause before trying again; it doubles up to 30 s.
+    /// The pause before the first retry; it doubles up to 30 s.
     pub pause: Duration,
-    /// Whether what earlier transfers left behind is continued.
+    /// Whether partial files of earlier transfers are resumed.
     pub resume: bool,
-    /// Whether uploads go straight to their name, for servers that let nobody rename.
+    /// Whether uploads are written under their final name, for servers that do not allow renaming.
     pub in_place: bool,
-    /// What is done about checksums.
+    /// Whether files are verified with checksums.
     pub checksum: ChecksumPolicy,
-    /// Who follows data connections.
+    /// Extensions that follow data connections.
     pub extensions: Vec<Arc<dyn Extension>>,
-    /// Who hears of it.
+    /// Receives progress reports.
     pub progress: Arc<dyn Progress>,
 }
 

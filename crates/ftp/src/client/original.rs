@@ -1,20 +1,20 @@
-//! The file that is copied, as far as its server says.
+//! The original of a copy, as its server describes it.
 
 use jiff::Timestamp;
 
 use super::{ClientError, Session};
 
-/// A file on a server.
+/// Size and modification time of a file on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Original {
-    /// Bytes; none if the server does not say.
+    /// Size in bytes; `None` if the server does not say.
     pub size: Option<u64>,
-    /// When it was changed; none if the server does not say.
+    /// Modification time; `None` if the server does not say.
     pub modified: Option<Timestamp>,
 }
 
 impl Original {
-    /// What a server says of a file.
+    /// Asks the server with SIZE and MDTM.
     pub fn ask(session: &mut Session, path: &[u8]) -> Result<Self, ClientError> {
         let [size, modified] = session.control.ask_all([("SIZE", path), ("MDTM", path)])?;
         Ok(Self {
@@ -23,7 +23,7 @@ impl Original {
         })
     }
 
-    /// As noted beside bytes of it; none if the server says too little to tell it from another.
+    /// The note recorded beside a partial file; `None` if the server says too little to identify the file.
     pub fn note(self) -> Option<String> {
         Some(format!("{} bytes of {}", self.size?, self.modified?))
     }

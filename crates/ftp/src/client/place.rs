@@ -1,7 +1,7 @@
-//! Where something is: `ftp://user:password@host:port/path` (RFC 1738 section 3.2, RFC 3986).
+//! Locations: `ftp://user:password@host:port/path` (RFC 1738 section 3.2, RFC 3986).
 //!
-//! The path is relative to the directory that the server puts the user in; one that begins with a
-//! second slash, `ftp://host//path` or `ftp://host/%2Fpath`, begins at the server's root.
+//! The path is relative to the login directory; one that begins with a second slash, `ftp://host//path` or
+//! `ftp://host/%2Fpath`, is relative to the server's root.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,26 +12,26 @@ use url::Url;
 use super::ClientError;
 use crate::protocol::path::one_line;
 
-/// What is escaped in the path of a URL that is shown.
+/// Characters escaped in the path of a displayed URL.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'?').add(b'#').add(b';');
 
-/// A place on a server.
+/// A location on a server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Name or address; an IPv6 address without brackets.
+    /// Host name or address; an IPv6 address without brackets.
     pub host: String,
     /// Port of the control connection, 21 by default.
     pub port: u16,
-    /// The user, if one is named.
+    /// The user name, if given.
     pub user: Option<String>,
-    /// The password, if one is given.
+    /// The password, if given.
     pub password: Option<String>,
-    /// The path as the server's commands take it; empty for the user's own directory.
+    /// The path as sent in commands; empty for the login directory.
     pub path: Vec<u8>,
 }
 
 impl Place {
-    /// Host and port, as messages name a server.
+    /// Host and port, as shown in messages.
     pub fn server(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),
@@ -39,7 +39,7 @@ impl Place {
         }
     }
 
-    /// The same server and user, another path.
+    /// Another path for the same server and user.
     pub fn with_path(&self, path: Vec<u8>) -> Self {
         Self {
             path,
@@ -47,12 +47,12 @@ impl Place {
         }
     }
 
-    /// The path ends with a slash, or is empty: a directory is meant.
+    /// Whether the path means a directory: it is empty or ends with a slash.
     pub fn is_directory(&self) -> bool {
         self.path.is_empty() || self.path.ends_with(b"/")
     }
 
-    /// The last part of the path; none if there is none.
+    /// The last component of the path; `None` for an empty path and for `/`.
     pub fn name(&self) -> Option<&[u8]> {
         let trimmed = trim(&self.path);
         let name = trimmed.rsplit(|byte| *byte == b'/').next()?;
@@ -60,7 +60,7 @@ impl Place {
     }
 }
 
-/// A directory's path with a name in it.
+/// Appends a name to a directory's path.
 pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = directory.to_vec();
     if !path.is_empty() && !path.ends_with(b"/") {
@@ -70,7 +70,7 @@ pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     path
 }
 
-/// A path without slashes at its end; `/` stays.
+/// The path without trailing slashes; `/` stays.
 pub fn trim(path: &[u8]) -> &[u8] {
     let end = path.iter().rposition(|byte| *byte != b'/');
     match end {
@@ -79,7 +79,7 @@ pub fn trim(path: &[u8]) -> &[u8] {
     }
 }
 
-/// The directory of a path, and the name in it.
+/// Splits a path into directory, with its slash, and name.
 pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&path[..=slash], &path[slash + 1..]),
@@ -127,13 +127,13 @@ impl FromStr for Place {
     }
 }
 
-/// Whether it looks like a URL of ours, not like the name of a file.
+/// Whether the text is an FTP URL rather than the name of a file.
 pub fn is_url(text: &str) -> bool {
     text.get(..6)
         .is_some_and(|scheme| scheme.eq_ignore_ascii_case("ftp://"))
 }
 
-/// A URL as it may be shown: without the password.
+/// A URL without the password, for messages.
 fn without_secret(text: &str) -> String {
     match text.split_once("://") {
         Some((scheme, rest)) => match rest.rsplit_once('@') {
@@ -147,7 +147,7 @@ fn without_secret(text: &str) -> String {
     }
 }
 
-/// The URL, without the password.
+/// Shows the URL without the password.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = match &self.user {

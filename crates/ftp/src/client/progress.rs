@@ -1,35 +1,35 @@
-//! Who hears how far transfers are, and says when they should stop.
+//! Progress reports of transfers, and requests to stop them.
 
-/// Called from the threads of transfers, about twenty times a second and at most once for every
-/// 256 KiB.
+/// Called from the threads of transfers: at most once per 256 KiB, and about twenty times a second while
+/// nothing moves.
 pub trait Progress: Send + Sync {
-    /// So many more bytes belong to what is to be done.
+    /// `bytes` more are to be transferred in all.
     fn expect(&self, bytes: u64) {
         let _ = bytes;
     }
 
-    /// File number `file` begins, or begins again, at byte `at`.
+    /// File number `file` starts, or restarts, at byte `at`.
     fn begins(&self, file: usize, at: u64) {
         let _ = (file, at);
     }
 
-    /// File number `file` has come to byte `at`.
+    /// File number `file` has reached byte `at`.
     fn reaches(&self, file: usize, at: u64) {
         let _ = (file, at);
     }
 
-    /// Something that the user should know, though the work goes on.
+    /// A message for the user; the work goes on.
     fn note(&self, text: &str) {
         let _ = text;
     }
 
-    /// The user wants an end.
+    /// Whether the user asked to stop.
     fn stopped(&self) -> bool {
         false
     }
 }
 
-/// Nobody hears anything.
+/// Ignores every report and never stops.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Silent;
 

@@ -1,4 +1,4 @@
-//! What became of it.
+//! Results of transfers.
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
@@ -11,49 +11,50 @@ use socket2::SockRef;
 use super::{Change, ExtensionReport, Verification, tcp};
 use crate::data::Direction;
 
-/// What became of a file.
+/// The result of one file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FileReport {
-    /// Where it came from.
+    /// Where the file came from.
     pub source: String,
     /// Where it went.
     pub destination: String,
-    /// Bytes of the whole file.
+    /// Size of the whole file, bytes.
     pub size: u64,
-    /// Bytes that were moved now.
+    /// Bytes transferred by this command.
     pub bytes: u64,
-    /// Bytes that were there from an earlier, broken transfer.
+    /// Bytes already present from an earlier, interrupted transfer.
     pub resumed_at: u64,
-    /// Both ends had the file already, of the same size and time: nothing was moved.
+    /// The destination already had the file, with the same size and time: nothing was transferred.
     pub skipped: bool,
-    /// From the first command of the data connection to the server's last word; all attempts together.
+    /// Time from the first command for the data connection to the server's final reply, summed over all
+    /// attempts.
     pub seconds: f64,
-    /// `bytes` by `seconds`, 10^6 bit/s.
+    /// `bytes` per `seconds`, 10^6 bit/s.
     pub mbps: f64,
-    /// Segments sent again; none if the other end was the sender, and does not say.
+    /// Retransmitted segments; `None` if the peer was the sender and did not report them.
     pub retransmits: Option<u64>,
-    /// Packets that arrived out of order, when this end was the receiver.
+    /// Packets received out of order, if this host was the receiver.
     pub out_of_order: Option<u64>,
-    /// Smallest round trip that the data connection saw, milliseconds.
+    /// Smallest round-trip time of the data connection, milliseconds.
     pub min_rtt_ms: Option<f64>,
-    /// Congestion control of this end at the end.
+    /// Congestion control of the local socket at the end.
     pub congestion_control: Option<String>,
-    /// `SO_SNDBUF` of this end at the end, bytes, as the kernel counts them.
+    /// `SO_SNDBUF` of the local socket at the end, bytes, as the kernel counts them.
     pub send_buffer: Option<u64>,
-    /// `SO_RCVBUF` of this end at the end, bytes, as the kernel counts them.
+    /// `SO_RCVBUF` of the local socket at the end, bytes, as the kernel counts them.
     pub receive_buffer: Option<u64>,
-    /// How often the congestion control was changed.
+    /// How many times the congestion control was changed.
     pub control_changes: usize,
-    /// All that was changed on live connections, and why.
+    /// All changes made to live connections, with their reasons.
     pub changes: Vec<Change>,
-    /// Numbers of those who followed the connection.
+    /// Numbers reported by extensions, by name.
     #[serde(flatten)]
     pub figures: BTreeMap<String, f64>,
-    /// Why it was tried again, once for each time.
+    /// The reason for each retry.
     pub interruptions: Vec<String>,
-    /// The checksum.
+    /// The result of the verification.
     pub checksum: Verification,
-    /// Sentences for the user.
+    /// Messages for the user.
     pub notes: Vec<String>,
     #[serde(skip)]
     pub(super) began: Option<Instant>,
@@ -62,7 +63,7 @@ pub struct FileReport {
 }
 
 impl FileReport {
-    /// Nothing has been done yet.
+    /// A report of a transfer that has not begun.
     pub fn new(source: String, destination: String) -> Self {
         Self {
             source,
@@ -90,7 +91,7 @@ impl FileReport {
         }
     }
 
-    /// A data connection that began and ended then has moved so many bytes.
+    /// Adds a data connection that moved `bytes` between the two times.
     pub(super) fn moved(&mut self, bytes: u64, began: Instant, ended: Instant) {
         self.bytes += bytes;
         self.seconds += (ended - began).as_secs_f64();
@@ -99,7 +100,7 @@ impl FileReport {
         self.ended = Some(ended);
     }
 
-    /// What the kernel knows of a data connection that is about to be closed.
+    /// Reads the kernel's counters of a data connection that is about to be closed.
     pub(super) fn read_socket(&mut self, stream: &TcpStream, direction: Direction) {
         if let Some(counts) = tcp::counts(stream) {
             match direction {
@@ -121,7 +122,7 @@ impl FileReport {
         self.receive_buffer = socket.recv_buffer_size().ok().map(|bytes| bytes as u64);
     }
 
-    /// What those who followed the connection did.
+    /// Adds the report of an extension.
     pub(super) fn add(&mut self, report: ExtensionReport) {
         let of_control = |change: &&Change| change.what.starts_with("congestion control");
         self.control_changes += report.changes.iter().filter(of_control).count();
@@ -131,44 +132,44 @@ impl FileReport {
     }
 }
 
-/// Something that could not be done.
+/// A file that could not be transferred.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failed {
     /// The file.
     pub source: String,
-    /// Why.
+    /// The reason.
     pub error: String,
 }
 
-/// What became of all files.
+/// The result of a command.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Outcome {
     /// Files that are complete at their destination.
     pub files: usize,
-    /// Of these, files that were there already.
+    /// Of these, files that were already there.
     pub skipped: usize,
-    /// Bytes moved now.
+    /// Bytes transferred by this command.
     pub bytes: u64,
-    /// From the beginning of the first transfer to the end of the last one.
+    /// Time from the start of the first transfer to the end of the last one.
     pub seconds: f64,
-    /// `bytes` by `seconds`, 10^6 bit/s.
+    /// `bytes` per `seconds`, 10^6 bit/s.
     pub mbps: f64,
-    /// Segments sent again by this end; none if it only received.
+    /// Retransmitted segments of all files; `None` if none of them has a count.
     pub retransmits: Option<u64>,
-    /// How often the congestion control was changed.
+    /// How many times the congestion control was changed.
     pub control_changes: usize,
-    /// How often something was tried again.
+    /// Number of retries.
     pub retries: usize,
-    /// Files whose checksum is the same at both ends.
+    /// Files whose copies have the same checksum.
     pub verified: usize,
-    /// One entry a file.
+    /// One entry per file.
     pub transfers: Vec<FileReport>,
-    /// What could not be done.
+    /// Files that could not be transferred.
     pub failures: Vec<Failed>,
 }
 
 impl Outcome {
-    /// Adds something that could not be done.
+    /// Adds a failure.
     pub fn fail(&mut self, source: &str, error: &str) {
         self.failures.push(Failed {
             source: source.to_owned(),
@@ -176,7 +177,7 @@ impl Outcome {
         });
     }
 
-    /// Adds a file.
+    /// Adds a completed file.
     pub fn add(&mut self, report: FileReport) {
         self.files += 1;
         self.skipped += usize::from(report.skipped);

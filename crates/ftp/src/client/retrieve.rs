@@ -1,4 +1,4 @@
-//! A file fetched: into `.NAME.part`, from where an earlier attempt broke off, verified, renamed.
+//! Downloads: into `.NAME.part`, resumed where an earlier attempt broke off, verified, renamed.
 
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
@@ -22,46 +22,46 @@ use super::{ClientError, Connection, Entry, FileReport, Place, Session};
 use crate::data::Direction;
 use crate::protocol::path::one_line;
 
-/// A file to be fetched.
+/// A file to download.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retrieval {
     /// Its path on the server.
     pub remote: Vec<u8>,
-    /// Its place here. A link is followed; a pipe or a device, or what leads to a descriptor that is
-    /// open, is written to as it is.
+    /// Its local path. Symbolic links are followed; a pipe, a device or an open descriptor is written to
+    /// directly.
     pub target: PathBuf,
-    /// What a listing says of it: a file here with the same size and time is not fetched again. The
-    /// server is asked for what the listing does not say. None: it is fetched, whatever is here.
+    /// Its entry in a listing: a local file with the same size and time is not downloaded again. The server
+    /// is asked for what the listing lacks. `None` downloads the file in any case.
     pub listed: Option<Entry>,
 }
 
-/// A retrieval under way.
+/// A download in progress.
 struct Fetch<'a> {
     retrieval: &'a Retrieval,
-    /// The place, links followed.
+    /// The local path with links resolved.
     target: PathBuf,
     settled: Arc<Settled>,
     number: usize,
     partial: Option<Partial>,
     report: FileReport,
-    /// The file as it was when the bytes that are here came; none if nobody knows.
+    /// The original as it was when the bytes that are here arrived; `None` if unknown.
     origin: Option<Original>,
-    /// Attempts before this one left bytes.
+    /// Earlier attempts left bytes that this one continues.
     continued: bool,
-    /// The server lets nobody begin in the middle.
+    /// The server refuses to start in the middle of a file.
     no_restart: bool,
 }
 
 impl Retrieval {
-    /// Its size, if that is known before.
+    /// The size in bytes, if the listing has it.
     pub fn size(&self) -> Option<u64> {
         self.listed.as_ref().and_then(|entry| entry.size)
     }
 
-    /// Fetches the file, number `number` for those who hear of the progress.
+    /// Downloads the file; `number` identifies it in progress reports.
     ///
     /// # Errors
-    /// What did not pass. What has come waits in `.NAME.part`.
+    /// If it could not be completed. The bytes received so far stay in `.NAME.part` unless they are wrong.
     pub fn run(
         &self,
         connection: &mut Connection,
@@ -106,12 +106,12 @@ impl Retrieval {
 }
 
 impl Retrieval {
-    /// Where it and its unfinished bytes are to be; none if it is only written to.
+    /// The final and partial paths; `None` if the target is a stream or a device.
     pub(super) fn places(&self) -> Option<Places> {
         let path = match Target::find(&self.target) {
             Ok(Target::File(path)) => path,
             Ok(_) => return None,
-            // Which is told when it is tried.
+            // The error is reported when the file is tried.
             Err(_) => self.target.clone(),
         };
         let whole = path::absolute(&path).unwrap_or(path);
@@ -123,7 +123,7 @@ impl Retrieval {
         })
     }
 
-    /// The file here, if it is the one that was listed: of the same size and time.
+    /// The local file, if it has the size and time of the listed one.
     fn present(
         &self,
         connection: &mut Connection,
@@ -140,7 +140,7 @@ impl Retrieval {
                 size: listed.size,
                 modified: listed.modified,
             },
-            // LIST gives no times that are good for anything.
+            // The times in the output of LIST are not usable.
             _ => connection.with(|session| {
                 session.can_read(&self.remote)?;
                 Original::ask(session, &self.remote)
@@ -164,7 +164,7 @@ impl Task for Fetch<'_> {
         let original = Original::ask(session, &self.retrieval.remote)?;
         if self.partial.is_none() {
             if original.size.is_none() {
-                // So that nothing is begun here for a file that is not there.
+                // Avoids creating a partial file for a file that does not exist.
                 session.exists(&self.retrieval.remote)?;
             }
             let partial = Partial::open(&self.target)?;
@@ -199,7 +199,7 @@ impl Fetch<'_> {
         self.partial.as_ref().expect("an attempt opens it first")
     }
 
-    /// The byte to go on from. Bytes that may be another file's are forgotten.
+    /// The byte to continue from. Bytes that may belong to another file are discarded.
     fn first(
         &mut self,
         session: &Session,
@@ -207,7 +207,7 @@ impl Fetch<'_> {
         method: Option<Method>,
     ) -> Result<u64, ClientError> {
         let present = self.partial().len()?;
-        // This process has seen where they came from; else it was noted, or a checksum will tell.
+        // Either this process saw where the bytes came from, or it was recorded, or a checksum will tell.
         let same = match self.origin {
             Some(origin) => origin == original,
             None => match (self.partial().origin(), original.note()) {
@@ -241,7 +241,7 @@ impl Fetch<'_> {
         Ok(())
     }
 
-    /// Fetches what is missing; answers with the checksum that grew meanwhile.
+    /// Downloads the missing bytes; returns the checksum computed meanwhile.
     fn fetch(
         &mut self,
         session: &mut Session,
@@ -296,8 +296,8 @@ impl Fetch<'_> {
         Ok(running)
     }
 
-    /// The server sends more than it has announced; perhaps because it began in the middle with what
-    /// was asked for, perhaps because it did not.
+    /// Handles a server that sends more than it announced. If the download was resumed, the server may have
+    /// ignored the offset: one transfer from the beginning is tried.
     fn too_long(&mut self, session: &Session, original: Original, size: u64) -> ClientError {
         let error = ClientError::too_long(session.server(), &self.retrieval.remote, size);
         match (error, self.continued) {
@@ -320,7 +320,8 @@ impl Fetch<'_> {
         }
     }
 
-    /// The bytes are all there and are the file's; or it all begins anew, once.
+    /// Checks that all bytes are there and equal those of the original; a resumed file that differs is
+    /// downloaded once more from the beginning.
     fn verify(
         &mut self,
         session: &mut Session,
@@ -377,13 +378,13 @@ impl Fetch<'_> {
     }
 }
 
-/// The server refused to begin in the middle, not the file.
+/// Whether the server refused the offset (REST) and not the file.
 pub(super) fn is_about_restart(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused { what, reply, .. }
         if what.starts_with("REST") && reply.code / 100 == 5)
 }
 
-/// What a place is called in reports.
+/// A location on a server, as shown in reports.
 pub(super) fn shown(place: &Place, path: &[u8]) -> String {
     place.with_path(path.to_vec()).to_string()
 }

@@ -1,4 +1,4 @@
-//! Trying again: over a new connection, after pauses that grow, as long as something moves in between.
+//! Retries: over new connections, after growing pauses, without limit while bytes are moved in between.
 
 use std::sync::Arc;
 use std::thread;
@@ -7,35 +7,35 @@ use std::time::{Duration, Instant};
 use super::clash::Settled;
 use super::{ClientError, Credentials, Options, Place, Session};
 
-/// The longest pause.
+/// Longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// A server that one can come back to.
+/// A server to which sessions are opened as needed.
 pub struct Connection {
     place: Place,
     credentials: Credentials,
     options: Options,
     session: Option<Session>,
     was_open: bool,
-    /// Files that have their place here, by this connection and those that were made from it.
+    /// Files put in their final place by this connection and those derived from it.
     settled: Arc<Settled>,
 }
 
-/// What is tried until it is done.
+/// Work that is retried until it is done.
 pub(super) trait Task {
     type Output;
 
-    /// One attempt, as far as it gets.
+    /// One attempt.
     fn attempt(&mut self, session: &mut Session) -> Result<Self::Output, ClientError>;
 
-    /// Bytes moved by all attempts.
+    /// Bytes moved by all attempts so far.
     fn moved(&self) -> u64;
 
-    /// The last attempt failed and there will be another one.
+    /// Called when an attempt failed and another one will follow.
     fn interrupted(&mut self, error: &ClientError);
 }
 
-/// How many failures in a row there were, and how long to wait after each.
+/// Counts consecutive failures and waits after each.
 pub(super) struct Pauses<'a> {
     options: &'a Options,
     failures: u32,
@@ -51,7 +51,7 @@ impl<'a> Pauses<'a> {
         }
     }
 
-    /// Waits, if this failure may pass and trying again is still allowed; gives it back otherwise.
+    /// Waits if the failure is transient and another retry is allowed; otherwise returns it as the error.
     pub(super) fn wait(
         &mut self,
         error: ClientError,
@@ -87,7 +87,7 @@ impl<'a> Pauses<'a> {
 }
 
 impl Connection {
-    /// To the server of a place; nothing is opened yet.
+    /// A connection to the server of `place`; nothing is opened yet.
     pub fn new(place: Place, credentials: Credentials, options: Options) -> Self {
         Self {
             place,
@@ -99,7 +99,7 @@ impl Connection {
         }
     }
 
-    /// Another one to the same server.
+    /// Another connection to the same server.
     pub fn another(&self) -> Self {
         Self {
             settled: Arc::clone(&self.settled),
@@ -111,25 +111,25 @@ impl Connection {
         }
     }
 
-    /// Files that have their place here.
+    /// Files in their final place, shared with connections derived from this one.
     pub(super) fn settled(&self) -> Arc<Settled> {
         Arc::clone(&self.settled)
     }
 
-    /// The server.
+    /// The location that it was made for.
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// How it goes about its work.
+    /// The options of all its sessions.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// The session, opened if it is not.
+    /// The current session; a new one if there is none.
     ///
     /// # Errors
-    /// No connection, or no login.
+    /// If no connection can be established, or the login fails.
     pub fn session(&mut self) -> Result<&mut Session, ClientError> {
         if self.session.is_none() {
             self.session = Some(Session::connect(
@@ -142,19 +142,19 @@ impl Connection {
         Ok(self.session.as_mut().expect("it has just been opened"))
     }
 
-    /// Takes leave of the server.
+    /// Ends the session with QUIT.
     pub fn close(&mut self) {
         if let Some(session) = self.session.take() {
             session.quit();
         }
     }
 
-    /// Breaks the session off: what runs in it ends.
+    /// Drops the session without QUIT, which ends what runs in it.
     pub(super) fn drop_session(&mut self) {
         self.session = None;
     }
 
-    /// Drops the session if this error leaves it in an unknown state.
+    /// Drops the session if the error leaves it in an unknown state.
     pub(super) fn judge(&mut self, error: &ClientError) {
         let usable = match error {
             ClientError::Refused { reply, .. } => !matches!(reply.code, 421 | 425 | 426 | 451),
@@ -166,10 +166,10 @@ impl Connection {
         }
     }
 
-    /// Does something that needs no more than a session, again if that broke.
+    /// Runs `act` in a session, and again, in a new one if need be, after a transient failure.
     ///
     /// # Errors
-    /// What does not pass, or did not in time.
+    /// The last failure: one that is not transient, or that persisted through all retries.
     pub fn with<T>(
         &mut self,
         mut act: impl FnMut(&mut Session) -> Result<T, ClientError>,
@@ -188,7 +188,7 @@ impl Connection {
         self.carry_out(&mut Act(&mut act))
     }
 
-    /// Carries a task out. A server that was never reached is not tried again.
+    /// Runs a task with retries. A server that has never been reached is not retried.
     pub(super) fn carry_out<T: Task>(&mut self, task: &mut T) -> Result<T::Output, ClientError> {
         let options = self.options.clone();
         let mut pauses = Pauses::new(&options);

@@ -1,5 +1,5 @@
-//! A checksum made while the file is moved: a thread reads behind the transfer what is in the page
-//! cache anyway, so that neither the transfer nor the user waits for it.
+//! A checksum computed during the transfer: a thread reads the bytes while they are still in the page cache,
+//! so that neither the transfer nor the user waits for it.
 
 use std::fs::File;
 use std::io;
@@ -11,18 +11,18 @@ use std::thread::{self, JoinHandle};
 use crate::protocol::digest::Algorithm;
 
 const CHUNK: usize = 256 << 10;
-/// No end is known yet.
+/// The file's end is not known yet.
 const OPEN: u64 = u64::MAX;
 
 #[derive(Debug)]
 struct Reach {
-    /// Bytes of the file that are there.
+    /// Number of bytes available.
     ready: AtomicU64,
-    /// Bytes of the whole file.
+    /// Size of the whole file, bytes.
     end: AtomicU64,
 }
 
-/// A checksum in the making. Dropped, it stops.
+/// A checksum being computed. Dropping it stops the thread.
 #[derive(Debug)]
 pub struct RunningChecksum {
     reach: Arc<Reach>,
@@ -30,10 +30,10 @@ pub struct RunningChecksum {
 }
 
 impl RunningChecksum {
-    /// Begins with the file's first byte; `ready` bytes are there already.
+    /// Starts at the file's first byte; `ready` bytes are available already.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If the descriptor cannot be duplicated or the thread cannot be started.
     pub fn begin(file: &File, algorithm: Algorithm, ready: u64) -> io::Result<Self> {
         let file = file.try_clone()?;
         let reach = Arc::new(Reach {
@@ -50,7 +50,7 @@ impl RunningChecksum {
         })
     }
 
-    /// So many bytes of the file are there.
+    /// Announces that the first `ready` bytes of the file are available.
     pub fn reaches(&self, ready: u64) {
         self.reach.ready.store(ready, Ordering::Release);
         if let Some(thread) = &self.thread {
@@ -58,10 +58,10 @@ impl RunningChecksum {
         }
     }
 
-    /// The checksum of the file, which has `end` bytes.
+    /// Waits for the checksum of the file's first `end` bytes.
     ///
     /// # Errors
-    /// The kernel's; the file is shorter than that.
+    /// If the file cannot be read, is shorter than `end`, or the thread failed.
     pub fn finish(mut self, end: u64) -> io::Result<String> {
         self.reach.end.store(end, Ordering::Release);
         self.reaches(end);
@@ -77,7 +77,7 @@ impl Drop for RunningChecksum {
         if let Some(thread) = self.thread.take() {
             self.reach.end.store(0, Ordering::Release);
             thread.thread().unpark();
-            // What it says is of no interest any more.
+            // Its result is discarded.
             let _ = thread.join();
         }
     }

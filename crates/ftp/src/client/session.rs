@@ -1,4 +1,4 @@
-//! A session: a control connection that is logged in.
+//! A session: a logged-in control connection.
 
 use std::net::SocketAddr;
 
@@ -21,22 +21,22 @@ pub struct Session {
     pub(super) options: Options,
     pub(super) features: Features,
     pub(super) extensions: Vec<Box<dyn SessionExtension>>,
-    /// EPSV or EPRT has been refused: the commands of RFC 959 are used.
+    /// EPSV or EPRT was refused: PASV and PORT (RFC 959) are used.
     pub(super) plain_addresses: bool,
-    /// The hash that HASH makes, once it has been chosen.
+    /// The algorithm selected for HASH, if one was.
     pub(super) chosen_hash: Option<Algorithm>,
-    /// MLSD has been refused: LIST is used.
+    /// MLSD was refused: LIST is used.
     pub(super) plain_listings: bool,
-    /// How names that are no UTF-8 are told.
+    /// How names that are not UTF-8 are sent.
     pub(super) spelling: Spelling,
-    /// The directory that the session began in.
+    /// The login directory.
     home: Option<Vec<u8>>,
 }
 
-/// What became of a rename.
+/// The result of a rename.
 enum Renamed {
     Done,
-    /// RNFR was refused: nothing to be renamed is there.
+    /// RNFR was refused: the source does not exist.
     NotFrom(Reply),
     /// RNTO was refused.
     NotTo(Reply),
@@ -46,7 +46,7 @@ impl Session {
     /// Connects and logs in.
     ///
     /// # Errors
-    /// No connection, a wrong password, or a server that makes no sense.
+    /// If no connection can be established, the login fails, or the server breaks the protocol.
     pub fn connect(
         place: &Place,
         credentials: &Credentials,
@@ -90,17 +90,17 @@ impl Session {
         })
     }
 
-    /// Host and port.
+    /// Host and port, as shown in messages.
     pub fn server(&self) -> &str {
         self.control.server()
     }
 
-    /// Says goodbye; what the server makes of it is of no interest.
+    /// Sends QUIT; the reply does not matter.
     pub fn quit(mut self) {
         let _ = self.control.ask("QUIT", b"");
     }
 
-    /// Sends a command that has to succeed.
+    /// Sends a command; a refusal is an error.
     pub(super) fn must(&mut self, verb: &str, argument: &[u8]) -> Result<Reply, ClientError> {
         let reply = self.control.ask(verb, argument)?;
         match reply.is_positive() {
@@ -109,31 +109,31 @@ impl Session {
         }
     }
 
-    /// The size of a file, bytes; none if the server does not say.
+    /// The size of a file in bytes; `None` if the server does not say.
     ///
     /// # Errors
-    /// Those of the control connection.
+    /// If the control connection fails.
     pub fn size(&mut self, path: &[u8]) -> Result<Option<u64>, ClientError> {
         Ok(size(&self.control.ask("SIZE", path)?))
     }
 
-    /// When a file was changed; none if the server does not say.
+    /// The modification time of a file; `None` if the server does not say.
     ///
     /// # Errors
-    /// Those of the control connection.
+    /// If the control connection fails.
     pub fn modified(&mut self, path: &[u8]) -> Result<Option<Timestamp>, ClientError> {
         Ok(modified(&self.control.ask("MDTM", path)?))
     }
 
-    /// Tells the server when a file was changed, if it takes that.
+    /// Sets the modification time of a file, if the server supports it.
     ///
     /// # Errors
-    /// Those of the control connection.
+    /// If the control connection fails.
     pub fn set_modified(&mut self, path: &[u8], when: Timestamp) -> Result<(), ClientError> {
         let mut argument = format!("{} ", time::format(when)).into_bytes();
         argument.extend_from_slice(path);
-        // vsftpd and others take a time with MDTM, without a word of it in FEAT; to the rest it is part
-        // of the name of a file that is not there.
+        // vsftpd and others set a time with MDTM without announcing it in FEAT; the rest take the time for part
+        // of a file name and refuse, since no such file exists.
         let verb = match self.features.has("MFMT") {
             true => "MFMT",
             false => "MDTM",
@@ -141,10 +141,10 @@ impl Session {
         self.control.ask(verb, &argument).map(drop)
     }
 
-    /// What there is under a path: MLST, or what SIZE and CWD say of it; none if nothing is.
+    /// What is at a path, from MLST, or from SIZE and CWD; `None` if nothing is.
     ///
     /// # Errors
-    /// Those of the control connection.
+    /// If the control connection fails.
     pub fn look(&mut self, path: &[u8]) -> Result<Option<Entry>, ClientError> {
         if path.is_empty() {
             return Ok(Some(Entry::new(b"".to_vec(), Kind::Directory)));
@@ -181,7 +181,7 @@ impl Session {
         }))
     }
 
-    /// Whether one can go there.
+    /// Whether the path can be entered with CWD.
     pub(super) fn is_directory(&mut self, path: &[u8]) -> Result<bool, ClientError> {
         match self.must_be_directory(path) {
             Err(ClientError::Refused { what, .. }) if what.starts_with("CWD ") => Ok(false),
@@ -189,10 +189,10 @@ impl Session {
         }
     }
 
-    /// Goes there and comes back.
+    /// Enters a directory and returns.
     ///
     /// # Errors
-    /// One cannot go there; there is no way back.
+    /// If it cannot be entered, or there is no way back.
     pub(super) fn must_be_directory(&mut self, path: &[u8]) -> Result<(), ClientError> {
         let home = self.home()?;
         self.must("CWD", path)?;
@@ -204,8 +204,8 @@ impl Session {
         }
     }
 
-    /// The directory that the session began in; none if the server does not say, or says it with bytes
-    /// that a reply loses.
+    /// The login directory; `None` if the server does not say, or if its name has bytes that cannot be
+    /// recovered from a reply.
     pub(super) fn home(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
         if let Some(home) = &self.home {
             return Ok(Some(home.clone()));
@@ -217,10 +217,10 @@ impl Session {
         Ok(self.home.clone())
     }
 
-    /// Makes a directory and those above it, as far as they are not there.
+    /// Creates a directory and its missing parents.
     ///
     /// # Errors
-    /// The server refuses one of them and cannot go there either.
+    /// If the server refuses to create one of them and it does not exist either.
     pub fn make_directories(&mut self, path: &[u8]) -> Result<(), ClientError> {
         let path = super::place::trim(path);
         if path.is_empty() || path == b"/" {
@@ -249,19 +249,19 @@ impl Session {
     /// Deletes a file.
     ///
     /// # Errors
-    /// The server refuses.
+    /// If the server refuses.
     pub fn delete(&mut self, path: &[u8]) -> Result<(), ClientError> {
         self.must("DELE", path).map(drop)
     }
 
-    /// Gives a file its name, in the place of one that may be there.
+    /// Renames a file, replacing one of the new name.
     ///
     /// # Errors
-    /// The server refuses; it says so if the one that was there is gone for it.
+    /// If the server refuses; the error says so if the replaced file has been deleted already.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), ClientError> {
         let refused = match self.try_rename(from, to)? {
             Renamed::Done => return Ok(()),
-            // Some servers rename over nothing.
+            // Some servers do not rename over an existing file.
             Renamed::NotTo(reply) if reply.code / 100 == 5 && self.size(to)?.is_some() => {
                 return self.rename_over(from, to);
             }
@@ -270,7 +270,7 @@ impl Session {
         Err(self.not_renamed(from, to, refused, ""))
     }
 
-    /// Renames after deleting what is there.
+    /// Deletes the existing file, then renames.
     fn rename_over(&mut self, from: &[u8], to: &[u8]) -> Result<(), ClientError> {
         self.delete(to)?;
         let gone = format!("; the old {} is gone", one_line(to));
@@ -307,7 +307,7 @@ impl Session {
         })
     }
 
-    /// The ways this server makes checksums.
+    /// How this server computes checksums, the strongest algorithm first.
     pub(super) fn methods(&self) -> Vec<Method> {
         Method::offered(&self.features)
     }
@@ -327,12 +327,12 @@ impl Talk for Session {
     }
 }
 
-/// What a reply to SIZE says, bytes.
+/// The size in bytes in a reply to SIZE.
 pub(super) fn size(reply: &Reply) -> Option<u64> {
     (reply.code == 213).then(|| reply.lines[0].trim().parse().ok())?
 }
 
-/// What a reply to MDTM says.
+/// The time in a reply to MDTM.
 pub(super) fn modified(reply: &Reply) -> Option<Timestamp> {
     (reply.code == 213).then(|| time::parse(reply.lines[0].trim()))?
 }
@@ -351,7 +351,7 @@ fn log_in(control: &mut Control, credentials: &Credentials) -> Result<(), Client
     }
 }
 
-/// The text between quotation marks; a doubled one stands for itself (RFC 959 appendix II).
+/// The text between quotation marks, in which a mark is doubled (RFC 959 appendix II).
 fn quoted(text: &str) -> Option<String> {
     let mut characters = text.split_once('"')?.1.chars().peekable();
     let mut path = String::new();

@@ -1,13 +1,13 @@
-//! How a server is told names that are not UTF-8, of which the byte 255 is the hardest.
+//! How names that are not UTF-8 are sent to a server, of which those with the byte 255 are the hardest.
 //!
-//! The control connection is one of Telnet (RFC 959 section 4.1.3): 255 begins a command there, and is
-//! sent twice to mean itself. ProFTPD and our own server take it so; vsftpd takes every byte as it
-//! comes; pyftpdlib puts U+FFFD in the place of all that is no UTF-8, so that many names become one.
-//! UTF-8 (RFC 2640) has no byte 255, so that only names that are none are in doubt.
+//! The control connection speaks Telnet (RFC 959 section 4.1.3): there, 255 introduces a command and is
+//! doubled to mean itself. ProFTPD and fairwind's server follow that; vsftpd takes every byte literally;
+//! pyftpdlib replaces what is not UTF-8 by U+FFFD, so that different names become one. UTF-8 (RFC 2640) has
+//! no byte 255, so only names that are not UTF-8 are affected.
 //!
-//! Data connections carry names as they are. So a listing tells what the server has understood: of a
-//! name that is to be read, whether it is there; before a name is written, what becomes of a probe, an
-//! empty file with such bytes in its name, which is deleted at once.
+//! Data connections carry names unchanged, so a listing shows what the server has understood. A name to be
+//! read is looked up in the listing. Before a name is written, a probe, an empty file with such bytes in its
+//! name, shows what becomes of them; it is deleted at once.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,31 +22,31 @@ use crate::protocol::Reply;
 use crate::protocol::line::{IAC, escaped};
 use crate::protocol::path::one_line;
 
-/// What is known of how a server writes names.
+/// What is known about how a server writes names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Spelling {
-    /// Whether it writes names that are no UTF-8 as they are, and why not; none before anybody has
-    /// found out.
+    /// Whether it stores names that are not UTF-8 unchanged, or why not; `None` until that has been found
+    /// out.
     written: Option<Result<(), String>>,
-    /// Directories in which that cannot be found out, and why.
+    /// Directories in which that cannot be found out, with the reasons.
     closed: HashMap<Vec<u8>, String>,
 }
 
-/// What has become of a probe.
+/// The result of a probe.
 enum Probe {
-    /// It is there under its name.
+    /// The file exists under its name.
     Written,
-    /// It is not; why not.
+    /// The file exists under another name, or not at all; with the reason.
     Changed(String),
-    /// The directory does not let anybody find out; why not.
+    /// The directory does not allow the probe; with the reason.
     Closed(String),
 }
 
 impl Session {
-    /// Finds out, if need be, how the server is told a name that is to be read.
+    /// Finds out, if necessary, how to send a name that is to be read.
     ///
     /// # Errors
-    /// Those of the connection; [`ClientError::Name`] if the name is not there, or cannot be told.
+    /// If the control connection fails; [`ClientError::Name`] if the name does not exist or cannot be sent.
     pub(super) fn can_read(&mut self, path: &[u8]) -> Result<(), ClientError> {
         let Some((directory, name)) = first_name(path, |name| name.contains(&IAC)) else {
             return Ok(());
@@ -78,11 +78,11 @@ impl Session {
         Err(missing("the server lists it and does not find it in"))
     }
 
-    /// Finds out, if need be, how the server is told a name that is to be written, and that it writes
-    /// it as it is.
+    /// Finds out, if necessary, how to send a name that is to be written, and that the server stores it
+    /// unchanged.
     ///
     /// # Errors
-    /// Those of the connection; [`ClientError::Name`] if it would write another name.
+    /// If the control connection fails; [`ClientError::Name`] if the server would store another name.
     pub(super) fn can_write(&mut self, path: &[u8]) -> Result<(), ClientError> {
         let Some((directory, name)) = first_odd_name(path) else {
             return Ok(());
@@ -112,7 +112,7 @@ impl Session {
         }
     }
 
-    /// Writes a probe and looks what has become of it.
+    /// Writes a probe and examines what has become of it.
     fn try_writing(&mut self, directory: &[u8]) -> Result<Probe, ClientError> {
         let probe = probe();
         let path = place::join(directory, &probe);
@@ -158,7 +158,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether there is something under a path.
+    /// Whether something exists at a path.
     fn finds(&mut self, path: &[u8]) -> Result<bool, ClientError> {
         Ok(self.size(path)?.is_some() || self.is_directory(path)?)
     }
@@ -175,7 +175,7 @@ impl Session {
     }
 }
 
-/// That the server refuses for good what a probe takes; other errors may pass.
+/// Turns a permanent refusal into a closed directory; other errors may be transient.
 fn closed(error: ClientError, why: impl Fn(&str, &Reply) -> String) -> Result<Probe, ClientError> {
     match error {
         ClientError::Refused { server, reply, .. } if reply.code / 100 == 5 => {
@@ -192,12 +192,12 @@ fn shown(directory: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The first name of a path that is no UTF-8, and the path of the directory that it is in.
+/// The first component of a path that is not UTF-8, with the path of its directory.
 pub(super) fn first_odd_name(path: &[u8]) -> Option<(&[u8], &[u8])> {
     first_name(path, |name| std::str::from_utf8(name).is_err())
 }
 
-/// The first part of a path of which `odd` holds, and the path of the directory that it is in.
+/// The first component of a path for which `odd` is true, with the path of its directory.
 fn first_name(path: &[u8], odd: impl Fn(&[u8]) -> bool) -> Option<(&[u8], &[u8])> {
     let mut begin = 0;
     for name in path.split(|byte| *byte == b'/') {
@@ -209,7 +209,7 @@ fn first_name(path: &[u8], odd: impl Fn(&[u8]) -> bool) -> Option<(&[u8], &[u8])
     None
 }
 
-/// The name of a probe: no other transfer has the same, and all that servers do to names shows in it.
+/// The name of a probe: unique among transfers, and with the bytes that servers are known to change.
 fn probe() -> Vec<u8> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

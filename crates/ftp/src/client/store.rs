@@ -1,4 +1,4 @@
-//! A file stored: under `.NAME.part`, from where an earlier attempt broke off, verified, renamed.
+//! Uploads: under `.NAME.part`, resumed where an earlier attempt broke off, verified, renamed.
 
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -21,40 +21,41 @@ use super::{ClientError, Connection, Entry, FileReport, Session};
 use crate::data::Direction;
 use crate::protocol::path::one_line;
 
-/// A file to be stored.
+/// A file to upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storage {
-    /// The file here. What a pipe, a device or an open descriptor gives is stored, too, to its end.
+    /// The local file. A pipe, a device or an open descriptor is read to its end.
     pub source: PathBuf,
     /// Its path on the server.
     pub remote: Vec<u8>,
-    /// What a listing says is there: a file with the same size and time is not stored again. The server
-    /// is asked for the time if the listing does not say.
+    /// Its entry in a listing of the server: a file with the same size and time is not uploaded again. The
+    /// server is asked for the time if the listing lacks it.
     pub present: Option<Entry>,
 }
 
-/// A storage under way.
+/// An upload in progress.
 struct Push<'a> {
     storage: &'a Storage,
     number: usize,
     file: File,
     size: u64,
     modified: Option<Timestamp>,
-    /// The path that the bytes gather under.
+    /// The path of the partial upload.
     partial: Vec<u8>,
     report: FileReport,
     /// This process has sent bytes.
     begun: bool,
-    /// Attempts before this one left bytes.
+    /// Earlier attempts left bytes that this one continues.
     continued: bool,
     no_restart: bool,
 }
 
 impl Storage {
-    /// Stores the file, number `number` for those who hear of the progress.
+    /// Uploads the file; `number` identifies it in progress reports.
     ///
     /// # Errors
-    /// What did not pass. What has come waits under `.NAME.part` there.
+    /// If it could not be completed. The bytes sent so far stay under `.NAME.part` on the server unless they
+    /// are wrong.
     pub fn run(
         &self,
         connection: &mut Connection,
@@ -103,7 +104,7 @@ impl Storage {
 }
 
 impl Storage {
-    /// Where it and its unfinished bytes are to be.
+    /// The final and partial paths.
     pub(super) fn places(&self, in_place: bool) -> Places {
         let (directory, name) = place::split(&self.remote);
         Places {
@@ -115,8 +116,8 @@ impl Storage {
         }
     }
 
-    /// Whether the server has the file: one of the same size and time. Where it takes no times, its own
-    /// is that of the storing, and later than that of the file.
+    /// Whether the server has the file, with the same size and time. A server whose times cannot be set has
+    /// the time of the upload, which is later than that of the file.
     fn is_there(
         &self,
         connection: &mut Connection,
@@ -178,10 +179,10 @@ impl Task for Push<'_> {
 }
 
 impl Push<'_> {
-    /// The byte to go on from.
+    /// The byte to continue from.
     fn first(&mut self, session: &mut Session, method: Option<Method>) -> Result<u64, ClientError> {
         self.continued = false;
-        // Without a name of its own, what is there may be a whole file of another day.
+        // Uploaded in place, what is there may be a complete older file.
         let wanted = self.begun || (session.options.resume && !session.options.in_place);
         if !wanted || self.no_restart {
             return Ok(0);
@@ -190,7 +191,7 @@ impl Push<'_> {
             Some(present) if present > 0 && present <= self.size => present,
             _ => return Ok(0),
         };
-        // Bytes of an earlier process are this file's if it has not been changed since they went.
+        // Bytes of an earlier process belong to this file if it has not changed since they were sent.
         let same = self.begun || method.is_some() || {
             let there = session.modified(&self.partial)?;
             there
@@ -201,7 +202,7 @@ impl Push<'_> {
         Ok(if same { present } else { 0 })
     }
 
-    /// Stores what is missing; answers with the checksum that grew meanwhile.
+    /// Uploads the missing bytes; returns the checksum computed meanwhile.
     fn push(
         &mut self,
         session: &mut Session,
@@ -218,7 +219,8 @@ impl Push<'_> {
             session.options.progress.begins(number, first);
             return Ok(running);
         }
-        // How many bytes there will be, for servers that make room or can tell an end from a break.
+        // Announces the size to servers that reserve space or distinguish the end from a broken connection by
+        // it.
         let room = session
             .control
             .ask("ALLO", self.size.to_string().as_bytes())?;
@@ -229,7 +231,7 @@ impl Push<'_> {
         let began = Instant::now();
         let opened = session.open_channel("STOR", &self.partial, first, Direction::Send);
         let opened = match opened {
-            // What cannot be begun in the middle may be continued at the end.
+            // A server that refuses an offset may still append.
             Err(error) if first > 0 && is_about_restart(&error) => {
                 session.open_channel("APPE", &self.partial, 0, Direction::Send)
             }
@@ -251,7 +253,8 @@ impl Push<'_> {
         Ok(running)
     }
 
-    /// The bytes are all there and are the file's; or it all begins anew, once.
+    /// Checks that all bytes are there and equal those of the file; a resumed upload that differs is repeated
+    /// once from the beginning.
     fn verify(
         &mut self,
         session: &mut Session,
@@ -292,7 +295,7 @@ impl Push<'_> {
                 self.verify(session, method, running)
             }
             verification => {
-                // It must not be continued.
+                // Must not be resumed.
                 session.delete(&self.partial)?;
                 let why = verification
                     .err()

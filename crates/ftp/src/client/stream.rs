@@ -1,5 +1,5 @@
-//! Bytes that go to, or come from, where nothing can be taken back or had again: standard output and
-//! input, pipes, devices. Their checksum is made as they pass.
+//! Sources and sinks that cannot be rewound: standard input and output, pipes, devices. Their checksum is
+//! computed as the bytes pass.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -13,21 +13,21 @@ use super::Progress;
 use super::target::Flow;
 use crate::protocol::digest::{Algorithm, Hasher};
 
-/// How long a wait is before it is looked whether the user wants an end.
+/// Interval at which a wait checks whether the user asked to stop.
 const GLANCE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
 
-/// What a pipe that is ready takes at once (pipe(7)).
+/// Number of bytes that a pipe reported as ready accepts without blocking (pipe(7)).
 const PIPE_BUF: usize = 4096;
 
-/// The end of a stream that is here.
+/// The local side of such a transfer.
 pub(super) struct Stream {
     file: File,
-    /// It may have to be waited for.
+    /// The file may not be ready: it has to be polled first.
     waits: bool,
-    /// Bytes that can be written at once without standing still, when it is ready.
+    /// Most bytes per write that do not block when it is ready.
     most: usize,
     progress: Arc<dyn Progress>,
     sum: Option<(Algorithm, Hasher)>,
@@ -37,18 +37,18 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// To be read from.
+    /// Opens a stream for reading.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If it cannot be opened.
     pub fn from(flow: &Flow, progress: Arc<dyn Progress>) -> io::Result<Self> {
         Self::over(flow.open_for_reading()?, progress)
     }
 
-    /// To be written to; none if the user wants an end before anybody reads.
+    /// Opens a stream for writing; `None` if the user stops before a pipe has a reader.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If it cannot be opened.
     pub fn to(flow: &Flow, progress: Arc<dyn Progress>) -> io::Result<Option<Self>> {
         let file = flow.open_for_writing(&*progress)?;
         file.map(|file| Self::over(file, progress)).transpose()
@@ -72,29 +72,29 @@ impl Stream {
         })
     }
 
-    /// The checksum that is wanted, before the first byte.
+    /// Starts a checksum if no byte has passed yet.
     pub fn sum_up(&mut self, algorithm: Option<Algorithm>) {
         if self.passed == 0 {
             self.sum = algorithm.map(|algorithm| (algorithm, algorithm.start()));
         }
     }
 
-    /// No more than so many bytes are taken in all.
+    /// Refuses bytes beyond `limit`.
     pub fn end_at(&mut self, limit: Option<u64>) {
         self.limit = limit;
     }
 
-    /// Bytes that have passed.
+    /// Number of bytes that have passed.
     pub fn passed(&self) -> u64 {
         self.passed
     }
 
-    /// More bytes came than are taken.
+    /// Whether a write has been refused for exceeding the limit.
     pub fn is_over(&self) -> bool {
         self.over
     }
 
-    /// The checksum of what has passed, if it was made by this algorithm.
+    /// The checksum of what has passed, if it was computed with this algorithm.
     pub fn sum(&self, algorithm: Algorithm) -> Option<String> {
         let (made, sum) = self.sum.as_ref()?;
         (*made == algorithm).then(|| sum.clone().finish())
@@ -107,7 +107,7 @@ impl Stream {
         }
     }
 
-    /// Waits until something can be read or written.
+    /// Waits until the file is ready for `event`.
     fn wait(&self, event: PollFlags) -> io::Result<()> {
         loop {
             if self.progress.stopped() {

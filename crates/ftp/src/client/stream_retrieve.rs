@@ -1,5 +1,5 @@
-//! A file fetched to where nothing can be taken back. A broken connection is taken up at the byte that
-//! has been written last; that the bytes are the file's is known only when all have been written.
+//! Downloads to a sink that cannot be rewound. After a broken connection the download continues after the
+//! last byte written; only at the end is it known whether the bytes are those of the file.
 
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use super::{ClientError, Connection, FileReport, Retrieval, Session};
 use crate::data::Direction;
 use crate::protocol::path::one_line;
 
-/// Fetches the file, number `number` for those who hear of the progress, to `flow`.
+/// Downloads the file to `flow`; `number` identifies it in progress reports.
 pub(super) fn run(
     retrieval: &Retrieval,
     flow: Flow,
@@ -40,7 +40,7 @@ struct Outflow<'a> {
     flow: Flow,
     number: usize,
     stream: Option<Stream>,
-    /// The file as it was when its first byte was asked for.
+    /// The original as it was when its first byte was requested.
     origin: Option<Original>,
     report: FileReport,
 }

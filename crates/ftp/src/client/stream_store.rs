@@ -1,5 +1,5 @@
-//! A file stored from where nothing can be had again: standard input, a pipe, a device. It is sent in one
-//! attempt, gathers under a name that nothing goes on with, and is verified and named as any other.
+//! Uploads from a source that cannot be rewound: standard input, a pipe, a device. There is only one attempt;
+//! the bytes gather under a name that is never resumed, and are verified and renamed like any other file.
 
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use super::{ClientError, Connection, FileReport, Session};
 use crate::data::Direction;
 use crate::protocol::path::one_line;
 
-/// Stores what `flow` gives, file number `number` for those who hear of the progress.
+/// Uploads what `flow` yields; `number` identifies it in progress reports.
 pub(super) fn run(
     storage: &Storage,
     flow: &Flow,
@@ -45,7 +45,7 @@ struct Inflow<'a> {
     number: usize,
     partial: Vec<u8>,
     stream: Stream,
-    /// Bytes may have been read.
+    /// Bytes may have been read from the source.
     begun: bool,
     report: FileReport,
 }
@@ -56,9 +56,9 @@ impl Task for Inflow<'_> {
     fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
         session.can_write(&self.storage.remote)?;
         match self.push(session) {
-            // Trying again would store the rest as the whole.
+            // Another attempt would store the rest as if it were the whole.
             Err(error) if self.begun && error.is_transient() => {
-                // The connection may have broken; then it stays under a name that says what it is.
+                // If the connection is broken, the file stays under a name that shows what it is.
                 let _ = session.delete(&self.partial);
                 Err(ClientError::Differs(format!(
                     "{error}; what has been read of {} cannot be read again",
@@ -111,7 +111,7 @@ impl Inflow<'_> {
         Ok(())
     }
 
-    /// The bytes are all there and are those that were read.
+    /// Checks that all bytes are there and equal those that were read.
     fn verify(&mut self, session: &mut Session, size: u64) -> Result<(), ClientError> {
         let wrong = match session.size(&self.partial)? {
             Some(there) if there != size => Some(format!("it has {there} bytes of {size}")),

@@ -1,4 +1,4 @@
-//! What is at a place here, links followed: a file, or something that is read or written as it is.
+//! What a local path leads to, links followed: a regular file, or something that is read or written directly.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
@@ -10,38 +10,38 @@ use std::time::Duration;
 
 use super::Progress;
 
-/// As many links as Linux follows (path_resolution(7)).
+/// The number of symbolic links that Linux follows (path_resolution(7)).
 const MOST_LINKS: usize = 40;
-/// How often it is looked whether somebody reads a pipe.
+/// Interval at which a pipe is checked for a reader.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What is at a place.
+/// What a path leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
-    /// A file, or room for one.
+    /// A regular file, or a place where one can be created.
     File(PathBuf),
-    /// Something else.
+    /// Anything else except a directory.
     Flow(Flow),
 }
 
-/// What is read or written as it is.
+/// Something that is read or written directly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Flow {
     /// A pipe or a device.
     Special(PathBuf),
-    /// A descriptor of this process, such as `/dev/stdout` leads to.
+    /// A descriptor of this process, as under `/dev/stdout`.
     Descriptor(u32),
 }
 
 impl Target {
-    /// What is at `path`. A link is followed wherever the kernel lets it be followed.
+    /// What `path` leads to. Links are followed where the kernel would follow them.
     ///
     /// # Errors
-    /// A directory, and the kernel's.
+    /// If it is a directory, has too many links, or cannot be examined.
     pub fn find(path: &Path) -> io::Result<Self> {
         let mut path = path.to_owned();
         for _ in 0..MOST_LINKS {
-            // Links of strangers in directories for all are not followed (fs.protected_symlinks).
+            // Fails for links that the kernel refuses to follow (fs.protected_symlinks).
             match fs::metadata(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
@@ -72,10 +72,10 @@ impl Target {
 }
 
 impl Flow {
-    /// Opens it for reading. Nobody has to write to a pipe yet.
+    /// Opens it for reading. A pipe does not need a writer yet.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If it cannot be opened.
     pub fn open_for_reading(&self) -> io::Result<File> {
         match self {
             Self::Descriptor(0) => Ok(io::stdin().as_fd().try_clone_to_owned()?.into()),
@@ -87,11 +87,10 @@ impl Flow {
         }
     }
 
-    /// Opens it for writing, as it is. Waits until somebody reads a pipe; none if the user wants an end
-    /// before.
+    /// Opens it for writing. Waits until a pipe has a reader; `None` if the user stops before.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If it cannot be opened.
     pub fn open_for_writing(&self, progress: &dyn Progress) -> io::Result<Option<File>> {
         let (path, mut inherited) = match self {
             Self::Special(path) => (path.clone(), None),
@@ -101,7 +100,7 @@ impl Flow {
                     2 => io::stderr().as_fd().try_clone_to_owned()?.into(),
                     _ => OpenOptions::new().write(true).open(own(*number))?,
                 };
-                // A pipe of others is written to without changing how they see it.
+                // The flags of an inherited pipe are shared with other processes and must not be changed.
                 match is_pipe(&open.metadata()?) {
                     true => (own(*number), Some(open)),
                     false => return Ok(Some(open)),
@@ -116,7 +115,7 @@ impl Flow {
                 .open(&path)
             {
                 Err(error) if error.raw_os_error() == Some(libc::ENXIO) && is_pipe_at(&path) => {}
-                // A pipe that another user opened cannot be opened again.
+                // A pipe created by another user may not be reopened.
                 Err(error)
                     if error.kind() == io::ErrorKind::PermissionDenied && inherited.is_some() =>
                 {
@@ -132,7 +131,7 @@ impl Flow {
     }
 }
 
-/// Whether what is written to this place comes out of this process's standard output.
+/// Whether this path leads to this process's standard output.
 pub fn is_standard_output(path: &Path) -> bool {
     matches!(Target::find(path), Ok(Target::Flow(Flow::Descriptor(1))))
 }
@@ -149,7 +148,7 @@ fn is_pipe_at(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|facts| is_pipe(&facts))
 }
 
-/// The descriptor that a link of proc(5) stands for.
+/// The descriptor that a link in /proc/self/fd (proc(5)) leads to.
 fn descriptor(link: &Path) -> Option<u32> {
     let number = link.file_name()?.to_str()?.parse().ok()?;
     let folder = fs::canonicalize(link.parent()?).ok()?;

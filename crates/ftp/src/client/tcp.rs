@@ -1,5 +1,4 @@
-//! What the client itself does beside a transfer: it tells how far it is, stops it when the user
-//! wants, and reads what TCP counted.
+//! The client's own watcher, which reports progress and stops a transfer on request, and the counters of TCP.
 
 use std::mem::{MaybeUninit, offset_of, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -10,7 +9,7 @@ use serde::Serialize;
 use super::Progress;
 use crate::data::{Meter, TransferWatcher, sampled};
 
-/// Stops a transfer when the user wants an end.
+/// Stops a transfer when the user asks for it.
 pub struct Stopper<'a> {
     progress: Arc<dyn Progress>,
     meter: &'a Meter,
@@ -27,7 +26,7 @@ impl<'a> Stopper<'a> {
         }
     }
 
-    /// Tells, too, how far file number `file` is, which begins at byte `first`.
+    /// Also reports progress of file number `file`, of which the transfer starts at byte `first`.
     pub fn telling(self, file: usize, first: u64) -> Self {
         Self {
             file: Some((file, first)),
@@ -55,20 +54,21 @@ impl TransferWatcher for Stopper<'_> {
     fn ended(&mut self, _: u64) {}
 }
 
-/// What TCP counted on a data connection (`TCP_INFO`).
+/// The kernel's counters for a data connection (`TCP_INFO`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct TcpCounts {
-    /// Segments that this end sent again.
+    /// Segments retransmitted by this host.
     pub retransmits: u64,
-    /// Smallest round trip seen, milliseconds; none before the first.
+    /// Smallest round-trip time measured, milliseconds; `None` before the first measurement.
     pub min_rtt_ms: Option<f64>,
-    /// Smoothed round trip, milliseconds.
+    /// Smoothed round-trip time, milliseconds.
     pub rtt_ms: f64,
-    /// Packets that arrived here out of order, if the kernel counts them: losses of the other end's.
+    /// Packets received out of order, if the kernel counts them: a sign of losses on the way from the peer.
     pub out_of_order: Option<u64>,
 }
 
-/// The kernel's `struct tcp_info` as far as `tcpi_rcv_ooopack`, which Linux 5.4 added: libc has a part.
+/// The kernel's `struct tcp_info` up to the fields that Linux 5.4 added, `tcpi_rcv_ooopack` and
+/// `tcpi_snd_wnd`: libc's definition is shorter.
 #[repr(C)]
 struct Extended {
     head: [u8; 68],
@@ -96,7 +96,7 @@ const _: () = {
     assert!(offset_of!(Extended, rcv_ooopack) == 224);
 };
 
-/// Reads it; none if the socket is none of TCP.
+/// Reads the counters; `None` if the socket is not a TCP socket.
 pub fn counts(socket: impl AsFd) -> Option<TcpCounts> {
     let mut info = MaybeUninit::<Extended>::zeroed();
     let mut length = size_of::<Extended>() as libc::socklen_t;

@@ -1,5 +1,5 @@
-//! A file sent from one server to another: one of them waits (EPSV, PASV), the other connects to it
-//! (EPRT, PORT), and the bytes never come here (RFC 959 section 5.2 and figure 3).
+//! Transfers between two servers: one of them listens (EPSV, PASV), the other connects to it (EPRT, PORT),
+//! and the bytes do not pass through this host (RFC 959 section 5.2 and figure 3).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +19,8 @@ use super::{Checksum, ChecksumPolicy, ClientError, Connection, FileReport, Sessi
 /// Sends a file from one server to another.
 ///
 /// # Errors
-/// What either of the servers said; what has come waits under `.NAME.part` at the destination.
+/// If a server refuses, or the copy cannot be completed or verified. The bytes sent so far stay under
+/// `.NAME.part` at the destination unless they are wrong.
 pub fn third_party(
     source: &mut Connection,
     destination: &mut Connection,
@@ -71,11 +72,11 @@ struct Copy {
     partial: Vec<u8>,
     number: usize,
     report: FileReport,
-    /// Those who hear of the progress know the size.
+    /// The size has been announced in the progress reports.
     expected: bool,
     begun: bool,
     continued: bool,
-    /// The source waits and the destination connects.
+    /// The source listens and the destination connects.
     reversed: bool,
 }
 
@@ -102,7 +103,7 @@ impl Copy {
         );
         let (original, present) = (original?, present?);
         if original.size.is_none() {
-            // So that the destination hears nothing of a file that is not there.
+            // Avoids setting up a transfer of a file that does not exist.
             source.exists(&self.from)?;
         }
         if let (Some(size), false) = (original.size, std::mem::replace(&mut self.expected, true)) {
@@ -120,7 +121,7 @@ impl Copy {
         self.verify(source, destination, &original, arrived, methods)
     }
 
-    /// Bytes that wait at the destination, if they may be continued.
+    /// Number of bytes waiting at the destination, if they may be resumed.
     fn present(&self, destination: &mut Session) -> Result<Option<u64>, ClientError> {
         let options = &destination.options;
         match self.begun || (options.resume && !options.in_place) {
@@ -139,7 +140,7 @@ impl Copy {
         first
     }
 
-    /// Moves what is missing; answers with the bytes that are at the destination then, if it says.
+    /// Transfers the missing bytes; returns the size at the destination afterwards, if the server says.
     fn transfer(
         &mut self,
         source: &mut Session,
@@ -196,7 +197,7 @@ impl Copy {
         there
     }
 
-    /// Has one server wait and the other connect: the destination waits, unless that is refused.
+    /// Has one server listen and the other connect; the destination listens unless one of them refuses that.
     fn join(&mut self, source: &mut Session, destination: &mut Session) -> Result<(), ClientError> {
         let first = match self.reversed {
             false => connect(destination, source)?,
@@ -245,7 +246,7 @@ impl Copy {
                 destination.delete(&self.partial)?;
                 let text = format!("{} is not what was sent: {why}", self.report.destination);
                 return Err(match self.continued {
-                    // The next attempt finds nothing to go on with.
+                    // The next attempt finds nothing to resume.
                     true => ClientError::Servers(text, true),
                     false => ClientError::Differs(text),
                 });
@@ -293,7 +294,7 @@ impl Copy {
     }
 }
 
-/// The strongest checksum that both servers make.
+/// The strongest checksum that both servers offer.
 fn common(
     source: &Session,
     destination: &Session,
@@ -328,7 +329,7 @@ fn restart(session: &mut Session, first: u64) -> Result<(), ClientError> {
     }
 }
 
-/// Has `waiting` wait and tells `other` where. The inner error is a server's refusal.
+/// Has `waiting` listen and sends its address to `other`. The inner error is a server's refusal.
 fn connect(
     waiting: &mut Session,
     other: &mut Session,
@@ -344,8 +345,8 @@ fn connect(
     })
 }
 
-/// Where `waiting` waits, as `other` may reach it: at the address that we reach it at, unless that is
-/// this host's own.
+/// The address of `waiting` as `other` can reach it: the one at which this host reaches it, unless that is a
+/// loopback address.
 fn passive_address(waiting: &mut Session, other: &Session) -> Result<SocketAddr, ClientError> {
     let known = waiting.control.peer();
     let hidden = known.ip().is_loopback() && !other.control.peer().ip().is_loopback();

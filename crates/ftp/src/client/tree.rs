@@ -1,4 +1,4 @@
-//! Directories with all that is in them, here and there.
+//! Directory trees, local and remote.
 
 use std::collections::HashSet;
 use std::fs;
@@ -8,28 +8,28 @@ use std::path::{Path, PathBuf};
 use super::{ClientError, Connection, Entry, Kind, Retrieval, Storage, place};
 use crate::protocol::path::one_line;
 
-/// How deep directories may lie in each other: a server can show the same one below itself for ever.
+/// Deepest nesting of directories: a server can show a directory below itself endlessly.
 const DEEPEST: usize = 64;
-/// Files and directories that are gone through at most.
+/// Most entries of a remote tree.
 const MOST: usize = 1_000_000;
 
-/// What is to be done to have a tree at the other end, too.
+/// The work needed to copy a tree.
 #[derive(Debug)]
 pub struct Tree<Directory, File> {
-    /// Directories to be made, those above before those below.
+    /// Directories to create, parents before children.
     pub directories: Vec<Directory>,
-    /// Files to be moved.
+    /// Files to transfer.
     pub files: Vec<File>,
-    /// What is neither file nor directory and is left out.
+    /// Entries left out because they are neither files nor directories.
     pub left_out: Vec<String>,
-    /// What is not moved though it should be: names that lead elsewhere or cannot be told; and why.
+    /// Entries refused, with reasons: names that lead elsewhere or cannot be sent.
     pub refused: Vec<String>,
 }
 
-/// What is below a directory of the server, to be fetched into `target`.
+/// Lists a directory tree of the server, to be downloaded into `target`.
 ///
 /// # Errors
-/// A directory that cannot be listed, or a tree without end.
+/// If the root cannot be listed, the connection fails, or the tree has too many entries.
 pub fn remote(
     connection: &mut Connection,
     root: &[u8],
@@ -40,7 +40,7 @@ pub fn remote(
     let mut open = vec![(root.to_vec(), target.to_owned(), 0)];
     while let Some((directory, local, depth)) = open.pop() {
         let entries = match connection.with(|session| session.list(&directory)) {
-            // The rest is fetched nevertheless.
+            // The rest of the tree is downloaded nevertheless.
             Err(error @ (ClientError::Refused { .. } | ClientError::Name(_))) if depth > 0 => {
                 walk.refused
                     .push(format!("{}: {error}", one_line(&directory)));
@@ -48,7 +48,7 @@ pub fn remote(
             }
             entries => entries?,
         };
-        // In the order of their names.
+        // They are sorted by name, so equal names are neighbours.
         let mut before: Option<Vec<u8>> = None;
         for entry in entries {
             if before.as_ref() == Some(&entry.name) {
@@ -77,7 +77,7 @@ struct RemoteWalk {
     files: Vec<Retrieval>,
     left_out: Vec<String>,
     refused: Vec<String>,
-    /// Directories, by what tells them from others.
+    /// The `unique` facts of the directories seen.
     seen: HashSet<String>,
 }
 
@@ -87,7 +87,7 @@ impl RemoteWalk {
         unique.is_some_and(|unique| !self.seen.insert(unique))
     }
 
-    /// Takes an entry in; answers a directory that is to be listed, too.
+    /// Adds an entry; returns a directory that is to be listed next.
     fn take(
         &mut self,
         directory: &[u8],
@@ -151,10 +151,10 @@ impl RemoteWalk {
     }
 }
 
-/// What is below a directory here, to be stored below `remote`.
+/// Lists a local directory tree, to be uploaded below `remote`.
 ///
 /// # Errors
-/// A directory that cannot be read.
+/// If a directory cannot be read.
 pub fn local(root: &Path, remote: &[u8]) -> Result<Tree<Vec<u8>, Storage>, ClientError> {
     let (mut directories, mut files) = (vec![remote.to_vec()], Vec::new());
     let (mut left_out, mut refused) = (Vec::new(), Vec::new());

@@ -1,19 +1,20 @@
-//! LIST has no format; most servers write what `ls -l` does, some what DOS does.
+//! Parses the output of LIST, which has no standard format: most servers write what `ls -l` does, some what
+//! DOS does.
 
 use super::{Entry, Kind};
 
-/// What a line of LIST is.
+/// The meaning of a line of LIST.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// An entry.
+    /// A directory entry.
     Entry(Entry),
-    /// A line about something else.
+    /// A line that describes no entry.
     Nothing,
-    /// Nobody knows.
+    /// An unknown format.
     Unknown,
 }
 
-/// Reads a line. Times are left out: they come without a year or a zone.
+/// Parses a line. Times are ignored: they lack a year or a time zone.
 pub fn parse(line: &[u8]) -> Parsed {
     if line.starts_with(b"total ") {
         return Parsed::Nothing;
@@ -73,7 +74,7 @@ fn dos(line: &[u8]) -> Option<Entry> {
     }
 }
 
-/// So many words and, after one blank, the rest of the line.
+/// The first `count` words and, after one blank, the rest of the line.
 fn words(line: &[u8], count: usize) -> Option<(Vec<&[u8]>, &[u8])> {
     let mut words = Vec::with_capacity(count);
     let mut rest = line;

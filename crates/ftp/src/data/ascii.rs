@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-/// Reads a file's text with CR LF at the ends of its lines.
+/// Reads a file's text with CR LF line endings.
 pub struct ToNetwork<R> {
     source: R,
     raw: Vec<u8>,
@@ -12,7 +12,7 @@ pub struct ToNetwork<R> {
 }
 
 impl<R: Read> ToNetwork<R> {
-    /// The text of `source`.
+    /// Converts the text of `source`.
     pub fn new(source: R) -> Self {
         Self {
             source,
@@ -45,14 +45,14 @@ impl<R: Read> Read for ToNetwork<R> {
     }
 }
 
-/// Writes text from the wire with LF at the ends of its lines. A CR that no LF follows stays.
+/// Writes text from the wire with LF line endings. A CR that no LF follows is kept.
 pub struct FromNetwork<W> {
     sink: W,
     carriage_return: bool,
 }
 
 impl<W: Write> FromNetwork<W> {
-    /// Text into `sink`.
+    /// Writes the converted text to `sink`.
     pub fn new(sink: W) -> Self {
         Self {
             sink,
@@ -77,7 +77,7 @@ impl<W: Write> Write for FromNetwork<W> {
         Ok(buffer.len())
     }
 
-    /// The end of the text: a CR that was held back is written.
+    /// Ends the text: writes a CR that was held back.
     fn flush(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.carriage_return) {
             self.sink.write_all(b"\r")?;

@@ -1,14 +1,14 @@
-//! The buffers of a live TCP socket, as Linux has them.
+//! The buffers of a live TCP socket on Linux.
 //!
-//! - `SO_RCVBUF` and `SO_SNDBUF` are cut at `net.core.rmem_max` and `wmem_max` and then doubled, the
-//!   second half being for bookkeeping; `SO_RCVBUFFORCE` and `SO_SNDBUFFORCE` are cut at nothing but need
+//! - `SO_RCVBUF` and `SO_SNDBUF` are capped at `net.core.rmem_max` and `wmem_max` and then doubled, the
+//!   second half being for bookkeeping; `SO_RCVBUFFORCE` and `SO_SNDBUFFORCE` are not capped but need
 //!   `CAP_NET_ADMIN` (socket(7)).
-//! - Either call turns the kernel's own adaptation off for its buffer. That one reaches
+//! - Either call turns off the kernel's autotuning of that buffer. Autotuning reaches
 //!   `net.ipv4.tcp_rmem[2]` and `tcp_wmem[2]`, which may be more than a program can set; `SO_BUF_LOCK`
-//!   (Linux 5.15) gives the buffer back to it.
-//! - A larger receive buffer alone does not widen the window: the kernel has set `TCP_WINDOW_CLAMP` by
-//!   the size that the buffer had, and does not lift it again for a buffer that a program sets.
-//! - The window scale is settled in the handshake, from the largest of the buffer, `tcp_rmem[2]` and
+//!   (Linux 5.15) returns the buffer to autotuning.
+//! - A larger receive buffer alone does not widen the window: the kernel has set `TCP_WINDOW_CLAMP` from
+//!   the size that the buffer had, and does not raise it for a buffer that a program sets.
+//! - The window scale is fixed in the handshake, from the largest of the buffer, `tcp_rmem[2]` and
 //!   `rmem_max`; from the buffer alone if a program has set that (`tcp_select_initial_window`).
 
 use std::fs;
@@ -22,7 +22,7 @@ use rustix::net::sockopt;
 /// asm-generic/socket.h
 const SO_BUF_LOCK: libc::c_int = 72;
 
-/// No window is clamped at this.
+/// A clamp that limits no window: the largest that RFC 7323 allows.
 const NO_CLAMP: u32 = 1 << 30;
 
 /// One of the two buffers of a socket.
@@ -34,29 +34,29 @@ pub enum Side {
     Receive,
 }
 
-/// What became of a request for a buffer.
+/// Outcome of a request for a buffer size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Granted {
     /// The buffer has the size asked for.
     Whole,
-    /// The limit of the machine cut it to so many bytes.
+    /// The system's limit cut it to this size, bytes.
     Cut(u64),
-    /// The limit for programs is below what the kernel itself may use, so the kernel adapts the buffer,
-    /// from so many bytes on.
+    /// The limit for programs is below what autotuning may reach, so the buffer is autotuned, starting at
+    /// this size, bytes.
     KernelTuned(u64),
 }
 
-/// The kernel's limits, in bytes as programs ask for them: half of what sockets have then.
+/// The kernel's limits, in bytes as passed to setsockopt: half of what sockets then have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// What a program without privileges can set: `rmem_max`, `wmem_max`.
+    /// What an unprivileged program can set: `rmem_max`, `wmem_max`.
     pub settable: u64,
-    /// What the kernel's own adaptation can reach: half of `tcp_rmem[2]`, `tcp_wmem[2]`.
+    /// What autotuning can reach: half of `tcp_rmem[2]`, `tcp_wmem[2]`.
     pub adapted: u64,
 }
 
 impl Side {
-    /// The sysctl that cuts what programs ask for.
+    /// The sysctl that caps what programs ask for.
     pub fn sysctl(self) -> &'static str {
         match self {
             Self::Send => "net.core.wmem_max",
@@ -64,7 +64,7 @@ impl Side {
         }
     }
 
-    /// The limits now; the defaults of Linux where they cannot be read.
+    /// The current limits; Linux's defaults where they cannot be read.
     pub fn limits(self) -> Limits {
         let (settable, adapted, default) = match self {
             Self::Send => ("core/wmem_max", "ipv4/tcp_wmem", 4 << 20),
@@ -89,10 +89,10 @@ fn last_number(sysctl: &str) -> Option<u64> {
     text.split_whitespace().last()?.parse().ok()
 }
 
-/// The buffer's size, bytes as programs ask for them.
+/// The buffer's size, in bytes as passed to setsockopt.
 ///
 /// # Errors
-/// The kernel's.
+/// If the socket option cannot be read.
 pub fn size(socket: impl AsFd, side: Side) -> io::Result<u64> {
     let doubled = match side {
         Side::Send => sockopt::socket_send_buffer_size(socket)?,
@@ -101,11 +101,11 @@ pub fn size(socket: impl AsFd, side: Side) -> io::Result<u64> {
     Ok(doubled as u64 / 2)
 }
 
-/// Sets the buffer, beyond the limits for programs where that is allowed, and lets the window follow a
-/// receive buffer. What the kernel's adaptation could do better is left to it.
+/// Sets the buffer, beyond the limits for programs if this process may do that, and lets the window grow
+/// with a receive buffer. A buffer that autotuning can make larger than this process may is left to it.
 ///
 /// # Errors
-/// The kernel's.
+/// If a socket option cannot be read or set.
 pub fn set(socket: impl AsFd, side: Side, bytes: u32) -> io::Result<Granted> {
     let socket = socket.as_fd();
     let granted = match force(socket, side, bytes) {
@@ -123,7 +123,7 @@ fn set_within_limits(socket: impl AsFd, side: Side, bytes: u32) -> io::Result<Gr
     let limits = side.limits();
     let (wanted, settable) = (u64::from(bytes), limits.settable);
     let adapts = wanted > settable && limits.adapted > settable;
-    // What the kernel has made larger already must not become smaller.
+    // Never shrink a buffer that the kernel has already grown.
     if !adapts || size(&socket, side)? < settable {
         let bytes = wanted.min(settable) as usize;
         match side {
@@ -148,32 +148,32 @@ fn force(socket: impl AsFd, side: Side, bytes: u32) -> Result<(), Errno> {
     }
 }
 
-/// Lets the kernel adapt the buffer again, from the size that it has.
+/// Returns the buffer to autotuning, starting at its current size.
 ///
 /// # Errors
-/// The kernel's; it is older than 5.15.
+/// If `SO_BUF_LOCK` cannot be read or set, as before Linux 5.15.
 pub fn give_back(socket: impl AsFd, side: Side) -> io::Result<()> {
     let locks = option(&socket, libc::SOL_SOCKET, SO_BUF_LOCK)?;
     let locks = locks & !side.lock_bit();
     set_option(socket, libc::SOL_SOCKET, SO_BUF_LOCK, locks)
 }
 
-/// Offers at most a window of so many bytes from now on; what has been offered already stays.
+/// Limits the offered window to `bytes` from now on; what has been offered already is not taken back.
 ///
 /// # Errors
-/// The kernel's.
+/// If the socket option cannot be set.
 pub fn clamp_window(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)
 }
 
 /// Before a socket connects or listens: makes sure that its window can grow to `bytes`.
 ///
-/// Nothing is to be done if the sysctls give a scale for it anyway, and nothing can be done without
-/// `CAP_NET_ADMIN`: a buffer that a program may set gives no larger scale than none. Where the buffer
-/// has been widened ([`is_widened`]), [`settle_window_scale`] undoes it.
+/// Does nothing if the sysctls yield a sufficient scale anyway, and can do nothing without
+/// `CAP_NET_ADMIN`: a buffer that an unprivileged program may set yields no larger scale than an
+/// autotuned one. If the buffer has been widened ([`is_widened`]), [`settle_window_scale`] undoes that.
 ///
 /// # Errors
-/// The kernel's.
+/// If the buffer cannot be set for a reason other than missing privileges.
 pub fn prepare_window_scale(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     let limits = Side::Receive.limits();
     let known = limits.settable.max(2 * limits.adapted);
@@ -190,24 +190,24 @@ pub fn prepare_window_scale(socket: impl AsFd, bytes: u32) -> io::Result<()> {
 /// accepted from.
 ///
 /// # Errors
-/// The kernel's.
+/// If a socket option cannot be read.
 pub fn is_widened(socket: impl AsFd, bytes: u32) -> io::Result<bool> {
     Ok(is_set(&socket, Side::Receive)? && size(socket, Side::Receive)? == u64::from(bytes))
 }
 
-/// Whether a program has set the buffer, so that the kernel does not adapt it.
+/// Whether a program has set the buffer, so that it is not autotuned.
 ///
 /// # Errors
-/// The kernel's; it is older than 5.15.
+/// If `SO_BUF_LOCK` cannot be read, as before Linux 5.15.
 pub fn is_set(socket: impl AsFd, side: Side) -> io::Result<bool> {
     Ok(option(socket, libc::SOL_SOCKET, SO_BUF_LOCK)? & side.lock_bit() != 0)
 }
 
-/// When the connection is open: the receive buffer that was widened for the sake of the window scale
-/// is the kernel's again, from its default size on.
+/// Once the connection is open: returns a receive buffer that was widened for the sake of the window
+/// scale to autotuning, starting at its default size.
 ///
 /// # Errors
-/// The kernel's.
+/// If a socket option cannot be read or set.
 pub fn settle_window_scale(socket: impl AsFd) -> io::Result<()> {
     let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").unwrap_or_default();
     let default = text.split_whitespace().nth(1).and_then(|n| n.parse().ok());
@@ -294,7 +294,7 @@ mod tests {
         assert!(size(&socket, Side::Receive).unwrap() > 65_536);
     }
 
-    /// The window as the other end is told of it.
+    /// The window as advertised to the peer.
     fn offered(socket: &TcpStream) -> u32 {
         super::super::tcp_info(socket).unwrap().tcpi_rcv_wnd
     }

@@ -1,5 +1,5 @@
-//! The data connection: how it is opened, what is done to it while it is alive, and the loops that
-//! move files through it.
+//! The data connection: how it is opened, how it is tuned while it is open, and the loops that move files
+//! through it.
 
 pub mod ascii;
 pub mod buffers;

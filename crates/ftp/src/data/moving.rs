@@ -1,7 +1,7 @@
-//! The loops that move bytes between a file and a data connection, in a thread of their own.
+//! The loops that move bytes between a file and a data connection, each in its own thread.
 //!
-//! The sockets block, with a time-out of [`TICK`]: at full speed that costs nothing, and a connection
-//! that stands still is looked at every [`TICK`].
+//! The sockets block, with a timeout of [`TICK`]: at full speed that costs nothing, and an idle
+//! connection is checked every [`TICK`].
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -15,14 +15,14 @@ use rustix::io::Errno;
 
 use super::TransferWatcher;
 
-/// How long a call on the socket may wait. One call of sendfile waits up to four times.
+/// Timeout of one wait on the socket. A single call of sendfile may wait up to four times.
 const TICK: Duration = Duration::from_millis(12);
 
-/// Bytes that one system call moves at most, but for sendfile on a fast path ([`Stride`]).
+/// Most bytes moved by one system call, except by sendfile on a fast path ([`Stride`]).
 const CHUNK: usize = 256 << 10;
 
-/// How many bytes the next sendfile is asked for: more and more on a fast path, where fewer calls are
-/// faster; fewer as soon as a call takes longer than a [`TICK`], so that a slow path is still looked at for
+/// Bytes asked of the next sendfile: more and more on a fast path, where fewer calls are faster; fewer as
+/// soon as a call takes longer than a [`TICK`], so that the watcher of a slow path is still called for
 /// every [`CHUNK`].
 #[derive(Debug)]
 struct Stride(usize);
@@ -42,13 +42,13 @@ impl Stride {
 /// Why a transfer ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// Somebody asked for it ([`Meter::stop`]).
+    /// [`Meter::stop`] was called.
     #[error("stopped")]
     Stopped,
-    /// No byte moved for as long as is allowed.
+    /// No byte moved for as long as [`Bounds`] allows.
     #[error("nothing moved for {} s", .0.as_secs())]
     Stalled(Duration),
-    /// Fewer bytes a second moved than [`Bounds::least_rate`].
+    /// Fewer bytes a second moved than [`Bounds::least_rate`] allows.
     #[error("fewer than {0} bytes a second moved")]
     Slow(u64),
     /// It took longer than [`Bounds::longest`].
@@ -62,19 +62,19 @@ pub enum TransferError {
     File(io::Error),
 }
 
-/// How long a transfer may take.
+/// How slow a transfer may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// How long nothing may move.
+    /// Longest time in which nothing moves.
     pub patience: Duration,
-    /// Bytes a second that move at least, on the average over every `patience`.
+    /// Lowest rate, bytes a second, averaged over every `patience`.
     pub least_rate: u64,
-    /// How long all of it may take.
+    /// Longest duration of the whole transfer.
     pub longest: Duration,
 }
 
 impl Bounds {
-    /// However slow it is, as long as something moves.
+    /// Limits only the time in which nothing moves, not the rate.
     pub fn patience(patience: Duration) -> Self {
         Self {
             patience,
@@ -84,12 +84,12 @@ impl Bounds {
     }
 }
 
-/// What others may know of a running transfer, and how they stop it.
+/// The progress of a running transfer, as other threads see it, and the means to stop it.
 #[derive(Debug)]
 pub struct Meter {
     begin: Instant,
     moved: AtomicU64,
-    /// When something moved last, milliseconds after the beginning.
+    /// When a byte last moved, milliseconds after `begin`.
     last: AtomicU64,
     stopped: AtomicBool,
 }
@@ -111,7 +111,7 @@ impl Meter {
         self.moved.load(Ordering::Relaxed)
     }
 
-    /// How long nothing has moved.
+    /// Time since a byte last moved.
     pub fn quiet(&self) -> Duration {
         let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
         self.begin.elapsed().saturating_sub(last)
@@ -123,12 +123,12 @@ impl Meter {
         self.moved.fetch_add(count as u64, Ordering::Relaxed) + count as u64
     }
 
-    /// Asks the transfer to stop: within some [`TICK`]s it ends with [`TransferError::Stopped`].
+    /// Asks the transfer to stop: it ends with [`TransferError::Stopped`] within a few [`TICK`]s.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Somebody asked the transfer to stop.
+    /// Whether the transfer has been asked to stop.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
@@ -140,18 +140,18 @@ pub struct Mover<'a> {
     meter: &'a Meter,
     watcher: &'a mut dyn TransferWatcher,
     bounds: Bounds,
-    /// When the first byte could move.
+    /// When the transfer began.
     begin: Instant,
     last: Instant,
-    /// Since when, and from how many bytes on, the rate is looked at.
+    /// Where the current measurement of the rate began: the time, and the bytes moved by then.
     period: (Instant, u64),
 }
 
 impl<'a> Mover<'a> {
-    /// Moves bytes within these bounds.
+    /// Prepares a connected socket for a transfer within `bounds`.
     ///
     /// # Errors
-    /// The socket's.
+    /// If the socket's mode or timeouts cannot be set.
     pub fn new(
         socket: &'a TcpStream,
         meter: &'a Meter,
@@ -175,11 +175,12 @@ impl<'a> Mover<'a> {
         })
     }
 
-    /// Sends bytes `first..end` of the file, or up to its end, without copying them through this
-    /// process; then ends the stream.
+    /// Sends bytes `first..end` of the file, or up to its end if that comes first, without copying them
+    /// through user space; then ends the stream.
     ///
     /// # Errors
-    /// [`TransferError`]
+    /// [`TransferError`] if the file or the connection fails, a bound is exceeded, or the transfer is
+    /// stopped.
     pub fn send_file(mut self, file: &File, first: u64, end: u64) -> Result<u64, TransferError> {
         self.begin(Some(
             end.min(file.metadata().map_err(TransferError::File)?.len())
@@ -190,7 +191,7 @@ impl<'a> Mover<'a> {
     }
 
     fn send_range(&mut self, file: &File, first: u64, end: u64) -> Result<(), TransferError> {
-        // A hint; the transfer does without.
+        // Only a hint: failure does no harm.
         let _ = fadvise(file, first, None, Advice::Sequential);
         let (mut offset, mut stride) = (first, Stride(CHUNK));
         while offset < end {
@@ -212,10 +213,10 @@ impl<'a> Mover<'a> {
         Ok(())
     }
 
-    /// Sends what `source` gives, `total` bytes as far as that is known; then ends the stream.
+    /// Sends all that `source` yields, `total` bytes if known; then ends the stream.
     ///
     /// # Errors
-    /// [`TransferError`]
+    /// As [`send_file`](Self::send_file).
     pub fn send_from(
         mut self,
         source: &mut dyn Read,
@@ -248,11 +249,11 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Gives `sink` what comes, until the other end ends the stream; `total` is what is expected, as
-    /// far as that is known.
+    /// Writes to `sink` all that arrives until the peer ends the stream; `total` is the number of bytes
+    /// expected, if known.
     ///
     /// # Errors
-    /// [`TransferError`]
+    /// As [`send_file`](Self::send_file).
     pub fn receive_into(
         mut self,
         sink: &mut dyn Write,
@@ -274,7 +275,8 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Takes what waits in the socket when the transfer is stopped: it need not be sent again.
+    /// Takes what is already in the socket's buffer when the transfer is stopped: it need not be sent
+    /// again.
     fn drain(&mut self, buffer: &mut [u8], sink: &mut dyn Write) -> Result<(), TransferError> {
         let mut rest = rustix::io::ioctl_fionread(self.socket).unwrap_or(0);
         while rest > 0 {
@@ -301,7 +303,7 @@ impl<'a> Mover<'a> {
     ) -> Result<(), TransferError> {
         loop {
             match (&mut &*self.socket).read(buffer) {
-                // A stop shuts the socket down, which looks like an end.
+                // Once stopped, an end of stream does not mean that all bytes have come.
                 Ok(0) if self.meter.is_stopped() => return Err(TransferError::Stopped),
                 Ok(0) => return sink.flush().map_err(TransferError::File),
                 Ok(count) => {
@@ -384,7 +386,7 @@ impl<'a> Mover<'a> {
         let moved = self.meter.moved();
         self.watcher.ended(moved);
         result?;
-        // A watcher's copy of the socket must not keep the stream open.
+        // A copy of the socket held by a watcher must not keep the stream open.
         match self.socket.shutdown(Shutdown::Write) {
             Err(error) if error.kind() != io::ErrorKind::NotConnected => {
                 Err(TransferError::Connection(error))
@@ -394,8 +396,9 @@ impl<'a> Mover<'a> {
     }
 }
 
-/// Whether the socket's time-out is over (socket(7): `EAGAIN`). `ETIMEDOUT` is the end of a connection whose
-/// other end is not reached any more, and is told once: the next read would look like the end of a file.
+/// Whether the socket's timeout has expired (socket(7): `EAGAIN`). `ETIMEDOUT` is something else: the
+/// connection has ended because the peer is unreachable. The kernel reports it only once; the next read
+/// would look like the end of a file.
 fn is_wait(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, WouldBlock};
     matches!(error.kind(), Interrupted | WouldBlock)
@@ -458,7 +461,7 @@ mod tests {
         assert!(notes.calls >= 4, "2 MiB at a time at most: {}", notes.calls);
     }
 
-    /// Asks for a stop when it gets its first bytes, and others wait in the socket then.
+    /// Asks for a stop on the first bytes, while more are waiting in the socket.
     struct StopsWithMoreWaiting<'a> {
         near: &'a TcpStream,
         far: TcpStream,
@@ -541,7 +544,7 @@ mod tests {
         drop(far);
     }
 
-    /// Sends a byte every 20 ms until the other end has gone.
+    /// Sends a byte every 20 ms until the peer has gone.
     fn trickle(mut far: TcpStream) {
         while far.write_all(b"x").is_ok() {
             thread::sleep(Duration::from_millis(20));

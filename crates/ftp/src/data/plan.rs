@@ -1,7 +1,7 @@
-//! What is settled about a data socket before it is connected or listens.
+//! Options of a data socket that are fixed before it connects or listens.
 //!
-//! A receive buffer set before the handshake settles the window scale of RFC 7323 for the life of the
-//! connection: a window that is to grow later has to be known of here.
+//! A receive buffer set before the handshake fixes the window scale of RFC 7323 for the life of the
+//! connection, so a window that is to grow later has to be known here.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,8 +13,8 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::buffers::{self, Side};
 
-/// Options of a data socket, applied before it connects or listens. Bytes are what the program asks
-/// for; the kernel doubles them for its own bookkeeping and, without `CAP_NET_ADMIN`, cuts them at
+/// Options of a data socket, applied before it connects or listens. Sizes are in bytes as passed to
+/// setsockopt; the kernel doubles them for its own bookkeeping and, without `CAP_NET_ADMIN`, caps them at
 /// `net.core.[rw]mem_max`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SocketPlan {
@@ -22,8 +22,8 @@ pub struct SocketPlan {
     pub send_buffer: Option<u32>,
     /// `SO_RCVBUF`, bytes; none leaves the kernel's autotuning on.
     pub receive_buffer: Option<u32>,
-    /// The largest receive window that the connection may ever want, bytes: the window scale is
-    /// settled for it, though the buffer begins smaller.
+    /// The largest receive window that the connection may ever need, bytes: the window scale is chosen
+    /// for it, though the buffer begins smaller.
     pub window_scale_for: Option<u32>,
     /// `TCP_CONGESTION`; none leaves the kernel's default.
     pub congestion_control: Option<String>,
@@ -32,7 +32,7 @@ pub struct SocketPlan {
 /// A buffer size as given on the command line: `auto`, or bytes with an optional unit (`64KiB`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Buffer {
-    /// Nothing is set; the kernel adapts the buffer.
+    /// Left to the kernel's autotuning.
     #[default]
     Auto,
     /// A fixed size, bytes.
@@ -82,7 +82,7 @@ impl FromStr for Buffer {
 }
 
 impl SocketPlan {
-    /// A plan with the same fixed buffer at both sides of the socket.
+    /// A plan with the same size for both buffers of the socket.
     pub fn with_buffer(buffer: Buffer) -> Self {
         Self {
             send_buffer: buffer.bytes(),
@@ -94,7 +94,8 @@ impl SocketPlan {
     /// A TCP socket for `address`'s family, neither bound nor connected, with these options.
     ///
     /// # Errors
-    /// The kernel's, with the option that it refused.
+    /// If the socket cannot be created or an option cannot be set; the error names a congestion control
+    /// that was refused.
     pub fn socket(&self, address: SocketAddr) -> io::Result<Socket> {
         let socket = Socket::new(
             Domain::for_address(address),
@@ -105,12 +106,13 @@ impl SocketPlan {
         Ok(socket)
     }
 
-    /// A listening socket at `address`, non-blocking, with these options; connections inherit them. The
-    /// port may still be that of connections that are closed (TIME_WAIT) or in use, if they came in by a
-    /// socket as this one is: the end that sends a file closes first and would keep its port for a minute.
+    /// A non-blocking listening socket at `address`, with these options; connections inherit them. The
+    /// port may still belong to connections that are closed (TIME_WAIT) or open, if they were accepted by
+    /// a socket like this one: the host that sends a file closes first and would otherwise keep its port
+    /// for a minute.
     ///
     /// # Errors
-    /// The kernel's, with the option that it refused.
+    /// As [`socket`](Self::socket), and if the socket cannot be bound.
     pub fn listen(&self, address: SocketAddr) -> io::Result<Socket> {
         let socket = self.socket(address)?;
         if address.is_ipv6() {
@@ -119,17 +121,17 @@ impl SocketPlan {
         socket.set_reuse_address(true)?;
         socket.bind(&address.into())?;
         socket.set_nonblocking(true)?;
-        // The data connection, one beside it, and a stranger or two that are turned away.
+        // Room for the data connection, the right-sizing connection beside it, and a stranger or two.
         socket.listen(4)?;
         Ok(socket)
     }
 
-    /// To be called when the connection is open, for it and for the socket that it came in by: the receive
-    /// buffer that was widened for the sake of the window scale goes back to the size planned, or to the
-    /// kernel.
+    /// To be called once the connection is open, for it and for the socket that accepted it: returns a
+    /// receive buffer that was widened for the sake of the window scale to the planned size, or to
+    /// autotuning.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If a socket option cannot be read or set.
     pub fn settle(&self, socket: SockRef<'_>) -> io::Result<()> {
         match (self.receive_buffer, self.window_scale_for) {
             (Some(bytes), Some(scale)) if scale > bytes => {
@@ -147,7 +149,7 @@ impl SocketPlan {
             buffers::set(socket, Side::Send, bytes)?;
         }
         match (self.receive_buffer, self.window_scale_for) {
-            // A buffer that is set settles the scale alone.
+            // A buffer that is set determines the scale alone.
             (Some(bytes), scale) => {
                 buffers::set(socket, Side::Receive, bytes.max(scale.unwrap_or(0)))?;
             }

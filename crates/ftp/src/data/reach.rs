@@ -1,26 +1,26 @@
-//! Whether the other end of a connection can still be reached. Without these options a lost network is
-//! noticed after a quarter of an hour if something is to be sent, and never if not.
+//! Detection of an unreachable peer. Without these options a lost network is noticed after a quarter of
+//! an hour if there is data to send, and never if there is none.
 
 use std::io;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
-/// The longest times that Linux takes for the probes (`MAX_TCP_KEEPIDLE`, `MAX_TCP_KEEPINTVL`).
+/// The longest times that Linux accepts for keepalive probes (`MAX_TCP_KEEPIDLE`, `MAX_TCP_KEEPINTVL`).
 const LONGEST_PROBING: Duration = Duration::from_secs(32_767);
 
 /// The longest `TCP_USER_TIMEOUT`: 31 bits of milliseconds.
 const LONGEST_SILENCE: Duration = Duration::from_millis(i32::MAX as u64);
 
-/// Has the kernel end the connection if the other end acknowledges nothing for `patience`: neither data
-/// (`TCP_USER_TIMEOUT`, RFC 5482) nor, while there are none, the probes of `SO_KEEPALIVE`, the first of them
-/// after half of the time.
+/// Has the kernel end the connection if the peer acknowledges nothing for `patience`: neither data
+/// (`TCP_USER_TIMEOUT`, RFC 5482) nor, while there are none, the probes of `SO_KEEPALIVE`, the first of
+/// which is sent after half of that time.
 ///
-/// A receiver that is reached but takes nothing (a window of zero) is also ended then. Where the kernel
-/// takes no time as long, it is the longest that it does.
+/// A peer that is reachable but reads nothing (a window of zero) is cut off, too. Times longer than the
+/// kernel accepts are reduced to its longest.
 ///
 /// # Errors
-/// The kernel's.
+/// If a socket option cannot be set.
 pub fn limit_silence(socket: SockRef<'_>, patience: Duration) -> io::Result<()> {
     let probing = |time: Duration| time.clamp(Duration::from_secs(1), LONGEST_PROBING);
     let probes = TcpKeepalive::new()

@@ -1,15 +1,15 @@
-//! What the kernel knows of a TCP connection.
+//! What the kernel reports about a TCP connection.
 
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// `TCP_INFO`; fields that the kernel is too old for are zero. None if the socket is none of TCP's.
+/// `TCP_INFO`; fields that the kernel is too old for are zero. None if this is not a TCP socket.
 pub fn tcp_info(socket: impl AsFd) -> Option<libc::tcp_info> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes, which `info` has; all of its fields are integers,
-    // for which zeroes are values.
+    // for which zero is a valid value.
     unsafe {
         let descriptor = socket.as_fd().as_raw_fd();
         let place = info.as_mut_ptr().cast();
@@ -21,23 +21,23 @@ pub fn tcp_info(socket: impl AsFd) -> Option<libc::tcp_info> {
     }
 }
 
-/// The shortest round trip that a TCP connection has seen lately (`tcpi_min_rtt`); none if the socket is
-/// none, or nothing has been acknowledged yet.
+/// The shortest recent round-trip time of a TCP connection (`tcpi_min_rtt`); none if this is not a TCP
+/// socket, or nothing has been acknowledged yet.
 pub fn shortest_round_trip(socket: impl AsFd) -> Option<Duration> {
     sampled(tcp_info(socket)?.tcpi_min_rtt)
 }
 
-/// What `tcpi_min_rtt` says, microseconds; before the first sample it is all ones.
+/// Decodes `tcpi_min_rtt`, microseconds; before the first sample it is all ones.
 pub fn sampled(min_rtt: u32) -> Option<Duration> {
     (1..u32::MAX)
         .contains(&min_rtt)
         .then(|| Duration::from_micros(min_rtt.into()))
 }
 
-/// Whether the connection's newest sample of its rate of delivery was limited by the application, which
-/// had no more to send (`tcpi_delivery_rate_app_limited`, Linux 4.9); none if the socket is none of TCP.
+/// Whether the connection's latest sample of its delivery rate was limited by the application, which had
+/// no more to send (`tcpi_delivery_rate_app_limited`, Linux 4.9); none if this is not a TCP socket.
 pub fn application_limited(socket: impl AsFd) -> Option<bool> {
-    // A bit of the eighth byte, which libc's structure leaves out.
+    // A bit of the eighth byte, which libc's structure omits.
     let mut head = [0_u8; 8];
     let mut length = size_of_val(&head) as libc::socklen_t;
     let descriptor = socket.as_fd().as_raw_fd();

@@ -1,55 +1,55 @@
-//! Who looks at a transfer, and may change its connection, while it runs.
+//! Observers of a running transfer, which may also tune its connection.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Follows one transfer from its own thread; the calls come in order and from one thread.
+/// Follows one transfer. All calls come in order and from the transfer's thread.
 ///
-/// A watcher must not block longer than a few milliseconds: the transfer stands still meanwhile. What
-/// waits for somebody else does so in a thread of its own.
+/// A watcher must not block for longer than a few milliseconds, because the transfer stands still
+/// meanwhile. Anything that waits for someone else belongs in a thread of its own.
 pub trait TransferWatcher: Send {
-    /// The data connection is open and no byte has been moved. `total` is the number of bytes that
-    /// will be moved, as far as anybody knows it. The socket may be duplicated to set options on it
-    /// later; the copy has to go with [`ended`](Self::ended).
+    /// The data connection is open and no byte has been moved yet. `total` is the number of bytes to be
+    /// moved, if known. The socket may be duplicated to set options on it later; the copy has to be
+    /// closed in [`ended`](Self::ended).
     fn started(&mut self, socket: BorrowedFd<'_>, total: Option<u64>);
 
-    /// `moved` bytes have been handed to, or taken from, the socket since the transfer began. Called
-    /// for every 256 KiB that moves, or every 2 MiB where that takes some milliseconds, and about every
-    /// 50 ms while nothing does.
+    /// `moved` bytes have been handed to, or taken from, the socket since the transfer began. Called at
+    /// least for every 256 KiB moved, or every 2 MiB where those take only milliseconds, and at least
+    /// about every 50 ms while nothing moves.
     fn progressed(&mut self, moved: u64);
 
     /// The transfer is over, whether complete or not; the connection is about to be closed.
     fn ended(&mut self, moved: u64);
 }
 
-/// Which way the bytes of a data connection go, seen from this end.
+/// Direction of the bytes on a data connection, seen from this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// This end sends.
+    /// This host sends.
     Send,
-    /// This end receives.
+    /// This host receives.
     Receive,
 }
 
-/// What is known of a transfer when its data connection is open.
+/// What is known about a transfer once its data connection is open.
 #[derive(Debug, Clone)]
 pub struct Transfer {
     /// Which way the bytes go.
     pub direction: Direction,
-    /// This end of the data connection.
+    /// Local address of the data connection.
     pub local: SocketAddr,
-    /// The other end of the data connection: not the control connection's peer when the transfer is a
-    /// third party's.
+    /// Remote address of the data connection: not that of the control connection's peer in a third-party
+    /// transfer.
     pub peer: SocketAddr,
-    /// The listening socket that the data connection came in by, non-blocking; none if this end
-    /// connected. It stays open while anybody keeps it.
+    /// The listening socket that accepted the data connection, non-blocking; none if this host connected.
+    /// It stays open as long as anyone holds it.
     pub listener: Option<Arc<TcpListener>>,
-    /// Bytes to be moved, as far as they are known.
+    /// Bytes to be moved, if known.
     pub total: Option<u64>,
 }
 
-/// Several watchers as one, called in their order.
+/// Several watchers as one, called in order.
 #[derive(Default)]
 pub struct Watchers(pub Vec<Box<dyn TransferWatcher>>);
 

@@ -1,33 +1,33 @@
-//! What all right-sized buffers of a server may take together, and those of one client's address: whoever asks
-//! for the largest buffer pins the kernel's memory with it.
+//! Limits on all right-sized buffers of a server together, and on those of one client's address: a client
+//! that asks for the largest buffer pins that much kernel memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fairwind_origin::{Origin, Tally};
 
-/// Bytes that buffers may have, as programs ask for them; the kernel takes up to twice as much.
+/// Limits on buffers, in bytes as passed to setsockopt; the kernel takes up to twice as much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caps {
     /// All buffers together.
     pub all: u64,
-    /// Those of one address.
+    /// The buffers of one address (of one [`Origin`]).
     pub own: u64,
 }
 
-/// Who has how much.
+/// The bytes taken by each origin.
 #[derive(Debug, Clone, Default)]
 pub struct Budget(Arc<Mutex<Tally>>);
 
-/// A connection's part of it, given back when it is dropped.
+/// One connection's part of the budget, returned when it is dropped.
 #[derive(Debug)]
 pub struct Share {
-    /// None: there is no budget.
+    /// None if there is no budget.
     budget: Option<(Budget, Caps, Origin)>,
     bytes: u64,
 }
 
 impl Default for Caps {
-    /// None.
+    /// No limits.
     fn default() -> Self {
         Self {
             all: u64::MAX,
@@ -37,7 +37,7 @@ impl Default for Caps {
 }
 
 impl Budget {
-    /// A connection that has nothing yet.
+    /// The share of a connection from `origin`, empty at first.
     pub fn share(&self, caps: Caps, origin: Origin) -> Share {
         Share {
             budget: Some((self.clone(), caps, origin)),
@@ -51,7 +51,7 @@ impl Budget {
 }
 
 impl Share {
-    /// Everything that is asked for.
+    /// A share that grants every request.
     pub fn unlimited() -> Self {
         Self {
             budget: None,
@@ -64,7 +64,7 @@ impl Share {
         self.budget.is_some()
     }
 
-    /// Makes this part as near to `wanted` bytes as the budget allows; answers what it is then.
+    /// Brings this share as close to `wanted` bytes as the budget allows; returns its size then.
     pub fn resize(&mut self, wanted: u64) -> u64 {
         let Some((budget, caps, origin)) = &self.budget else {
             return wanted;

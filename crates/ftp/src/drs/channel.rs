@@ -1,8 +1,9 @@
-//! The right-sizing connection: opened beside the data connection, between the same two ends.
+//! The right-sizing connection: opened beside the data connection, between the same two hosts.
 //!
-//! Who opened the data connection opens this one, to the same address and port, and says who it is:
-//! `DRS <token>`. Who listened accepts it, if it comes from the data connection's peer and knows the
-//! token. From then on both speak of nothing but [`Sbuf`](super::message::Sbuf).
+//! The host that opened the data connection also opens this one, to the same address and port, and
+//! identifies itself with `DRS <token>`. The host that listened accepts it if it comes from the data
+//! connection's peer and presents the token. From then on both send nothing but
+//! [`Sbuf`](super::message::Sbuf).
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,28 +22,30 @@ use crate::sparing::Sparing;
 
 static STRANGER: Sparing = Sparing::new();
 
-/// Time for the connection to come about.
+/// Time allowed for establishing the connection.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Strangers at the door at once: as many as the listening socket keeps.
+/// Most unidentified connections at once: as many as the backlog of the listening socket.
 const STRANGERS: usize = 4;
 
-/// How often it is looked whether the data connection has come about at the other end.
+/// How often to check whether the data connection has been established at the peer.
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// Bytes that the other end may leave unread.
+/// Unsent bytes from which on nothing more is read: the peer does not read what it is sent.
 const BACKLOG: usize = 64 << 10;
 
-/// Lines that are no messages before the other end is taken for something else.
+/// Malformed lines after which the peer is considered to speak another protocol.
 const FAULTS: u32 = 32;
 
-/// Wakes a thread that waits.
+/// Wakes a waiting thread.
 #[derive(Debug)]
 pub struct Wake(OwnedFd);
 
 impl Wake {
+    /// Not rung yet.
+    ///
     /// # Errors
-    /// The kernel's.
+    /// If no descriptor is free.
     pub fn new() -> io::Result<Self> {
         Ok(Self(eventfd(
             0,
@@ -50,26 +53,26 @@ impl Wake {
         )?))
     }
 
-    /// From now on nobody waits.
+    /// Ends the wait, and every later one.
     pub fn ring(&self) {
-        // The counter is not full: it is rung once.
+        // Cannot fail: the counter is rung once and so never full.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 }
 
-/// Why there is no channel, or no longer.
+/// Why the channel was not established, or has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
     /// The transfer is over.
     #[error("the transfer is over")]
     Over,
-    /// It did not come about in time.
+    /// It was not established in time.
     #[error("none came within {} s", PATIENCE.as_secs())]
     Late,
-    /// The other end closed it.
+    /// The peer closed it.
     #[error("the other end closed it")]
     Closed,
-    /// What came was not of this protocol.
+    /// The peer sent something other than this protocol.
     #[error("{FAULTS} lines came that are no messages")]
     Garbage,
     /// The connection failed.
@@ -83,7 +86,7 @@ impl From<Errno> for ChannelError {
     }
 }
 
-/// Waits until `deadline` for one of `sources`, and for the end of the transfer.
+/// Waits until `deadline` for one of `sources`, or for the end of the transfer.
 fn wait(
     wake: &Wake,
     sources: &[(BorrowedFd<'_>, PollFlags)],
@@ -110,12 +113,12 @@ fn wait(
     }
 }
 
-/// The connection, once both ends know each other.
+/// The connection, once it is established.
 #[derive(Debug)]
 pub struct Channel {
     stream: TcpStream,
     lines: Lines,
-    /// Lines that came with the greeting.
+    /// Lines that arrived with the greeting.
     early: Vec<Line>,
     outgoing: Vec<u8>,
     faults: u32,
@@ -126,7 +129,7 @@ impl Channel {
     /// Opens or accepts the channel of a transfer whose data connection is `data`.
     ///
     /// # Errors
-    /// [`ChannelError`]
+    /// [`ChannelError`] if it is not established in time, the connection fails, or the transfer ends.
     pub fn open(
         transfer: &mut Transfer,
         data: BorrowedFd<'_>,
@@ -153,15 +156,15 @@ impl Channel {
         })
     }
 
-    /// Waits until `deadline` at most for lines.
+    /// Waits for lines until `deadline`, sending what is due meanwhile.
     ///
     /// # Errors
-    /// [`ChannelError`]
+    /// [`ChannelError`] if the connection is closed or fails, or the transfer ends.
     pub fn lines(&mut self, wake: &Wake, deadline: Instant) -> Result<Vec<Line>, ChannelError> {
         if !self.early.is_empty() {
             return Ok(std::mem::take(&mut self.early));
         }
-        // Nothing is read that could not be answered, and no more than there is time for.
+        // Read nothing that could not be answered, and no more than the rate limit allows.
         let now = Instant::now();
         let pause = self.rate.pause(now);
         let flags = match self.outgoing.len() < BACKLOG && pause.is_none() {
@@ -173,8 +176,8 @@ impl Channel {
             true => flags,
             false => flags | PollFlags::OUT,
         };
-        // Who is not listened to is not waited for either: that he has gone would be told at once, again and
-        // again.
+        // A peer that is not read from is not polled either: a hangup would be reported at once, again
+        // and again.
         let source = [(self.stream.as_fd(), flags)];
         let sources = if flags.is_empty() { &[] } else { &source[..] };
         wait(wake, sources, deadline)?;
@@ -199,7 +202,7 @@ impl Channel {
         }
     }
 
-    /// Whether all that was sent has at least left this process.
+    /// Whether everything sent has at least left this process.
     pub fn is_idle(&self) -> bool {
         self.outgoing.is_empty()
     }
@@ -207,7 +210,7 @@ impl Channel {
     /// Sends bytes, now or when there is room.
     ///
     /// # Errors
-    /// The connection's.
+    /// If the connection fails.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), ChannelError> {
         self.outgoing.extend(bytes);
         self.flush()
@@ -224,10 +227,10 @@ impl Channel {
         Ok(())
     }
 
-    /// A line came that is no message.
+    /// Counts a line that is not a message.
     ///
     /// # Errors
-    /// It was one too many.
+    /// [`ChannelError::Garbage`] if there have been too many.
     pub fn fault(&mut self) -> Result<(), ChannelError> {
         self.faults += 1;
         match self.faults < FAULTS {
@@ -237,8 +240,8 @@ impl Channel {
     }
 }
 
-/// Connects as the data connection did, when that is certain to have come about at the other end:
-/// until then this one could be taken for it.
+/// Connects as the data connection did, but not before that one is certain to be established at the peer:
+/// until then this one could be mistaken for it.
 fn connect(
     transfer: &Transfer,
     data: BorrowedFd<'_>,
@@ -276,13 +279,13 @@ fn connect(
     Ok(channel)
 }
 
-/// Whether the other end's kernel has acknowledged or sent data.
+/// Whether the peer's kernel has acknowledged or sent data.
 fn has_moved(data: BorrowedFd<'_>) -> bool {
     // The SYN counts as one byte acknowledged.
     tcp_info(data).is_none_or(|info| info.tcpi_bytes_acked > 1 || info.tcpi_bytes_received > 0)
 }
 
-/// Accepts connections until one says the token.
+/// Accepts connections until one presents the token.
 fn accept(
     listener: &TcpListener,
     peer: SocketAddr,

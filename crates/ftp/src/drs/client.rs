@@ -11,7 +11,7 @@ use crate::client::{
 };
 use crate::data::{Direction, SocketPlan, Transfer, TransferWatcher};
 
-/// Right-sizing with servers that have it.
+/// Right-sizing with servers that support it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RightSizingClient {
     /// How buffers are sized.
@@ -30,7 +30,7 @@ impl Extension for RightSizingClient {
         })
     }
 
-    /// The two servers get the same token, and find each other by it.
+    /// Both servers get the same token, by which they recognise each other.
     fn third_party(
         &self,
         source: &mut dyn Talk,
@@ -65,14 +65,14 @@ fn arm(talk: &mut dyn Talk, token: Token) -> Result<bool, ClientError> {
 enum Negotiation {
     Due,
     Done(Token),
-    /// The server wants none.
+    /// The server refuses it.
     Refused,
 }
 
 struct Session {
     settings: Settings,
     negotiation: Negotiation,
-    /// The last transfer's.
+    /// The record of the last transfer.
     record: Arc<Mutex<Record>>,
 }
 

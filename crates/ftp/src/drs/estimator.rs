@@ -1,17 +1,18 @@
-//! The receiver's side of dynamic right-sizing, without sockets or clocks: from bytes that arrive and
-//! messages that come back to the size that the buffers should have.
+//! The receiver's side of dynamic right-sizing, without sockets or clocks: computes the size of the
+//! buffers from the bytes that arrive and the messages that come back.
 //!
-//! drsFTP, section 3: the bandwidth is what arrives in an interval, the round trip what a message and
-//! its echo take, and the buffer twice their product, because the sender may be in slow start and
-//! double what it has under way with every round trip. The paper leaves the interval to further work.
-//! Here it is the round trip itself, and slides: in slow start packets come in one burst per round
-//! trip, of which such an interval holds exactly one, wherever it begins. And a window that is offered
-//! now is used a round trip later: what comes then is taken to be as much more than what comes now, as
-//! that is more than what came a round trip ago, up to twice as much. The kernel's own adaptation looks
-//! as far ahead (`tcp_rcv_space_adjust`). No congestion control sends more than twice as much from one
-//! round trip to the next: what comes beyond that had waited behind a lost packet, and is not counted.
+//! drsFTP, section 3: the bandwidth is what arrives in an interval, the round-trip time is that of a
+//! message and its echo, and the buffer is twice their product, because the sender may be in slow start
+//! and double its data in flight with every round trip. The paper leaves the interval to further work.
+//! Here it is the round trip itself, and slides: in slow start packets arrive in one burst per round
+//! trip, and such an interval contains exactly one burst, wherever it begins. A window that is offered
+//! now is used one round trip later, so the next round trip is predicted: it is assumed to grow over the
+//! current one by the same factor as the current one over the last, up to two. The kernel's autotuning
+//! looks as far ahead (`tcp_rcv_space_adjust`). No congestion control sends more than twice as much from
+//! one round trip to the next: what arrives beyond that had waited behind a lost packet, and is not
+//! counted.
 //!
-//! Times are those since the data connection was open.
+//! Times are relative to the opening of the data connection.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,16 +21,16 @@ use std::time::Duration;
 /// How buffers are sized.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// The buffer is never smaller, bytes: 64 KiB, that of FTP without right-sizing.
+    /// Smallest buffer, bytes: 64 KiB, that of FTP without right-sizing.
     pub floor: u64,
-    /// Nor larger, bytes.
+    /// Largest buffer, bytes.
     pub ceiling: u64,
-    /// A buffer that has been too large for so long shrinks.
+    /// A buffer that has been too large for this time shrinks.
     pub hold: Duration,
-    /// A round trip is taken to be no shorter: the echo is a program's, and so is the reading of the
-    /// file, which may wait as long for their turns.
+    /// Shortest round-trip time assumed: the echo is sent and the file read by programs, which may have
+    /// to wait that long for a processor.
     pub shortest_round_trip: Duration,
-    /// Nor longer: an echo that says so lies, or the path is broken.
+    /// Longest round-trip time believed: an echo that took longer is false, or the path is broken.
     pub longest_round_trip: Duration,
 }
 
@@ -37,7 +38,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             floor: 64 << 10,
-            // The window scale that this takes lets windows grow to 64 MiB.
+            // The window scale for this size lets windows grow to 64 MiB.
             ceiling: 32 << 20,
             hold: Duration::from_secs(5),
             shortest_round_trip: Duration::from_millis(4),
@@ -46,12 +47,12 @@ impl Default for Settings {
     }
 }
 
-/// What the receiver knows of the path.
+/// What the receiver knows about the path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// What arrived in the last round trip, bit/s.
     pub bandwidth_bps: f64,
-    /// Smoothed as TCP's is (RFC 6298 section 2.3: a gain of 1/8).
+    /// Smoothed as in TCP (RFC 6298 section 2.3: a gain of 1/8).
     pub round_trip: Duration,
     /// Their product, bytes.
     pub product: u64,
@@ -71,22 +72,23 @@ impl fmt::Display for Estimate {
 #[derive(Debug, Clone)]
 pub struct Estimator {
     settings: Settings,
-    /// Time, and bytes that had arrived by then: the last two round trips, and one sample before them.
+    /// Samples: a time, and the bytes that had arrived by then. The last two round trips, and one before
+    /// them.
     arrivals: VecDeque<(Duration, u64)>,
     round_trip: Option<Duration>,
-    /// Products to come, of those within [`Settings::hold`] that no later one exceeds: the first is the
-    /// largest.
+    /// Predicted products within [`Settings::hold`], only those that no later one exceeds: the first is
+    /// the largest.
     products: VecDeque<(Duration, u64)>,
     buffer: u64,
     changed: Duration,
 }
 
-/// A larger buffer is asked for if it is larger by a sixteenth: each change costs system calls and a
+/// A larger buffer is requested only if it is larger by a sixteenth: each change costs system calls and a
 /// message.
 const GROWTH_STEP: u64 = 16;
 
 impl Estimator {
-    /// `buffer` is the size at the beginning, bytes.
+    /// `buffer` is the initial size, bytes.
     pub fn new(settings: Settings, buffer: u64) -> Self {
         Self {
             settings,
@@ -103,13 +105,13 @@ impl Estimator {
         self.buffer
     }
 
-    /// The round trip as known.
+    /// The smoothed round-trip time, once there is one.
     pub fn round_trip(&self) -> Option<Duration> {
         self.round_trip
     }
 
-    /// A message of time `sent` has come back; the round trip that it took. None if that is no time at
-    /// which one can have been sent.
+    /// Takes the echo of a message that was sent at `sent`; returns its round-trip time. None if no
+    /// message can have been sent at that time.
     pub fn echoed(&mut self, now: Duration, sent: Duration) -> Option<Duration> {
         let took = now
             .checked_sub(sent)
@@ -121,8 +123,8 @@ impl Estimator {
         Some(took)
     }
 
-    /// `total` bytes have arrived by `now`. What the receiver knows of the path then; none before the
-    /// first echo.
+    /// Takes the total of bytes that have arrived by `now`; returns an estimate of the path, none before
+    /// the first echo.
     pub fn arrived(&mut self, now: Duration, total: u64) -> Option<Estimate> {
         self.arrivals.push_back((now, total));
         let span = self
@@ -149,7 +151,7 @@ impl Estimator {
         Some(estimate)
     }
 
-    /// Bytes that had arrived at `time`, between two samples on the line through them.
+    /// Bytes that had arrived at `time`, interpolated linearly between two samples.
     fn total_at(&self, time: Duration) -> u64 {
         let after = self.arrivals.partition_point(|(at, _)| *at <= time);
         let Some(&(t0, b0)) = after.checked_sub(1).and_then(|at| self.arrivals.get(at)) else {
@@ -177,14 +179,14 @@ impl Estimator {
         }
     }
 
-    /// The kernel has found a larger size by itself.
+    /// Takes a larger size that autotuning has reached.
     pub fn raise(&mut self, buffer: u64) {
         self.buffer = self.buffer.max(buffer);
     }
 
-    /// The buffer's new size, if it should change. It grows at once and shrinks by halves, after what
-    /// it was needed for is long ago: a buffer that shrinks with every pause of the path would have to
-    /// be won back with every one.
+    /// The buffer's new size, if it should change. It grows at once and shrinks by halves, and only when
+    /// it has not been needed for [`Settings::hold`]: a buffer that shrank with every pause of the path
+    /// would have to be regained after each.
     pub fn resize(&mut self, now: Duration) -> Option<u64> {
         let product = self.products.front()?.1;
         let wanted = product
@@ -201,10 +203,10 @@ impl Estimator {
     }
 }
 
-/// What the next round trip will bring, after one that brought `bytes` and one before it that brought
-/// `last`; half of `buffer` is what it has been sized for already.
+/// Predicts the bytes of the next round trip from those of the current one, `bytes`, and of the one
+/// before, `last`; the buffer is already sized for half of `buffer`.
 fn ahead(bytes: u64, last: u64, buffer: u64) -> u64 {
-    // Twice, and a quarter of that for bursts that are not evenly spaced.
+    // Twice as many, and a quarter of that for bursts that are not evenly spaced.
     let credible = last.saturating_mul(5) / 2;
     if bytes > credible {
         return bytes.min(credible.max(buffer / 2));
@@ -276,7 +278,7 @@ mod tests {
         assert_eq!(estimator.resize(ms(50)), None);
     }
 
-    /// Bursts that double with every round trip of 100 ms, each within 5 ms, seen every 5 ms.
+    /// Bursts that double with every round trip of 100 ms, each within 5 ms, sampled every 5 ms.
     #[test]
     fn in_slow_start_the_buffer_is_ahead_of_the_next_burst() {
         let mut estimator = estimator(16_384);
@@ -293,8 +295,9 @@ mod tests {
                 assert!(estimator.buffer() >= burst, "{burst} bytes come next");
             }
         }
-        // The sixth burst was 32 x 14,480 bytes, and a round trip that ends with it holds no other. As
-        // it was twice the fifth, the seventh will be twice as large: the buffer is twice that.
+        // The sixth burst was 32 x 14,480 bytes, and a round trip that ends with it contains no other. As
+        // it was twice the fifth, the seventh is predicted to be twice as large: the buffer is twice
+        // that.
         assert_eq!(estimator.buffer(), 1_853_440);
     }
 

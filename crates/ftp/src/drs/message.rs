@@ -1,4 +1,4 @@
-//! `SBUF <timestamp> <buffer-size>`: the one message of the DRS channel (drsFTP, section 4).
+//! `SBUF <timestamp> <buffer-size>`: the only message of the DRS channel (drsFTP, section 4).
 //!
 //! ```text
 //! sbuf        ::= SBUF <SP> <timestamp> <SP> <buffer-size>
@@ -6,13 +6,13 @@
 //! buffer-size ::= <number>      bytes
 //! ```
 //!
-//! Each ends with CR LF, as lines of FTP do; a bare LF is understood. The sender of the file echoes the
-//! bytes exactly as they came.
+//! Each ends with CR LF, as lines of FTP do; a bare LF is accepted. The sender of the file echoes the
+//! bytes exactly as received.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Longest line, bytes, its end included: a message has some forty.
+/// Longest line, bytes, line ending included: a message has about forty.
 pub const LINE_LIMIT: usize = 128;
 
 /// Decimals of a timestamp: microseconds, "as much precision as is available" (section 4).
@@ -21,15 +21,15 @@ const DECIMALS: usize = 6;
 /// A message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sbuf {
-    /// When the receiver of the file sent it, in a time of its own.
+    /// When the receiver of the file sent it, by a clock of its own.
     pub timestamp: Duration,
-    /// The receiver's buffer, which the sender shall have as well, bytes.
+    /// The receiver's buffer, which the sender is asked to have as well, bytes.
     pub buffer_size: u64,
 }
 
 impl Sbuf {
-    /// Reads a line without its end; none if it is no message. Numbers too large for anything are the
-    /// largest.
+    /// Parses a line without its line ending; none if it is not a message. Numbers that overflow become
+    /// the largest possible.
     pub fn parse(line: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(line).ok()?;
         let mut words = text.split(' ');
@@ -69,20 +69,20 @@ fn whole(digits: &str) -> Option<u64> {
     }
 }
 
-/// Cuts what comes into lines, each with its end, in bounded memory.
+/// Splits the bytes received into lines, each with its line ending, in bounded memory.
 #[derive(Debug, Default)]
 pub struct Lines {
     bytes: Vec<u8>,
-    /// The line that comes is longer than allowed.
+    /// The current line is longer than allowed.
     overrun: bool,
 }
 
 /// A line of the channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    /// As it came, with its end.
+    /// As received, with its line ending.
     Whole(Vec<u8>),
-    /// It was longer than [`LINE_LIMIT`] and has been thrown away.
+    /// It was longer than [`LINE_LIMIT`] and has been discarded.
     TooLong,
 }
 
@@ -111,7 +111,7 @@ impl Lines {
     }
 }
 
-/// A line without its end.
+/// A line without its line ending.
 pub fn trimmed(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)

@@ -1,12 +1,13 @@
-//! Dynamic right-sizing: buffers of a data connection that follow the bandwidth-delay product of its path.
+//! Dynamic right-sizing: buffers of a data connection that follow the bandwidth-delay product of its
+//! path.
 //!
 //! Engelhart, Gardner, Feng, "Re-Architecting Flow-Control Adaptation for Grid Environments" (IPDPS
-//! 2004): the receiver of a file measures the bandwidth by what arrives, and the round trip by messages
-//! that the sender echoes on a second connection; it sets its buffer to twice their product and asks
-//! the sender for the same. See `docs/drs.md`.
+//! 2004): the receiver of a file measures the bandwidth from the bytes that arrive, and the round-trip
+//! time with messages that the sender echoes on a second connection; it sets its buffer to twice their
+//! product and asks the sender for the same. See `docs/explanation/right-sizing.md`.
 //!
-//! Both ends say so on their control connections: a server lists `DRS` in its answer to FEAT, a client
-//! says `OPTS DRS <token>`, to both servers if the transfer is between two.
+//! It is negotiated on the control connection: a server lists `DRS` in its reply to FEAT, and a client
+//! sends `OPTS DRS <token>`, to both servers if the transfer is between two.
 
 mod budget;
 mod channel;
@@ -29,5 +30,5 @@ pub use server::RightSizingServer;
 pub use token::Token;
 pub use watcher::RightSizing;
 
-/// The feature's name, and that of its options.
+/// Its name in FEAT and OPTS.
 const NAME: &str = "DRS";

@@ -1,14 +1,15 @@
-//! How many messages are read of the other end: those of an honest one come some fifty times a second.
+//! Rate limit for messages from the peer: an honest one sends about fifty a second.
 
 use std::time::{Duration, Instant};
 
-/// Lines at once: a buffer that grows from 64 KiB to 32 MiB by a sixteenth each time has a hundred sizes.
+/// Lines in a burst: a buffer that grows from 64 KiB to 32 MiB in steps of a sixteenth has a hundred
+/// sizes.
 const BURST: f64 = 256.0;
 
 /// Lines a second.
 const LINES: f64 = 100.0;
 
-/// Lines that may still come.
+/// A token bucket of lines.
 #[derive(Debug)]
 pub struct Rate {
     left: f64,
@@ -16,7 +17,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// A burst.
+    /// Allows a full burst.
     pub fn new(now: Instant) -> Self {
         Self {
             left: BURST,
@@ -24,14 +25,14 @@ impl Rate {
         }
     }
 
-    /// So many lines have come.
+    /// Counts lines received.
     pub fn count(&mut self, lines: usize, now: Instant) {
         let gained = (now - self.since).as_secs_f64() * LINES;
         self.left = (self.left + gained).min(BURST) - lines as f64;
         self.since = now;
     }
 
-    /// How long nothing is read, so that no more lines come than may.
+    /// How long to stop reading, so that the rate is kept; none if reading may go on.
     pub fn pause(&self, now: Instant) -> Option<Duration> {
         let left = self.left + (now - self.since).as_secs_f64() * LINES;
         (left < 0.0).then(|| Duration::from_secs_f64(-left / LINES))

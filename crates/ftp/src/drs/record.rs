@@ -8,14 +8,14 @@ use jiff::Timestamp;
 use super::estimator::Estimate;
 use crate::data::Direction;
 
-/// A new size of this end's buffer.
+/// A new size of the local buffer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Resize {
-    /// Since the data connection was open.
+    /// Time since the data connection opened.
     pub time: Duration,
-    /// The size asked of the kernel, bytes.
+    /// The size requested from the kernel, bytes.
     pub bytes: u64,
-    /// What it follows from; none at the sender, which follows the receiver.
+    /// The estimate that it follows from; none at the sender, which follows the receiver.
     pub estimate: Option<Estimate>,
 }
 
@@ -37,38 +37,39 @@ impl fmt::Display for Resize {
 /// Statistics of one transfer.
 #[derive(Debug, Clone, Default)]
 pub struct Record {
-    /// When the data connection was open.
+    /// When the data connection opened.
     pub begin: Timestamp,
-    /// This end's part.
+    /// Whether this host sends or receives.
     pub direction: Option<Direction>,
-    /// When the channel was there, since the data connection was open.
+    /// When the channel was established, since the data connection opened.
     pub paired: Option<Duration>,
-    /// New sizes, in the order of time; the first thousand, and the last one.
+    /// New sizes in chronological order: the first thousand, and the last one.
     pub resizes: Vec<Resize>,
-    /// The receiver's estimates, one for each round trip, and when they were made.
+    /// The receiver's estimates, one per round trip, and when they were made.
     pub estimates: Vec<(Duration, Estimate)>,
     /// Messages that the receiver sent, or that the sender echoed.
     pub messages: u64,
     /// Echoes that came back to the receiver.
     pub echoes: u64,
-    /// Lines that were no messages, and echoes of no message.
+    /// Lines that were not messages, and echoes of no message.
     pub faults: u64,
     /// The shortest round trip of a message.
     pub shortest_round_trip: Option<Duration>,
-    /// Time by bytes of the buffer's sizes up to the last change, and when that was.
+    /// Integral of the buffer's size over time, byte seconds, up to the last update; the time of that
+    /// update; the size since.
     area: (f64, Duration, u64),
     /// What the user should know.
     pub notes: Vec<String>,
 }
 
-/// Sizes that are kept.
+/// Most sizes kept.
 const RESIZES: usize = 1_000;
 
-/// Estimates that are kept: more than an hour's at ten a second.
+/// Most estimates kept: more than an hour's at ten a second.
 const ESTIMATES: usize = 40_000;
 
 impl Record {
-    /// The buffer has a new size.
+    /// Records a new size.
     pub fn resized(&mut self, resize: Resize) {
         self.pass_time(resize.time);
         self.area.2 = resize.bytes;
@@ -78,7 +79,7 @@ impl Record {
         self.resizes.push(resize);
     }
 
-    /// Time has passed with the buffer as it is.
+    /// Integrates the current size up to `now`.
     pub fn pass_time(&mut self, now: Duration) {
         let passed = now.saturating_sub(self.area.1).as_secs_f64();
         self.area.0 += passed * self.area.2 as f64;
@@ -95,7 +96,7 @@ impl Record {
         }
     }
 
-    /// The receiver knows the path so.
+    /// Records an estimate of the path, at most one per round trip.
     pub fn estimated(&mut self, now: Duration, estimate: Estimate) {
         let due = self
             .estimates
@@ -106,7 +107,7 @@ impl Record {
         }
     }
 
-    /// A message took so long to come back.
+    /// Records the round-trip time of a message.
     pub fn echoed(&mut self, took: Duration) {
         self.echoes += 1;
         self.shortest_round_trip = Some(self.shortest_round_trip.map_or(took, |old| old.min(took)));

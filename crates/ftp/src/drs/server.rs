@@ -1,4 +1,4 @@
-//! Right-sizing in the server: `DRS` in the answer to FEAT, `OPTS DRS`.
+//! Right-sizing in the server: `DRS` in the reply to FEAT, `OPTS DRS`.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -9,14 +9,14 @@ use crate::data::{Direction, SocketPlan, Transfer, TransferWatcher};
 use crate::protocol::Reply;
 use crate::server::{Extension, Origin, PeerFacts, SessionExtension};
 
-/// Right-sizing with clients that want it.
+/// Right-sizing with clients that ask for it.
 #[derive(Debug, Clone, Default)]
 pub struct RightSizingServer {
     /// How buffers are sized.
     pub settings: Settings,
-    /// What all of them take.
+    /// What all buffers together have taken.
     pub budget: Budget,
-    /// How much that may be.
+    /// Limits on the budget.
     pub caps: Caps,
 }
 
@@ -33,7 +33,7 @@ impl Extension for RightSizingServer {
 struct Session {
     server: RightSizingServer,
     client: Origin,
-    /// What the client gave; none if it wants no right-sizing.
+    /// What the client gave; none if it has not asked for right-sizing.
     token: Option<Token>,
 }
 

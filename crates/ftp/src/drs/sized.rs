@@ -1,4 +1,4 @@
-//! One buffer of a live data connection, sized by somebody who knows the path.
+//! One buffer of a live data connection, as right-sizing controls it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,20 +15,20 @@ use crate::data::tcp_info;
 pub struct Sized {
     socket: OwnedFd,
     side: Side,
-    /// The size set last; none before the first.
+    /// The size last set; none before the first.
     bytes: Option<u64>,
-    /// The kernel adapts it, because it may do more than programs may.
+    /// Left to autotuning, which may reach more than programs may set.
     left_to_kernel: bool,
-    /// A receive buffer that becomes smaller once the window has.
+    /// A receive buffer that is to shrink once the window has: since when, and to what size.
     shrinking: Option<(Duration, u64)>,
     share: Share,
 }
 
-/// Whether the limit of a side has been told of.
+/// Whether the limit of a side has been reported.
 static TOLD: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
 
 impl Sized {
-    /// The buffer at `side` of `socket`, within a budget.
+    /// The buffer at `side` of `socket`, within `share`.
     pub fn new(socket: OwnedFd, side: Side, share: Share) -> Self {
         Self {
             share,
@@ -40,26 +40,26 @@ impl Sized {
         }
     }
 
-    /// Its size as the kernel has it, bytes.
+    /// The size that the kernel reports, bytes.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If the socket option cannot be read.
     pub fn size(&self) -> io::Result<u64> {
         buffers::size(&self.socket, self.side)
     }
 
-    /// Asks for a size; the answer is what the buffer has then, and the limit that was met, to be told
-    /// once in the life of the process.
+    /// Requests a size. Returns the size that the buffer has then, and the limit that was met, which is
+    /// reported once in the life of the process.
     ///
-    /// Where there is a budget, no more is given than it has left, and than twice the bytes that have moved
-    /// so far: who only asks gets nothing. What the kernel gives by itself is left to it.
+    /// With a budget, no more is granted than it has left, and no more than twice the bytes moved so far:
+    /// a request alone gains nothing. What autotuning has already allocated is left alone.
     ///
-    /// The first size is not smaller than what the kernel had found by itself. A receive buffer that is
-    /// to shrink first offers a smaller window, and follows when what was offered before has come
-    /// ([`settle`](Self::settle)): packets that were asked for always find room.
+    /// The first size is not smaller than what autotuning had reached. A receive buffer that is to shrink
+    /// first offers a smaller window, and shrinks when what was offered before has arrived
+    /// ([`settle`](Self::settle)): packets that were offered room always find it.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If a socket option cannot be read or set.
     pub fn ask(&mut self, now: Duration, bytes: u64) -> io::Result<(u64, Option<String>)> {
         if self.left_to_kernel {
             return Ok((self.size()?, None));
@@ -89,7 +89,7 @@ impl Sized {
         self.set(bytes)
     }
 
-    /// Twice the bytes that have moved. An honest end asks for twice what came in one round trip.
+    /// Twice the bytes moved. An honest peer asks for twice what arrived in one round trip.
     fn earned(&self) -> u64 {
         if !self.share.is_limited() {
             return u64::MAX;
@@ -121,11 +121,11 @@ impl Sized {
         Ok((size, first.then_some(limited)))
     }
 
-    /// To be called now and then: a receive buffer that is to shrink does so when the other end knows of
-    /// the smaller window and what was under way has been read.
+    /// To be called regularly: shrinks a receive buffer that is to shrink, once the peer knows the
+    /// smaller window and the data in flight has been read.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If a socket option cannot be read or set.
     pub fn settle(&mut self, now: Duration, round_trip: Duration) -> io::Result<()> {
         let Some((since, bytes)) = self.shrinking else {
             return Ok(());
@@ -140,10 +140,10 @@ impl Sized {
         self.set(bytes).map(drop)
     }
 
-    /// The buffer is the kernel's again.
+    /// Returns the buffer to autotuning.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If the socket option cannot be set.
     pub fn give_back(&mut self) -> io::Result<()> {
         self.shrinking = None;
         self.share.resize(0);
@@ -154,7 +154,7 @@ impl Sized {
     }
 }
 
-/// A size that a lying or strange end of the channel asks for, within what a sender has.
+/// Limits the size that a lying or faulty peer asks for to what a sender may have.
 pub fn bounded(bytes: u64, settings: &Settings) -> u64 {
     bytes.clamp(settings.floor, settings.ceiling)
 }
@@ -198,7 +198,7 @@ mod tests {
 
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        // The packets of a long path, not those of loopback.
+        // Packets of the size that real paths carry, not those of loopback.
         socket2::SockRef::from(&listener)
             .set_tcp_mss(1_448)
             .unwrap();
@@ -241,8 +241,8 @@ mod tests {
         assert_eq!(sized.ask(ms(1), 100_000).unwrap(), (100_000, None));
     }
 
-    /// A reader that is slower than the path: the receive buffer is full when it is told to shrink to a
-    /// quarter, and no packet that was asked for may be lost.
+    /// The reader is slower than the path: the receive buffer is full when it is told to shrink to a
+    /// quarter, and no packet that was offered room may be lost.
     #[test]
     fn a_receive_buffer_that_shrinks_while_it_is_full_never_stalls_the_connection() {
         let (socket, far) = pair();
@@ -275,8 +275,8 @@ mod tests {
         }
         sender.join().unwrap();
         assert_eq!(sized.size().unwrap(), 100_000);
-        // A packet that found no room would have had to wait for a timeout. (A probe of the tail, which
-        // a busy machine provokes, is none.)
+        // A packet that found no room would have had to wait for a retransmission timeout. (A tail loss
+        // probe, which a busy machine provokes, does not count as one.)
         assert_eq!(tcp_info(&seen).unwrap().tcpi_total_rto, 0);
     }
 }

@@ -1,18 +1,18 @@
-//! The token by which the two ends of a data connection know the right-sizing connection beside it.
+//! The token by which the two hosts of a data connection recognise the right-sizing connection beside it.
 
 use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-/// 128 bits that nobody guesses, written as 32 hexadecimal digits.
+/// 128 unguessable bits, written as 32 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Token(u128);
 
 impl Token {
-    /// A new one.
+    /// Draws a new token.
     ///
     /// # Errors
-    /// The kernel has no random bytes.
+    /// If the kernel provides no random bytes.
     pub fn random() -> io::Result<Self> {
         let mut bytes = [0; 16];
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
@@ -27,7 +27,7 @@ impl fmt::Display for Token {
 }
 
 impl fmt::Debug for Token {
-    /// Not the token itself, which belongs in no log.
+    /// Hides the token, which belongs in no log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")
     }

@@ -1,7 +1,7 @@
-//! Right-sizing of one transfer: a thread beside it that holds the channel and sizes the buffers.
+//! Right-sizing of one transfer: a thread beside it that serves the channel and sizes the buffers.
 //!
-//! The thread, not the transfer, answers messages: an echo that had to wait for the next piece of a
-//! file would make the round trip longer than the path's.
+//! That thread, not the transfer's, answers messages: an echo that had to wait for the next piece of a
+//! file would make the round-trip time longer than the path's.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,24 +21,24 @@ use super::token::Token;
 use crate::data::buffers::Side;
 use crate::data::{Direction, Transfer, TransferWatcher, tcp_info};
 
-/// Packets that a buffer has room for at least.
+/// Smallest buffer, in packets.
 const PACKETS: u64 = 16;
 
-/// Estimates in a round trip.
+/// Estimates per round trip.
 const ESTIMATES: u32 = 20;
 
-/// Messages in a round trip while nothing changes.
+/// Messages per round trip while nothing changes.
 const MESSAGES: u32 = 4;
 
-/// Between estimates.
+/// Bounds on the time between estimates.
 const SHORTEST_TICK: Duration = Duration::from_millis(2);
 const LONGEST_TICK: Duration = Duration::from_millis(50);
 
-/// Between messages.
+/// Bounds on the time between messages.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// What the transfer's thread and the one beside it share.
+/// What the transfer's thread and the right-sizing thread share.
 #[derive(Debug)]
 struct Shared {
     moved: AtomicU64,
@@ -46,7 +46,7 @@ struct Shared {
     record: Arc<Mutex<Record>>,
 }
 
-/// Watches one transfer.
+/// Right-sizes the buffers of one transfer.
 #[derive(Debug)]
 pub struct RightSizing {
     transfer: Option<Transfer>,
@@ -58,14 +58,14 @@ pub struct RightSizing {
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// A record that another thread writes.
+/// Locks a record that another thread writes.
 pub fn lock(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
     record.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl RightSizing {
-    /// For a transfer whose data connection is open. The channel belongs to whoever says `token`; the buffer
-    /// grows within `share`; what is done goes into the record.
+    /// For a transfer whose data connection is open. The channel is the connection that presents `token`;
+    /// the buffer grows within `share`; what is done is recorded in `record`.
     pub fn new(
         transfer: &Transfer,
         token: Token,
@@ -99,7 +99,7 @@ impl RightSizing {
             record.direction = Some(transfer.direction);
         }
         let mut settings = self.settings;
-        // A buffer of few packets would stop and go.
+        // A buffer of only a few packets would make the connection stop and go.
         let packet = tcp_info(socket).map_or(0, |info| info.tcpi_advmss);
         settings.floor = settings.floor.max(PACKETS * u64::from(packet));
         let work = Work {
@@ -140,7 +140,7 @@ impl TransferWatcher for RightSizing {
         if let Some(shared) = self.shared.take() {
             shared.wake.ring();
         }
-        // The thread waits for nothing but the bell: its copy of the socket goes at once.
+        // The thread waits for nothing but the wake-up: its copy of the socket is closed at once.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -155,14 +155,14 @@ impl Drop for RightSizing {
     }
 }
 
-/// What the thread does.
+/// The work of the right-sizing thread.
 struct Work {
     socket: OwnedFd,
     shared: Arc<Shared>,
     token: Token,
     settings: Settings,
     begin: Instant,
-    /// The time of day at `begin`: timestamps go on from there, whatever is done to the clock.
+    /// The time of day at `begin`: timestamps continue from there, even if the clock is set.
     wall: Duration,
 }
 
@@ -175,7 +175,7 @@ impl Work {
             self.token,
             &self.shared.wake,
         );
-        // The listening socket goes when nobody waits at it.
+        // Closes the listening socket, which nothing waits on any more.
         drop(transfer);
         let ended = opened.and_then(|channel| {
             self.record().paired = Some(self.begin.elapsed());
@@ -277,7 +277,7 @@ impl Work {
         Ok(())
     }
 
-    /// The sender of the file: does as the receiver asks, and echoes.
+    /// The sender of the file: follows the receiver's requests, and echoes them.
     fn send(&self, mut channel: Channel, share: Share) -> Result<(), ChannelError> {
         let mut sized = self.side(Side::Send, share)?;
         let ended = self.follow(&mut channel, &mut sized);
@@ -290,7 +290,7 @@ impl Work {
     fn follow(&self, channel: &mut Channel, sized: &mut Sized) -> Result<(), ChannelError> {
         let (mut asked, mut given) = (None, 0);
         loop {
-            // Nothing is due until the receiver says something or the transfer ends.
+            // Nothing is due until the receiver sends something or the transfer ends.
             let lines =
                 channel.lines(&self.shared.wake, Instant::now() + Duration::from_secs(60))?;
             for line in lines {
@@ -300,7 +300,7 @@ impl Work {
                     continue;
                 };
                 let size = bounded(sbuf.buffer_size, &self.settings);
-                // What there was no room for, or what had not been earned, may be given now.
+                // A size that was refused for lack of budget, or of bytes moved, may be granted now.
                 if asked != Some(size) || given < size {
                     asked = Some(size);
                     given = self.resize(sized, self.begin.elapsed(), size, None)?;
@@ -344,8 +344,8 @@ fn message(line: &Line) -> Option<Sbuf> {
     }
 }
 
-/// Bytes that have arrived, in whatever order: those that wait behind a lost packet count when they
-/// come, not when it does.
+/// Bytes that have arrived, in any order: those that wait behind a lost packet count when they arrive,
+/// not when it does.
 #[derive(Debug, Default)]
 struct Arrivals {
     packets: u32,
@@ -353,7 +353,7 @@ struct Arrivals {
 }
 
 impl Arrivals {
-    /// After `packets` in all (`tcpi_data_segs_in`), the last ones of `size` bytes (`tcpi_rcv_mss`).
+    /// After `packets` in all (`tcpi_data_segs_in`), the latest of `size` bytes (`tcpi_rcv_mss`).
     fn count(&mut self, packets: u32, size: u32) -> u64 {
         let new = packets.wrapping_sub(self.packets);
         self.packets = packets;
@@ -362,7 +362,7 @@ impl Arrivals {
     }
 }
 
-/// A part of the round trip, within bounds.
+/// A fraction of the round-trip time, within bounds.
 fn pause(estimator: &Estimator, parts: u32, shortest: Duration, longest: Duration) -> Duration {
     estimator
         .round_trip()

@@ -1,4 +1,4 @@
-//! Commands: a verb and its argument, read into what they mean.
+//! Commands: a verb and its argument, parsed.
 
 use std::net::SocketAddr;
 
@@ -33,11 +33,11 @@ pub enum Representation {
 pub enum ExtendedPassive {
     /// A port, in the control connection's family or the one named.
     Port(Option<Family>),
-    /// That from now on only EPSV sets up data connections.
+    /// From now on only EPSV may set up data connections.
     All,
 }
 
-/// The families of RFC 2428.
+/// The address families, as RFC 2428 numbers them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// 1
@@ -46,7 +46,7 @@ pub enum Family {
     V6,
 }
 
-/// A command. Paths are bytes as they came, not yet resolved.
+/// A command. Paths are the bytes received, not yet resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the RFC's command of the same name")]
 pub enum Command {
@@ -70,7 +70,7 @@ pub enum Command {
     Appe(Vec<u8>),
     Allo(u64),
     Rest(u64),
-    /// The bytes that the next RETR or HASH is about; none takes an earlier RANG back.
+    /// The bytes that the next RETR or HASH applies to; none cancels an earlier RANG.
     Rang(Option<ByteRange>),
     Rnfr(Vec<u8>),
     Rnto(Vec<u8>),
@@ -106,27 +106,27 @@ pub enum Command {
         path: Vec<u8>,
         range: Option<ByteRange>,
     },
-    /// A verb that is known to be FTP's and not served: reply 502.
+    /// A known FTP verb that is not implemented: reply 502.
     NotServed(String),
 }
 
 /// The argument of LIST, NLST and STAT.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listing {
-    /// `-a`, `-A`: names that begin with a dot too.
+    /// `-a`, `-A`: include names that begin with a dot.
     pub hidden: bool,
-    /// What is to be listed; empty for the working directory.
+    /// The path to list; empty for the working directory.
     pub path: Vec<u8>,
 }
 
-/// Why a line is no command.
+/// Why a line is not a command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// 500
-    #[error("{0:?} is no command")]
+    #[error("Unknown command {0:?}")]
     Unknown(String),
     /// 500
-    #[error("not a line of text")]
+    #[error("Invalid characters in command")]
     Binary,
     /// 501
     #[error("{verb}: {what}")]
@@ -145,7 +145,7 @@ pub enum CommandError {
 }
 
 impl CommandError {
-    /// What the client is told.
+    /// The reply to the client.
     pub fn reply(&self) -> Reply {
         let code = match self {
             Self::Unknown(_) | Self::Binary => 500,
@@ -157,17 +157,17 @@ impl CommandError {
     }
 }
 
-/// Verbs of RFC 959, 2228, 7151 and others that are understood but not served.
+/// Verbs of RFC 959, 2228, 7151 and others that are known but not implemented.
 const NOT_SERVED: &[&str] = &[
     "SMNT", "AUTH", "ADAT", "PROT", "PBSZ", "CCC", "MIC", "CONF", "ENC", "HOST", "LANG", "LPRT",
     "LPSV", "CLNT", "MFCT", "MFF", "SPSV", "CSID",
 ];
 
 impl Command {
-    /// Reads a line without its line end.
+    /// Parses a line without its line ending.
     ///
     /// # Errors
-    /// [`CommandError`], which knows its reply.
+    /// [`CommandError`] if the verb is unknown or its argument wrong; it determines the reply.
     pub fn parse(line: &[u8]) -> Result<Self, CommandError> {
         if line.iter().any(|byte| matches!(byte, 0 | b'\n')) {
             return Err(CommandError::Binary);
@@ -265,8 +265,8 @@ impl Command {
 }
 
 impl Listing {
-    /// Clients give options as to `ls(1)`: `-la`, `-a pub`. A file whose name begins with `-` goes by
-    /// `./-name`.
+    /// Accepts the options of `ls(1)`, which clients send: `-la`, `-a pub`. A file whose name begins with
+    /// `-` is written `./-name`.
     fn parse(argument: &[u8]) -> Self {
         let mut listing = Self::default();
         let mut rest = argument;
@@ -289,7 +289,7 @@ fn wrong(verb: &'static str, what: impl Into<String>) -> CommandError {
 
 fn path(verb: &'static str, argument: &[u8]) -> Result<Vec<u8>, CommandError> {
     match argument {
-        b"" => Err(wrong(verb, "a path is missing")),
+        b"" => Err(wrong(verb, "path required")),
         path => Ok(path.to_vec()),
     }
 }
@@ -297,7 +297,7 @@ fn path(verb: &'static str, argument: &[u8]) -> Result<Vec<u8>, CommandError> {
 fn text(verb: &'static str, argument: &[u8]) -> Result<String, CommandError> {
     let text = std::str::from_utf8(argument).map_err(|_| wrong(verb, "not UTF-8"))?;
     match text.trim() {
-        "" => Err(wrong(verb, "an argument is missing")),
+        "" => Err(wrong(verb, "argument required")),
         text if text.chars().any(char::is_control) => Err(CommandError::Binary),
         text => Ok(text.to_owned()),
     }
@@ -306,13 +306,13 @@ fn text(verb: &'static str, argument: &[u8]) -> Result<String, CommandError> {
 fn number(verb: &'static str, argument: &[u8]) -> Result<u64, CommandError> {
     text(verb, argument)?
         .parse()
-        .map_err(|_| wrong(verb, "a number of bytes is wanted"))
+        .map_err(|_| wrong(verb, "number of bytes required"))
 }
 
 fn letter(verb: &'static str, argument: &[u8]) -> Result<u8, CommandError> {
     match argument.trim_ascii() {
         [letter] if letter.is_ascii_alphabetic() => Ok(letter.to_ascii_uppercase()),
-        _ => Err(wrong(verb, "a letter is wanted")),
+        _ => Err(wrong(verb, "letter required")),
     }
 }
 
@@ -335,7 +335,7 @@ fn extended_passive(argument: &[u8]) -> Result<ExtendedPassive, CommandError> {
         other if other.iter().all(u8::is_ascii_digit) => {
             Err(CommandError::Family(AddressError::Family))
         }
-        _ => Err(wrong("EPSV", "1, 2 or ALL is wanted")),
+        _ => Err(wrong("EPSV", "expected 1, 2 or ALL")),
     }
 }
 
@@ -343,11 +343,11 @@ fn representation(argument: &[u8]) -> Result<Representation, CommandError> {
     match argument.trim_ascii().to_ascii_uppercase().as_slice() {
         b"A" | b"A N" => Ok(Representation::Ascii),
         b"I" | b"L 8" | b"L8" => Ok(Representation::Image),
-        b"" => Err(wrong("TYPE", "a type is missing")),
+        b"" => Err(wrong("TYPE", "type required")),
         other if other[0].is_ascii_alphabetic() => Err(CommandError::Parameter(
-            "TYPE: only A (N), I and L 8 are served".into(),
+            "TYPE: only A (N), I and L 8 are supported".into(),
         )),
-        _ => Err(wrong("TYPE", "a letter is wanted")),
+        _ => Err(wrong("TYPE", "letter required")),
     }
 }
 
@@ -357,11 +357,11 @@ fn allocation(argument: &[u8]) -> Result<u64, CommandError> {
     match rest.trim_ascii() {
         b"" => number("ALLO", size),
         [b'R' | b'r', b' ', record @ ..] if number("ALLO", record).is_ok() => number("ALLO", size),
-        _ => Err(wrong("ALLO", "a number of bytes is wanted")),
+        _ => Err(wrong("ALLO", "number of bytes required")),
     }
 }
 
-/// `RANG first last`, both included; `RANG 1 0` takes it back (draft-bryan-ftp-range).
+/// `RANG first last`, both included; `RANG 1 0` cancels it (draft-bryan-ftp-range).
 fn range_to_send(argument: &[u8]) -> Result<Option<ByteRange>, CommandError> {
     let (first, last) = first_word(argument);
     match (number("RANG", first)?, number("RANG", last)?) {
@@ -378,11 +378,11 @@ fn range_to_send(argument: &[u8]) -> Result<Option<ByteRange>, CommandError> {
 fn modification(argument: &[u8]) -> Result<Command, CommandError> {
     let (when, name) = first_word(argument);
     let when = std::str::from_utf8(when).ok().and_then(time::parse);
-    let when = when.ok_or_else(|| wrong("MFMT", "a time is wanted: YYYYMMDDHHMMSS"))?;
+    let when = when.ok_or_else(|| wrong("MFMT", "expected a time: YYYYMMDDHHMMSS"))?;
     Ok(Command::Mfmt(when, path("MFMT", name)?))
 }
 
-/// `XSHA256 path`, `XSHA256 path first end`, the path between quotation marks or not.
+/// `XSHA256 path`, `XSHA256 path first end`, with or without quotation marks around the path.
 fn checksum(algorithm: Algorithm, argument: &[u8]) -> Result<Command, CommandError> {
     let verb = algorithm.verb();
     let (name, range) = match argument.strip_prefix(b"\"") {
@@ -422,7 +422,7 @@ fn without_quotes(argument: &[u8]) -> (&[u8], Option<(u64, u64)>) {
     }
 }
 
-/// ` first end`: two numbers, or nothing.
+/// ` first end`: exactly two numbers, or none.
 fn positions(text: &[u8]) -> Option<(u64, u64)> {
     let mut numbers = std::str::from_utf8(text).ok()?.split_ascii_whitespace();
     let pair = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);

@@ -1,4 +1,4 @@
-//! Checksums of files that commands ask for, by the names of the protocol.
+//! Checksums of files, under the names that the protocol gives them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,25 +7,25 @@ use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
 
-/// A checksum's algorithm, by its name in IANA's list of hash functions (HASH,
+/// A checksum's algorithm, by its name in IANA's registry of hash functions (HASH,
 /// draft-bryan-ftpext-hash).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Algorithm {
     /// The default.
     #[default]
     Sha256,
-    /// Longer.
+    /// A longer digest.
     Sha512,
-    /// For those who have nothing better; finds accidents, not intent.
+    /// For clients that support nothing better; detects accidents, not tampering.
     Sha1,
     /// Likewise.
     Md5,
-    /// The CRC of Ethernet and zip; finds accidents only.
+    /// The CRC of Ethernet and zip; detects accidents only.
     Crc32,
 }
 
 impl Algorithm {
-    /// All, the default first.
+    /// All algorithms, the default first.
     pub const ALL: [Self; 5] = [
         Self::Sha256,
         Self::Sha512,
@@ -45,7 +45,7 @@ impl Algorithm {
         }
     }
 
-    /// The command of its own.
+    /// The algorithm's own command.
     pub fn verb(self) -> &'static str {
         match self {
             Self::Sha256 => "XSHA256",
@@ -56,7 +56,7 @@ impl Algorithm {
         }
     }
 
-    /// A checksum of nothing yet.
+    /// A hasher that has seen no bytes.
     pub fn start(self) -> Hasher {
         match self {
             Self::Sha256 => Hasher::Sha256(Box::default()),
@@ -85,7 +85,7 @@ impl FromStr for Algorithm {
     }
 }
 
-/// A checksum in the making.
+/// A checksum being computed.
 #[derive(Clone)]
 pub enum Hasher {
     #[doc(hidden)]
@@ -101,7 +101,7 @@ pub enum Hasher {
 }
 
 impl Hasher {
-    /// The next bytes.
+    /// Adds the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Sha256(state) => state.update(bytes),

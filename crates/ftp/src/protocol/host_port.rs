@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 /// Why an address was not understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// It is not of the form that the command wants.
+    /// It does not have the syntax of the command.
     #[error("not an address")]
     Syntax,
     /// Its family is neither IPv4 (1) nor IPv6 (2): reply 522.
@@ -14,10 +14,10 @@ pub enum AddressError {
     Family,
 }
 
-/// Reads the argument of PORT.
+/// Parses the argument of PORT.
 ///
 /// # Errors
-/// [`AddressError::Syntax`]
+/// [`AddressError::Syntax`] unless it is six numbers from 0 to 255.
 pub fn parse_port(text: &str) -> Result<SocketAddr, AddressError> {
     let mut numbers = [0u8; 6];
     let mut parts = text.split(',');
@@ -35,18 +35,18 @@ pub fn parse_port(text: &str) -> Result<SocketAddr, AddressError> {
     Ok(SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), u16::from_be_bytes([high, low])).into())
 }
 
-/// Writes the argument of PORT, and what stands between the parentheses of the reply to PASV.
+/// Formats the argument of PORT, which is also the text between the parentheses of the reply to PASV.
 pub fn format_port(address: SocketAddrV4) -> String {
     let [a, b, c, d] = address.ip().octets();
     let [high, low] = address.port().to_be_bytes();
     format!("{a},{b},{c},{d},{high},{low}")
 }
 
-/// Reads the text of a reply 227 to PASV: the first six numbers in it, between parentheses or not
-/// (RFC 1123 section 4.1.2.6).
+/// Parses the text of a 227 reply to PASV: the first six numbers in it, with or without parentheses (RFC
+/// 1123 section 4.1.2.6).
 ///
 /// # Errors
-/// [`AddressError::Syntax`]
+/// [`AddressError::Syntax`] if it has no six numbers.
 pub fn parse_passive_reply(text: &str) -> Result<SocketAddr, AddressError> {
     let is_part = |c: char| c.is_ascii_digit() || c == ',';
     text.split(|c| !is_part(c))
@@ -54,10 +54,10 @@ pub fn parse_passive_reply(text: &str) -> Result<SocketAddr, AddressError> {
         .ok_or(AddressError::Syntax)
 }
 
-/// Reads the argument of EPRT.
+/// Parses the argument of EPRT.
 ///
 /// # Errors
-/// [`AddressError`]
+/// [`AddressError`] if the syntax is wrong, the family unknown or the port zero.
 pub fn parse_eprt(text: &str) -> Result<SocketAddr, AddressError> {
     let delimiter = text
         .chars()
@@ -77,21 +77,21 @@ pub fn parse_eprt(text: &str) -> Result<SocketAddr, AddressError> {
     Ok(SocketAddr::new(address, port))
 }
 
-/// Writes the argument of EPRT.
+/// Formats the argument of EPRT.
 pub fn format_eprt(address: SocketAddr) -> String {
     let family = if address.is_ipv4() { 1 } else { 2 };
     format!("|{family}|{}|{}|", address.ip(), address.port())
 }
 
-/// Writes what stands between the parentheses of the reply to EPSV.
+/// Formats the text between the parentheses of the reply to EPSV.
 pub fn format_epsv(port: u16) -> String {
     format!("|||{port}|")
 }
 
-/// Reads the text of a reply 229 to EPSV: the port.
+/// Parses the port from the text of a 229 reply to EPSV.
 ///
 /// # Errors
-/// [`AddressError::Syntax`]
+/// [`AddressError::Syntax`] if it has no port between parentheses and delimiters.
 pub fn parse_epsv_reply(text: &str) -> Result<u16, AddressError> {
     let inside = text
         .split_once('(')

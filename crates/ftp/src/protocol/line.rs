@@ -1,18 +1,18 @@
-//! Lines of the control connection, out of whatever bytes come: of bounded length, with Telnet's
-//! commands taken out (RFC 959 section 4.1.3, RFC 854).
+//! Lines of the control connection, decoded from arbitrary bytes: of bounded length, with Telnet commands
+//! removed (RFC 959 section 4.1.3, RFC 854).
 //!
-//! A byte 255 that is data is sent twice. Many clients send it once: what follows it is then no command
-//! of Telnet's, and both are taken as the data that they are meant as.
+//! A data byte 255 is sent twice. Many clients send it only once: if no Telnet command follows it, it and
+//! the next byte are taken as the data that they are.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-/// What the bytes held.
+/// A decoded line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
     /// A line, without CR LF or LF.
     Whole(Vec<u8>),
-    /// A line that was longer than allowed; it has been thrown away.
+    /// A line that was longer than allowed; it has been discarded.
     TooLong,
 }
 
@@ -25,7 +25,7 @@ enum Telnet {
     Option,
 }
 
-/// Cuts bytes into lines.
+/// Splits bytes into lines.
 #[derive(Debug)]
 pub struct LineDecoder {
     input: VecDeque<u8>,
@@ -35,12 +35,12 @@ pub struct LineDecoder {
     telnet: Telnet,
 }
 
-/// The byte of Telnet that a command follows, or itself if it is data.
+/// Telnet's escape byte: begins a command, or is data if doubled.
 pub const IAC: u8 = 255;
-/// The first of Telnet's commands (RFC 1184 section 2; RFC 854 begins with 240).
+/// The lowest Telnet command (RFC 1184 section 2; RFC 854 begins with 240).
 const FIRST_COMMAND: u8 = 236;
 
-/// Bytes as Telnet sends them as data: 255 twice.
+/// Escapes data for Telnet: 255 is sent twice.
 pub fn escaped(bytes: &[u8]) -> Cow<'_, [u8]> {
     if !bytes.contains(&IAC) {
         return Cow::Borrowed(bytes);
@@ -56,7 +56,7 @@ pub fn escaped(bytes: &[u8]) -> Cow<'_, [u8]> {
 }
 
 impl LineDecoder {
-    /// Lines have at most `limit` bytes.
+    /// A decoder for lines of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             input: VecDeque::new(),
@@ -73,7 +73,7 @@ impl LineDecoder {
         self.input.extend(bytes);
     }
 
-    /// The next line, if its end has come.
+    /// The next line, if it is complete.
     pub fn next_line(&mut self) -> Option<Line> {
         while let Some(byte) = self.input.pop_front() {
             if self.telnet == Telnet::Command && byte < FIRST_COMMAND {
@@ -96,7 +96,7 @@ impl LineDecoder {
     }
 
     fn push(&mut self, byte: u8) {
-        // One more than the limit: a CR that belongs to the line's end.
+        // One more than the limit: room for the CR of the line ending.
         match self.line.len() <= self.limit {
             true => self.line.push(byte),
             false => self.overrun = true,

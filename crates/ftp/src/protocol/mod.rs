@@ -1,4 +1,4 @@
-//! The text of the control connection, for both of its ends. No input or output here.
+//! The text of the control connection, for client and server. No I/O here.
 
 pub mod command;
 pub mod digest;

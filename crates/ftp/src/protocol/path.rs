@@ -7,8 +7,8 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// An absolute path below the server's root. `.`, `..` and empty parts are gone; `..` at the root stays
-/// there. Bytes, as UNIX has them; UTF-8 by RFC 2640.
+/// An absolute path below the server's root. `.`, `..` and empty parts are resolved; `..` at the root
+/// stays there. Bytes, as on UNIX; UTF-8 by RFC 2640.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VirtualPath(Vec<u8>);
 
@@ -18,7 +18,7 @@ impl VirtualPath {
         Self(b"/".to_vec())
     }
 
-    /// What `argument` means to somebody whose working directory is `self`.
+    /// Resolves `argument` with `self` as the working directory.
     pub fn join(&self, argument: &[u8]) -> Self {
         let base: &[u8] = if argument.first() == Some(&b'/') {
             b""
@@ -49,7 +49,7 @@ impl VirtualPath {
         Self(path)
     }
 
-    /// The directory that holds it, and its name there; none for the root.
+    /// The directory that contains it, and its name there; none for the root.
     pub fn split(&self) -> Option<(Self, &OsStr)> {
         let slash = self.0.iter().rposition(|byte| *byte == b'/')?;
         let name = &self.0[slash + 1..];
@@ -62,12 +62,12 @@ impl VirtualPath {
         ))
     }
 
-    /// The parent; the root is its own.
+    /// The parent; the root is its own parent.
     pub fn parent(&self) -> Self {
         self.split().map_or_else(Self::root, |(parent, _)| parent)
     }
 
-    /// The path relative to the root, as system calls below an open root want it: `.` for the root.
+    /// The path relative to the root, as system calls on an open root expect it: `.` for the root.
     pub fn relative(&self) -> &Path {
         match &self.0[1..] {
             b"" => Path::new("."),
@@ -80,12 +80,12 @@ impl VirtualPath {
         &self.0
     }
 
-    /// The path between quotation marks, those within it doubled (RFC 959 appendix II).
+    /// The path in quotation marks, with those within it doubled (RFC 959 appendix II).
     pub fn quoted(&self) -> String {
         format!("\"{}\"", self.text().replace('"', "\"\""))
     }
 
-    /// The path as text of a single line: what is no UTF-8, and control characters, become `?` or the
+    /// The path as a single line of text: control characters become `?`, and bytes that are not UTF-8 the
     /// replacement character.
     pub fn text(&self) -> String {
         one_line(&self.0).into_owned()
@@ -98,7 +98,7 @@ impl fmt::Display for VirtualPath {
     }
 }
 
-/// Bytes as text that stays on its line, for replies and logs.
+/// Bytes as a single line of text, for replies and logs.
 pub fn one_line(bytes: &[u8]) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(bytes);
     if text.chars().any(char::is_control) {

@@ -1,4 +1,4 @@
-//! Replies: a code of three digits and lines of text (RFC 959 section 4.2).
+//! Replies: a three-digit code and lines of text (RFC 959 section 4.2).
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Reply {
     /// 100 to 599.
     pub code: u16,
-    /// At least one line, without code and line end.
+    /// At least one line, without code and line ending.
     pub lines: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ impl Reply {
         Self { code, lines }
     }
 
-    /// 1yz: more will come.
+    /// 1yz: another reply follows.
     pub fn is_preliminary(&self) -> bool {
         self.code / 100 == 1
     }
@@ -51,8 +51,8 @@ impl Reply {
         self.lines.join("\n")
     }
 
-    /// The bytes of the wire. Lines between the first and the last begin with a space (RFC 2389 wants
-    /// it so in FEAT, and nothing in them can be taken for the last line).
+    /// The bytes as sent. Lines between the first and the last begin with a space: RFC 2389 requires that
+    /// in FEAT, and it keeps them from being taken for the last line.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = String::new();
         let last = self.lines.len() - 1;
@@ -73,13 +73,13 @@ impl fmt::Display for Reply {
     }
 }
 
-/// Why lines are no reply.
+/// Why lines are not a reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
     /// A line that should begin with a code does not.
     #[error("not a reply: {0:?}")]
     Syntax(String),
-    /// The reply has more lines or bytes than a sane server sends.
+    /// The reply is longer than a sane server sends.
     #[error("a reply of more than {LONGEST} bytes")]
     TooLong,
 }
@@ -87,7 +87,7 @@ pub enum ReplyError {
 /// Longest reply that is read, bytes: a STAT of a directory of some ten thousand files.
 pub const LONGEST: usize = 4 << 20;
 
-/// Puts lines together to replies.
+/// Assembles replies from lines.
 #[derive(Debug, Default)]
 pub struct ReplyReader {
     code: Option<u16>,
@@ -96,10 +96,10 @@ pub struct ReplyReader {
 }
 
 impl ReplyReader {
-    /// Takes the next line, without its line end; answers a reply when it is whole.
+    /// Takes the next line, without its line ending; returns a reply once it is complete.
     ///
     /// # Errors
-    /// [`ReplyError`]; the connection is of no more use then.
+    /// [`ReplyError`]; the connection is of no further use then.
     pub fn take(&mut self, line: &str) -> Result<Option<Reply>, ReplyError> {
         self.bytes += line.len();
         if self.bytes > LONGEST {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-/// Reads a time; none if it is none.
+/// Parses a time; none if it is malformed.
 pub fn parse(text: &str) -> Option<Timestamp> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -16,7 +16,7 @@ pub fn parse(text: &str) -> Option<Timestamp> {
     let nanoseconds = format!("{:0<9}", &fraction[..fraction.len().min(9)])
         .parse()
         .ok()?;
-    // A leap second, which RFC 3659 allows, is the second before it here.
+    // A leap second, which RFC 3659 allows, becomes the second before it.
     let second = small(12)?.min(if small(12)? == 60 { 59 } else { i8::MAX });
     let time = DateTime::new(
         part(0, 4)?,
@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Option<Timestamp> {
         .map(|zoned| zoned.timestamp())
 }
 
-/// Writes a time, whole seconds.
+/// Formats a time in whole seconds.
 pub fn format(time: Timestamp) -> String {
     time.strftime("%Y%m%d%H%M%S").to_string()
 }

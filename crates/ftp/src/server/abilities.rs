@@ -1,4 +1,4 @@
-//! What the server can do and how it is: FEAT, OPTS, HELP, SITE, STAT.
+//! What the server can do and how it is doing: FEAT, OPTS, HELP, SITE, STAT.
 
 use super::channel::Setup;
 use super::listing;
@@ -35,9 +35,9 @@ impl Session {
     pub(super) fn options(&mut self, name: &str, arguments: &str) -> Reply {
         match (name, arguments.trim()) {
             ("UTF8" | "UTF-8", text) if text.is_empty() || text.eq_ignore_ascii_case("ON") => {
-                Reply::new(200, "Names are UTF-8 always")
+                Reply::new(200, "Names are always UTF-8")
             }
-            ("UTF8" | "UTF-8", _) => Reply::new(504, "Names are UTF-8 always"),
+            ("UTF8" | "UTF-8", _) => Reply::new(504, "Names are always UTF-8"),
             ("MLST", facts) => {
                 self.selection = listing::Selection::parse(facts);
                 Reply::new(
@@ -57,7 +57,7 @@ impl Session {
                 .extensions
                 .iter_mut()
                 .find_map(|extension| extension.opts(name, arguments))
-                .unwrap_or_else(|| Reply::new(501, "There is no such option")),
+                .unwrap_or_else(|| Reply::new(501, "Option not understood")),
         }
     }
 
@@ -70,7 +70,7 @@ impl Session {
                 self.extensions
                     .iter_mut()
                     .find_map(|extension| extension.site(name, &arguments))
-                    .ok_or_else(|| Reply::new(504, format!("SITE {name} is not served")))
+                    .ok_or_else(|| Reply::new(504, format!("SITE {name} command not implemented")))
             }
         }
     }
@@ -102,7 +102,7 @@ impl Session {
     }
 }
 
-/// The commands that are served.
+/// The commands that are implemented.
 pub(super) fn help() -> Vec<String> {
     let verbs: Vec<&str> = VERBS.split_whitespace().collect();
     let mut lines = vec!["Commands:".to_owned()];

@@ -1,4 +1,4 @@
-//! Where a data connection will be made: PORT and EPRT, PASV and EPSV.
+//! Agreement on a data connection: PORT and EPRT, PASV and EPSV.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
@@ -16,25 +16,25 @@ static NO_PORT: Sparing = Sparing::new();
 impl Session {
     pub(super) fn active(&mut self, address: SocketAddr) -> Reply {
         if self.extended_only {
-            return Reply::new(503, "After EPSV ALL there is only EPSV");
+            return Reply::new(503, "Only EPSV is allowed after EPSV ALL");
         }
         self.setup = None;
         let client = self.control.facts().peer.ip();
-        // RFC 2577 section 3: no bounce.
+        // RFC 2577 section 3: no bounce attacks.
         if address.port() < 1024 || !self.shared.config.permits_peer(client, address.ip()) {
             BOUNCE.warn(|| format!("{client}: a data connection to {address} refused"));
-            return Reply::new(504, "No data connection will be made to that address");
+            return Reply::new(504, "Illegal address: data connections go to your own address, ports 1024 and up");
         }
         self.setup = Some(Setup::Active(address));
-        Reply::new(200, "The data connection will be made there")
+        Reply::new(200, "PORT command successful")
     }
 
     pub(super) fn passive(&mut self) -> Result<Reply, Reply> {
         if self.extended_only {
-            return Err(Reply::new(503, "After EPSV ALL there is only EPSV"));
+            return Err(Reply::new(503, "Only EPSV is allowed after EPSV ALL"));
         }
         let IpAddr::V4(own) = self.control.facts().local.ip() else {
-            return Err(Reply::new(425, "PASV is for IPv4; use EPSV"));
+            return Err(Reply::new(425, "PASV is for IPv4 only; use EPSV"));
         };
         let port = self.listen()?.port();
         let shown = SocketAddrV4::new(self.shared.config.masquerade.unwrap_or(own), port);
@@ -51,7 +51,7 @@ impl Session {
         match what {
             ExtendedPassive::All => {
                 self.extended_only = true;
-                Ok(Reply::new(200, "Only EPSV from now on"))
+                Ok(Reply::new(200, "EPSV ALL command successful"))
             }
             ExtendedPassive::Port(Some(family)) if family != own => {
                 let number = if own == Family::V4 { 1 } else { 2 };
@@ -72,7 +72,7 @@ impl Session {
     }
 
     fn listen(&mut self) -> Result<SocketAddr, Reply> {
-        // What waited before goes first: its port may be wanted again.
+        // Drop the previous socket first: its port may be needed again.
         self.setup = None;
         let plan = self.plan(None, None);
         let address = self.control.facts().local.ip();
@@ -94,7 +94,7 @@ impl Session {
                 NO_PORT.warn(|| format!("no passive data connection at {address}: {error}"));
                 Err(match error.kind() {
                     io::ErrorKind::AddrInUse => {
-                        Reply::new(425, "No port is free for a data connection")
+                        Reply::new(425, "No free port for a data connection")
                     }
                     _ => not_opened(&error),
                 })

@@ -1,4 +1,4 @@
-//! Which command is answered where.
+//! Dispatches commands to the functions that answer them.
 
 use std::io;
 
@@ -11,15 +11,15 @@ use crate::protocol::command::{ByteRange, Representation};
 use crate::protocol::digest::Algorithm;
 use crate::protocol::{Command, Reply};
 
-/// A reply, whether the command did what it should or not.
+/// The reply, whether the command succeeded or failed.
 fn either(result: Result<Reply, Reply>) -> Reply {
     result.unwrap_or_else(|failure| failure)
 }
 
 impl Session {
-    /// Does what the command says; the last reply to it is the caller's to send.
+    /// Carries out a command; the caller sends the last reply to it.
     pub(super) async fn obey(&mut self, command: Command) -> io::Result<Reply> {
-        // RNTO follows RNFR at once, or not at all.
+        // RNTO must follow RNFR immediately.
         let rename_from = self.rename_from.take();
         Ok(match command {
             Command::Quit => {
@@ -32,15 +32,15 @@ impl Session {
             Command::Syst => Reply::new(215, "UNIX Type: L8"),
             Command::Feat => self.features(),
             Command::Help(_) => Reply::lines(214, help()),
-            Command::NotServed(verb) => Reply::new(502, format!("{verb} is not served")),
+            Command::NotServed(verb) => Reply::new(502, format!("{verb} command not implemented")),
             Command::Rein => {
                 self.reset();
-                Reply::new(220, "Ready for a new user")
+                Reply::new(220, "Service ready for new user")
             }
             Command::Opts { name, arguments } => self.options(&name, &arguments),
-            _ if self.user.is_none() => Reply::new(530, "Log in first"),
-            Command::Acct => Reply::new(202, "No account is needed"),
-            Command::Abor => Reply::new(226, "No transfer to abort"),
+            _ if self.user.is_none() => Reply::new(530, "Please login with USER and PASS"),
+            Command::Acct => Reply::new(202, "No account needed"),
+            Command::Abor => Reply::new(226, "No transfer to ABOR"),
             Command::Stat(None) => self.status(None),
             Command::Stat(Some(listing)) => either(self.stat_path(listing).await),
             Command::Pwd => Reply::new(
@@ -60,15 +60,15 @@ impl Session {
             Command::Epsv(what) => either(self.extended_passive(what)),
             Command::Allo(bytes) => either(self.allocate(bytes).await),
             Command::Rest(bytes) if bytes > 0 && self.representation == Representation::Ascii => {
-                Reply::new(501, "REST goes with TYPE I")
+                Reply::new(501, "REST is for TYPE I (binary) only")
             }
             Command::Rest(bytes) => {
                 self.restart = bytes;
-                Reply::new(350, format!("The next transfer begins at byte {bytes}"))
+                Reply::new(350, format!("Restart position accepted ({bytes})"))
             }
             Command::Rang(range) => {
                 self.range = range;
-                Reply::new(350, "The range is for the next RETR or HASH")
+                Reply::new(350, "Range accepted for the next RETR or HASH")
             }
             Command::Rnfr(path) => either(self.rename_from(path).await),
             Command::Rnto(path) => either(self.rename_to(rename_from, path).await),
@@ -124,6 +124,6 @@ impl Session {
 fn only(verb: &str, letter: u8, served: u8) -> Reply {
     match letter == served {
         true => Reply::new(200, "OK"),
-        false => Reply::new(504, format!("{verb} {} only", char::from(served))),
+        false => Reply::new(504, format!("{verb}: only {} is supported", char::from(served))),
     }
 }

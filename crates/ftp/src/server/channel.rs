@@ -1,4 +1,5 @@
-//! How data connections come about: the client is connected to (PORT, EPRT), or comes (PASV, EPSV).
+//! How data connections are established: the server connects (PORT, EPRT), or the client does (PASV,
+//! EPSV).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -15,30 +16,30 @@ use crate::sparing::Sparing;
 
 static STRANGER: Sparing = Sparing::new();
 
-/// What the client asked for, until a transfer takes it.
+/// What the client has asked for, until a transfer takes it.
 #[derive(Debug)]
 pub enum Setup {
-    /// To connect here.
+    /// To connect to this address.
     Active(SocketAddr),
-    /// To wait here.
+    /// To listen here.
     Passive(Listening),
-    /// The client has come; until then a transfer may take it.
+    /// The client has connected; a transfer may take the connection until this time.
     Open(Channel, Instant),
-    /// It came to nothing.
+    /// It failed.
     Failed(io::Error),
 }
 
-/// A socket that waits for a data connection.
+/// A socket that listens for a data connection.
 #[derive(Debug)]
 pub struct Listening {
     socket: Arc<TcpListener>,
-    /// The same, as it is waited for.
+    /// The same socket, for asynchronous waiting.
     waiting: tokio::net::TcpListener,
     plan: SocketPlan,
     until: Instant,
 }
 
-/// An open data connection, and the socket it came in by.
+/// An open data connection, and the socket that accepted it.
 #[derive(Debug)]
 pub struct Channel {
     /// The connection.
@@ -48,9 +49,9 @@ pub struct Channel {
 }
 
 impl Setup {
-    /// What there is to be done before a transfer wants the data connection: the client is let in when it
-    /// comes, and nothing waits for longer than `connect_s`. Returns when something has changed. May be
-    /// dropped at any time; nothing is lost.
+    /// What can be done before a transfer takes the data connection: accepts the client when it connects,
+    /// and ends a wait of more than `connect_s`. Returns when something has changed. May be cancelled at
+    /// any time; nothing is lost.
     pub async fn go_on(setup: &mut Option<Self>, config: &Config, client: IpAddr) {
         let next = match setup {
             Some(Self::Passive(listening)) => match listening.accept(config, client).await {
@@ -68,10 +69,10 @@ impl Setup {
 }
 
 impl Listening {
-    /// Waits at this socket, `connect_s` from now.
+    /// Listens on this socket, until `connect_s` from now.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If the socket cannot be duplicated, or not be registered with the runtime.
     pub fn new(socket: Arc<TcpListener>, plan: SocketPlan, config: &Config) -> io::Result<Self> {
         Ok(Self {
             waiting: tokio::net::TcpListener::from_std(socket.try_clone()?)?,
@@ -81,8 +82,8 @@ impl Listening {
         })
     }
 
-    /// The data connection of the client, or of a peer that the policy names. Others who come are
-    /// turned away: a data connection cannot be stolen by who guesses its port.
+    /// Accepts the data connection of the client, or of a peer that the policy allows. Others are turned
+    /// away: guessing the port is not enough to steal a data connection.
     async fn accept(&self, config: &Config, client: IpAddr) -> io::Result<Channel> {
         loop {
             let (stream, peer) = match timeout_at(self.until, self.waiting.accept()).await {
@@ -118,7 +119,7 @@ fn late(config: &Config) -> io::Error {
 /// Opens the data connection for a client.
 ///
 /// # Errors
-/// Nobody came, nobody was there, or it took longer than `connect_s`.
+/// If nobody connects, the peer is not reached, or it takes longer than `connect_s`.
 pub async fn open(
     setup: Setup,
     config: &Config,

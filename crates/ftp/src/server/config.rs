@@ -1,4 +1,4 @@
-//! What the operator decides.
+//! What the operator configures.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
@@ -13,23 +13,23 @@ use serde::Deserialize;
 use super::xferlog::LogOpener;
 use crate::data::{Bounds, Buffer, Direction};
 
-/// The server's configuration. [`Config::new`] has the defaults: loopback only, anonymous users who may
-/// read, nobody who may write.
+/// The server's configuration. [`Config::new`] has the defaults: loopback only, anonymous users may read,
+/// nobody may write.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The directory that is served; nothing above it can be reached.
     pub root: PathBuf,
-    /// Where clients connect; port 0 takes any free one.
+    /// The address that clients connect to; port 0 takes any free one.
     pub listen: SocketAddr,
     /// Whether `anonymous` and `ftp` may read, with any password.
     pub anonymous: bool,
-    /// Those with a name and a password.
+    /// Named users, with passwords.
     pub users: Vec<UserConfig>,
     /// Ports of passive data connections; none lets the kernel choose.
     pub passive_ports: Option<RangeInclusive<u16>>,
     /// The IPv4 address in replies to PASV, for a server behind address translation.
     pub masquerade: Option<Ipv4Addr>,
-    /// Networks, besides the client's own address, that data connections may go to and come from: the
+    /// Networks that data connections may go to and come from, besides the client's own address: the
     /// other servers of third-party transfers. Empty: none.
     pub foreign_peers: Vec<IpNet>,
     /// Buffers of data sockets.
@@ -40,24 +40,25 @@ pub struct Config {
     pub advisor: Option<String>,
     /// Networks to which the paths are the operator's own, where congestion control may be off.
     pub allow_nocc: Vec<IpNet>,
-    /// What advice did to transfers, one JSON object a line.
+    /// Log of what advice did to transfers, one JSON object per line.
     pub advice_log: Option<PathBuf>,
     /// The log of transfers, in the format of xferlog(5).
     pub xferlog: Option<PathBuf>,
     /// How logs are opened.
     pub log_opener: LogOpener,
-    /// `USER[:GROUP]` whose rights the program takes before it serves; taking them is the program's part.
+    /// `USER[:GROUP]` whose rights the process takes on before it serves; doing that is left to the
+    /// program.
     pub run_as: Option<String>,
-    /// Whether uploads are forced to the disk.
+    /// Whether uploads are forced to disk.
     pub sync: SyncPolicy,
-    /// Unfinished uploads that have not grown for so long are removed.
+    /// Unfinished uploads that have not grown for this time are removed.
     pub partial_age: Duration,
-    /// What a client may use up.
+    /// Limits on what a client may use.
     pub limits: Limits,
 }
 
 impl Config {
-    /// Serves `root` on loopback, port 2121, to be read by anybody there.
+    /// Serves `root` on loopback, port 2121, to be read by anyone there.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
@@ -81,7 +82,7 @@ impl Config {
         }
     }
 
-    /// Whether a data connection of a client at `client` may have its other end at `address`.
+    /// Whether a client at `client` may have a data connection with `address`.
     pub fn permits_peer(&self, client: IpAddr, address: IpAddr) -> bool {
         let (client, address) = (client.to_canonical(), address.to_canonical());
         client == address
@@ -92,14 +93,14 @@ impl Config {
     }
 }
 
-/// What is forced to the disk before a client is told that its upload is complete.
+/// What is forced to disk before a client is told that its upload is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SyncPolicy {
-    /// Nothing: what survives a power cut is up to the file system.
+    /// Nothing: what survives a power failure is up to the file system.
     #[default]
     Never,
-    /// The bytes, before the file has its name, and the name.
+    /// The bytes, before the file gets its name, and the name.
     Uploads,
 }
 
@@ -115,7 +116,7 @@ impl FromStr for SyncPolicy {
     }
 }
 
-/// A user with a password.
+/// A named user.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UserConfig {
@@ -131,7 +132,7 @@ pub struct UserConfig {
     pub write: bool,
 }
 
-/// Limits on what clients use up.
+/// Limits on what clients use.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -139,38 +140,38 @@ pub struct Limits {
     pub sessions: usize,
     /// Sessions at once from one address.
     pub sessions_per_address: usize,
-    /// A session without a command ends after this many seconds.
+    /// A session ends after this many seconds without a command.
     pub idle_s: u64,
     /// Time for logging in, seconds.
     pub login_s: u64,
     /// Wrong passwords before the connection is closed.
     pub login_failures: u32,
-    /// Pause after a wrong password, milliseconds; twice as long after each further one from the same
-    /// address, up to sixteen times.
+    /// Pause after a wrong password, milliseconds; doubled after each further one from the same address,
+    /// up to sixteenfold.
     pub login_pause_ms: u64,
-    /// Wrong passwords from one address before nobody logs in by name from there; 0: any number.
+    /// Wrong passwords from one address after which named users cannot log in from there; 0: no such ban.
     pub login_ban_failures: u32,
-    /// How long that is, and how long wrong passwords are remembered, seconds after the last one.
+    /// Duration of that ban, and how long wrong passwords are remembered, seconds after the last one.
     pub login_ban_s: u64,
-    /// Seconds from PASV until the data connection has come about and its transfer has begun. With PORT,
-    /// seconds that the client has to take the connection.
+    /// Seconds from PASV until the data connection is established and its transfer has begun. With PORT,
+    /// seconds that the client has to accept the connection.
     pub connect_s: u64,
-    /// A transfer of which nothing moves ends after this many seconds.
+    /// A transfer ends after this many seconds in which nothing moves.
     pub stalled_s: u64,
-    /// Bytes a second that a transfer moves at least, on the average over every `stalled_s`.
+    /// Lowest rate of a transfer, bytes a second, averaged over every `stalled_s`.
     pub least_rate: u64,
-    /// Longest time for a transfer, seconds.
+    /// Longest duration of a transfer, seconds.
     pub longest_s: u64,
-    /// A client that acknowledges nothing for so long is gone, seconds.
+    /// A client that acknowledges nothing for this time is considered gone, seconds.
     pub unreachable_s: u64,
-    /// Checksums at once from one address, those that wait for their turns included.
+    /// Checksums at once from one address, including those that wait for their turns.
     pub checksums_per_address: usize,
-    /// Longest time of work on one checksum, seconds.
+    /// Longest computing time of one checksum, seconds.
     pub checksum_s: u64,
-    /// What right-sized buffers take, all together, bytes as programs ask for them; the kernel may take
+    /// Right-sized buffers of all clients together, in bytes as passed to setsockopt; the kernel may take
     /// twice as much.
     pub drs_bytes: u64,
-    /// Those of one address.
+    /// Right-sized buffers of one address, in the same bytes.
     pub drs_bytes_per_address: u64,
     /// Longest command, bytes.
     pub line: usize,
@@ -201,11 +202,11 @@ impl Default for Limits {
     }
 }
 
-/// The longest time that may be set, a hundred years: clocks end where numbers do.
+/// The longest time that may be set, a hundred years: the arithmetic of clocks must not overflow.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
 impl Limits {
-    /// That clocks can measure all times.
+    /// Checks that clocks can represent all times.
     fn check(&self) -> Result<(), String> {
         let longest = LONGEST.as_secs();
         for (key, value, longest) in [
@@ -226,12 +227,12 @@ impl Limits {
         Ok(())
     }
 
-    /// [`Limits::connect_s`]
+    /// [`Limits::connect_s`] as a duration.
     pub fn connect(&self) -> Duration {
         Duration::from_secs(self.connect_s)
     }
 
-    /// What a transfer keeps to: [`Limits::stalled_s`], [`Limits::least_rate`], [`Limits::longest_s`].
+    /// The bounds of a transfer: [`Limits::stalled_s`], [`Limits::least_rate`], [`Limits::longest_s`].
     pub fn transfer(&self) -> Bounds {
         Bounds {
             patience: Duration::from_secs(self.stalled_s),
@@ -240,8 +241,8 @@ impl Limits {
         }
     }
 
-    /// How long the client's end of a connection may be silent. Who is sent a file may also leave it
-    /// unread for `stalled_s`, which is silence to the kernel.
+    /// How long the client's host may be silent. A client that is sent a file may also leave it unread
+    /// for `stalled_s`, which is silence to the kernel.
     pub fn silence(&self, direction: Option<Direction>) -> Duration {
         Duration::from_secs(match direction {
             Some(Direction::Send) => self.unreachable_s.max(self.stalled_s),
@@ -250,7 +251,7 @@ impl Limits {
     }
 }
 
-/// The configuration file: TOML, every key optional; what it names replaces what was there.
+/// The configuration file: TOML, every key optional. Keys replace what was set before; users are added.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct File {
@@ -273,10 +274,10 @@ struct File {
 }
 
 impl Config {
-    /// Takes what the text of a configuration file says.
+    /// Applies the text of a configuration file.
     ///
     /// # Errors
-    /// What is wrong, with its line.
+    /// What is wrong; with its line if the text is not valid TOML or has an unknown key.
     pub fn read(&mut self, text: &str) -> Result<(), String> {
         let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
         if let Some(buffer) = file.buffer {

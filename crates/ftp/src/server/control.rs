@@ -1,4 +1,5 @@
-//! The server's end of a control connection. TLS, when it comes, is another kind of stream in here.
+//! The server's side of a control connection. TLS, once there is any, will be another kind of stream
+//! here.
 
 use std::io;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::protocol::line::{Line, LineDecoder};
 /// Bytes read at once; commands are short.
 const READ: usize = 1 << 10;
 
-/// A client that takes no reply for so long is gone.
+/// A client that accepts no reply for this time is considered gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Lines in, replies out.
@@ -29,14 +30,14 @@ pub struct Control {
 }
 
 impl Control {
-    /// Takes over an accepted connection; lines have at most `limit` bytes, and a client that acknowledges
-    /// nothing for `silence` is gone.
+    /// Takes over an accepted connection; lines have at most `limit` bytes, and a client that
+    /// acknowledges nothing for `silence` is considered gone.
     ///
     /// # Errors
-    /// The connection has gone already.
+    /// If the client has gone already.
     pub fn new(stream: TcpStream, limit: usize, silence: Duration) -> io::Result<Self> {
         let socket = SockRef::from(&stream);
-        // The Synch before ABOR comes as urgent data; it is read as what it is, part of the text.
+        // The Synch before ABOR arrives as urgent data; it is read in line, as part of the text.
         socket.set_out_of_band_inline(true)?;
         limit_silence(socket, silence)?;
         stream.set_nodelay(true)?;
@@ -50,12 +51,12 @@ impl Control {
         })
     }
 
-    /// Both ends.
+    /// The addresses of both hosts.
     pub fn facts(&self) -> PeerFacts {
         self.facts
     }
 
-    /// The next line; none when the client has closed. May be dropped at any time; nothing is lost.
+    /// The next line; none once the client has closed. May be cancelled at any time; nothing is lost.
     pub async fn line(&mut self) -> io::Result<Option<Line>> {
         loop {
             if let Some(line) = self.decoder.next_line() {
@@ -69,7 +70,7 @@ impl Control {
         }
     }
 
-    /// Whether the client has closed its end, though lines of it may still wait to be read.
+    /// Whether the client has closed its side, though lines from it may still wait to be read.
     pub fn is_left(&self) -> bool {
         let mut fds = [PollFd::new(&self.stream, PollFlags::RDHUP)];
         poll(&mut fds, Some(&Timespec::default())).is_ok() && !fds[0].revents().is_empty()
@@ -80,13 +81,13 @@ impl Control {
         timeout(PATIENCE, self.stream.write_all(&reply.encode())).await?
     }
 
-    /// The shortest round trip to the client: most others have waited for a delayed acknowledgement.
+    /// The shortest round-trip time to the client: most others include a delayed acknowledgement.
     pub fn shortest_round_trip(&self) -> Duration {
         shortest_round_trip(&self.stream).unwrap_or_default()
     }
 }
 
-/// An IPv4 client of a socket for both families has an IPv4 address.
+/// Makes the IPv4-mapped address of a client on a dual-stack socket an IPv4 address.
 fn canonical(mut address: std::net::SocketAddr) -> std::net::SocketAddr {
     address.set_ip(address.ip().to_canonical());
     address

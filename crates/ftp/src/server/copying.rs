@@ -1,5 +1,5 @@
-//! The bytes of one file into another: shared where the file system can (`FICLONE`), copied in the kernel
-//! where it cannot (`copy_file_range`), by us where the kernel does not.
+//! Copies bytes from one file to another: shared where the file system can (`FICLONE`), copied in the
+//! kernel where it cannot (`copy_file_range`), by this process where the kernel does not.
 
 use std::fs::File;
 use std::io;
@@ -8,18 +8,18 @@ use std::os::unix::fs::FileExt;
 
 use rustix::io::Errno;
 
-/// The first `bytes` of one file into another, which is empty: shared if possible, or copied in the
-/// kernel, or by us. False if `is_stopped` said so.
+/// Copies the first `bytes` of one file to another, which is empty. False if `is_stopped` before all have
+/// been copied.
 ///
 /// # Errors
-/// The kernel's; there are fewer bytes.
+/// If a file cannot be read or written, or the source has fewer bytes.
 pub fn first_bytes(
     source: &OwnedFd,
     file: &File,
     bytes: u64,
     is_stopped: impl Fn() -> bool,
 ) -> io::Result<bool> {
-    /// Copied between two looks at whether anybody still wants it.
+    /// Bytes copied between two calls of `is_stopped`.
     const PIECE: u64 = 64 << 20;
     if rustix::fs::ioctl_ficlone(file, source).is_ok() {
         file.set_len(bytes)?;
@@ -44,7 +44,7 @@ pub fn first_bytes(
     Ok(true)
 }
 
-/// Copies at most 1 MiB of `count` bytes at `offset` where the kernel does not; answers how many.
+/// Copies at most 1 MiB of `count` bytes at `offset`, where the kernel does not; returns how many.
 fn copy_piece(source: &OwnedFd, file: &File, offset: u64, count: usize) -> io::Result<u64> {
     let mut buffer = vec![0; count.min(1 << 20)];
     let count = rustix::io::pread(source, &mut buffer, offset)?;

@@ -1,5 +1,5 @@
-//! Checksums of files: HASH, XSHA256 and their kin. They are made a slice at a time, and between slices others
-//! have their turns: a small file does not wait for a large one.
+//! Checksums of files: HASH, XSHA256 and the like. They are computed one time slice at a time, and
+//! between slices others have their turns: a small file does not wait for a large one.
 
 use std::fs::File;
 use std::io;
@@ -19,13 +19,13 @@ use crate::protocol::Reply;
 use crate::protocol::command::ByteRange;
 use crate::protocol::digest::{Algorithm, Hasher};
 
-/// How long a turn is.
+/// Length of a turn.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// How often it is looked whether a checksum that waits for its turn is still wanted.
+/// How often to check whether a checksum that waits for its turn is still wanted.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// Who has checksums made, and those that have been made.
+/// Checksums being computed, and those already known.
 #[derive(Debug)]
 pub struct Checksums {
     places: Places,
@@ -34,7 +34,7 @@ pub struct Checksums {
 }
 
 impl Default for Checksums {
-    /// Half of the processors make checksums; the others are for those who move files.
+    /// Half of the processors compute checksums; the others are left to transfers.
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
         Self {
@@ -45,22 +45,22 @@ impl Default for Checksums {
     }
 }
 
-/// A checksum in the making.
+/// A checksum being computed.
 struct Sum {
     file: File,
     hasher: Hasher,
     range: ByteRange,
     /// The next byte.
     at: u64,
-    /// Time that it took so far.
+    /// Computing time so far.
     worked: Duration,
 }
 
 impl Sum {
-    /// Goes on for the time of a turn.
+    /// Computes for one turn.
     ///
     /// # Errors
-    /// The file's; `UnexpectedEof` if it ends before the part does.
+    /// If the file cannot be read; `UnexpectedEof` if it ends before the range does.
     fn go_on(&mut self, meter: &Meter) -> io::Result<()> {
         let begin = Instant::now();
         let mut buffer = vec![0; 256 << 10];
@@ -78,11 +78,11 @@ impl Sum {
 }
 
 impl Ledger {
-    /// The checksum of a part of a file, in hexadecimal digits.
+    /// Computes the checksum of a range of a file, in hexadecimal digits.
     ///
     /// # Errors
-    /// The file's; `UnexpectedEof` if it ends before the part does; `Interrupted` if the meter was stopped;
-    /// `TimedOut` after `patience` of work.
+    /// If the file cannot be read; `UnexpectedEof` if it ends before the range does; `Interrupted` if the
+    /// meter was stopped; `TimedOut` after `patience` of computing time.
     async fn sum(
         &self,
         mut sum: Sum,
@@ -99,7 +99,7 @@ impl Ledger {
                 turn = checksums.turns.take(client.into(), sum.worked) => turn,
                 () = stopped(&meter) => return Err(io::ErrorKind::Interrupted.into()),
             };
-            // Known before, or made for somebody else meanwhile.
+            // Known before, or computed for another session meanwhile.
             if let Some(known) = checksums.made.get(&subject) {
                 return Ok(known);
             }
@@ -118,7 +118,7 @@ impl Ledger {
             if sum.at >= sum.range.end {
                 let facts = rustix::fs::fstat(&sum.file)?;
                 let made = sum.hasher.finish();
-                // Not if it was changed while it was read.
+                // Not if it changed while it was read.
                 if Subject::new(&facts, sum.range, algorithm) == subject {
                     checksums.made.add(subject, &made, begun);
                 }
@@ -131,7 +131,7 @@ impl Ledger {
     }
 }
 
-/// Waits until somebody asks for a stop.
+/// Waits until the meter is stopped.
 async fn stopped(meter: &Meter) {
     while !meter.is_stopped() {
         tokio::time::sleep(GLANCE).await;
@@ -139,7 +139,7 @@ async fn stopped(meter: &Meter) {
 }
 
 impl Session {
-    /// Makes a checksum of a file, or of a part of it, and words the reply with `reply`.
+    /// Computes the checksum of a file, or of a range of it, and words the reply with `reply`.
     pub(super) async fn checksum(
         &mut self,
         path: Vec<u8>,
@@ -162,7 +162,7 @@ impl Session {
         if range.end > facts.size() {
             return Ok(Reply::new(
                 501,
-                format!("The file has {} bytes only", facts.size()),
+                format!("The file has only {} bytes", facts.size()),
             ));
         }
         let limits = &self.shared.config.limits;
@@ -173,7 +173,7 @@ impl Session {
         );
         let places = &self.shared.ledger.checksums.places;
         let Some(_place) = places.take(client.into(), own, limits.sessions) else {
-            let text = "Checksums of other sessions of yours are being made; try again later";
+            let text = "Too many checksums in progress from your address; try again later";
             return Ok(Reply::new(450, text));
         };
         let sum = Sum {
@@ -202,13 +202,12 @@ impl Session {
                 let seconds = patience.as_secs();
                 Reply::new(451, format!("A checksum may take {seconds} s; use RANG"))
             }
-            _ => Reply::new(451, "The file could not be read"),
+            _ => Reply::new(451, "Failure reading local file"),
         })
     }
 }
 
-/// `213 SHA-256 0-49 digest name`: draft-bryan-ftpext-hash section 3; the end of the range is
-/// included.
+/// `213 SHA-256 0-49 digest name`: draft-bryan-ftpext-hash section 3; the range includes its last byte.
 pub(super) fn hash_reply(algorithm: Algorithm, range: ByteRange, sum: &str, name: &str) -> Reply {
     let last = range.end.saturating_sub(1);
     Reply::new(

@@ -1,4 +1,4 @@
-//! Checksums that have been made: nobody makes the server read a large file again and again.
+//! Checksums already computed: nobody can make the server read a large file again and again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,15 +9,15 @@ use rustix::fs::Stat;
 use crate::protocol::command::ByteRange;
 use crate::protocol::digest::Algorithm;
 
-/// Checksums that are kept.
+/// Most checksums kept.
 const MOST: usize = 1_024;
 
-/// A file that was changed so lately may change again without its times showing it: the clocks of file
-/// systems are coarse.
+/// A file that was changed this recently may change again without its times showing it: the clocks of
+/// file systems are coarse.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// What a checksum is of. The time of the last change of the inode is the kernel's alone to set; that of
-/// the content is also a client's (MFMT).
+/// What a checksum is of. The inode's change time is the kernel's alone to set; the modification time can
+/// also be set by a client (MFMT).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Subject {
     device: u64,
@@ -31,7 +31,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// A part of the file with these facts.
+    /// A range of the file with these facts.
     pub fn new(facts: &Stat, range: ByteRange, algorithm: Algorithm) -> Self {
         Self {
             device: facts.st_dev,
@@ -58,14 +58,14 @@ impl Subject {
     }
 }
 
-/// The checksums, those that were asked for last.
+/// The checksums that were requested most recently.
 #[derive(Debug, Default)]
 pub struct Digests(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
     sums: HashMap<Subject, (String, u64)>,
-    /// Counts questions and answers.
+    /// Counts lookups and additions.
     clock: u64,
 }
 
@@ -80,8 +80,8 @@ impl Digests {
         Some(sum.clone())
     }
 
-    /// Keeps a checksum of a file that was as the subject says when it was read from `begun` on and is so
-    /// still.
+    /// Keeps a checksum of a file that matched `subject` from `begun`, when reading it began, and still
+    /// does.
     pub fn add(&self, subject: Subject, sum: &str, begun: SystemTime) {
         if !subject.is_settled(begun) {
             return;

@@ -1,26 +1,26 @@
-//! Where dynamic right-sizing and advice, and whatever comes later, plug into the server.
+//! Where dynamic right-sizing and advice, and later additions, plug into the server.
 
 use std::net::SocketAddr;
 
 use crate::data::{Direction, SocketPlan, Transfer, TransferWatcher};
 use crate::protocol::Reply;
 
-/// Something that adds to the server: features, commands, plans for data sockets, watchers.
+/// An addition to the server: features, commands, plans for data sockets, watchers.
 pub trait Extension: Send + Sync {
-    /// Its part of one session, which lives as long as that.
+    /// Its part of one session, with the lifetime of that session.
     fn open(&self, facts: &PeerFacts) -> Box<dyn SessionExtension>;
 }
 
-/// Who is at the other end of a control connection.
+/// The addresses of a control connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerFacts {
-    /// This end of the control connection.
+    /// The server's address.
     pub local: SocketAddr,
-    /// The client's end of it.
+    /// The client's address.
     pub peer: SocketAddr,
 }
 
-/// An extension's part of one session. None of these may wait for anybody.
+/// An extension's part of one session. None of these methods may block.
 pub trait SessionExtension: Send {
     /// Lines for FEAT, without the leading space.
     fn features(&self) -> Vec<String> {
@@ -56,6 +56,6 @@ pub trait SessionExtension: Send {
         None
     }
 
-    /// The session begins anew (REIN): back to how it was opened.
+    /// The session begins anew (REIN): returns to the state in which it was opened.
     fn reset(&mut self) {}
 }

@@ -1,5 +1,5 @@
-//! Files below a root that no name and no symbolic link leaves: every path is resolved by openat2(2)
-//! with `RESOLVE_BENEATH`, so it is the kernel that keeps to the root.
+//! Files below a root that no name and no symbolic link can leave: every path is resolved by openat2(2)
+//! with `RESOLVE_BENEATH`, so it is the kernel that enforces the root.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -27,33 +27,33 @@ pub struct Root {
     partial_age: Duration,
 }
 
-/// What is known of a file.
+/// What is known about a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts(Stat);
 
 impl Facts {
-    /// Bytes.
+    /// Size, bytes.
     pub fn size(&self) -> u64 {
         self.0.st_size as u64
     }
 
-    /// The last change of the content.
+    /// Time of the last change of the content.
     pub fn modified(&self) -> Timestamp {
         Timestamp::new(self.0.st_mtime, self.0.st_mtime_nsec as i32)
             .unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// A directory.
+    /// Whether it is a directory.
     pub fn is_directory(&self) -> bool {
         FileType::from_raw_mode(self.0.st_mode) == FileType::Directory
     }
 
-    /// A file that holds bytes.
+    /// Whether it is a regular file.
     pub fn is_regular(&self) -> bool {
         FileType::from_raw_mode(self.0.st_mode) == FileType::RegularFile
     }
 
-    /// A symbolic link.
+    /// Whether it is a symbolic link.
     pub fn is_link(&self) -> bool {
         FileType::from_raw_mode(self.0.st_mode) == FileType::Symlink
     }
@@ -63,35 +63,35 @@ impl Facts {
         self.0.st_mode & 0o7777
     }
 
-    /// Names of the same file.
+    /// Number of hard links.
     pub fn links(&self) -> u64 {
         self.0.st_nlink
     }
 
-    /// File system and number there.
+    /// Device and inode.
     pub fn identity(&self) -> (u64, u64) {
         (self.0.st_dev, self.0.st_ino)
     }
 }
 
-/// Facts of an open file.
+/// Facts about an open file.
 ///
 /// # Errors
-/// The kernel's.
+/// If fstat(2) fails.
 pub fn facts(file: impl AsFd) -> io::Result<Facts> {
     Ok(Facts(rustix::fs::fstat(file)?))
 }
 
 const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
-/// Resolutions that lose a race with renames are tried so often.
+/// Attempts at a resolution that loses races with renames.
 const ATTEMPTS: usize = 16;
 
 impl Root {
-    /// A root at `directory`, where unfinished uploads expire after `partial_age`.
+    /// Opens `directory` as a root where unfinished uploads expire after `partial_age`.
     ///
     /// # Errors
-    /// It is no directory, or the kernel has no openat2(2) (Linux 5.6).
+    /// If it is not a directory, or the kernel lacks openat2(2) (Linux 5.6).
     pub fn open(directory: &Path, partial_age: Duration) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = rustix::fs::open(directory, flags, Mode::empty())
@@ -105,10 +105,10 @@ impl Root {
         Ok(root)
     }
 
-    /// The same root, where unfinished uploads expire after `partial_age`.
+    /// The same root, where unfinished uploads expire after another `partial_age`.
     ///
     /// # Errors
-    /// No descriptor is free.
+    /// If no descriptor is free.
     pub fn again(&self, partial_age: Duration) -> io::Result<Self> {
         Ok(Self {
             directory: self.directory.try_clone()?,
@@ -119,7 +119,7 @@ impl Root {
     /// A root below this one.
     ///
     /// # Errors
-    /// It is no directory below this root.
+    /// If there is no such directory below this root.
     pub fn descend(&self, directory: &Path) -> io::Result<Self> {
         let path = VirtualPath::root().join(directory.as_os_str().as_bytes());
         let directory = self.resolve(&path, OFlags::PATH | OFlags::DIRECTORY)?;
@@ -130,18 +130,18 @@ impl Root {
         })
     }
 
-    /// Unfinished uploads that have not grown for so long have expired.
+    /// Unfinished uploads that have not grown for this time have expired.
     pub fn partial_age(&self) -> Duration {
         self.partial_age
     }
 
-    /// The only way to what is below the root: by names, of which those of unfinished uploads are none.
+    /// The only way to anything below the root. To it, names of unfinished uploads do not exist.
     fn resolve(&self, path: &VirtualPath, flags: OFlags) -> io::Result<OwnedFd> {
         if leads_through_a_partial(path) {
             return Err(Errno::NOENT.into());
         }
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-        // O_PATH goes with few other flags.
+        // O_PATH can be combined with few other flags.
         let flags = match flags.contains(OFlags::PATH) {
             true => flags - OFlags::NONBLOCK - OFlags::NOCTTY,
             false => flags,
@@ -162,11 +162,12 @@ impl Root {
         Ok(result?)
     }
 
-    /// The directory that holds `path`, and the name there. For operations on the name itself, which
+    /// The directory that contains `path`, and the name there. For operations on the name itself, which
     /// do not follow links.
     ///
     /// # Errors
-    /// The kernel's; the root has no name, and those of unfinished uploads are none.
+    /// If the directory cannot be resolved; `EBUSY` for the root, which has no name; `ENOENT` for names
+    /// of unfinished uploads.
     pub fn parent(&self, path: &VirtualPath) -> io::Result<(OwnedFd, OsString)> {
         let (parent, name) = path.split().ok_or(Errno::BUSY)?;
         if leads_through_a_partial(path) {
@@ -176,18 +177,18 @@ impl Root {
         Ok((directory, name.to_owned()))
     }
 
-    /// Facts of what `path` leads to.
+    /// Facts about what `path` leads to.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If it cannot be resolved.
     pub fn facts(&self, path: &VirtualPath) -> io::Result<Facts> {
         facts(self.resolve(path, OFlags::PATH)?)
     }
 
-    /// Facts of what `path` leads to; of the link itself if it leads nowhere.
+    /// Facts about what `path` leads to; about the link itself if it is broken.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If neither can be resolved.
     pub fn facts_or_of_broken_link(&self, path: &VirtualPath) -> io::Result<Facts> {
         match self.facts(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -198,10 +199,10 @@ impl Root {
         }
     }
 
-    /// Whether `path` is a directory with names that can be reached: it need not be possible to list them.
+    /// Checks that `path` is a directory that can be entered; it need not be possible to list it.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If it is not a directory, or cannot be entered.
     pub fn enter(&self, path: &VirtualPath) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let directory = self.resolve(path, flags)?;
@@ -209,10 +210,11 @@ impl Root {
         Ok(())
     }
 
-    /// A file's bytes, to be read.
+    /// Opens a file for reading.
     ///
     /// # Errors
-    /// The kernel's; `EISDIR` or `EINVAL` if it holds no bytes: pipes and devices are not served.
+    /// If it cannot be opened; `EISDIR` for a directory, `EINVAL` for a pipe or device, which are not
+    /// served.
     pub fn read(&self, path: &VirtualPath) -> io::Result<(File, Facts)> {
         let known = self.facts(path)?;
         if known.is_directory() {
@@ -229,10 +231,10 @@ impl Root {
         }
     }
 
-    /// A directory to be listed.
+    /// Opens a directory for listing.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If it is not a directory, or cannot be read.
     pub fn directory(&self, path: &VirtualPath) -> io::Result<Directory> {
         let directory = self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         Ok(Directory { directory })
@@ -241,7 +243,7 @@ impl Root {
     /// Makes a directory.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If the name exists, or cannot be made there.
     pub fn make_directory(&self, path: &VirtualPath) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         Ok(rustix::fs::mkdirat(
@@ -251,10 +253,10 @@ impl Root {
         )?)
     }
 
-    /// Removes a directory that is empty, or holds nothing but unfinished uploads that have expired.
+    /// Removes a directory that is empty, or contains only unfinished uploads that have expired.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If it contains anything else, or cannot be removed.
     pub fn remove_directory(&self, path: &VirtualPath) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         match rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR) {
@@ -266,16 +268,16 @@ impl Root {
             directory: rustix::fs::openat(&parent, &name, flags, Mode::empty())?,
         };
         for partial in directory.partials_only()? {
-            // What is under way or not old enough stays, and with it the directory.
+            // A running or recent upload stays, and with it the directory.
             let _ = partial::expire(&directory, &partial, self.partial_age);
         }
         Ok(rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Removes a name of a file; if there is none, what has come of an upload that broke off.
+    /// Removes a file's name or, if there is none, what an interrupted upload of that name has gathered.
     ///
     /// # Errors
-    /// [`UploadError`]
+    /// [`UploadError`] if there is neither, it is being uploaded, or it cannot be removed.
     pub fn remove_file(&self, path: &VirtualPath) -> Result<(), UploadError> {
         let (parent, name) = self.parent(path)?;
         match rustix::fs::unlinkat(&parent, &name, AtFlags::empty()) {
@@ -284,20 +286,20 @@ impl Root {
         }
     }
 
-    /// Gives a file or directory another name.
+    /// Renames a file or directory.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If either name cannot be resolved or changed.
     pub fn rename(&self, from: &VirtualPath, to: &VirtualPath) -> io::Result<()> {
         let (from, old) = self.parent(from)?;
         let (to, new) = self.parent(to)?;
         Ok(rustix::fs::renameat(from, old, to, new)?)
     }
 
-    /// Sets the time of the last change.
+    /// Sets the time of the last change of the content.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If the file cannot be opened or changed; `EINVAL` if it is neither a regular file nor a directory.
     pub fn set_modified(&self, path: &VirtualPath, time: Timestamp) -> io::Result<()> {
         let times = Timestamps {
             last_access: Timespec {
@@ -322,7 +324,8 @@ impl Root {
     /// Sets the permission bits, `0o000` to `0o777`, of a file that need not be readable.
     ///
     /// # Errors
-    /// The kernel's; /proc is not mounted; `EBUSY` for the root, which is not its users' to lock.
+    /// If they cannot be changed or /proc is not mounted; `EBUSY` for the root, which its users must not
+    /// lock; `EINVAL` if it is neither a regular file nor a directory.
     pub fn set_mode(&self, path: &VirtualPath, mode: u32) -> io::Result<()> {
         if path.split().is_none() {
             return Err(Errno::BUSY.into());
@@ -332,16 +335,17 @@ impl Root {
         if !known.is_regular() && !known.is_directory() {
             return Err(Errno::INVAL.into());
         }
-        // A descriptor that only names a file is no good for fchmod(2); its link in /proc is (open(2)).
+        // fchmod(2) refuses a descriptor opened with `O_PATH`; chmod(2) accepts its link in /proc
+        // (open(2)).
         let link = format!("/proc/self/fd/{}", named.as_raw_fd());
         let mode = Mode::from_raw_mode(mode);
         Ok(rustix::fs::chmodat(CWD, link, mode, AtFlags::empty())?)
     }
 
-    /// Bytes that a user who is not root may still write to the file system.
+    /// Bytes that an unprivileged user may still write to the file system.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If `path` cannot be resolved.
     pub fn free_bytes(&self, path: &VirtualPath) -> io::Result<u64> {
         let room = rustix::fs::fstatvfs(self.resolve(path, OFlags::PATH)?)?;
         Ok(room.f_bavail.saturating_mul(room.f_frsize))
@@ -366,10 +370,10 @@ impl AsFd for Directory {
 }
 
 impl Directory {
-    /// The names in it, but `.` and `..`, in their order.
+    /// The names in it, sorted, except `.` and `..`.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If the directory cannot be read.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         self.each_name(|name| {
@@ -380,7 +384,7 @@ impl Directory {
         Ok(names)
     }
 
-    /// The names of unfinished uploads, if there are no others.
+    /// The names of unfinished uploads; none at all if there are any others.
     fn partials_only(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         self.each_name(|name| match partial::is_partial(name) {
@@ -409,10 +413,10 @@ impl Directory {
         Ok(())
     }
 
-    /// Facts of a name in it; of the link itself if it is one.
+    /// Facts about a name in it; about the link itself if it is one.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If there is no such name.
     pub fn facts(&self, name: &OsStr) -> io::Result<Facts> {
         facts_in(&self.directory, name)
     }

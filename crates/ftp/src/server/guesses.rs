@@ -1,5 +1,5 @@
-//! Wrong passwords, remembered by origin beyond the session: each makes the next one wait longer, and after
-//! some there is no logging in by name from there for a while.
+//! Wrong passwords, remembered by origin beyond the session: each makes the next one wait longer, and
+//! after a number of them named users cannot log in from there for a while.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,13 +9,13 @@ use fairwind_origin::Origin;
 
 use super::config::Limits;
 
-/// Origins that are remembered.
+/// Most origins remembered.
 const MOST: usize = 4_096;
 
-/// Doublings of the pause.
+/// Most doublings of the pause.
 const DOUBLINGS: u32 = 4;
 
-/// Who guessed wrong, and how often.
+/// The wrong guesses of each origin.
 #[derive(Debug, Default)]
 pub struct Guesses(Mutex<HashMap<Origin, Wrong>>);
 
@@ -40,7 +40,7 @@ impl Guesses {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another wrong one; answers how long its reply has to wait.
+    /// Counts another wrong password; returns how long to delay the reply.
     pub fn add(&self, origin: Origin, now: Instant, limits: &Limits) -> Duration {
         let mut guesses = self.lock();
         if !guesses.contains_key(&origin) && guesses.len() >= MOST {
@@ -59,7 +59,7 @@ impl Guesses {
         Duration::from_millis(limits.login_pause_ms) * (1 << doublings)
     }
 
-    /// How many wrong ones are remembered from there.
+    /// Number of wrong passwords remembered for `origin`.
     pub fn count(&self, origin: Origin, now: Instant, limits: &Limits) -> u32 {
         match self.lock().get(&origin) {
             Some(wrong) if !wrong.is_over(now, limits) => wrong.count,
@@ -67,7 +67,7 @@ impl Guesses {
         }
     }
 
-    /// How long nobody logs in by name from there, if it is so.
+    /// How much longer named users cannot log in from there; none if they can.
     pub fn banned(&self, origin: Origin, now: Instant, limits: &Limits) -> Option<Duration> {
         let guesses = self.lock();
         let wrong = guesses.get(&origin)?;
@@ -78,7 +78,7 @@ impl Guesses {
     }
 }
 
-/// Forgets what is over, or else who guessed least and longest ago.
+/// Forgets what has expired, or else the origin with the fewest and oldest guesses.
 fn make_room(guesses: &mut HashMap<Origin, Wrong>, now: Instant, limits: &Limits) {
     guesses.retain(|_, wrong| !wrong.is_over(now, limits));
     if guesses.len() < MOST {
@@ -141,7 +141,7 @@ mod tests {
             guesses.banned(origin(1), now + seconds(610), &limits()),
             None
         );
-        // All is forgotten then.
+        // Everything is forgotten by then.
         guesses.add(origin(1), now + seconds(611), &limits());
         assert_eq!(
             guesses.banned(origin(1), now + seconds(611), &limits()),

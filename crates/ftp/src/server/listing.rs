@@ -16,26 +16,26 @@ use crate::protocol::{VirtualPath, time};
 /// The form of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// LIST: as `ls -l` does it.
+    /// LIST: like `ls -l`.
     Long {
-        /// With names that begin with a dot.
+        /// Include names that begin with a dot.
         hidden: bool,
     },
     /// NLST: names.
     Names {
-        /// With names that begin with a dot.
+        /// Include names that begin with a dot.
         hidden: bool,
     },
     /// MLSD: facts for programs.
     Facts {
-        /// Whether the reader may write: its permissions are among the facts.
+        /// Whether the reader may write: that determines the fact `perm`.
         write: bool,
-        /// The facts that were asked for.
+        /// The facts requested.
         selection: Selection,
     },
 }
 
-/// The facts that can be had, as FEAT names them.
+/// The facts available, as FEAT names them.
 pub const FACTS: [&str; 6] = ["type", "size", "modify", "perm", "unique", "UNIX.mode"];
 
 /// Which of [`FACTS`] are sent.
@@ -49,7 +49,7 @@ impl Default for Selection {
 }
 
 impl Selection {
-    /// Of `OPTS MLST type;size;`; names that are not known are left out.
+    /// Parses `type;size;` of `OPTS MLST type;size;`; unknown names are ignored.
     pub fn parse(text: &str) -> Self {
         let asked = |fact: &str| {
             text.split(';')
@@ -58,7 +58,7 @@ impl Selection {
         Self(FACTS.map(asked))
     }
 
-    /// The line of FEAT: those in use bear an asterisk.
+    /// The line of FEAT: selected facts bear an asterisk.
     pub fn feature(&self) -> String {
         let facts = FACTS.iter().zip(self.0);
         let text: String = facts
@@ -67,7 +67,7 @@ impl Selection {
         format!("MLST {text}")
     }
 
-    /// The names in use.
+    /// The names of the selected facts.
     pub fn names(&self) -> String {
         let facts = FACTS.iter().zip(self.0);
         facts
@@ -76,7 +76,7 @@ impl Selection {
             .collect()
     }
 
-    /// The facts of a file, each ended by a semicolon.
+    /// The selected facts of a file, each ended by a semicolon.
     pub fn of(&self, facts: &Facts, kind: &str, write: bool) -> String {
         let values = [
             Some(kind.to_owned()),
@@ -105,7 +105,7 @@ fn permissions(facts: &Facts, write: bool) -> &'static str {
     }
 }
 
-/// The type in MLST.
+/// The value of the fact `type`.
 pub fn kind(facts: &Facts) -> &'static str {
     match facts {
         facts if facts.is_directory() => "dir",
@@ -118,18 +118,19 @@ pub fn kind(facts: &Facts) -> &'static str {
 /// What is listed.
 #[derive(Debug, Clone)]
 pub enum Subject {
-    /// A directory or, but for MLSD, a file.
+    /// A directory or, except for MLSD, a file.
     Path(VirtualPath),
-    /// All that a pattern means; directories themselves, not what is in them.
+    /// All matches of a pattern; directories themselves, not their contents.
     Matches(Wanted),
 }
 
 impl Subject {
-    /// What an argument of LIST, NLST or STAT means to somebody in `from`: what there is of that name, before
-    /// it is a pattern.
+    /// What an argument of LIST, NLST or STAT means in the working directory `from`. It is a pattern only
+    /// if there is nothing of that very name.
     ///
     /// # Errors
-    /// The kernel's; `ENOENT` if it means nothing.
+    /// `ENOENT` if nothing matches; `E2BIG` if matching costs too much; or if the path cannot be
+    /// resolved.
     pub fn find(root: &Root, from: &VirtualPath, text: &[u8], hidden: bool) -> io::Result<Self> {
         let path = from.join(text);
         match root.facts(&path) {
@@ -149,11 +150,11 @@ impl Subject {
     }
 }
 
-/// Writes the listing of `subject`. Answers how many names could not be told: those with a line end in
-/// them, which would be two in NLST and MLSD.
+/// Writes the listing of `subject`. Returns the number of names left out: those that contain a line
+/// ending, which would be two names in NLST and MLSD.
 ///
 /// # Errors
-/// The file system's or the writer's.
+/// If a directory cannot be read or `out` cannot be written.
 pub fn write(root: &Root, subject: &Subject, form: Form, out: &mut dyn Write) -> io::Result<u64> {
     let mut lines = Lines {
         form,
@@ -163,7 +164,7 @@ pub fn write(root: &Root, subject: &Subject, form: Form, out: &mut dyn Write) ->
     match subject {
         Subject::Path(path) => lines.path(root, path)?,
         Subject::Matches(wanted) => wanted.each(root, &mut |found| {
-            // A name that has gone meanwhile is none.
+            // Skip a name that has gone meanwhile.
             if let Ok(facts) = root.facts_or_of_broken_link(found.path) {
                 lines.line(&facts, found.name)?;
             }
@@ -193,7 +194,7 @@ impl Lines<'_> {
         let directory = root.directory(path)?;
         for name in directory.names()? {
             if partial::is_partial(name.as_bytes()) {
-                // Whoever has it open, or may not be removed by us, keeps it.
+                // Failure does no harm: a running upload stays, and so does one that cannot be removed.
                 let _ = partial::expire(&directory, &name, root.partial_age());
                 continue;
             }
@@ -203,9 +204,9 @@ impl Lines<'_> {
                 }
                 Form::Facts { .. } => true,
             };
-            // A name that has gone meanwhile is none.
+            // Skip a name that has gone meanwhile.
             if shown && let Ok(facts) = directory.facts(&name) {
-                // Links are what they lead to, if that is below the root.
+                // Links are listed as what they lead to, if that is below the root.
                 let facts = match facts.is_link() {
                     true => root.facts(&path.join(name.as_bytes())).unwrap_or(facts),
                     false => facts,
@@ -239,8 +240,8 @@ impl Lines<'_> {
     }
 }
 
-/// `-rw-r--r--   1 ftp      ftp          1048576 Mar  2 14:00`; times are UTC, the year instead of the
-/// time of day if it is half a year away.
+/// `-rw-r--r--   1 ftp      ftp          1048576 Mar  2 14:00`; times are UTC, with the year instead of
+/// the time of day if they are half a year away.
 fn long(facts: &Facts, now: Timestamp) -> String {
     let modified = facts.modified();
     let distance = (now.as_second() - modified.as_second()).abs();
@@ -288,7 +289,7 @@ const LONGEST_REPLY: usize = 256 << 10;
 /// The lines of a listing for the reply to STAT.
 ///
 /// # Errors
-/// The file system's; `EFBIG` if it is too long for a reply.
+/// As [`write()`]; `EFBIG` if it is too long for a reply.
 pub fn lines(root: &Root, subject: &Subject, hidden: bool) -> io::Result<Vec<String>> {
     let mut out = Bounded(Vec::new());
     write(root, subject, Form::Long { hidden }, &mut out)?;

@@ -16,11 +16,11 @@ static BANNED: Sparing = Sparing::new();
 impl Session {
     pub(super) fn take_name(&mut self, name: String) -> Reply {
         if self.user.is_some() {
-            return Reply::new(503, "Logged in already; REIN begins anew");
+            return Reply::new(503, "Already logged in; use REIN to start over");
         }
         let text = match self.shared.users.welcomes_anybody(&name) {
-            true => "Any password will do; your e-mail address is customary",
-            false => "Password, please",
+            true => "Anonymous login ok, send your e-mail address as password",
+            false => "Please specify the password",
         };
         self.name = Some(name);
         Reply::new(331, text)
@@ -28,7 +28,7 @@ impl Session {
 
     pub(super) async fn take_password(&mut self, password: Vec<u8>) -> io::Result<Reply> {
         let Some(name) = self.name.take() else {
-            return Ok(Reply::new(503, "USER comes first"));
+            return Ok(Reply::new(503, "Login with USER first"));
         };
         let peer = self.control.facts().peer.ip();
         let mut user = self.shared.users.anybody(&name, &password);
@@ -37,7 +37,7 @@ impl Session {
                 return Ok(banned);
             }
             user = self.named_user(&name, password).await;
-            // By those who guessed while this one waited for its turn.
+            // Other sessions may have guessed while this one waited for its turn.
             if let Err(banned) = self.check_ban() {
                 return Ok(banned);
             }
@@ -45,7 +45,7 @@ impl Session {
         if let Some(user) = user {
             tracing::info!("{peer}: {} logs in", user.name);
             self.user = Some(user);
-            return Ok(Reply::new(230, "Logged in"));
+            return Ok(Reply::new(230, "Login successful"));
         }
         let limits = self.shared.config.limits.clone();
         let (guesses, now) = (&self.shared.ledger.guesses, Instant::now());
@@ -59,13 +59,13 @@ impl Session {
         Ok(match self.failures >= limits.login_failures {
             true => {
                 self.over = true;
-                Reply::new(421, "Too many wrong passwords; closing")
+                Reply::new(421, "Too many login failures; closing")
             }
-            false => Reply::new(530, "Wrong name or password"),
+            false => Reply::new(530, "Login incorrect"),
         })
     }
 
-    /// The reply if nobody logs in by name from the client's address now.
+    /// The reply if named users cannot log in from the client's address now.
     fn check_ban(&mut self) -> Result<(), Reply> {
         let peer = self.control.facts().peer.ip();
         let limits = &self.shared.config.limits;
@@ -78,14 +78,14 @@ impl Session {
         Err(Reply::new(
             421,
             format!(
-                "Too many wrong passwords from your address; try again in {} s",
+                "Too many login failures from your address; try again in {} s",
                 left.as_secs() + 1
             ),
         ))
     }
 
-    /// The user with this name and password. A hash takes memory and time on purpose; a crowd waits for
-    /// its turn.
+    /// The user with this name and password. A hash takes memory and time on purpose, so a crowd has to
+    /// wait for turns.
     async fn named_user(&mut self, name: &str, password: Vec<u8>) -> Option<User> {
         let (peer, limits) = (self.control.facts().peer.ip(), &self.shared.config.limits);
         let ledger = &self.shared.ledger;

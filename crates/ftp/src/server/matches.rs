@@ -1,4 +1,4 @@
-//! What a pattern of a path means below a root, for LIST, NLST and STAT.
+//! What a path that contains patterns matches below a root, for LIST, NLST and STAT.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -10,20 +10,20 @@ use super::partial;
 use super::pattern::{Budget, Exhausted, Pattern, is_pattern, unescaped};
 use crate::protocol::VirtualPath;
 
-/// Comparisons that one search may cost: about half a second of a processor. A listing takes two, of which
-/// the first looks whether anything is meant.
+/// Comparisons that one search may cost: about half a second of a processor. A listing takes two
+/// searches, the first of which checks whether anything matches.
 const WORK: u64 = 100_000_000;
 
-/// To open a directory costs as much as so many comparisons.
+/// Cost of opening a directory, in comparisons.
 const DIRECTORY: u64 = 1_000;
 
-/// To read and sort a name costs as much as so many comparisons.
+/// Cost of reading and sorting a name, in comparisons.
 const NAME: u64 = 100;
 
-/// To look at a file costs as much as so many comparisons.
+/// Cost of looking up a file, in comparisons.
 const FILE: u64 = 100;
 
-/// Directories that patterns may stand for in one path, one below the other.
+/// Most components of one path that may be patterns.
 const DEEPEST: usize = 8;
 
 /// A pattern as a client gave it.
@@ -33,16 +33,16 @@ pub struct Wanted {
     pub from: VirtualPath,
     /// The pattern.
     pub text: Vec<u8>,
-    /// Whether names that begin with a dot are meant even if the pattern does not say so.
+    /// Whether names that begin with a dot match even if the pattern does not say so.
     pub hidden: bool,
 }
 
-/// One of the files that a pattern means.
+/// A file that matches a pattern.
 #[derive(Debug)]
 pub struct Match<'a> {
     /// The file.
     pub path: &'a VirtualPath,
-    /// What the client would call it: it begins as the pattern does.
+    /// Its name as the client would write it: it begins as the pattern does.
     pub name: &'a [u8],
 }
 
@@ -51,7 +51,7 @@ enum Part {
     Pattern(Pattern),
 }
 
-/// What each of the matches is given to; false if no more are wanted.
+/// Receives each match; returns false if no more are wanted.
 type Take<'a> = dyn FnMut(Match<'_>) -> io::Result<bool> + 'a;
 
 struct Search<'a> {
@@ -68,10 +68,10 @@ impl From<Exhausted> for io::Error {
 }
 
 impl Wanted {
-    /// Gives the files that are meant to `take`, in their order, until that answers false.
+    /// Passes the matching files to `take`, in order, until that returns false.
     ///
     /// # Errors
-    /// Those of `take`; `E2BIG` if the pattern means too much work. What cannot be read is not meant.
+    /// Those of `take`; `E2BIG` if the search costs too much work. What cannot be read matches nothing.
     pub fn each<'a>(&self, root: &'a Root, take: &'a mut Take<'a>) -> io::Result<()> {
         self.search(root, Budget::new(WORK), take)
     }
@@ -102,10 +102,10 @@ impl Wanted {
         search.below(path, name.to_vec(), &parts).map(drop)
     }
 
-    /// Whether anything is meant.
+    /// Whether anything matches.
     ///
     /// # Errors
-    /// As of [`each`](Self::each).
+    /// As [`each`](Self::each).
     pub fn any(&self, root: &Root) -> io::Result<bool> {
         let mut found = false;
         self.each(root, &mut |_| {
@@ -117,7 +117,7 @@ impl Wanted {
 }
 
 impl Search<'_> {
-    /// What `parts` mean below `path`, which the client calls `name`; false if no more is wanted.
+    /// Matches `parts` below `path`, which the client calls `name`; returns false if no more are wanted.
     fn below(
         &mut self,
         mut path: VirtualPath,

@@ -1,5 +1,5 @@
-//! The server: sessions on the control connection, files below a root that nothing leaves, transfers
-//! in threads of their own.
+//! The server: sessions on control connections, files below a root that cannot be left, and transfers in
+//! threads of their own.
 
 mod abilities;
 mod agreement;
@@ -77,7 +77,7 @@ pub(crate) struct Shared {
     ledger: Arc<Ledger>,
 }
 
-/// What clients use up, and what is remembered of them, under whatever configuration.
+/// What clients use, and what is remembered about them, across configurations.
 #[derive(Default)]
 struct Ledger {
     sessions: Places,
@@ -104,27 +104,27 @@ impl Default for Stop {
 }
 
 impl Stop {
-    /// The server says goodbye to its clients and [`Server::run`] returns.
+    /// Makes the server dismiss its clients and [`Server::run`] return.
     pub fn ask(&self) {
         self.0.send_replace(true);
     }
 }
 
-/// Gives a running server another configuration.
+/// Replaces the configuration of a running server.
 #[derive(Clone)]
 pub struct Reload {
     current: Arc<RwLock<Arc<Shared>>>,
-    /// Extensions that no configuration asks for.
+    /// Extensions given by the caller; none if the configuration selects them.
     extensions: Option<Vec<Arc<dyn Extension>>>,
 }
 
 impl Reload {
-    /// From now on new sessions are served as `config` says. Those that are there go on as they were begun,
-    /// and so do their transfers. What clients use up and what is remembered of them stays. So does
-    /// `listen`, which takes another start.
+    /// From now on new sessions are served according to `config`. Existing sessions and their transfers
+    /// go on under the old configuration. What clients use and what is remembered about them is kept, and
+    /// so is `listen`, which only a restart can change.
     ///
     /// # Errors
-    /// As [`Server::bind`]; all stays as it was.
+    /// As [`Server::bind`]; the old configuration then stays in force.
     pub fn with(&self, config: Config) -> io::Result<()> {
         let old = self.current();
         if config.listen != old.config.listen {
@@ -146,8 +146,8 @@ impl Reload {
 }
 
 impl Shared {
-    /// What is open `before` and still wanted stays open: by its path it may be out of reach, now that
-    /// rights are given up.
+    /// What is open in `before` and still needed stays open: now that privileges have been dropped, its
+    /// path may be out of reach.
     fn open(
         config: Config,
         given: Option<Vec<Arc<dyn Extension>>>,
@@ -181,32 +181,32 @@ impl Shared {
         })
     }
 
-    /// Whether all clients have gone, and what they did is in the log.
+    /// Whether all clients have gone and their transfers are in the log.
     fn is_idle(&self) -> bool {
         self.ledger.sessions.count() == 0 && self.xferlog.as_ref().is_none_or(Xferlog::is_idle)
     }
 }
 
-/// A server that is bound and does not run yet.
+/// A server that is bound but does not run yet.
 pub struct Server {
     listener: TcpListener,
     reload: Reload,
 }
 
-/// Time that sessions have to end when the server stops.
+/// Time allowed for sessions to end when the server stops.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Pause after the system had no descriptor for another connection.
+/// Pause after accepting a connection failed, for example because no descriptor is free.
 const RESPITE: Duration = Duration::from_millis(100);
 
-/// The advisor that a configuration names.
+/// The advisor that the configuration names.
 fn advisor(config: &Config) -> io::Result<Option<Arc<Advisor>>> {
     let advisor = config.advisor.as_deref().map(Advisor::at).transpose();
     let advisor = advisor.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     Ok(advisor.map(Arc::new))
 }
 
-/// The extensions that a configuration asks for.
+/// The extensions that the configuration selects.
 fn extensions(
     config: &Config,
     budget: &Budget,
@@ -216,7 +216,7 @@ fn extensions(
     if let Some(advisor) = advisor {
         extensions.push(Arc::new(AdvisedServer::new(advisor, config)?));
     }
-    // Buffers that the operator fixed are not sized by anybody else.
+    // Buffers that the operator has fixed are not sized by anything else.
     if config.drs && config.buffer == Buffer::Auto {
         extensions.push(Arc::new(RightSizingServer {
             budget: budget.clone(),
@@ -231,18 +231,18 @@ fn extensions(
 }
 
 impl Server {
-    /// Opens the root, the users' directories, the log and the listening socket.
+    /// Opens the root, the users' directories, the logs and the listening socket.
     ///
     /// # Errors
-    /// What of it is not possible.
+    /// If one of them cannot be opened, or the configuration is invalid.
     pub fn bind(config: Config) -> io::Result<Self> {
         Self::open(config, None)
     }
 
-    /// As [`bind`](Self::bind), with these extensions.
+    /// As [`bind`](Self::bind), with these extensions instead of those that the configuration selects.
     ///
     /// # Errors
-    /// As there.
+    /// As [`bind`](Self::bind).
     pub fn with_extensions(
         config: Config,
         extensions: Vec<Arc<dyn Extension>>,
@@ -264,27 +264,28 @@ impl Server {
         })
     }
 
-    /// What gives it another configuration while it runs.
+    /// A handle to replace the configuration while the server runs.
     pub fn reload(&self) -> Reload {
         self.reload.clone()
     }
 
-    /// Where clients connect.
+    /// The address that clients connect to.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If the socket's address cannot be read.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until asked to stop. The process keeps little of the memory that it frees from then on.
+    /// Serves until asked to stop. From the start of this call the process keeps little of the memory
+    /// that it frees.
     ///
     /// # Errors
-    /// The listening socket's, and if threads cannot be started.
+    /// If the listening socket fails or threads cannot be started.
     pub fn run(self, stop: &Stop) -> io::Result<()> {
         heap::keep_little();
-        // A transfer has a thread to itself; 1,000 idle sessions have none. Sessions are what is limited, and
-        // by configurations to come, too.
+        // A transfer has a thread to itself; 1,000 idle sessions have none. The number of sessions is
+        // what is limited, and a later configuration may raise that limit.
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .max_blocking_threads(usize::from(u16::MAX))
@@ -320,7 +321,7 @@ impl Server {
                         tokio::time::sleep(RESPITE).await;
                     }
                 }
-                // The client went before it was served.
+                // The client has gone before it was accepted.
                 Err(error) => {
                     ACCEPT.warn(|| format!("accept: {error}"));
                     tokio::time::sleep(RESPITE).await;
@@ -344,7 +345,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
         Some(Protocol::TCP),
     )?;
     socket.set_reuse_address(true)?;
-    // `[::]` is for clients of both families.
+    // `[::]` serves clients of both families.
     if address.is_ipv6() && address.ip().is_unspecified() {
         socket.set_only_v6(false)?;
     }

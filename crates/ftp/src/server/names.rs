@@ -1,4 +1,4 @@
-//! Files and directories by their names: what there is, and what becomes of it.
+//! Commands about names of files and directories.
 
 use std::io;
 
@@ -38,7 +38,7 @@ impl Session {
             })
             .await?;
         let files =
-            files.ok_or_else(|| Reply::new(550, "Too much for a reply; LIST sends all of it"))?;
+            files.ok_or_else(|| Reply::new(550, "Listing too long for a reply; use LIST"))?;
         let mut lines = vec![heading];
         lines.extend(files);
         lines.push("End of status".into());
@@ -58,10 +58,10 @@ impl Session {
         Ok(Reply::lines(250, vec!["Facts:".into(), line, "End".into()]))
     }
 
-    /// For somebody who may write, an unfinished upload has a size: the one to resume at.
+    /// For a user who may write, an unfinished upload has a size: the position at which to resume.
     pub(super) async fn size(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
         if self.representation == Representation::Ascii {
-            return Err(Reply::new(550, "SIZE goes with TYPE I"));
+            return Err(Reply::new(550, "SIZE is not allowed in ASCII mode"));
         }
         let path = self.cwd.join(&path);
         let user = self.user()?;
@@ -77,7 +77,7 @@ impl Session {
             .await?;
         match size {
             Some(size) => Ok(Reply::new(213, size.to_string())),
-            None => Err(Reply::new(550, "That is no plain file")),
+            None => Err(Reply::new(550, "Not a regular file")),
         }
     }
 
@@ -104,7 +104,7 @@ impl Session {
     pub(super) async fn change_mode(&mut self, arguments: &[u8]) -> Result<Reply, Reply> {
         self.writer()?;
         let (mode, path) = parse_mode(arguments)
-            .ok_or_else(|| Reply::new(501, "SITE CHMOD, three octal digits, and a name"))?;
+            .ok_or_else(|| Reply::new(501, "Usage: SITE CHMOD MODE NAME, MODE in three octal digits"))?;
         let path = self.cwd.join(path);
         let text = format!("Mode {mode:03o} for {path}");
         self.on_files(move |root| root.set_mode(&path, mode))
@@ -119,7 +119,7 @@ impl Session {
         if bytes > free {
             return Err(Reply::new(
                 452,
-                format!("There is room for {free} bytes only"),
+                format!("Insufficient storage space: {free} bytes are free"),
             ));
         }
         self.announced = Some(bytes);
@@ -133,10 +133,10 @@ impl Session {
         self.on_files(move |root| root.facts_or_of_broken_link(&wanted))
             .await?;
         if path.split().is_none() {
-            return Err(Reply::new(550, "The root has no name"));
+            return Err(Reply::new(550, "The root directory cannot be renamed"));
         }
         self.rename_from = Some(path);
-        Ok(Reply::new(350, "RNTO with the new name, please"))
+        Ok(Reply::new(350, "Ready for RNTO"))
     }
 
     pub(super) async fn rename_to(
@@ -144,13 +144,13 @@ impl Session {
         from: Option<VirtualPath>,
         path: Vec<u8>,
     ) -> Result<Reply, Reply> {
-        let from = from.ok_or_else(|| Reply::new(503, "RNFR comes right before"))?;
+        let from = from.ok_or_else(|| Reply::new(503, "RNFR required first"))?;
         self.writer()?;
         let to = self.cwd.join(&path);
         free_to_take(&to)?;
         self.on_new_name(move |root| root.rename(&from, &to))
             .await?;
-        Ok(Reply::new(250, "Renamed"))
+        Ok(Reply::new(250, "Rename successful"))
     }
 
     pub(super) async fn delete(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
@@ -159,7 +159,7 @@ impl Session {
         self.try_on_files(move |root| root.remove_file(&path))
             .await?
             .map_err(|error| upload_failure(&error))?;
-        Ok(Reply::new(250, "Deleted"))
+        Ok(Reply::new(250, "File deleted"))
     }
 
     pub(super) async fn remove_directory(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
@@ -167,7 +167,7 @@ impl Session {
         let path = self.cwd.join(&path);
         self.on_files(move |root| root.remove_directory(&path))
             .await?;
-        Ok(Reply::new(250, "Removed"))
+        Ok(Reply::new(250, "Directory removed"))
     }
 
     pub(super) async fn make_directory(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
@@ -177,22 +177,22 @@ impl Session {
         let made = path.quoted();
         self.on_new_name(move |root| root.make_directory(&path))
             .await?;
-        Ok(Reply::new(257, format!("{made} made")))
+        Ok(Reply::new(257, format!("{made} created")))
     }
 }
 
-/// That nobody but an upload has names like this one.
+/// Refuses names that only unfinished uploads may have.
 pub(super) fn free_to_take(path: &VirtualPath) -> Result<(), Reply> {
     match path.split() {
         Some((_, name)) if partial::is_partial(name.as_encoded_bytes()) => Err(Reply::new(
             553,
-            "Names like that are for unfinished uploads",
+            "Name reserved for partial uploads",
         )),
         _ => Ok(()),
     }
 }
 
-/// Permission bits and the name after them. Neither set-user-ID nor its kin are for clients to set.
+/// Parses permission bits and the name after them. Clients may not set set-user-ID and the like.
 fn parse_mode(arguments: &[u8]) -> Option<(u32, &[u8])> {
     let space = arguments.iter().position(|&byte| byte == b' ')?;
     let (digits, path) = (&arguments[..space], &arguments[space + 1..]);

@@ -1,5 +1,5 @@
-//! Unfinished uploads as files. They are nobody's: only the session that holds the lock of one renames or
-//! removes it, so its name leads to the file that the session has open, whatever others ask for meanwhile.
+//! Unfinished uploads as files. Only the session that holds the lock of one renames or removes it, so its
+//! name leads to the file that the session has open, whatever other clients ask for meanwhile.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -17,26 +17,26 @@ use crate::protocol::digest::Algorithm;
 
 const SUFFIX: &[u8] = b".fairwind-part";
 
-/// Of names that are too long for [`SUFFIX`]; another one, so that no two names share a file.
+/// For names that are too long for [`SUFFIX`]; a different one, so that no two names share a file.
 const SUFFIX_OF_LONG: &[u8] = b".fairwind-long";
 
 /// Longest name in a directory, bytes (`NAME_MAX`).
 const LONGEST_NAME: usize = 255;
 
-/// Whose bytes the file gathers: nobody goes on with those of others. Where the file system keeps no
-/// attributes, everybody who may write goes on.
+/// Attribute with the user whose bytes the file gathers: nobody else can resume the upload. Where the
+/// file system keeps no attributes, everyone who may write can.
 const OWNER: &str = "user.fairwind.owner";
 
 /// Why an upload cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub enum UploadError {
-    /// Somebody is uploading the same file.
+    /// The same file is being uploaded.
     #[error("somebody is uploading this file")]
     Busy,
-    /// It is to begin behind the end of what is there.
+    /// It would begin beyond the end of what is there.
     #[error("there are only {0} bytes to resume after")]
     BehindTheEnd(u64),
-    /// The kernel's.
+    /// The file system refused.
     #[error(transparent)]
     File(#[from] io::Error),
 }
@@ -52,7 +52,7 @@ pub fn is_partial(name: &[u8]) -> bool {
     name.starts_with(b".") && (name.ends_with(SUFFIX) || name.ends_with(SUFFIX_OF_LONG))
 }
 
-/// The name that the bytes of `name` gather under.
+/// The name of the file that gathers the bytes of `name`.
 fn partial_name(name: &OsStr) -> OsString {
     let mut partial = b".".to_vec();
     if 1 + name.len() + SUFFIX.len() <= LONGEST_NAME {
@@ -67,7 +67,7 @@ fn partial_name(name: &OsStr) -> OsString {
     OsString::from_vec(partial)
 }
 
-/// Facts of the file that an upload would replace.
+/// Facts about the file that an upload would replace.
 pub fn existing(directory: impl AsFd, name: &OsStr) -> Result<Option<Facts>, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
@@ -82,7 +82,7 @@ pub fn existing(directory: impl AsFd, name: &OsStr) -> Result<Option<Facts>, Err
     }
 }
 
-/// An unfinished upload that is locked: nobody else renames, removes or writes it.
+/// A locked unfinished upload: nobody else renames, removes or writes it.
 #[derive(Debug)]
 pub struct Partial {
     directory: OwnedFd,
@@ -91,10 +91,10 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// That of `name` in `directory`; made if there is none.
+    /// Opens and locks the unfinished upload of `name` in `directory`; creates it if there is none.
     ///
     /// # Errors
-    /// [`UploadError`]
+    /// [`UploadError::Busy`] if another session has it; [`UploadError::File`] if the file system refuses.
     pub fn open(directory: OwnedFd, name: &OsStr) -> Result<Self, UploadError> {
         let partial = partial_name(name);
         let file = lock(&directory, &partial, OFlags::CREATE)?;
@@ -105,10 +105,10 @@ impl Partial {
         })
     }
 
-    /// That of `name` in `directory`.
+    /// Opens and locks the unfinished upload of `name` in `directory`.
     ///
     /// # Errors
-    /// [`UploadError`]; `ENOENT` if there is none.
+    /// As [`open`](Self::open); `ENOENT` if there is none.
     pub fn existing(directory: OwnedFd, name: &OsStr) -> Result<Self, UploadError> {
         Self::named(directory, partial_name(name))
     }
@@ -122,7 +122,7 @@ impl Partial {
         })
     }
 
-    /// The directory that it is in.
+    /// The directory that contains it.
     pub fn directory(&self) -> &OwnedFd {
         &self.directory
     }
@@ -132,25 +132,26 @@ impl Partial {
         &self.file
     }
 
-    /// Bytes that `owner` can go on after: those of others and those that have expired are none.
+    /// Bytes after which `owner` can resume the upload: none if they are someone else's or have expired.
     ///
     /// # Errors
-    /// The kernel's.
+    /// If the file's facts cannot be read.
     pub fn gathered(&self, owner: &str, age: Duration) -> io::Result<u64> {
         gathered(&self.file, owner, age)
     }
 
-    /// From now on the bytes are `owner`'s.
+    /// Makes the bytes `owner`'s.
     pub fn belongs_to(&self, owner: &str) {
-        // Without it the upload can be resumed all the same; where attributes are not kept, by anybody.
+        // Failure does no harm: the upload can be resumed all the same; where attributes are not kept, by
+        // anyone.
         let _ = rustix::fs::fsetxattr(&self.file, OWNER, owner.as_bytes(), XattrFlags::empty());
     }
 
-    /// Gives the file another name, which may be that of a file already if it `replaces` that. From then on
-    /// it is no unfinished upload.
+    /// Renames the file; with `replaces`, it may replace another one. From then on it is not an
+    /// unfinished upload any more.
     ///
     /// # Errors
-    /// The kernel's; somebody who goes around the server has taken the file away.
+    /// If the file system refuses, or someone who bypasses the server has taken the file away.
     pub fn rename(&self, name: &OsStr, replaces: bool) -> io::Result<()> {
         self.is_here()?;
         let flags = match replaces {
@@ -158,12 +159,13 @@ impl Partial {
             false => RenameFlags::NOREPLACE,
         };
         rustix::fs::renameat_with(&self.directory, &self.name, &self.directory, name, flags)?;
-        // Not before: what could not be renamed is still its owner's. The file system may keep none.
+        // Not before: if renaming fails, the bytes are still the owner's. The file system may keep no
+        // attributes.
         let _ = rustix::fs::fremovexattr(&self.file, OWNER);
         Ok(())
     }
 
-    /// The directory that it is in.
+    /// The directory that contains it.
     pub fn into_directory(self) -> OwnedFd {
         self.directory
     }
@@ -171,14 +173,14 @@ impl Partial {
     /// Removes the file.
     ///
     /// # Errors
-    /// As of [`rename`](Self::rename).
+    /// As [`rename`](Self::rename).
     pub fn remove(self) -> io::Result<()> {
         self.is_here()?;
         let (directory, name) = (&self.directory, &self.name);
         Ok(rustix::fs::unlinkat(directory, name, AtFlags::empty())?)
     }
 
-    /// That the name leads to the file that is open.
+    /// Checks that the name leads to the open file.
     fn is_here(&self) -> io::Result<()> {
         match leads_to(&self.directory, &self.name, &self.file)? {
             true => Ok(()),
@@ -191,7 +193,7 @@ impl Partial {
 
 /// Opens an unfinished upload and locks it.
 fn lock(directory: &OwnedFd, partial: &OsStr, flags: OFlags) -> Result<File, UploadError> {
-    /// So often somebody else may end with the file between our opening and locking it.
+    /// Attempts: another session may complete or remove the file between opening and locking it here.
     const ATTEMPTS: usize = 16;
     let flags = flags | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let mode = Mode::from_raw_mode(0o666);
@@ -204,7 +206,7 @@ fn lock(directory: &OwnedFd, partial: &OsStr, flags: OFlags) -> Result<File, Upl
             Err(Errno::WOULDBLOCK) => return Err(UploadError::Busy),
             locked => locked?,
         }
-        // Whoever had the lock before may have completed or removed the file.
+        // The previous holder of the lock may have completed or removed the file.
         if leads_to(directory, partial, &file)? {
             return Ok(file);
         }
@@ -239,10 +241,10 @@ fn is_older(facts: &Facts, age: Duration) -> bool {
     since > jiff::SignedDuration::try_from(age).unwrap_or(jiff::SignedDuration::MAX)
 }
 
-/// Bytes of the unfinished upload of `name` that `owner` can go on after, whether or not it is under way.
+/// Bytes after which `owner` can resume the unfinished upload of `name`, whether or not it is running.
 ///
 /// # Errors
-/// The kernel's; `ENOENT` if there are none.
+/// If the file cannot be opened or read; `ENOENT` if there are no such bytes.
 pub fn size(directory: &OwnedFd, name: &OsStr, owner: &str, age: Duration) -> io::Result<u64> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::openat(directory, partial_name(name), flags, Mode::empty())?;
@@ -252,16 +254,16 @@ pub fn size(directory: &OwnedFd, name: &OsStr, owner: &str, age: Duration) -> io
     }
 }
 
-/// Removes an unfinished upload that has not grown for `age`, unless it is under way.
+/// Removes an unfinished upload that has not grown for `age`, unless it is running.
 ///
 /// # Errors
-/// The kernel's.
+/// If it is running, or cannot be removed.
 pub fn expire(directory: &Directory, partial: &OsStr, age: Duration) -> Result<(), UploadError> {
     if !is_older(&directory.facts(partial)?, age) {
         return Ok(());
     }
     let partial = Partial::named(directory.as_fd().try_clone_to_owned()?, partial.to_owned())?;
-    // Somebody may have gone on with it before we had the lock.
+    // Another session may have resumed it before it was locked here.
     if is_older(&facts(&partial.file)?, age) {
         partial.remove()?;
     }
@@ -280,7 +282,7 @@ mod tests {
         assert_eq!(partial_name(OsStr::new("x")), ".x.fairwind-part");
         let longest = "n".repeat(240);
         assert_eq!(partial_name(OsStr::new(&longest)).len(), 255);
-        // The name that would have been confused with the long one.
+        // The name that would have collided with the long one.
         let hash = &partial.to_str().unwrap()[1..65];
         assert_ne!(partial_name(OsStr::new(hash)), partial);
     }

@@ -1,5 +1,5 @@
-//! Passwords and their hashes: Argon2 (RFC 9106), in memory that is used again and again. From the heap,
-//! each check would leave its 19 MiB to the thread that made it, and there are as many threads as sessions.
+//! Passwords and their hashes: Argon2 (RFC 9106), in memory that is reused. From the heap, each check
+//! would leave its 19 MiB to the thread that made it, and there are as many threads as sessions.
 
 use std::fmt;
 use std::io;
@@ -13,14 +13,14 @@ use argon2::{Algorithm, Argon2, Block, Params, Version};
 
 use super::turns::{Turn, Turns};
 
-/// Passwords that are looked at together, each in memory of its own.
+/// Passwords checked at once, each in memory of its own.
 const TOGETHER: usize = 2;
 
-/// A hash of `password` for the configuration: Argon2id with the crate's defaults (RFC 9106's second
-/// recommendation is heavier; these are OWASP's: 19 MiB, two passes).
+/// A hash of `password` for the configuration: Argon2id with the crate's defaults, which are OWASP's (19
+/// MiB, two passes; RFC 9106's second recommendation is heavier).
 ///
 /// # Errors
-/// The system has no random numbers.
+/// If the system provides no random numbers.
 pub fn hash_password(password: &str) -> io::Result<String> {
     Argon2::default()
         .hash_password(password.as_bytes())
@@ -28,7 +28,7 @@ pub fn hash_password(password: &str) -> io::Result<String> {
         .map_err(|error| io::Error::other(error.to_string()))
 }
 
-/// What is known of a password.
+/// The hash of a password, with its parameters.
 #[derive(Clone)]
 pub struct Secret {
     argon: Argon2<'static>,
@@ -39,17 +39,17 @@ pub struct Secret {
 }
 
 impl fmt::Debug for Secret {
-    /// Not the hash, which belongs in no log.
+    /// Hides the hash, which belongs in no log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
     }
 }
 
 impl Secret {
-    /// Reads a PHC string of Argon2.
+    /// Parses a PHC string of Argon2.
     ///
     /// # Errors
-    /// It is none.
+    /// If it is not one, or lacks salt or hash.
     pub fn read(text: &str) -> Result<Self, String> {
         let words = |error: &dyn fmt::Display| error.to_string();
         let phc = PasswordHash::new(text).map_err(|error| words(&error))?;
@@ -68,10 +68,10 @@ impl Secret {
         })
     }
 
-    /// A secret that nobody knows and that takes as long to look at as this one.
+    /// A secret that nobody knows and that takes as long to check as this one.
     ///
     /// # Errors
-    /// The system has no random numbers.
+    /// If the system provides no random numbers.
     pub fn decoy(&self) -> io::Result<Self> {
         let mut bytes = [0; Output::MAX_LENGTH];
         let bytes = &mut bytes[..self.hash.as_ref().len()];
@@ -82,12 +82,13 @@ impl Secret {
         })
     }
 
-    /// What a check takes: memory, KiB, times the passes over it.
+    /// Cost of a check: memory, KiB, times the passes over it.
     pub fn work(&self) -> u64 {
         self.cost as u64 * u64::from(self.argon.params().t_cost())
     }
 
-    /// Whether this is the password. Takes some 20 ms and 19 MiB on purpose, if the hash has the defaults.
+    /// Whether this is the password. Takes about 20 ms and 19 MiB on purpose, if the hash has the
+    /// defaults.
     pub fn is(&self, password: &[u8], memory: &mut Memory) -> bool {
         if memory.0.len() < self.cost {
             memory.0.reserve_exact(self.cost - memory.0.len());
@@ -106,11 +107,11 @@ impl Secret {
     }
 }
 
-/// Memory in which hashes are made, as much as the most expensive of them took.
+/// Memory in which hashes are computed, as much as the most expensive of them took.
 #[derive(Debug, Default)]
 pub struct Memory(Vec<Block>);
 
-/// Who looks at passwords now, and the memory for that.
+/// Turns at checking passwords, and idle memory for that.
 #[derive(Debug)]
 pub struct Checks {
     turns: Turns,
@@ -127,14 +128,14 @@ impl Default for Checks {
 }
 
 impl Checks {
-    /// Waits for a turn: a crowd does not take more memory than a few. Who has been `wrong` so often lets
-    /// others go first.
+    /// Waits for a turn, so that a crowd takes no more memory than a few. A client with `wrong` guesses
+    /// lets others go first.
     pub async fn turn(&self, client: IpAddr, wrong: u32) -> Turn {
         let behind = Duration::from_secs(wrong.into());
         self.turns.take(client.into(), behind).await
     }
 
-    /// Looks at a password in the memory of a turn.
+    /// Checks a password during a turn, in memory for that.
     pub fn look<T>(&self, _: &Turn, look: impl FnOnce(&mut Memory) -> T) -> T {
         let mut memory = self.idle().pop().unwrap_or_default();
         let seen = look(&mut memory);

@@ -1,16 +1,16 @@
-//! Patterns of one name, as shells have them (glob(7)): `*`, `?`, `[a-z]`, `[!a-z]`, and `\` before what
-//! means itself. Characters are those of UTF-8; a byte that is none is one of its own.
+//! Patterns of one name, as in shells (glob(7)): `*`, `?`, `[a-z]`, `[!a-z]`, and `\` before a literal
+//! character. Characters are those of UTF-8; a byte that is not part of one counts as one of its own.
 
-/// Work that a pattern may still make, in comparisons. What costs more is charged accordingly.
+/// Work that matching may still cost, in comparisons. Costlier operations are charged as several.
 #[derive(Debug)]
 pub struct Budget(u64);
 
-/// The pattern would take more work than any user may ask for.
+/// The pattern would cost more work than any user may ask for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Exhausted;
 
 impl Budget {
-    /// So many comparisons.
+    /// Allows this number of comparisons.
     pub fn new(comparisons: u64) -> Self {
         Self(comparisons)
     }
@@ -18,7 +18,7 @@ impl Budget {
     /// Takes `cost` from it.
     ///
     /// # Errors
-    /// Nothing is left.
+    /// If nothing is left.
     pub fn spend(&mut self, cost: u64) -> Result<(), Exhausted> {
         self.0 = self.0.saturating_sub(cost);
         match self.0 {
@@ -28,7 +28,7 @@ impl Budget {
     }
 }
 
-/// A character, or a byte that is no part of one.
+/// A character, or a byte that is not part of one.
 type Unit = u32;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,18 +44,18 @@ enum Token {
     Literal(Unit),
 }
 
-/// A pattern.
+/// A parsed pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern(Vec<Token>);
 
-/// Whether a text is more than a name.
+/// Whether a text contains wildcards.
 pub fn is_pattern(text: &[u8]) -> bool {
     text.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['))
 }
 
 fn units(bytes: &[u8]) -> Vec<Unit> {
     let chunks = bytes.utf8_chunks().flat_map(|chunk| {
-        // Above all characters.
+        // Numbered above all characters.
         let strays = chunk.invalid().iter();
         let strays = strays.map(|byte| Unit::from(char::MAX) + 1 + Unit::from(*byte));
         chunk.valid().chars().map(Unit::from).chain(strays)
@@ -64,7 +64,7 @@ fn units(bytes: &[u8]) -> Vec<Unit> {
 }
 
 impl Pattern {
-    /// Reads a pattern. Every text is one: a bracket that is not closed means itself.
+    /// Parses a pattern. Every text is one: a bracket that is not closed is a literal.
     pub fn parse(text: &[u8]) -> Self {
         let text = units(text);
         let mut tokens = Vec::new();
@@ -94,20 +94,21 @@ impl Pattern {
         Self(tokens)
     }
 
-    /// Whether it says that names begin with a dot; only then, or when `hidden` names are asked for, does it
-    /// mean such names.
+    /// Whether it begins with a literal dot; only then, or if `hidden` names are requested, does it match
+    /// names that begin with one.
     pub fn begins_with_a_dot(&self) -> bool {
         self.0.first() == Some(&Token::Literal(Unit::from('.')))
     }
 
-    /// Whether it means this name.
+    /// Whether it matches this name.
     ///
     /// # Errors
-    /// [`Exhausted`]
+    /// [`Exhausted`] if the budget runs out.
     pub fn means(&self, name: &[u8], budget: &mut Budget) -> Result<bool, Exhausted> {
         let name = units(name);
         let (mut token, mut at) = (0, 0);
-        // Where to go on if what follows the last run does not fit: the run is one longer then.
+        // Where to resume if what follows the last `*` does not match: that `*` then takes one character
+        // more.
         let mut last_run: Option<(usize, usize)> = None;
         budget.spend(1)?;
         loop {
@@ -151,14 +152,14 @@ impl Token {
     }
 }
 
-/// The set at the beginning of `text`, which follows `[`, and its length with `]`.
+/// Parses the set that follows `[`; returns it and its length, `]` included.
 fn set(text: &[Unit]) -> Option<(Token, usize)> {
     let is = |at: usize, wanted: char| text.get(at) == Some(&Unit::from(wanted));
     let negated = is(0, '!') || is(0, '^');
     let first = usize::from(negated);
     let mut ranges = Vec::new();
     let mut at = first;
-    // A bracket right at the beginning means itself.
+    // A bracket right at the beginning is a literal.
     while !is(at, ']') || at == first {
         if is(at, '\\') {
             at += 1;
@@ -179,7 +180,7 @@ fn set(text: &[Unit]) -> Option<(Token, usize)> {
     Some((Token::Set { negated, ranges }, at + 1))
 }
 
-/// The text without the `\` of what means itself.
+/// The text without the `\` before literal characters.
 pub fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut bytes = text.iter();
@@ -250,7 +251,7 @@ mod tests {
         let pattern = Pattern::parse("*a".repeat(100).as_bytes());
         let name = [b'a'; 255];
         let mut budget = Budget::new(1_000_000);
-        // The worst that a name can do; an algorithm that tries all runs would take for ever.
+        // The worst case for one name; an algorithm that tries all runs would take forever.
         assert_eq!(
             pattern.means(&[&name[..], b"b"].concat(), &mut budget),
             Ok(false)
@@ -261,15 +262,15 @@ mod tests {
     }
 
     proptest! {
-        /// fnmatch(3) knows bytes only, in the locale of tests.
+        /// fnmatch(3) knows only bytes in the locale of tests.
         #[test]
         fn names_of_ascii_are_meant_as_by_the_c_library(
             pattern in "[ab*?\\[\\]!\\\\-]{0,12}", name in "[ab\\-\\[\\]!]{0,8}"
         ) {
-            // What a range from high to low or a backslash at the end means is left open (POSIX).
+            // POSIX leaves open what a descending range or a backslash at the end means.
             prop_assume!(!pattern.ends_with('\\') && !pattern.contains('-'));
             let (by_c, text) = (CString::new(pattern.clone()).unwrap(), CString::new(name.clone()).unwrap());
-            // SAFETY: both are strings with their end.
+            // SAFETY: both arguments are NUL-terminated strings.
             let found = unsafe { libc::fnmatch(by_c.as_ptr(), text.as_ptr(), 0) };
             prop_assert_eq!(means(pattern.as_bytes(), name.as_bytes()), found == 0);
         }

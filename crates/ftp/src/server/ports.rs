@@ -1,5 +1,5 @@
-//! The ports of passive data connections, shared between origins: who has the most gives one up when there
-//! is none for another.
+//! The ports of passive data connections, shared between origins: if none is free for one of them, the
+//! one that has the most gives one up.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -11,10 +11,10 @@ use fairwind_origin::Origin;
 
 use crate::data::SocketPlan;
 
-/// Who waits at which ports.
+/// The ports that are listened on, and for whom.
 #[derive(Debug, Default)]
 pub struct Ports {
-    /// The oldest first. Who does not wait any more has dropped the socket.
+    /// The oldest first. Once nobody listens any more, the socket has been dropped.
     held: Mutex<Vec<Held>>,
 }
 
@@ -26,12 +26,12 @@ struct Held {
 }
 
 impl Ports {
-    /// A listening socket at a port of `range`, or at any port. If all are taken, the origin that has the
-    /// most, and at least two more than this one, gives up the one that it has had for longest: nobody
-    /// can connect there any more, and waiting for it ends with `EINVAL`.
+    /// A listening socket on a port of `range`, or on any port. If all are taken, the origin that has the
+    /// most, and at least two more than this one, gives up its oldest: nobody can connect there any more,
+    /// and waiting on it ends with `EINVAL`.
     ///
     /// # Errors
-    /// `EADDRINUSE` if no port is free; the kernel's, or it refuses the plan.
+    /// `EADDRINUSE` if no port is free; or if the socket cannot be opened as planned.
     pub fn listen(
         &self,
         range: Option<&RangeInclusive<u16>>,
@@ -62,7 +62,7 @@ impl Ports {
     }
 }
 
-/// A free port, somewhere in the range so that it is not guessed from the last one.
+/// A free port, from a random place in the range so that it cannot be guessed from the last one.
 fn find(
     range: &RangeInclusive<u16>,
     address: IpAddr,
@@ -78,7 +78,7 @@ fn find(
             continue;
         }
         match plan.listen(at) {
-            // Somebody else's.
+            // In use elsewhere.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
             socket => return Ok(Some((at, socket?))),
         }
@@ -86,8 +86,8 @@ fn find(
     Ok(None)
 }
 
-/// Has the origin with the most sockets stop listening at its oldest, which is not held any more; answers
-/// where that was.
+/// Has the origin with the most sockets stop listening on its oldest, which is removed from `held`;
+/// returns its address.
 fn give_up(held: &mut Vec<Held>, address: IpAddr, origin: Origin) -> Option<SocketAddr> {
     let mut counts: HashMap<Origin, usize> = HashMap::new();
     for held in held.iter().filter(|held| held.at.ip() == address) {
@@ -103,14 +103,14 @@ fn give_up(held: &mut Vec<Held>, address: IpAddr, origin: Origin) -> Option<Sock
         .position(|held| held.origin == most && held.at.ip() == address)?;
     let given_up = held.remove(oldest);
     if let Some(socket) = given_up.socket.upgrade() {
-        // It stays bound, but as it listens no more it is in nobody's way (SO_REUSEADDR). If it still does,
-        // nobody else can listen there, which is told then.
+        // It stays bound, but as it no longer listens it is in nobody's way (SO_REUSEADDR). If this
+        // fails, nobody else can listen there, which is reported then.
         let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Both);
     }
     Some(given_up.at)
 }
 
-/// A number below `width` that nobody guesses.
+/// An unpredictable number below `width`.
 fn random(width: u32) -> io::Result<u32> {
     let mut bytes = [0; 4];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
@@ -125,14 +125,14 @@ mod tests {
 
     #[test]
     fn who_has_given_a_port_up_is_not_asked_for_it_again() {
-        // An address of its own, so that other tests' ports are not in the way.
+        // A separate address, so that other tests' ports are not in the way.
         let address = IpAddr::from([127, 250, 0, 1]);
         let (ports, plan) = (Ports::default(), SocketPlan::default());
         let listen = |from: u32| {
             let origin = Origin::from(IpAddr::from(Ipv4Addr::from_bits(from)));
             ports.listen(Some(&(50_000..=50_003)), address, origin, &plan)
         };
-        // All are kept: a session takes a while to let one go.
+        // All are kept: a session takes a while to release one.
         let _hoarder: Vec<_> = (0..4).map(|_| listen(1).unwrap()).collect();
         let _others: Vec<_> = (2..5).map(|from| listen(from).unwrap()).collect();
         let none = listen(5).unwrap_err();

@@ -1,4 +1,4 @@
-//! A session: what the client has said so far, and the loop that takes its commands.
+//! A session: its state, and the loop that takes its commands.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -28,10 +28,10 @@ use crate::protocol::{Command, Reply, VirtualPath};
 /// Commands that a client may send ahead while a transfer runs.
 const AHEAD: usize = 64;
 
-/// Bytes of these after which no more are read.
+/// Bytes of such commands from which on no more are read.
 const AHEAD_BYTES: usize = 16 << 10;
 
-/// How often it is looked whether a client is still there whose commands are not read now.
+/// How often to check whether a client is still there while its commands are not read.
 const GLANCE: Duration = Duration::from_secs(1);
 
 /// One client's session.
@@ -59,23 +59,23 @@ pub struct Session {
     pub(super) hash: Algorithm,
 }
 
-/// What becomes of work whose client says QUIT and leaves.
+/// What becomes of work whose client sends QUIT and leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AfterQuit {
-    /// What it asked for before is still done.
+    /// It is completed, as it was asked for before.
     GoesOn,
-    /// There is nobody who wants the answer.
+    /// It is stopped, as nobody waits for the result.
     Stops,
 }
 
-/// How something ran that the client could interrupt.
+/// How the client interrupted work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Interruption {
     /// Not at all.
     None,
     /// ABOR
     Aborted,
-    /// The control connection has closed, without QUIT, or the server stops.
+    /// The control connection was closed without QUIT, or the server stops.
     Gone,
 }
 
@@ -109,7 +109,7 @@ impl Session {
         }
     }
 
-    /// REIN: all but the connection is as it was at its beginning.
+    /// REIN: resets everything but the connection.
     pub(super) fn reset(&mut self) {
         self.name = None;
         self.user = None;
@@ -128,10 +128,10 @@ impl Session {
         }
     }
 
-    /// Serves the client until either side ends it.
+    /// Serves the client until either side ends the session.
     ///
     /// # Errors
-    /// The control connection's.
+    /// If the control connection fails.
     pub async fn run(mut self) -> io::Result<()> {
         self.control
             .send(&Reply::new(220, "fairwind FTP server ready"))
@@ -158,11 +158,11 @@ impl Session {
     }
 
     async fn next_line(&mut self, deadline: Instant) -> io::Result<Next> {
-        const LATE: Next = Next::Dismissed("No command for too long; closing");
+        const LATE: Next = Next::Dismissed("Idle timeout; closing control connection");
         if let Some(line) = self.waiting.pop_front() {
             return Ok(Next::Line(line));
         }
-        // Who always has another line ready is not timed by waiting for it.
+        // A client that always has another line ready never times out while it is waited for.
         if Instant::now() >= deadline {
             return Ok(LATE);
         }
@@ -173,14 +173,14 @@ impl Session {
                     Ok(line) => line?.map_or(Next::Closed, Next::Line),
                     Err(_) => LATE,
                 }),
-                _ = self.stop.wait_for(|stop| *stop) => Ok(Next::Dismissed("The server stops; closing")),
+                _ = self.stop.wait_for(|stop| *stop) => Ok(Next::Dismissed("Server shutting down; closing control connection")),
                 () = Setup::go_on(&mut self.setup, &self.shared.config, client) => continue,
             };
         }
     }
 
-    /// Waits for `work`, answers ABOR, STAT and NOOP meanwhile and keeps other commands for later. When
-    /// the client interrupts, `meter` is asked to stop and `work` is waited for all the same.
+    /// Waits for `work`, meanwhile answers ABOR, STAT and NOOP, and keeps other commands for later. If
+    /// the client interrupts, `meter` is asked to stop, but `work` is still waited for.
     pub(super) async fn attend<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -196,7 +196,7 @@ impl Session {
                 biased;
                 done = &mut work => return Ok((done, interruption)),
                 line = self.control.line(), if may_listen => line,
-                // Behind lines that there is no room for.
+                // The end of the connection may be hidden behind lines that there is no room for.
                 _ = glances.tick(), if !may_listen && interruption == Interruption::None => {
                     match self.control.is_left() {
                         true => Ok(None),
@@ -215,7 +215,7 @@ impl Session {
                         let reply = self.status(Some(meter));
                         self.control.send(&reply).await?;
                     }
-                    Ok(Command::Noop) => self.control.send(&Reply::new(200, "Still at it")).await?,
+                    Ok(Command::Noop) => self.control.send(&Reply::new(200, "Transfer in progress")).await?,
                     _ => self.waiting.push_back(line),
                 },
                 Ok(None) if self.quits() && after_quit == AfterQuit::GoesOn => {
@@ -229,7 +229,7 @@ impl Session {
         }
     }
 
-    /// Whether another command may wait.
+    /// Whether another command may be kept.
     fn has_room(&self) -> bool {
         let bytes: usize = self
             .waiting
@@ -242,14 +242,14 @@ impl Session {
         self.waiting.len() < AHEAD && bytes < AHEAD_BYTES
     }
 
-    /// Whether QUIT is among the commands that wait.
+    /// Whether QUIT is among the commands kept.
     pub(super) fn quits(&self) -> bool {
         self.waiting
             .iter()
             .any(|line| parse(line) == Ok(Command::Quit))
     }
 
-    /// Looks for `time` whether the client is still there.
+    /// Whether the client is still there after `time`.
     pub(super) async fn stays(&mut self, time: Duration) -> bool {
         match tokio::time::timeout(time, self.control.line()).await {
             Err(_) => true,
@@ -261,7 +261,7 @@ impl Session {
         }
     }
 
-    /// Does something to files, away from the threads that serve control connections.
+    /// Runs a job on files, away from the threads that serve control connections.
     pub(super) async fn on_files<T, F>(&mut self, job: F) -> Result<T, Reply>
     where
         T: Send + 'static,
@@ -272,7 +272,7 @@ impl Session {
             .map_err(|error| file_failure(&error))
     }
 
-    /// As [`on_files`](Self::on_files), for what makes a new name.
+    /// As [`on_files`](Self::on_files), for a job that makes a new name.
     pub(super) async fn on_new_name<T, F>(&mut self, job: F) -> Result<T, Reply>
     where
         T: Send + 'static,
@@ -283,7 +283,7 @@ impl Session {
             .map_err(|error| naming_failure(&error))
     }
 
-    /// As [`on_files`](Self::on_files), with whatever the job answers.
+    /// As [`on_files`](Self::on_files), for a job with any result.
     pub(super) async fn try_on_files<T, F>(&mut self, job: F) -> Result<T, Reply>
     where
         T: Send + 'static,
@@ -291,17 +291,17 @@ impl Session {
     {
         let root = Arc::clone(&self.user()?.root);
         let done = tokio::task::spawn_blocking(move || job(&root)).await;
-        done.map_err(|_| Reply::new(451, "That failed"))
+        done.map_err(|_| Reply::new(451, "Local error in processing"))
     }
 
-    /// The user, or the reply to somebody who is none.
+    /// The user, or the reply to a client that has not logged in.
     pub(super) fn user(&self) -> Result<&User, Reply> {
         self.user
             .as_ref()
-            .ok_or_else(|| Reply::new(530, "Log in first"))
+            .ok_or_else(|| Reply::new(530, "Please login with USER and PASS"))
     }
 
-    /// The user if it may write, or the reply to somebody who may not.
+    /// The user if it may write, or the reply to one that may not.
     pub(super) fn writer(&self) -> Result<&User, Reply> {
         let user = self.user()?;
         match user.write {
@@ -333,6 +333,6 @@ enum Next {
 fn parse(line: &Line) -> Result<Command, Reply> {
     match line {
         Line::Whole(line) => Command::parse(line).map_err(|error| error.reply()),
-        Line::TooLong => Err(Reply::new(500, "The line is too long")),
+        Line::TooLong => Err(Reply::new(500, "Command line too long")),
     }
 }

@@ -1,4 +1,4 @@
-//! Commands that move something through a data connection.
+//! Commands that move data through a data connection.
 
 use std::io;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use crate::protocol::{Reply, VirtualPath};
 struct Begun {
     upload: Upload,
     path: VirtualPath,
-    /// What the client is told.
+    /// Text of the first reply.
     opening: String,
 }
 
-/// A transfer that nobody is interested in any more stops.
+/// Stops a transfer that nothing waits for any more.
 struct StopWhenDropped(Arc<Meter>);
 
 impl Drop for StopWhenDropped {
@@ -39,7 +39,7 @@ impl Drop for StopWhenDropped {
     }
 }
 
-/// How often a data connection that is being opened looks whether it still is wanted.
+/// How often to check whether a data connection that is being opened is still wanted.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// Longest time that an upload waits to see whether its client is still there.
@@ -52,7 +52,7 @@ impl Session {
         let found = self
             .on_files(move |root| {
                 let subject = match form {
-                    // RFC 3659 knows no patterns.
+                    // RFC 3659 has no patterns.
                     Form::Facts { .. } => Subject::Path(wanted),
                     Form::Long { hidden } | Form::Names { hidden } => {
                         Subject::find(root, &from, &argument, hidden)?
@@ -69,13 +69,13 @@ impl Session {
             })
             .await;
         let (root, subject) = match (found, &self.user) {
-            // RFC 3659 section 7.2.1: 501 is for what is there and no directory, 550 for what is not.
+            // RFC 3659 section 7.2.1: 501 if it exists but is not a directory, 550 if it does not exist.
             (Ok((_, false)), _) if matches!(form, Form::Facts { .. }) => {
-                return Ok(Reply::new(501, "That is no directory"));
+                return Ok(Reply::new(501, "Not a directory"));
             }
             (Ok((subject, _)), Some(user)) => (Arc::clone(&user.root), subject),
             (Err(reply), _) => return Ok(reply),
-            (Ok(_), None) => return Ok(Reply::new(530, "Log in first")),
+            (Ok(_), None) => return Ok(Reply::new(530, "Please login with USER and PASS")),
         };
         let opening = format!("Listing {path}");
         let work = Work::List {
@@ -106,7 +106,7 @@ impl Session {
         if range.first > facts.size() {
             return Ok(Reply::new(
                 554,
-                format!("The file has {} bytes only", facts.size()),
+                format!("The file has only {} bytes", facts.size()),
             ));
         }
         let work = Work::Send {
@@ -127,8 +127,8 @@ impl Session {
             .await
     }
 
-    /// STOR and APPE: from where REST says, else from `start`. REST before APPE, as some clients send it,
-    /// says where the end should be.
+    /// STOR and APPE: from the position given by REST, else from `start`. REST before APPE, as some
+    /// clients send it, gives the position where the end should be.
     pub(super) async fn store(&mut self, argument: Vec<u8>, start: Start) -> io::Result<Reply> {
         let start = match std::mem::take(&mut self.restart) {
             0 => start,
@@ -155,7 +155,7 @@ impl Session {
             let name = upload.name();
             Ok(Begun {
                 path: directory.join(name.as_encoded_bytes()),
-                // To this client the name is news: RFC 1123 section 4.1.2.9 has the form.
+                // The client does not know the name yet; RFC 1123 section 4.1.2.9 gives the form.
                 opening: format!("FILE: {}", name.to_string_lossy()),
                 upload,
             })
@@ -163,7 +163,8 @@ impl Session {
         .await
     }
 
-    /// Begins an upload; if the same user's lost session still has the file, that one ends first.
+    /// Begins an upload; if a lost session of the same user still has the file, that upload is ended
+    /// first.
     async fn begin_upload<F>(
         &mut self,
         begin: F,
@@ -210,7 +211,7 @@ impl Session {
         let begun = match self.begin_upload(begin, &key).await? {
             Ok(begun) => begun,
             Err(error) => {
-                // The client may name another file.
+                // Keep the setup: the client may name another file.
                 self.setup = Some(setup);
                 return Ok(upload_failure(&error));
             }
@@ -227,7 +228,7 @@ impl Session {
             representation: self.representation,
         };
         let meter = Arc::new(Meter::default());
-        // Goes when the file is nobody's again.
+        // Dropped once the file is free again.
         let key = Key {
             path: path.clone(),
             ..key
@@ -236,16 +237,16 @@ impl Session {
         self.transfer(setup, work, opening, path, meter).await
     }
 
-    /// The data connection that was agreed on, or the reply if there is none.
+    /// The data connection agreed on, or the reply if there is none.
     fn take_setup(&mut self) -> Result<Setup, Reply> {
         match self.setup.take() {
-            None => Err(Reply::new(425, "PASV, EPSV, PORT or EPRT comes first")),
+            None => Err(Reply::new(425, "Use PORT or PASV first")),
             Some(Setup::Failed(error)) => Err(not_opened(&error)),
             Some(setup) => Ok(setup),
         }
     }
 
-    /// Opens the data connection, does the work and answers the last reply.
+    /// Opens the data connection, does the work and returns the last reply.
     async fn transfer(
         &mut self,
         setup: Setup,
@@ -292,7 +293,7 @@ impl Session {
         let facts = self.control.facts();
         let plan = match &setup {
             Setup::Active(address) => self.plan(Some(*address), Some(direction)),
-            // Settled when the socket began to wait.
+            // Settled when the socket began to listen.
             Setup::Passive(_) | Setup::Open(..) | Setup::Failed(_) => SocketPlan::default(),
         };
         let (shared, wanted) = (Arc::clone(&self.shared), Arc::clone(meter));
@@ -360,7 +361,7 @@ impl Session {
         Ok((outcome.map_err(io::Error::other)?, interruption))
     }
 
-    /// Completes or abandons an upload, and finds the last reply; true if all bytes were moved.
+    /// Completes or abandons an upload, and returns the last reply; true if all bytes were moved.
     async fn conclude(
         &mut self,
         outcome: Outcome,
@@ -373,8 +374,8 @@ impl Session {
             result = Err(TransferError::Stopped);
         }
         let arrived = announced.zip(result.as_ref().ok().copied());
-        // An end of stream is how a whole file ends, and how a client that is killed ends: unless all
-        // that was announced has come, it is looked whether the client is still there.
+        // The stream ends when a file is complete, but also when a client is killed: unless all that was
+        // announced has arrived, check whether the client is still there.
         if direction == Direction::Receive && result.is_ok() {
             let grace = self
                 .control
@@ -471,13 +472,13 @@ impl Session {
     }
 }
 
-/// Gives a whole upload its name; on the disk, if that is the policy, before anybody hears of it.
+/// Gives a complete upload its name; if the policy says so, forced to disk before the client is told.
 fn complete(upload: Upload, sync: SyncPolicy) -> io::Result<()> {
     match sync {
         SyncPolicy::Never => upload.complete().map(drop),
         SyncPolicy::Uploads => {
             if let Err(error) = upload.force_bytes() {
-                // Nobody knows which bytes are lost: there is nothing to resume.
+                // Which bytes are lost is unknown: there is nothing to resume.
                 upload.discard();
                 return Err(error);
             }

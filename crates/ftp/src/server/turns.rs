@@ -1,5 +1,5 @@
-//! Turns at work that takes processors or memory: a few at once, shared between origins, whoever has
-//! had least first.
+//! Turns at work that takes processors or memory: a few at once, shared between origins; those that have
+//! had least go first.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use fairwind_origin::{Origin, Tally};
 use tokio::sync::oneshot;
 
-/// The head start of those who come new over those who have had much already: without a bound, a stream of
-/// the former would keep the latter waiting for ever.
+/// The longest head start of new jobs over those that have had much already: without a bound, a stream of
+/// new ones would keep the others waiting forever.
 const HEAD_START: Duration = Duration::from_secs(10);
 
-/// So many turns, and those who wait for one.
+/// A fixed number of turns, and the jobs that wait for one.
 #[derive(Debug)]
 pub struct Turns(Arc<Mutex<Queue>>);
 
@@ -25,12 +25,12 @@ struct Queue {
 #[derive(Debug)]
 struct Waiting {
     origin: Origin,
-    /// When it came, later by what it has had.
+    /// When it came, plus what it has had already.
     rank: Instant,
     wake: oneshot::Sender<Turn>,
 }
 
-/// A turn; the next one has it when this one is dropped.
+/// A turn; the next job gets it when this one is dropped.
 #[derive(Debug)]
 pub struct Turn {
     queue: Arc<Mutex<Queue>>,
@@ -42,7 +42,7 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
 }
 
 impl Turns {
-    /// So many at once.
+    /// Allows `count` turns at once.
     pub fn new(count: usize) -> Self {
         Self(Arc::new(Mutex::new(Queue {
             free: count,
@@ -51,9 +51,9 @@ impl Turns {
         })))
     }
 
-    /// Waits for a turn. Of those who wait the next is one of the origin that has the fewest turns now,
-    /// and of these the one that came first, where what a job has `had` in earlier turns counts as having
-    /// come later.
+    /// Waits for a turn. The next one goes to a job of an origin with the fewest turns now, and among
+    /// these jobs to the one that came first, where what a job has `had` in earlier turns counts as
+    /// having come later.
     pub async fn take(&self, origin: Origin, had: Duration) -> Turn {
         let (wake, woken) = oneshot::channel();
         lock(&self.0).waiting.push(Waiting {
@@ -64,14 +64,14 @@ impl Turns {
         pass_on(&self.0);
         match woken.await {
             Ok(turn) => turn,
-            // The queue lives as long as we do, and it wakes everybody.
+            // Cannot happen: the queue lives as long as this, and wakes everyone.
             Err(_) => std::future::pending().await,
         }
     }
 }
 
 impl Queue {
-    /// The next one, who has a turn from now on.
+    /// Takes the next job from the queue; it has a turn from now on.
     fn next(&mut self) -> Option<Waiting> {
         self.waiting.retain(|waiting| !waiting.wake.is_closed());
         if self.free == 0 {
@@ -98,7 +98,7 @@ fn pass_on(queue: &Arc<Mutex<Queue>>) {
             queue: Arc::clone(queue),
             origin: next.origin,
         };
-        // Who has gone meanwhile leaves the turn, which passes itself on.
+        // If the job has gone meanwhile, the turn is dropped, and passes itself on.
         let _ = next.wake.send(turn);
     }
 }
@@ -185,7 +185,7 @@ mod tests {
             let mut woken = Box::pin(turns.take(origin(3), Duration::ZERO));
             assert!(poll(&mut woken.as_mut()).is_none());
             drop(running);
-            // It has the turn and never looks.
+            // It has the turn and is never polled again.
         }
         let mut next = pin!(turns.take(origin(4), Duration::ZERO));
         assert!(poll(&mut next).is_some());

@@ -1,5 +1,5 @@
-//! Uploads: bytes gather under a name of their own beside the file, which takes their place when all
-//! have come. What was broken off waits there to be resumed.
+//! Uploads: bytes are gathered in a file of another name beside the target, whose place it takes once all
+//! have arrived. What an interrupted upload has gathered waits there to be resumed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -25,7 +25,7 @@ pub enum Start {
     AtEnd,
 }
 
-/// A file in the making. What is neither completed nor discarded is abandoned when it is dropped.
+/// A file being received. If it is neither completed nor discarded, it is abandoned when dropped.
 #[derive(Debug)]
 pub struct Upload {
     name: OsString,
@@ -38,10 +38,11 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// Begins to gather the bytes of `path` for `owner`, who alone can go on with them.
+    /// Begins to gather the bytes of `path` for `owner`, who alone can resume the upload.
     ///
     /// # Errors
-    /// [`UploadError`]
+    /// [`UploadError`] if the file is being uploaded, `start` is beyond its end, or the file system
+    /// refuses.
     pub fn begin(
         root: &Root,
         path: &VirtualPath,
@@ -63,10 +64,10 @@ impl Upload {
         Ok(upload)
     }
 
-    /// Begins to gather bytes under a name that nothing has yet (STOU).
+    /// Begins to gather bytes under a name that is not in use yet (STOU).
     ///
     /// # Errors
-    /// [`UploadError`]
+    /// As [`begin`](Self::begin); `EEXIST` if no free name is found.
     pub fn begin_unique(
         root: &Root,
         directory: &VirtualPath,
@@ -91,8 +92,8 @@ impl Upload {
         Err(Errno::EXIST.into())
     }
 
-    /// Brings the partial file, of which `gathered` bytes may be kept, to the byte that the upload begins
-    /// at.
+    /// Prepares the partial file, of which `gathered` bytes may be kept; returns the position at which
+    /// the upload begins.
     fn position(
         &mut self,
         target: Option<Facts>,
@@ -116,8 +117,8 @@ impl Upload {
             _ => first,
         };
         let mut file = self.partial().file();
-        // ext4 writes a file to the disk when it is closed if it was ever cut to nothing, even from nothing:
-        // the last reply would wait for that.
+        // ext4 writes a file to disk on close if it was ever truncated to nothing, even from nothing: the
+        // last reply would wait for that.
         if facts(file)?.size() != kept {
             file.set_len(kept)?;
         }
@@ -135,25 +136,26 @@ impl Upload {
         }
     }
 
-    /// What is continued may be a complete file. It stays as it is until its successor is complete, so
-    /// its bytes are taken over first: shared where the file system can, else copied by the kernel; of
-    /// large files that takes its time. False if `is_stopped` said so before all were there.
+    /// Copies the bytes of a complete file that is continued. That file stays as it is until its
+    /// successor is complete, so its bytes are taken over first: shared where the file system can, else
+    /// copied by the kernel, which takes a while for a large file. False if `is_stopped` before all have
+    /// been copied.
     ///
     /// # Errors
-    /// The kernel's; the file has become shorter meanwhile.
+    /// If the bytes cannot be copied, or the file has become shorter meanwhile.
     pub fn take_over(&mut self, is_stopped: impl Fn() -> bool) -> io::Result<bool> {
         let Some(source) = self.continued.take() else {
             return Ok(true);
         };
         let taken = copying::first_bytes(&source, self.file(), self.first, is_stopped);
         if !matches!(taken, Ok(true)) {
-            // A piece of the old file is nothing to resume.
+            // A piece of the old file is not worth resuming.
             self.file().set_len(0)?;
         }
         taken
     }
 
-    /// The file that gathers the bytes, at the place where they go on.
+    /// The file that gathers the bytes, positioned where they continue.
     pub fn file(&self) -> &File {
         self.partial().file()
     }
@@ -163,7 +165,7 @@ impl Upload {
         partial.expect("who completes or discards an upload has it no longer")
     }
 
-    /// The byte of the file that the upload begins at.
+    /// The position in the file at which the upload begins.
     pub fn first(&self) -> u64 {
         self.first
     }
@@ -173,20 +175,20 @@ impl Upload {
         &self.name
     }
 
-    /// Has the bytes on the disk, so that [`complete`](Self::complete) cannot give the name to less, and
-    /// whatever becomes of the power.
+    /// Forces the bytes to disk, so that [`complete`](Self::complete) cannot give the name to less, even
+    /// after a power failure.
     ///
     /// # Errors
-    /// The kernel's: bytes are lost.
+    /// If bytes have been lost.
     pub fn force_bytes(&self) -> io::Result<()> {
         self.file().sync_data()
     }
 
-    /// All bytes have come: the file takes its place, with the permissions of its predecessor. Answers
-    /// the directory, which has the name once it is forced to the disk ([`force_name`]).
+    /// All bytes have arrived: the file takes its place, with the permissions of its predecessor. Returns
+    /// the directory, in which the name is permanent once it is forced to disk ([`force_name`]).
     ///
     /// # Errors
-    /// The kernel's.
+    /// If the file cannot be renamed or its permissions cannot be set.
     pub fn complete(mut self) -> io::Result<OwnedFd> {
         if self.replaces
             && let Some(predecessor) = existing(self.partial().directory(), &self.name)?
@@ -198,7 +200,7 @@ impl Upload {
         Ok(partial.expect("it has just been renamed").into_directory())
     }
 
-    /// The disk is full: what has come waits if it can be resumed, and makes room if it cannot.
+    /// The disk is full: keeps what has arrived if it can be resumed, and makes room if it cannot.
     pub fn abandon_on_full_disk(self) {
         let replaces_a_file = !matches!(existing(self.partial().directory(), &self.name), Ok(None));
         match replaces_a_file || self.force_bytes().is_err() {
@@ -207,12 +209,12 @@ impl Upload {
         }
     }
 
-    /// The upload broke off: what has come waits to be resumed, if it is anything.
+    /// The upload was interrupted: keeps what has arrived, if anything, to be resumed.
     pub fn abandon(self) {
         drop(self);
     }
 
-    /// The upload broke off and what has come is of no use to anybody.
+    /// The upload was interrupted, and what has arrived is of no use to anyone.
     pub fn discard(mut self) {
         self.remove();
     }
@@ -236,12 +238,12 @@ impl Drop for Upload {
     }
 }
 
-/// Has the names in a directory on the disk.
+/// Forces the names in a directory to disk.
 ///
 /// # Errors
-/// The kernel's.
+/// If the directory cannot be opened for reading or synchronised.
 pub fn force_name(directory: &OwnedFd) -> io::Result<()> {
-    // A directory that was opened to resolve names only cannot be synchronised itself.
+    // A descriptor that was opened only to resolve names (`O_PATH`) cannot be synchronised itself.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = rustix::fs::openat(directory, ".", flags, Mode::empty())?;
     Ok(rustix::fs::fsync(directory)?)
@@ -339,7 +341,7 @@ mod tests {
         }
     }
 
-    /// A file that was cut is written to the disk when it is closed (ext4), while the client waits.
+    /// ext4 writes a file that was truncated to disk when it is closed, while the client waits.
     #[test]
     fn a_new_file_is_not_cut_and_what_is_begun_anew_is() {
         let dir = tempfile::tempdir().unwrap();

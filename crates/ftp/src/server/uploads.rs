@@ -1,5 +1,5 @@
-//! Uploads that run, so that a user who comes again after the network was lost can go on: the session that
-//! was lost still has the file, and does not know yet that nobody is at its other end.
+//! Running uploads, so that a user who comes back after a network failure can go on: the session that was
+//! lost still has the file, and does not know yet that its peer has gone.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,11 +11,11 @@ use tokio::time::timeout;
 use crate::data::Meter;
 use crate::protocol::VirtualPath;
 
-/// An upload of which so long nothing came is taken over. A client that has given one up and logged in
-/// again has waited for longer.
+/// An upload that has received nothing for this time can be taken over. A client that has given one up
+/// and logged in again has waited for longer.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Time for an upload to end that was asked to.
+/// Time allowed for an upload to end once it has been asked to.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 type Running = Mutex<HashMap<Key, Upload>>;
@@ -29,7 +29,7 @@ pub struct Key {
     pub path: VirtualPath,
 }
 
-/// The uploads of all users.
+/// The running uploads of all users.
 #[derive(Debug, Default)]
 pub struct Uploads(Arc<Running>);
 
@@ -39,7 +39,7 @@ struct Upload {
     over: watch::Receiver<()>,
 }
 
-/// An upload's entry; dropped when the file is free again.
+/// Marks an upload as running; dropped once the file is free again.
 #[derive(Debug)]
 pub struct Entry {
     running: Arc<Running>,
@@ -53,7 +53,7 @@ fn lock(running: &Running) -> MutexGuard<'_, HashMap<Key, Upload>> {
 }
 
 impl Uploads {
-    /// An upload has begun.
+    /// Marks an upload as running.
     pub fn enter(&self, key: Key, meter: &Arc<Meter>) -> Entry {
         let (sender, over) = watch::channel(());
         let upload = Upload {
@@ -69,7 +69,7 @@ impl Uploads {
         }
     }
 
-    /// Ends the same user's upload of the same file if nothing comes there any more; false if there is
+    /// Ends the same user's upload of the same file if nothing arrives there any more; false if there is
     /// none, or it is alive.
     pub async fn take_over(&self, key: &Key) -> bool {
         let Some((meter, mut over)) = lock(&self.0)
@@ -84,7 +84,7 @@ impl Uploads {
             return false;
         }
         meter.stop();
-        // It has ended when its entry has gone.
+        // It has ended once its entry has been dropped.
         timeout(FAREWELL, over.changed()).await.is_ok()
     }
 }

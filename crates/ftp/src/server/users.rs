@@ -8,12 +8,12 @@ use super::config::Config;
 use super::files::Root;
 use super::passwords::{Memory, Secret};
 
-/// A user who is logged in.
+/// A logged-in user.
 #[derive(Debug, Clone)]
 pub struct User {
-    /// The name, or for anonymous users what they gave as password.
+    /// The name; for anonymous users, what they gave as password.
     pub name: String,
-    /// Whether the user has no name of its own.
+    /// Whether the user is anonymous.
     pub anonymous: bool,
     /// Whether the user may write.
     pub write: bool,
@@ -28,8 +28,8 @@ pub struct Users {
     root: Arc<Root>,
     anonymous: Option<User>,
     named: HashMap<String, (Secret, User)>,
-    /// A hash that no password has, so that an unknown name takes as long as a wrong password; none if
-    /// there is no name to be found out.
+    /// A hash that matches no password, so that an unknown name takes as long as a wrong password; none
+    /// if there is no name to be found out.
     decoy: Option<Secret>,
 }
 
@@ -38,10 +38,10 @@ fn is_anonymous(name: &str) -> bool {
 }
 
 impl Users {
-    /// The users of the configuration, with their directories open; in the directory of those `before`.
+    /// The users of the configuration, with their directories open; with the root of `before`, if given.
     ///
     /// # Errors
-    /// The directory, name or hash that is wrong.
+    /// If a directory cannot be opened or a name or hash is invalid; the error names it.
     pub fn open(config: &Config, before: Option<&Self>) -> io::Result<Self> {
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
         let root = Arc::new(match before {
@@ -100,7 +100,7 @@ impl Users {
         })
     }
 
-    /// Whether `name` needs no password of its own.
+    /// Whether `name` is an anonymous user's, who may give any password.
     pub fn welcomes_anybody(&self, name: &str) -> bool {
         is_anonymous(name) && self.anonymous.is_some()
     }
@@ -115,7 +115,7 @@ impl Users {
         Some(user)
     }
 
-    /// The user, if the password is right; the hash is made in `memory`.
+    /// The user, if the password is right; its hash is computed in `memory`.
     pub fn login(&self, name: &str, password: &[u8], memory: &mut Memory) -> Option<User> {
         let found = self.named.get(name);
         let secret = found.map(|(secret, _)| secret).or(self.decoy.as_ref())?;

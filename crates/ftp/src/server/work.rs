@@ -24,7 +24,7 @@ pub enum Work {
     Send {
         /// The file.
         file: File,
-        /// Its first byte.
+        /// The first byte to send.
         first: u64,
         /// The byte after the last one.
         end: u64,
@@ -42,9 +42,9 @@ pub enum Work {
     },
     /// STOR, APPE, STOU
     Receive {
-        /// The file in the making.
+        /// The file being received.
         upload: Upload,
-        /// Bytes that the client announced (ALLO).
+        /// Bytes announced by the client (ALLO).
         announced: Option<u64>,
         /// TYPE
         representation: Representation,
@@ -58,7 +58,7 @@ pub struct Outcome {
     pub result: Result<u64, TransferError>,
     /// The file that was received; not complete yet.
     pub upload: Option<Upload>,
-    /// Names that could not be told in a listing.
+    /// Names left out of a listing.
     pub left_out: u64,
 }
 
@@ -71,12 +71,12 @@ impl Work {
         }
     }
 
-    /// Whether it is a file that is moved.
+    /// Whether a file is moved.
     pub fn is_file(&self) -> bool {
         !matches!(self, Self::List { .. })
     }
 
-    /// Bytes that will be moved, as far as they are known.
+    /// Bytes to be moved, if known.
     pub fn total(&self) -> Option<u64> {
         match self {
             Self::Send {
@@ -90,7 +90,7 @@ impl Work {
         }
     }
 
-    /// Does it.
+    /// Does the work and returns how it ended.
     pub fn run(
         self,
         stream: &TcpStream,
@@ -161,7 +161,7 @@ impl Work {
         }
     }
 
-    /// The file in the making, if it is an upload.
+    /// The file being received, if this is an upload.
     pub fn into_upload(self) -> Option<Upload> {
         match self {
             Self::Receive { upload, .. } => Some(upload),
@@ -170,8 +170,8 @@ impl Work {
     }
 }
 
-/// Lists into a pipe while the other end of it is sent: a directory of any size takes no more memory
-/// than its names. Answers the bytes sent, and how many names could not be told.
+/// Writes the listing to a pipe whose other side is sent: a directory of any size takes no more memory
+/// than its names. Returns the bytes sent, and the number of names left out.
 fn send_listing(
     mover: Mover<'_>,
     root: Arc<Root>,
@@ -199,10 +199,10 @@ fn send_listing(
     }
 }
 
-/// What the client is told of a transfer that failed.
+/// The reply for a transfer that failed.
 pub fn failure(error: &TransferError) -> Reply {
     match error {
-        TransferError::Stopped => Reply::new(426, "Transfer aborted; data connection closed"),
+        TransferError::Stopped => Reply::new(426, "Connection closed; transfer aborted"),
         TransferError::Stalled(_)
         | TransferError::Slow(_)
         | TransferError::Long(_)
@@ -210,13 +210,13 @@ pub fn failure(error: &TransferError) -> Reply {
             Reply::new(426, format!("{error}; data connection closed"))
         }
         TransferError::File(error) if is_full(error) => {
-            Reply::new(452, "Not enough room on the disk")
+            Reply::new(452, "Insufficient storage space")
         }
         TransferError::File(error) if error.kind() == io::ErrorKind::ArgumentListTooLong => {
             file_failure(error)
         }
         TransferError::File(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-            Reply::new(552, "The file is larger than may be")
+            Reply::new(552, "Exceeded storage allocation: file too large")
         }
         TransferError::File(error) => {
             let why = words(error);
@@ -225,16 +225,16 @@ pub fn failure(error: &TransferError) -> Reply {
     }
 }
 
-/// What the client is told when there is no data connection.
+/// The reply if there is no data connection.
 pub fn not_opened(error: &io::Error) -> Reply {
     let why = words(error);
     Reply::new(
         425,
-        format!("The data connection could not be opened: {why}"),
+        format!("Can't open data connection: {why}"),
     )
 }
 
-/// An error in words that say whose fault it is.
+/// An error in words that tell whose fault it is.
 fn words(error: &io::Error) -> String {
     match is_out_of_descriptors(error) {
         true => "the server has no descriptor free; try again later".into(),
@@ -248,40 +248,40 @@ pub fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(code, Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// Whether there is no room.
+/// Whether the disk or the quota is full.
 pub fn is_full(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(code, Some(Errno::NOSPC | Errno::DQUOT))
 }
 
-/// What the client is told of an operation on files that failed: 550, which clients take for "there is no
-/// such file", where asking again would have the same answer.
+/// The reply for an operation on files that failed. It is 550, which clients take for "no such file",
+/// where a retry would have the same result.
 pub fn file_failure(error: &io::Error) -> Reply {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(Errno::NOSPC | Errno::DQUOT) => Reply::new(452, "Not enough room on the disk"),
+        Some(Errno::NOSPC | Errno::DQUOT) => Reply::new(452, "Insufficient storage space"),
         Some(Errno::NOENT) => Reply::new(550, "No such file or directory"),
         Some(Errno::XDEV | Errno::LOOP) => Reply::new(
             550,
-            "That leads out of what is served, or to another file system",
+            "Permission denied: outside the served directory, or on another file system",
         ),
-        Some(Errno::NAMETOOLONG) => Reply::new(550, "No such file: the name is too long"),
+        Some(Errno::NAMETOOLONG) => Reply::new(550, "File name too long"),
         Some(Errno::NOTEMPTY) => Reply::new(
             550,
-            "The directory is not empty, or uploads into it are unfinished",
+            "Directory not empty (partial uploads count)",
         ),
-        Some(Errno::ISDIR) => Reply::new(550, "That is a directory"),
-        Some(Errno::NOTDIR) => Reply::new(550, "That is no directory"),
-        Some(Errno::EXIST) => Reply::new(550, "That exists already"),
-        Some(Errno::INVAL | Errno::NXIO) => Reply::new(550, "That is no plain file"),
-        Some(Errno::BUSY) => Reply::new(550, "That is the root, or in use"),
+        Some(Errno::ISDIR) => Reply::new(550, "Is a directory"),
+        Some(Errno::NOTDIR) => Reply::new(550, "Not a directory"),
+        Some(Errno::EXIST) => Reply::new(550, "File exists"),
+        Some(Errno::INVAL | Errno::NXIO) => Reply::new(550, "Not a regular file"),
+        Some(Errno::BUSY) => Reply::new(550, "Device or resource busy, or the root directory"),
         Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Reply::new(550, "Permission denied"),
-        Some(Errno::TOOBIG) => Reply::new(550, "The pattern means too much work"),
-        Some(Errno::AGAIN) => Reply::new(450, "Names change too fast there; try again"),
-        _ => Reply::new(451, format!("That failed: {}", words(error))),
+        Some(Errno::TOOBIG) => Reply::new(550, "Pattern too complex"),
+        Some(Errno::AGAIN) => Reply::new(450, "Directory is changing; try again"),
+        _ => Reply::new(451, format!("Local error in processing: {}", words(error))),
     }
 }
 
-/// What the client is told of an upload that cannot begin, or cannot be removed.
+/// The reply for an upload that cannot begin, or cannot be removed.
 pub fn upload_failure(error: &UploadError) -> Reply {
     match error {
         UploadError::Busy => Reply::new(450, error.to_string()),
@@ -290,11 +290,11 @@ pub fn upload_failure(error: &UploadError) -> Reply {
     }
 }
 
-/// As [`file_failure`], of an operation that makes a new name (STOR, MKD, RNTO).
+/// As [`file_failure`], for an operation that makes a new name (STOR, MKD, RNTO).
 pub fn naming_failure(error: &io::Error) -> Reply {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(Errno::NAMETOOLONG) => Reply::new(553, "The name is too long"),
-        Some(Errno::INVAL) => Reply::new(553, "That name is not possible there"),
+        Some(Errno::NAMETOOLONG) => Reply::new(553, "File name too long"),
+        Some(Errno::INVAL) => Reply::new(553, "File name not allowed"),
         _ => file_failure(error),
     }
 }

@@ -1,4 +1,4 @@
-//! The log of transfers, in the format of wu-ftpd's xferlog(5), which others read too.
+//! The log of transfers, in the format of wu-ftpd's xferlog(5), which other tools read, too.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -32,7 +32,7 @@ pub struct Entry {
     pub representation: Representation,
     /// Seen from the server.
     pub direction: Direction,
-    /// Whether the user had no name of its own.
+    /// Whether the user is anonymous.
     pub anonymous: bool,
     /// The user.
     pub user: String,
@@ -41,7 +41,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The line, without its end.
+    /// The line, without its line ending.
     pub fn line(&self) -> String {
         let word = |text: &str| match text {
             "" => "?".to_owned(),
@@ -80,14 +80,14 @@ impl Entry {
     }
 }
 
-/// Opens logs to be appended to: itself, or through somebody with more rights.
+/// Opens logs for appending: directly, or through a process with more rights.
 #[derive(Clone, Default)]
 pub struct LogOpener(Option<Arc<Open>>);
 
 type Open = dyn Fn(&Path) -> io::Result<File> + Send + Sync;
 
 impl LogOpener {
-    /// Opens them by `open`, which makes files that are not there.
+    /// Opens them with `open`, which creates files that do not exist.
     pub fn by(open: impl Fn(&Path) -> io::Result<File> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(open)))
     }
@@ -95,7 +95,7 @@ impl LogOpener {
     /// Opens a log.
     ///
     /// # Errors
-    /// The file's, with its name.
+    /// If the file cannot be opened; the error names it.
     pub fn open(&self, path: &Path) -> io::Result<File> {
         let file = match &self.0 {
             Some(open) => open(path),
@@ -111,13 +111,13 @@ impl fmt::Debug for LogOpener {
     }
 }
 
-/// Lines that wait to be written; more are lost.
+/// Most lines that wait to be written; further ones are lost.
 const WAITING: usize = 1_024;
 
 static LOST: Sparing = Sparing::new();
 
-/// The file. It is opened for every line, so that it can be rotated, and in a thread of its own: a file
-/// system that hangs holds up nobody.
+/// The log file. It is opened for every line, so that it can be rotated, and in a thread of its own, so
+/// that a file system that hangs delays nothing else.
 #[derive(Debug)]
 pub struct Xferlog(Arc<Log>);
 
@@ -131,7 +131,7 @@ struct Log {
 #[derive(Debug, Default)]
 struct Queue {
     lines: VecDeque<String>,
-    /// Somebody is writing them.
+    /// Whether a thread is writing them.
     is_written: bool,
 }
 
@@ -139,7 +139,7 @@ impl Xferlog {
     /// A log at `path`.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// If it cannot be opened for appending.
     pub fn open(path: PathBuf, opener: LogOpener) -> io::Result<Self> {
         opener.open(&path)?;
         Ok(Self(Arc::new(Log {
@@ -149,7 +149,7 @@ impl Xferlog {
         })))
     }
 
-    /// Adds a line, soon. A log that cannot be written stops no transfer.
+    /// Queues a line. A log that cannot be written stops no transfer.
     pub fn add(&self, entry: &Entry) {
         let mut queue = self.0.queue();
         if queue.lines.len() >= WAITING {

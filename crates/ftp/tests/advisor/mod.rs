@@ -1,4 +1,4 @@
-//! An advisor for tests: it answers what a test says, when the test says.
+//! A scripted advisor, whose answers and their times are set by the test.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -9,22 +9,22 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// What is answered to one question.
+/// The answer to one question.
 #[derive(Clone)]
 pub enum Reply {
-    /// This body, as JSON.
+    /// This JSON body.
     Advice(Value),
-    /// These bytes, as they are, in the place of a body.
+    /// These bytes instead of a valid body.
     Body(Vec<u8>),
-    /// An error of the service.
+    /// An error status.
     Failure,
-    /// The advice, once the test waits at the barrier too.
+    /// The advice, once the test has reached the barrier too.
     Held(Arc<Barrier>, Value),
-    /// Nothing: the connection stays open and silent.
+    /// No answer: the connection stays open.
     Silence,
 }
 
-/// An advisor in threads of its own.
+/// An advisor that runs in its own threads.
 pub struct TestAdvisor {
     pub address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
@@ -32,7 +32,7 @@ pub struct TestAdvisor {
 }
 
 impl TestAdvisor {
-    /// Answers the questions one after the other, the last answer again and again.
+    /// Gives these answers in turn; the last one is repeated.
     pub fn answering(replies: Vec<Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let advisor = Self {
@@ -55,18 +55,19 @@ impl TestAdvisor {
         format!("http://{}", self.address)
     }
 
-    /// The questions so far: what follows GET.
+    /// The targets of all GET requests so far.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
 
-    /// The results of transfers that it was told.
+    /// The results of transfers reported so far.
     pub fn results(&self) -> Vec<Value> {
         self.results.lock().unwrap().clone()
     }
 }
 
-/// Advice that leaves all to the kernel, asked for again after `again` seconds, with these changes.
+/// Advice that leaves everything to the kernel and asks for the next question after `again` seconds, with
+/// these changes applied to it.
 pub fn advice(again: f64, changes: Value) -> Value {
     let mut advice = json!({
         "mode": "congestion-control", "congestion_control": null, "available_mbps": 40.0,
@@ -112,12 +113,12 @@ fn serve(
             barrier.wait();
             respond(&mut stream, "200 OK", advice.to_string().as_bytes());
         }
-        // Until the asker has gone.
+        // Until the client closes the connection.
         Reply::Silence => drop(stream.read(&mut [0])),
     }
 }
 
-/// The request's first line and its body.
+/// The first line of the request and its body.
 fn request(stream: &mut TcpStream) -> Option<(String, String)> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
@@ -142,7 +143,7 @@ fn respond(stream: &mut TcpStream, status: &str, body: &[u8]) {
     let length = body.len();
     let head =
         format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
-    // The asker may have gone.
+    // The client may be gone.
     let _ = stream
         .write_all(head.as_bytes())
         .and_then(|()| stream.write_all(body));

@@ -1,4 +1,4 @@
-//! What is there already is not moved again, whichever the server.
+//! Files that are already there are not transferred again, for every server.
 
 use std::fs;
 use std::time::{Duration, SystemTime};
@@ -38,7 +38,7 @@ fn what_has_been_fetched_is_not_fetched_again() {
         };
         assert_eq!(summary(&fetch()), (3, 0, 9, 0), "{}", peer.name);
         assert_eq!(summary(&fetch()), (3, 3, 0, 0), "{}", peer.name);
-        // Another file of the same size.
+        // A different file of the same size.
         let changed = fs::File::options()
             .write(true)
             .open(peer.there.join("x"))

@@ -1,4 +1,4 @@
-//! Connections that break: killed ends, cut paths, servers that stand still.
+//! Connections that break: killed servers and clients, interrupted paths, stalled servers.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::common::{Process, Running, eventually, noise, permitted};
 const ADDRESS: &str = "FAIRWIND_FTP_TEST_ADDRESS";
 const HERE: &str = "FAIRWIND_FTP_TEST_HERE";
 
-/// As slow as 256 KiB in 20 ms.
+/// Limits a transfer to 256 KiB per 20 ms.
 struct Slow;
 
 impl Progress for Slow {
@@ -107,7 +107,7 @@ fn a_server_that_is_killed_is_gone_on_with_when_it_is_back() {
     assert_eq!(names(here.path()), ["x"]);
 }
 
-/// Sets `lo` down or up in the network of the calling thread.
+/// Sets `lo` down or up in the network namespace of the calling thread.
 fn set_loopback(up: bool) {
     // SAFETY: an all-zero ifreq is valid; the calls read it and write only into it.
     unsafe {
@@ -142,7 +142,7 @@ fn a_file_is_identical_after_a_path_was_cut_for_ten_seconds() {
                 });
             }),
             patience: Duration::from_secs(1),
-            // After pauses of 0.7, 1.4, 2.8 and 5.6 s the path is there again.
+            // Pauses of 0.7, 1.4, 2.8 and 5.6 s together outlast the outage.
             pause: Duration::from_millis(700),
             ..options()
         };
@@ -155,7 +155,7 @@ fn a_file_is_identical_after_a_path_was_cut_for_ten_seconds() {
     });
 }
 
-/// pyftpdlib with faults; none if it is not installed, which CI does not forgive.
+/// pyftpdlib with faults; `None` if it is not installed, which is an error in CI.
 pub fn pyftpd(directory: &Path, faults: &[&str]) -> Option<Process> {
     let python = ["/usr/bin/python3", "python3"].into_iter().find(|python| {
         let mut import = Command::new(python);

@@ -1,5 +1,5 @@
-//! Servers that answer as they like, half of the time: the client ends in time, with an error or with the
-//! file, and nothing incomplete ever has the file's name.
+//! Servers that often give random answers: the client must end in time, with an error or with the file, and
+//! never give the file's name to an incomplete one.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +14,7 @@ use super::{connection, get, names, options, put};
 
 const CONTENT: &[u8] = b"the content";
 
-/// What no server should say.
+/// Replies that no server should send.
 const ODDITIES: [&str; 22] = [
     "",
     "150 Coming\r\n",
@@ -40,7 +40,7 @@ const ODDITIES: [&str; 22] = [
     "abc\r\n150 Coming\r\n226 Done\r\n",
 ];
 
-/// Numbers that look like chance, the same for the same seed (xorshift, Marsaglia 2003).
+/// Pseudo-random numbers, reproducible by seed (xorshift, Marsaglia 2003).
 struct Chance(u64);
 
 impl Chance {
@@ -57,7 +57,7 @@ fn capricious(seed: u64) -> SocketAddr {
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        // One session after the other, so that chance falls the same.
+        // One session at a time, so that the random numbers are used in a fixed order.
         for stream in listener.incoming().map_while(Result::ok) {
             let _ = session(stream, &mut chance);
         }
@@ -73,7 +73,8 @@ fn session(mut stream: TcpStream, chance: &mut Chance) -> std::io::Result<()> {
     for line in BufReader::new(stream.try_clone()?).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
         let verb = line.split([' ', '\r']).next().unwrap_or_default();
-        // Who says that he begins in the middle and does not is found out by checksums alone.
+        // REST is always honoured: a server that acknowledges an offset and ignores it is only found out by
+        // checksums.
         if verb != "REST" && chance.below(3) == 0 {
             match chance.below(ODDITIES.len() + 2) {
                 0 => return Ok(()),
@@ -112,7 +113,7 @@ fn session(mut stream: TcpStream, chance: &mut Chance) -> std::io::Result<()> {
                     "RETR" => &CONTENT[std::mem::take(&mut first).min(CONTENT.len())..],
                     _ => b"-rw-r--r-- 1 a b 11 Jan 01 2020 x\r\nd\xff\r\n\r\r\n../y\r\n",
                 };
-                // Less, or all of it; and more of a listing, which nobody has announced the size of.
+                // Part or all of it; a listing may also have more, since its size is not announced.
                 let count = [chance.below(all.len() + 1), all.len(), all.len()][chance.below(3)];
                 connection.write_all(&all[..count])?;
                 if verb != "RETR" && chance.below(8) == 0 {
@@ -153,7 +154,7 @@ fn one(seed: u64) {
     let target = here.path().join("x");
     let got = get(address, "x", &target, impatient());
     match got {
-        // Without checksums, a server that says that three bytes are all is believed.
+        // Without checksums, a server that declares the file shorter is believed.
         Ok(_) => {
             let content = fs::read(&target).unwrap();
             assert!(CONTENT.starts_with(&content), "seed {seed}: {content:?}");

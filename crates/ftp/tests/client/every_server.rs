@@ -1,4 +1,4 @@
-//! The same for every server that is here: our own, vsftpd, ProFTPD and pyftpdlib.
+//! Tests run against every available server: this project's, vsftpd, ProFTPD and pyftpdlib.
 
 use std::any::Any;
 use std::fs;
@@ -14,14 +14,14 @@ use super::proftpd::Proftpd;
 use super::{alice, options, place};
 use crate::common::Running;
 
-/// A server that gives and takes files below a directory.
+/// A server that allows downloads and uploads below a directory.
 pub struct Peer {
     pub name: &'static str,
-    /// The directory, as it is on the disk.
+    /// The directory's local path.
     pub there: PathBuf,
     address: SocketAddr,
     credentials: Credentials,
-    /// The directory's path on the server, with a slash at its end if it has any.
+    /// The directory's path on the server, with a trailing slash unless it is empty.
     pub prefix: &'static str,
     _server: Box<dyn Any>,
 }
@@ -32,7 +32,7 @@ impl Peer {
         Connection::new(place, self.credentials.clone(), options())
     }
 
-    /// For transfers between servers.
+    /// A connection for transfers between servers.
     pub fn connection_to(&self, name: &[u8]) -> Connection {
         let place = place(self.address, "").with_path(self.path(name));
         Connection::new(place, self.credentials.clone(), options())
@@ -46,7 +46,7 @@ impl Peer {
         fs::read(self.there.join(name)).unwrap_or_default()
     }
 
-    /// Stores `source` under a name.
+    /// A job that uploads `source` under a name.
     pub fn storing(&self, source: &Path, name: &[u8]) -> Job {
         Job::Put(Storage {
             source: source.to_owned(),
@@ -55,7 +55,7 @@ impl Peer {
         })
     }
 
-    /// Fetches a name to `target`.
+    /// A job that downloads a name to `target`.
     pub fn fetching(&self, name: &[u8], target: &Path) -> Job {
         Job::Get(Retrieval {
             remote: self.path(name),
@@ -64,7 +64,7 @@ impl Peer {
         })
     }
 
-    /// Does these one after the other.
+    /// Runs these jobs one after the other.
     pub fn run(&self, jobs: Vec<Job>) -> Outcome {
         batch::run(self.connection(), jobs, std::num::NonZeroUsize::MIN).unwrap()
     }
@@ -119,7 +119,7 @@ pub fn pyftpdlib() -> Option<Peer> {
     })
 }
 
-/// All that can be had.
+/// All available servers.
 pub fn every() -> Vec<Peer> {
     let others = [vsftpd(), proftpd(), pyftpdlib()];
     std::iter::once(own())

@@ -1,4 +1,4 @@
-//! Names that are hard to tell a server: each comes to its own place, or is named as one that does not.
+//! Names that are difficult to send to a server: each file gets its own name or is reported as failed.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,7 +11,7 @@ use fairwind_ftp::client::{Outcome, third_party, tree};
 use super::every_server::{Peer, every, own, proftpd, pyftpdlib, vsftpd};
 use super::names as listed;
 
-/// Names of which no byte but those that are no UTF-8 tells one from another.
+/// Names that differ only in bytes that are not UTF-8.
 const ODD: [&[u8]; 5] = [b"a\xffb", b"a\xffc", b"a\xff", b"a\xe9", b"a\xff\xf4"];
 
 fn path(directory: &Path, name: &[u8]) -> std::path::PathBuf {
@@ -23,7 +23,7 @@ fn errors(outcome: &Outcome) -> Vec<&str> {
     failures.map(|failed| failed.error.as_str()).collect()
 }
 
-/// Stores all odd names, in a directory whose name is odd, too.
+/// Uploads all odd names into a directory with an odd name.
 fn store_odd_names(peer: &Peer, here: &Path) -> Outcome {
     let mut connection = peer.connection();
     let directory = peer.path(b"d\xff");
@@ -60,7 +60,7 @@ fn names_that_are_not_utf8_come_to_their_places_and_back() {
             assert_eq!(content, name, "{}", peer.name);
         }
 
-        // A new session, which has to find out by reading alone.
+        // A new session has to find out how names are sent by reading alone.
         let mut connection = peer.connection();
         let found = tree::remote(&mut connection, &peer.path(b"d\xff"), back.path()).unwrap();
         connection.close();
@@ -195,7 +195,7 @@ fn two_names_that_are_one_file_here_are_not_both_fetched() {
         fs::write(peer.there.join(name), name).unwrap();
     }
     let at = |name: &str| here.path().join(name);
-    // As it is for `a` and `A` where case makes no difference.
+    // As for `a` and `A` on a file system that ignores case.
     std::os::unix::fs::symlink("d", at("e")).unwrap();
     fs::create_dir(at("d")).unwrap();
     let outcome = peer.run(vec![

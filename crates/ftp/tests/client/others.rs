@@ -1,4 +1,4 @@
-//! Other people's servers: vsftpd and pyftpdlib.
+//! Third-party servers: vsftpd and pyftpdlib.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +13,7 @@ use super::broken::pyftpd;
 use super::{connection, get, names, options, place, put};
 use crate::common::{Process, free_address, noise};
 
-/// vsftpd for anonymous users, who may do everything below `pub`.
+/// vsftpd for anonymous users with full rights below `pub`.
 pub struct Vsftpd {
     pub process: Process,
     pub directory: tempfile::TempDir,
@@ -76,7 +76,7 @@ fn vsftpd_gives_and_takes_files_and_goes_on_with_them() {
         let got = retrieval.run(&mut connection, 0).unwrap();
         assert_eq!(fs::read(&target).unwrap(), bytes);
         assert_eq!(got.checksum, Verification::NotOffered);
-        // Bytes that are newer than the file may be continued.
+        // A partial upload that is newer than the file may be resumed.
         fs::write(there.join(".y.part"), &bytes[..1_000_000]).unwrap();
         let storage = Storage {
             source: target,

@@ -1,4 +1,4 @@
-//! Places here that are no plain files: links, pipes, devices.
+//! Local targets that are not regular files: links, pipes, devices.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -95,7 +95,7 @@ fn a_reader_that_leaves_is_told() {
 
 #[test]
 fn a_device_is_written_to_and_stays() {
-    // Who is not root cannot replace it anyway.
+    // Only root could replace the device, so only root can test that it stays.
     if !permitted(root()) {
         return;
     }
@@ -141,7 +141,7 @@ fn several_files_come_to_a_device_in_their_order() {
     fs::write(peer.there.join("b"), "second").unwrap();
     let target = here.path().join("pipe");
     pipe(&target);
-    // Who has it open for both directions keeps it open between the files.
+    // Opened for both directions, the pipe keeps a reader between the files.
     let mut reader = File::options()
         .read(true)
         .write(true)
@@ -157,10 +157,10 @@ fn several_files_come_to_a_device_in_their_order() {
     assert_eq!(&read, b"firstsecond");
 }
 
-/// Where the file is that [`somebody_else`] fetches.
+/// The server address for [`somebody_else`].
 const ADDRESS: &str = "FAIRWIND_FTP_TEST_ADDRESS";
 
-/// Fetches a file to standard output as another user than the one who opened that.
+/// Downloads to a standard output that another user has opened.
 #[test]
 #[ignore = "a role of this program, not a test"]
 fn somebody_else() {

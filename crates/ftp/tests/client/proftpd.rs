@@ -1,4 +1,4 @@
-//! ProFTPD, with its module that makes checksums.
+//! ProFTPD, with its checksum module.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use fairwind_testing::{or_skip, proftpd_modules, room_of};
 use super::{Options, connection, get, is_verified, names, options, put};
 use crate::common::{Process, free_address, noise};
 
-/// `secret` of alice, as crypt(5) has it.
+/// alice's password `secret` as a crypt(5) hash.
 const SECRET: &str = "$6$fairwind$J.Cu/z00AXnowPS2V6vRr6WvX/KBIR40YYFsny4LLsAyEpoPG3/RLOv8q/LmHmG5HIYlDsT0jygFOLOwaySmj1";
 
 pub struct Proftpd {
@@ -39,9 +39,9 @@ impl Proftpd {
     }
 }
 
-/// The configuration's file: alice alone may log in, and is whoever runs the tests.
+/// The configuration file: only alice may log in, with the uid and gid of the user who runs the tests.
 fn configured(directory: &Path, room: &Path, port: u16) -> PathBuf {
-    // SAFETY: these calls take nothing and only answer.
+    // SAFETY: these calls have no arguments and cannot fail.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     // Not started by root, it stays who it is only if it is told so.
     let (name, of_group) = (own("-un"), own("-gn"));
@@ -53,7 +53,7 @@ fn configured(directory: &Path, room: &Path, port: u16) -> PathBuf {
         format!("alice:{SECRET}:{user}:{group}::{here}/there:/bin/sh\n"),
     )
     .unwrap();
-    // It takes no passwords that others may read.
+    // It refuses a password file that others may read.
     fs::set_permissions(&users, Permissions::from_mode(0o600)).unwrap();
     let text = format!(
         "ServerType standalone\nUser {name}\nGroup {of_group}\n\
@@ -125,7 +125,7 @@ fn proftpd_goes_on_with_files() {
     assert!(fs::read(server.there.join("y")).unwrap() == bytes);
 }
 
-/// MLSD.
+/// With MLSD.
 #[test]
 fn proftpd_lists_kinds_sizes_and_times() {
     let Some(server) = Proftpd::start() else {

@@ -1,28 +1,28 @@
-//! A server that does what a test tells it to, right or wrong.
+//! A server whose answers, right or wrong, are set by the test.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// What is wrong with it. By default it is a plain server of RFC 959 with one file.
+/// How it answers. By default it is a plain RFC 959 server with one file.
 #[derive(Clone)]
 pub struct Script {
     /// Sent before the greeting.
     pub before_greeting: Vec<u8>,
-    /// Lines of FEAT; none if it does not know the command.
+    /// Lines of the reply to FEAT; if empty, the command is unknown.
     pub features: Vec<&'static str>,
-    /// Whether it knows EPSV and EPRT.
+    /// Whether it supports EPSV and EPRT.
     pub extended: bool,
-    /// What the reply to PASV names instead of its address.
+    /// An address for the reply to PASV in place of the real one.
     pub passive_address: Option<&'static str>,
-    /// The reply to MLSD, LIST and NLST.
+    /// The data sent for MLSD, LIST and NLST.
     pub listing: &'static str,
-    /// The reply to NLST, if another one.
+    /// The data sent for NLST, if different.
     pub names: Option<&'static [u8]>,
     /// The only file.
     pub content: Vec<u8>,
-    /// Replies to verbs, in place of its own; an empty one is none at all.
+    /// Replies that replace the server's own, by verb; an empty one means no reply.
     pub replies: Vec<(&'static str, &'static str)>,
 }
 
@@ -41,7 +41,7 @@ impl Default for Script {
     }
 }
 
-/// A running one, and all that it has been told.
+/// A running server and the commands it has received.
 pub struct Scripted {
     pub address: SocketAddr,
     heard: Arc<Mutex<Vec<String>>>,
@@ -56,14 +56,14 @@ impl Scripted {
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (script, heard) = (script.clone(), Arc::clone(&shared));
-                // The client may break off at any time.
+                // The client may disconnect at any time.
                 thread::spawn(move || session(stream, &script, &heard).ok());
             }
         });
         Self { address, heard }
     }
 
-    /// The commands so far.
+    /// The commands received so far.
     pub fn heard(&self) -> Vec<String> {
         self.heard.lock().unwrap().clone()
     }

@@ -1,5 +1,5 @@
-//! How often the client has to wait for the path before bytes flow: replies are held back until both
-//! servers and the client have fallen silent, and each time that they are let go is a round trip.
+//! Counts the round trips before data flows: replies are held back until both servers and the client are
+//! silent, and each release counts as one round trip.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,21 +13,21 @@ use super::{connection, get, open_to_others, options};
 use crate::common::{Running, noise};
 
 const LOOK: Duration = Duration::from_millis(5);
-/// More looks in a row without a word than the client thinks between two commands. They are counted, not
-/// timed: when the machine stands still, so do they.
+/// Consecutive checks without any traffic that end a turn: more than the client needs between two commands.
+/// They are counted instead of timed, because a stalled machine delays the checks as well.
 const SILENCE: u32 = 50;
 
-/// Control connections over the same slow path.
+/// Control connections that share one slow path.
 #[derive(Clone, Default)]
 struct Path(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     turns: usize,
-    /// Looks since somebody said something.
+    /// Checks since the last traffic.
     silent: u32,
     held: Vec<(TcpStream, Vec<u8>)>,
-    /// What the client said, and in which turn.
+    /// The client's commands, each with its turn.
     heard: Vec<(usize, String)>,
 }
 
@@ -44,7 +44,7 @@ impl Path {
         path
     }
 
-    /// The address that leads to a server's control connection over this path.
+    /// An address that leads over this path to a server's control connection.
     fn to(&self, server: SocketAddr) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -89,7 +89,7 @@ impl Path {
         let _ = client.shutdown(std::net::Shutdown::Both);
     }
 
-    /// The turn in which a command was said.
+    /// The turn in which a command was sent.
     fn turn_of(&self, verb: &str) -> usize {
         let state = self.0.lock().unwrap();
         let found = state.heard.iter().find(|(_, line)| line.starts_with(verb));
@@ -108,7 +108,7 @@ impl State {
         self.turns += 1;
         self.silent = 0;
         for (mut client, bytes) in self.held.drain(..) {
-            // The client may have left.
+            // The client may be gone.
             let _ = client.write_all(&bytes);
         }
     }
@@ -133,8 +133,9 @@ fn a_file_is_asked_for_after_seven_round_trips() {
     assert_eq!((path.turn_of("EPSV"), path.turn_of("RETR")), (6, 7));
 }
 
-/// As above for both servers at once, but ALLO before EPSV, and EPRT after it. From EPSV to RETR there
-/// is one more than for a client, which connects meanwhile; here the server connects after RETR.
+/// As above for both servers at once, but with ALLO before EPSV and EPRT after it. There is one round trip
+/// more from EPSV to RETR than for a client, which opens the data connection itself in that time; here the
+/// server connects after RETR.
 #[test]
 fn a_file_goes_between_servers_after_nine_round_trips() {
     let (a, b) = (open_to_others(), open_to_others());

@@ -1,4 +1,4 @@
-//! Wrong passwords, missing files, full disks, poor servers and bad ones.
+//! Wrong passwords, missing files, full disks, and limited or broken servers.
 
 use std::fs;
 use std::net::TcpListener;
@@ -105,7 +105,7 @@ fn a_server_that_says_nothing_is_named_with_what_was_asked() {
     );
 }
 
-/// A file system of this size for this test, or none without root.
+/// A file system of this size for this test; `None` without root.
 fn small_room(size: &str) -> Option<tempfile::TempDir> {
     if !fairwind_testing::permitted(root()) {
         return None;
@@ -243,7 +243,7 @@ fn bytes_that_are_not_the_servers_never_look_complete() {
 #[test]
 fn a_foreign_address_in_the_reply_to_pasv_is_not_connected_to() {
     let server = scripted(Script {
-        // A network for documentation: nobody is there.
+        // A network reserved for documentation: no host has this address.
         passive_address: Some("192,0,2,1"),
         ..Script::default()
     });
@@ -403,7 +403,7 @@ fn what_a_server_lists_and_does_not_know_is_told() {
 
 #[test]
 fn a_directory_that_there_is_no_way_back_from_is_listed_by_its_path() {
-    // In Latin-1, of which a reply keeps nothing.
+    // In Latin-1, which cannot be recovered from a reply.
     let server = scripted(Script {
         listing: "-rw-r--r-- 1 a b 7 Jan 01 2020 x\r\n",
         replies: vec![("PWD", "257 \"/home/Ren\u{fffd}\"\r\n")],

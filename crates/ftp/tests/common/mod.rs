@@ -1,4 +1,4 @@
-//! A server of our own, in this process or as one, and a client that says exactly what a test says.
+//! This project's server, in this process or in another, and a client that sends exactly what a test says.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -17,13 +17,13 @@ use fairwind_ftp::protocol::reply::{Reply, ReplyReader};
 use fairwind_ftp::server::{Config, Server, Stop, UserConfig, hash_password};
 use socket2::{Domain, Socket, Type};
 
-/// Nothing in these tests takes as long.
+/// Longer than anything in these tests takes.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The hash of `secret`.
 static SECRET: LazyLock<String> = LazyLock::new(|| hash_password("secret").unwrap());
 
-/// Serves `dir` at a free port of loopback, anonymous users and `alice`, who may write.
+/// Serves `dir` on a free loopback port to anonymous users and to `alice`, who may write.
 pub fn config(dir: &Path) -> Config {
     let mut config = Config {
         listen: "127.0.0.1:0".parse().unwrap(),
@@ -94,14 +94,14 @@ impl Drop for Running {
     }
 }
 
-/// The control connection of a client that is told every word.
+/// The control connection of a client that sends only what the test says.
 pub struct Client {
     pub stream: TcpStream,
     lines: BufReader<TcpStream>,
 }
 
 impl Client {
-    /// Connects and takes the greeting.
+    /// Connects and reads the greeting.
     pub fn connect(address: SocketAddr) -> Self {
         let (client, greeting) = Self::greeted(address);
         assert_eq!(greeting.code, 220);
@@ -112,7 +112,7 @@ impl Client {
         Self::on(TcpStream::connect(address).unwrap())
     }
 
-    /// Connects from an address of loopback.
+    /// Connects from a given loopback address.
     pub fn from(own: impl Into<IpAddr>, address: SocketAddr) -> (Self, Reply) {
         Self::on(connect_from(own, address))
     }
@@ -143,7 +143,7 @@ impl Client {
         self.expect("TYPE I", 200);
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
     }
@@ -179,7 +179,7 @@ impl Client {
         matches!(self.lines.read(&mut [0]), Ok(0) | Err(_))
     }
 
-    /// Where the server waits after PASV.
+    /// The address in the server's reply to PASV.
     pub fn passive_address(&mut self) -> SocketAddr {
         parse_passive_reply(&self.expect("PASV", 227).text()).unwrap()
     }
@@ -195,7 +195,7 @@ impl Client {
         data(address)
     }
 
-    /// What `command` sends through a passive data connection.
+    /// The data that `command` sends over a passive data connection.
     pub fn fetch(&mut self, command: &str) -> Vec<u8> {
         let mut data = self.passive();
         self.expect(command, 150);
@@ -205,7 +205,7 @@ impl Client {
         content
     }
 
-    /// Gives `command` these bytes through a passive data connection; answers the last reply.
+    /// Sends bytes for `command` over a passive data connection; returns the final reply.
     pub fn give(&mut self, command: &str, content: &[u8]) -> Reply {
         let mut data = self.passive();
         self.expect(command, 150);
@@ -215,19 +215,19 @@ impl Client {
     }
 }
 
-/// An address of loopback.
+/// The loopback address with this number.
 pub fn loopback(number: usize) -> IpAddr {
     IpAddr::from(Ipv4Addr::from_bits(0x7f01_0000 + number as u32))
 }
 
-/// An address of loopback where nobody else uses any port.
+/// A loopback address that no other test uses.
 pub fn own_address() -> IpAddr {
     static SERVERS: AtomicUsize = AtomicUsize::new(0);
     let number = 16 * std::process::id() as usize + SERVERS.fetch_add(1, Ordering::Relaxed);
     loopback(0x10_0000 + number % 0x10_0000)
 }
 
-/// A connection from an address of loopback.
+/// A connection from a given loopback address.
 pub fn connect_from(own: impl Into<IpAddr>, to: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::new(own.into(), 0).into()).unwrap();
@@ -242,7 +242,7 @@ pub fn data(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// A listening socket of a client, and its address as PORT has it.
+/// A listening socket of a client, and its address in the format of PORT.
 pub fn listening(address: &str) -> (TcpListener, String) {
     let listener = TcpListener::bind((address, 0)).unwrap();
     let SocketAddr::V4(at) = listener.local_addr().unwrap() else {
@@ -251,7 +251,7 @@ pub fn listening(address: &str) -> (TcpListener, String) {
     (listener, fairwind_ftp::protocol::host_port::format_port(at))
 }
 
-/// An address of loopback where nobody listens.
+/// A loopback address where nobody listens.
 pub fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap()
@@ -266,7 +266,7 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Bytes that look like nothing else, of the given number.
+/// `count` pseudo-random bytes.
 pub fn noise(count: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut bytes = Vec::with_capacity(count + 8);
@@ -280,17 +280,18 @@ pub fn noise(count: usize) -> Vec<u8> {
     bytes
 }
 
-/// A server as a process of its own, which can be killed and measured.
+/// A server in a separate process, which can be killed and measured.
 pub struct Process {
     pub child: Child,
     pub address: SocketAddr,
-    /// Stays open: a test program says after a minute that its test still runs, and ends if nobody listens.
+    /// Kept open: after a minute the test program reports that its test is still running, and would be ended
+    /// if nobody read that.
     _said: Option<BufReader<ChildStdout>>,
 }
 
 const ROOT: &str = "FAIRWIND_FTP_TEST_ROOT";
 
-/// What the server's configuration file would say.
+/// The text of the server's configuration file.
 const SETTINGS: &str = "FAIRWIND_FTP_TEST_SETTINGS";
 
 /// Serves until killed.
@@ -321,14 +322,14 @@ impl Process {
         Self::spawn(command, root)
     }
 
-    /// Serves `root` as a configuration file says.
+    /// Serves `root` with this configuration.
     pub fn with_settings(root: &Path, settings: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(ROLE).env(SETTINGS, settings);
         Self::spawn(command, root)
     }
 
-    /// A number of `/proc/PID/status`, as VmRSS and VmHWM, KiB.
+    /// A value from `/proc/PID/status`, such as VmRSS and VmHWM, KiB.
     pub fn kib(&self, name: &str) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(path).unwrap();
@@ -339,12 +340,12 @@ impl Process {
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
-    /// Open descriptors.
+    /// Number of open descriptors.
     pub fn descriptors(&self) -> usize {
         self.open_files().count()
     }
 
-    /// Those that are connections, or wait for some.
+    /// Number of open TCP sockets, connected or listening.
     pub fn sockets(&self) -> usize {
         let tables = ["tcp", "tcp6"].map(|table| {
             let path = format!("/proc/{}/net/{table}", self.child.id());
@@ -358,14 +359,14 @@ impl Process {
             .count()
     }
 
-    /// What `/proc/PID/fd` leads to.
+    /// The targets of the links in `/proc/PID/fd`.
     fn open_files(&self) -> impl Iterator<Item = PathBuf> {
         let path = format!("/proc/{}/fd", self.child.id());
         let entries = std::fs::read_dir(path).unwrap();
         entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
     }
 
-    /// Serves `root` in a file system of `size` (as tmpfs(5) has it) that nobody else sees. Needs root.
+    /// Serves `root` from a private file system of `size` (as in tmpfs(5)). Needs root.
     pub fn start_in_small_room(root: &Path, size: &str) -> Self {
         let mut command = Command::new("unshare");
         let script =
@@ -379,7 +380,7 @@ impl Process {
         Self::telling(command.env(ROOT, root))
     }
 
-    /// A server that says `serving ADDRESS` when it listens.
+    /// A server that prints `serving ADDRESS` when it listens.
     pub fn telling(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap());
@@ -395,7 +396,7 @@ impl Process {
         }
     }
 
-    /// A server that was told to listen at this address.
+    /// A server that is configured to listen at this address.
     pub fn at(address: SocketAddr, command: &mut Command) -> Self {
         let child = command.stdout(Stdio::null()).spawn().unwrap();
         let process = Self {
@@ -407,7 +408,7 @@ impl Process {
         process
     }
 
-    /// SIGKILL.
+    /// Kills the process with SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Three sessions of two users, in any order, against a model of what each was told.
+//! Three sessions of two users, interleaved at random, against a model of what each was told.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -58,10 +58,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// An upload that was answered 150.
+/// An upload that has been answered with 150.
 struct Uploading {
     name: usize,
-    /// What the file will be if it ends now.
+    /// The content of the file if it ends now.
     whole: Vec<u8>,
     data: TcpStream,
 }
@@ -76,9 +76,9 @@ struct Session {
 struct World {
     server: Running,
     sessions: Vec<Session>,
-    /// What was acknowledged as whole.
+    /// Files acknowledged as complete.
     files: BTreeMap<usize, Vec<u8>>,
-    /// What was sent of uploads that broke off, by whom.
+    /// Bytes sent by uploads that broke off, with their users.
     broken: BTreeMap<usize, (&'static str, Vec<u8>)>,
     sent: u64,
 }
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// Who is uploading a file.
+    /// The user who is uploading a file.
     fn uploader(&self, name: usize) -> Option<&'static str> {
         self.sessions.iter().find_map(|session| {
             let upload = session.uploading.as_ref()?;
@@ -142,7 +142,7 @@ impl World {
     fn begin(&mut self, who: usize, begin: Begin, name: usize) {
         let owner = self.sessions[who].owner;
         if self.uploader(name) == Some(owner) {
-            // A user's own upload may be taken over; that has tests of its own.
+            // A user may take over an own upload; other tests cover that.
             return;
         }
         let busy = self.uploader(name).is_some();
@@ -150,7 +150,7 @@ impl World {
         let session = &mut self.sessions[who];
         let size = session.client.say(&format!("SIZE {}", NAMES[name]));
         let size: Option<usize> = (size.code == 213).then(|| size.text().parse().unwrap());
-        // What the client has every reason to believe that it continues.
+        // What the client is entitled to believe it continues.
         let known = match (self.files.get(&name), self.broken.get(&name)) {
             (Some(file), _) => {
                 assert_eq!(size, Some(file.len()));
@@ -256,7 +256,7 @@ impl World {
         self.sessions[who].client.expect("RMD d", code);
     }
 
-    /// That each name bears what was acknowledged, and no other name is there.
+    /// Checks that each name has the acknowledged content and that no other name exists.
     fn look(&self) {
         for (name, text) in NAMES.iter().enumerate() {
             let found = fs::read(self.server.path(text)).ok();

@@ -1,4 +1,5 @@
-//! Strangers who say whatever comes to mind, beside logins, checksums and downloads, for as long as it is wanted.
+//! Clients that send random commands, while others log in, compute checksums and download, for a configurable
+//! time.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -10,10 +11,10 @@ use fairwind_ftp::protocol::host_port::parse_passive_reply;
 use super::{LENIENT, MEMORY, bob, fetch_from, log_in_ten_times};
 use crate::common::{Client, Process, connect_from, eventually, loopback, own_address};
 
-/// How long strangers misbehave in [`hostile_commands_cost_nobody_anything`], seconds; 5 unless set.
+/// Duration of the hostile traffic in [`hostile_commands_cost_nobody_anything`], seconds; 5 by default.
 const SOAK: &str = "FAIRWIND_FTP_SOAK_S";
 
-/// Numbers that look like chance and are the same every time.
+/// Reproducible pseudo-random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -29,7 +30,7 @@ impl Chance {
     }
 }
 
-/// A line that somebody says who means no good, or knows no better.
+/// A malicious or malformed line.
 fn hostile(chance: &mut Chance, own: IpAddr) -> Vec<u8> {
     const VERBS: &[&str] = &[
         "USER", "PASS", "ACCT", "CWD", "XCWD", "CDUP", "QUIT", "REIN", "PORT", "PASV", "TYPE",
@@ -91,7 +92,7 @@ fn hostile(chance: &mut Chance, own: IpAddr) -> Vec<u8> {
         "\u{1b}[2J",
     ];
     let mut line = match chance.below(20) {
-        // Not even a line.
+        // Random bytes instead of a command.
         0 => (0..chance.below(200))
             .map(|_| chance.below(256) as u8)
             .collect(),
@@ -115,8 +116,8 @@ fn hostile(chance: &mut Chance, own: IpAddr) -> Vec<u8> {
     line
 }
 
-/// Says hostile lines until the time is over, connects wherever it is told to, sends there or reads a bit, and
-/// leaves in the middle.
+/// Sends hostile lines until the time is over, connects wherever it is told to, sends there or reads a bit,
+/// and disconnects in the middle.
 fn misbehave(number: usize, address: SocketAddr, until: Instant) -> usize {
     let (own, mut chance) = (loopback(number), Chance(0x9e37_79b9 + number as u64));
     let mut said = 0;
@@ -176,7 +177,7 @@ fn misbehave(number: usize, address: SocketAddr, until: Instant) -> usize {
     said
 }
 
-/// Logins, checksums and a fuzzer, all at once, and everybody else is served meanwhile through the same 31 ports.
+/// Logins, checksums and a fuzzer run at once, while everybody else is served through the same 31 ports.
 #[test]
 fn hostile_commands_cost_nobody_anything() {
     let seconds = std::env::var(SOAK).map_or(5, |seconds| seconds.parse().unwrap());
@@ -220,7 +221,7 @@ fn hostile_commands_cost_nobody_anything() {
     let mut range = 0;
     while Instant::now() < until {
         for client in &mut summing {
-            // Another part each time, so that none is known yet.
+            // A different range each time, so that no checksum is known yet.
             range += 1;
             client.raw(format!("XSHA512 large {range} 3000000000\r\nABOR\r\n").as_bytes());
         }
@@ -254,6 +255,6 @@ fn hostile_commands_cost_nobody_anything() {
     );
     assert!(most < MEMORY, "{most} KiB");
     assert!(slowest < Duration::from_secs(10), "{slowest:?}");
-    // What strangers left behind is let go when they are seen to have gone.
+    // The server releases the descriptors when it notices that the clients are gone.
     eventually("descriptors are back", || server.descriptors() <= open);
 }

@@ -1,4 +1,4 @@
-//! CLOCK_MONOTONIC since the start of the run, as the emulator's time.
+//! CLOCK_MONOTONIC since the start of the run; the same time as the emulator's.
 
 use fairwind_kernel::monotonic_ns;
 use fairwind_path::units::Time;
@@ -6,14 +6,14 @@ use nix::errno::Errno;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 
-/// Copies show the same time.
+/// Copies agree.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     epoch_nanos: u64,
 }
 
 impl Clock {
-    /// A clock that showed zero at this time of CLOCK_MONOTONIC, and shows it before.
+    /// A clock that starts counting at this time of CLOCK_MONOTONIC and reads zero until then.
     pub fn since(epoch_nanos: u64) -> Clock {
         Clock { epoch_nanos }
     }
@@ -23,14 +23,14 @@ impl Clock {
         Time::from_nanos(monotonic_ns().saturating_sub(self.epoch_nanos))
     }
 
-    /// Waits until it no longer shows the zero before the run.
+    /// Waits until the clock starts counting.
     pub fn await_start(self) {
         let start = self.monotonic(Time::ZERO);
         let flags = ClockNanosleepFlags::TIMER_ABSTIME;
         while clock_nanosleep(ClockId::CLOCK_MONOTONIC, flags, &start) == Err(Errno::EINTR) {}
     }
 
-    /// A time of the run by CLOCK_MONOTONIC.
+    /// Converts a time of the run to CLOCK_MONOTONIC.
     pub fn monotonic(self, time: Time) -> TimeSpec {
         let nanos = self.epoch_nanos.saturating_add(time.as_nanos());
         TimeSpec::new(

@@ -1,9 +1,9 @@
-//! The thread that sends datagrams at even intervals.
+//! The thread that sends datagrams at regular intervals.
 //!
 //! Datagram number k of a flow is due k intervals after the flow's start, so that neither rounding
-//! nor lateness adds up. One that is late leaves at once. One that is later than [`LATEST`], and than
-//! an interval, does not leave any more and is counted: a machine that stood still does not make up
-//! for it with a burst. Nor does one that has not left when the run ends.
+//! errors nor delays accumulate. A late one leaves immediately. One that is later than both
+//! [`LATEST`] and an interval is skipped and counted: a machine that stalled does not make up for
+//! it with a burst. Datagrams that have not left when the run ends are skipped, too.
 
 use std::net::SocketAddrV4;
 use std::os::fd::OwnedFd;
@@ -18,27 +18,27 @@ use fairwind_workload::{Driver, Step};
 use super::shared::Shared;
 use super::timers::Timers;
 
-/// How late a datagram may leave.
+/// How late a datagram may leave at most.
 const LATEST: Duration = Duration::from_millis(10);
-/// The longest sleep, so that the thread hears when it is to stop.
+/// Longest sleep, so that the thread notices a request to stop.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// Headers of IP and UDP, bytes.
 const HEADERS: u32 = 28;
 /// The largest packet of IPv4, bytes.
 const LARGEST: usize = 65_535;
 
-/// A flow's datagrams.
+/// The stream of a flow's datagrams.
 #[derive(Debug)]
 pub struct Stream {
     index: usize,
     to: SocketAddrV4,
     socket: OwnedFd,
     driver: Driver,
-    /// When the next one is due.
+    /// When the next datagram is due.
     due: Time,
 }
 
-/// What one flow has sent after the warm-up.
+/// What one flow sent after the warm-up.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SentDatagrams {
     pub index: usize,
@@ -46,7 +46,7 @@ pub struct SentDatagrams {
     pub skipped: u64,
 }
 
-/// The thread's work.
+/// State of the thread.
 pub struct Datagrams {
     shared: Arc<Shared>,
     streams: Vec<Stream>,
@@ -55,9 +55,9 @@ pub struct Datagrams {
     zeros: Vec<u8>,
 }
 
-/// One that is due.
+/// A datagram that is due.
 struct Datagram {
-    /// With its headers, bytes.
+    /// Size including headers, bytes.
     size: u32,
     due: Time,
     /// When its successor is due.
@@ -71,7 +71,7 @@ impl Datagram {
 }
 
 impl Stream {
-    /// What `driver` says over `socket`, for flow number `index`.
+    /// Sends the datagrams of `driver` over `socket`, for the flow with this index.
     pub fn new(index: usize, to: SocketAddrV4, socket: OwnedFd, mut driver: Driver) -> Stream {
         let due = driver.first();
         Stream {
@@ -103,7 +103,7 @@ impl Datagrams {
         }
     }
 
-    /// Works until the end of the run, or until it is asked to stop.
+    /// Runs until the end of the run, or until asked to stop.
     pub fn run(mut self) -> Vec<SentDatagrams> {
         super::wake_in_time();
         self.shared.clock.await_start();
@@ -135,7 +135,7 @@ impl Datagrams {
         }
     }
 
-    /// The stream's next datagram; the one after it is awaited.
+    /// Takes the stream's next datagram, and sets the timer for the one after it.
     fn take(&mut self, at: usize) -> Option<Datagram> {
         let stream = &mut self.streams[at];
         let due = stream.due;
@@ -155,7 +155,7 @@ impl Datagrams {
         }
     }
 
-    /// Hands a datagram of so many IP bytes to the kernel; false if that does not take it.
+    /// Hands a datagram of `size` IP bytes to the kernel; false if the kernel does not take it.
     fn hand_over(&self, at: usize, size: u32) -> bool {
         let stream = &self.streams[at];
         let payload = size.saturating_sub(HEADERS) as usize;
@@ -173,7 +173,7 @@ impl Datagrams {
 
     fn sleep_until(&self, time: Time) {
         let time = self.shared.clock.monotonic(time);
-        // Woken early by a signal, it looks at the time and sleeps again.
+        // If a signal ends it early, the caller checks the time and sleeps again.
         let _ = clock_nanosleep(
             ClockId::CLOCK_MONOTONIC,
             ClockNanosleepFlags::TIMER_ABSTIME,

@@ -1,8 +1,8 @@
-//! The TCP connections of a host, as the kernel tells them over netlink: those that are there, and
-//! each one with its last counts when it is gone.
+//! The TCP connections of a host, as the kernel reports them over netlink: the existing ones on
+//! request, and each closed one with its final counts.
 //!
 //! Source: sock_diag(7); include/uapi/linux/{inet_diag,sock_diag,netlink}.h;
-//! `inet_diag_handler_get_info` for connections that are gone, where the port may be 0 already.
+//! `inet_diag_handler_get_info` for closed connections, whose port may already be 0.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -16,23 +16,23 @@ use super::tcp_info::Counts;
 const NETLINK_SOCK_DIAG: i32 = 4;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const INET_DIAG_INFO: u16 = 2;
-/// Groups that hear of connections that are gone (`SKNLGRP_INET_TCP_DESTROY`, and of IPv6, which
+/// Multicast groups for closed connections (`SKNLGRP_INET_TCP_DESTROY`, and that of IPv6, which
 /// carries IPv4 as well).
 const GONE: u32 = (1 << 0) | (1 << 2);
-/// All states but `TCP_LISTEN`, `TCP_TIME_WAIT` and `TCP_NEW_SYN_RECV`, which have no counts.
+/// All states except `TCP_LISTEN`, `TCP_TIME_WAIT` and `TCP_NEW_SYN_RECV`, which have no counts.
 const STATES: u32 = !((1 << 10) | (1 << 6) | (1 << 12));
 const HEADER: usize = 16;
 /// Length of `struct inet_diag_msg`.
 const MESSAGE: usize = 72;
-/// Room for messages about connections that are gone while nobody reads them, bytes.
+/// Buffer for messages about closed connections until they are read, bytes.
 const ROOM: i32 = 8 << 20;
 
-/// A connection as one of its ends has it.
+/// A connection as one of its ends reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// The kernel's own number for the socket; no other ever has it.
+    /// The kernel's number for the socket, never reused.
     pub cookie: u64,
-    /// 0 if the socket has let go of it.
+    /// 0 if the socket has released its port.
     pub local_port: u16,
     pub remote: Ipv4Addr,
     pub remote_port: u16,
@@ -40,7 +40,7 @@ pub struct Connection {
     pub counts: Counts,
 }
 
-/// What hears of the connections of one network namespace.
+/// Netlink sockets for the connections of one network namespace.
 #[derive(Debug)]
 pub struct Diag {
     ask: OwnedFd,
@@ -49,8 +49,8 @@ pub struct Diag {
 }
 
 impl Diag {
-    /// For the network namespace of the calling thread; it hears of connections that are gone from
-    /// now on.
+    /// Opens the sockets in the network namespace of the calling thread; connections closed from
+    /// now on are reported.
     pub fn open() -> io::Result<Diag> {
         let ask = netlink(0, 0)?;
         let gone = netlink(GONE, libc::SOCK_NONBLOCK)?;
@@ -62,7 +62,7 @@ impl Diag {
         })
     }
 
-    /// Those that are gone since this was called last, and those that are there.
+    /// The connections closed since the last call, and those that exist.
     pub fn connections(&mut self) -> io::Result<Vec<Connection>> {
         let mut connections = Vec::new();
         loop {
@@ -93,13 +93,13 @@ fn netlink(groups: u32, flags: i32) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | flags;
     // SAFETY: the call takes numbers only.
     let fd = Errno::result(unsafe { libc::socket(libc::AF_NETLINK, kind, NETLINK_SOCK_DIAG) })?;
-    // SAFETY: the descriptor has just been opened and nobody else has it.
+    // SAFETY: the descriptor has just been opened and has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: the structure consists of integers.
     let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
     address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
     address.nl_groups = groups;
-    // SAFETY: the address is a structure of ours of the length given.
+    // SAFETY: the address is a local structure of the given length.
     let done = unsafe {
         libc::bind(
             socket.as_raw_fd(),
@@ -112,7 +112,7 @@ fn netlink(groups: u32, flags: i32) -> io::Result<OwnedFd> {
 }
 
 fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
-    // SAFETY: the kernel writes at most the length of memory of ours.
+    // SAFETY: the kernel writes at most `buffer.len()` bytes to the buffer.
     let got = unsafe {
         libc::recv(
             socket.as_raw_fd(),
@@ -124,7 +124,7 @@ fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
     Errno::result(got).map(|got| got as usize)
 }
 
-/// Asks for all TCP connections of a family, with their counts.
+/// A request for all TCP connections of a family, with their counts.
 fn request(family: u8) -> Vec<u8> {
     const LENGTH: usize = HEADER + 56;
     let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
@@ -140,7 +140,7 @@ fn request(family: u8) -> Vec<u8> {
     request
 }
 
-/// Adds the connections of a message; true if it is the last of an answer.
+/// Adds the connections of a message. Returns true if it is the last of an answer.
 fn parse(mut bytes: &[u8], connections: &mut Vec<Connection>) -> io::Result<bool> {
     while let Some(length) = number::<4>(bytes, 0).map(u32::from_ne_bytes) {
         let length = length as usize;
@@ -162,8 +162,8 @@ fn parse(mut bytes: &[u8], connections: &mut Vec<Connection>) -> io::Result<bool
     Ok(false)
 }
 
-/// A connection from `struct inet_diag_msg` and the attributes behind it; nothing if it has no
-/// counts or is not of IPv4.
+/// Parses `struct inet_diag_msg` and the attributes that follow it; `None` if there are no counts,
+/// or no IPv4 address.
 fn connection(body: &[u8]) -> Option<Connection> {
     let attributes = body.get(MESSAGE..)?;
     let counts = Counts::parse(attribute(attributes, INET_DIAG_INFO)?);
@@ -179,7 +179,7 @@ fn connection(body: &[u8]) -> Option<Connection> {
     })
 }
 
-/// An IPv4 address, which of an IPv6 socket is `::ffff:a.b.c.d`.
+/// Parses an IPv4 address, which an IPv6 socket has as `::ffff:a.b.c.d`.
 fn address(family: u8, bytes: &[u8]) -> Option<Ipv4Addr> {
     let (prefix, last) = bytes.split_at(12);
     let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];

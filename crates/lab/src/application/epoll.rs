@@ -1,4 +1,4 @@
-//! Waiting for sockets, to the microsecond.
+//! Waiting for sockets, with timeouts precise to the microsecond.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -12,22 +12,22 @@ use fairwind_path::units::Duration;
 pub enum Interest {
     Read,
     Write,
-    /// Only errors, which are always told.
+    /// Only errors, which are always reported.
     Errors,
 }
 
-/// A set of descriptors, each with a number of ours.
+/// A set of descriptors, each with a token of ours.
 #[derive(Debug)]
 pub struct Epoll {
     fd: OwnedFd,
     events: Vec<libc::epoll_event>,
 }
 
-/// One of the descriptors has something to tell.
+/// An event of a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     pub token: u64,
-    /// The connection has failed or the other end has closed it.
+    /// The connection has failed, or the peer has closed it.
     pub failed: bool,
 }
 
@@ -36,7 +36,7 @@ impl Epoll {
         // SAFETY: the call takes a number only.
         let fd = Errno::result(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         Ok(Epoll {
-            // SAFETY: the descriptor has just been opened and nobody else has it.
+            // SAFETY: the descriptor has just been opened and has no other owner.
             fd: unsafe { OwnedFd::from_raw_fd(fd) },
             events: Vec::with_capacity(256),
         })
@@ -51,7 +51,7 @@ impl Epoll {
     }
 
     pub fn remove(&self, fd: &impl AsRawFd) {
-        // It fails only for a descriptor that is not in the set, which is as well.
+        // Fails only for a descriptor that is not in the set, which is harmless.
         let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0, Interest::Errors);
     }
 
@@ -71,20 +71,21 @@ impl Epoll {
             events: events as u32,
             u64: token,
         };
-        // SAFETY: the event is a structure of ours that outlives the call.
+        // SAFETY: the event is a local structure that outlives the call.
         let done =
             unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), action, fd.as_raw_fd(), &raw mut event) };
         Ok(Errno::result(done).map(drop)?)
     }
 
-    /// Waits for at most so long; what there is to tell is in `told` then.
+    /// Waits for at most `longest`, and replaces the content of `told` by the events.
     pub fn wait(&mut self, longest: Duration, told: &mut Vec<Event>) -> io::Result<()> {
         told.clear();
         let timeout = libc::timespec {
             tv_sec: (longest.as_nanos() / 1_000_000_000) as libc::time_t,
             tv_nsec: (longest.as_nanos() % 1_000_000_000) as libc::c_long,
         };
-        // SAFETY: the kernel writes at most as many events as there is room for, and reads the time.
+        // SAFETY: the kernel writes at most as many events as there is capacity for, and reads the
+        // timeout.
         let count = Errno::result(unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
@@ -100,7 +101,7 @@ impl Epoll {
             Err(Errno::EINTR) => 0,
             count => count?,
         };
-        // SAFETY: the kernel has written so many.
+        // SAFETY: the kernel has written this number of events.
         unsafe { self.events.set_len(count as usize) };
         told.extend(self.events.drain(..).map(|event| {
             let failure = (libc::EPOLLERR | libc::EPOLLHUP) as u32;

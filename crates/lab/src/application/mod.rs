@@ -1,17 +1,16 @@
-//! Applications: the traffic of [`fairwind_workload`], over real sockets in the hosts, and real programs.
+//! Applications: the traffic of [`fairwind_workload`] over real sockets in the hosts, and real programs.
 //!
-//! A few threads drive all sockets: some open connections and write to them, some accept them and
-//! take what arrives, so that the two ends of a flow can use two processors; one sends datagrams.
-//! A socket belongs to the network namespace that the thread that makes it is in at that moment, and
-//! stays there.
+//! A few threads drive all sockets: some open connections and write to them, some accept connections and
+//! read, so that the two ends of a flow can use two processors; one sends datagrams. A socket belongs to the
+//! network namespace of the thread that creates it, and stays there.
 //!
 //! | the simulator | here |
 //! |---|---|
-//! | `from` opens the connection; data leaves with the last packet of the handshake | so it is; data leaves as soon as the thread hears of the handshake |
-//! | an object or a transfer is complete when its last byte is delivered; then the connection is gone | the connection is, without a packet, when its last byte is acknowledged ([`socket::vanish`]) |
-//! | at the end of an on period nothing is sent any more | what the kernel holds is, up to about 48 kB (`TCP_NOTSENT_LOWAT`) |
-//! | datagrams leave when they are due | at once when they are late, and not at all when they are very late ([`datagrams`]) |
-//! | at most `send_buffer` bytes are unacknowledged | so it is by the kernel's count, in which a packet has overhead |
+//! | `from` opens the connection; data leaves with the last packet of the handshake | the same; data leaves once the thread learns of the handshake |
+//! | an object or a transfer is complete when its last byte is delivered; then the connection is gone | the connection is closed, without a packet, when its last byte is acknowledged ([`socket::vanish`]) |
+//! | at the end of an on period nothing more is sent | the kernel sends what it holds, up to about 48 kB (`TCP_NOTSENT_LOWAT`) |
+//! | datagrams leave when they are due | immediately if late, and not at all if very late ([`datagrams`]) |
+//! | at most `send_buffer` bytes are unacknowledged | the same by the kernel's count, which includes overhead per packet |
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -54,10 +53,10 @@ use receiver::{Receiver, ReceiverReport};
 use sender::{FromReceiver, Release, Sender, SenderReport};
 use shared::{Mailbox, Shared};
 
-/// The number of a thread's mailbox among what it waits for.
+/// Epoll token of a thread's mailbox.
 const BELL: u64 = u64::MAX;
 
-/// The applications of a run, at work. They stop when this is dropped.
+/// The running applications of a run. They stop when this is dropped.
 #[derive(Debug)]
 pub struct Applications {
     shared: Arc<Shared>,
@@ -67,14 +66,14 @@ pub struct Applications {
     datagrams: Option<JoinHandle<Vec<SentDatagrams>>>,
 }
 
-/// The applications of a run, ready to start: what takes time is done.
+/// The applications of a run, ready to start: whatever takes time is done.
 #[derive(Debug)]
 pub struct Prepared {
     plans: Vec<FlowPlan>,
     opened: Vec<Result<Open, String>>,
 }
 
-/// A sending and a receiving thread with the same flows.
+/// A sending and a receiving thread for the same flows.
 #[derive(Debug)]
 struct Pair {
     sender: Option<JoinHandle<SenderReport>>,
@@ -83,19 +82,20 @@ struct Pair {
     to_receiver: Arc<Mailbox<Release>>,
 }
 
-/// The flows of a pair, each with its number among all.
+/// The flows of a pair, each with its index among all.
 #[derive(Default)]
 struct Share {
-    /// And a driver for each of its connections.
+    /// With a driver for each of their connections.
     sending: Vec<(usize, Vec<Driver>, FlowPlan)>,
     receiving: Vec<(usize, FlowPlan, OwnedFd)>,
 }
 
 impl Applications {
-    /// Makes the hosts ready for these flows, and opens where they come in.
+    /// Prepares the hosts for these flows, and opens the receiving sockets.
     ///
     /// # Errors
-    /// What the kernel refused. What goes wrong with one flow is a [`Failure`] of the run.
+    /// Fails if the kernel refuses a setting of a host, or enough descriptors. What goes wrong with a single
+    /// flow is a [`Failure`] of the run.
     pub fn prepare(plans: Vec<FlowPlan>) -> Result<Prepared, LabError> {
         preparation::prepare(&plans)?;
         let mut connections = 0;
@@ -107,10 +107,10 @@ impl Applications {
         Ok(Prepared { plans, opened })
     }
 
-    /// Prepares and starts: see [`Applications::prepare`] and [`Prepared::start`].
+    /// Prepares and starts; see [`Applications::prepare`] and [`Prepared::start`].
     ///
     /// # Errors
-    /// As there.
+    /// Fails like these two.
     pub fn start(
         plans: Vec<FlowPlan>,
         epoch_ns: u64,
@@ -137,7 +137,7 @@ impl Applications {
             to_sender,
             to_receiver,
         });
-        // In this order, so that what has been started is stopped if something fails.
+        // Added to `pairs` before, so that what has been started is stopped if something fails.
         if let Some(pair) = self.pairs.last_mut() {
             pair.receiver = Some(spawn("fw-receiver", move || receiver.run())?);
             pair.sender = Some(spawn("fw-sender", move || sender.run())?);
@@ -145,18 +145,18 @@ impl Applications {
         Ok(())
     }
 
-    /// Payload delivered to the receiving application of a flow so far, bytes, warm-up included.
+    /// Payload delivered to a flow's receiving application so far, bytes, including the warm-up.
     pub fn received(&self, flow: usize) -> u64 {
         self.shared.received(flow)
     }
 
-    /// What has gone wrong so far, in the order in which it did.
+    /// Failures so far, in the order of occurrence.
     pub fn failures(&self) -> Vec<Failure> {
         self.shared.failures()
     }
 
-    /// Stops everything that still goes on, and answers what each flow has done until the end of the
-    /// run, or until now if that is earlier.
+    /// Stops everything that still runs. Returns what each flow did until the end of the run, or until now if
+    /// that is earlier.
     pub fn finish(mut self) -> Vec<FlowOutcome> {
         let now = self.shared.clock.now().min(self.shared.end);
         self.shared.stop();
@@ -216,12 +216,12 @@ impl Applications {
 }
 
 impl Prepared {
-    /// Starts the applications of a run that begins at `epoch_ns` of CLOCK_MONOTONIC, now or soon,
-    /// measures from `warmup` on and ends after `duration`. No flow begins before the run; programs'
-    /// servers may.
+    /// Starts the applications of a run that begins at `epoch_ns` of CLOCK_MONOTONIC (now or soon), measures
+    /// from `warmup` on, and ends after `duration`. Nothing begins before the run.
     ///
     /// # Errors
-    /// What the kernel refused. What goes wrong with one flow is a [`Failure`].
+    /// Fails if a thread, or a descriptor that it needs, cannot be created. What goes wrong with a single
+    /// flow is a [`Failure`].
     pub fn start(
         self,
         epoch_ns: u64,
@@ -307,13 +307,13 @@ fn spawn<T: Send + 'static>(
     thread.map_err(|error| LabError::system("starting the applications", error))
 }
 
-/// A pair of threads for two processors, and no more than there are flows.
+/// One pair of threads per two processors, at most one per flow.
 fn pairs_for(plans: &[FlowPlan]) -> usize {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     (processors / 2).clamp(1, plans.len().max(1))
 }
 
-/// What a flow has open from the beginning.
+/// What a flow has open from the start.
 #[derive(Debug)]
 enum Open {
     Nothing,
@@ -349,7 +349,7 @@ fn open(index: usize, plan: &FlowPlan, mut drivers: Vec<Driver>) -> Result<Open,
     opened.map_err(|error| error.to_string())
 }
 
-/// Moves the calling thread from host to host.
+/// Moves the calling thread from one host's namespace to another's.
 #[derive(Debug, Default)]
 struct Visitor {
     inside: Option<u32>,
@@ -366,13 +366,13 @@ impl Visitor {
     }
 }
 
-/// Lets the kernel wake the calling thread when it asked for it, rather than up to 50 us later.
+/// Makes the kernel wake the calling thread when requested, rather than up to 50 us later.
 fn wake_in_time() {
-    // It fails for no number.
+    // Never fails.
     let _ = prctl::set_timerslack(1);
 }
 
-/// True if TCP of the thread's network namespace puts time stamps into its segments.
+/// True if TCP in the thread's network namespace uses the time stamp option.
 fn uses_timestamps() -> bool {
     let text: io::Result<String> = fs::read_to_string("/proc/sys/net/ipv4/tcp_timestamps");
     text.is_ok_and(|text| text.trim() != "0")

@@ -1,4 +1,4 @@
-//! What the applications have done.
+//! Results of the applications.
 
 use std::fmt;
 
@@ -7,37 +7,37 @@ use fairwind_path::units::Duration;
 /// The totals of a flow after the warm-up, as the simulator counts them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowOutcome {
-    /// Payload bytes delivered in order to the receiving application after the warm-up; of programs,
-    /// over their TCP connections between the two hosts, in both directions.
+    /// Payload bytes delivered in order to the receiving application after the warm-up; for
+    /// programs, over the TCP connections between their two hosts, in both directions.
     pub bytes: u64,
-    /// The same in each whole second after the warm-up (or the flow's start, if later) until its
+    /// The same for each whole second after the warm-up (or the flow's start, if later) until its
     /// completion or the end of the run.
     pub bytes_per_second: Vec<u64>,
     /// The time in which `bytes` were delivered: from the later of warm-up and start to completion
     /// or the end of the run.
     pub active: Duration,
-    /// From start to the delivery of the last byte, if the flow has a last byte and it arrived; of
-    /// programs, to the end of a client that succeeded.
+    /// From start to the delivery of the last byte, if the flow has a last byte and it arrived; for
+    /// programs, to the successful exit of the client.
     pub completion: Option<Duration>,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmits: u64,
     /// Retransmission timeouts; 0 where the kernel does not count them (before Linux 6.7).
     pub timeouts: u64,
     /// Smallest round-trip time, if any was measured.
     pub rtt_min: Option<Duration>,
-    /// Datagrams or segments of data sent.
+    /// Datagrams or data segments sent.
     pub packets_sent: u64,
-    /// Web objects delivered whole.
+    /// Web objects delivered completely.
     pub objects: u64,
-    /// Datagrams that this machine was too late to send and did not, rather than send them in a
-    /// burst; they are not among `packets_sent`.
+    /// Datagrams skipped because this machine was late, instead of sending them in a burst; not
+    /// included in `packets_sent`.
     pub datagrams_skipped: u64,
-    /// Datagrams that arrived and found no room, because this machine was too late to read them.
+    /// Datagrams dropped on arrival because this machine was too late to read the socket.
     pub datagrams_unread: u64,
-    /// What went wrong first, if anything did.
+    /// The first failure, if any.
     pub failure: Option<String>,
-    /// Changes of the congestion control that took place: when, from the start of the run, and to
-    /// which.
+    /// Changes of the congestion control that took place: the time since the start of the run, and
+    /// the new name.
     pub switched: Vec<(Duration, String)>,
 }
 
@@ -46,7 +46,7 @@ pub struct FlowOutcome {
 pub struct Failure {
     /// Index of the flow among the plans.
     pub flow: usize,
-    /// What happened, in a sentence that names the flow's host, port or program.
+    /// A sentence that names the flow's host, port or program.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! What the applications of a run are to do: its flows.
+//! The flows of a run.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,32 +8,34 @@ use fairwind_workload::{Application, Driver};
 
 use crate::host::Host;
 
-/// A flow: what one host sends to another.
+/// A flow: the data that one host sends to another.
 #[derive(Clone, Debug)]
 pub struct FlowPlan {
     /// Its name, for messages.
     pub name: String,
-    /// Where the data comes from; this side opens the connections.
+    /// The sending host, which opens the connections.
     pub from: Host,
-    /// Where the data goes.
+    /// The receiving host.
     pub to: Host,
-    /// The port at `to`; no other flow has it there. With [`Work::Command`], where the programs
-    /// choose their ports, 0.
+    /// The port at `to`, unique there; 0 with [`Work::Command`], whose programs choose their ports.
     pub port: u16,
-    /// When the flow starts, from the start of the run.
+    /// When the flow starts, since the start of the run.
     pub start: Duration,
-    /// What is sent. A datagram of [`Application::ConstantRate`] has 28 bytes to the MTU of `from`.
+    /// What is sent. Datagrams of [`Application::ConstantRate`] have from 28 bytes to the MTU of
+    /// `from`.
     pub work: Work,
-    /// How it is sent; not used by [`Application::ConstantRate`] and [`Work::Command`].
+    /// Options of its TCP sockets; not used by [`Application::ConstantRate`] and [`Work::Command`].
     pub socket: SocketOptions,
     /// Changes of the congestion control, in the order of time.
     pub switches: Vec<Switch>,
-    /// The run's seed, the same in each flow. The flows then draw what they draw in the simulator.
+    /// The run's seed, the same in each flow. With it the flows make the same random choices as in
+    /// the simulator.
     pub seed: u64,
 }
 
 impl FlowPlan {
-    /// The drivers of its traffic, whose connections are numbers `first`, `first + 1`, … of the run.
+    /// The drivers of its traffic, one per connection; the connections have the numbers `first`,
+    /// `first + 1`, … of the run.
     pub(super) fn drivers(&self, first: usize) -> Vec<Driver> {
         match &self.work {
             Work::Traffic(application) => {
@@ -45,56 +47,56 @@ impl FlowPlan {
     }
 }
 
-/// What a flow's ends do.
+/// What the two ends of a flow do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
-    /// They send and receive as the simulator's do.
+    /// Send and receive like those of the simulator.
     Traffic(Application),
-    /// They run programs.
+    /// Run programs.
     Command(Command),
 }
 
-/// Programs at the two ends of a flow. `{to}` and `{from}` in the command lines stand for the hosts'
-/// addresses.
+/// Programs at the two ends of a flow. In the command lines, `{to}` and `{from}` are replaced by
+/// the hosts' addresses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Command {
-    /// A command line for the shell, in the host `from`.
+    /// The client's command line, for the shell in the host `from`.
     pub client: OsString,
-    /// One for the shell in the host `to`; the client starts when this one listens.
+    /// The server's, for the shell in the host `to`; the client starts once the server listens.
     pub server: Option<OsString>,
-    /// The folder for `client.out`, `client.err`, `server.out` and `server.err`; it is made if it is
-    /// not there.
+    /// The folder for `client.out`, `client.err`, `server.out` and `server.err`; created if
+    /// missing.
     pub output: PathBuf,
 }
 
 /// The options of a flow's sockets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SocketOptions {
-    /// The congestion control by the kernel's name; none: the host's.
+    /// The congestion control, by the kernel's name; `None`: the host's.
     pub congestion_control: Option<String>,
-    /// Payload of a full segment, bytes; none: what the MTU leaves.
+    /// Payload of a full segment, bytes; `None`: what the MTU leaves.
     pub mss: Option<u32>,
-    /// Most payload that is written and not yet acknowledged, bytes: the kernel's `sk_sndbuf`; none:
+    /// Most payload written and not yet acknowledged, bytes: the kernel's `sk_sndbuf`; `None`:
     /// autotuned.
     pub send_buffer: Option<u64>,
-    /// Largest window, bytes: what `SO_RCVBUF` with this value gives on packets that take twice their
-    /// payload; none: autotuned.
+    /// Largest receive window, bytes: what `SO_RCVBUF` with this value yields for packets that take
+    /// twice their payload in memory; `None`: autotuned.
     pub receive_buffer: Option<u64>,
-    /// Paced by `sk_pacing_rate` even if the control does not ask for it.
+    /// Pace by `sk_pacing_rate` even if the congestion control does not request it.
     pub pacing: bool,
 }
 
 /// A change of the congestion control while the flow runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Switch {
-    /// When, from the start of the run.
+    /// The time since the start of the run.
     pub at: Duration,
-    /// To which, by the kernel's name.
+    /// The new congestion control, by the kernel's name.
     pub congestion_control: String,
 }
 
 impl Work {
-    /// How many connections or streams of datagrams it has at a time; programs count as one.
+    /// Number of simultaneous connections or datagram streams; programs count as one.
     pub(super) fn connections(&self) -> usize {
         match self {
             Work::Traffic(application) => application.connections(),

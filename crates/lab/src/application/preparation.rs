@@ -1,4 +1,4 @@
-//! What hosts and this process must be ready for before the first connection.
+//! Prepares the hosts and this process before the first connection.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,22 +12,22 @@ use super::socket::BACKLOG;
 use crate::LabError;
 use crate::host::Host;
 
-/// Connections of one host for which the kernel's usual range of ports is enough, with room for
-/// those that come to an end.
+/// Connections per host for which the kernel's default port range suffices, with room for those
+/// that are closing.
 const USUAL_PORTS: usize = 20_000;
-/// Descriptors that the rest of the process needs at most.
+/// Most descriptors that the rest of the process needs.
 const OTHER_DESCRIPTORS: u64 = 4_096;
 
 /// A host's part in the flows.
 struct Part<'a> {
     host: &'a Host,
-    /// Where flows come in.
+    /// Ports of the flows that it receives.
     ports: Vec<u16>,
-    /// Connections that it opens at the same time.
+    /// Connections that it has open at the same time.
     connections: usize,
 }
 
-/// Makes everything ready for these flows.
+/// Prepares everything for these flows.
 pub fn prepare(plans: &[FlowPlan]) -> Result<(), LabError> {
     let mut parts: BTreeMap<Ipv4Addr, Part> = BTreeMap::new();
     for plan in plans {
@@ -53,9 +53,9 @@ fn part<'a, 'b>(parts: &'b mut BTreeMap<Ipv4Addr, Part<'a>>, host: &'a Host) -> 
 
 fn prepare_host(part: &Part) -> Result<(), LabError> {
     part.host.within(|| {
-        // A crowd of web sessions may come at once.
+        // Many web sessions may connect at once.
         set("core/somaxconn", &BACKLOG.to_string())?;
-        // No connection out takes the port of a flow that comes in.
+        // No outgoing connection may take the port of an incoming flow.
         let reserved: Vec<String> = part.ports.iter().map(u16::to_string).collect();
         set("ipv4/ip_local_reserved_ports", &reserved.join(","))?;
         if part.connections > USUAL_PORTS {
@@ -70,10 +70,10 @@ fn set(name: &str, value: &str) -> Result<(), LabError> {
         .map_err(|error| LabError::system(format!("setting net.{}", name.replace('/', ".")), error))
 }
 
-/// Allows this process the descriptors for so many connections: both ends of each, and as many that
-/// come to an end. Where that is more than it may allow itself, it takes what it may, if that is
-/// enough for half of the connections: sessions that think have none. When they are used up after
-/// all, the flow says so.
+/// Raises the limit of descriptors for this number of connections: two for each, and as many for
+/// those that are closing. If that is more than the process may have, it takes the hard limit,
+/// provided that this suffices for half of the connections: idle web sessions have none. If
+/// descriptors run out after all, the flow reports it.
 fn allow_descriptors(connections: u64) -> Result<(), LabError> {
     let failed = |error| LabError::system("reading the limit of open files", error);
     let needed = 4 * connections + OTHER_DESCRIPTORS;
@@ -96,7 +96,7 @@ fn allow_descriptors(connections: u64) -> Result<(), LabError> {
     Err(LabError::system(action, error))
 }
 
-/// Says whether the host can send what the flow is to.
+/// Checks that the host can send what the flow consists of.
 pub fn check(plan: &FlowPlan) -> Result<(), String> {
     let mtu = u32::from(plan.from.config().mtu);
     match plan.work {

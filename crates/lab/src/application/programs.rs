@@ -1,4 +1,4 @@
-//! Real programs: a thread for each flow's, which runs them, and one that watches their connections.
+//! Real programs: one thread per flow runs its programs, and one watches their connections.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -21,24 +21,24 @@ use crate::LabError;
 use crate::process::{self, News, Programs, Schedule};
 use crate::program::{Output, Program, shell, with_placeholder};
 
-/// How long before the flow's start its server is started.
+/// How long before a flow's start its server is started.
 const SERVER_LEAD: Duration = Duration::from_secs(1);
-/// How long the first process of a flow's programs may take to come into being.
+/// How long to wait for the first process of a flow's programs.
 const BEGINS_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// A flow whose programs run, or will, or did.
+/// A flow with programs.
 #[derive(Debug)]
 pub struct CommandFlow {
     pub index: usize,
     pub plan: FlowPlan,
     command: Command,
-    /// The first process of their PID namespace; 0 if there is none.
+    /// PID of the first process of their PID namespace; 0 if there is none.
     first_process: AtomicI32,
-    /// When the client ended in success.
+    /// When the client exited successfully.
     complete_at: Mutex<Option<Time>>,
 }
 
-/// The programs of all flows, at work.
+/// The running programs of all flows.
 #[derive(Debug)]
 pub struct RunningPrograms {
     pub flows: Vec<Arc<CommandFlow>>,
@@ -48,7 +48,7 @@ pub struct RunningPrograms {
 }
 
 impl CommandFlow {
-    /// The first process of the programs' PID namespace, if it is there.
+    /// PID of the first process of the programs' PID namespace, if it exists.
     pub fn first_process(&self) -> Option<i32> {
         let pid = self.first_process.load(Ordering::Relaxed);
         (pid != 0).then_some(pid)
@@ -60,8 +60,8 @@ impl CommandFlow {
 }
 
 impl RunningPrograms {
-    /// Starts what runs the programs of the flows that have some. All processes that take a copy of
-    /// this one are there when this returns, so that none is made while packets are under way.
+    /// Starts the threads for all flows with programs. When this returns, this process has made all
+    /// its forks, so that none happens while packets are in flight.
     pub fn start(shared: &Arc<Shared>, plans: &[FlowPlan]) -> Result<RunningPrograms, LabError> {
         let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
         let stop = EventFd::from_value_and_flags(0, flags)
@@ -95,7 +95,7 @@ impl RunningPrograms {
         }
         drop(begun);
         for _ in &running.flows {
-            // One that failed has said why.
+            // A thread that failed has reported why.
             let _ = begins.recv_timeout(BEGINS_WITHIN);
         }
         let watch = Watch::new(Arc::clone(shared), running.flows.clone(), plans)?;
@@ -103,10 +103,10 @@ impl RunningPrograms {
         Ok(running)
     }
 
-    /// Ends all programs; what the watch has seen.
+    /// Ends all programs; returns what the watching thread saw.
     pub fn stop(&mut self) -> Vec<WatchedFlow> {
         let watched = self.watch.take().map(join).unwrap_or_default();
-        // It can only fail when the count is full: then they are told already.
+        // Fails only if the counter is full: then the threads have been notified already.
         let _ = self.stop.write(1);
         self.threads.drain(..).for_each(join);
         watched
@@ -135,7 +135,7 @@ fn on_news(flow: &CommandFlow, shared: &Shared, news: News, begun: &mpsc::Sender
     match news {
         News::FirstProcess(pid) => {
             flow.first_process.store(pid, Ordering::Relaxed);
-            // Whoever started this thread waits no longer.
+            // The starting thread is waiting for this.
             let _ = begun.send(());
         }
         News::CommandEnded(0) => {
@@ -156,7 +156,7 @@ fn on_news(flow: &CommandFlow, shared: &Shared, news: News, begun: &mpsc::Sender
     }
 }
 
-/// The text with the last line that the file has, if any.
+/// Appends the last non-blank line of the file, if any, to the text.
 fn with_last_line(text: String, file: &Path) -> String {
     let said = fs::read(file).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);

@@ -1,4 +1,4 @@
-//! The thread that accepts connections and takes what arrives.
+//! The thread that accepts connections and discards what arrives.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,26 +16,26 @@ use super::shared::{Announced, Mailbox, Shared};
 use super::slots::Slots;
 use super::{BELL, socket};
 
-/// Marks the number of a flow's own socket among those of connections.
+/// Flag of the epoll tokens of flows' sockets, as opposed to those of connections.
 const OF_FLOW: u64 = 1 << 63;
-/// The most that is taken at once, bytes. Nothing is ever written there, so it takes no memory.
+/// Most bytes read at once. Nothing is ever written there, so it takes no memory.
 const READ: usize = 4 << 20;
-/// Datagrams taken at once.
+/// Most datagrams read at once.
 const DATAGRAMS: usize = 256;
-/// How long a connection that is complete may wait to be released.
+/// How long a complete connection may wait to be released.
 const RELEASE_WITHIN: Duration = Duration::from_millis(10);
 /// The longest wait for anything.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// What a receiving thread leaves behind.
+/// Results of a receiving thread.
 #[derive(Debug, Default)]
 pub struct ReceiverReport {
     pub flows: Vec<ReceivedFlow>,
-    /// Connections that were open at the end.
+    /// Sockets still open at the end.
     pub sockets: Vec<OwnedFd>,
 }
 
-/// What one flow has received.
+/// What one flow received.
 #[derive(Debug)]
 pub struct ReceivedFlow {
     pub index: usize,
@@ -46,12 +46,12 @@ pub struct ReceivedFlow {
     pub datagrams_unread: u64,
 }
 
-/// The thread's work.
+/// State of the thread.
 pub struct Receiver {
     shared: Arc<Shared>,
     flows: Vec<Flow>,
     connections: Slots<Incoming>,
-    /// Connections that are complete and not yet released.
+    /// Connections complete and not yet released.
     complete: usize,
     epoll: Epoll,
     releases: Arc<Mailbox<Release>>,
@@ -63,7 +63,7 @@ struct Flow {
     received: ReceivedFlow,
     plan: FlowPlan,
     socket: OwnedFd,
-    /// Datagrams that had found no room when the warm-up ended.
+    /// Datagrams dropped by the socket by the end of the warm-up.
     unread_before: Option<u64>,
 }
 
@@ -75,7 +75,7 @@ struct Incoming {
 }
 
 impl Receiver {
-    /// A receiver for these flows, each with its number among all and the socket that listens.
+    /// A receiver for these flows, each with its index among all and its listening socket.
     pub fn new(
         shared: Arc<Shared>,
         plans: Vec<(usize, FlowPlan, OwnedFd)>,
@@ -113,7 +113,7 @@ impl Receiver {
         })
     }
 
-    /// Works until the end of the run, or until it is asked to stop.
+    /// Runs until the end of the run, or until asked to stop.
     pub fn run(mut self) -> ReceiverReport {
         super::wake_in_time();
         let mut events = Vec::new();
@@ -165,7 +165,8 @@ impl Receiver {
             match socket::accept(&of.socket) {
                 Ok(Some((socket, port))) => {
                     let announced = self.shared.announced(of.received.index).remove(&port);
-                    // Nobody else in the lab has a reason to connect to the port.
+                    // Unannounced connections are dropped: nothing else in the lab has a reason to
+                    // connect to the port.
                     let Some(announced) = announced else { continue };
                     let number = self.connections.insert(Incoming {
                         flow,
@@ -242,7 +243,7 @@ impl Receiver {
         });
     }
 
-    /// The connection has ended before its time.
+    /// Reports a connection that ended early.
     fn on_end(&mut self, number: u64, error: Option<Errno>) {
         let Some(incoming) = self.connections.remove(number) else {
             return;
@@ -277,7 +278,7 @@ impl Receiver {
         if flow.unread_before.is_none() && now >= self.shared.warmup {
             flow.unread_before = Some(socket::drops(&flow.socket));
         }
-        // One byte is enough to learn the length.
+        // One byte suffices to learn the length.
         let room = &mut self.room[..1];
         for _ in 0..DATAGRAMS {
             match socket::discard(&flow.socket, room) {

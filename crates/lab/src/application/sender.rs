@@ -21,24 +21,25 @@ use super::tcp_info::Counts;
 use super::timers::Timers;
 use super::{BELL, Visitor};
 
-/// What is written at once, and to one connection before others have their turn, bytes.
+/// Most bytes in one write, and to one connection before others get their turn.
 const WRITE: usize = 256 << 10;
-/// The same for senders that keep little ahead of what is sent.
+/// The same for senders that write only a little ahead of what is sent.
 const WRITE_LITTLE: usize = 16 << 10;
-/// How many times as large as what is written at once a send buffer is at least.
+/// Ratio of a send buffer to the largest write, at least.
 const PARTS_OF_BUFFER: u64 = 16;
-/// The first wait for the last acknowledgement of a connection that is complete, and the longest.
+/// The first and the longest wait for the last acknowledgement of a complete connection.
 const DRAIN_FIRST: Duration = Duration::from_millis(5);
 const DRAIN_LONGEST: Duration = Duration::from_millis(200);
-/// The least wait of a web session whose connection has failed.
+/// Least time until a web session whose connection failed continues.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// The longest wait for anything.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// What receivers tell senders.
+/// Messages from receivers to senders.
 #[derive(Clone, Copy, Debug)]
 pub enum FromReceiver {
-    /// All bytes of the connection have arrived. `incoming` is the receiver's number for it.
+    /// All bytes of the connection have arrived. `incoming` is the receiver's number of the
+    /// connection.
     Complete {
         connection: u64,
         incoming: u64,
@@ -48,23 +49,23 @@ pub enum FromReceiver {
     Released { connection: u64 },
 }
 
-/// What senders tell receivers: the end of the connection with this number of the receiver's can go,
-/// and then the sender's with this one.
+/// Message from senders to receivers: the receiver's end of the connection, with number `incoming`,
+/// can be released, and then the sender's, with number `connection`.
 #[derive(Clone, Copy, Debug)]
 pub struct Release {
     pub incoming: u64,
     pub connection: u64,
 }
 
-/// What a sending thread leaves behind.
+/// Results of a sending thread.
 #[derive(Debug, Default)]
 pub struct SenderReport {
     pub flows: Vec<SentFlow>,
-    /// Connections that were open at the end.
+    /// Connections still open at the end.
     pub sockets: Vec<OwnedFd>,
 }
 
-/// What one flow has sent.
+/// What one flow sent.
 #[derive(Debug)]
 pub struct SentFlow {
     pub index: usize,
@@ -72,7 +73,7 @@ pub struct SentFlow {
     pub switched: Vec<(Duration, String)>,
 }
 
-/// The thread's work.
+/// State of the thread.
 pub struct Sender {
     shared: Arc<Shared>,
     flows: Vec<Flow>,
@@ -90,13 +91,14 @@ struct Flow {
     index: usize,
     plan: FlowPlan,
     timestamps: bool,
-    /// The most that is written at once, bytes.
+    /// Largest write, bytes.
     write: usize,
     counts: Counts,
     switched: Vec<(Duration, String)>,
 }
 
-/// A succession of connections; only web flows have more than one of each.
+/// A sequence of connections. Only web flows have more than one session, or more than one
+/// connection in a session.
 struct Session {
     flow: usize,
     driver: Driver,
@@ -108,11 +110,11 @@ struct Connection {
     socket: OwnedFd,
     state: State,
     port: u16,
-    /// Bytes to write; none: without end.
+    /// Bytes left to write; `None`: unlimited.
     left: Option<u64>,
     /// The application has data.
     writing: bool,
-    /// Counts at the end of the warm-up.
+    /// The connection's counts at the end of the warm-up.
     before: Counts,
 }
 
@@ -120,7 +122,7 @@ struct Connection {
 enum State {
     Connecting,
     Open,
-    /// Complete; waits for the last acknowledgement, then for the receiver to be gone.
+    /// Complete; waits for the last acknowledgement, then for the receiver to release its end.
     Draining {
         incoming: u64,
         wait: Duration,
@@ -136,7 +138,7 @@ enum Due {
 }
 
 impl Sender {
-    /// A sender for these flows, each with its number among all and a driver for each connection.
+    /// A sender for these flows, each with its index among all and a driver per connection.
     pub fn new(
         shared: Arc<Shared>,
         plans: Vec<(usize, Vec<Driver>, FlowPlan)>,
@@ -157,7 +159,7 @@ impl Sender {
             receiver,
             zeros: vec![0; WRITE],
         };
-        // Before anything else of the same time.
+        // Set first, so that it precedes everything else at the same time.
         if sender.shared.warmup > Time::ZERO {
             sender.timers.set(sender.shared.warmup, Due::Warmup);
         }
@@ -195,7 +197,7 @@ impl Sender {
         });
     }
 
-    /// Works until the end of the run, or until it is asked to stop.
+    /// Runs until the end of the run, or until asked to stop.
     pub fn run(mut self) -> SenderReport {
         super::wake_in_time();
         self.shared.clock.await_start();
@@ -240,7 +242,7 @@ impl Sender {
             return;
         };
         if let State::Draining { .. } = connection.state {
-            // What comes after the last byte is of no concern.
+            // Events after the last byte do not matter.
             self.epoll.remove(&connection.socket);
         } else if event.failed {
             let error = socket::pending_error(&connection.socket)
@@ -252,7 +254,7 @@ impl Sender {
         }
     }
 
-    /// Writes what the kernel takes.
+    /// Writes as much as the kernel takes.
     fn write(&mut self, number: u64) {
         let Some(connection) = self.connections.get_mut(number) else {
             return;
@@ -296,7 +298,7 @@ impl Sender {
             }
             Step::Resume => self.set_writing(session, true),
             Step::Pause => self.set_writing(session, false),
-            // Another thread's work.
+            // Handled by another thread.
             Step::Datagram(_) => {}
         }
         if let Some(again) = again {
@@ -315,7 +317,7 @@ impl Sender {
             } else {
                 Interest::Errors
             };
-            // While it connects, only that it is connected matters.
+            // While connecting, only the end of the handshake matters.
             if connection.state == State::Open || writing {
                 let _ = self.epoll.change(&connection.socket, number, interest);
             }
@@ -350,8 +352,8 @@ impl Sender {
     }
 }
 
-/// The most that a flow writes at once, bytes: the kernel takes what it is given whole, if there is
-/// any room in the send buffer.
+/// A flow's largest write, bytes: the kernel accepts a write as a whole if the send buffer has any
+/// room.
 fn write_at_once(plan: &FlowPlan) -> usize {
     let most = match plan.work {
         Work::Traffic(Application::OnOff { .. }) => WRITE_LITTLE,

@@ -1,4 +1,4 @@
-//! What the threads of a run share.
+//! State shared by the threads of a run.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,10 +12,10 @@ use fairwind_path::units::Time;
 use super::clock::Clock;
 use super::outcome::Failure;
 
-/// Failures of one flow that are told apart; a web flow could have thousands.
+/// Most failures recorded per flow; a web flow could have thousands.
 const FAILURES_OF_A_FLOW: usize = 16;
 
-/// The times of the run, what flows have received and what went wrong.
+/// The times of the run, what the flows received, and what failed.
 #[derive(Debug)]
 pub struct Shared {
     pub clock: Clock,
@@ -27,12 +27,12 @@ pub struct Shared {
     stopped: AtomicBool,
 }
 
-/// A connection that the sender has begun to open.
+/// A connection that the sender is opening.
 #[derive(Clone, Copy, Debug)]
 pub struct Announced {
-    /// The sender's number for it.
+    /// The sender's number of the connection.
     pub connection: u64,
-    /// Bytes that complete it, if it will end.
+    /// Bytes that complete it, if it is to end.
     pub bytes: Option<u64>,
 }
 
@@ -49,7 +49,7 @@ impl Shared {
         }
     }
 
-    /// The application of a flow has received so many bytes more.
+    /// Counts bytes received by a flow's application.
     #[inline]
     pub fn add_received(&self, flow: usize, bytes: u64) {
         self.received[flow].fetch_add(bytes, Ordering::Relaxed);
@@ -59,7 +59,8 @@ impl Shared {
         self.received[flow].load(Ordering::Relaxed)
     }
 
-    /// Something went wrong in a flow. What has been said of it is not said again.
+    /// Records a failure of a flow, unless the same one is already recorded or the flow has too
+    /// many.
     pub fn fail(&self, flow: usize, text: impl Into<String>) {
         let failure = Failure {
             flow,
@@ -76,8 +77,9 @@ impl Shared {
         lock(&self.failures).clone()
     }
 
-    /// The connections of a flow that have been begun and not accepted, by the sender's port. Whoever
-    /// opens one holds this until it is in it, so that whoever accepts it finds it.
+    /// The connections of a flow that have been opened and not yet accepted, by the sender's port.
+    /// The sender holds the lock from connecting until the entry is inserted, so that the receiver
+    /// finds it.
     pub fn announced(&self, flow: usize) -> MutexGuard<'_, HashMap<u16, Announced>> {
         lock(&self.announced[flow])
     }
@@ -92,7 +94,7 @@ impl Shared {
     }
 }
 
-/// What others have to say to a thread that waits with epoll.
+/// Messages for a thread that waits with epoll.
 #[derive(Debug)]
 pub struct Mailbox<T> {
     letters: Mutex<Vec<T>>,
@@ -108,30 +110,30 @@ impl<T> Mailbox<T> {
         })
     }
 
-    /// Readable when there is something.
+    /// Becomes readable when [`Mailbox::ring`] is called.
     pub fn bell(&self) -> &EventFd {
         &self.bell
     }
 
-    /// Puts something in; the thread finds it when it wakes next.
+    /// Adds a message without waking the thread.
     pub fn leave(&self, letter: T) {
         lock(&self.letters).push(letter);
     }
 
     /// Wakes the thread.
     pub fn ring(&self) {
-        // It can only fail when the count is full: then the thread is told already.
+        // Fails only if the counter is full: then the thread has been notified already.
         let _ = self.bell.write(1);
     }
 
-    /// Takes out what is there.
+    /// Removes all messages.
     pub fn take(&self) -> Vec<T> {
         let _ = self.bell.read();
         std::mem::take(&mut *lock(&self.letters))
     }
 }
 
-/// A thread that panicked has left nothing half done behind these locks.
+/// Locks, ignoring poison: a thread that panics leaves nothing half done under these locks.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
-//! Things by number, such that the number of a thing that is gone finds nothing.
+//! A map from numbers to things, in which the number of a removed thing finds nothing.
 
-/// Slots that are used again under new numbers.
+/// Slots that are reused under new numbers.
 #[derive(Debug)]
 pub struct Slots<T> {
     slots: Vec<(u32, Option<T>)>,
@@ -17,7 +17,8 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Keeps a thing; its number is never that of another, nor of one of the last 2^32 in its slot.
+    /// Adds a thing. Its number differs from that of every other thing present, and of the last
+    /// 2^32 in its slot.
     pub fn insert(&mut self, thing: T) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
@@ -48,14 +49,14 @@ impl<T> Slots<T> {
         Some(thing)
     }
 
-    /// All that are there.
+    /// All things present.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots
             .iter_mut()
             .filter_map(|(_, thing)| thing.as_mut())
     }
 
-    /// Takes all out.
+    /// Removes all things.
     pub fn drain(&mut self) -> impl Iterator<Item = T> {
         self.free.clear();
         self.slots.drain(..).filter_map(|(_, thing)| thing)

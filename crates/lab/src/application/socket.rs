@@ -1,4 +1,4 @@
-//! Sockets of the applications: how they are made, what is set on them, how they end.
+//! The applications' sockets: creation, options, and closing.
 //!
 //! Source: tcp(7), socket(7), udp(7); net/ipv4/tcp.c and net/core/sock.c of Linux 6.18.
 
@@ -11,18 +11,18 @@ use nix::errno::Errno;
 use super::plan::SocketOptions;
 use super::tcp_info::{Counts, TCP_INFO_LEN};
 
-/// What the time stamp option takes of each segment, bytes.
+/// Bytes that the time stamp option takes of each segment.
 const TIMESTAMP_OPTION: u32 = 12;
-/// The most connections that may wait to be accepted; the namespace must allow it.
+/// Most connections that may wait to be accepted; the namespace must allow it.
 pub const BACKLOG: i32 = 65_535;
-/// Room for datagrams that have not been read, bytes as the kernel counts them: 10 ms at 1 Gbit/s in
-/// the smallest packets.
+/// Receive buffer for datagrams, bytes as the kernel counts them: 10 ms at 1 Gbit/s in the smallest
+/// packets.
 const DATAGRAM_BUFFER: u64 = 32 << 20;
-/// The most that an on-off sender hands to the kernel ahead of its sending, bytes: what cannot be
-/// taken back at the end of an on period.
+/// Most bytes that an on-off sender gives the kernel ahead of transmission; they cannot be taken
+/// back at the end of an on period.
 const AHEAD_OF_SENDING: i32 = 32 << 10;
 
-/// An option that could not be set, with the error.
+/// An option or call that the kernel refused, with the error.
 #[derive(Debug)]
 pub struct Refused {
     pub what: String,
@@ -34,7 +34,7 @@ fn refused(what: impl Into<String>) -> impl FnOnce(io::Error) -> Refused {
     move |error| Refused { what, error }
 }
 
-/// A TCP socket in the calling thread's network namespace that does not block.
+/// Creates a non-blocking TCP socket in the calling thread's network namespace.
 pub fn stream() -> io::Result<OwnedFd> {
     socket(libc::SOCK_STREAM | libc::SOCK_NONBLOCK)
 }
@@ -43,11 +43,12 @@ fn socket(kind: i32) -> io::Result<OwnedFd> {
     // SAFETY: the call takes numbers only.
     let fd = unsafe { libc::socket(libc::AF_INET, kind | libc::SOCK_CLOEXEC, 0) };
     let fd = Errno::result(fd)?;
-    // SAFETY: the descriptor has just been opened and nobody else has it.
+    // SAFETY: the descriptor has just been opened and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Sets a sender's socket up, before it connects. `timestamps`: whether its host uses them.
+/// Sets the options of a sender's socket before it connects. `timestamps`: whether its host uses
+/// the time stamp option.
 pub fn set_up_sender(
     socket: &impl AsRawFd,
     options: &SocketOptions,
@@ -64,13 +65,13 @@ pub fn set_up_sender(
             .map_err(refused(format!("an mss of {mss} bytes")))?;
     }
     if let Some(bytes) = options.send_buffer {
-        // The kernel doubles it.
+        // The kernel doubles the value.
         let half = integer(bytes / 2);
         set_integer(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, half)
             .map_err(refused(format!("a send buffer of {bytes} bytes")))?;
     }
     if options.pacing {
-        // Any limit but "none" lets TCP pace itself where the interface does not.
+        // Any finite limit makes TCP pace itself if the interface does not.
         let highest = u64::MAX - 1;
         set(
             socket,
@@ -83,7 +84,7 @@ pub fn set_up_sender(
     Ok(())
 }
 
-/// Lets a sender write only a little more than is sent.
+/// Lets a sender write only a little ahead of transmission.
 pub fn keep_little_ahead(socket: &impl AsRawFd) -> Result<(), Refused> {
     set_integer(
         socket,
@@ -94,13 +95,12 @@ pub fn keep_little_ahead(socket: &impl AsRawFd) -> Result<(), Refused> {
     .map_err(refused("TCP_NOTSENT_LOWAT"))
 }
 
-/// A TCP socket that listens on a port of the calling thread's host. What it accepts has its
-/// options.
+/// Listens on a TCP port of the calling thread's host. Accepted sockets inherit the options.
 pub fn listen(port: u16, options: &SocketOptions) -> Result<OwnedFd, Refused> {
     let listening = || format!("listening on TCP port {port}");
     let socket = stream().map_err(refused(listening()))?;
     if let Some(bytes) = options.receive_buffer {
-        // The kernel doubles it.
+        // The kernel doubles the value.
         let half = integer(bytes / 2);
         set_integer(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, half)
             .map_err(refused(format!("a receive buffer of {bytes} bytes")))?;
@@ -112,7 +112,7 @@ pub fn listen(port: u16, options: &SocketOptions) -> Result<OwnedFd, Refused> {
     Ok(socket)
 }
 
-/// A UDP socket on a port of the calling thread's host, to receive.
+/// Opens a UDP socket that receives on a port of the calling thread's host.
 pub fn datagram_receiver(port: u16) -> Result<OwnedFd, Refused> {
     let opening = || format!("opening UDP port {port}");
     let socket = socket(libc::SOCK_DGRAM | libc::SOCK_NONBLOCK).map_err(refused(opening()))?;
@@ -127,7 +127,7 @@ pub fn datagram_receiver(port: u16) -> Result<OwnedFd, Refused> {
     Ok(socket)
 }
 
-/// A UDP socket in the calling thread's namespace, to send to an address.
+/// Opens a UDP socket in the calling thread's namespace that sends to an address.
 pub fn datagram_sender(to: SocketAddrV4) -> Result<OwnedFd, Refused> {
     let opening = || format!("opening a UDP socket for {to}");
     let socket = socket(libc::SOCK_DGRAM | libc::SOCK_NONBLOCK).map_err(refused(opening()))?;
@@ -137,7 +137,7 @@ pub fn datagram_sender(to: SocketAddrV4) -> Result<OwnedFd, Refused> {
 
 fn bind(socket: &impl AsRawFd, port: u16) -> io::Result<()> {
     let address = address(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port));
-    // SAFETY: the address is a structure of ours of the length given.
+    // SAFETY: the address is a local structure of the given length.
     let done = unsafe {
         libc::bind(
             socket.as_raw_fd(),
@@ -148,10 +148,10 @@ fn bind(socket: &impl AsRawFd, port: u16) -> io::Result<()> {
     Ok(Errno::result(done).map(drop)?)
 }
 
-/// Connects, or begins to: `EINPROGRESS` is no error.
+/// Connects, or starts connecting: `EINPROGRESS` is no error.
 pub fn connect(socket: &impl AsRawFd, to: SocketAddrV4) -> io::Result<()> {
     let address = address(to);
-    // SAFETY: the address is a structure of ours of the length given.
+    // SAFETY: the address is a local structure of the given length.
     let done = unsafe {
         libc::connect(
             socket.as_raw_fd(),
@@ -176,23 +176,23 @@ fn address(to: SocketAddrV4) -> libc::sockaddr_in {
     }
 }
 
-/// The socket's own port.
+/// The local port.
 pub fn local_port(socket: &impl AsRawFd) -> io::Result<u16> {
     let mut name = address(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
     let mut len = size_of_val(&name) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes to a structure of ours.
+    // SAFETY: the kernel writes at most `len` bytes to a local structure.
     let done =
         unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut name).cast(), &raw mut len) };
     Errno::result(done)?;
     Ok(u16::from_be(name.sin_port))
 }
 
-/// The next connection that waits, and the port at its other end; nothing if there is none.
+/// Accepts the next connection, and returns it with the peer's port; `None` if none is waiting.
 pub fn accept(listener: &impl AsRawFd) -> io::Result<Option<(OwnedFd, u16)>> {
     let mut name = address(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
     let mut len = size_of_val(&name) as libc::socklen_t;
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: the kernel writes at most `len` bytes to a structure of ours.
+    // SAFETY: the kernel writes at most `len` bytes to a local structure.
     let fd = unsafe {
         libc::accept4(
             listener.as_raw_fd(),
@@ -202,7 +202,7 @@ pub fn accept(listener: &impl AsRawFd) -> io::Result<Option<(OwnedFd, u16)>> {
         )
     };
     match Errno::result(fd) {
-        // SAFETY: the descriptor has just been opened and nobody else has it.
+        // SAFETY: the descriptor has just been opened and has no other owner.
         Ok(fd) => Ok(Some((
             unsafe { OwnedFd::from_raw_fd(fd) },
             u16::from_be(name.sin_port),
@@ -212,18 +212,18 @@ pub fn accept(listener: &impl AsRawFd) -> io::Result<Option<(OwnedFd, u16)>> {
     }
 }
 
-/// Writes or sends as much as the kernel takes at once.
+/// Sends as much as the kernel accepts at once.
 pub fn send(socket: &impl AsRawFd, bytes: &[u8]) -> Result<usize, Errno> {
     send_with(socket, bytes, 0)
 }
 
-/// The same where more follows: a segment that is not full waits for it.
+/// Like [`send`] when more follows: a partial segment waits for it.
 pub fn send_with_more_to_come(socket: &impl AsRawFd, bytes: &[u8]) -> Result<usize, Errno> {
     send_with(socket, bytes, libc::MSG_MORE)
 }
 
 fn send_with(socket: &impl AsRawFd, bytes: &[u8], flags: i32) -> Result<usize, Errno> {
-    // SAFETY: the kernel reads from memory of ours of the length given.
+    // SAFETY: the kernel reads from a slice of the given length.
     let sent = unsafe {
         libc::send(
             socket.as_raw_fd(),
@@ -235,10 +235,10 @@ fn send_with(socket: &impl AsRawFd, bytes: &[u8], flags: i32) -> Result<usize, E
     Errno::result(sent).map(|sent| sent as usize)
 }
 
-/// Takes what has arrived, as much as would fit into `room`, and throws it away uncopied. Of a
-/// datagram it answers the whole length.
+/// Discards, without copying, what has arrived, at most as much as fits into `room`. For a datagram
+/// it returns the whole length.
 pub fn discard(socket: &impl AsRawFd, room: &mut [u8]) -> Result<usize, Errno> {
-    // SAFETY: the kernel writes to memory of ours of the length given, if at all.
+    // SAFETY: the kernel writes, if at all, to a slice of the given length.
     let got = unsafe {
         libc::recv(
             socket.as_raw_fd(),
@@ -250,7 +250,7 @@ pub fn discard(socket: &impl AsRawFd, room: &mut [u8]) -> Result<usize, Errno> {
     Errno::result(got).map(|got| got as usize)
 }
 
-/// Sets the congestion control by the kernel's name.
+/// Sets the congestion control, by the kernel's name.
 pub fn set_congestion_control(socket: &impl AsRawFd, name: &str) -> io::Result<()> {
     set(
         socket,
@@ -260,7 +260,7 @@ pub fn set_congestion_control(socket: &impl AsRawFd, name: &str) -> io::Result<(
     )
 }
 
-/// The congestion control by the kernel's name.
+/// The congestion control, by the kernel's name.
 pub fn congestion_control(socket: &impl AsRawFd) -> io::Result<String> {
     let mut name = [0; 16];
     let len = get(socket, libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name)?;
@@ -272,17 +272,17 @@ pub fn congestion_control(socket: &impl AsRawFd) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&name).into_owned())
 }
 
-/// The address of the other end, if the socket has one and it is of IPv4.
+/// The peer's address, if there is a peer and it has an IPv4 address.
 pub fn peer(socket: &impl AsRawFd) -> Option<Ipv4Addr> {
     let mut name = [0u8; 28];
     let mut len = name.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes to memory of ours.
+    // SAFETY: the kernel writes at most `len` bytes to a local buffer.
     let done =
         unsafe { libc::getpeername(socket.as_raw_fd(), name.as_mut_ptr().cast(), &raw mut len) };
     Errno::result(done).ok()?;
     let octets = |at: usize| <[u8; 4]>::try_from(&name[at..at + 4]).ok();
     // struct sockaddr_in: family, port, address; sockaddr_in6: family, port, flow, address, whose
-    // last four bytes are that of IPv4.
+    // last four bytes are the IPv4 address.
     match i32::from(u16::from_ne_bytes([name[0], name[1]])) {
         libc::AF_INET => octets(4).map(Ipv4Addr::from),
         libc::AF_INET6 if name[18..20] == [0xff, 0xff] => octets(20).map(Ipv4Addr::from),
@@ -290,7 +290,7 @@ pub fn peer(socket: &impl AsRawFd) -> Option<Ipv4Addr> {
     }
 }
 
-/// What the kernel has counted on a connection; nothing if it does not tell.
+/// The kernel's counts of a connection; zero if they cannot be read.
 pub fn counts(socket: &impl AsRawFd) -> Counts {
     let mut info = [0; TCP_INFO_LEN];
     match get(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info) {
@@ -299,7 +299,7 @@ pub fn counts(socket: &impl AsRawFd) -> Counts {
     }
 }
 
-/// The error that has befallen a connection, if any.
+/// The connection's pending error, if any.
 pub fn pending_error(socket: &impl AsRawFd) -> Option<io::Error> {
     let mut error = [0; 4];
     get(socket, libc::SOL_SOCKET, libc::SO_ERROR, &mut error).ok()?;
@@ -309,7 +309,7 @@ pub fn pending_error(socket: &impl AsRawFd) -> Option<io::Error> {
     }
 }
 
-/// Datagrams that found no room in the socket so far.
+/// Datagrams that the socket has dropped so far for lack of room.
 pub fn drops(socket: &impl AsRawFd) -> u64 {
     const SO_MEMINFO: i32 = 55;
     const SK_MEMINFO_DROPS: usize = 8;
@@ -324,21 +324,22 @@ pub fn drops(socket: &impl AsRawFd) -> u64 {
     }
 }
 
-/// True if all that was written has been acknowledged.
+/// True if everything written has been acknowledged.
 pub fn is_drained(socket: &impl AsRawFd) -> bool {
     let mut bytes: libc::c_int = 0;
-    // SAFETY: the kernel writes an integer of ours. SIOCOUTQ is TIOCOUTQ.
+    // SAFETY: the kernel writes a local integer. SIOCOUTQ is TIOCOUTQ.
     let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
     done != 0 || bytes == 0
 }
 
-/// Ends a connection without a packet, so that the path sees none that the simulator does not send,
-/// and without a time of waiting that would keep its port. Its other end has to end so, too.
+/// Closes a connection without a packet, so that the path sees none that the simulator does not
+/// send, and without TIME_WAIT, which would occupy its port. The peer's end must be closed in the
+/// same way.
 pub fn vanish(socket: OwnedFd) {
     const TCP_REPAIR: i32 = 19;
-    // Without the right to it, the connection ends with a reset.
+    // Without the privilege, the connection ends with a reset.
     if set_integer(&socket, libc::IPPROTO_TCP, TCP_REPAIR, 1).is_err() {
-        // struct linger: on, for no time.
+        // struct linger: on, 0 s.
         let bytes = [1i32.to_ne_bytes(), 0i32.to_ne_bytes()].concat();
         let _ = set(&socket, libc::SOL_SOCKET, libc::SO_LINGER, &bytes);
     }
@@ -348,13 +349,13 @@ fn integer(number: impl TryInto<i32>) -> i32 {
     number.try_into().unwrap_or(i32::MAX)
 }
 
-/// Sets an option that is an integer.
+/// Sets an integer option.
 pub fn set_integer(socket: &impl AsRawFd, level: i32, option: i32, value: i32) -> io::Result<()> {
     set(socket, level, option, &value.to_ne_bytes())
 }
 
 fn set(socket: &impl AsRawFd, level: i32, option: i32, value: &[u8]) -> io::Result<()> {
-    // SAFETY: the kernel reads memory of ours of the length given.
+    // SAFETY: the kernel reads a slice of the given length.
     let done = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -367,10 +368,10 @@ fn set(socket: &impl AsRawFd, level: i32, option: i32, value: &[u8]) -> io::Resu
     Ok(Errno::result(done).map(drop)?)
 }
 
-/// Reads an option; answers its length.
+/// Reads an option; returns its length.
 pub fn get(socket: &impl AsRawFd, level: i32, option: i32, value: &mut [u8]) -> io::Result<usize> {
     let mut len = value.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes to memory of ours.
+    // SAFETY: the kernel writes at most `len` bytes to a local buffer.
     let done = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

@@ -1,4 +1,4 @@
-//! Sockets of running programs, reached from outside.
+//! Access to the sockets of running programs.
 //!
 //! Source: pidfd_open(2), pidfd_getfd(2), pid_namespaces(7).
 
@@ -13,9 +13,9 @@ use nix::errno::Errno;
 use super::socket;
 use crate::program::socket_inode;
 
-/// Sets the congestion control of all TCP sockets of the processes in the PID namespace of
-/// `first_process` that are connected to one of these addresses or listen, where it is another. The
-/// number of sockets changed.
+/// Sets the congestion control of every TCP socket in the PID namespace of `first_process` that
+/// listens or is connected to one of these addresses. Returns the number of sockets that had
+/// another one.
 pub fn set_congestion_control(
     first_process: i32,
     ends: [Ipv4Addr; 2],
@@ -23,7 +23,7 @@ pub fn set_congestion_control(
 ) -> io::Result<usize> {
     let mut changed = 0;
     for (pid, fd, _) in sockets(first_process) {
-        // Processes come and go, and close what they had open.
+        // The process may have exited or closed the descriptor.
         let Ok(socket) = take(pid, fd) else { continue };
         if !is_tcp(&socket) || !is_concerned(&socket, ends) {
             continue;
@@ -36,7 +36,7 @@ pub fn set_congestion_control(
     Ok(changed)
 }
 
-/// True if one of the processes in the PID namespace of `first_process` has the socket.
+/// True if a process in the PID namespace of `first_process` has the socket.
 pub fn holds(first_process: i32, inode: u64) -> bool {
     sockets(first_process).any(|(_, _, held)| held == inode)
 }
@@ -56,7 +56,7 @@ fn sockets(first_process: i32) -> impl Iterator<Item = (i32, i32, u64)> {
     })
 }
 
-/// The processes in the PID namespace of the first, without it.
+/// The processes in the PID namespace of `first_process`, except that one.
 fn processes(first_process: i32) -> Vec<i32> {
     let namespace =
         |pid: i32| -> Option<PathBuf> { fs::read_link(format!("/proc/{pid}/ns/pid")).ok() };
@@ -69,11 +69,11 @@ fn processes(first_process: i32) -> Vec<i32> {
         .collect()
 }
 
-/// A descriptor of ours for another process' socket.
+/// Duplicates another process' socket into this process.
 fn take(pid: i32, fd: i32) -> nix::Result<OwnedFd> {
     // SAFETY: the calls take numbers only.
     let process = Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
-    // SAFETY: the descriptor has just been opened and nobody else has it.
+    // SAFETY: the descriptor has just been opened and has no other owner.
     let process = unsafe { OwnedFd::from_raw_fd(process as i32) };
     // SAFETY: as above.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) };
@@ -88,7 +88,7 @@ fn is_tcp(socket: &OwnedFd) -> bool {
     got.is_ok() && i32::from_ne_bytes(protocol) == libc::IPPROTO_TCP
 }
 
-/// True if the socket listens, or its other end is at one of the addresses.
+/// True if the socket listens, or is connected to one of the addresses.
 fn is_concerned(socket: &OwnedFd, ends: [Ipv4Addr; 2]) -> bool {
     let mut listens = [0; 4];
     let got = socket::get(socket, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, &mut listens);

@@ -1,11 +1,11 @@
-//! `TCP_INFO`: what the kernel has counted on a connection.
+//! `TCP_INFO`: the kernel's counts of a connection.
 //!
-//! Source: struct tcp_info in include/uapi/linux/tcp.h; it only ever grows at its end, so that a
-//! field is there if the kernel's answer is long enough.
+//! Source: struct tcp_info in include/uapi/linux/tcp.h. It only ever grows at its end, so a field
+//! exists if the kernel's answer is long enough.
 
 use fairwind_path::units::Duration;
 
-/// Most bytes of the structure that are looked at.
+/// Bytes of the structure that are read at most.
 pub const TCP_INFO_LEN: usize = 248;
 /// `tcpi_min_rtt` before the first measurement.
 const NOT_MEASURED: u32 = u32::MAX;
@@ -26,7 +26,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// From what the kernel has written.
+    /// Parses what the kernel has written.
     pub fn parse(info: &[u8]) -> Counts {
         let word = |at: usize| number::<4>(info, at).map_or(0, u32::from_ne_bytes);
         let rtt_min = number(info, 148).map(u32::from_ne_bytes);
@@ -41,7 +41,7 @@ impl Counts {
         }
     }
 
-    /// Adds what has been counted since `before`.
+    /// Adds the difference between `now` and `before`.
     pub fn add_since(&mut self, now: Counts, before: Counts) {
         self.retransmits += now.retransmits.saturating_sub(before.retransmits);
         self.timeouts += now.timeouts.saturating_sub(before.timeouts);
@@ -53,7 +53,7 @@ impl Counts {
         };
     }
 
-    /// The warm-up is over: counts begin anew; the smallest round-trip time stays.
+    /// Resets the counts at the end of the warm-up; the smallest round-trip time stays.
     pub fn restart(&mut self) {
         *self = Counts {
             rtt_min: self.rtt_min,
@@ -87,7 +87,7 @@ mod tests {
             rtt_min: Some(Duration::from_millis(10)),
         };
         assert_eq!(counts, expected);
-        // A kernel before 6.7 has written less.
+        // A kernel before 6.7 writes less.
         assert_eq!(Counts::parse(&info[..232]).timeouts, 0);
     }
 

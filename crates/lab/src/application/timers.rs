@@ -1,11 +1,12 @@
-//! What is due when.
+//! A queue of timers.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use fairwind_path::units::Time;
 
-/// Things that are due at times; of those of the same time the one that was set first comes first.
+/// Things due at certain times. Those due at the same time come in the order in which they were
+/// set.
 #[derive(Debug)]
 pub struct Timers<T> {
     heap: BinaryHeap<Reverse<Timer<T>>>,
@@ -37,12 +38,12 @@ impl<T> Timers<T> {
         }));
     }
 
-    /// When the next is due.
+    /// When the next one is due.
     pub fn next(&self) -> Option<Time> {
         self.heap.peek().map(|Reverse(timer)| timer.time)
     }
 
-    /// One that is due by `now`.
+    /// Removes the next one if it is due by `now`.
     pub fn take_due(&mut self, now: Time) -> Option<T> {
         match self.next() {
             Some(time) if time <= now => self.heap.pop().map(|Reverse(timer)| timer.thing),

@@ -1,4 +1,5 @@
-//! Watches the connections of programs: what they deliver and how, and their congestion control.
+//! Watches the connections of programs: what they deliver, their counts, and their congestion
+//! control.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -17,12 +18,12 @@ use super::tcp_info::Counts;
 use crate::LabError;
 use crate::host::Host;
 
-/// Time between two looks; whole seconds, where the meters' bounds lie, are among their times.
+/// Polling interval; whole seconds, where the meters' intervals end, are multiples of it.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// How long a thread that is to stop may sleep.
+/// Longest sleep, so that the thread notices a request to stop.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
-/// What the programs of one flow have done.
+/// What the programs of one flow did.
 #[derive(Debug)]
 pub struct WatchedFlow {
     pub index: usize,
@@ -31,31 +32,31 @@ pub struct WatchedFlow {
     pub switched: Vec<(Duration, String)>,
 }
 
-/// The thread's work.
+/// State of the thread.
 pub struct Watch {
     shared: Arc<Shared>,
     hosts: Vec<WatchedHost>,
     flows: Vec<Flow>,
-    /// Ports of flows that are no programs', by the host where they come in.
+    /// Ports of flows without programs, with the receiving host.
     taken: HashSet<(Ipv4Addr, u16)>,
 }
 
 struct WatchedHost {
     address: Ipv4Addr,
     diag: Diag,
-    /// Connections by their cookies: the number of their flow, if any, and their counts so far.
+    /// Connections by cookie: the index of their flow, if any, and their latest counts.
     known: HashMap<u64, (Option<usize>, Counts)>,
 }
 
 struct Flow {
     command: Arc<CommandFlow>,
     watched: WatchedFlow,
-    /// Switches that have been made.
+    /// Number of switches made.
     switches: usize,
 }
 
 impl Watch {
-    /// Watches the programs of `flows` among all `plans`.
+    /// Watches the programs of `flows`, a subset of `plans`.
     pub fn new(
         shared: Arc<Shared>,
         flows: Vec<Arc<CommandFlow>>,
@@ -100,7 +101,7 @@ impl Watch {
         })
     }
 
-    /// Works until the end of the run, or until it is asked to stop.
+    /// Runs until the end of the run, or until asked to stop.
     pub fn run(mut self) -> Vec<WatchedFlow> {
         let mut next = Time::ZERO;
         let mut warm = self.shared.warmup == Time::ZERO;
@@ -117,7 +118,7 @@ impl Watch {
                     .iter_mut()
                     .for_each(|flow| flow.watched.counts.restart());
             }
-            // One that took long is made up for by none.
+            // Polls missed because one took long are skipped.
             let now = self.shared.clock.now();
             while next <= now {
                 next += INTERVAL;
@@ -140,9 +141,9 @@ impl Watch {
         }
     }
 
-    /// Adds what has happened up to `time`.
+    /// Adds what happened up to `time`.
     fn look(&mut self, time: Time) {
-        // What is seen now has happened before.
+        // What is seen now happened earlier.
         let before = Time::from_nanos(time.as_nanos().saturating_sub(1));
         for at in 0..self.hosts.len() {
             let connections = match self.hosts[at].diag.connections() {
@@ -191,7 +192,7 @@ impl Watch {
         self.shared.add_received(flow.watched.index, bytes);
     }
 
-    /// Whose connection it is that a host has.
+    /// The flow that a connection of the host at `local` belongs to.
     fn flow_of(&self, local: Ipv4Addr, connection: &Connection) -> Option<usize> {
         let here = (local, connection.local_port);
         let there = (connection.remote, connection.remote_port);
@@ -225,7 +226,7 @@ impl Watch {
         holder.and_then(|flow| number(flow))
     }
 
-    /// Makes the switches whose time has come, and sees that connections made since have the control.
+    /// Makes the switches that are due, and applies them to connections opened since.
     fn switch(&mut self) {
         let now = self.shared.clock.now();
         for flow in &mut self.flows {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The filter of a host's device (TUNSETFILTEREBPF): puts each packet that the host sends into a ring
- * that the emulator has in its memory, on the sender's processor, and has the device drop it. So the
+ * The filter of a host's device (TUNSETFILTEREBPF): on the sender's processor, copies each packet that
+ * the host sends into a ring that is mapped into the emulator, and has the device drop it. So the
  * device's own queue is never used, and reading takes no system call.
  */
 typedef unsigned char u8;
@@ -10,23 +10,23 @@ typedef unsigned long long u64;
 
 #define SEC(name) __attribute__((section(name), used))
 
-/* src/uplink.rs has the same structures. */
+/* src/uplink.rs relies on the layout of these structures. */
 
 struct state {
-	/* Not 0: the reader waits to be woken. */
+	/* Not 0: the reader waits for a wake-up. */
 	u32 asleep;
-	/* Not 0: there was no room in `packets`, and what came then may not be read yet. */
+	/* Not 0: `packets` was full, and `spilled` may not have been read empty yet. */
 	u32 spills;
-	/* Packets that found no room. */
+	/* Packets that could not be stored. */
 	u64 lost;
 };
 volatile struct state state SEC(".bss.uplink");
 
 struct record {
 	u32 len;
-	/* Bytes of each segment that the packet is to be cut into; 0: it is one. */
+	/* Payload bytes of each segment that the packet is to be cut into; 0: it is one segment. */
 	u32 gso_size;
-	/* The reader's. */
+	/* Free for the reader. */
 	u8 unused[16];
 	u8 packet[];
 };
@@ -38,7 +38,7 @@ struct __sk_buff {
 	u32 gso_size;
 };
 
-/* Small: a ring is written and read from end to end, and what the processors' caches hold costs less. */
+/* Small: a ring is written and read from end to end, which is cheaper if it fits the processors' caches. */
 struct {
 	int (*type)[27]; /* BPF_MAP_TYPE_RINGBUF */
 	/* Bytes. */
@@ -54,10 +54,10 @@ struct {
 char uplink_license[] SEC("license") = "Dual BSD/GPL";
 
 enum {
-	/* Bytes of the header that is not the emulator's concern. */
+	/* Bytes of the header that the emulator does not need. */
 	ETHERNET = 14,
 	BPF_RB_NO_WAKEUP = 1,
-	/* Of bpf_ringbuf_query: bytes that are not read. */
+	/* For bpf_ringbuf_query: unread bytes. */
 	BPF_RB_AVAIL_DATA = 0,
 };
 
@@ -69,16 +69,16 @@ static void (*const bpf_ringbuf_discard)(void *data, u64 flags) = (void *)133;
 static u64 (*const bpf_ringbuf_query)(void *ring, u64 flags) = (void *)134;
 
 /*
- * The size of a record is to be a constant where it is reserved. Answers how much of the packet the
- * device is to keep: one byte, if that is to wake the reader, who waits for the device. The ring would
- * wake it by an interrupt to this processor itself, which in a virtual machine costs several
- * microseconds.
+ * Inlined because bpf_ringbuf_reserve requires a constant size. Returns how much of the packet the
+ * device is to keep: one byte to wake a reader that waits for the device, otherwise nothing. The ring's
+ * own wake-up takes an interrupt from this processor to itself, which costs several microseconds in a
+ * virtual machine.
  */
 static inline __attribute__((always_inline)) int put(struct __sk_buff *skb, u32 len, u32 room)
 {
 	struct record *record = 0;
 
-	/* Nothing is put before what has spilled until all of that has been read. */
+	/* To keep the order, `packets` is not used until everything spilled has been read. */
 	if (state.spills && !bpf_ringbuf_query(&spilled, BPF_RB_AVAIL_DATA))
 		state.spills = 0;
 	if (!state.spills) {
@@ -99,7 +99,7 @@ static inline __attribute__((always_inline)) int put(struct __sk_buff *skb, u32 
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
 		return 0;
 	}
-	/* An exchange in there is a barrier: the reader sees the record before it sleeps, or is seen asleep. */
+	/* Contains an exchange, a full barrier: the reader sees the record before it sleeps, or is seen asleep. */
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return state.asleep ? __sync_lock_test_and_set(&state.asleep, 0) : 0;
 }

@@ -1,4 +1,4 @@
-//! The first process of the programs' namespace, and what it does for them.
+//! The first process of the programs' PID namespace: it starts, reaps and ends them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,10 +21,10 @@ use super::{ENDS_WITHIN, News, Programs, Schedule, exit_code, pass_on, passed_on
 use crate::LabError;
 use crate::program::Program;
 
-/// How long a server may take until it listens.
+/// How long a server may take to listen.
 const LISTENS_WITHIN: Duration = Duration::from_secs(30);
 
-/// What the first process of the namespace does; answers its exit code.
+/// The main function of the first process; returns its exit code.
 pub fn first_process(
     programs: &Programs,
     alive: &PipeReader,
@@ -60,8 +60,8 @@ pub fn first_process(
     Ok(code.unwrap_or(0))
 }
 
-/// Takes the programs out of the terminal's reach, and lets go of everything that they do not need:
-/// a socket that this process closes must be closed.
+/// Detaches the programs from the terminal, and closes every descriptor that they do not need: a
+/// socket that the parent closes must not stay open here.
 fn detach(programs: &Programs, needed: &[RawFd]) {
     let _ = setsid();
     let all = std::iter::once(&programs.command).chain(&programs.servers);
@@ -72,14 +72,15 @@ fn detach(programs: &Programs, needed: &[RawFd]) {
     let mut first = 0;
     for fd in keep.into_iter().chain([RawFd::MAX]) {
         if fd > first {
-            // SAFETY: what is closed belongs to structures of the parent that this process never uses.
+            // SAFETY: the closed descriptors belong to structures of the parent that this process
+            // never uses.
             unsafe { libc::syscall(libc::SYS_close_range, first, fd - 1, 0) };
         }
         first = fd.saturating_add(1);
     }
 }
 
-/// Shows the programs their own processes in /proc, and nobody else.
+/// Mounts a /proc of the programs' own PID namespace, visible to them alone.
 fn own_proc() -> Result<(), LabError> {
     let failed = |error: Errno| LabError::system("mounting /proc for the programs", error);
     unshare(CloneFlags::CLONE_NEWNS).map_err(failed)?;
@@ -89,7 +90,7 @@ fn own_proc() -> Result<(), LabError> {
         mount(nothing, point, nothing, flags, nothing)
     };
     match slave("/") {
-        // Behind chroot(2) the root is seldom a mount point; what is mounted below it still is.
+        // Under chroot(2) the root is seldom a mount point, but the mounts below it are.
         Err(Errno::EINVAL) => {
             let mounted = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
             mount_points(&mounted).try_for_each(|point| slave(&point))
@@ -101,7 +102,8 @@ fn own_proc() -> Result<(), LabError> {
     mount(Some("proc"), "/proc", Some("proc"), flags, nothing).map_err(failed)
 }
 
-/// The places in the text of `/proc/PID/mountinfo`, each once, as proc(5) says that they are written.
+/// The mount points in the text of `/proc/PID/mountinfo`, each once, without the escapes that
+/// proc(5) describes.
 fn mount_points(mountinfo: &str) -> impl Iterator<Item = String> {
     let places = mountinfo.lines().filter_map(|line| line.split(' ').nth(4));
     let places: BTreeSet<&str> = places.collect();
@@ -117,16 +119,17 @@ fn mount_points(mountinfo: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// What the first process does for the programs.
+/// The state of the first process.
 struct Keeper {
     signals: SignalFd,
-    /// Those that run, by the number in `Programs::servers`.
+    /// Running servers, with their index in `Programs::servers`.
     servers: Vec<(usize, Pid)>,
     asked_to_end: bool,
 }
 
 impl Keeper {
-    /// Runs servers and command at once; signals go to the command. Answers its exit code.
+    /// Starts the servers and the command at once, and passes signals on to the command. Returns
+    /// its exit code.
     fn attend_command(&mut self, programs: &Programs) -> Result<u8, LabError> {
         self.start_servers(programs)?;
         let command = programs.command.start()?;
@@ -144,8 +147,8 @@ impl Keeper {
         }
     }
 
-    /// Runs servers and command by their schedule until the command ends or this process is asked to
-    /// end. Answers the command's exit code if it ended.
+    /// Runs servers and command by their schedule until the command ends or this process is asked
+    /// to end. Returns the command's exit code if it ended.
     fn follow(
         &mut self,
         programs: &Programs,
@@ -176,7 +179,7 @@ impl Keeper {
         }
     }
 
-    /// Starts one server after the other, each when the one before listens.
+    /// Starts the servers in turn, each once the previous one listens.
     fn start_servers(&mut self, programs: &Programs) -> Result<(), LabError> {
         for (number, server) in programs.servers.iter().enumerate() {
             let pid = server.start()?;
@@ -215,7 +218,7 @@ impl Keeper {
         )))
     }
 
-    /// A server or an orphan has ended while the command runs.
+    /// Reports a failed server; `pid` is a server or an orphan that ended while the command runs.
     fn on_server_end(
         &mut self,
         programs: &Programs,
@@ -239,7 +242,7 @@ impl Keeper {
         }
     }
 
-    /// Sleeps until a time of CLOCK_MONOTONIC, or until it is asked to end.
+    /// Sleeps until `time` of CLOCK_MONOTONIC, or until this process is asked to end.
     fn sleep_until(&mut self, time: TimeSpec) {
         while !self.asked_to_end {
             let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or(time);
@@ -247,7 +250,7 @@ impl Keeper {
                 return;
             }
             let left = Duration::from(time - now);
-            // Poll counts milliseconds: the last of them is slept.
+            // Poll has a resolution of milliseconds, so the last fraction is slept.
             match left.as_millis() {
                 0 => std::thread::sleep(left),
                 _ => self.wait(Some(left)),
@@ -256,12 +259,12 @@ impl Keeper {
         }
     }
 
-    /// Waits for a signal.
+    /// Waits for a signal, at most for `longest`; `None`: without limit.
     fn wait(&self, longest: Option<Duration>) {
         let _ = readable([self.signals.as_fd()], longest);
     }
 
-    /// Takes the signals that have come: all but that of a child's end ask to end.
+    /// Reads the pending signals: all but SIGCHLD ask this process to end.
     fn read_signals(&mut self) {
         while readable([self.signals.as_fd()], Some(Duration::ZERO)) == Ok([true]) {
             if let Ok(Some(info)) = self.signals.read_signal() {
@@ -270,11 +273,11 @@ impl Keeper {
         }
     }
 
-    /// Asks what still runs to end and gives it some time: of a schedule everything, otherwise the
-    /// servers.
+    /// Asks the remaining processes to end and waits up to [`ENDS_WITHIN`]: with a schedule all of
+    /// them, otherwise the servers.
     fn end(&mut self, programs: &Programs) {
         match programs.schedule {
-            // All of this namespace but the first process.
+            // All processes of this namespace but the first.
             Some(_) => drop(kill(Pid::from_raw(-1), Signal::SIGTERM)),
             None => {
                 for &(_, server) in &self.servers {
@@ -299,7 +302,7 @@ impl Keeper {
     }
 }
 
-/// Reaps what has ended.
+/// Reaps the children that have ended.
 fn reap() -> Vec<(Pid, WaitStatus)> {
     let mut ended = Vec::new();
     while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {

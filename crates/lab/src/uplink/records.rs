@@ -1,6 +1,6 @@
-//! A BPF ring buffer, seen from its reader.
+//! The reader's side of a BPF ring buffer.
 //!
-//! Source: Documentation/bpf/ringbuf.rst and kernel/bpf/ringbuf.c of Linux, for its layout.
+//! Source of the layout: Documentation/bpf/ringbuf.rst and kernel/bpf/ringbuf.c of Linux.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -8,34 +8,34 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use libbpf_rs::{MapCore, MapHandle};
 
-/// Bit of a record's length: it is being written.
+/// Flag in a record's length: it is being written.
 const BUSY: u32 = 1 << 31;
-/// Bit of a record's length: there is nothing in it.
+/// Flag in a record's length: it is empty.
 const DISCARDED: u32 = 1 << 30;
-/// Before each record: its length, and what the kernel keeps there.
+/// Bytes before each record: its length and a field of the kernel's.
 const RECORD_HEADER: usize = 8;
-/// `struct record` before the packet.
+/// Bytes of `struct record` before the packet.
 const HEADER: usize = 24;
 pub const PAGE: usize = 4096;
 
 /// The records of one ring.
 #[derive(Debug)]
 pub struct Records {
-    /// Where the reader is, a page.
+    /// A page with the reader's position.
     consumer: Mapping,
-    /// Where the writers are, a page, and the ring, twice.
+    /// A page with the writers' position, then the ring, mapped twice in a row.
     data: Mapping,
-    /// Bytes of the ring, a power of 2.
+    /// Size of the ring, bytes, a power of two.
     size: usize,
 }
 
 /// A packet in a ring.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sent {
-    /// Its place in the ring.
+    /// Offset in the mapping.
     at: usize,
     len: usize,
-    /// Bytes of each segment that it is to be cut into; 0 if it is one.
+    /// Payload bytes of each segment that it is to be cut into; 0 if it is one segment.
     pub gso_size: u16,
 }
 
@@ -51,8 +51,8 @@ impl Records {
     }
 
     fn consumed(&self) -> &AtomicU64 {
-        // SAFETY: the reader's page lives as long as this, and begins with an integer that is only ever
-        // changed in one piece.
+        // SAFETY: the reader's page lives as long as `self`, and begins with an integer that is only ever
+        // changed atomically.
         unsafe { AtomicU64::from_ptr(self.consumer.at(0).cast()) }
     }
 
@@ -61,21 +61,21 @@ impl Records {
         unsafe { AtomicU64::from_ptr(self.data.at(0).cast()) }
     }
 
-    /// True if nothing is in it, not even what is still being written.
+    /// True if the ring holds nothing, not even an unfinished record.
     pub fn is_empty(&self) -> bool {
         self.consumed().load(Ordering::Relaxed) == self.produced().load(Ordering::Acquire)
     }
 
-    /// The next packets in order: as many as there is room for, or up to one that is to be cut, which is
-    /// as much as many. Answers how many there are, and where the ring is to be released up to when all
-    /// have been taken.
+    /// Finds the next packets in order: as many as `sent` has room for, or up to one that is to be cut, which
+    /// is as much work as many. Returns their number, and the position to release up to once all have been
+    /// handled.
     pub fn look(&self, sent: &mut [Sent]) -> (usize, u64) {
         let mut position = self.consumed().load(Ordering::Relaxed);
         let produced = self.produced().load(Ordering::Acquire);
         let mut count = 0;
         while position < produced && count < sent.len() {
             let at = PAGE + (position as usize & (self.size - 1));
-            // SAFETY: the place is within the mapping, and records begin with an integer of 4 bytes.
+            // SAFETY: the offset is within the mapping, and records begin with an integer of 4 bytes.
             let length = unsafe { AtomicU32::from_ptr(self.data.at(at).cast()) };
             let length = length.load(Ordering::Acquire);
             if length & BUSY != 0 {
@@ -103,34 +103,35 @@ impl Records {
         (count, position)
     }
 
-    /// A packet that has not been released.
+    /// The bytes of a packet that has not been released.
     pub fn packet(&self, sent: Sent) -> &[u8] {
-        // SAFETY: the packet is in the ring, and nothing is written there until it is released, for
-        // which nobody may have this slice any more.
+        // SAFETY: the packet is in the ring, and nothing is written there until it is released, before which
+        // the borrow of this slice must have ended.
         unsafe { std::slice::from_raw_parts(self.data.at(sent.at), sent.len) }
     }
 
-    /// Lets new packets come where those before `position` were. Nobody may have them any more.
+    /// Frees the ring up to `position`. No slice of a packet before it may be in use any more.
     pub fn release(&self, position: u64) {
         self.consumed().store(position, Ordering::Release);
     }
 }
 
-/// Memory that the kernel shares.
+/// Memory shared with the kernel.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the memory is nobody's in particular; who reads and writes it sees to it how.
+// SAFETY: the memory is not tied to a thread, and access through the raw pointers of [`Mapping::at`] is
+// synchronised by the users.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
     pub fn new(map: BorrowedFd<'_>, offset: usize, len: usize, protection: i32) -> Option<Mapping> {
-        // SAFETY: a new mapping at a place that the kernel chooses.
+        // SAFETY: a new mapping, at an address that the kernel chooses.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -150,14 +151,14 @@ impl Mapping {
 
     pub fn at(&self, offset: usize) -> *mut u8 {
         debug_assert!(offset < self.len);
-        // SAFETY: the place is within the mapping.
+        // SAFETY: the offset is within the mapping.
         unsafe { self.start.as_ptr().add(offset) }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this one's, and nothing borrowed from it is left.
+        // SAFETY: `self` owns the mapping, and nothing borrowed from it is left.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

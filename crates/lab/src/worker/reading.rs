@@ -1,5 +1,5 @@
-//! Takes from the hosts what they have sent: from memory that the kernel fills, or, where that cannot be
-//! had, from their devices.
+//! Reads what the hosts have sent: from memory shared with the kernel or, where that is not available, from
+//! their devices.
 
 use fairwind_path::units::Time;
 
@@ -10,11 +10,11 @@ use crate::segment::Segments;
 use crate::uplink::{Reader, Sent};
 use crate::vnet::{self, Header};
 
-/// A packet that has no more bytes than these is none.
+/// Packets of at most this many bytes, the length of an IPv4 header, are discarded.
 const SHORTEST: usize = 20;
 
 impl Worker {
-    /// Reads what hosts have sent, not too much at once. True if there was anything.
+    /// Reads a limited number of packets from each host. True if there was any.
     pub fn read_all(&mut self) -> bool {
         let mut any = false;
         for input in 0..self.inputs.len() {
@@ -30,7 +30,7 @@ impl Worker {
         any
     }
 
-    /// Reads what the kernel has put into our memory.
+    /// Reads from the rings shared with the kernel.
     fn read_uplink(&mut self, node: usize, reader: &mut Reader) -> bool {
         let mut packets = [Sent::default(); ring::MOST];
         let records = reader.next();
@@ -53,7 +53,7 @@ impl Worker {
         true
     }
 
-    /// Sends a packet that is not to stay where it is.
+    /// Sends a copy of a packet, which cannot stay in the ring.
     #[inline]
     fn send_copy(&mut self, node: usize, header: Header, packet: &[u8], now: Time) {
         let Some(id) = self.arena.take() else {
@@ -74,7 +74,7 @@ impl Worker {
     }
 
     fn read_device(&mut self, input: usize) -> bool {
-        // Of a device that cuts, one packet is as much as many are of others.
+        // A packet of a device that segments is as much work as many of another.
         match self.ring.is_some() && !self.inputs[input].tun.cuts() {
             true => self.read_together(input),
             false => self.read_each(input),
@@ -89,7 +89,7 @@ impl Worker {
         read > 0
     }
 
-    /// Reads as many packets as are expected: twice as many as there were, if there may be more.
+    /// Reads as many packets as expected, and adjusts the expectation: after a full read to twice as many.
     fn read_together(&mut self, input: usize) -> bool {
         let Input { node, expected, .. } = self.inputs[input];
         let mut slots = [PacketId::default(); ring::MOST];
@@ -127,7 +127,7 @@ impl Worker {
     fn read(&mut self, input: usize) -> bool {
         let Input { node, ref tun, .. } = self.inputs[input];
         let Some(id) = self.arena.take() else {
-            // The host must not wait for memory: what it sends now is lost.
+            // The host must not block on the emulator's memory: what it sends now is lost.
             let read = tun.read(&mut self.large, &mut []);
             self.mishaps.no_memory += 1;
             return matches!(read, Ok(Some(_)));
@@ -144,8 +144,8 @@ impl Worker {
         true
     }
 
-    /// Takes what has been read at `node`: a packet, or, with what did not fit its slot, what is to
-    /// be cut into packets.
+    /// Handles `len` bytes read at `node`, in the slot and, where they did not fit, in `large`: a packet, or
+    /// one to be cut into segments.
     #[inline]
     fn receive(&mut self, node: usize, id: PacketId, len: usize, now: Time) {
         let slot = self.arena.slot(id);
@@ -168,7 +168,7 @@ impl Worker {
         self.large = large;
     }
 
-    /// Sends what the device was to cut into segments.
+    /// Sends the segments of a packet that the device was to segment.
     fn send_segments(&mut self, node: usize, header: Header, packet: &[u8], now: Time) {
         match Segments::new(header, packet) {
             None => self.mishaps.unroutable += 1,

@@ -30,7 +30,7 @@ pub fn host(last: u8) -> Host {
     Host::create(HostConfig::new(address(last))).unwrap()
 }
 
-/// A UDP socket in the host; it stays there wherever it is used from.
+/// A UDP socket in the host, wherever it is used from.
 pub fn socket(host: &Host) -> UdpSocket {
     let bind = || UdpSocket::bind(("0.0.0.0", PORT)).map_err(|e| LabError::Program(e.to_string()));
     let socket = host.within(bind).unwrap();
@@ -50,7 +50,7 @@ pub fn delayed(ms: u64) -> PipeConfig {
     }
 }
 
-/// A pipe of so many Mbit/s and room for a thousand packets.
+/// A pipe of this bandwidth with room for 1000 packets.
 pub fn narrow(mbps: u64) -> PipeConfig {
     PipeConfig {
         bandwidth: Rate::Constant(Bandwidth::from_mbps(mbps)),

@@ -53,7 +53,7 @@ impl Lab {
         }
     }
 
-    /// Starts applications at the emulator's present time: plans count from there.
+    /// Starts applications at the emulator's present time, which is the start of the plans.
     pub fn applications(
         &self,
         plans: Vec<FlowPlan>,
@@ -63,7 +63,7 @@ impl Lab {
         Applications::start(plans, monotonic_ns(), warmup, duration).unwrap()
     }
 
-    /// Runs flows to their end; answers what they did and what went wrong.
+    /// Runs flows to their end; returns their outcomes and failures.
     pub fn run(
         &self,
         plans: Vec<FlowPlan>,
@@ -77,7 +77,7 @@ impl Lab {
         (outcomes, failures)
     }
 
-    /// The same with a single flow.
+    /// Like [`Lab::run`] with a single flow.
     pub fn run_one(&self, plan: FlowPlan, warmup: Duration, duration: Duration) -> FlowOutcome {
         self.run(vec![plan], warmup, duration).0.remove(0)
     }
@@ -103,13 +103,13 @@ pub fn sleep(duration: Duration) {
     std::thread::sleep(std::time::Duration::from_nanos(duration.as_nanos()));
 }
 
-/// Processor time of this process so far, seconds.
+/// Processor time that this process has used, seconds.
 pub fn processor_time() -> f64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the pointer is to a timespec that is written.
+    // SAFETY: the pointer is to a local timespec, which the call writes.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
@@ -127,7 +127,7 @@ fn is_connected_to(fd: i32, port: u16) -> bool {
     // SAFETY: the structure consists of integers.
     let mut name: libc::sockaddr_in = unsafe { std::mem::zeroed() };
     let mut len = size_of_val(&name) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes to a structure of ours.
+    // SAFETY: the kernel writes at most `len` bytes to a local structure.
     let done = unsafe { libc::getpeername(fd, (&raw mut name).cast(), &raw mut len) };
     let to = u32::from_ne_bytes(TO.octets());
     done == 0 && name.sin_addr.s_addr == to && u16::from_be(name.sin_port) == port

@@ -1,4 +1,4 @@
-//! What this binary does as a program of a command flow, instead of the tests.
+//! The roles of this binary as a program of a command flow, instead of the tests.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -36,7 +36,7 @@ fn plays_its_role() {
     }
 }
 
-/// Sends so many bytes, and waits until the other end has them.
+/// Sends this number of bytes, and waits until the peer has them.
 fn source(to: &str, bytes: usize) {
     let mut socket = TcpStream::connect((to, PORT)).unwrap();
     socket.write_all(&vec![0; bytes]).unwrap();
@@ -45,7 +45,7 @@ fn source(to: &str, bytes: usize) {
     println!("sent {bytes} bytes");
 }
 
-/// Sends so many bytes, and prints the congestion control of its connection all the while.
+/// Sends this number of bytes, and keeps printing the congestion control of its connection.
 fn watched_source(to: &str, bytes: usize) {
     let mut socket = TcpStream::connect((to, PORT)).unwrap();
     let watched = socket.try_clone().unwrap();
@@ -58,7 +58,7 @@ fn watched_source(to: &str, bytes: usize) {
     socket.write_all(&vec![0; bytes]).unwrap();
 }
 
-/// Takes what one connection brings; listens after a while.
+/// Reads one connection to its end; listens after a while.
 fn sink() {
     std::thread::sleep(Duration::from_millis(200));
     let listener = TcpListener::bind(("0.0.0.0", PORT)).unwrap();
@@ -75,7 +75,7 @@ fn sink() {
     socket.write_all(&[0]).unwrap();
 }
 
-/// A lab whose flow's programs sleep, until somebody kills it.
+/// A lab whose flow's programs sleep until the process is killed.
 fn lab(mark: &str) {
     let lab = Lab::start(link(50, 1));
     let folder = tempfile::tempdir().unwrap();

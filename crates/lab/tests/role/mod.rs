@@ -1,4 +1,4 @@
-//! What this binary does in a host: a source or sink of packets, instead of the tests.
+//! The roles of this binary in a host: source or sink of packets, instead of the tests.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use fairwind_path::pipe::PipeConfig;
 
 const PORT: u16 = 5001;
 const ROLE: &str = "FAIRWIND_TEST_ROLE";
-/// Between the words of a role; no word has one.
+/// Separates the words of a role; none contains it.
 const SEPARATOR: char = '|';
 
 /// A datagram that arrived.
@@ -61,7 +61,8 @@ fn plays_its_role() {
     }
 }
 
-/// Sends numbered datagrams with the time of their sending, and waits until the last must be there.
+/// Sends numbered datagrams that carry the time of sending, and waits until the last must have
+/// arrived.
 fn datagram_source(peer: &str, count: u64, size: usize, gap: Duration) {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     socket.connect((peer, PORT)).unwrap();
@@ -69,7 +70,7 @@ fn datagram_source(peer: &str, count: u64, size: usize, gap: Duration) {
     for number in 0..count {
         datagram[..8].copy_from_slice(&number.to_ne_bytes());
         datagram[8..16].copy_from_slice(&monotonic_ns().to_ne_bytes());
-        // A peer without a server refuses: the next call is told that instead of sending.
+        // Without a server, the peer's refusal fails the next call, which does not send.
         if socket.send(&datagram).is_err() {
             let _ = socket.send(&datagram);
         }
@@ -79,11 +80,11 @@ fn datagram_source(peer: &str, count: u64, size: usize, gap: Duration) {
     std::thread::sleep(Duration::from_millis(500));
 }
 
-/// Writes down each datagram until the lab ends the process.
+/// Records each datagram until the lab ends the process.
 fn datagram_sink(file: &Path) {
     let mut file = fs::File::create(file).unwrap();
     let socket = UdpSocket::bind(("0.0.0.0", PORT)).unwrap();
-    // Room for all datagrams of a test while this process does not get to run.
+    // Room for all datagrams of a test while this process is not scheduled.
     let room: i32 = 64 << 20;
     // SAFETY: the socket is open; the option is an integer that outlives the call.
     let done = unsafe {
@@ -106,7 +107,7 @@ fn datagram_sink(file: &Path) {
     }
 }
 
-/// What a sink has written down.
+/// What a sink has recorded.
 pub fn arrivals(file: &Path) -> Vec<Arrival> {
     let bytes = fs::read(file).unwrap();
     let words = bytes.as_chunks().0.iter();
@@ -121,7 +122,7 @@ pub fn arrivals(file: &Path) -> Vec<Arrival> {
         .collect()
 }
 
-/// Bytes that do not repeat for long, so that a lost or displaced one shows.
+/// Bytes with a long period, so that a lost or displaced one shows.
 struct Stream(u64);
 
 impl Stream {
@@ -162,7 +163,7 @@ pub fn stream_digest(len: usize) -> String {
     digest.text()
 }
 
-/// Sends the stream and waits until the other end has it all.
+/// Sends the stream and waits until the peer has it all.
 fn stream_source(peer: &str, len: usize) {
     let mut bytes = vec![0; len];
     Stream(1).fill(&mut bytes);
@@ -210,14 +211,14 @@ fn control_of_connection(peer: &str, wanted: &str) {
     }
 }
 
-/// A lab of its own; ends with the command's exit code.
+/// Runs a command in a lab, and ends with its exit code.
 fn lab(command: &str) {
     let command = ["/bin/sh", "-c", command].map(Into::into).into();
     let outcome = exec::run(&ExecConfig::new(PipeConfig::default(), command));
     std::process::exit(outcome.unwrap().exit_code.into());
 }
 
-/// A lab with this machine at the other end; ends with the command's exit code.
+/// Runs a command in a lab with this machine as the peer, and ends with its exit code.
 fn lab_of_machine(command: &str) {
     std::process::exit(run_with_machine(command).into());
 }
@@ -231,7 +232,7 @@ fn run_with_machine(command: &str) -> u8 {
     outcome.unwrap().exit_code
 }
 
-/// In a network of its own, takes the stream that a command sends from behind a path.
+/// In a new network namespace, receives the stream that a command sends from behind a path.
 fn machine_receives(file: &Path) {
     // SAFETY: the call takes a number only, and moves this thread alone.
     assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0);
@@ -253,7 +254,7 @@ fn machine_receives(file: &Path) {
     let code = run_with_machine(&format!("{own_address}{source}"));
     assert_eq!(code, 0);
     sink.join().unwrap();
-    // The kernel lets go of what an io_uring has opened a moment after its end.
+    // The kernel releases what an io_uring had open a moment after its end.
     let ended = Instant::now();
     while network_of_thread() != before && ended.elapsed() < Duration::from_secs(2) {
         std::thread::sleep(Duration::from_millis(5));
@@ -268,15 +269,15 @@ pub fn network_of_thread() -> String {
     let names = devices.lines().filter_map(|line| line.split(':').next());
     let names: Vec<&str> = names.collect();
     let routes = table("route");
-    // A network that has never had a route has no heading either.
+    // A namespace that has never had a route has no heading either.
     let routes: Vec<&str> = routes.lines().skip(1).collect();
     format!("{names:?}\n{routes:?}\n{}", table("fib_trie"))
 }
 
-/// A lab in a process without the threads of the test harness, which take its signals. This process
-/// ends as that one does.
+/// Runs a lab in a process without the threads of the test harness, which would take its signals.
+/// This process ends with the same exit code.
 fn lab_of_one_thread(pid_file: &Path, command: &str) {
-    // SAFETY: the child does not return into code that knows of other threads.
+    // SAFETY: the child does not return into code that relies on other threads.
     match unsafe { libc::fork() } {
         0 => {
             fs::write(pid_file, std::process::id().to_string()).unwrap();
@@ -284,7 +285,7 @@ fn lab_of_one_thread(pid_file: &Path, command: &str) {
         }
         child => {
             let mut status = 0;
-            // SAFETY: the pointer is to an integer that is written.
+            // SAFETY: the pointer is to a local integer, which the call writes.
             assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
             std::process::exit(libc::WEXITSTATUS(status));
         }

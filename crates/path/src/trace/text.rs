@@ -1,25 +1,25 @@
 //! Traces as text: CSV of time and value, and mahimahi's packet opportunities.
 //!
-//! Blank lines and lines that start with `#` are skipped. A first line that is no numbers is the
-//! header: `time_s`, `time_ms`, `time_us`, `time_ns`, `time` or `unix_time…` names the column of times (seconds
-//! where it names no unit); the value's column is the first one whose name ends in a known unit
-//! (`capacity_mbps`, `delay_ms`, `loss_percent`). Without a header the columns are seconds and the
-//! value.
+//! Blank lines and lines that start with `#` are skipped. A first line without numbers is the header:
+//! the column of times is the first whose name begins with `time`, `timestamp` or `unix_time`, in the
+//! unit that it ends in (`_s`, `_ms`, `_us`, `_ns`; seconds if it names none); the column of values is
+//! the first one whose name ends in a known unit (`capacity_mbps`, `delay_ms`, `loss_percent`).
+//! Without a header, the columns are seconds and the value.
 
 use super::{Opportunities, Steps, TraceError};
 use crate::units::{Bandwidth, Duration, Time};
 
-/// A quantity that a trace can follow.
+/// A quantity that a trace can record.
 pub trait Traced: Copy {
-    /// Endings of column names, and the factor that leads to the base unit.
+    /// Endings of column names, and their factors to the base unit.
     const UNITS: &'static [(&'static str, f64)];
-    /// What a value has to be, in words.
+    /// The expected values in words, for error messages.
     const RANGE: &'static str;
-    /// The quantity of so many base units, unless it is out of range.
+    /// The quantity of `value` base units; `None` if it is out of range.
     fn from_base_units(value: f64) -> Option<Self>;
 }
 
-/// Bits per second.
+/// The base unit is bits per second.
 impl Traced for Bandwidth {
     const UNITS: &'static [(&'static str, f64)] =
         &[("bps", 1.0), ("kbps", 1e3), ("mbps", 1e6), ("gbps", 1e9)];
@@ -31,7 +31,7 @@ impl Traced for Bandwidth {
     }
 }
 
-/// Seconds.
+/// The base unit is seconds.
 impl Traced for Duration {
     const UNITS: &'static [(&'static str, f64)] =
         &[("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)];
@@ -43,7 +43,7 @@ impl Traced for Duration {
     }
 }
 
-/// A probability.
+/// A probability; the base unit is 1.
 impl Traced for f64 {
     const UNITS: &'static [(&'static str, f64)] = &[
         ("probability", 1.0),
@@ -57,12 +57,13 @@ impl Traced for f64 {
     }
 }
 
-/// Reads steps from a CSV of time and value; times count from the first. `unit` is that of the
-/// values where no header says otherwise: one of [`Traced::UNITS`].
+/// Reads steps from a CSV of time and value; times count from the first. `unit` is the unit of the
+/// values if there is no header: one of [`Traced::UNITS`].
 ///
 /// # Errors
-/// The line and what is wrong in it: not a number, a value out of range, a time that goes back, no
-/// values at all.
+///
+/// If the header lacks a column, `unit` is unknown, a field is not a number, a value is out of range, a
+/// time goes back or there are no values; the error names the line.
 pub fn parse_steps<V: Traced>(text: &str, unit: &str) -> Result<Steps<V>, TraceError> {
     let mut lines = rows(text).peekable();
     let &(first_line, first_row) = lines.peek().ok_or_else(|| empty(text, "time,value"))?;
@@ -103,13 +104,14 @@ pub fn parse_steps<V: Traced>(text: &str, unit: &str) -> Result<Steps<V>, TraceE
     Steps::new(points).map_err(|error| at_line(error, &numbers, text))
 }
 
-/// Reads packet opportunities: mahimahi's format, one time in milliseconds a line for each 1500
-/// bytes, or a CSV whose second column says how many there are at that time. The trace repeats after
-/// its last time.
+/// Reads packet opportunities: either mahimahi's format, a line with a time in milliseconds for each
+/// 1500 bytes, or a CSV whose second column is the number of opportunities at that time. The trace
+/// repeats after its last time.
 ///
 /// # Errors
-/// The line and what is wrong in it: not a number, a time that goes back, no opportunity, a trace of
-/// no length.
+///
+/// If the first column is not one of times, a field is not a valid number, a time is negative or goes back,
+/// there is no opportunity or the last time is 0; the error names the line.
 pub fn parse_opportunities(text: &str) -> Result<Opportunities, TraceError> {
     let mut lines = rows(text).peekable();
     let &(first_line, first_row) = lines.peek().ok_or_else(|| empty(text, "time_ms"))?;
@@ -153,9 +155,9 @@ pub(super) const GOES_BACK: &str = "the time goes back; times must not decrease"
 struct Columns {
     time: usize,
     value: usize,
-    /// Seconds in the unit of the times.
+    /// Length of the unit of the times, in seconds.
     second: f64,
-    /// Base units in the unit of the values.
+    /// Size of the unit of the values, in base units.
     unit: f64,
 }
 
@@ -193,7 +195,8 @@ fn find<T>(names: &[&str], test: impl Fn(&str) -> Option<T>) -> Option<(usize, T
         .find_map(|(index, name)| Some((index, test(name)?)))
 }
 
-/// Seconds in the unit that the name of a column of times ends in.
+/// Length in seconds of the unit in the name of a column of times, or `without_unit` if it names none;
+/// `None` if the column is not one of times.
 fn time_unit(name: &str, without_unit: f64) -> Option<f64> {
     let name = name.trim().to_ascii_lowercase();
     let rest = ["unix_time", "timestamp", "time"]
@@ -216,7 +219,7 @@ fn names<V: Traced>() -> String {
     names.join(", ")
 }
 
-/// Lines with something in them, numbered from 1.
+/// Lines with content, numbered from 1.
 fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = text
@@ -255,7 +258,7 @@ fn empty(text: &str, expected: &str) -> TraceError {
     TraceError::new(last_line(text), reason)
 }
 
-/// Turns the position in a list of points into the line that the point came from.
+/// Replaces the error's position in the list of points by the line that the point came from.
 fn at_line(error: TraceError, numbers: &[usize], text: &str) -> TraceError {
     let line = numbers.get(error.line.wrapping_sub(1)).copied();
     TraceError {

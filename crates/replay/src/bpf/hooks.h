@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The hooks of a recorded control, each over the kernel's function: a control has those that it
- * names a function for.
+ * The hooks of a recorded congestion control, each wrapped around the kernel's function. A
+ * congestion control has the hooks for which it names a function.
  */
 #ifndef FAIRWIND_RECORDER_HOOKS_H
 #define FAIRWIND_RECORDER_HOOKS_H
@@ -13,7 +13,7 @@
 
 KERNEL_FUNCTION(u32, tcp_reno_undo_cwnd, struct sock *sk);
 
-/* A hook that answers nothing, with what it is given beside the socket. */
+/* A hook without a result, with its arguments besides the socket. */
 #define RECORD(name, kind, does, first, second, third, ...)   \
 	CC_HOOK(void, recorder_##name, __VA_ARGS__)           \
 	{                                                     \
@@ -24,7 +24,7 @@ KERNEL_FUNCTION(u32, tcp_reno_undo_cwnd, struct sock *sk);
 		after_call(sk, &call);                        \
 	}
 
-/* A hook that is given the socket alone and answers. */
+/* A hook that takes only the socket and returns a value. */
 #define RECORD_ANSWER(name, kind, function)               \
 	CC_HOOK(u32, recorder_##name, struct sock *sk)    \
 	{                                                 \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A congestion control that is the kernel's own in all but name: every hook calls the kernel's
- * function and writes down what that function could read before it, and what it left behind.
+ * A congestion control that is the kernel's in all but name: every hook calls the kernel's function
+ * and records what that function could read before the call, and what it left behind.
  *
- * The hooks of one connection follow each other under the lock of its socket, so the order in the
+ * The hooks of one connection run one after the other under its socket lock, so the order in the
  * ring buffer is the order of the calls.
  */
 #ifndef FAIRWIND_RECORDER_H
@@ -11,7 +11,7 @@
 
 #include <fairwind/cc.h>
 
-/* src/call.rs has the same. */
+/* In the order of the numbers in src/call.rs. */
 enum hook {
 	HOOK_INIT,
 	HOOK_PKTS_ACKED,
@@ -22,16 +22,16 @@ enum hook {
 	HOOK_CWND_EVENT,
 };
 
-/* What the control decides. */
+/* What the congestion control decides. */
 struct window {
 	u32 cwnd;
 	u32 cwnd_cnt;
 	u32 ssthresh;
 };
 
-/* src/recorder.rs has the same. */
+/* In the layout of src/recorder.rs. */
 struct call {
-	u64 connection; /* a number of its own for each that is open */
+	u64 connection; /* the socket's address, unique among the open connections */
 	u64 mstamp_us;
 	u64 pacing_rate;
 	u32 jiffies; /* before the call */
@@ -65,7 +65,7 @@ struct {
 	int (*max_entries)[1 << 24];
 } calls __attribute__((section(".maps"), used));
 
-/* Calls for which there was no room. */
+/* Number of calls that found no room. */
 struct recorder_counts {
 	u64 lost;
 };
@@ -111,7 +111,7 @@ CC_INLINE struct call before_call(const struct sock *sk, enum hook hook)
 	};
 }
 
-/* What the hook is given beside the socket. */
+/* The arguments of the hook besides the socket. */
 CC_INLINE void write_arguments(struct call *call, u32 first, u32 second, u32 third)
 {
 	call->arguments[0] = first;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The kernel's reno, recorded. It has neither init nor pkts_acked; those here only write down that
- * the connection began, and that an ACK came and of what.
+ * The kernel's reno, recorded. It has neither init nor pkts_acked; those here only record that the
+ * connection began, and which packets an ACK acknowledged.
  */
 #include "hooks.h"
 

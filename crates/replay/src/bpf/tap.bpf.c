@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the sender of a connection receives, and how it stands just before: every ACK with its time
- * and header, the congestion state and its counters. Also its SYN, its first data, and when the
- * connection is established.
+ * Records what the sender of a connection receives and its state just before: every ACK with its
+ * time and header, the congestion state and its counters. Also records the connection's SYN, its
+ * first data, and when it is established.
  */
 #include <fairwind/cc.h>
 
-/* src/tap.rs has the same port, kinds and event. */
+/* src/tap.rs repeats the kinds and the event, src/path.rs the port. */
 #define PORT 47021
 
 enum kind {
@@ -30,10 +30,10 @@ struct event {
 	u64 ns;
 	u64 jiffies;
 	u32 kind;
-	u32 payload; /* of what was sent, bytes */
+	u32 payload; /* bytes of payload in a packet sent */
 	u32 snd_wnd;
 	struct standing standing;
-	u8 header[60]; /* TCP, with room for all options */
+	u8 header[60]; /* TCP header, with room for all options */
 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -102,7 +102,7 @@ CC_INLINE void stand(struct event *event, const struct sock *sk)
 CC_INLINE void put(struct event *event)
 {
 	event->jiffies = bpf_jiffies64();
-	/* BPF_RB_NO_WAKEUP: the reader looks by itself. */
+	/* BPF_RB_NO_WAKEUP: the reader polls. */
 	if (bpf_ringbuf_output(&events, event, sizeof(*event), 1))
 		__sync_fetch_and_add(&tap_counts.lost, 1);
 }
@@ -133,7 +133,7 @@ SEC("tp_btf/net_dev_queue") int sent(u64 *ctx)
 			      skb->head + skb->transport_header);
 	if ((event.header[2] << 8 | event.header[3]) != PORT)
 		return 0;
-	/* A packet begins with the header of the device here, if that has any. */
+	/* The packet begins with the device's link-layer header here, if there is one. */
 	headers = skb->transport_header - skb->mac_header + (event.header[12] >> 4) * 4;
 	event.payload = skb->len - headers;
 	put(&event);

@@ -1,4 +1,4 @@
-//! What happens at set times: the warm-up ends, flows take other controls, the observer sees the run.
+//! Scheduled work: the end of the warm-up, changes of congestion control, samples and progress.
 
 use fairwind_path::units::{Duration, Time};
 
@@ -7,7 +7,7 @@ use crate::outcome::{Instruments, Observer};
 use crate::scenario::{FlowConfig, Sampling};
 
 impl Engine<'_> {
-    /// Ends the warm-up, switches controls, samples, reports progress. False stops the run.
+    /// Ends the warm-up, changes congestion controls, samples, reports progress. False stops the run.
     pub(super) fn keep_house(&mut self, now: Time, observer: &mut dyn Observer) -> bool {
         if now == self.measuring_from && now > Time::ZERO {
             self.end_warmup(now);
@@ -38,8 +38,8 @@ impl Engine<'_> {
         go_on
     }
 
-    /// The connections that a flow has take the control that is now in force; later ones begin
-    /// with it.
+    /// Switches the flow's open connections to the congestion control now in force; later
+    /// connections start with it.
     fn switch_control(&mut self, now: Time, flow: usize) {
         let parameters = self.scenario.flows[flow].tcp.parameters_at(now);
         for connection in &mut self.connections {
@@ -84,7 +84,7 @@ impl Engine<'_> {
         self.next_sample = now + interval.max(Duration::from_nanos(1));
     }
 
-    /// Shows the instruments of a connection; where there is none just now, what it has received.
+    /// Shows the instruments of a connection; while it is closed, only the bytes it has received.
     pub(super) fn show_flow(&self, now: Time, index: usize, observer: &mut dyn Observer) {
         let connection = &self.connections[index];
         let mut instruments = Instruments {
@@ -107,7 +107,7 @@ impl Engine<'_> {
     }
 }
 
-/// Times at which flows take other controls, and the flows, the earliest last.
+/// Changes of congestion control as (time, flow), the earliest last.
 pub(super) fn switches(flows: &[FlowConfig]) -> Vec<(Time, usize)> {
     let of_flow = |(index, flow): (usize, &FlowConfig)| {
         let times = flow.tcp.switches.iter().map(move |s| (s.at, index));

@@ -1,4 +1,4 @@
-//! What the flows of a run add up to.
+//! Totals of the flows of a run.
 
 use fairwind_path::units::{Duration, Time};
 use fairwind_workload::Meter;
@@ -7,7 +7,7 @@ use crate::outcome::FlowOutcome;
 use crate::scenario::FlowConfig;
 use crate::tcp::sender::{Sender, Statistics};
 
-/// What a flow adds up to over its connections.
+/// Totals of a flow over its connections.
 #[derive(Debug)]
 pub(super) struct Totals {
     pub meter: Meter,
@@ -18,7 +18,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Those of a flow that is measured from `from` to `to`.
+    /// Empty totals of a flow that is measured from `from` to `to`.
     pub fn new(from: Time, to: Time) -> Self {
         Totals {
             meter: Meter::new(from, to),
@@ -29,7 +29,7 @@ impl Totals {
         }
     }
 
-    /// Adds what a connection has counted since `before`.
+    /// Adds what a connection has counted since `before` was taken.
     pub fn add(&mut self, sender: &Sender, before: Statistics) {
         let counts = sender.statistics();
         let rtt = sender.rtt();
@@ -41,7 +41,8 @@ impl Totals {
         self.rtt_least_us = self.rtt_least_us.min(rtt.least_us);
     }
 
-    /// Forgets what was counted before the warm-up ended; the meter has not begun.
+    /// Resets the counts when the warm-up ends. The meter starts only then, and the smallest
+    /// round-trip time is that of the whole run.
     pub fn restart(&mut self) {
         self.rtt_sum_us = 0;
         self.rtt_samples = 0;
@@ -51,7 +52,7 @@ impl Totals {
         self.outcome.objects = 0;
     }
 
-    /// The totals of a flow when the run ends.
+    /// The outcome of a flow when the run ends.
     pub fn finish(self, config: &FlowConfig, end: Time) -> FlowOutcome {
         let mut outcome = self.outcome;
         let over = outcome

@@ -1,4 +1,4 @@
-//! An acknowledgement arrives: `tcp_ack` of `tcp_input.c`, step by step.
+//! Processing of acknowledgements: `tcp_ack` of `tcp_input.c`, step by step.
 
 use fairwind_cc::native::{AckSample, ca_state};
 
@@ -9,42 +9,42 @@ use super::scoreboard::SackResult;
 use super::sender::{DUPLICATE_THRESHOLD, Sender};
 use crate::packet::{Packet, SackBlocks};
 
-/// What an acknowledgement did: `FLAG_*` of `tcp_input.c`, which controls see.
+/// The effects of an acknowledgement: `FLAG_*` of `tcp_input.c`, which congestion controls see.
 pub mod flag {
-    /// The window changed.
+    /// The send window was updated.
     pub const WIN_UPDATE: u32 = 0x02;
-    /// New data was acknowledged.
+    /// Data was newly acknowledged.
     pub const DATA_ACKED: u32 = 0x04;
-    /// Some of it had been sent again.
+    /// Some of it had been retransmitted.
     pub const RETRANS_DATA_ACKED: u32 = 0x08;
-    /// New data was acknowledged selectively.
+    /// Data was newly acknowledged selectively.
     pub const DATA_SACKED: u32 = 0x20;
-    /// A retransmission was lost.
+    /// A retransmission was found lost.
     pub const LOST_RETRANS: u32 = 0x80;
-    /// Never retransmitted data was acknowledged after a timeout.
+    /// Data sent before the present episode and never retransmitted was acknowledged; F-RTO uses it.
     pub const ORIG_SACK_ACKED: u32 = 0x200;
     /// `snd_una` moved.
     pub const SND_UNA_ADVANCED: u32 = 0x400;
     /// It reports a duplicate.
     pub const DSACKING_ACK: u32 = 0x800;
-    /// The timers are to be set anew.
+    /// The retransmission timer must be set again.
     pub const SET_XMIT_TIMER: u32 = 0x1000;
-    /// It was probably delayed by the receiver.
+    /// The receiver probably delayed it.
     pub const ACK_MAYBE_DELAYED: u32 = 0x10000;
     /// Not a duplicate acknowledgement.
     pub const NOT_DUP: u32 = 0x01 | WIN_UPDATE | DATA_ACKED;
-    /// A sign of trouble.
+    /// A possible sign of loss or reordering.
     pub const CA_ALERT: u32 = DATA_SACKED | DSACKING_ACK;
 }
 
-/// What to send after an acknowledgement besides new data.
+/// What to send after an acknowledgement, besides new data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retransmit {
     /// Nothing.
     Nothing,
-    /// What is marked lost.
+    /// The segments marked lost.
     Lost,
-    /// New data first, to see whether the timeout was spurious.
+    /// New data first, to find out whether the timeout was spurious (F-RTO).
     New,
 }
 
@@ -79,7 +79,7 @@ impl Sender {
             flags |= self.tag_sacked(ack, prior_una, sack, &mut rate, &mut sacked);
         }
         if ack < prior_una {
-            // Old, but its selective acknowledgements count.
+            // It is old, but its selective acknowledgements count.
             if sack.is_empty() {
                 return;
             }
@@ -89,7 +89,8 @@ impl Sender {
         }
         let had_packets = self.tp.packets_out > 0;
         if !had_packets {
-            // A late duplicate report can still show that the window was reduced for nothing.
+            // A late duplicate report can still show that the reduction of the window was
+            // unnecessary.
             if flags & flag::DSACKING_ACK != 0 {
                 self.alert(prior_una, false, &mut flags);
             }
@@ -147,7 +148,7 @@ impl Sender {
         0
     }
 
-    /// Takes what is acknowledged off the queue and measures the round-trip time
+    /// Removes acknowledged segments from the queue and measures the round-trip time
     /// (`tcp_clean_rtx_queue`).
     #[inline]
     fn clean_queue(
@@ -251,15 +252,15 @@ impl Sender {
         flags
     }
 
-    /// The acknowledgement echoes a time stamp from before the segment was sent again, so it is
-    /// for the original (`tcp_skb_spurious_retrans`).
+    /// Whether the echoed time stamp precedes the segment's retransmission, so that the
+    /// acknowledgement is for the original (`tcp_skb_spurious_retrans`).
     #[inline]
     fn is_ack_before(&self, segment: &Segment) -> bool {
         segment.is(EVER_RETRANSMITTED)
             && (self.ts_ecr.wrapping_sub((segment.tx_us / 1000) as u32) as i32) < 0
     }
 
-    /// `tcp_ack_update_rtt`; times in microseconds, negative: none.
+    /// `tcp_ack_update_rtt`. Times in microseconds; negative values mean none.
     #[inline]
     fn update_rtt(
         &mut self,
@@ -285,7 +286,7 @@ impl Sender {
         if rtt_us < 0 {
             return false;
         }
-        // The minimum must not drift up to what a delayed acknowledgement shows.
+        // The minimum must not drift up to the times of delayed acknowledgements.
         let delayed = flags & flag::ACK_MAYBE_DELAYED != 0;
         if !delayed || ca_rtt_us <= i64::from(self.min_rtt_us()) {
             self.rtt.update_min(&mut self.tp, ca_rtt_us as u32);
@@ -344,13 +345,14 @@ impl Sender {
         self.bound_cwnd();
     }
 
-    /// A control must leave at least one packet, as the kernel insists.
+    /// A congestion control must leave at least one packet, as in the kernel.
     #[inline]
     fn bound_cwnd(&mut self) {
         self.tp.snd_cwnd = self.tp.snd_cwnd.clamp(1, self.tp.snd_cwnd_clamp);
     }
 
-    /// `tcp_update_pacing_rate`: twice the rate in slow start, 1.2 times after it.
+    /// `tcp_update_pacing_rate`: twice the rate while the window is below half the threshold, 1.2 times
+    /// from there on.
     #[inline]
     pub(super) fn update_pacing_rate(&mut self) {
         let mut rate = u64::from(self.tp.mss_cache) * (1_000_000 << 3) / 100;
@@ -372,7 +374,7 @@ impl Sender {
             Retransmit::Lost => self.transmit_lost_into(out),
             Retransmit::New => {
                 self.transmit_new(out, false);
-                // Nothing new could go: the timeout was no mistake.
+                // Nothing new could be sent, so F-RTO cannot decide: recover as after any timeout.
                 if self.snd_nxt <= self.high_seq {
                     self.frto = false;
                     self.transmit_lost_into(out);

@@ -15,10 +15,10 @@ const DELACK_MAX: Duration = Duration::from_millis(200);
 const MAX_QUICK_ACKS: u32 = 16;
 /// `tcp_comp_sack_nr`.
 const MAX_COMPRESSED: u32 = 44;
-/// `TCP_FASTRETRANS_THRESH`: so many duplicates go out uncompressed.
+/// `TCP_FASTRETRANS_THRESH`: this many duplicate ACKs are sent uncompressed.
 const UNCOMPRESSED_DUPLICATES: u32 = 3;
 
-/// `TCP_TIMEOUT_INIT`: the timeout of a receiver that knows no round-trip time.
+/// `TCP_TIMEOUT_INIT`: the retransmission timeout while the round-trip time is unknown.
 const RTO_UNKNOWN: Duration = Duration::from_secs(1);
 /// `TCP_RTO_MIN`.
 const RTO_MIN: Duration = Duration::from_millis(200);
@@ -26,23 +26,23 @@ const RTO_MIN: Duration = Duration::from_millis(200);
 /// The acknowledgement state of a receiver.
 #[derive(Debug)]
 pub struct AckPolicy {
-    /// Round-trip time of the handshake, the only one that a receiver measures as a sender does;
-    /// zero if not known.
+    /// Round-trip time of the handshake, the only one that a receiver measures the way a sender
+    /// does; zero if unknown.
     handshake_rtt: Duration,
-    /// Acknowledge every segment while this is above zero.
+    /// Acknowledgements left in quick-ACK mode, in which every segment is acknowledged at once.
     quick: u32,
     jiffies: Jiffies,
     /// `TCP_ATO_MIN`, jiffies.
     ato_min: u64,
-    /// The retransmission timeout, had the receiver something to send, jiffies.
+    /// The retransmission timeout that the receiver would use if it had data to send, jiffies.
     rto: u64,
-    /// The longest that an acknowledgement is delayed, jiffies: a round trip, if that is known.
+    /// The longest delay of an acknowledgement, jiffies: the round-trip time within its bounds, if known.
     longest_delay: u64,
-    /// The delay of a delayed acknowledgement, jiffies; zero before the first segment.
+    /// The current delay of a delayed acknowledgement, jiffies; zero before the first segment.
     ato: u64,
     /// When the latest segment arrived, jiffies.
     last_received: u64,
-    /// The jiffy from which on a delayed acknowledgement is due, if one is.
+    /// The jiffy at which the pending delayed acknowledgement is due.
     delayed_until: Option<u64>,
     delayed_due: Time,
     compressed_due: Time,
@@ -52,7 +52,7 @@ pub struct AckPolicy {
 }
 
 impl AckPolicy {
-    /// The policy of a connection that has received nothing.
+    /// The policy of a connection that has received nothing yet.
     pub fn new(jiffies: Jiffies) -> Self {
         AckPolicy {
             handshake_rtt: Duration::ZERO,
@@ -72,7 +72,7 @@ impl AckPolicy {
         }
     }
 
-    /// The handshake took this long.
+    /// Sets the round-trip time of the handshake, which bounds the delay.
     pub fn set_handshake_rtt(&mut self, rtt: Duration) {
         self.handshake_rtt = rtt;
         if rtt > Duration::ZERO {
@@ -81,24 +81,24 @@ impl AckPolicy {
         }
     }
 
-    /// The same; zero if not known.
+    /// Round-trip time of the handshake; zero if unknown.
     pub fn handshake_rtt(&self) -> Duration {
         self.handshake_rtt
     }
 
-    /// The earlier of the two timers.
+    /// When the earlier of the two timers is due.
     #[inline]
     pub fn due(&self) -> Time {
         self.delayed_due.min(self.compressed_due)
     }
 
-    /// Every segment is acknowledged.
+    /// Whether every segment is acknowledged at once.
     #[inline]
     pub fn in_quick_ack_mode(&self) -> bool {
         self.quick > 0
     }
 
-    /// Learns from a segment's arrival (`tcp_event_data_recv`). `window` and `mss` in bytes.
+    /// Adapts the delay to a segment's arrival (`tcp_event_data_recv`). `window` and `mss` in bytes.
     #[inline]
     pub fn on_data(&mut self, now: Time, window: u64, mss: u32) {
         self.jiffies.advance(clock_ns(now));
@@ -114,7 +114,7 @@ impl AckPolicy {
             } else if gap < self.ato {
                 self.ato = (self.ato / 2 + gap).min(self.rto);
             } else if gap > self.rto {
-                // A gap this long means that the sender may start anew: do not slow it down.
+                // After such a gap the sender may restart in slow start: do not slow it down.
                 self.raise_quick_acks(window, mss);
             }
         }
@@ -128,7 +128,8 @@ impl AckPolicy {
         self.ato = self.ato_min;
     }
 
-    /// The window has grown: the sender should hear of it at once (`tcp_grow_window`).
+    /// The window has grown: acknowledges the next segment at once to tell the sender
+    /// (`tcp_grow_window`).
     #[inline]
     pub fn on_window_growth(&mut self) {
         self.quick |= 1;
@@ -143,8 +144,8 @@ impl AckPolicy {
         self.quick = self.quick.max(quick);
     }
 
-    /// Whether data in order is acknowledged now; if not, an acknowledgement is due later.
-    /// `due` says that enough waits for it.
+    /// Whether to acknowledge data in order now; if not, a delayed acknowledgement is pending.
+    /// `due` means that enough data waits for one.
     #[inline]
     pub fn wants_ack(&mut self, now: Time, due: bool) -> bool {
         if due || self.quick > 0 {
@@ -154,7 +155,7 @@ impl AckPolicy {
         let delay = self.ato.min(self.longest_delay);
         let jiffy = self.jiffies.now();
         let until = match self.delayed_until {
-            // About to fire anyway.
+            // It is about to fire anyway.
             Some(pending) if pending <= jiffy + delay / 4 => return true,
             Some(pending) => pending.min(jiffy + delay),
             None => jiffy + delay,
@@ -166,7 +167,7 @@ impl AckPolicy {
         false
     }
 
-    /// Whether data out of order is acknowledged now. `delay` is the longest that a compressed
+    /// Whether to acknowledge data out of order now. `delay` is the longest that a compressed
     /// acknowledgement waits.
     pub fn wants_selective_ack(&mut self, now: Time, rcv_nxt: u64, delay: Duration) -> bool {
         if self.compressed >= MAX_COMPRESSED || self.quick > 0 {
@@ -185,12 +186,12 @@ impl AckPolicy {
         false
     }
 
-    /// Selective acknowledgements are being held back.
+    /// Whether selective acknowledgements are being held back.
     pub fn is_compressing(&self) -> bool {
         self.compressed > 0
     }
 
-    /// Whether a timer has expired and an acknowledgement is to be sent.
+    /// Whether a timer has expired, so that an acknowledgement must be sent.
     pub fn on_timer(&mut self, now: Time) -> bool {
         if self.compressed_due <= now {
             return true;
@@ -198,12 +199,12 @@ impl AckPolicy {
         if self.delayed_due > now {
             return false;
         }
-        // A delayed acknowledgement that nothing overtook: wait longer next time.
+        // Nothing triggered the acknowledgement before its timer: wait longer next time.
         self.ato = (self.ato * 2).min(self.rto);
         true
     }
 
-    /// An acknowledgement has gone out.
+    /// Resets the timers after an acknowledgement has been sent.
     #[inline]
     pub fn on_ack_sent(&mut self) {
         if self.quick == 1 {

@@ -1,11 +1,11 @@
-//! The window follows what the application uses of it: RFC 7661's concern, as `tcp_cwnd_validate`
-//! and `tcp_cwnd_restart` have it.
+//! Congestion window validation: the window follows what the application uses of it, the concern of
+//! RFC 7661, as in `tcp_cwnd_validate` and `tcp_cwnd_restart`.
 
 use fairwind_cc::native::{TCP_INIT_CWND, ca_event, ca_state};
 
 use super::sender::Sender;
 
-/// Initial window of the papers' days, segments (RFC 2581).
+/// Initial window at the time of the papers, segments (RFC 2581).
 pub(super) const CLASSIC_INITIAL_CWND: u32 = 2;
 
 impl Sender {

@@ -1,4 +1,5 @@
-//! A sender's instruments, and what held it back how long (RFC 4898; the kernel's chronographs).
+//! A sender's instruments, and the time for which each cause limited it (RFC 4898; the kernel's
+//! chronographs).
 
 use fairwind_cc::native::{TCP_INFINITE_SSTHRESH, ca_state};
 use fairwind_path::units::Time;
@@ -6,7 +7,7 @@ use fairwind_path::units::Time;
 use super::sender::Sender;
 use crate::outcome::{CongestionState, Instruments};
 
-/// What keeps a sender from sending more.
+/// What prevents a sender from sending more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limit {
     Cwnd,
@@ -15,7 +16,7 @@ pub(super) enum Limit {
 }
 
 impl Sender {
-    /// Books the time since the last change to what held the sender back.
+    /// Accounts the time since the last change to what limited the sender.
     #[inline]
     pub(super) fn set_limit(&mut self, limit: Limit) {
         if limit != self.limit {
@@ -25,7 +26,7 @@ impl Sender {
         }
     }
 
-    /// The instruments at `now`; the receiver's are left at zero.
+    /// The instruments at `now`; those of the receiver are left at zero.
     pub fn instruments(&self, now: Time) -> Instruments {
         let mss = u64::from(self.tp.mss_cache);
         let mut limited = self.limited_us;

@@ -1,9 +1,9 @@
-//! The kernel's coarse clock, and when a timer that counts in it expires (`kernel/time/timer.c`).
+//! The kernel's tick clock, and when timers that count in jiffies expire (`kernel/time/timer.c`).
 //!
 //! | Linux 6.x | here |
 //! |---|---|
-//! | a timer set in the middle of a jiffy waits for one jiffy more, so that it is never early | the same |
-//! | the farther away, the coarser: from 63 jiffies on it waits for a multiple of 8, from 504 on of 64, and so on (`calc_wheel_index`) | the same |
+//! | a timer set in the middle of a jiffy waits for one more, so that it is never early | the same |
+//! | distant timers are coarser: from 63 jiffies on they expire at a multiple of 8, from 504 on of 64, and so on (`calc_wheel_index`) | the same |
 //! | ticks fall on multiples of a jiffy of the monotonic clock | the same |
 
 use fairwind_path::units::{Duration, Time};
@@ -12,28 +12,28 @@ use super::UPTIME_NS;
 
 /// `LVL_CLK_SHIFT`: each level of the wheel is 8 times coarser than the one before.
 const LEVEL_SHIFT: u32 = 3;
-/// `LVL_START(1)`: jiffies from which on the second level is taken.
+/// `LVL_START(1)`: timeouts of this many jiffies or more use the second level.
 const SECOND_LEVEL: u64 = 63;
-/// The coarsest level's jiffies are so many bits coarser.
+/// Shift of the coarsest level.
 const COARSEST: u32 = 8 * LEVEL_SHIFT;
 
-/// With jiffies of up to 10 ms, 2^64 / 10^7, the reciprocal is exact.
+/// Up to this many nanoseconds the reciprocal is exact: 2^64 / 10^7, as jiffies are at most 10 ms.
 const EXACT_NS: u64 = 1 << 40;
 
-/// The clock of one host.
+/// The tick clock of one host.
 #[derive(Clone, Copy, Debug)]
 pub struct Jiffies {
     tick_ns: u64,
-    /// 2^64 / `tick_ns`, rounded up: a multiplication is faster than a division.
+    /// 2^64 / `tick_ns`, rounded up, as multiplication is faster than division.
     reciprocal: u64,
     has_wheel: bool,
     now: u64,
-    /// When the present jiffy began, nanoseconds of the host's clock.
+    /// When the current jiffy began, nanoseconds of the host's clock.
     began_ns: u64,
 }
 
 impl Jiffies {
-    /// So many jiffies a second, and the kernel's timer wheel.
+    /// A clock of `hz` jiffies per second, with the kernel's timer wheel.
     pub fn new(hz: u32) -> Self {
         let tick_ns = u64::from(1_000_000_000 / hz);
         Jiffies {
@@ -45,7 +45,7 @@ impl Jiffies {
         }
     }
 
-    /// So many jiffies a second, and timers that run from the moment that they are set.
+    /// A clock of `hz` jiffies per second whose timers run from the moment they are set.
     pub fn without_wheel(hz: u32) -> Self {
         Jiffies {
             has_wheel: false,
@@ -53,7 +53,7 @@ impl Jiffies {
         }
     }
 
-    /// Brings the clock up to the host's time in nanoseconds.
+    /// Advances the clock to the host's time `ns`, nanoseconds.
     #[inline]
     pub fn advance(&mut self, ns: u64) {
         let passed_ns = ns.wrapping_sub(self.began_ns);
@@ -63,13 +63,13 @@ impl Jiffies {
         }
     }
 
-    /// A time of so many jiffies.
+    /// The duration of `count` jiffies.
     #[inline]
     pub fn time(&self, count: u64) -> Duration {
         Duration::from_nanos(count * self.tick_ns)
     }
 
-    /// Whole jiffies in a time, nanoseconds.
+    /// Number of whole jiffies in `ns` nanoseconds.
     #[inline]
     fn whole(&self, ns: u64) -> u64 {
         if ns > EXACT_NS || self.tick_ns == 1 {
@@ -84,19 +84,19 @@ impl Jiffies {
         self.now
     }
 
-    /// A time as a number of jiffies, rounded up (`usecs_to_jiffies`).
+    /// A duration as a number of jiffies, rounded up (`usecs_to_jiffies`).
     #[inline]
     pub fn count(&self, time: Duration) -> u64 {
         self.whole(time.as_nanos() + self.tick_ns - 1)
     }
 
-    /// A time in microseconds as timers keep it: rounded up to a whole jiffy.
+    /// A duration in microseconds as timers keep it: rounded up to a whole jiffy.
     #[inline]
     pub fn round_up_us(&self, us: u64) -> Duration {
         self.time(self.count(Duration::from_micros(us)))
     }
 
-    /// When a timer expires that is set at `now` to run out after so many jiffies.
+    /// When a timer expires that is set at `now` with a timeout of `after` jiffies.
     #[inline]
     pub fn expiry(&self, now: Time, after: u64) -> Time {
         if !self.has_wheel {
@@ -122,8 +122,7 @@ impl Jiffies {
 mod tests {
     use super::*;
 
-    /// When a timer of so many jiffies expires that is set this long after the start, both in
-    /// microseconds.
+    /// When a timer of `after` jiffies expires that is set `set_us` after the start; microseconds.
     fn expiry_us(hz: u32, set_us: u64, after: u64) -> u64 {
         let set = Time::from_micros(set_us);
         let mut jiffies = Jiffies::new(hz);

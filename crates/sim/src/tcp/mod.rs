@@ -1,13 +1,13 @@
-//! A TCP connection: [`sender::Sender`] and [`receiver::Receiver`], each a state machine that is
-//! told the time and what arrives and says what to send and when to wake it.
+//! A TCP connection: [`sender::Sender`] and [`receiver::Receiver`], two state machines that are
+//! given the time and the arriving packets, and return what to send and when to wake them.
 //!
 //! Data flows one way, so a connection has one of each. Behaviour and names follow Linux 6.x
-//! (`net/ipv4/tcp_input.c`, `tcp_output.c`, `tcp_recovery.c`, `tcp_rate.c`, `tcp_timer.c`); each
-//! file's head says where it departs from it. `Stack::Classic2005` follows Linux 2.4.
+//! (`net/ipv4/tcp_input.c`, `tcp_output.c`, `tcp_recovery.c`, `tcp_rate.c`, `tcp_timer.c`); the
+//! head of each file lists its deviations. `Stack::Classic2005` follows Linux 2.4.
 //!
-//! Not here: FIN, ECN, urgent data, window probes (the application reads at once), path MTU
+//! Not modelled: FIN, ECN, urgent data, window probes (the application reads at once), path MTU
 //! discovery, TCP small queues (the path takes each packet at once, as a TUN device does), TSO
-//! (every segment is a packet), PAWS (nothing is old enough), and of Linux 2.4 the retransmission of
+//! (every segment is a packet), PAWS (no segment is old enough), and Linux 2.4's retransmission of
 //! segments not known to be lost when nothing new may be sent.
 
 use fairwind_path::units::Time;
@@ -33,17 +33,17 @@ pub mod sender;
 #[cfg(test)]
 mod tests;
 
-/// A packet from a receiver and its SACK blocks.
+/// A packet from a receiver, with its SACK blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply {
-    /// The packet, without a handle to its blocks.
+    /// The packet; its `sack` handle is not set yet.
     pub packet: Packet,
     /// Its blocks.
     pub sack: SackBlocks,
 }
 
-/// Hosts have been up for a second when a run starts, so that no time stamp is 0, which stands for
-/// none in many places, as it does in the kernel.
+/// Every host has been up for this long when a run starts, as a time stamp of 0 means "none" in
+/// many places, in the kernel too.
 const UPTIME_NS: u64 = 1_000_000_000;
 
 /// The host's clock in nanoseconds.

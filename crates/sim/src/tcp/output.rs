@@ -1,10 +1,10 @@
-//! What a sender sends: new data within the windows, retransmissions, tail loss probes (RFC 8985,
-//! section 7), paced if the control asks for it (`tcp_output.c`).
+//! Transmission: new data within the windows, retransmissions, and tail loss probes (RFC 8985,
+//! section 7), paced if the congestion control asks for it (`tcp_output.c`).
 //!
 //! | Linux 6.x | here |
 //! |---|---|
-//! | `tcp_write_xmit` sends bursts of up to 64 KiB | one segment a packet, the last of a burst with PSH |
-//! | Nagle's algorithm holds small segments back | bulk senders set `TCP_NODELAY` |
+//! | `tcp_write_xmit` sends bursts of up to 64 KiB | one segment per packet, the last of a burst with PSH |
+//! | Nagle's algorithm delays small segments | bulk senders set `TCP_NODELAY` |
 
 use fairwind_cc::native::{PACING_NONE, ca_event, ca_state};
 
@@ -18,15 +18,15 @@ use super::sender::{Sender, Timer};
 use crate::packet::Packet;
 use fairwind_path::units::{Duration, Time};
 
-/// `sk_pacing_shift`: bursts are a 1024th of what the pacing rate sends in a second.
+/// `sk_pacing_shift`: a burst is what the pacing rate sends in 1/1024 s.
 const PACING_SHIFT: u32 = 10;
-/// `tcp_tso_rtt_log`: bursts double for each half millisecond that the path is shorter.
+/// `tcp_tso_rtt_log`: the extra burst for short paths halves with every 512 us of round-trip time.
 const TSO_RTT_LOG: u32 = 9;
-/// The segment from which on the next one is spaced (`tcp_update_skb_after_send`).
+/// Spacing starts when a connection has sent this many segments (`tcp_update_skb_after_send`).
 const UNPACED_SEGMENTS: u64 = 10;
 
 impl Sender {
-    /// Whether the application has data that has not been sent once.
+    /// Whether there is data that has not been sent yet.
     pub(super) fn has_unsent(&self) -> bool {
         self.snd_nxt < self.sendable_end()
     }
@@ -35,8 +35,8 @@ impl Sender {
         self.write_seq.min(self.snd_una + self.send_buffer)
     }
 
-    /// Sends new data as the windows allow (`tcp_write_xmit`); with `probe` one segment more than
-    /// the congestion window does.
+    /// Sends new data as the windows allow (`tcp_write_xmit`). With `probe`, exactly one segment,
+    /// even if the congestion window is full.
     #[inline]
     pub(super) fn transmit_new(&mut self, out: &mut Vec<Packet>, probe: bool) {
         let end = self.sendable_end();
@@ -84,8 +84,8 @@ impl Sender {
         }
     }
 
-    /// Sets PSH on the last segment of each burst of two or more, as the kernel does where it leaves
-    /// the cutting to the device (`__tcp_transmit_skb`).
+    /// Sets PSH on the last segment of each burst of two or more, as the kernel does when it leaves
+    /// segmentation to the device (`__tcp_transmit_skb`).
     #[inline]
     fn push_bursts(&mut self, sent: &mut [Packet]) {
         if !self.linux || sent.len() < 2 {
@@ -99,8 +99,8 @@ impl Sender {
         }
     }
 
-    /// The largest burst, segments: about a millisecond at the pacing rate, more where the path is
-    /// short (`tcp_tso_autosize`).
+    /// The largest burst, segments: about a millisecond at the pacing rate, more on short paths
+    /// (`tcp_tso_autosize`).
     fn burst_segments(&mut self) -> usize {
         let gso_max = u64::from(self.tp.sk_gso_max_size);
         let mut bytes = self.tp.sk_pacing_rate >> PACING_SHIFT;
@@ -142,7 +142,7 @@ impl Sender {
         }
     }
 
-    /// Sends what is marked lost (`tcp_xmit_retransmit_queue`).
+    /// Retransmits segments marked lost (`tcp_xmit_retransmit_queue`).
     pub(super) fn transmit_lost_into(&mut self, out: &mut Vec<Packet>) {
         let mut number = self.retransmit_hint.max(self.queue.first());
         let mut head_sent = false;
@@ -171,7 +171,7 @@ impl Sender {
         }
     }
 
-    /// Sends a segment again and counts it (`tcp_retransmit_skb`).
+    /// Retransmits a segment and counts it (`tcp_retransmit_skb`).
     fn retransmit(&mut self, number: u64, out: &mut Vec<Packet>) {
         self.resend(number, out);
         let segment = self.queue.get_mut(number);
@@ -220,7 +220,7 @@ impl Sender {
         self.set_timer(Timer::Retransmit, self.rtt.rto);
     }
 
-    /// The reordering timer, with the packets it releases.
+    /// Handles the reordering timer and retransmits what it finds lost.
     pub(super) fn on_reordering_timeout_into(&mut self, out: &mut Vec<Packet>) {
         if self.on_reordering_timeout() {
             self.transmit_lost_into(out);
@@ -250,8 +250,8 @@ impl Sender {
         (head + self.rtt.rto.as_micros()) as i64 - self.tp.tcp_mstamp as i64
     }
 
-    /// Sets the tail loss probe's timer where one may be sent (`tcp_schedule_loss_probe`).
-    /// `advancing` says that the retransmission timer starts anew.
+    /// Arms the tail loss probe if one may be sent (`tcp_schedule_loss_probe`). `advancing` means
+    /// that the retransmission timeout counts from now.
     #[inline]
     pub(super) fn schedule_loss_probe(&mut self, advancing: bool) -> bool {
         let state = self.tp.icsk_ca_state;
@@ -264,7 +264,7 @@ impl Sender {
         let mut timeout = if self.tp.srtt_us == 0 {
             RTO_INITIAL
         } else {
-            // Twice the smoothed round-trip time, and room for a delayed acknowledgement.
+            // Twice the smoothed round-trip time, plus room for a delayed acknowledgement.
             let slack_us = if self.tp.packets_out == 1 {
                 u64::from(RTO_MIN_US)
             } else {
@@ -311,7 +311,7 @@ impl Sender {
         self.pacing || self.tp.sk_pacing_status != PACING_NONE
     }
 
-    /// Whether the pacer holds the next segment; sets its timer if so (`tcp_pacing_check`).
+    /// Whether the pacer holds the next segment back; if so, sets its timer (`tcp_pacing_check`).
     #[inline]
     fn is_held_by_pacing(&mut self) -> bool {
         if !self.is_paced() || self.pacing_ns <= self.tp.now_ns {
@@ -322,8 +322,8 @@ impl Sender {
         true
     }
 
-    /// When the segment leaves, or would if the pacer held it; timeouts and probes do not wait for
-    /// the pacer, so this can lie ahead.
+    /// The departure time that the pacer assigns to the segment. Timeouts and probes do not wait
+    /// for the pacer, so it can lie in the future.
     fn departure_us(&mut self) -> u64 {
         self.pacing_credit_ns = self.tp.now_ns.saturating_sub(self.pacing_ns);
         self.pacing_ns = self.pacing_ns.max(self.tp.now_ns);
@@ -342,7 +342,7 @@ impl Sender {
             return;
         }
         let spacing_ns = u64::from(len) * 1_000_000_000 / rate;
-        // A segment that left late lets the next one catch up by half its spacing.
+        // After a late segment the next one may catch up by half its spacing.
         self.pacing_ns += spacing_ns - self.pacing_credit_ns.min(spacing_ns / 2);
     }
 }

@@ -1,9 +1,9 @@
-//! Loss detection by time: RACK (RFC 8985, `tcp_recovery.c`).
+//! Time-based loss detection: RACK (RFC 8985, `tcp_recovery.c`).
 //!
 //! | Linux 6.x | here |
 //! |---|---|
-//! | times of sending in microseconds, so that segments of one microsecond count as sent in the order of their bytes: above a packet a microsecond a retransmission may be taken for lost | the same |
-//! | a list of segments in order of their latest transmission | first transmissions are in the order of the queue, later ones in a queue of their own |
+//! | transmission times in microseconds, so that segments of the same microsecond count as sent in sequence order: above one packet per microsecond a retransmission may be considered lost | the same |
+//! | a list of segments in order of their latest transmission | first transmissions are in queue order, retransmissions in a queue of their own |
 
 use std::collections::VecDeque;
 
@@ -14,48 +14,48 @@ use super::sender::{Sender, Timer};
 use fairwind_cc::native::ca_state;
 use fairwind_path::units::Duration;
 
-/// `TCP_TIMEOUT_MIN_US`: added to timers that are shorter than a jiffy or two.
+/// `TCP_TIMEOUT_MIN_US`: slack added to timeouts that may be shorter than a jiffy or two.
 pub const TIMEOUT_MIN_US: u64 = 2_000;
-/// `TCP_RACK_RECOVERY_THRESH`: recoveries for which a widened reordering window is kept.
+/// `TCP_RACK_RECOVERY_THRESH`: number of recoveries for which a widened reordering window is kept.
 pub const RECOVERY_THRESHOLD: u8 = 16;
 
-/// What RACK knows.
+/// RACK's state.
 #[derive(Debug)]
 pub struct Rack {
-    /// When the most recently sent segment that was delivered had been sent, microseconds.
+    /// When the most recently sent of the delivered segments was sent, microseconds.
     pub mstamp: u64,
-    /// One past its last byte.
+    /// One past that segment's last byte.
     pub end: u64,
-    /// Its round-trip time, microseconds.
+    /// Round-trip time of the latest delivery, microseconds.
     pub rtt_us: u32,
-    /// It has changed since losses were last looked for.
+    /// Losses must be looked for again.
     pub advanced: bool,
-    /// A duplicate was reported since the reordering window was last adapted.
+    /// A duplicate has been reported since the reordering window was last adapted.
     pub duplicate_seen: bool,
-    /// The reordering window in quarters of the least round-trip time.
+    /// The reordering window in quarters of the minimum round-trip time.
     pub window_steps: u8,
     /// Recoveries left until the window shrinks again.
     pub window_persist: u8,
     /// `delivered` when the window was last adapted.
     pub last_delivered: u32,
-    /// Every first transmission before this number is delivered, lost or sent again.
+    /// Every first transmission below this number is delivered, lost or retransmitted.
     pub scan: u64,
-    /// Segments sent again, in the order of sending.
+    /// Retransmissions in the order of sending.
     resent: VecDeque<Resent>,
 }
 
-/// A segment was sent again.
+/// One retransmission.
 #[derive(Clone, Copy, Debug)]
 struct Resent {
     number: u64,
-    /// When, microseconds.
+    /// When it was sent, microseconds.
     tx_us: u64,
     /// `snd_nxt` at that time.
     snd_nxt: u64,
 }
 
 impl Rack {
-    /// Before the first delivery.
+    /// The state before the first delivery.
     pub fn new() -> Self {
         Rack {
             mstamp: 0,
@@ -71,12 +71,12 @@ impl Rack {
         }
     }
 
-    /// A segment was delivered at `now_us` (`tcp_rack_advance`).
+    /// Records that a segment was delivered at `now_us` (`tcp_rack_advance`).
     #[inline]
     pub fn advance(&mut self, segment: &Segment, now_us: u64, min_rtt_us: u32) {
         let rtt_us = now_us.saturating_sub(segment.tx_us) as u32;
         if rtt_us < min_rtt_us && segment.is(RETRANSMITTED | EVER_RETRANSMITTED) {
-            // Faster than possible: the acknowledgement is for the original.
+            // Faster than any round trip: the acknowledgement is for the original.
             return;
         }
         self.advanced = true;
@@ -87,7 +87,7 @@ impl Rack {
         }
     }
 
-    /// A segment was sent again.
+    /// Records a retransmission.
     pub fn on_resent(&mut self, number: u64, tx_us: u64, snd_nxt: u64) {
         self.resent.push_back(Resent {
             number,
@@ -96,12 +96,12 @@ impl Rack {
         });
     }
 
-    /// Looks at every segment anew, as losses were unmarked.
+    /// Restarts the scan at the first segment, as loss marks were removed.
     pub fn rescan(&mut self, queue: &RetransmitQueue) {
         self.scan = queue.first();
     }
 
-    /// Adapts the reordering window to duplicates (`tcp_rack_update_reo_wnd`).
+    /// Adapts the reordering window to duplicate reports (`tcp_rack_update_reo_wnd`).
     #[inline]
     pub fn update_window(&mut self, prior_delivered: u32, delivered: u32) {
         if prior_delivered == 0 {
@@ -142,8 +142,8 @@ impl Sender {
         (quarter * u64::from(self.rack.window_steps)).min(u64::from(self.tp.srtt_us >> 3))
     }
 
-    /// Marks what was sent long enough before something that has been delivered. Returns how long
-    /// to wait for the rest, microseconds, 0 if there is nothing to wait for
+    /// Marks segments that were sent long enough before something that has been delivered. Returns
+    /// how long to wait for the others, microseconds; 0 if there is nothing to wait for
     /// (`tcp_rack_detect_loss`).
     fn rack_detect_loss(&mut self) -> u64 {
         let patience_us = u64::from(self.rack.rtt_us) + self.reordering_window_us();
@@ -192,7 +192,7 @@ impl Sender {
         }
     }
 
-    /// The retransmission has been acknowledged, taken for lost or repeated.
+    /// Whether the retransmission has been acknowledged, considered lost or repeated.
     fn is_settled(&self, resent: Resent) -> bool {
         if resent.number < self.queue.first() {
             return true;
@@ -203,7 +203,7 @@ impl Sender {
             || (segment.is(LOST) && !segment.is(RETRANSMITTED))
     }
 
-    /// Linux 2.4's way: a retransmission is lost if data that was first sent after it has arrived.
+    /// Linux 2.4: a retransmission is lost if data first sent after it has arrived.
     pub(super) fn mark_lost_retransmissions(&mut self) {
         let highest = self.highest_sacked_seq();
         while let Some(&resent) = self.rack.resent.front() {
@@ -244,7 +244,7 @@ impl Sender {
         false
     }
 
-    /// Looks for losses after an acknowledgement; true if the reordering timer has been set
+    /// Looks for losses after an acknowledgement. Returns true if the reordering timer has been set
     /// (`tcp_rack_mark_lost`).
     pub(super) fn rack_mark_lost(&mut self) -> bool {
         if !self.rack.advanced {
@@ -259,7 +259,7 @@ impl Sender {
         wait_us > 0
     }
 
-    /// The reordering timer has expired (`tcp_rack_reo_timeout`); true if something was lost.
+    /// Handles the reordering timer (`tcp_rack_reo_timeout`). Returns true if something was lost.
     pub(super) fn on_reordering_timeout(&mut self) -> bool {
         let before = self.in_flight();
         let lost = self.tp.lost;

@@ -6,7 +6,7 @@ use super::retransmit_queue::{
     APP_LIMITED, EVER_RETRANSMITTED, RETRANSMITTED, SACKED, Segment, sent_after,
 };
 
-/// The latest rate that was not held down by the application, or the highest that was.
+/// The latest delivery rate not limited by the application, or a higher one that was.
 #[derive(Debug, Default)]
 pub struct DeliveryRate {
     delivered: u64,
@@ -14,15 +14,15 @@ pub struct DeliveryRate {
 }
 
 impl DeliveryRate {
-    /// Bytes a second, 0 before the first sample.
+    /// Bytes per second; 0 before the first sample.
     pub fn bytes_per_second(&self, mss: u32) -> u64 {
         (self.delivered * u64::from(mss) * 1_000_000)
             .checked_div(self.interval_us)
             .unwrap_or(0)
     }
 
-    /// Completes a sample after an acknowledgement (`tcp_rate_gen`). `delivered` and `lost` are
-    /// the packets that it newly delivered and marked.
+    /// Completes a sample after an acknowledgement (`tcp_rate_gen`). `delivered` and `lost` are the
+    /// packets that the acknowledgement newly delivered and marked lost.
     #[inline]
     pub fn generate(&mut self, tp: &mut TcpSock, rs: &mut Sample, delivered: u32, lost: u32) {
         if tp.app_limited != 0 && tp.delivered.wrapping_sub(tp.app_limited) as i32 > 0 {
@@ -46,7 +46,7 @@ impl DeliveryRate {
         sample.snd_interval_us = sending_us as u32;
         sample.rcv_interval_us = acking_us as u32;
         if sample.interval_us < i64::from(tp.rtt_min_us) {
-            // Faster than the least round trip: acknowledgements that came in a burst.
+            // Shorter than the smallest round trip: the acknowledgements came in a burst.
             sample.interval_us = -1;
             return;
         }
@@ -59,17 +59,17 @@ impl DeliveryRate {
     }
 }
 
-/// A rate sample in the making, while one acknowledgement is processed.
+/// A rate sample under construction while one acknowledgement is processed.
 #[derive(Debug)]
 pub struct Sample {
-    /// What the control will see.
+    /// The sample that the congestion control will see.
     pub sample: RateSample,
     last_end: u64,
     app_limited: bool,
 }
 
 impl Sample {
-    /// Nothing delivered yet.
+    /// A sample with nothing delivered yet.
     #[inline]
     pub fn new(prior_in_flight: u32) -> Self {
         Sample {
@@ -83,7 +83,7 @@ impl Sample {
         }
     }
 
-    /// Learns from a segment that is delivered (`tcp_rate_skb_delivered`).
+    /// Updates the sample with a segment that is delivered (`tcp_rate_skb_delivered`).
     #[inline]
     pub fn on_delivered(&mut self, tp: &mut TcpSock, segment: &mut Segment) {
         if segment.delivered_us == 0 {
@@ -114,7 +114,7 @@ impl Sample {
     }
 }
 
-/// Stamps a segment that is sent (`tcp_rate_skb_sent`).
+/// Stamps a segment that is being sent (`tcp_rate_skb_sent`).
 #[inline]
 pub fn on_sent(tp: &mut TcpSock, segment: &mut Segment) {
     if tp.packets_out == 0 {

@@ -3,8 +3,8 @@
 //!
 //! | Linux 6.x | here |
 //! |---|---|
-//! | a packet takes of the buffer what its driver allocated | what a TUN device does ([`memory_of`]), as many others do for packets of 1500 bytes |
-//! | what an acknowledgement at once does not offer yet, as it has not been read, a second one does if that doubles the window (`tcp_cleanup_rbuf`) | one acknowledgement for both |
+//! | a packet takes the buffer space that its driver allocated | what a TUN device allocates ([`memory_of`]), as many other drivers do for packets of 1500 bytes |
+//! | an immediate acknowledgement leaves out the space of data not read yet; a second one follows if reading doubles the window (`tcp_cleanup_rbuf`) | one acknowledgement for both |
 
 use fairwind_path::units::Time;
 
@@ -12,51 +12,52 @@ use super::milliseconds;
 use crate::packet::HEADER;
 use crate::scenario::{Stack, TcpConfig};
 
-/// The window's largest value before window scaling has been agreed.
+/// The largest window without window scaling.
 const UNSCALED_MAX: u64 = 65_535;
 /// `TCP_DEFAULT_SCALING_RATIO`: the share of the buffer that the window may use before the first
-/// full segment, 256ths.
+/// full segment, in 256ths.
 const SHARE_AT_FIRST: u64 = 128;
-/// The same in Linux 2.4, always (`tcp_adv_win_scale`).
+/// The same in Linux 2.4, where it is constant (`tcp_adv_win_scale`).
 const SHARE_OF_CLASSIC: u64 = 192;
 /// `tcp_rmem[2]` of Linux 2.4, bytes.
 const CLASSIC_BUFFER: u64 = 174_760;
 /// `SOCK_MIN_RCVBUF`, bytes.
 const BUFFER_MIN: u64 = 2304;
 
-/// The receive buffer and what is advertised of it.
+/// The receive buffer and the window advertised from it.
 #[derive(Debug)]
 pub struct ReceiveWindow {
     autotuned: bool,
     buffer: u64,
     buffer_max: u64,
-    /// The share of the buffer that the window may use, 256ths.
+    /// The share of the buffer that the window may use, in 256ths.
     share: u64,
-    /// The most that may be advertised.
+    /// Upper bound of the window, bytes.
     clamp: u64,
-    /// What is advertised at present; grows with the data that arrives.
+    /// The current limit of the window, bytes; grows as data arrives (`rcv_ssthresh`).
     ssthresh: u64,
     scale: u32,
-    /// The right edge that has been advertised; it never moves back.
+    /// The advertised right edge; it never moves back.
     edge: u64,
-    /// What the latest acknowledgement advertised.
+    /// The window in the latest acknowledgement, bytes.
     advertised: u64,
     rtt_us_shifted: u32,
     last_ts_ecr: u32,
-    /// Since when the present window's worth has been arriving, and the sequence number that ends it.
+    /// When the measurement of the current window's worth of data began, and the sequence number
+    /// that ends it.
     window_start: Option<(Time, u64)>,
     measured_bytes: u64,
     measure_seq: u64,
-    /// Nothing before the first segment.
+    /// `None` before the first segment.
     measure_start: Option<Time>,
 }
 
 impl ReceiveWindow {
-    /// The window of a connection that has received nothing.
+    /// The window of a connection that has received nothing yet.
     pub fn new(config: &TcpConfig) -> Self {
         let linux = config.stack == Stack::Linux;
         let fixed = match config.receive_buffer {
-            // `SO_RCVBUF` takes half of it and doubles that.
+            // The program passes half of it to `SO_RCVBUF`, and the kernel doubles that.
             Some(bytes) => Some((bytes.0 / 2 * 2).max(BUFFER_MIN)),
             None if linux => None,
             None => Some(CLASSIC_BUFFER),
@@ -69,13 +70,12 @@ impl ReceiveWindow {
         };
         let full = window_of(buffer, share);
         let mss = u64::from(config.mss);
-        // One segment is held back at first (`tcp_init_buffer_space`).
+        // An autotuned buffer holds one segment back at first (`tcp_init_buffer_space`).
         let clamp = match fixed {
             Some(_) => full,
             None => full.saturating_sub(mss),
         };
-        // A buffer that is not tuned needs no larger scale than its window
-        // (`tcp_select_initial_window`).
+        // A fixed buffer needs no larger scale than its window (`tcp_select_initial_window`).
         let largest = match fixed {
             Some(_) => full,
             None => config.tcp_rmem[2].max(buffer),
@@ -113,7 +113,7 @@ impl ReceiveWindow {
         self.clamp.min(UNSCALED_MAX) as u32
     }
 
-    /// What may be advertised at present, bytes.
+    /// The window that may be advertised at present, bytes.
     #[inline]
     pub fn offered(&self) -> u64 {
         self.ssthresh.min(self.clamp)
@@ -124,8 +124,8 @@ impl ReceiveWindow {
         self.rtt_us_shifted
     }
 
-    /// Takes the round-trip time from a timestamp echo (`tcp_rcv_rtt_measure_ts`). The clock of
-    /// milliseconds may not have moved; that says nothing.
+    /// Measures the round-trip time from a timestamp echo (`tcp_rcv_rtt_measure_ts`). If the
+    /// millisecond clock has not moved, the echo gives no sample.
     #[inline]
     pub fn measure_rtt(&mut self, now: Time, ts_ecr: u32, full_sized: bool) {
         if ts_ecr == self.last_ts_ecr || !full_sized {
@@ -142,7 +142,8 @@ impl ReceiveWindow {
         }
     }
 
-    /// A window's worth takes a round trip or more to arrive (`tcp_rcv_rtt_measure`).
+    /// Measures how long a window's worth of data takes, which is a round trip or more
+    /// (`tcp_rcv_rtt_measure`).
     #[inline]
     fn measure_window(&mut self, now: Time, rcv_nxt: u64) {
         if let Some((start, end)) = self.window_start {
@@ -154,7 +155,7 @@ impl ReceiveWindow {
         self.window_start = Some((now, rcv_nxt + self.advertised));
     }
 
-    /// Takes a sample at once if there is no lesser one (`tcp_rcv_rtt_update`).
+    /// Takes a sample at once if it is the smallest so far (`tcp_rcv_rtt_update`).
     fn seek_minimal_rtt(&mut self, sample_us: u32) -> bool {
         let sample = sample_us.saturating_mul(8);
         let lesser = self.rtt_us_shifted == 0 || sample < self.rtt_us_shifted;
@@ -164,8 +165,8 @@ impl ReceiveWindow {
         lesser
     }
 
-    /// Learns from the largest segment so far, of `payload` bytes, how much of the buffer packets
-    /// take (`tcp_measure_rcv_mss`).
+    /// Learns from a new largest segment, of `payload` bytes, what share of the buffer is payload
+    /// (`tcp_measure_rcv_mss`).
     pub fn learn_overhead(&mut self, payload: u32) {
         let share = 256 * u64::from(payload) / memory_of(payload);
         if share == self.share {
@@ -182,8 +183,8 @@ impl ReceiveWindow {
         self.measured_bytes = self.measured_bytes.min(self.clamp);
     }
 
-    /// Grows the window towards what the buffer has room for, as data arrives in whatever order;
-    /// `held` bytes of it wait for a hole to be filled. True if it has grown (`tcp_grow_window`).
+    /// Grows the window towards the room in the buffer, as data arrives in any order; `held` bytes
+    /// wait for a hole to be filled. Returns true if the window has grown (`tcp_grow_window`).
     #[inline]
     pub fn grow(&mut self, mss: u32, held: u64) -> bool {
         let room = self.clamp.saturating_sub(held);
@@ -194,7 +195,7 @@ impl ReceiveWindow {
         true
     }
 
-    /// Grows the buffer, once a round trip, as data arrives in order (`tcp_rcv_space_adjust`).
+    /// Grows the buffer once per round trip as data arrives in order (`tcp_rcv_space_adjust`).
     #[inline]
     pub fn on_in_order(&mut self, now: Time, rcv_nxt: u64, held_span: u64) {
         self.measure_window(now, rcv_nxt);
@@ -211,18 +212,18 @@ impl ReceiveWindow {
         self.measure_start = Some(now);
     }
 
-    /// Makes room for what has arrived beyond a gap, `held_span` bytes from the gap to the end.
+    /// Makes room for data that arrived beyond a gap: `held_span` bytes from the gap to the end.
     pub fn on_out_of_order(&mut self, held_span: u64) {
         self.grow_buffer(self.measured_bytes, held_span);
     }
 
-    /// `copied` bytes have arrived in a round trip (`tcp_rcvbuf_grow`).
+    /// Grows the buffer after `copied` bytes have arrived in a round trip (`tcp_rcvbuf_grow`).
     fn grow_buffer(&mut self, copied: u64, held_span: u64) {
         let before = std::mem::replace(&mut self.measured_bytes, copied);
         if !self.autotuned {
             return;
         }
-        // The measurement is a round trip late; the rate of growth on top keeps ahead of slow start.
+        // The measurement is a round trip late; adding the growth keeps the buffer ahead of slow start.
         let mut window = 2 * copied;
         window += 2 * (window * (copied - before) / before) + held_span;
         let buffer = (256 * window / self.share).min(self.buffer_max);
@@ -232,9 +233,9 @@ impl ReceiveWindow {
         }
     }
 
-    /// The window of an acknowledgement up to `rcv_nxt`, bytes, in steps of the window scale;
-    /// `held` bytes of the buffer wait for a hole to be filled, and `unread` bytes for the
-    /// application, which reads them when the acknowledgement has been decided on.
+    /// The window for an acknowledgement of `rcv_nxt`, bytes, in steps of the window scale. `held`
+    /// bytes in the buffer wait for a hole to be filled; `unread` bytes wait for the application,
+    /// which reads them once the acknowledgement has been decided on.
     #[inline]
     pub fn select(&mut self, rcv_nxt: u64, held: u64, unread: u64) -> u32 {
         let current = self.edge.saturating_sub(rcv_nxt);
@@ -252,14 +253,14 @@ impl ReceiveWindow {
     }
 }
 
-/// The window that a buffer gives, bytes (`tcp_win_from_space`).
+/// The window that a buffer allows, bytes (`tcp_win_from_space`).
 fn window_of(buffer: u64, share: u64) -> u64 {
     buffer * share / 256
 }
 
-/// What a packet of so much payload takes of the receive buffer (`truesize`), bytes: 256 for its
-/// `sk_buff`, and the power of two that holds headers, headroom and 320 bytes of fragment list; from a
-/// page on, whole pages and a small head.
+/// The receive buffer space that a packet with `payload` bytes takes (`truesize`), bytes: 256 for
+/// its `sk_buff`, and the power of two that holds headers, headroom and 320 bytes of fragment list;
+/// from a page on, whole pages and a small head.
 fn memory_of(payload: u32) -> u64 {
     const SK_BUFF: u64 = 256;
     const HEADROOM: u64 = 64;

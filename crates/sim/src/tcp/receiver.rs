@@ -1,16 +1,16 @@
 //! The receiving half of a connection: reassembly, selective and delayed acknowledgements and the
 //! advertised window.
 //!
-//! The application reads as soon as the segment has been dealt with, so the window never closes.
+//! The application reads as soon as a segment has been processed, so the window never closes.
 //!
 //! | Linux 6.x | here |
 //! |---|---|
 //! | `tcp_data_queue`, `tcp_data_queue_ofo` | [`Receiver::receive`] |
 //! | `__tcp_ack_snd_check`, `tcp_send_delayed_ack`, SACK compression | [`AckPolicy`] |
 //! | `tcp_select_window`, `tcp_rcv_space_adjust` | [`super::receive_window`] |
-//! | SYN-ACK retransmitted by a timer of its own | sent again when the SYN is |
-//! | GRO joins segments before TCP sees them | every segment is seen |
-//! | a third SACK block sends what is held back and then itself | one acknowledgement for both |
+//! | a timer retransmits the SYN-ACK | it is sent again when the SYN is |
+//! | GRO joins segments before TCP sees them | TCP sees every segment |
+//! | a third SACK block flushes the compressed acknowledgement before its own | one acknowledgement for both |
 
 use std::ops::Range;
 
@@ -23,9 +23,9 @@ use super::{Reply, milliseconds};
 use crate::packet::{HEADER, Kind, MAX_SACK_BLOCKS, Packet, SYN_SIZE, SackBlocks};
 use crate::scenario::{Stack, TcpConfig};
 
-/// `TCP_SACK_BLOCKS_EXPECTED`: further blocks are not held back.
+/// `TCP_SACK_BLOCKS_EXPECTED`: acknowledgements with more blocks are not held back.
 const BLOCKS_EXPECTED: usize = 2;
-/// `TCP_MSS_DEFAULT`, bytes: what a receiver takes the peer's segments for before the first.
+/// `TCP_MSS_DEFAULT`, bytes: the assumed size of the peer's segments before the first arrives.
 const MSS_DEFAULT: u32 = 536;
 
 /// The receiving half of a connection.
@@ -34,17 +34,17 @@ pub struct Receiver {
     mss: u32,
     /// Payload of the largest segment so far (`rcv_mss`).
     largest: u32,
-    /// SACK compression is younger than the papers' stack.
+    /// False for the stack at the time of the papers, which has no SACK compression.
     linux: bool,
-    /// When the SYN was answered, until the first segment arrives.
+    /// When the SYN-ACK was sent; `None` once the first segment has arrived.
     syn_ack_sent: Option<Time>,
     rcv_nxt: u64,
-    /// Ranges that arrived beyond `rcv_nxt`, sorted, apart from each other.
+    /// Ranges beyond `rcv_nxt`, sorted and disjoint.
     out_of_order: Vec<(u64, u64)>,
     out_of_order_bytes: u64,
-    /// Bytes that the present segment has made readable.
+    /// Bytes that the current segment has made readable.
     unread: u64,
-    /// The ranges that acknowledgements report, the latest first (RFC 2018, section 4).
+    /// The ranges to report in acknowledgements, the latest first (RFC 2018, section 4).
     recent: Vec<(u64, u64)>,
     duplicate: Option<(u64, u64)>,
     ts_recent: u32,
@@ -55,7 +55,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver that has seen nothing.
+    /// A receiver that has received nothing yet.
     pub fn new(config: &TcpConfig) -> Self {
         let jiffies = match (config.stack, config.hz) {
             (Stack::Linux, Some(hz)) => Jiffies::new(hz),
@@ -90,7 +90,7 @@ impl Receiver {
         self.window.buffer_bytes()
     }
 
-    /// When [`Receiver::on_timer`] wants to be called, or [`NEVER`].
+    /// When [`Receiver::on_timer`] must be called next; `NEVER` if no timer is set.
     #[inline]
     pub fn due(&self) -> Time {
         self.policy.due()
@@ -117,14 +117,14 @@ impl Receiver {
         }
     }
 
-    /// Takes a segment in and says what to answer now, if anything.
+    /// Processes a segment. Returns the reply to send now, if any.
     #[inline]
     pub fn receive(&mut self, now: Time, packet: &Packet) -> Option<Reply> {
         if let Some(sent) = self.syn_ack_sent {
             self.policy.set_handshake_rtt(now - sent);
             self.syn_ack_sent = None;
         }
-        // RFC 7323, section 4.3: the time stamp never goes back.
+        // RFC 7323, section 4.3: the time stamp never moves back.
         if packet.seq <= self.rcv_wup && packet.ts_val.wrapping_sub(self.ts_recent) as i32 >= 0 {
             self.ts_recent = packet.ts_val;
         }
@@ -140,7 +140,7 @@ impl Receiver {
         if packet.seq == self.rcv_nxt && self.out_of_order.is_empty() {
             self.rcv_nxt = packet.end();
             self.on_in_order(now);
-            // A segment that is not full, or is pushed, ends what the sender had to say, and the
+            // A segment that is not full, or has PSH, ends what the sender had to send, and the
             // application has read it (`tcp_measure_rcv_mss`, `tcp_cleanup_rbuf`).
             let ends = packet.len < self.largest || packet.push && self.linux;
             let now_due = ends || self.has_more_than_a_segment_pending();
@@ -153,7 +153,7 @@ impl Receiver {
         self.receive_slow(now, packet)
     }
 
-    /// Data in order has arrived (`tcp_event_data_recv`).
+    /// Handles the arrival of data in order (`tcp_event_data_recv`).
     #[inline]
     fn on_in_order(&mut self, now: Time) {
         self.policy
@@ -163,7 +163,7 @@ impl Receiver {
         self.window.on_in_order(now, self.rcv_nxt, held_span);
     }
 
-    /// From the end of what is in order to the end of all, bytes.
+    /// Bytes from the end of the data in order to the end of all data.
     fn held_span(&self) -> u64 {
         let last = self.out_of_order.last();
         last.map_or(0, |&(_, end)| end - self.rcv_nxt)
@@ -181,7 +181,7 @@ impl Receiver {
         self.rcv_nxt - self.rcv_wup > u64::from(self.largest)
     }
 
-    /// Answers because a delayed acknowledgement is due.
+    /// Handles the acknowledgement timers. Returns the acknowledgement if one is due.
     pub fn on_timer(&mut self, now: Time, template: &Packet) -> Option<Reply> {
         self.unread = 0;
         self.policy
@@ -220,10 +220,10 @@ impl Receiver {
         } else {
             self.grow_window();
         }
-        // RFC 2883, section 4.2: the block behind a duplicate is the one that holds it.
+        // RFC 2883, section 4.2: the block after a duplicate is the one that contains it.
         let merged = self.insert(packet.seq, packet.end());
         self.window.on_out_of_order(self.held_span());
-        // What is held back must not lose its place among the blocks (`tcp_sack_new_ofo_skb`).
+        // A range held back must not lose its place among the blocks (`tcp_sack_new_ofo_skb`).
         let crowded = self.place_of(&merged) >= BLOCKS_EXPECTED && self.policy.is_compressing();
         self.remember(merged);
         if crowded || !self.linux {
@@ -280,7 +280,7 @@ impl Receiver {
         Reply { packet, sack }
     }
 
-    /// The lesser of the round-trip times known, microseconds times eight.
+    /// The smaller of the known round-trip times, microseconds times eight.
     fn rtt_us_shifted(&self) -> u32 {
         let handshake = 8 * self.policy.handshake_rtt().as_micros();
         let measured = self.window.rtt_us_shifted();
@@ -295,7 +295,7 @@ impl Receiver {
         after > 0 && self.out_of_order[after - 1].1 >= end
     }
 
-    /// Adds a range and returns the whole range it is part of now.
+    /// Adds a range and returns the merged range that now contains it.
     fn insert(&mut self, start: u64, end: u64) -> Range<u64> {
         let first = self.out_of_order.partition_point(|&(_, e)| e < start);
         let last = self.out_of_order.partition_point(|&(s, _)| s <= end);
@@ -315,14 +315,14 @@ impl Receiver {
         merged
     }
 
-    /// Place of the first range reported that is part of `range`, or the place behind all.
+    /// Index of the first reported range that is part of `range`; their number if there is none.
     fn place_of(&self, range: &Range<u64>) -> usize {
         let part = |&(start, end): &(u64, u64)| start <= range.end && end >= range.start;
         let known = self.recent.iter().position(part);
         known.unwrap_or(self.recent.len())
     }
 
-    /// Puts a range at the head of those reported, in place of its parts.
+    /// Puts a range at the head of the reported ones, replacing its parts.
     fn remember(&mut self, range: Range<u64>) {
         self.recent
             .retain(|&(s, e)| s > range.end || e < range.start);

@@ -1,11 +1,11 @@
-//! The congestion states and the window in recovery: `tcp_fastretrans_alert`, F-RTO (RFC 5682),
+//! Congestion states and the window during recovery: `tcp_fastretrans_alert`, F-RTO (RFC 5682),
 //! proportional rate reduction (RFC 6937), undo (RFC 3522 and duplicate reports).
 //!
 //! | Linux | here |
 //! |---|---|
-//! | 6.x halves a reduced window by PRR | the same for `Stack::Linux` |
-//! | 2.4 takes one packet off the window for every second ACK (rate halving) | the same for `Stack::Classic2005` |
-//! | 2.4 holds the window to three packets more than are in flight while data is out of order, so that paths that reorder much keep it small | the same for `Stack::Classic2005` |
+//! | 6.x reduces the window by PRR | the same for `Stack::Linux` |
+//! | 2.4 takes one packet off the window with every second ACK (rate halving) | the same for `Stack::Classic2005` |
+//! | 2.4 limits the window to three packets more than are in flight while data is out of order, which keeps it small on paths that reorder much | the same for `Stack::Classic2005` |
 //! | reneging on selective acknowledgements is handled | receivers here never renege |
 
 use fairwind_cc::native::{TCP_INFINITE_SSTHRESH, ca_event, ca_state};
@@ -17,11 +17,11 @@ use super::retransmit_queue::LOST;
 use super::retransmit_queue::{RETRANSMITTED, SACKED};
 use super::sender::{DUPLICATE_THRESHOLD, Sender};
 
-/// Linux 2.4's `tcp_max_burst`: packets that one acknowledgement may release.
+/// Linux 2.4's `tcp_max_burst`: how many packets one acknowledgement may release.
 const MAX_BURST: u32 = 3;
 
 impl Sender {
-    /// Handles an acknowledgement that is not plain progress in the open state. Returns what to
+    /// Handles every acknowledgement other than plain progress in the open state. Returns what to
     /// send afterwards (`tcp_fastretrans_alert`).
     pub(super) fn alert(&mut self, prior_una: u64, duplicate: bool, flags: &mut u32) -> Retransmit {
         if self.queue.is_empty() {
@@ -79,7 +79,7 @@ impl Sender {
         next
     }
 
-    /// F-RTO and the way out of the loss state (`tcp_process_loss`).
+    /// F-RTO and the exit from the loss state (`tcp_process_loss`).
     fn step_loss_state(&mut self, duplicate: bool, flags: u32) -> Retransmit {
         let advanced = flags & flag::SND_UNA_ADVANCED != 0;
         let recovered = self.snd_una >= self.high_seq;
@@ -149,7 +149,7 @@ impl Sender {
         }
     }
 
-    /// Begins fast recovery (`tcp_enter_recovery`).
+    /// Enters fast recovery (`tcp_enter_recovery`).
     pub(super) fn enter_recovery(&mut self) {
         if !self.any_retransmitted() {
             self.retrans_stamp = None;
@@ -164,7 +164,7 @@ impl Sender {
         self.set_state(ca_state::RECOVERY);
     }
 
-    /// Begins again after a retransmission timeout (`tcp_enter_loss`).
+    /// Enters the loss state after a retransmission timeout (`tcp_enter_loss`).
     pub(super) fn enter_loss(&mut self) {
         let state = self.tp.icsk_ca_state;
         self.mark_lost_by_timeout();
@@ -217,12 +217,13 @@ impl Sender {
         }
     }
 
-    /// The window is being reduced (`tcp_in_cwnd_reduction`).
+    /// Whether the window is being reduced (`tcp_in_cwnd_reduction`).
     pub(super) fn in_cwnd_reduction(&self) -> bool {
         matches!(self.tp.icsk_ca_state, ca_state::CWR | ca_state::RECOVERY)
     }
 
-    /// The threshold that a pause would leave (`tcp_current_ssthresh`).
+    /// The threshold to remember: at least three quarters of the window; during a reduction, the
+    /// one in force (`tcp_current_ssthresh`).
     pub(super) fn current_ssthresh(&self) -> u32 {
         if self.in_cwnd_reduction() {
             return self.tp.snd_ssthresh;
@@ -241,7 +242,7 @@ impl Sender {
         self.tp.snd_ssthresh = self.control.ssthresh(&mut self.tp);
     }
 
-    /// Sets the window while it is reduced: PRR, or rate halving in the papers' days.
+    /// Sets the window during a reduction: PRR, or rate halving in `Stack::Classic2005`.
     pub(super) fn reduce_cwnd(&mut self, delivered: u32, newly_lost: u32, advanced: bool) {
         if !self.linux {
             self.halve_rate();
@@ -267,7 +268,7 @@ impl Sender {
             }
             count.min(room)
         };
-        // The first retransmission leaves at once.
+        // The first retransmission is sent at once.
         count = count.max(i64::from(self.tp.prr_out == 0));
         self.tp.snd_cwnd = (i64::from(in_flight) + count).max(1) as u32;
     }
@@ -275,7 +276,8 @@ impl Sender {
     fn halve_rate(&mut self) {
         let count = self.tp.snd_cwnd_cnt + 1;
         self.tp.snd_cwnd_cnt = count & 1;
-        // A control that asks for less than half, as Westwood and SF-SACK patched it in.
+        // The congestion control reduces by less than half, a case that the patches of Westwood and
+        // SF-SACK added.
         let gentle = 2 * u64::from(self.tp.snd_ssthresh) > u64::from(self.tp.prior_cwnd);
         let limit = self.tp.snd_ssthresh / if gentle { 1 } else { 2 };
         if count >> 1 != 0 && self.tp.snd_cwnd > limit {
@@ -304,17 +306,17 @@ impl Sender {
             .cwnd_event(&mut self.tp, ca_event::COMPLETE_CWR);
     }
 
-    /// Every retransmission was needless (`tcp_may_undo`).
+    /// Whether every retransmission was unnecessary (`tcp_may_undo`).
     fn may_undo(&self) -> bool {
         self.undo_marker.is_some() && (self.undo_retrans == 0 || self.is_ack_of_original())
     }
 
-    /// The acknowledgement's time stamp is older than the first retransmission (Eifel, RFC 3522;
+    /// Whether the echoed time stamp is older than the first retransmission (Eifel, RFC 3522;
     /// `tcp_packet_delayed`).
     fn is_ack_of_original(&self) -> bool {
         match self.retrans_stamp {
             Some(stamp) => (self.ts_ecr.wrapping_sub(stamp) as i32) < 0,
-            // Nothing was sent again, yet data beyond the hole arrived.
+            // Nothing was retransmitted, yet the hole has been filled.
             None => true,
         }
     }
@@ -328,7 +330,7 @@ impl Sender {
         self.set_state(ca_state::OPEN);
     }
 
-    /// A partial acknowledgement of an original; true if nothing more may be sent yet.
+    /// Handles a partial acknowledgement of an original. Returns true if nothing more may be sent yet.
     fn try_undo_partial(&mut self, prior_una: u64) -> bool {
         if self.undo_marker.is_none() || !self.is_ack_of_original() {
             return false;
@@ -421,8 +423,8 @@ impl Sender {
         }
     }
 
-    /// An acknowledgement of a tail loss probe, or a sign of the loss it covered
-    /// (`tcp_process_tlp_ack`).
+    /// Handles an acknowledgement after a tail loss probe, which may reveal the loss that the probe
+    /// repaired (`tcp_process_tlp_ack`).
     pub(super) fn process_probe_ack(&mut self, ack: u64, flags: u32) {
         let Some(high) = self.tlp_high_seq else {
             return;
@@ -433,7 +435,7 @@ impl Sender {
         if !self.tlp_retransmitted || self.tlp_duplicate {
             self.tlp_high_seq = None;
         } else if ack > high {
-            // The probe repaired a loss that nobody else has noticed.
+            // The probe repaired a loss that nothing else has detected.
             self.init_cwnd_reduction();
             self.statistics.congestion_signals += 1;
             self.set_state(ca_state::CWR);
@@ -444,8 +446,7 @@ impl Sender {
         }
     }
 
-    /// Segments that are neither delivered nor lost, and retransmissions
-    /// (`tcp_packets_in_flight`).
+    /// Segments neither delivered nor lost, and retransmissions (`tcp_packets_in_flight`).
     #[inline]
     pub(super) fn in_flight(&self) -> u32 {
         (self.tp.packets_out + self.tp.retrans_out)
@@ -462,7 +463,7 @@ impl Sender {
         self.tp.high_seq = seq as u32;
     }
 
-    /// The counters agree with the queue.
+    /// Checks that the counters agree with the queue.
     #[cfg(test)]
     pub(super) fn check_counters(&self) {
         let count = |flag| {

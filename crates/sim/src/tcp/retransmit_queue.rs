@@ -1,20 +1,20 @@
 //! The segments sent and not yet acknowledged, in the order of their sequence numbers.
 //!
-//! A ring: acknowledgements take from its front, transmissions add at its back. Segments keep
-//! their number for life, so that hints stay valid while others come and go.
+//! A ring: acknowledgements remove from its front, transmissions add at its back. A segment keeps
+//! its number for as long as it is in the queue, so that hints stay valid.
 
 /// Acknowledged selectively (`TCPCB_SACKED_ACKED`).
 pub const SACKED: u8 = 1;
-/// Taken for lost (`TCPCB_LOST`).
+/// Considered lost (`TCPCB_LOST`).
 pub const LOST: u8 = 2;
-/// Sent again and that copy not yet acknowledged or lost (`TCPCB_SACKED_RETRANS`).
+/// Retransmitted, and that copy is not yet acknowledged or lost (`TCPCB_SACKED_RETRANS`).
 pub const RETRANSMITTED: u8 = 4;
-/// Sent again at some time (`TCPCB_EVER_RETRANS`).
+/// Retransmitted at least once (`TCPCB_EVER_RETRANS`).
 pub const EVER_RETRANSMITTED: u8 = 8;
-/// Sent while the application limited the rate.
+/// Sent while the application limited the sender.
 pub const APP_LIMITED: u8 = 16;
-/// RACK took it for lost since it was last sent and does not look at it again until it is sent
-/// again, even if the loss is unmarked.
+/// RACK has considered it lost since it was last sent, and ignores it until it is sent again, even
+/// if the loss mark is removed.
 pub const GIVEN_UP: u8 = 32;
 
 /// A segment in flight.
@@ -26,13 +26,13 @@ pub struct Segment {
     pub tx_us: u64,
     /// `first_tx_mstamp` when it was last sent.
     pub first_tx_us: u64,
-    /// `delivered_mstamp` when it was last sent; 0 once it has served for a rate sample.
+    /// `delivered_mstamp` when it was last sent; 0 once it has been used for a rate sample.
     pub delivered_us: u64,
     /// `delivered` when it was last sent.
     pub delivered: u32,
     /// Payload, bytes.
     pub len: u32,
-    /// [`SACKED`] and the others.
+    /// [`SACKED`] and the other flags.
     pub flags: u8,
 }
 
@@ -56,7 +56,7 @@ pub fn sent_after(tx_us: u64, end: u64, than_tx_us: u64, than_end: u64) -> bool 
     tx_us > than_tx_us || (tx_us == than_tx_us && end > than_end)
 }
 
-/// The queue. Segment numbers are `first()..end()`.
+/// The queue. It holds the segment numbers `first()..end()`.
 #[derive(Debug)]
 pub struct RetransmitQueue {
     ring: Vec<Segment>,
@@ -86,26 +86,26 @@ impl RetransmitQueue {
         self.end
     }
 
-    /// Nothing is in flight.
+    /// Whether nothing is in flight.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.first == self.end
     }
 
-    /// The oldest segment.
+    /// The oldest segment, if any.
     #[inline]
     pub fn head(&self) -> Option<&Segment> {
         (!self.is_empty()).then(|| self.get(self.first))
     }
 
-    /// The segment of this number, which must be in the queue.
+    /// The segment with this number, which must be in the queue.
     #[inline]
     pub fn get(&self, number: u64) -> &Segment {
         debug_assert!((self.first..self.end).contains(&number));
         &self.ring[number as usize & (self.ring.len() - 1)]
     }
 
-    /// The same, to change it.
+    /// Mutable access to the segment with this number, which must be in the queue.
     #[inline]
     pub fn get_mut(&mut self, number: u64) -> &mut Segment {
         debug_assert!((self.first..self.end).contains(&number));
@@ -123,14 +123,14 @@ impl RetransmitQueue {
         *self.get_mut(self.end - 1) = segment;
     }
 
-    /// Drops the oldest segment.
+    /// Removes the oldest segment.
     #[inline]
     pub fn pop(&mut self) {
         debug_assert!(!self.is_empty());
         self.first += 1;
     }
 
-    /// Number of the first segment that ends after `seq`.
+    /// Number of the first segment that ends after `seq`; `end()` if there is none.
     pub fn find(&self, seq: u64) -> u64 {
         let (mut low, mut high) = (self.first, self.end);
         while low < high {

@@ -1,5 +1,5 @@
-//! Round-trip time and retransmission timeout: RFC 6298 as `tcp_rtt_estimator` has it, with the
-//! floor of 200 ms put under the variance, and the windowed minimum of `lib/minmax.c`.
+//! Round-trip time and retransmission timeout: RFC 6298 as in `tcp_rtt_estimator`, which applies
+//! the floor of 200 ms to the variance, and the windowed minimum of `lib/minmax.c`.
 
 use fairwind_cc::native::TcpSock;
 use fairwind_path::units::Duration;
@@ -15,27 +15,27 @@ pub const RTO_INITIAL: Duration = Duration::from_secs(1);
 /// `tcp_min_rtt_wlen`, microseconds.
 const MIN_WINDOW_US: u64 = 300_000_000;
 
-/// The estimator. What controls may read of it is kept in the [`TcpSock`].
+/// The estimator. The values that a congestion control may read are kept in the [`TcpSock`].
 #[derive(Debug)]
 pub struct RttEstimator {
     mdev_max_us: u32,
-    /// The round trip that the deviation's maximum is taken over ends here.
+    /// Sequence number that ends the round trip over which the maximum deviation is taken.
     round_end: u64,
     minimum: WindowedMin,
-    /// Retransmission timeout, with its back-off.
+    /// Retransmission timeout, back-off included.
     pub rto: Duration,
     /// Latest sample, microseconds.
     pub sample_us: u32,
-    /// Least sample of the whole run, microseconds.
+    /// Smallest sample of the whole connection, microseconds.
     pub least_us: u32,
-    /// Samples and their sum, microseconds, since the statistics began.
+    /// Number of samples since the statistics were last reset.
     pub samples: u64,
-    /// See `samples`.
+    /// Sum of those samples, microseconds.
     pub sum_us: u64,
 }
 
 impl RttEstimator {
-    /// Without a measurement; `rto` is the timeout until there is one.
+    /// An estimator without samples; `rto` is the timeout until the first one.
     pub fn new(rto: Duration) -> Self {
         RttEstimator {
             mdev_max_us: 0,
@@ -49,7 +49,7 @@ impl RttEstimator {
         }
     }
 
-    /// Takes a sample (`tcp_rtt_estimator`, `tcp_set_rto`). `una` and `nxt` are `snd_una` and
+    /// Adds a sample (`tcp_rtt_estimator`, `tcp_set_rto`). `una` and `nxt` are `snd_una` and
     /// `snd_nxt`.
     #[inline]
     pub fn update(
@@ -83,7 +83,7 @@ impl RttEstimator {
         self.reset_rto(tp, jiffies);
     }
 
-    /// Sets the timeout from the estimate, without back-off.
+    /// Sets the timeout from the estimate and ends any back-off.
     #[inline]
     pub fn reset_rto(&mut self, tp: &TcpSock, jiffies: &Jiffies) {
         if tp.srtt_us != 0 {
@@ -92,12 +92,12 @@ impl RttEstimator {
         }
     }
 
-    /// Doubles the timeout.
+    /// Doubles the timeout, up to [`RTO_MAX`].
     pub fn back_off(&mut self) {
         self.rto = (self.rto + self.rto).min(RTO_MAX);
     }
 
-    /// Takes a sample for the minimum (`tcp_update_rtt_min`).
+    /// Adds a sample to the windowed minimum (`tcp_update_rtt_min`).
     #[inline]
     pub fn update_min(&mut self, tp: &mut TcpSock, rtt_us: u32) {
         tp.rtt_min_us = self
@@ -126,8 +126,8 @@ impl RttEstimator {
     }
 }
 
-/// The minimum of the samples of a sliding window, from the best, second and third best of its
-/// parts (Kathleen Nichols' algorithm).
+/// The minimum over a sliding window, from the best, second and third best of its parts (Kathleen
+/// Nichols' algorithm).
 #[derive(Debug, Default)]
 struct WindowedMin {
     best: [(u64, u32); 3],

@@ -1,5 +1,5 @@
-//! Selective acknowledgements (RFC 2018, RFC 2883) put on the retransmit queue
-//! (`tcp_sacktag_write_queue`), and losses marked on it.
+//! The scoreboard: applies selective acknowledgements (RFC 2018, RFC 2883) to the retransmit queue
+//! (`tcp_sacktag_write_queue`) and marks losses on it.
 
 use fairwind_cc::native::ca_state;
 
@@ -12,19 +12,19 @@ use crate::packet::SackBlocks;
 /// `tcp_max_reordering`, segments.
 const MAX_REORDERING: u32 = 300;
 
-/// What the selective acknowledgements of one packet said.
+/// Result of the SACK blocks of one packet.
 #[derive(Debug, Default)]
 pub struct SackResult {
-    /// Transmission time of the first and the last segment newly delivered, microseconds; 0: none.
+    /// Transmission time of the first segment newly acknowledged, microseconds; 0 if none.
     pub first_us: u64,
-    /// See `first_us`.
+    /// Transmission time of the last segment newly acknowledged, microseconds; 0 if none.
     pub last_us: u64,
-    /// Lowest byte delivered after bytes beyond it.
+    /// Lowest byte acknowledged after bytes beyond it.
     reordered: Option<u64>,
 }
 
 impl Sender {
-    /// Marks what `sack` reports delivered. Returns flags.
+    /// Marks what `sack` reports as delivered. Returns `flag` bits.
     pub(super) fn tag_sacked(
         &mut self,
         ack: u64,
@@ -69,9 +69,9 @@ impl Sender {
         flags
     }
 
-    /// A duplicate means a retransmission that was not needed (`tcp_check_dsack`,
-    /// `tcp_dsack_seen`). False if the path must have made it, as there are more of them than
-    /// retransmissions.
+    /// Handles a duplicate report: a retransmission was not needed (`tcp_check_dsack`,
+    /// `tcp_dsack_seen`). Returns false if the path must have made the duplicate, as there have
+    /// been more duplicates than retransmissions.
     fn note_duplicate(
         &mut self,
         start: u64,
@@ -125,7 +125,7 @@ impl Sender {
         }
     }
 
-    /// Walks the part of a block that the previous acknowledgement did not report.
+    /// Tags the part of a block that the previous acknowledgement did not report.
     fn tag_new_part(
         &mut self,
         start: u64,
@@ -177,14 +177,14 @@ impl Sender {
         flags
     }
 
-    /// One segment is newly delivered (`tcp_sacktag_one`).
+    /// Tags one segment as delivered (`tcp_sacktag_one`).
     fn tag_one(&mut self, number: u64, rate: &mut Sample, result: &mut SackResult) -> u32 {
         let mut flags = flag::DATA_SACKED;
         let segment = *self.queue.get(number);
         let min_rtt_us = self.min_rtt_us();
         self.rack.advance(&segment, self.tp.tcp_mstamp, min_rtt_us);
         if segment.is(RETRANSMITTED) {
-            // Not marked lost: the retransmission is believed to be still on its way.
+            // If it is not marked lost, the retransmission is considered still in flight.
             if segment.is(LOST) {
                 self.tp.lost_out -= 1;
                 self.tp.retrans_out -= 1;
@@ -218,7 +218,7 @@ impl Sender {
         flags
     }
 
-    /// One past the highest byte delivered selectively; `snd_una` if there is none.
+    /// One past the highest byte acknowledged selectively; `snd_una` if there is none.
     pub(super) fn highest_sacked_seq(&self) -> u64 {
         match self.highest_sacked {
             Some(number) if number >= self.queue.first() && self.tp.sacked_out > 0 => {
@@ -228,7 +228,7 @@ impl Sender {
         }
     }
 
-    /// Data from `low` on was delivered late: the path reorders (`tcp_check_sack_reordering`).
+    /// Records reordering: data from `low` on was delivered late (`tcp_check_sack_reordering`).
     pub(super) fn note_reordering(&mut self, low: u64) {
         let highest = self.highest_sacked_seq();
         if low >= highest {
@@ -239,7 +239,7 @@ impl Sender {
         self.reordering_seen = true;
     }
 
-    /// Takes a segment for lost (`tcp_mark_skb_lost`).
+    /// Marks a segment lost (`tcp_mark_skb_lost`).
     pub(super) fn mark_lost(&mut self, number: u64) {
         let segment = self.queue.get_mut(number);
         if segment.is(SACKED) {
@@ -259,7 +259,7 @@ impl Sender {
         self.retransmit_hint = self.retransmit_hint.min(number);
     }
 
-    /// Marks by the count of segments below the highest delivered (Linux 2.4's forward
+    /// Marks losses by the number of segments below the highest one delivered (Linux 2.4's forward
     /// acknowledgement, `tcp_mark_head_lost`).
     pub(super) fn mark_lost_by_count(&mut self) {
         let Some(highest) = self.highest_sacked else {

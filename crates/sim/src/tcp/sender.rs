@@ -1,4 +1,4 @@
-//! The sending half of a connection: its state, and what wakes it: the application, a packet, a timer.
+//! The sending half of a connection: its state and its entry points for the application, packets and timers.
 
 use std::mem;
 
@@ -19,14 +19,14 @@ use crate::scenario::{Stack, TcpConfig};
 
 /// `TCP_FASTRETRANS_THRESH`, segments.
 pub const DUPLICATE_THRESHOLD: u32 = 3;
-/// Initial timeout of the papers' days (RFC 2988, section 2.1).
+/// Initial retransmission timeout at the time of the papers (RFC 2988, section 2.1).
 const CLASSIC_RTO_INITIAL: Duration = Duration::from_secs(3);
-/// `tcp_syn_linear_timeouts`: so often the time to the next SYN does not grow.
+/// `tcp_syn_linear_timeouts`: the number of SYN timeouts without back-off.
 const SYN_LINEAR_TIMEOUTS: u8 = 4;
-/// More payload than any run moves.
+/// `write_seq` of an application that writes without end: more payload than any run moves.
 const UNLIMITED: u64 = u64::MAX / 4;
 
-/// What the one retransmission timer stands for (`icsk_pending`).
+/// The use of the retransmission timer (`icsk_pending`); there is only one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {
     /// Nothing is due.
@@ -39,23 +39,23 @@ pub enum Timer {
     Reordering,
 }
 
-/// Counts of a sender.
+/// Counts since the connection was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Segments sent, first and again.
+    /// Segments of data sent, retransmissions included.
     pub segments_sent: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Reductions of the window.
+    /// Reductions of the congestion window.
     pub congestion_signals: u64,
 }
 
 /// The sending half of a connection.
 #[derive(Debug)]
 pub struct Sender {
-    /// What the congestion control sees.
+    /// The socket state that the congestion control sees.
     pub tp: TcpSock,
     pub(super) control: &'static Control,
     pub(super) linux: bool,
@@ -66,25 +66,25 @@ pub struct Sender {
     pub(super) snd_nxt: u64,
     /// One past the last byte that the application has written.
     pub(super) write_seq: u64,
-    /// Most bytes between `snd_una` and `write_seq`.
+    /// Maximum of `write_seq - snd_una`, bytes.
     pub(super) send_buffer: u64,
     pub(super) window_end: u64,
     pub(super) high_seq: u64,
     pub(super) prior_ssthresh: u32,
     pub(super) undo_marker: Option<u64>,
     pub(super) undo_retrans: i32,
-    /// When the first retransmission of this episode left, milliseconds.
+    /// When the first retransmission of this episode was sent, milliseconds.
     pub(super) retrans_stamp: Option<u32>,
     pub(super) queue: RetransmitQueue,
-    /// Blocks of the latest selective acknowledgement, sorted.
+    /// Blocks of the latest selective acknowledgement, sorted (`recv_sack_cache`).
     pub(super) sack_cache: Vec<(u64, u64)>,
-    /// Number of the highest segment delivered selectively.
+    /// Number of the highest segment acknowledged selectively.
     pub(super) highest_sacked: Option<u64>,
-    /// No segment before this number waits to be sent again.
+    /// No segment below this number is waiting for retransmission.
     pub(super) retransmit_hint: u64,
     pub(super) reordering: u32,
     pub(super) reordering_seen: bool,
-    /// Segments that duplicate reports have told of (`dsack_dups`).
+    /// Segments that were reported as duplicates (`dsack_dups`).
     pub(super) duplicates: u64,
     pub(super) rack: Rack,
     pub(super) rtt: RttEstimator,
@@ -96,12 +96,12 @@ pub struct Sender {
     pub(super) ts_recent: u32,
     pub(super) ts_ecr: u32,
     pub(super) timer: Timer,
-    /// What the timer was set for while the present event was handled, if it was.
+    /// The timeout set while the current event is handled, if any; see `set_timer`.
     timer_after: Option<Duration>,
     timer_due: Time,
-    /// When the pacer lets the next segment go, nanoseconds of the host's clock.
+    /// When the pacer releases the next segment, nanoseconds of the host's clock.
     pub(super) pacing_ns: u64,
-    /// How late the latest segment left, nanoseconds.
+    /// How late the latest segment was sent, nanoseconds.
     pub(super) pacing_credit_ns: u64,
     pub(super) pacing_due: Time,
     pub(super) pacing: bool,
@@ -115,7 +115,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender that opens its connection at `now`.
+    /// Creates a sender that opens its connection at `now`.
     pub fn new(now: Time, config: &TcpConfig, connection: u32, generation: u16) -> Self {
         let linux = config.stack == Stack::Linux;
         let mut tp = TcpSock {
@@ -189,33 +189,33 @@ impl Sender {
         }
     }
 
-    /// When [`Sender::on_timer`] wants to be called, or [`NEVER`].
+    /// When [`Sender::on_timer`] must be called next; `NEVER` if no timer is set.
     #[inline]
     pub fn due(&self) -> Time {
         self.timer_due.min(self.pacing_due)
     }
 
-    /// Counts.
+    /// The counts so far.
     pub fn statistics(&self) -> Statistics {
         self.statistics
     }
 
-    /// The round-trip times measured.
+    /// The round-trip time estimator.
     pub fn rtt(&self) -> &RttEstimator {
         &self.rtt
     }
 
-    /// The same, to begin its statistics anew.
+    /// The same, mutable, to reset its statistics after the warm-up.
     pub fn rtt_mut(&mut self) -> &mut RttEstimator {
         &mut self.rtt
     }
 
-    /// Bytes that have been acknowledged.
+    /// Bytes acknowledged cumulatively.
     pub fn bytes_acked(&self) -> u64 {
         self.snd_una
     }
 
-    /// Opens the connection.
+    /// Opens the connection: sends the SYN.
     pub fn open(&mut self, now: Time, out: &mut Vec<Packet>) {
         self.refresh(now);
         out.push(self.syn());
@@ -224,8 +224,7 @@ impl Sender {
         self.limit_since = now;
     }
 
-    /// The application writes so many bytes, or without limit, and they are sent as far as the
-    /// windows allow.
+    /// The application writes `bytes`, or without limit if `None`; what the windows allow is sent.
     pub fn write(&mut self, now: Time, bytes: Option<u64>, out: &mut Vec<Packet>) {
         self.refresh(now);
         self.write_seq = match bytes {
@@ -239,14 +238,14 @@ impl Sender {
         }
     }
 
-    /// The application stops writing: what has not been sent will not be.
+    /// The application stops writing, and unsent data is discarded.
     pub fn stop_writing(&mut self) {
         self.write_seq = self.snd_nxt;
     }
 
-    /// The connection takes another congestion control, or other parameters of the one it has
-    /// (`tcp_set_congestion_control`). Window and threshold stay as they are until the new control
-    /// changes them; nothing is sent before the next acknowledgement or timer.
+    /// Switches to another congestion control, or to other parameters of the same one
+    /// (`tcp_set_congestion_control`). Window and threshold stay until the new one changes them;
+    /// nothing is sent before the next acknowledgement or timer.
     pub fn switch_control(&mut self, now: Time, parameters: &Parameters) {
         if self.control == parameters.control() && self.tp.parameters == *parameters.values() {
             return;
@@ -258,7 +257,7 @@ impl Sender {
         self.control.init(&mut self.tp, parameters);
     }
 
-    /// An acknowledgement, or a SYN-ACK, arrives.
+    /// Handles an acknowledgement or a SYN-ACK.
     #[inline]
     pub fn receive(
         &mut self,
@@ -282,7 +281,7 @@ impl Sender {
         self.check_counters();
     }
 
-    /// A timer has expired.
+    /// Handles the timers that are due.
     pub fn on_timer(&mut self, now: Time, out: &mut Vec<Packet>) {
         self.refresh(now);
         if self.pacing_due <= now {
@@ -343,8 +342,8 @@ impl Sender {
         self.start_timer();
     }
 
-    /// To the microsecond if there was only one SYN; else the time stamp tells which one was
-    /// answered.
+    /// Exact to the microsecond if only one SYN was sent; otherwise the echoed time stamp tells
+    /// which SYN was answered.
     fn syn_rtt_us(&self, now: Time, sent_ms: u32) -> u32 {
         if self.syn_retries == 0 {
             return (self.tp.tcp_mstamp - self.tp.first_tx_mstamp) as u32;
@@ -388,7 +387,7 @@ impl Sender {
         }
     }
 
-    /// Brings the clocks that controls see up to now.
+    /// Brings the clocks that the congestion control sees up to `now`.
     #[inline]
     fn refresh(&mut self, now: Time) {
         self.now = now;
@@ -399,14 +398,14 @@ impl Sender {
         self.tp.jiffies = self.jiffies.now() as u32;
     }
 
-    /// `tcp_min_rtt`: a great value before the first measurement.
+    /// `tcp_min_rtt`: very large before the first measurement.
     #[inline]
     pub(super) fn min_rtt_us(&self) -> u32 {
         self.tp.rtt_min_us
     }
 
-    /// Sets the timer to run out after this time, rounded up to whole jiffies. One event sets it
-    /// several times, and the last counts; so it starts when the event is over.
+    /// Sets the timer to expire after this time, rounded up to whole jiffies. An event may set it
+    /// several times and the last call counts, so it starts only when the event has been handled.
     #[inline]
     pub(super) fn set_timer(&mut self, timer: Timer, after: Duration) {
         self.timer = timer;
@@ -419,7 +418,7 @@ impl Sender {
         self.timer_due = NEVER;
     }
 
-    /// Starts the timer if it has been set.
+    /// Starts the timer if this event has set it.
     #[inline]
     fn start_timer(&mut self) {
         if let Some(after) = self.timer_after.take() {
@@ -428,8 +427,8 @@ impl Sender {
     }
 }
 
-/// The segment size of a connection whose receiver offers little: half the window, so that there
-/// are acknowledgements to clock the next one (`tcp_bound_to_half_wnd`).
+/// The segment size for a receiver with a small window: half the window, so that acknowledgements
+/// arrive to clock out the next segment (`tcp_bound_to_half_wnd`).
 fn half_window_mss(mss: u32, window: u32) -> u32 {
     const MSS_DEFAULT: u32 = 536;
     let most = if window > MSS_DEFAULT {

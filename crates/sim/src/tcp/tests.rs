@@ -1,5 +1,5 @@
-//! Packet scripts: a segment in, a segment out, a time. Sources are the RFCs and the kernel's
-//! functions, named in the tests.
+//! Packet scripts: a segment in, a segment out, at a time. The expected values follow from the RFCs
+//! and kernel functions that the tests name.
 
 #![expect(
     clippy::single_range_in_vec_init,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Segments of which the tracer was not told.
+ * Counts the segments that the kernel did not report to the tracer.
  */
 #ifndef FAIRWIND_TRACE_ACCOUNT_H
 #define FAIRWIND_TRACE_ACCOUNT_H
 
 #include "connection.h"
 
-/* Segments that a packet consists of, as TCP counts those that it receives. */
+/* Number of segments in a packet, as TCP counts those that it receives. */
 INLINE u32 segments(struct sk_buff *skb)
 {
 	struct skb_shared_info *info = (void *)(skb->head + skb->end);
@@ -24,9 +24,10 @@ INLINE void begin_accounting(struct connection *connection, struct tcp_sock *tp)
 }
 
 /*
- * Finds the segments of which the tracer was not told: a kernel may leave out its program, and not
- * count that. TCP has counted a segment when it comes here, and those that wait behind it while a
- * process has the socket: only without these the count says anything.
+ * Counts the segments that were not reported: the kernel may skip the program without counting
+ * that as a miss. When the program runs, TCP has counted this segment in segs_in, and also those
+ * that wait in the backlog while a process owns the socket; so the count is meaningful only without
+ * a backlog.
  */
 INLINE void account(struct connection *connection, struct tcp_sock *tp, struct sk_buff *skb)
 {
@@ -37,7 +38,7 @@ INLINE void account(struct connection *connection, struct tcp_sock *tp, struct s
 		begin_accounting(connection, tp);
 		return;
 	}
-	/* The usual case: one segment since the last look. */
+	/* The usual case: one segment since the last run. */
 	connection->accounted += came - connection->accounted == 1 ? 1 : segments(skb);
 	missed = came - connection->accounted;
 	if (!missed || ((struct sock *)tp)->sk_backlog.len)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is noted of connections, in their sockets, and of what went wrong.
+ * Per-connection state, kept in socket storage, and the counts of what went wrong.
  */
 #ifndef FAIRWIND_TRACE_CONNECTION_H
 #define FAIRWIND_TRACE_CONNECTION_H
@@ -11,23 +11,23 @@
 const volatile struct settings settings SEC(".rodata.settings") = { .ring_bytes = 1 << 20,
 								    .cpus = 1 };
 
-/* What is noted in the socket of a connection that matches. */
+/* The state of a matching connection, in its socket. */
 struct connection {
 	u64 id;
-	u64 control; /* the congestion control that was last named */
+	u64 control; /* the congestion control that was last reported */
 	u32 lost;
 	u32 cong_signals;
 	u32 fast_retran;
-	u32 local_port; /* as it was last told; 0: not bound yet */
-	u32 accounted; /* tp->segs_in, were there no segments but those that `ack` has seen */
+	u32 local_port; /* as last reported; 0: not bound yet */
+	u32 accounted; /* what tp->segs_in would be with only the segments that `ack` has seen */
 	u32 skipped; /* segments that `ack` has not seen */
-	u8 announced; /* the reader knows of it */
+	u8 announced; /* the reader has been told of the connection */
 	u8 adopted;
 	u8 incoming;
-	u8 is_accounting; /* `accounted` has a beginning */
+	u8 is_accounting; /* `accounted` has been initialised */
 };
 
-/* Who opened a socket, or listens on it; the sockets it accepts inherit it. */
+/* The process that opened a socket or listens on it; accepted sockets inherit it. */
 struct owner {
 	char program[16];
 	u32 pid;
@@ -61,7 +61,7 @@ INLINE struct counts *count(void)
 	return bpf_map_lookup_elem(&counts, &zero);
 }
 
-/* Another program on this CPU may interrupt this one, so counts are atomic. */
+/* Another program on this CPU may interrupt this one, so the counts are updated atomically. */
 INLINE void lose(struct connection *connection)
 {
 	struct counts *c = count();

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the programs in the kernel and the reader share: the events in the ring buffer, the filter
- * and the counts. src/event.rs and src/filter.rs lay the same out in Rust.
+ * The interface between the programs in the kernel and the reader: the events in the ring buffer,
+ * the filter and the counts. src/event.rs, src/filter.rs and src/kernel/tracer.rs repeat the
+ * layouts.
  */
 #ifndef FAIRWIND_TRACE_EVENT_H
 #define FAIRWIND_TRACE_EVENT_H
 
 enum event_kind {
-	EVENT_OPEN = 1, /* struct identity: a connection that matches */
-	EVENT_IDENTITY, /* struct identity: its port is known now */
-	EVENT_CONTROL, /* struct control: its congestion control has another name */
+	EVENT_OPEN = 1, /* struct identity: a matching connection */
+	EVENT_IDENTITY, /* struct identity: its port is now known */
+	EVENT_CONTROL, /* struct control: its congestion control has changed */
 	EVENT_SAMPLE, /* struct sample: its instruments */
-	EVENT_CLOSE, /* struct sample: its last; nothing follows */
+	EVENT_CLOSE, /* struct sample: its last event */
 };
 
 struct event {
@@ -25,14 +26,14 @@ struct identity {
 	struct event event;
 	u64 cgroup; /* inode of the version 2 cgroup */
 	u32 netns; /* inode of the network namespace */
-	u32 pid; /* the process, as its number is for the reader; 0: not known */
+	u32 pid; /* process number in the reader's PID namespace; 0: unknown */
 	u16 local_port;
 	u16 remote_port;
 	u8 family;
-	u8 adopted; /* the connection was there before the trace */
-	u8 incoming; /* the other end opened it; for adopted ones not known */
+	u8 adopted; /* the connection was open before the trace */
+	u8 incoming; /* the peer opened it; unknown for adopted connections */
 	u8 unused;
-	u32 local[4]; /* network order; IPv4 in IPv6's form */
+	u32 local[4]; /* network byte order; IPv4 as ::ffff:a.b.c.d */
 	u32 remote[4];
 	char program[16];
 };
@@ -72,9 +73,9 @@ struct sample {
 	u32 copied_seq;
 	u32 total_retrans;
 	u32 total_rto; /* ~0: this kernel does not count */
-	u32 rto_recoveries; /* of them those without one before; ~0: this kernel does not count */
-	u32 cong_signals; /* since the trace knows the connection */
-	u32 fast_retran; /* since the trace knows the connection */
+	u32 rto_recoveries; /* timeouts that began a recovery; ~0: this kernel does not count */
+	u32 cong_signals; /* since the trace has followed the connection */
+	u32 fast_retran; /* since the trace has followed the connection */
 	u32 delivered;
 	u32 delivered_ce;
 	u32 lost;
@@ -94,7 +95,7 @@ struct sample {
 	u32 rwnd_limited_jiffies;
 	u32 sndbuf_limited_jiffies;
 	u64 pacing_rate;
-	u64 skipped; /* segments received of which the kernel did not tell the tracer */
+	u64 skipped; /* received segments that the kernel did not report to the tracer */
 	u64 bytes_acked;
 	u64 bytes_received;
 	u64 bytes_sent;
@@ -106,22 +107,22 @@ _Static_assert(sizeof(struct identity) == 96, "as in event.rs");
 _Static_assert(sizeof(struct control) == 40, "as in event.rs");
 _Static_assert(sizeof(struct sample) == 256, "as in event.rs");
 
-/* Bytes of state that a congestion control has for each connection. */
+/* Bytes of private state that a congestion control has per connection. */
 enum { STATE_BYTES = 104 };
 
-/* A sample with the state of the connection's congestion control behind it. */
+/* A sample followed by the private state of the connection's congestion control. */
 struct sample_and_state {
 	struct sample sample;
 	u64 state[STATE_BYTES / 8];
 };
 
-/* Key of the map of networks, as the kernel's tries want it. */
+/* Key of the map of networks, in the layout of the kernel's LPM tries. */
 struct network {
-	u32 length; /* bits that count */
-	u32 address[4]; /* network order; IPv4 in IPv6's form */
+	u32 length; /* length of the prefix, bits */
+	u32 address[4]; /* network byte order; IPv4 as ::ffff:a.b.c.d */
 };
 
-/* Alternatives stand in maps, one a kind; a kind without any lets all pass. */
+/* Alternatives are kept in maps, one per kind; a kind without any matches every connection. */
 struct settings {
 	u32 ring_bytes;
 	u32 cpus;
@@ -141,9 +142,9 @@ _Static_assert(sizeof(struct settings) == 20, "as in tracer.rs");
 
 struct counts {
 	u64 lost; /* events that found no room in the ring */
-	u64 unwatched; /* connections that match, but for which no memory was found */
-	u64 credit; /* samples that surely find room, without another look at the ring */
-	u64 skipped; /* segments of connections of which the kernel did not tell the tracer */
+	u64 unwatched; /* matching connections that are not traced for lack of memory */
+	u64 credit; /* samples certain to find room without another query of the ring */
+	u64 skipped; /* received segments that the kernel did not report to the tracer */
 };
 
 #endif

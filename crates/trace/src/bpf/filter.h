@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which connections are traced: their ends, their place, and who has them.
+ * Which connections are traced: by their addresses, ports, namespace, control group and program.
  */
 #ifndef FAIRWIND_TRACE_FILTER_H
 #define FAIRWIND_TRACE_FILTER_H
 
 #include "connection.h"
 
-/* The filter: what is in a map passes. The reader fills them before anything is attached. */
+/* The filter: a key in a map passes. The reader fills the maps before any program is attached. */
 #define FILTER(name, kind, flags, key_type) \
 	struct {                            \
 		UINT(type, kind);           \
@@ -25,7 +25,7 @@ FILTER(programs, BPF_MAP_TYPE_HASH, 0, struct program);
 FILTER(namespaces, BPF_MAP_TYPE_HASH, 0, u32);
 FILTER(cgroups, BPF_MAP_TYPE_HASH, 0, u64);
 
-/* The addresses of both ends, IPv4 in the form ::ffff:a.b.c.d. */
+/* The addresses of both ends, IPv4 as ::ffff:a.b.c.d. */
 INLINE void addresses(struct sock *sk, u32 *local, u32 *remote)
 {
 	struct sock_common *common = &sk->__sk_common;
@@ -92,10 +92,10 @@ INLINE int namespace_matches(struct sock *sk)
 	return !settings.has_namespaces || bpf_map_lookup_elem(&namespaces, &inode);
 }
 
-/* Levels of control groups that are looked at. */
+/* Maximum number of control group levels that are searched. */
 enum { CGROUP_DEPTH = 32 };
 
-/* The socket's control group or one above it. */
+/* Whether the filter has the socket's control group or one above it. */
 INLINE int cgroup_matches(struct sock *sk)
 {
 	struct cgroup *cgroup;

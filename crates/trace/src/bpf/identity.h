@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Who a connection is, and which congestion control it has.
+ * What identifies a connection, and which congestion control it uses.
  */
 #ifndef FAIRWIND_TRACE_IDENTITY_H
 #define FAIRWIND_TRACE_IDENTITY_H
@@ -8,10 +8,10 @@
 #include "filter.h"
 #include "ring.h"
 
-/* More than the kernel nests (MAX_PID_NS_LEVEL). */
+/* One more than the kernel nests (MAX_PID_NS_LEVEL). */
 #define PID_NAMESPACES 33
 
-/* The process' number in the reader's namespace, as task_tgid_nr_ns has it; 0 if it has none there. */
+/* The process number in the reader's PID namespace, like task_tgid_nr_ns; 0 if it has none. */
 INLINE u32 process(struct task_struct *task)
 {
 	struct pid *pid = 0;
@@ -31,7 +31,7 @@ INLINE u32 process(struct task_struct *task)
 	return 0;
 }
 
-/* Tells the reader of the connection, or anew what has changed. */
+/* Reports the connection to the reader, or what has changed since the last report. */
 INLINE void identify(struct sock *sk, struct connection *connection, const struct owner *owner)
 {
 	struct identity *identity = bpf_ringbuf_reserve(&ring, sizeof(*identity), 0);
@@ -59,7 +59,7 @@ INLINE void identify(struct sock *sk, struct connection *connection, const struc
 	submit(identity);
 }
 
-/* Names the congestion control, when it is another than at the last time. */
+/* Reports the name of the congestion control if it has changed. */
 INLINE void name_control(struct connection *connection, struct tcp_sock *tp)
 {
 	const struct tcp_congestion_ops *ops = ((struct inet_connection_sock *)tp)->icsk_ca_ops;

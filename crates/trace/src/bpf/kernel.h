@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the tracer reads of the kernel: the fields in use of its structures, found at load time by
- * CO-RE whatever their offsets in the running kernel, and the helpers it calls, by the numbers of
+ * What the tracer uses of the kernel: the fields that it reads, which CO-RE relocates at load time
+ * to their offsets in the running kernel, and the helpers that it calls, by their numbers in
  * uapi/linux/bpf.h. Bit fields move between kernels, so BIT_FIELD reads them.
  */
 #ifndef FAIRWIND_TRACE_KERNEL_H
@@ -212,7 +212,7 @@ struct task_struct {
 
 struct file;
 
-/* What a field has in the running kernel (enum bpf_field_info_kind of libbpf). */
+/* Properties of a field in the running kernel (enum bpf_field_info_kind of libbpf). */
 #define FIELD_EXISTS(field) __builtin_preserve_field_info(field, 2)
 #define BIT_FIELD(s, field)                                                                       \
 	({                                                                                        \
@@ -237,7 +237,7 @@ struct file;
 		word >> __builtin_preserve_field_info((s)->field, 5);                             \
 	})
 
-/* Maps, in the form libbpf reads from BTF. */
+/* Maps, in the form that libbpf reads from BTF. */
 #define UINT(name, value) int(*name)[value]
 #define TYPE(name, value) typeof(value) *name
 enum {

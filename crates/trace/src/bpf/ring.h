@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The ring buffer, and how much of it samples may take.
+ * The ring buffer, and the share of it that samples may take.
  */
 #ifndef FAIRWIND_TRACE_RING_H
 #define FAIRWIND_TRACE_RING_H
@@ -12,13 +12,13 @@ struct {
 	UINT(max_entries, 1 << 20);
 } ring SEC(".maps");
 
-/* Samples without a look at the ring at most. */
+/* Maximum number of samples per CPU between queries of the ring. */
 enum { CREDIT_MAX = 64 };
 
 /*
- * Samples leave an eighth of the ring to beginnings and ends of connections. A look at the ring
- * costs as much as a reservation, so each CPU looks for several samples at once: all CPUs together
- * for no more than an eighth of the room there is.
+ * Samples leave an eighth of the ring for the beginnings and ends of connections. A query of the
+ * ring costs as much as a reservation, so each CPU obtains credit for several samples at once; the
+ * credit of all CPUs together is at most an eighth of the free room.
  */
 INLINE int is_full(void)
 {
@@ -39,7 +39,7 @@ INLINE int is_full(void)
 	return 0;
 }
 
-/* The reader comes by itself: waking it costs more than the sample. */
+/* The reader polls: waking it would cost more than the sample. */
 INLINE void submit(void *event)
 {
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);

@@ -7,7 +7,7 @@
 
 #include "identity.h"
 
-/* Time in each of the kernel's states of a sender, with what has passed in the present one. */
+/* Time in each of the kernel's sender states, including the current interval. */
 INLINE void chronograph(struct sample *sample, struct tcp_sock *tp)
 {
 	u32 type = BIT_FIELD(tp, chrono_type);
@@ -92,7 +92,7 @@ INLINE void take(struct connection *connection, struct tcp_sock *tp, u32 kind, u
 {
 	struct sample *sample = 0;
 
-	/* Its beginning found no room: without it the sample would mean nothing. */
+	/* The report of its opening found no room: without it the sample would mean nothing. */
 	if (!connection->announced)
 		identify((struct sock *)tp, connection, bpf_sk_storage_get(&owners, tp, 0, 0));
 	if (connection->announced && (kind == EVENT_CLOSE || !is_full())) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The tracer's side in the kernel: finds the connections that match, notes them in their sockets,
- * and writes their instruments to a ring buffer on every ACK, or whenever the reader asks.
+ * The kernel side of the tracer: finds matching connections, keeps state for them in their sockets,
+ * and writes their instruments to a ring buffer on every ACK or whenever the reader asks.
  *
- * Nothing of a connection is ever written, and no lock of a socket is taken: on an ACK the stack
- * holds it, and a sample that the reader asks for takes each value as it stands. Only tracepoints
- * and iterators are used, since they need no change of the kernel's code while it runs.
+ * Connections are never modified, and no socket lock is taken: on an ACK the stack holds it, and a
+ * sample that the reader requests takes each value as it is at that moment. Only tracepoints and
+ * iterators are used, as they do not patch the code of the running kernel.
  */
 #include "account.h"
 #include "filter.h"
@@ -14,7 +14,7 @@
 
 char trace_license[] SEC("license") = "Dual BSD/GPL";
 
-/* Watches a connection from now on, if it matches. */
+/* Traces a connection from now on if it matches. */
 INLINE void consider(struct tcp_sock *tp, const struct owner *owner, u8 state, int adopted,
 		     int incoming)
 {
@@ -40,7 +40,7 @@ INLINE void consider(struct tcp_sock *tp, const struct owner *owner, u8 state, i
 	take(connection, tp, EVENT_SAMPLE, state);
 }
 
-/* Notes the process as the socket's owner; it stays in the socket. */
+/* Records the process as the socket's owner, in the socket. */
 INLINE struct owner *own(struct tcp_sock *tp, struct task_struct *task)
 {
 	struct owner *owner = bpf_sk_storage_get(&owners, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
@@ -54,8 +54,8 @@ INLINE struct owner *own(struct tcp_sock *tp, struct task_struct *task)
 }
 
 /*
- * A socket is about to change its state. The process that calls connect or listen is the current
- * one; what else happens here happens to whatever process runs.
+ * A socket is about to change its state. On connect and listen the current process is the caller;
+ * at any other change it is an arbitrary one.
  */
 SEC("tp_btf/inet_sock_set_state") int set_state(u64 *ctx)
 {
@@ -81,7 +81,7 @@ SEC("tp_btf/inet_sock_set_state") int set_state(u64 *ctx)
 		return 0;
 	if (after == TCP_ESTABLISHED)
 		begin_accounting(connection, tp);
-	/* The port is chosen after the state. */
+	/* The port is chosen after the first change of state. */
 	if (after == TCP_ESTABLISHED && !connection->local_port)
 		identify(sk, connection, owner);
 	take(connection, tp, after == TCP_CLOSE ? EVENT_CLOSE : EVENT_SAMPLE, after);
@@ -91,8 +91,8 @@ SEC("tp_btf/inet_sock_set_state") int set_state(u64 *ctx)
 }
 
 /*
- * A packet has come for an established connection and is about to be dealt with: the sample is what
- * the packets before it have led to. With nothing of ours under way it acknowledges nothing.
+ * An established connection is about to process a packet: the sample shows the state that earlier
+ * packets have led to. If the connection has nothing in flight, the packet acknowledges nothing.
  */
 SEC("tp_btf/tcp_probe") int ack(u64 *ctx)
 {
@@ -111,7 +111,10 @@ SEC("tp_btf/tcp_probe") int ack(u64 *ctx)
 	return 0;
 }
 
-/* The kernel has no counts of these. The window is cut on the way out of the first two states. */
+/*
+ * Counts what the kernel does not count: congestion signals and fast retransmits. The window is
+ * reduced on leaving Open and Disorder, and on entering Loss.
+ */
 SEC("tp_btf/tcp_cong_state_set") int congestion(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
@@ -135,7 +138,7 @@ SEC("tp_btf/tcp_cong_state_set") int congestion(u64 *ctx)
 	return 0;
 }
 
-/* Whether ACKs of what we sent may come, of which tcp_probe says nothing. */
+/* Whether ACKs of sent data may still arrive that tcp_probe does not report. */
 INLINE int is_closing(u8 state)
 {
 	return state == TCP_FIN_WAIT1 || state == TCP_CLOSE_WAIT || state == TCP_LAST_ACK ||
@@ -167,7 +170,7 @@ INLINE int on_demand(void *sk, int only_closing)
 	return 0;
 }
 
-/* The reader asks for a sample of every connection that is watched. */
+/* The reader requests a sample of every traced connection. */
 SEC("iter/bpf_sk_storage_map") int tick(u64 *ctx)
 {
 	return on_demand((void *)ctx[2], 0);
@@ -178,7 +181,7 @@ SEC("iter/bpf_sk_storage_map") int tick_closing(u64 *ctx)
 	return on_demand((void *)ctx[2], 1);
 }
 
-/* Every open file of every process, once at the start: the sockets that are there already. */
+/* Visits every open file of every process once, at the start, to find the existing sockets. */
 SEC("iter/task_file") int adopt(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[1];
@@ -203,7 +206,7 @@ SEC("iter/task_file") int adopt(u64 *ctx)
 	state = ((struct sock *)tp)->__sk_common.skc_state;
 	if (state == TCP_CLOSE || state == TCP_TIME_WAIT)
 		return 0;
-	/* One that opened it since the trace began knows better than one that shares it. */
+	/* An owner recorded during the trace opened the socket; this process may only share it. */
 	owner = bpf_sk_storage_get(&owners, tp, 0, 0);
 	if (!owner)
 		owner = own(tp, task);

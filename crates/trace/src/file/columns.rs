@@ -1,21 +1,21 @@
-//! Which columns the files of a trace have, and samples on their way into them.
+//! The columns of a trace's files, and samples on their way into them.
 
 use crate::control_state::ControlState;
 use crate::event::{Sample, State};
 use crate::file::encode::{Deltas, Runs};
 use crate::instrument::{Clock, INSTRUMENTS, Instrument, Values};
 
-/// The columns of a trace's files, beside the time and the name of the congestion control.
+/// The columns of a trace's files, besides the time and the name of the congestion control.
 #[derive(Clone, Debug)]
 pub struct Columns {
-    /// In the order of the columns.
+    /// Instruments, in the order of the columns.
     pub instruments: Vec<&'static Instrument>,
-    /// After them, the state of these congestion controls.
+    /// The congestion controls whose state follows, in the order of the columns.
     pub states: Vec<ControlState>,
 }
 
 impl Default for Columns {
-    /// All instruments.
+    /// All instruments, and no state of congestion controls.
     fn default() -> Columns {
         Columns {
             instruments: INSTRUMENTS.iter().collect(),
@@ -24,8 +24,8 @@ impl Default for Columns {
     }
 }
 
-/// Rows of a connection that are encoded together. Their kernel's values stay in the processor's
-/// nearest cache while column after column is made of them.
+/// Rows of a connection that are encoded together, so that the kernel's values stay in the
+/// processor's nearest cache while column after column is made from them.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     samples: Vec<Sample>,
@@ -51,15 +51,15 @@ impl Block {
     }
 }
 
-/// A group of rows in the making, encoded as far as it goes.
+/// A row group under construction, encoded as far as possible.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub rows: usize,
-    /// The column of the time: doubles, one after the other.
+    /// The time column: doubles, one after the other.
     pub times: Vec<u8>,
-    /// Those of the instruments, then of the states.
+    /// The columns of the instruments, then those of the states.
     pub integers: Vec<Integers>,
-    /// The number of the congestion control.
+    /// The number of the congestion control in each row.
     pub controls: Runs,
     values: Values,
 }
@@ -67,7 +67,7 @@ pub(crate) struct Group {
 /// A column of integers.
 #[derive(Debug, Default)]
 pub(crate) struct Integers {
-    /// Whether there is a value; nothing where none can be missing.
+    /// Whether each row has a value; `None` for a column in which none can be missing.
     pub levels: Option<Runs>,
     pub deltas: Deltas,
 }
@@ -87,19 +87,20 @@ impl Integers {
     }
 }
 
-/// What the rows of a connection follow from.
+/// What the rows of a connection depend on, besides its samples.
 pub(crate) struct Source<'recording> {
     /// `CLOCK_MONOTONIC` at the beginning of the trace, nanoseconds.
     pub began_ns: u64,
     pub clock: Clock,
-    /// The connection's controls: which of the states described theirs is.
+    /// For each congestion control of the connection, the index of its state in
+    /// [`Columns::states`], if any.
     pub described: &'recording [Option<usize>],
 }
 
 impl Group {
-    /// Rows of a block, so that no differences wait for others. The first row of all makes none.
+    /// Rows of a block: as many as fill a block of differences, so that none are left over.
     pub const BLOCK: usize = 128;
-    /// Rows of a group's first block.
+    /// Rows of a group's first block: one more, as the first row has no difference.
     pub const FIRST_BLOCK: usize = Group::BLOCK + 1;
 
     pub fn new(columns: &Columns) -> Group {
@@ -119,7 +120,7 @@ impl Group {
         }
     }
 
-    /// Encodes the rows and takes them away.
+    /// Encodes the rows and empties the block.
     pub fn add(&mut self, block: &mut Block, columns: &Columns, source: &Source<'_>) {
         for sample in &block.samples {
             let since = sample.head.time_ns as i64 - source.began_ns as i64;
@@ -152,7 +153,7 @@ impl Group {
         block.clear();
     }
 
-    /// Bytes that the rows will take, about.
+    /// Approximate size of the encoded rows, bytes.
     pub fn bytes(&self) -> u64 {
         let integers = self.integers.iter().map(Integers::len);
         (self.times.len() + integers.sum::<usize>() + self.controls.len()) as u64

@@ -1,10 +1,11 @@
 //! Parquet's encodings for columns of instruments: integers as differences, and runs.
 //!
-//! Both are those of the format's specification (Encodings.md: DELTA_BINARY_PACKED, RLE). They stand
-//! here and not in the library that writes the rest of the file because every ACK pays for them: a
-//! column that stays as it is, as half of the instruments do, costs next to nothing here.
+//! Both follow the format's specification (Encodings.md: DELTA_BINARY_PACKED, RLE). They are
+//! implemented here and not in the library that writes the rest of the file because every ACK pays
+//! for them: a column that does not change, as half of the instruments do not, costs next to
+//! nothing here.
 
-/// Differences that are packed together, and the parts that have a width of their own.
+/// Differences per block, and per part of it with its own bit width (a miniblock).
 const BLOCK: usize = 128;
 const PART: usize = 32;
 
@@ -12,7 +13,7 @@ const PART: usize = 32;
 #[derive(Debug, Default)]
 pub(crate) struct Deltas {
     body: Vec<u8>,
-    /// Differences that make no block yet.
+    /// Differences that do not fill a block yet.
     waiting: Vec<i64>,
     count: u64,
     first: i64,
@@ -37,7 +38,7 @@ impl Deltas {
         }
     }
 
-    /// Takes values that fill the block at most.
+    /// Appends values that at most fill the block.
     fn differences(&mut self, values: &[i64]) {
         let before = std::iter::once(&self.latest).chain(values);
         let differences = values.iter().zip(before).map(|(v, b)| v.wrapping_sub(*b));
@@ -50,12 +51,12 @@ impl Deltas {
         }
     }
 
-    /// Bytes until now, about.
+    /// Approximate size so far, bytes.
     pub fn len(&self) -> usize {
         self.body.len() + 8 * self.waiting.len() + 16
     }
 
-    /// Writes the page's content and begins anew.
+    /// Writes the page's content and starts a new page.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         if !self.waiting.is_empty() {
             pack_block(&mut self.waiting, &mut self.body);
@@ -71,7 +72,7 @@ impl Deltas {
     }
 }
 
-/// Packs the differences, at most a block of them, and takes them away.
+/// Packs the differences, at most a block of them, and empties the list.
 fn pack_block(differences: &mut Vec<i64>, out: &mut Vec<u8>) {
     let least = differences.iter().copied().min().unwrap_or(0);
     varint(zigzag(least), out);
@@ -90,7 +91,7 @@ fn pack_block(differences: &mut Vec<i64>, out: &mut Vec<u8>) {
     differences.clear();
 }
 
-/// Packs a part, with zeros for what it lacks, in so many bits each.
+/// Packs a part with `width` bits per value, padded with zeros.
 fn pack(part: &[i64], least: i64, width: u32, out: &mut Vec<u8>) {
     let (mut word, mut used) = (0u64, 0);
     let zeros = std::iter::repeat_n(0, PART - part.len());
@@ -104,7 +105,7 @@ fn pack(part: &[i64], least: i64, width: u32, out: &mut Vec<u8>) {
             word = if used > 0 { value >> (width - used) } else { 0 };
         }
     }
-    // 32 values of any width end with a half word.
+    // 32 values of any width end at a multiple of 32 bits, so half a word may remain.
     if used > 0 {
         out.extend_from_slice(&(word as u32).to_le_bytes());
     }
@@ -118,7 +119,7 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// Of numbers that need two bytes.
+    /// Runs of numbers that need two bytes.
     pub fn wide() -> Runs {
         Runs {
             wide: true,
@@ -133,19 +134,19 @@ impl Runs {
         }
     }
 
-    /// The numbers, and how often each stands there in a row.
+    /// Each run's number and length.
     pub fn runs(&self) -> impl Iterator<Item = (u16, usize)> {
         self.runs
             .iter()
             .map(|(value, times)| (*value, *times as usize))
     }
 
-    /// Bytes that they take, about.
+    /// Approximate encoded size, bytes.
     pub fn len(&self) -> usize {
         3 * self.runs.len()
     }
 
-    /// Gives the runs encoded and begins anew.
+    /// Returns the encoded runs and starts anew.
     pub fn finish(&mut self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.len());
         for (value, length) in self.runs.drain(..) {
@@ -216,7 +217,7 @@ mod tests {
         runs.push(1, 3);
         runs.push(1, 97);
         runs.push(0, 1);
-        // 100 << 1 in seven bits a byte, least first.
+        // 100 << 1 as a varint: seven bits per byte, least significant first.
         assert_eq!(runs.finish(), [0xc8, 1, 1, 2, 0]);
         let mut wide = Runs::wide();
         wide.push(300, 1);

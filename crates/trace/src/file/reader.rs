@@ -1,4 +1,4 @@
-//! A connection's file as text.
+//! Reading a connection's file.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -13,11 +13,11 @@ use parquet::record::Field;
 use super::{CONNECTION_KEY, FileError, TIME};
 use crate::record::Connection;
 
-/// Writes the file as CSV: a line of names, then a line a sample; missing values are empty.
+/// Writes the file as CSV: a line of names, then one line per sample; missing values are empty.
 ///
 /// # Errors
 ///
-/// If the file is none of a trace. Errors of `out` come out as they are, inside.
+/// Fails if the file cannot be read or is not a trace. Errors of `out` are returned in the inner result.
 pub fn write_csv(path: &Path, out: &mut dyn Write) -> Result<io::Result<()>, FileError> {
     let wrong = |error: &dyn Display| not_a_trace(path, error);
     let reader = open(path)?;
@@ -56,11 +56,11 @@ pub fn write_csv(path: &Path, out: &mut dyn Write) -> Result<io::Result<()>, Fil
     Ok(Ok(()))
 }
 
-/// Which connection the file is of.
+/// Reads which connection the file belongs to.
 ///
 /// # Errors
 ///
-/// If the file is none of a trace.
+/// Fails if the file cannot be read, is not Parquet, or lacks the metadata of a connection.
 pub fn connection(path: &Path) -> Result<Connection, FileError> {
     let reader = open(path)?;
     let metadata = reader.metadata().file_metadata().key_value_metadata();
@@ -73,14 +73,14 @@ pub fn connection(path: &Path) -> Result<Connection, FileError> {
     serde_json::from_str(text).map_err(|error| not_a_trace(path, &error))
 }
 
-/// A column of integers, a value or none each row.
+/// A column of integers, with a value or none for each row.
 pub type Series = Vec<Option<i64>>;
 
-/// A column of integers; empty, if the file does not have it.
+/// Reads a column of integers; empty if the file lacks it.
 ///
 /// # Errors
 ///
-/// If the file is none of a trace.
+/// Fails if the file cannot be read or is not Parquet, or if the column does not hold integers.
 pub fn series(path: &Path, name: &str) -> Result<Series, FileError> {
     let mut series = Series::new();
     each_group(path, name, |column, rows| {
@@ -102,11 +102,11 @@ pub fn series(path: &Path, name: &str) -> Result<Series, FileError> {
     Ok(series)
 }
 
-/// The times of the rows, seconds since the trace began.
+/// Reads the times of the rows, seconds since the trace began; empty if the file lacks them.
 ///
 /// # Errors
 ///
-/// If the file is none of a trace.
+/// Fails if the file cannot be read or is not Parquet, or if the column does not hold doubles.
 pub fn times(path: &Path) -> Result<Vec<f64>, FileError> {
     let mut times = Vec::new();
     each_group(path, TIME, |column, rows| {
@@ -119,7 +119,7 @@ pub fn times(path: &Path) -> Result<Vec<f64>, FileError> {
     Ok(times)
 }
 
-/// Reads a column group after group, with the group's number of rows.
+/// Calls `read` for each row group with the column of this name and the number of rows.
 fn each_group(
     path: &Path,
     name: &str,

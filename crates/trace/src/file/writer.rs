@@ -1,4 +1,4 @@
-//! A connection's file, which has its name only when it is whole.
+//! Writing a connection's file, which gets its final name only when it is complete.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use super::columns::{Columns, Group, Integers};
 use super::encode::Runs;
 use super::{CONNECTION_KEY, CONTROL, FileError, TIME, UNITS_KEY};
 
-/// A file that is being written.
+/// A file being written.
 pub(crate) struct ConnectionFile {
     path: PathBuf,
     unfinished: PathBuf,
@@ -43,7 +43,7 @@ impl ConnectionFile {
         })
     }
 
-    /// Writes a group of rows, whose controls have these names.
+    /// Writes a row group. `controls` names the congestion controls by number.
     pub(crate) fn write(&mut self, group: Group, controls: &[String]) -> Result<(), FileError> {
         self.write_group(group, controls)
             .map_err(|error| FileError::new(&self.path, error))
@@ -74,12 +74,12 @@ impl ConnectionFile {
         Ok(())
     }
 
-    /// Bytes written until now.
+    /// Bytes written so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.writer.bytes_written() as u64
     }
 
-    /// Writes what the connection was and the footer, and gives the file its name.
+    /// Writes the connection's metadata and the footer, and renames the file. Returns its size, bytes.
     pub(crate) fn finish(mut self, connection: String) -> Result<u64, FileError> {
         let key = CONNECTION_KEY.to_owned();
         self.writer
@@ -102,14 +102,14 @@ fn integer_page(integers: &mut Integers, rows: u32) -> Page {
     data_page(content, rows, Encoding::DELTA_BINARY_PACKED)
 }
 
-/// Levels stand before the values, with their length.
+/// Puts the definition levels and their length, which precede the values.
 fn put_levels(levels: &mut Runs, content: &mut Vec<u8>) {
     let levels = levels.finish();
     content.extend((levels.len() as u32).to_le_bytes());
     content.extend(levels);
 }
 
-/// The names of controls, each after its length.
+/// The dictionary: the names of the congestion controls, each after its length.
 fn names_page(controls: &[String]) -> Page {
     let mut content = Vec::new();
     for name in controls {
@@ -124,7 +124,7 @@ fn names_page(controls: &[String]) -> Page {
     }
 }
 
-/// Numbers of names; those beyond the names are missing values.
+/// The dictionary indices of the names; numbers without a name are missing values.
 fn controls_page(controls: Runs, names: usize, rows: u32) -> Page {
     let mut levels = Runs::default();
     let mut numbers = Runs::wide();
@@ -137,7 +137,7 @@ fn controls_page(controls: Runs, names: usize, rows: u32) -> Page {
     }
     let mut content = Vec::new();
     put_levels(&mut levels, &mut content);
-    // Bits of a number.
+    // Bit width of an index.
     content.push(16);
     content.extend(numbers.finish());
     data_page(content, rows, Encoding::RLE_DICTIONARY)
@@ -154,7 +154,7 @@ fn data_page(content: Vec<u8>, rows: u32, encoding: Encoding) -> Page {
     }
 }
 
-/// A column of a group: its pages and what the footer says of them.
+/// A column chunk: its pages and its entry in the footer.
 fn chunk(
     column: ColumnDescPtr,
     dictionary: Option<Page>,

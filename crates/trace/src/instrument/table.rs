@@ -1,11 +1,11 @@
-//! The table of the instruments: what each is called, and how it follows from the kernel's values.
+//! The table of instruments: their names, and how they are computed from the kernel's values.
 
 use super::{Instrument, Moment};
 use crate::event::Sample;
 
 /// `TCP_INFINITE_SSTHRESH`.
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
-/// What the kernel's side writes for what the kernel does not count.
+/// Written by the kernel's side for values that the kernel does not count.
 const NOT_COUNTED: u32 = u32::MAX;
 
 fn in_flight(sample: &Sample) -> u32 {
@@ -16,7 +16,7 @@ fn in_flight(sample: &Sample) -> u32 {
         .wrapping_add(sample.retrans_out)
 }
 
-/// Octets from one sequence number to a later one; none, if it is not later.
+/// Octets from one sequence number to a later one; 0 if it is not later.
 fn octets(from: u32, to: u32) -> i64 {
     i64::from((to.wrapping_sub(from) as i32).max(0))
 }

@@ -1,8 +1,8 @@
 //! The tracer in the running kernel.
 //!
-//! Needed: Linux 5.18 with BTF, tracepoints, ring buffers and iterators over sockets and files, and
-//! root or the capabilities `CAP_BPF`, `CAP_PERFMON` and `CAP_NET_ADMIN`. What is missing is said
-//! by the [`TraceError`].
+//! Requirements: Linux 5.18 with BTF, tracepoints, ring buffers and iterators over sockets and
+//! files; and root or the capabilities `CAP_BPF`, `CAP_PERFMON` and `CAP_NET_ADMIN`. [`TraceError`]
+//! reports what is missing.
 
 mod requirements;
 mod tracer;
@@ -13,15 +13,15 @@ pub use tracer::{Counts, Options, Tracer};
 /// Why connections cannot be traced, and what would help.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The kernel has no description of its own types.
+    /// The kernel has no description of its own types (BTF).
     #[error("the kernel has no BTF (/sys/kernel/btf/vmlinux): it needs CONFIG_DEBUG_INFO_BTF=y")]
     NoBtf,
-    /// The kernel has not all that the tracer attaches to.
+    /// The kernel lacks something that the tracer attaches to.
     #[error("Linux {release} cannot trace connections: {}", missing.join("; "))]
     Missing {
         /// The running kernel, as `uname -r`.
         release: String,
-        /// What it does not have, and the option that would give it.
+        /// What it lacks, and the option that would provide it.
         missing: Vec<String>,
     },
     /// The process may not load eBPF.
@@ -35,10 +35,10 @@ pub enum TraceError {
     Refused {
         /// The error.
         reason: String,
-        /// What libbpf and the verifier said.
+        /// Messages of libbpf and the verifier.
         log: String,
     },
-    /// The kernel does not answer while the trace runs.
+    /// A call to the kernel failed while the trace was running.
     #[error("the trace cannot go on: {0}")]
     Failed(#[source] libbpf_rs::Error),
     /// An iterator over sockets or files failed.

@@ -1,4 +1,4 @@
-//! What the kernel must have and the process may do, asked before it is used.
+//! What the kernel must provide and the process may do, checked before use.
 
 use fairwind_kernel::{Capabilities, has_btf, release};
 use libbpf_rs::MapType;
@@ -7,7 +7,7 @@ use libbpf_rs::btf::types::{Func, Typedef};
 
 use super::TraceError;
 
-/// Iterators by their functions in BTF, and what a kernel without them lacks.
+/// Iterators by their functions in BTF, and what a kernel lacks without them.
 const ITERATORS: [(&str, &str); 2] = [
     (
         "bpf_iter_bpf_sk_storage_map",
@@ -18,7 +18,7 @@ const ITERATORS: [(&str, &str); 2] = [
         "no iterator over open files (Linux 5.8, CONFIG_BPF_SYSCALL)",
     ),
 ];
-/// Tracepoints by their types in BTF.
+/// Tracepoints by their types in BTF, and what a kernel lacks without them.
 const TRACEPOINTS: [(&str, &str); 3] = [
     (
         "btf_trace_inet_sock_set_state",
@@ -34,16 +34,17 @@ const TRACEPOINTS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Whether connections can be traced here.
+/// Checks whether connections can be traced here.
 ///
 /// # Errors
 ///
-/// The first kind of thing that is missing, with all that are.
+/// Fails if BTF, a capability or a feature of the kernel is missing, in this order; the error lists
+/// everything missing of that kind.
 pub fn check() -> Result<(), TraceError> {
     if !has_btf() {
         return Err(TraceError::NoBtf);
     }
-    // What cannot be known is left to the kernel to refuse.
+    // If the capabilities cannot be determined, the kernel decides.
     let missing = Capabilities::of_this_process().map(Capabilities::missing_for_bpf);
     let missing = missing.unwrap_or_default();
     if !missing.is_empty() {

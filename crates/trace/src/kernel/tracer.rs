@@ -1,4 +1,4 @@
-//! Attaching the programs, asking for samples, taking what comes out of the ring buffer.
+//! Attaching the programs, requesting samples, taking events from the ring buffer.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ use super::{TraceError, check_requirements};
 use crate::event::Event;
 use crate::filter::{Filter, program_key};
 
-/// libelf wants the object aligned.
+/// libelf requires the object to be aligned.
 #[repr(C, align(8))]
 struct Aligned<T: ?Sized>(T);
 
@@ -31,25 +31,26 @@ const TICK: &str = "tick";
 const TICK_CLOSING: &str = "tick_closing";
 const ADOPT: &str = "adopt";
 
-/// Events that are taken at once at most, so that a flood does not keep the reader for ever.
+/// Maximum number of events per call of [`Tracer::take`], so that a flood does not occupy the
+/// reader forever.
 const AT_ONCE: usize = 1 << 16;
 
 /// What is traced, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Which connections.
+    /// Which connections are traced.
     pub filter: Filter,
     /// Whether every ACK that arrives gives a sample.
     pub every_ack: bool,
-    /// Whether samples carry the state of the connection's congestion control.
+    /// Whether samples include the state of the connection's congestion control.
     pub control_state: bool,
     /// Size of the ring buffer, bytes; rounded up to a power of two of at least a page. A sample
-    /// takes 264 of them, and 104 more with the state of the control.
+    /// takes 264 of them, and 104 more with the state of the congestion control.
     pub ring_bytes: u32,
 }
 
 impl Default for Options {
-    /// All connections, samples only on demand, 16 MiB.
+    /// All connections, samples only on request, 16 MiB.
     fn default() -> Options {
         Options {
             filter: Filter::default(),
@@ -63,20 +64,20 @@ impl Default for Options {
 /// What the trace did not see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Events that found no room in the ring buffer, by CPU.
+    /// Events that found no room in the ring buffer, per CPU.
     pub lost: Vec<u64>,
-    /// Connections that match but are not traced, since the kernel had no memory for it.
+    /// Matching connections that are not traced, as the kernel had no memory for them.
     pub unwatched: u64,
-    /// Runs of a program that the kernel left out, since the same program was just running on the
-    /// same CPU: each may have been a sample.
+    /// Runs of a program that the kernel skipped because the same program was already running on
+    /// that CPU: each may have been a sample.
     pub missed_runs: u64,
-    /// Segments that established connections received and of which the kernel did not tell the
-    /// tracer, with a sample on every ACK: each may have been a sample. Those whose run is counted
-    /// as missed are among them.
+    /// Segments received by established connections that the kernel did not report to the tracer;
+    /// counted only if every ACK is sampled. Each may have been a sample. Segments whose run counts
+    /// as missed are included.
     pub skipped: u64,
 }
 
-/// The tracer in the kernel. When it is dropped, nothing of it stays.
+/// The tracer in the kernel. Dropping it removes everything from the kernel.
 #[derive(Debug)]
 pub struct Tracer {
     ring: RingBuffer<'static>,
@@ -88,12 +89,13 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Attaches the tracer. From now on events wait in the ring buffer for [`Tracer::take`];
-    /// connections that are there already are among them.
+    /// Attaches the tracer. From now on, events wait in the ring buffer for [`Tracer::take`],
+    /// starting with the connections that are already open.
     ///
     /// # Errors
     ///
-    /// What is missing or wrong; see [`TraceError`].
+    /// Fails if the kernel lacks a feature, the process lacks a capability, or the kernel refuses a
+    /// program; see [`TraceError`].
     pub fn attach(options: &Options) -> Result<Tracer, TraceError> {
         check_requirements()?;
         collect_messages();
@@ -139,30 +141,30 @@ impl Tracer {
         })
     }
 
-    /// Asks for a sample of every connection that is traced.
+    /// Requests a sample of every traced connection.
     ///
     /// # Errors
     ///
-    /// If the kernel does not list its connections.
+    /// Fails if the iterator over the connections cannot be created or read.
     pub fn sample(&self) -> Result<(), TraceError> {
         run(&self.tick)
     }
 
-    /// Asks for a sample of those connections that may get ACKs but are no longer established:
-    /// their ACKs give no samples by themselves.
+    /// Requests a sample of the connections that may still receive ACKs but are no longer
+    /// established, so that their ACKs give no samples.
     ///
     /// # Errors
     ///
-    /// If the kernel does not list its connections.
+    /// Fails if the iterator over the connections cannot be created or read.
     pub fn sample_closing(&self) -> Result<(), TraceError> {
         run(&self.tick_closing)
     }
 
-    /// Takes the events that wait. Events of one connection are in their order.
+    /// Takes the waiting events and returns their number. Events of one connection come in order.
     ///
     /// # Errors
     ///
-    /// If the ring buffer cannot be read.
+    /// Fails if the ring buffer cannot be read.
     pub fn take(&self, mut each: impl FnMut(Event<'_>)) -> Result<usize, TraceError> {
         let taken = self
             .reader
@@ -171,11 +173,11 @@ impl Tracer {
             .map_err(|_| TraceError::Failed(libbpf_rs::Error::from_raw_os_error(-taken)))
     }
 
-    /// What the trace has not seen until now.
+    /// What the trace has not seen so far.
     ///
     /// # Errors
     ///
-    /// If the kernel does not say.
+    /// Fails if the kernel's counters cannot be read.
     pub fn counts(&self) -> Result<Counts, TraceError> {
         let cpus = map(&self.object, "counts")
             .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
@@ -200,7 +202,8 @@ impl Tracer {
 
 type Each<'call> = dyn FnMut(Event<'_>) + 'call;
 
-/// Where events go: to whoever takes them at the moment. The ring buffer wants to know for ever.
+/// The current receiver of events. The ring buffer keeps its callback for good, but each call of
+/// [`Tracer::take`] brings another receiver.
 #[derive(Default)]
 struct Reader(Cell<Option<*mut Each<'static>>>);
 
@@ -211,7 +214,7 @@ impl std::fmt::Debug for Reader {
 }
 
 impl Reader {
-    /// Events go to `each` while `run` runs.
+    /// Passes events to `each` while `run` runs.
     fn lend<T>(&self, each: &mut Each<'_>, run: impl FnOnce() -> T) -> T {
         struct Back<'reader>(&'reader Reader);
         impl Drop for Back<'_> {
@@ -220,7 +223,7 @@ impl Reader {
             }
         }
         let each: *mut Each<'_> = each;
-        // SAFETY: only the lifetime changes, and `Back` takes the pointer away before it ends.
+        // SAFETY: only the lifetime changes, and `Back` removes the pointer before that lifetime ends.
         let each = unsafe { mem::transmute::<*mut Each<'_>, *mut Each<'static>>(each) };
         self.0.set(Some(each));
         let _back = Back(self);
@@ -228,9 +231,9 @@ impl Reader {
     }
 
     fn read(&self, bytes: &[u8]) {
-        // Taken out meanwhile: who takes events cannot take events.
+        // The pointer is taken out during the call, so that a nested read cannot borrow `each` again.
         if let (Some(each), Some(event)) = (self.0.take(), Event::parse(bytes)) {
-            // SAFETY: set by `lend`, which has it borrowed for itself alone and still runs.
+            // SAFETY: set by `lend`, which is still running and has borrowed it exclusively.
             unsafe { (*each)(event) };
             self.0.set(Some(each));
         }
@@ -261,12 +264,12 @@ fn load(options: &Options) -> libbpf_rs::Result<Object> {
     open.load()
 }
 
-/// `struct settings` of `bpf/event.h`.
+/// The bytes of `struct settings` of `bpf/event.h`.
 fn settings(options: &Options, ring_bytes: u32) -> libbpf_rs::Result<Vec<u8>> {
     let cpus = libbpf_rs::num_possible_cpus()? as u32;
     let mut bytes = ring_bytes.to_ne_bytes().to_vec();
     bytes.extend(cpus.to_ne_bytes());
-    // Without /proc no process is known by its number.
+    // Without /proc, processes are not identified.
     let pid_namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |entry| entry.ino() as u32);
     bytes.extend(pid_namespace.to_ne_bytes());
     let chooses = |(_, keys): &(&str, Vec<Vec<u8>>)| u8::from(!keys.is_empty());
@@ -275,7 +278,7 @@ fn settings(options: &Options, ring_bytes: u32) -> libbpf_rs::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The maps of the filter with the keys that pass, in the order of `struct settings`.
+/// The filter's maps with their keys, in the order of `struct settings`.
 fn filter_keys(filter: &Filter) -> [(&'static str, Vec<Vec<u8>>); 5] {
     let hosts = filter.hosts.iter().map(|network| network.key());
     let ports = filter.ports.iter();
@@ -330,7 +333,7 @@ fn map<'object>(object: &'object Object, name: &str) -> Map<'object> {
         .expect("trace.bpf.c has the map")
 }
 
-/// Lets an iterator's program run over all that it iterates over.
+/// Runs an iterator's program over everything it iterates over.
 fn run(iterator: &Link) -> Result<(), TraceError> {
     let mut iterator = Iter::new(iterator).map_err(TraceError::Failed)?;
     let mut nothing = [0; 64];
@@ -338,10 +341,11 @@ fn run(iterator: &Link) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// Runs that the kernel left out of a program. One that is not loaded has no information, and has
-/// missed nothing.
+/// Runs of a program that the kernel skipped. A program that is not loaded gives no information and
+/// has missed nothing.
 fn missed(program: BorrowedFd<'_>) -> u64 {
-    // SAFETY: integers and null pointers, and the kernel writes at most `len` bytes.
+    // SAFETY: all-zero bytes are a valid `bpf_prog_info` (integers and null pointers), and the
+    // kernel writes at most `len` bytes.
     unsafe {
         let mut info: libbpf_sys::bpf_prog_info = mem::zeroed();
         let mut len = size_of_val(&info) as u32;
@@ -359,11 +363,11 @@ fn refused(error: &libbpf_rs::Error) -> TraceError {
 }
 
 thread_local! {
-    /// What libbpf has said on this thread since the load began.
+    /// libbpf's messages on this thread since the load began.
     static MESSAGES: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Keeps libbpf's messages for the error instead of writing them to the terminal.
+/// Keeps libbpf's messages for the error instead of printing them to the terminal.
 fn collect_messages() {
     MESSAGES.take();
     set_print(Some((PrintLevel::Warn, |_, message| {

@@ -8,7 +8,7 @@ use crate::instrument::Clock;
 use super::index::Connection;
 use super::store::Store;
 
-/// Rows of a group of the file.
+/// Rows of a row group.
 const ROWS_OF_ONE: usize = 1 << 15;
 
 /// What all recordings share.
@@ -29,7 +29,7 @@ pub(super) struct Recording {
     file: Option<ConnectionFile>,
     bytes: u64,
     control: u16,
-    /// By the control's number: which of the states described is its own.
+    /// For each congestion control by number, the index of its state in [`Columns::states`], if any.
     described: Vec<Option<usize>>,
 }
 
@@ -81,7 +81,7 @@ impl Recording {
         self.control = u16::try_from(number).unwrap_or(u16::MAX);
     }
 
-    /// Keeps a sample; how many rows wait more or less than before.
+    /// Records a sample. Returns the change in the number of waiting rows.
     pub fn sample(
         &mut self,
         sample: &Sample,
@@ -110,7 +110,7 @@ impl Recording {
         Ok(1 - rows as isize)
     }
 
-    /// Rows that wait.
+    /// Number of waiting rows.
     pub fn waiting(&self) -> usize {
         self.block.len() + self.group.as_ref().map_or(0, |group| group.rows)
     }
@@ -129,7 +129,7 @@ impl Recording {
         self.block_rows = Group::BLOCK;
     }
 
-    /// Writes the rows that wait, if there is room for them.
+    /// Writes the waiting rows, if there is room for them.
     pub fn write(&mut self, tools: &mut Tools) -> Result<(), FileError> {
         if self.block.len() > 0 {
             self.encode(tools);
@@ -139,7 +139,7 @@ impl Recording {
             return Ok(());
         };
         let rows = group.rows as u64;
-        // What has failed once, cannot go on behind.
+        // After an error nothing can be appended to the file.
         if self.connection.error.is_some() || !tools.store.has_room(group.bytes()) {
             self.connection.unwritten += rows;
             self.connection.samples -= rows;
@@ -168,7 +168,7 @@ impl Recording {
         self.bytes = bytes;
     }
 
-    /// The file is named by the ends of the connection as they are when it is opened.
+    /// Opens the file, named after the addresses of the connection at this time.
     fn open(&mut self, tools: &Tools) -> Result<(), FileError> {
         if self.file.is_none() {
             let ends = format!("{}_{}", self.connection.local, self.connection.remote);
@@ -181,7 +181,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Writes what waits and ends the file; how many samples found no room.
+    /// Writes the waiting rows and ends the file. Returns how many samples found no room.
     pub fn finish(mut self, tools: &mut Tools) -> (u64, Result<(), FileError>) {
         let mut ended = self.write(tools);
         if ended.is_ok() && self.connection.error.is_none() {

@@ -1,4 +1,4 @@
-//! How much room the files of a trace may take, and what gives way when there is none.
+//! How much room the files of a trace may take, and what gives way when it is used up.
 
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -11,20 +11,20 @@ use super::index::Connection;
 /// Limits of a trace's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of all files at most; they may go over by what ends the files that are open.
+    /// Maximum size of all files, bytes; ending the open files may exceed it slightly.
     pub total_bytes: Option<u64>,
-    /// Files at most, and entries of the index.
+    /// Maximum number of files, and of entries in the index.
     pub connections: usize,
-    /// Bytes of the disk that stay free.
+    /// Bytes of the disk that must stay free.
     pub free_bytes: u64,
     /// What happens at a limit.
     pub when_full: WhenFull,
 }
 
 impl Default for Limits {
-    /// As much as the disk has but 64 MiB, and 100,000 connections, so that neither the memory for
-    /// the index nor the folder grows for as long as a daemon runs; new samples and connections are
-    /// left out then.
+    /// All of the disk but 64 MiB, and 100,000 connections, so that neither the index in memory nor
+    /// the folder grows for as long as a daemon runs. Beyond that, new samples and connections are
+    /// left out.
     fn default() -> Limits {
         Limits {
             total_bytes: None,
@@ -35,22 +35,22 @@ impl Default for Limits {
     }
 }
 
-/// What happens when a limit is reached. Either is counted and said.
+/// What happens when a limit is reached. What is left out or removed is counted and reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
     /// New samples and connections are left out.
     LeaveOut,
-    /// The files of the connections that ended first are removed; only without any are new samples
-    /// left out.
+    /// The files of the connections that ended first are removed; new samples are left out only
+    /// when none are left.
     RemoveOldest,
 }
 
-/// The finished files of a trace and the room that all take.
+/// The finished files of a trace, and the room that all files take.
 #[derive(Debug)]
 pub(super) struct Store {
     pub folder: PathBuf,
     limits: Limits,
-    /// Bytes of all files, also of those being written.
+    /// Bytes of all files, including those being written.
     bytes: u64,
     finished: VecDeque<Finished>,
     pub removed: u64,
@@ -74,12 +74,12 @@ impl Store {
         }
     }
 
-    /// Whether so many more bytes have room; old files may be removed for it.
+    /// Whether `bytes` more have room; old files may be removed to make it.
     pub fn has_room(&mut self, bytes: u64) -> bool {
         loop {
             let limit = self.limits.total_bytes.unwrap_or(u64::MAX);
             let within = self.bytes.saturating_add(bytes) <= limit;
-            // A disk that does not tell is tried.
+            // If the free space is unknown, writing is tried.
             let free = free_bytes(&self.folder).unwrap_or(u64::MAX);
             if within && free >= self.limits.free_bytes.saturating_add(bytes) {
                 return true;
@@ -90,7 +90,7 @@ impl Store {
         }
     }
 
-    /// Whether there may be one more file beside so many that are open.
+    /// Whether one more file is allowed beside the `open` ones; old files may be removed for it.
     pub fn has_room_for_file(&mut self, open: usize) -> bool {
         while open + self.finished.len() >= self.limits.connections {
             if !self.remove_oldest() {
@@ -107,7 +107,7 @@ impl Store {
         let Some(oldest) = self.finished.pop_front() else {
             return false;
         };
-        // One that somebody else has removed or taken away makes room as well.
+        // If someone else has removed or moved it, it makes room as well.
         let _ = fs::remove_file(self.folder.join(&oldest.connection.file));
         self.bytes = self.bytes.saturating_sub(oldest.bytes);
         self.removed += 1;
@@ -126,7 +126,7 @@ impl Store {
         });
     }
 
-    /// The connections, in the order in which they were first seen.
+    /// The finished connections, in the order in which they were first seen.
     pub fn connections(&self) -> Vec<Connection> {
         let mut order: Vec<&Finished> = self.finished.iter().collect();
         order.sort_by_key(|finished| finished.number);
@@ -134,10 +134,10 @@ impl Store {
     }
 }
 
-/// Bytes of the disk that are free for this process.
+/// Bytes of the disk available to this process.
 fn free_bytes(folder: &Path) -> io::Result<u64> {
     let path = CString::new(folder.as_os_str().as_bytes()).map_err(io::Error::other)?;
-    // SAFETY: an all-zero statvfs is valid, and the call writes into it.
+    // SAFETY: an all-zero `statvfs` is valid, `path` ends in a zero byte, and the call writes into `disk`.
     unsafe {
         let mut disk: libc::statvfs = mem::zeroed();
         if libc::statvfs(path.as_ptr(), &mut disk) != 0 {

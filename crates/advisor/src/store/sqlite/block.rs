@@ -1,8 +1,8 @@
-//! Samples packed into blocks.
+//! Packing of samples into blocks.
 //!
-//! A block is a byte that names the format and 16 bytes a sample, little-endian: Unix time in
-//! microseconds, available bandwidth in Mbit/s as binary64. Its key says hop and second of the first
-//! sample; no two blocks of a hop begin in the same second.
+//! A block is a format byte followed by 16 bytes per sample, little-endian: Unix time in microseconds and
+//! available bandwidth in Mbit/s as binary64. Its key has the hop and the second of the first sample; no two
+//! blocks of a hop begin in the same second.
 
 use fairwind_advice::Sample;
 use jiff::Timestamp;
@@ -10,26 +10,25 @@ use jiff::Timestamp;
 use super::error::Trouble;
 use crate::store::HopId;
 
-/// The format that this module writes.
+/// The format written by this module.
 const FORMAT: u8 = 1;
-/// Samples of a block: a day of them, where they come every five minutes, and a block of that many
-/// still lies in one page with two others.
+/// Samples per block: one day's worth at one per five minutes. Three such blocks fit into a page.
 pub const FULL: usize = 300;
-/// Bits of a key that hold the second.
+/// Bits of a key for the second.
 const SECOND_BITS: u32 = 34;
 
-/// The keys of all blocks of a hop.
+/// The range of keys for the blocks of a hop.
 pub fn keys(hop: HopId) -> std::ops::RangeInclusive<i64> {
     let first = hop.0 << SECOND_BITS;
     first..=first + ((1 << SECOND_BITS) - 1)
 }
 
-/// The key of a block whose first sample is of this time, which is not before 1970.
+/// The key of a block whose first sample has this time, which is not before 1970.
 pub fn key(hop: HopId, time: Timestamp) -> i64 {
     (hop.0 << SECOND_BITS) + time.as_second().clamp(0, (1 << SECOND_BITS) - 1)
 }
 
-/// Packs samples.
+/// Packs samples into a block.
 pub fn pack(samples: &[Sample]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(1 + 16 * samples.len());
     bytes.push(FORMAT);
@@ -40,7 +39,7 @@ pub fn pack(samples: &[Sample]) -> Vec<u8> {
     bytes
 }
 
-/// Unpacks a block behind `samples`.
+/// Appends the samples of a block to `samples`.
 pub fn unpack(bytes: &[u8], samples: &mut Vec<Sample>) -> Result<(), Trouble> {
     let nonsense = || Trouble::Damaged("a block of samples is damaged".to_owned());
     let (&FORMAT, packed) = bytes.split_first().ok_or_else(nonsense)? else {
@@ -63,7 +62,7 @@ pub fn unpack(bytes: &[u8], samples: &mut Vec<Sample>) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Cuts ascending samples into blocks of [`FULL`]; larger only where more fall into one second.
+/// Splits ascending samples into blocks of [`FULL`], larger only if more fall into one second.
 pub fn cut(samples: &[Sample]) -> Vec<&[Sample]> {
     let mut blocks = Vec::new();
     let mut rest = samples;

@@ -1,4 +1,4 @@
-//! What can be wrong with the database, and what helps against it.
+//! Errors of the database, and their remedies.
 
 use std::path::Path;
 
@@ -7,36 +7,36 @@ use thiserror::Error;
 
 use crate::store::StoreError;
 
-/// What is wrong, before it is known in which file.
+/// An error before the name of the file is added.
 #[derive(Debug, Error)]
 pub enum Trouble {
-    /// SQLite says so.
+    /// An error of SQLite.
     #[error("{0}")]
     Database(#[from] sqlx::Error),
-    /// The tables could not be made or brought up to date.
+    /// The tables could not be created or updated.
     #[error("its tables cannot be brought up to date: {0}")]
     Migration(#[from] MigrateError),
-    /// What is stored makes no sense.
+    /// The stored data is invalid.
     #[error("{0}")]
     Damaged(String),
-    /// What is stored of one path is damaged.
+    /// The stored data of one path is damaged.
     #[error("{whose}: {what}")]
     OfPath {
         /// Path and hop.
         whose: String,
         /// What is wrong.
         what: String,
-        /// What helps.
+        /// The remedy.
         cure: &'static str,
     },
 }
 
-/// SQLITE_CORRUPT, with whatever extension.
+/// SQLITE_CORRUPT, with any extension.
 const CORRUPT: i32 = 11;
 /// SQLITE_IOERR_READ and SQLITE_IOERR_SHORT_READ.
 const UNREADABLE: [i32; 2] = [266, 522];
 
-/// What helps against an error of SQLite, by its primary code (sqlite.org/rescode.html).
+/// Remedies for errors of SQLite, by primary result code (sqlite.org/rescode.html).
 const CURES: [(i32, &str); 8] = [
     (
         3,
@@ -77,7 +77,7 @@ const OTHER: &str = "another version of fairwind has made its tables: use that o
 const UNKNOWN: &str = "whether the file can be read and written is the first thing to look at";
 
 impl Trouble {
-    /// The same, of one path's history, if what is stored there cannot be read.
+    /// Assigns the error to the history of one path if it means that stored data cannot be read.
     pub fn of(self, whose: impl FnOnce() -> String) -> Trouble {
         let (what, cure) = match &self {
             Self::Damaged(what) => (what.clone(), OF_PATH),
@@ -91,12 +91,12 @@ impl Trouble {
         }
     }
 
-    /// Whether it concerns the history of one path.
+    /// Whether it only concerns the history of one path.
     pub fn is_of_path(&self) -> bool {
         matches!(self, Self::OfPath { .. })
     }
 
-    /// The same in words, with the file and what helps.
+    /// The error in words, with the file and the remedy.
     pub fn at(self, file: &Path) -> StoreError {
         let cure = match &self {
             Self::Database(error) => cure(error),
@@ -121,17 +121,17 @@ fn cure(error: &sqlx::Error) -> &'static str {
     known.map_or(UNKNOWN, |(_, cure)| cure)
 }
 
-/// Whether pages cannot be read, and others perhaps can.
+/// Whether some pages cannot be read, while others may be intact.
 fn tells_of_pages(error: &sqlx::Error) -> bool {
     primary(error) == CORRUPT || UNREADABLE.contains(&code(error))
 }
 
-/// The primary result code, which is the last byte of the extended one.
+/// The primary result code: the low byte of the extended one.
 fn primary(error: &sqlx::Error) -> i32 {
     code(error) & 0xff
 }
 
-/// The extended result code; 0 of an error that is none of SQLite's.
+/// The extended result code; 0 for an error that does not come from SQLite.
 fn code(error: &sqlx::Error) -> i32 {
     let code = error.as_database_error().and_then(|error| error.code());
     code.and_then(|code| code.parse().ok()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Whether writes fail, and since when.
+//! Keeps track of failing writes.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,12 +6,12 @@ use jiff::Timestamp;
 
 use crate::store::StoreError;
 
-/// The beginning of the present row of failures.
+/// The start of the present series of failures.
 #[derive(Debug, Default)]
 pub struct Failing(Mutex<Option<Timestamp>>);
 
 impl Failing {
-    /// A transaction has failed, or succeeded.
+    /// Records that a transaction failed or succeeded.
     pub fn see(&self, error: Option<&StoreError>) {
         let mut since = self.lock();
         match error {
@@ -20,7 +20,8 @@ impl Failing {
         }
     }
 
-    /// Since when no write has succeeded, if the last one failed; on the system's clock.
+    /// The time of the first failure since the last successful write, if the last one failed; on the system's
+    /// clock.
     pub fn since(&self) -> Option<Timestamp> {
         *self.lock()
     }

@@ -1,4 +1,4 @@
-//! Groups of writes, each whole or not at all.
+//! Groups of writes, each written completely or not at all.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,8 +8,8 @@ use super::error::Trouble;
 use super::{SqliteStore, paths, samples, tests_of_path};
 use crate::store::{GroupWritten, PathId, StoreError, Write, Written, admit};
 
-/// Writes the groups in one transaction, but for those of paths whose history is damaged. SQLite commits
-/// no transaction that came upon a damaged page: it is begun anew without the path.
+/// Writes the groups in one transaction, except those of paths whose history is damaged. SQLite does not
+/// commit a transaction that has met a damaged page, so it is started again without that path.
 pub async fn write_sound(
     store: &SqliteStore,
     groups: &[Vec<Write>],
@@ -22,7 +22,8 @@ pub async fn write_sound(
     }
 }
 
-/// Writes what is not of a damaged path; nothing is written if that finds another one.
+/// Writes the groups without damaged paths; returns `None` with nothing written if another path turns out to
+/// be damaged.
 async fn try_without(
     store: &SqliteStore,
     groups: &[Vec<Write>],
@@ -68,8 +69,8 @@ async fn write(
     Ok(answers)
 }
 
-/// Whether there is room for the hops that come with the writes: asked within the transaction, before any
-/// of them, for what else comes at the same time may bring hops as well.
+/// Whether the paths have room for the new hops of the writes. Checked within the transaction, before any
+/// write, because concurrent groups may add hops too.
 async fn has_room(
     connection: &mut SqliteConnection,
     writes: &[Write],

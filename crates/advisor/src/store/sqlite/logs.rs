@@ -1,4 +1,4 @@
-//! How far the logs of transfers have been read.
+//! How far transfer logs have been read.
 
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqlitePool;
@@ -19,7 +19,7 @@ pub async fn place(pool: &SqlitePool, name: &str) -> Result<Option<LogPlace>, Tr
     }))
 }
 
-/// Keeps the place in the log of this name.
+/// Stores the place in the log of this name.
 pub async fn keep(
     connection: &mut SqliteConnection,
     name: &str,

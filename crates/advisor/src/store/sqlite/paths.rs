@@ -11,9 +11,9 @@ use crate::store::{Discovered, HopId, PathId, StoredHop, StoredPath};
 
 type Row = (i64, String, i64, Option<i64>, Option<i64>, Option<String>);
 
-/// All paths, by name.
+/// All paths, in the order of their names.
 pub async fn all(pool: &SqlitePool) -> Result<Vec<StoredPath>, Trouble> {
-    // One statement, so that paths and hops are of one moment.
+    // One statement, so that paths and hops are consistent.
     let rows: Vec<Row> = sqlx::query_as(
         "SELECT path.id, path.config, path.changed, path.discovered_us, hop.id, hop.name \
          FROM path LEFT JOIN hop ON hop.path = path.id ORDER BY path.name, hop.id",
@@ -23,7 +23,7 @@ pub async fn all(pool: &SqlitePool) -> Result<Vec<StoredPath>, Trouble> {
     let mut paths: Vec<StoredPath> = Vec::new();
     for (path, config, changed, discovered_us, hop, name) in rows {
         if paths.last().is_none_or(|last| last.id != PathId(path)) {
-            // One that cannot be read must not keep the others from being known.
+            // One unreadable declaration must not hide the other paths.
             let Some(config) = read(PathId(path), &config) else {
                 continue;
             };
@@ -61,7 +61,7 @@ fn json(config: &PathConfig) -> Result<String, Trouble> {
         .map_err(|error| Trouble::Damaged(format!("path {}: {error}", config.name)))
 }
 
-/// Creates the path or changes its declaration; from now on it counts as declared.
+/// Creates the path or changes its declaration; it then counts as declared.
 pub async fn put(
     connection: &mut SqliteConnection,
     config: &PathConfig,
@@ -95,7 +95,7 @@ pub async fn put(
     })
 }
 
-/// Creates paths that nobody declared, keeps when they were seen again, and removes some.
+/// Creates undeclared paths, updates the time they were last seen, and removes some.
 pub async fn discover(
     connection: &mut SqliteConnection,
     change: &Discovered,
@@ -118,7 +118,7 @@ pub async fn discover(
     Ok(new)
 }
 
-/// Creates the path, unless its name is taken: also what cannot be read was declared by somebody.
+/// Creates the path unless its name is taken, even by a declaration that cannot be read.
 async fn add_discovered(
     connection: &mut SqliteConnection,
     config: &PathConfig,
@@ -164,7 +164,7 @@ async fn see(
     Ok(())
 }
 
-/// Removes the path with everything that is known of it.
+/// Removes the path with all its data.
 pub async fn remove(connection: &mut SqliteConnection, path: PathId) -> Result<bool, Trouble> {
     let hops: Vec<i64> = sqlx::query_scalar("SELECT id FROM hop WHERE path = ?")
         .bind(path.0)
@@ -195,7 +195,7 @@ pub async fn remove_hop(connection: &mut SqliteConnection, hop: HopId) -> Result
     Ok(deleted.rows_affected() == 1)
 }
 
-/// The name of the path, if it is there.
+/// The name of the path, if it exists.
 pub async fn name(
     connection: &mut SqliteConnection,
     path: PathId,
@@ -213,7 +213,7 @@ pub async fn hop_names(
     Ok(names.fetch_all(connection).await?)
 }
 
-/// The names of a hop and its path, as far as they can be read.
+/// The names of a hop and its path for an error, as far as they can be read.
 pub async fn whose(pool: &SqlitePool, hop: HopId) -> String {
     let names: Result<Option<(String, String)>, _> = sqlx::query_as(
         "SELECT path.name, hop.name FROM hop JOIN path ON path.id = hop.path WHERE hop.id = ?",
@@ -227,12 +227,12 @@ pub async fn whose(pool: &SqlitePool, hop: HopId) -> String {
     }
 }
 
-/// A hop, as errors name it.
+/// Path and hop, as named in errors.
 pub fn hop_of(path: &str, hop: &str) -> String {
     format!("path {path}, hop {hop}")
 }
 
-/// The hop of this name, new or not, and the time of its newest sample in microseconds.
+/// The hop of this name, created if necessary, and the time of its newest sample in microseconds.
 pub async fn hop(
     connection: &mut SqliteConnection,
     path: PathId,

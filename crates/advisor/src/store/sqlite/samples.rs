@@ -25,7 +25,7 @@ pub async fn between(
     }
     let keys = block::keys(hop);
     let blocks = (most / block::FULL).saturating_add(2);
-    // The first sample that counts may lie in the block before.
+    // The first matching sample may be in the preceding block.
     let rows: Vec<Vec<u8>> = sqlx::query_scalar(
         "SELECT samples FROM block WHERE id BETWEEN \
          coalesce((SELECT max(id) FROM block WHERE id BETWEEN ? AND ?), ?) AND ? \
@@ -50,7 +50,7 @@ pub async fn between(
     Ok(samples)
 }
 
-/// Judges samples and writes those that are kept.
+/// Validates samples and writes those that are accepted.
 pub async fn write(
     connection: &mut SqliteConnection,
     path: PathId,
@@ -68,7 +68,7 @@ pub async fn write(
             refused: Default::default(),
         });
     };
-    // Where the clock went back, the newest sample before it is needed too.
+    // If the clock went back, the newest sample before it is needed too.
     let existing = existing(connection, hop.id, oldest.min(now)).await?;
     let mut before = Vec::new();
     for (_, bytes) in &existing {
@@ -107,7 +107,7 @@ async fn existing(
     .await?)
 }
 
-/// Puts `samples` in the place of the blocks; blocks that stay the same are not written.
+/// Replaces the blocks by `samples`; unchanged blocks are not written.
 async fn rewrite(
     connection: &mut SqliteConnection,
     hop: HopId,

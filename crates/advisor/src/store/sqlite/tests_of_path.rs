@@ -1,4 +1,4 @@
-//! What was measured from end to end: round-trip times, and our own transfers.
+//! End-to-end measurements: round-trip times and reported transfers.
 
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
@@ -8,7 +8,7 @@ use super::error::Trouble;
 use crate::store::{PathId, RoundTrip, Written};
 use crate::transfer::{Direction, Limited, TransferReport};
 
-/// Keeps a round-trip time; one of the same microsecond is replaced.
+/// Stores a round-trip time, replacing one of the same microsecond.
 pub async fn write_round_trip(
     connection: &mut SqliteConnection,
     path: PathId,
@@ -28,7 +28,7 @@ pub async fn write_round_trip(
     Ok(Written::Done)
 }
 
-/// The newest round-trip times, the newest first.
+/// The newest round-trip times, newest first.
 pub async fn round_trips(
     pool: &SqlitePool,
     path: PathId,
@@ -52,7 +52,7 @@ pub async fn round_trips(
     rows.collect()
 }
 
-/// Keeps the result of a transfer.
+/// Stores the result of a transfer.
 pub async fn write_transfer(
     connection: &mut SqliteConnection,
     path: PathId,
@@ -80,14 +80,14 @@ pub async fn write_transfer(
     Ok(Written::Done)
 }
 
-/// What is there of a transfer: when, with whom, which way, how much and how long; retransmits and
-/// round-trip time; for how long network, receiver and sender limited it.
+/// Time, host, direction, bytes and seconds of a transfer; retransmissions and round-trip time; how long the
+/// network, the receiver and the sender limited it.
 #[rustfmt::skip]
 type TransferRow = (
     i64, String, String, i64, f64, Option<i64>, Option<f64>, Option<f64>, Option<f64>, Option<f64>,
 );
 
-/// The newest transfers, the newest first.
+/// The newest transfers, newest first.
 pub async fn transfers(
     pool: &SqlitePool,
     path: PathId,
@@ -127,7 +127,7 @@ fn transfer(row: TransferRow) -> Result<(Timestamp, TransferReport), Trouble> {
     Ok((time(time_us)?, report))
 }
 
-/// Forgets what is older.
+/// Deletes what is older than `oldest`.
 pub async fn forget_before(
     connection: &mut SqliteConnection,
     path: PathId,

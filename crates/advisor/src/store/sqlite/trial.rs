@@ -1,13 +1,13 @@
-//! A write that nobody needs, to see whether writing succeeds.
+//! A dummy write, to test whether writing works.
 
 use sqlx::SqliteConnection;
 
 use super::error::Trouble;
 
-/// More than a sample's pages: what the write that failed has left allocated must not be room enough.
+/// Larger than the pages of a sample: the space left allocated by the failed write must not suffice.
 const BYTES: u32 = 128 << 10;
 
-/// Replaces what the trial before has written; bytes that stay the same would not be written at all.
+/// Overwrites the previous trial with random bytes; unchanged bytes would not be written.
 pub async fn write(connection: &mut SqliteConnection) -> Result<(), Trouble> {
     let trial = sqlx::query("UPDATE trial SET bytes = randomblob(?)").bind(BYTES);
     trial.execute(connection).await?;

@@ -1,4 +1,4 @@
-//! A transaction, and the connection that it is on.
+//! A transaction and its connection.
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
@@ -6,17 +6,16 @@ use tokio::sync::MutexGuard;
 
 use super::error::Trouble;
 
-/// A transaction that nobody else writes beside. It takes the connection from its place and puts it back
-/// when it is committed. On whatever else ends it the connection is closed, which rolls it back: after a
-/// full disk, say, SQLite may have rolled it back itself, and a connection of which nobody knows that for
-/// certain must not be used again.
+/// A transaction that excludes all other writers. It takes the connection out of its slot and returns it on
+/// commit. However else it ends, the connection is closed, which rolls it back: SQLite may already have done
+/// so itself, for instance on a full disk, and a connection whose state is uncertain must not be reused.
 pub struct Writing<'a> {
     place: MutexGuard<'a, Option<SqliteConnection>>,
     connection: SqliteConnection,
 }
 
 impl<'a> Writing<'a> {
-    /// Begins on the connection of this place, or on a new one.
+    /// Begins on the connection in this slot, or on a new one.
     pub async fn begin(
         mut place: MutexGuard<'a, Option<SqliteConnection>>,
         options: &SqliteConnectOptions,
@@ -34,7 +33,7 @@ impl<'a> Writing<'a> {
         &mut self.connection
     }
 
-    /// Brings everything to stable storage.
+    /// Commits to stable storage.
     pub async fn commit(mut self) -> Result<(), Trouble> {
         run(&mut self.connection, "COMMIT").await?;
         *self.place = Some(self.connection);

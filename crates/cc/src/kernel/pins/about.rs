@@ -1,28 +1,28 @@
-//! What a pinned control says of itself: a line of words beside its pins.
+//! The description of a pinned control, a line of text beside its pins.
 //!
-//! A BPF file system holds pins, folders and symbolic links only, so the line is the target of a
-//! link: `readlink /sys/fs/bpf/fairwind/fw_sfsack/about`.
+//! A BPF file system holds only pins, folders and symbolic links, so the line is the target of a
+//! symbolic link: `readlink /sys/fs/bpf/fairwind/fw_sfsack/about`.
 
 use std::fmt;
 
 use super::super::object;
 use crate::native::{self, Control, Parameter};
 
-/// Which control it is, and which build of it.
+/// Identifies a control and its build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     /// The control's name in `cc/`.
     pub control: String,
     /// The version of fairwind that loaded it.
     pub version: String,
-    /// A fingerprint of the eBPF object.
+    /// A hash of the eBPF object.
     object: String,
-    /// Names of the parameters, in the order of the settings.
+    /// Names of the parameters, in the order of the settings, separated by commas.
     parameters: String,
 }
 
 impl About {
-    /// Of a control as it is here.
+    /// The description of a control in this build.
     pub(super) fn of(control: &Control, bytes: &[u8]) -> About {
         About {
             control: control.name().to_owned(),
@@ -32,7 +32,7 @@ impl About {
         }
     }
 
-    /// From the line.
+    /// Parses the line.
     pub(super) fn parse(line: &str) -> Option<About> {
         let value = |key: &str| {
             line.split(' ')
@@ -47,13 +47,13 @@ impl About {
         })
     }
 
-    /// Whether it is, byte for byte, what this fairwind would load.
+    /// Whether it is byte for byte what this build would load.
     pub fn is_this_build(&self) -> bool {
         native::find(&self.control)
             .is_some_and(|control| *self == About::of(control, object::of(control)))
     }
 
-    /// The control, if its settings are laid out as this fairwind knows them.
+    /// The control, if this build knows it with the same layout of its settings.
     pub(super) fn known_control(&self) -> Option<&'static Control> {
         native::find(&self.control).filter(|control| self.parameters == parameter_names(control))
     }
@@ -74,7 +74,7 @@ fn parameter_names(control: &Control) -> String {
     names.join(",")
 }
 
-/// FNV-1a, 64 bits.
+/// 64-bit FNV-1a.
 fn fingerprint(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,4 +1,4 @@
-//! What goes wrong with pins, and what would help.
+//! Errors of pinned controls.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,36 +9,36 @@ use super::About;
 use crate::kernel::{Holder, LoadError};
 use crate::native::ParameterError;
 
-/// A pinned control that was not loaded, changed, shown or taken out.
+/// Why a pinned control was not loaded, changed, shown or unloaded, and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PinError {
-    /// It was not loaded.
+    /// The control was not loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// A parameter is wrong.
+    /// The control has no such parameter, or its value is out of range.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
-    /// The name is not one that the kernel and a BPF file system both take.
+    /// The kernel or the BPF file system does not accept the name.
     #[error("`{name}` is no name for a pinned control: 1 to 15 letters, digits or `_`")]
     BadName {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
     },
-    /// Fairwind has it in the kernel already.
+    /// A control is already pinned under this name.
     #[error("`{name}` is already loaded{}: replace it, or unload it first", build(.about))]
     AlreadyPinned {
         /// The name in the kernel.
         name: String,
-        /// Which build it is.
+        /// Its description, if it has one.
         about: Option<Box<About>>,
     },
-    /// It is not in the kernel, or not by a pin of this folder.
+    /// No control is pinned under this name in this folder.
     #[error("`{name}` is not loaded")]
     NotPinned {
         /// The name in the kernel.
         name: String,
     },
-    /// The settings in the kernel are not laid out as this fairwind knows them.
+    /// The settings in the kernel have another layout than in this build.
     #[error(
         "`{name}` was loaded by another fairwind{}, whose parameters are not these: replace it",
         build(.about)
@@ -46,18 +46,18 @@ pub enum PinError {
     OtherBuild {
         /// The name in the kernel.
         name: String,
-        /// Which build it is.
+        /// Its description, if it has one.
         about: Option<Box<About>>,
     },
-    /// Its pins are gone, yet it stays.
+    /// The pins are removed, but the control stays in the kernel.
     #[error("the pins of `{name}` are removed, but it stays in the kernel: {holder}")]
     Held {
         /// The name in the kernel.
         name: String,
-        /// Who keeps it.
+        /// What holds it.
         holder: Holder,
     },
-    /// Pins live in a BPF file system only.
+    /// The folder is not in a BPF file system, which pins require.
     #[error(
         "{} is not in a BPF file system: mount one with `mount -t bpf bpf /sys/fs/bpf`",
         folder.display()
@@ -66,12 +66,12 @@ pub enum PinError {
         /// The folder.
         folder: PathBuf,
     },
-    /// A file or folder of the pins.
+    /// An operation on a file or folder of the pins failed.
     #[error("{}: {error}", path.display())]
     File {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
 }

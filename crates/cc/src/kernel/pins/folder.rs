@@ -1,4 +1,4 @@
-//! The folder of pins in the BPF file system: found, made, locked, cleared.
+//! The folder of pins in the BPF file system: creates, locks and clears it.
 
 use std::ffi::CString;
 use std::fs::{self, DirBuilder, File};
@@ -14,13 +14,13 @@ use super::PinError;
 /// `BPF_FS_MAGIC` of `linux/magic.h`.
 const BPF_FS: i64 = 0xcafe_4a11;
 
-/// Only the owner may reach the pins.
+/// Only the owner may access the pins.
 const OWNER_ONLY: u32 = 0o700;
 
-/// The folder itself while nobody else may change what is in it.
+/// An exclusive lock on the folder, by flock(2), until dropped.
 pub(super) struct Lock(File);
 
-/// Opens the folder, made if it is not there, and waits until nobody else has it.
+/// Opens the folder, creating it if necessary, and waits for an exclusive lock.
 pub(super) fn lock(folder: &Path) -> Result<Lock, PinError> {
     if !folder.exists() {
         let parent = folder.parent().unwrap_or(folder);
@@ -43,7 +43,7 @@ impl Drop for Lock {
     }
 }
 
-/// Makes a folder that is not there, for its owner only.
+/// Creates a folder for its owner only, unless it exists.
 pub(super) fn make(folder: &Path) -> Result<(), PinError> {
     match DirBuilder::new().mode(OWNER_ONLY).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -53,7 +53,7 @@ pub(super) fn make(folder: &Path) -> Result<(), PinError> {
     }
 }
 
-/// Removes a folder with all pins in it; whether it was there.
+/// Removes a folder with all its pins; returns false if there was none.
 pub(super) fn clear(folder: &Path) -> Result<bool, PinError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,

@@ -1,16 +1,16 @@
-//! Controls that stay in the kernel when their loader has gone.
+//! Controls that stay in the kernel after their loader has exited.
 //!
 //! Each has a folder below `/sys/fs/bpf/fairwind`, named as the control is in the kernel:
 //!
 //! ```text
 //! fw_sfsack/operations   the control: its struct tcp_congestion_ops
 //! fw_sfsack/settings     its parameters: struct cc_settings
-//! fw_sfsack/about        which control and build it is, a symbolic link to those words
-//! fw_sfsack/link         what keeps it registered; pinned last, removed first
+//! fw_sfsack/about        the control and its build, as the text of a symbolic link
+//! fw_sfsack/link         the link that keeps it registered; pinned last, removed first
 //! ```
 //!
-//! So a folder without a working `link` is what a crash has left, and the next load clears it. What
-//! a replacement prepares is called `new_…` until the link has been switched to it.
+//! So a folder without a working `link` is the remains of a crash, which the next load clears. A
+//! replacement names its pins `new_…` until the link has been switched to them.
 
 mod about;
 mod error;
@@ -39,25 +39,25 @@ const OPERATIONS: &str = "operations";
 const SETTINGS: &str = "settings";
 const ABOUT: &str = "about";
 
-/// How long the kernel may take to unregister a control whose link has gone.
+/// Time limit for the kernel to unregister a control whose link is gone.
 const UNREGISTERED_WITHIN: Duration = Duration::from_secs(2);
 
-/// The folder in the BPF file system below which controls are pinned.
+/// The folder in the BPF file system that contains all pinned controls.
 #[derive(Clone, Debug)]
 pub struct Pins {
     root: PathBuf,
 }
 
-/// How a load found the folder.
+/// What a load found under the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing was there.
+    /// Nothing.
     Nothing,
-    /// The remains of a load that did not come to its end; they have been cleared.
+    /// The remains of an interrupted load, which have been cleared.
     Remains,
-    /// The control; it has been replaced.
+    /// A control, which has been replaced.
     Control {
-        /// Connections and network namespaces that keep the one before.
+        /// Number of connections and network namespaces that keep the previous one.
         users: u32,
     },
 }
@@ -69,23 +69,24 @@ impl Default for Pins {
 }
 
 impl Pins {
-    /// Pins below this folder, which is in a BPF file system, or is to be made in one.
+    /// Pins below this folder, which is in a BPF file system or will be created in one.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// The folder.
+    /// The folder of all pins.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Loads the control that the parameters belong to under this name, to stay.
+    /// Loads and pins the control that the parameters belong to, under this name.
     ///
     /// The name has 1 to 15 letters, digits or `_`.
     ///
     /// # Errors
     ///
-    /// What is missing or wrong; see [`PinError`] and [`LoadError`].
+    /// If a requirement is not met, the name is invalid or taken, the folder is not in a BPF file system,
+    /// or the kernel refuses the object; see [`PinError`] and [`LoadError`].
     pub fn load(&self, parameters: &Parameters, name: &str) -> Result<Found, PinError> {
         requirements::check()?;
         let folder = self.folder(name)?;
@@ -99,13 +100,13 @@ impl Pins {
         }
     }
 
-    /// Loads the control in place of the one that is pinned under this name, or as
-    /// [`load`](Self::load) does if there is none. Connections that have the control before keep it
-    /// until they close; new ones never find the name missing.
+    /// Loads the control in place of the one that is pinned under this name, or as [`load`](Self::load) if
+    /// there is none. Connections that use the previous control keep it until they close; new ones always
+    /// find a control of this name.
     ///
     /// # Errors
     ///
-    /// What is missing or wrong; see [`PinError`] and [`LoadError`].
+    /// As [`load`](Self::load), except that a pinned control may have the name.
     pub fn replace(&self, parameters: &Parameters, name: &str) -> Result<Found, PinError> {
         requirements::check()?;
         let folder = self.folder(name)?;
@@ -118,12 +119,13 @@ impl Pins {
         Ok(Found::Control { users })
     }
 
-    /// Takes a control out. Connections that have it keep it until they close; their number, and
-    /// that of the network namespaces whose default it is, is the answer.
+    /// Unloads a pinned control. Connections that use it keep it until they close. Returns the number of
+    /// these and of the network namespaces whose default it is.
     ///
     /// # Errors
     ///
-    /// If it is not pinned here, or the kernel does not let it go.
+    /// If a requirement is not met, the name is invalid, no control is pinned under it, or the control
+    /// stays in the kernel because something else holds it.
     pub fn unload(&self, name: &str) -> Result<u32, PinError> {
         requirements::check()?;
         let folder = self.folder(name)?;
@@ -142,7 +144,8 @@ impl Pins {
         let users = pinned.users()?;
         let path = folder.join(LINK);
         fs::remove_file(&path).map_err(|error| PinError::at(&path, error))?;
-        // Unregisters it at once from Linux 6.11 on; before, the last reference to the link does.
+        // From Linux 6.11 on, detaching unregisters it at once; before, dropping the last reference
+        // to the link does.
         let _ = pinned.link().detach();
         drop(pinned);
         folder::clear(&folder)?;
@@ -150,11 +153,11 @@ impl Pins {
         Ok(users)
     }
 
-    /// The control that is pinned under this name.
+    /// The control that is pinned under this name, if any.
     ///
     /// # Errors
     ///
-    /// If this process may not look.
+    /// If the name is invalid, or the pins cannot be read.
     pub fn get(&self, name: &str) -> Result<Option<Pinned>, PinError> {
         let folder = self.folder(name)?;
         let there = folder.try_exists();
@@ -165,11 +168,11 @@ impl Pins {
         Pinned::open(&folder, name)
     }
 
-    /// All controls that are pinned here, by name.
+    /// All controls that are pinned here, sorted by name.
     ///
     /// # Errors
     ///
-    /// If this process may not look.
+    /// If the pins cannot be read.
     pub fn all(&self) -> Result<Vec<Pinned>, PinError> {
         let entries = match fs::read_dir(&self.root) {
             Ok(entries) => entries,
@@ -185,7 +188,7 @@ impl Pins {
         opened.filter_map(Result::transpose).collect()
     }
 
-    /// The control's own folder.
+    /// The folder of the control of this name.
     fn folder(&self, name: &str) -> Result<PathBuf, PinError> {
         if !is_name(name) {
             let name = name.to_owned();
@@ -195,18 +198,18 @@ impl Pins {
     }
 }
 
-/// The kernel also takes dots in names, a BPF file system does not.
+/// Whether a pinned control can have this name: the kernel accepts dots, a BPF file system does not.
 fn is_name(name: &str) -> bool {
     object::is_name(name) && !name.contains('.')
 }
 
-/// Loads into a folder of the locked root that holds nothing, or remains.
+/// Loads into a folder, in the locked root, that is absent or holds remains.
 fn load_into(folder: &Path, parameters: &Parameters, name: &str) -> Result<Found, PinError> {
     let remains = folder::clear(folder)?;
     free(name)?;
     folder::make(folder)?;
     if let Err(error) = fill(folder, parameters, name) {
-        // What stays is cleared by the next load; why this one failed is what matters.
+        // The next load clears the rest; the original error matters more than one from clearing.
         let _ = folder::clear(folder);
         return Err(error);
     }
@@ -222,7 +225,7 @@ fn fill(folder: &Path, parameters: &Parameters, name: &str) -> Result<(), PinErr
     pin_link(&mut link, folder)
 }
 
-/// The control, verified and pinned but for its link; `prefix` begins the names of its pins.
+/// Verifies the control and pins all but its link, with `prefix` before the names of the pins.
 fn pinned_object(
     folder: &Path,
     parameters: &Parameters,
@@ -252,7 +255,7 @@ fn pin_maps(object: &mut Verified, folder: &Path, prefix: &str) -> Result<(), Pi
         .map_err(|error| refused(&settings, error))
 }
 
-/// From here on the control does not need this process any more.
+/// Pins the link. From then on, the control does not depend on this process.
 fn pin_link(link: &mut Link, folder: &Path) -> Result<(), PinError> {
     let path = folder.join(LINK);
     link.pin(&path)

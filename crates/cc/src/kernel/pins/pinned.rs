@@ -1,4 +1,4 @@
-//! A control that is pinned: what it is, who uses it, its parameters.
+//! A pinned control: its identity, users and parameters.
 
 use std::fs;
 use std::io;
@@ -25,8 +25,8 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// What is pinned in this folder; `None` if nothing is, or only remains. The folder's root is
-    /// locked.
+    /// The control pinned in this folder; `None` if there is none, or only remains. The caller holds the
+    /// lock on the root.
     pub(super) fn open(folder: &Path, name: &str) -> Result<Option<Pinned>, PinError> {
         collect_messages();
         let path = folder.join(LINK);
@@ -60,7 +60,7 @@ impl Pinned {
         }))
     }
 
-    /// Its name in the kernel, for `TCP_CONGESTION`.
+    /// The name in the kernel, for `TCP_CONGESTION`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -70,37 +70,37 @@ impl Pinned {
         &self.folder
     }
 
-    /// Which control and build it is, if it says.
+    /// Its description, if it has a valid one.
     pub fn about(&self) -> Option<&About> {
         self.about.as_ref()
     }
 
-    /// Whether it is, byte for byte, what this fairwind would load.
+    /// Whether it is byte for byte what this build would load.
     pub fn is_this_build(&self) -> bool {
         self.about.as_ref().is_some_and(About::is_this_build)
     }
 
-    /// How many hold it now: connections, in all network namespaces, and network namespaces whose
-    /// default it is.
+    /// The number of its current users: connections, in all network namespaces, and network namespaces
+    /// whose default it is.
     ///
     /// # Errors
     ///
-    /// If the kernel does not say.
+    /// If the map of the control cannot be read.
     pub fn users(&self) -> Result<u32, PinError> {
         let value = self
             .operations
             .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(|error| PinError::kernel(&self.folder.join(OPERATIONS), &error))?
             .unwrap_or_default();
-        // The link counts too.
+        // The link holds one reference.
         Ok(object::references(&value).saturating_sub(1))
     }
 
-    /// Its parameters as they are in the kernel now.
+    /// The current parameters in the kernel.
     ///
     /// # Errors
     ///
-    /// If it is of a build with other parameters, or the kernel does not say.
+    /// If it is from a build with other parameters, or the settings cannot be read.
     pub fn parameters(&self) -> Result<Parameters, PinError> {
         let value = self
             .settings
@@ -116,13 +116,13 @@ impl Pinned {
         Ok(Parameters::with_values(control, values))
     }
 
-    /// Sets parameters, each in its own unit, for all connections that have the control, at once:
-    /// all of them, or none if one is wrong. Answers what they are then.
+    /// Sets parameters, each in its unit, at once for all connections that use the control: all of them,
+    /// or none if one is invalid. Returns the resulting parameters.
     ///
     /// # Errors
     ///
-    /// If the control has no such parameter, a value is out of its range, it is of a build with
-    /// other parameters, or the kernel refuses.
+    /// If the control has no such parameter, a value is out of range, the control is from a build with
+    /// other parameters, or the kernel refuses the change.
     pub fn set(&self, changes: &[(&str, i64)]) -> Result<Parameters, PinError> {
         let root = self.folder.parent().unwrap_or(&self.folder);
         let _lock = folder::lock(root)?;
@@ -144,7 +144,7 @@ impl Pinned {
     }
 }
 
-/// The number of the map that the link has registered; `None` if it has been detached.
+/// ID of the map that the link registers; `None` if the link has been detached.
 fn map_of(link: &Link) -> Option<u32> {
     match link.info().ok()?.info {
         LinkTypeInfo::StructOps(info) => Some(info.map_id).filter(|id| *id != 0),

@@ -1,4 +1,4 @@
-//! Another build of a control, or the same with other parameters, in place of a pinned one.
+//! Replaces a pinned control by another build of it or by the same one with other parameters.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use super::{ABOUT, OPERATIONS, PinError, Pinned, SETTINGS, pinned_object};
 use crate::kernel::LoadError;
 use crate::native::Parameters;
 
-/// Begins the names of pins that the link does not stand for yet.
+/// Prefix of the names of pins to which the link has not been switched yet.
 const NEW: &str = "new_";
 
-/// The pins that a replacement makes, in the order in which they are taken.
+/// The pins that a replacement makes, in the order in which they are renamed or removed.
 const FILES: [&str; 3] = [SETTINGS, ABOUT, OPERATIONS];
 
-/// Switches the link of a pinned control to another object. New connections get the one or the
-/// other, never none.
+/// Switches the link of a pinned control to another object. New connections get either the old or the
+/// new one.
 pub(super) fn replace(
     before: &Pinned,
     folder: &Path,
@@ -25,7 +25,7 @@ pub(super) fn replace(
     name: &str,
 ) -> Result<(), PinError> {
     if let Err(error) = switch(before, folder, parameters, name) {
-        // What stays is forgotten by the next look at it; why this failed is what matters.
+        // `settle` removes the rest later; the original error matters more than one from removing.
         let _ = forget(folder);
         return Err(error);
     }
@@ -40,7 +40,8 @@ fn switch(
 ) -> Result<(), PinError> {
     let mut object = pinned_object(folder, parameters, name, NEW)?;
 
-    // Registering makes the object ready; that its name is taken is as it should be.
+    // The attempt to register prepares the object for the switch. It is expected to fail because
+    // the name is taken.
     match object.register() {
         Err(LoadError::AlreadyLoaded { .. }) => {}
         Err(error) => return Err(error.into()),
@@ -66,10 +67,10 @@ fn refused(name: &str, error: &io::Error) -> PinError {
     })
 }
 
-/// Ends what an interrupted replacement has begun: takes its pins if the link has been switched to
-/// them, and forgets them if not. `registered` is the map that the link stands for.
+/// Completes or undoes an interrupted replacement: adopts its pins if the link has been switched to
+/// them, otherwise removes them. `registered` is the map that the link registers.
 pub(super) fn settle(folder: &Path, registered: u32) -> Result<(), PinError> {
-    // Pinned first, renamed and removed last.
+    // This pin is made first, and renamed or removed last.
     let Ok(operations) = MapHandle::from_pinned_path(new(folder, OPERATIONS)) else {
         return Ok(());
     };

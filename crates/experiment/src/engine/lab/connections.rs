@@ -1,4 +1,5 @@
-//! The connections of a run as the tracer shows them: whose they are, and what their samples say.
+//! The connections of a run as the tracer reports them: assigns them to flows, and evaluates their
+//! samples.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -8,64 +9,68 @@ use fairwind_trace::event::{Event, Identity, Sample};
 use super::instruments::{Instruments, payload_received};
 use crate::record::{FlowSample, Recorder};
 
-/// Thresholds beyond this many packets, but for the infinite one, are of no real connection.
+/// Slow-start thresholds above this many packets, except the infinite one, do not occur on real
+/// connections.
 const SSTHRESH_MOST: u32 = 1_000_000;
 /// `TCP_INFINITE_SSTHRESH`.
 const SSTHRESH_INFINITE: u32 = 0x7fff_ffff;
 
-/// A flow, so that its connections can be told: namespaces by inode, addresses.
+/// A flow's ends, by which its connections are recognised: inode of the network namespace, and
+/// address.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends {
-    /// The host that sends.
+    /// The sending host.
     pub from: (u32, Ipv4Addr),
-    /// The host that receives.
+    /// The receiving host.
     pub to: (u32, Ipv4Addr),
-    /// The port at the receiver; nothing: all connections between the two that no other flow has,
-    /// and data both ways.
+    /// The port at the receiver. `None`: all connections between the two that belong to no other
+    /// flow, with data in both directions.
     pub port: Option<u16>,
 }
 
-/// When samples become rows.
+/// The times of a run, and when samples become rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     /// `CLOCK_MONOTONIC` at the start of the run, nanoseconds.
     pub epoch_ns: u64,
-    /// Totals begin here, from the start of the run.
+    /// End of the warm-up, where totals begin, since the start of the run.
     pub warmup_ns: u64,
-    /// The run ends here.
+    /// End of the run.
     pub duration_ns: u64,
-    /// Between two rows of a connection; nothing: every sample is one.
+    /// Interval between two rows of a connection; `None`: every sample is a row.
     pub interval_ns: Option<u64>,
 }
 
-/// What the samples of a flow's connections add up to after the warm-up.
+/// Totals of the samples of a flow's connections after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowGauge {
-    /// Names of the senders' controls in the kernel, in the order in which they were first seen.
+    /// The kernel's names of the senders' congestion controls, in the order in which they were
+    /// first seen.
     pub controls: Vec<String>,
-    /// Smallest round-trip time of all the run, microseconds.
+    /// Smallest round-trip time of the whole run, microseconds.
     pub rtt_min_us: Option<u32>,
-    /// Round-trip times, each as often as packets were delivered since the one before.
+    /// Sum of the round-trip times, each weighted by the packets delivered since the previous
+    /// sample.
     rtt_sum_us: f64,
     rtt_packets: f64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmits: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// A slow-start threshold that cannot be.
+    /// An impossible slow-start threshold, if one was seen.
     pub impossible_ssthresh: Option<u32>,
     connections: u32,
     last_row_ns: u64,
 }
 
 impl FlowGauge {
-    /// Mean of the round-trip times, microseconds.
+    /// Mean round-trip time, microseconds.
     pub fn rtt_mean_us(&self) -> Option<f64> {
         (self.rtt_packets > 0.0).then(|| self.rtt_sum_us / self.rtt_packets)
     }
 }
 
-/// Both ends of all connections that are under way.
+/// Both ends of all open connections.
 #[derive(Debug)]
 pub struct Connections {
     ends: Directory,
@@ -73,7 +78,8 @@ pub struct Connections {
     instruments: Instruments,
     gauges: Vec<FlowGauge>,
     sockets: HashMap<u64, Socket>,
-    /// Payload received by now, by the sender's local and remote address, and the receive buffer.
+    /// Payload received so far and size of the receive buffer, by the sender's local and remote
+    /// address.
     received: HashMap<(SocketAddr, SocketAddr), (u64, u64)>,
     rows: Vec<Row>,
 }
@@ -86,7 +92,7 @@ struct Socket {
     local: SocketAddr,
     remote: SocketAddr,
     opened_ns: u64,
-    /// Number among the flow's connections, once it has a row.
+    /// Number among the flow's connections; set with its first row.
     number: Option<u32>,
     next_row_ns: u64,
     delivered: u32,
@@ -98,11 +104,11 @@ struct Socket {
 enum Role {
     Sender,
     Receiver,
-    /// Of a program: it sends if it does.
+    /// A program's: a sender if it has sent data.
     Either,
 }
 
-/// A sample that waits for what the other end has received by then.
+/// A sample that still lacks what the peer has received by then.
 #[derive(Debug)]
 struct Row {
     flow: usize,
@@ -113,7 +119,7 @@ struct Row {
 }
 
 impl Connections {
-    /// No connections yet, of these flows.
+    /// Starts without connections, for these flows.
     pub fn new(flows: &[Ends], times: Times) -> Connections {
         Connections {
             ends: Directory::new(flows),
@@ -126,12 +132,12 @@ impl Connections {
         }
     }
 
-    /// What the flows' samples add up to.
+    /// The totals of the flows' samples.
     pub fn into_gauges(self) -> Vec<FlowGauge> {
         self.gauges
     }
 
-    /// Takes what the tracer tells.
+    /// Processes an event of the tracer.
     pub fn take(&mut self, event: &Event<'_>) {
         match event {
             Event::Open(identity) | Event::Identity(identity) => self.identify(identity),
@@ -141,7 +147,7 @@ impl Connections {
         }
     }
 
-    /// Writes the rows that wait. To be called when all that belongs to one moment has been taken.
+    /// Writes the pending rows. To be called once all events of one moment have been taken.
     pub fn write(&mut self, recorder: &mut dyn Recorder) {
         for row in self.rows.drain(..) {
             let Row {
@@ -154,7 +160,7 @@ impl Connections {
                 true => self.received.remove(&way),
                 false => self.received.get(&way).copied(),
             };
-            // Without a sample of the receiver, what it has acknowledged is what it has received.
+            // Without a sample of the receiver, count what it has acknowledged.
             let (bytes, buffer) = other.unwrap_or((0, 0));
             sample.bytes_received = bytes.max(sample.hc_thru_octets_acked);
             sample.cur_receive_buffer = buffer;
@@ -278,7 +284,7 @@ impl FlowGauge {
             return;
         }
         self.retransmits += retransmits;
-        // Before Linux 6.7 they are not counted.
+        // Linux before 6.7 does not count them.
         if sample.total_rto != u32::MAX {
             self.timeouts += timeouts;
         }
@@ -292,7 +298,7 @@ impl FlowGauge {
 /// Finds the flow of a socket.
 #[derive(Debug)]
 struct Directory {
-    /// By namespace, remote address, and the port of the flow.
+    /// By namespace, remote address and the flow's port.
     senders: HashMap<(u32, IpAddr, u16), usize>,
     receivers: HashMap<(u32, IpAddr, u16), usize>,
     /// By namespace and remote address.
@@ -308,7 +314,8 @@ impl Directory {
         };
         for (flow, Ends { from, to, port }) in flows.iter().enumerate() {
             let Some(port) = *port else {
-                // Of several flows with programs between two hosts, the first has them all.
+                // Of several flows with programs between the same two addresses, the first gets all
+                // connections.
                 directory
                     .either
                     .entry((from.0, to.1.into()))
@@ -362,7 +369,7 @@ mod tests {
         assert_eq!(find(1, here, there), Some((2, Role::Sender)));
         assert_eq!(find(2, there, here), Some((2, Role::Receiver)));
         assert_eq!(find(1, here, socket(B, 80)), Some((1, Role::Either)));
-        // Another lab has the same addresses.
+        // Another lab may use the same addresses.
         assert_eq!(find(3, here, there), None);
     }
 

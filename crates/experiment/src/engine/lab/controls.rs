@@ -1,4 +1,4 @@
-//! Which congestion control of the kernel stands for which of the experiment.
+//! Maps the experiment's congestion controls to those of the kernel.
 
 use fairwind_cc::kernel::{self, Loaded};
 use fairwind_cc::native::Parameters;
@@ -7,17 +7,17 @@ use fairwind_lab::congestion_control::load_private;
 use crate::engine::EngineError;
 use crate::file::flow::Control;
 
-/// The controls of one run. Those of `cc/` leave the kernel when this is dropped.
+/// The congestion controls of one run. Those of `cc/` are unloaded when this is dropped.
 pub struct Controls {
-    /// Those that the kernel has.
+    /// Those available in the kernel.
     kernel: Vec<String>,
-    /// Whether ours run even where the kernel has its own.
+    /// Whether ours are used even where the kernel has its own.
     prefer_own: bool,
     loaded: Vec<Loaded>,
 }
 
 impl Controls {
-    /// Asks the kernel what it has.
+    /// Reads the kernel's list.
     pub fn new(prefer_own: bool) -> Result<Controls, EngineError> {
         Ok(Controls {
             kernel: kernel::available().map_err(|error| EngineError::Unable {
@@ -29,8 +29,8 @@ impl Controls {
         })
     }
 
-    /// The name in the kernel of this control; one of `cc/` is loaded under a name of this run alone,
-    /// once for all flows that give it the same parameters.
+    /// The kernel's name of this congestion control. One of `cc/` is loaded under a name private to
+    /// this run, once for all flows that give it the same parameters.
     pub fn provide(&mut self, control: &Control) -> Result<String, EngineError> {
         match control {
             Control::Kernel(name) => match self.has(name) {

@@ -1,11 +1,11 @@
-//! A kernel's sample as the instruments of a flow, computed as the traces compute them.
+//! Converts a kernel's sample to the instruments of a flow, as traces compute them.
 
 use fairwind_trace::event::Sample;
 use fairwind_trace::instrument::{self, Instrument, Moment};
 
 use crate::record::{CongestionState, FlowSample};
 
-/// The instruments of [`FlowSample`] among those of the traces.
+/// The traces' instruments that make up a [`FlowSample`].
 #[derive(Debug)]
 pub struct Instruments {
     hz: u32,
@@ -29,7 +29,7 @@ pub struct Instruments {
 }
 
 impl Instruments {
-    /// Finds them.
+    /// Looks them up by name.
     pub fn new() -> Instruments {
         let find = |name| instrument::find(name).expect("traces have what results have");
         Instruments {
@@ -54,8 +54,8 @@ impl Instruments {
         }
     }
 
-    /// The instruments at that moment; time, connection and what the other end knows are left to the
-    /// caller.
+    /// The instruments at that moment. The caller fills in time, connection and what only the peer
+    /// knows.
     pub fn flow_sample(&self, sample: &Sample, opened_ns: u64) -> FlowSample {
         let moment = Moment {
             sample,
@@ -96,14 +96,14 @@ impl Instruments {
     }
 }
 
-/// The kernel counts the acknowledgement of a SYN and of a FIN as a byte each; what was sent it counts
-/// without them.
+/// The kernel counts the acknowledgements of SYN and FIN as a byte each, but does not count either
+/// as sent.
 fn payload_acknowledged(sample: &Sample) -> u64 {
     let sent = sample.bytes_sent.saturating_sub(sample.bytes_retrans);
     sample.bytes_acked.min(sent)
 }
 
-/// Payload that the other end has received in order. The kernel counts its FIN as a byte.
+/// Payload that this end has received in order. The kernel counts the peer's FIN as a byte.
 pub fn payload_received(sample: &Sample) -> u64 {
     const CLOSE_WAIT: u8 = 8;
     const LAST_ACK: u8 = 9;
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(flow.smoothed_rtt_us, Some(20_000));
         assert_eq!(flow.min_rtt_us, Some(20_000));
         assert_eq!(flow.congestion_state, CongestionState::Recovery);
-        // The SYN is no payload.
+        // The SYN is not payload.
         assert_eq!(flow.hc_thru_octets_acked, 14_480);
     }
 

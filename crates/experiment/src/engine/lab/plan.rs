@@ -1,5 +1,5 @@
-//! What the lab is to build: hosts with their addresses, the network between them, and the ports of
-//! the flows.
+//! Plans what the lab builds: hosts with their addresses, the network between them, and the ports
+//! of the flows.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -17,18 +17,18 @@ use crate::pipes;
 use crate::result::CAPTURES_FOLDER;
 use crate::topology::DirectedLink;
 
-/// Bytes of a packet beside the payload of a full segment: IP, TCP, time stamps.
+/// Bytes of a full packet besides its payload: IP, TCP, time stamps.
 const HEADERS: u32 = 52;
-/// What most networks carry, and hosts here unless a flow has larger packets.
+/// The MTU of most networks, and of hosts here unless a flow has larger packets.
 const USUAL_MTU: u32 = 1500;
-/// What a host's interface can carry.
+/// The largest MTU of a host's interface.
 const LARGEST_MTU: u32 = 65_521;
-/// Below the ports from which hosts connect, and above those of most programs.
+/// Below the ephemeral ports, and above those of most programs.
 const PORTS: std::ops::RangeInclusive<u16> = 10_001..=32_767;
-/// Addresses of hosts in 10.77.0.0/16.
+/// Number of host addresses in 10.77.0.0/16.
 const MOST_ADDRESSES: usize = 65_534;
 
-/// A run on paper.
+/// The plan of a run.
 #[derive(Debug)]
 pub struct Plan {
     /// The hosts, in the order in which links name them.
@@ -44,37 +44,37 @@ pub struct PlannedHost {
     pub name: String,
     /// Its address in the lab.
     pub address: Ipv4Addr,
-    /// Its largest packet.
+    /// Its MTU.
     mtu: u32,
-    /// Whose TCP it is to have.
+    /// The TCP stack that it imitates.
     pub stack: Stack,
     /// Position in the topology.
     node: usize,
 }
 
-/// What the network has so far, by position in the topology and by [`DirectedLink::index`].
+/// The nodes and pipes added so far, by position in the topology and by [`DirectedLink::index`].
 #[derive(Clone, Copy)]
 struct Built<'a> {
     nodes: &'a [NodeId],
     pipes: &'a [PipeId],
 }
 
-/// Where a flow's packets go.
+/// The ends of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedFlow {
     /// Position of the sender among the hosts.
     pub from: usize,
     /// Position of the receiver.
     pub to: usize,
-    /// Their addresses for this flow.
+    /// The two hosts' addresses for this flow.
     pub addresses: [Ipv4Addr; 2],
-    /// The port at the receiver; nothing where programs choose it.
+    /// The port at the receiver; `None` where programs choose it.
     pub port: Option<u16>,
 }
 
 impl PlannedFlow {
-    /// Whether both have programs, and a host in common: the kernel tells the programs of one host
-    /// apart by nothing but their addresses.
+    /// Whether both flows have programs and share a host: the kernel distinguishes the programs of
+    /// one host only by their addresses.
     fn is_mistaken_for(&self, other: &PlannedFlow) -> bool {
         let others = [other.from, other.to];
         let meet = others.contains(&self.from) || others.contains(&self.to);
@@ -86,7 +86,8 @@ impl Plan {
     /// The plan of an experiment.
     ///
     /// # Errors
-    /// If the lab cannot have such hosts.
+    /// Fails if there are too many hosts, addresses or ports, a packet is too large, or one host's
+    /// flows have different stacks.
     pub fn of(experiment: &Experiment) -> Result<Plan, EngineError> {
         let mut hosts = hosts(experiment)?;
         let at = |name: &str| {
@@ -136,8 +137,8 @@ impl Plan {
         Ok(Plan { hosts, flows })
     }
 
-    /// The addresses that a host has for single flows, each with the control of its flow, which is
-    /// known by its number.
+    /// The addresses that a host has for single flows, each with the congestion control of its
+    /// flow, which `control` returns by the flow's number.
     pub fn pairings(&self, host: usize, control: impl Fn(usize) -> Option<String>) -> Vec<Pairing> {
         let mut pairings = Vec::new();
         for (number, flow) in self.flows.iter().enumerate() {
@@ -155,7 +156,7 @@ impl Plan {
         pairings
     }
 
-    /// How this host is to be set up.
+    /// The configuration of a host.
     pub fn host_config(
         &self,
         host: &PlannedHost,
@@ -176,11 +177,11 @@ impl Plan {
         }
     }
 
-    /// The network between the hosts, and its pipes in the order of [`DirectedLink::index`]. Its flows
-    /// stand in the order of the plan's.
+    /// The network between the hosts, and its pipes in the order of [`DirectedLink::index`]. Its
+    /// flows are in the order of the plan's.
     ///
     /// # Errors
-    /// If the emulator refuses it.
+    /// Fails if the emulator refuses an address, a pipe or a route.
     pub fn network(&self, experiment: &Experiment) -> Result<(Network, Vec<PipeId>), EngineError> {
         let file = experiment.file();
         let mut network = Network::new();
@@ -263,7 +264,7 @@ impl Plan {
     }
 }
 
-/// What is to be captured, into the folder of the result.
+/// The links' captures, in the folder of the result.
 pub fn captures(experiment: &Experiment, pipes: &[PipeId], folder: &Path) -> Vec<Capture> {
     let file = experiment.file();
     let captured = file
@@ -285,8 +286,8 @@ pub fn captures(experiment: &Experiment, pipes: &[PipeId], folder: &Path) -> Vec
         .collect()
 }
 
-/// `name` as it may stand for a file: what a folder's name cannot hold, or a shell would ask to
-/// quote, is an underscore.
+/// Turns `name` into a file name: every character that file names cannot hold, or that a shell
+/// would require quoting for, becomes an underscore.
 pub fn file_name(name: &str) -> String {
     let allowed = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     let name: String = name
@@ -323,7 +324,7 @@ fn hosts(experiment: &Experiment) -> Result<Vec<PlannedHost>, EngineError> {
     Ok(hosts)
 }
 
-/// The stack of the host's flows, which all have the same; nothing if no flow has any.
+/// The stack of the host's flows, which must agree; `None` if it has no flows.
 fn stack_of(name: &str, flows: &[&file::Flow]) -> Result<Option<Stack>, EngineError> {
     let Some(first) = flows.first() else {
         return Ok(None);
@@ -346,7 +347,7 @@ fn stack_of(name: &str, flows: &[&file::Flow]) -> Result<Option<Stack>, EngineEr
     }
 }
 
-/// The address after so many others.
+/// The next free address, when `taken` of them are in use.
 fn next_address(taken: &mut usize) -> Result<Ipv4Addr, EngineError> {
     if *taken == MOST_ADDRESSES {
         return Err(EngineError::Unable {
@@ -366,7 +367,7 @@ fn address(host: usize) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 77, 0, 1)) + host as u32)
 }
 
-/// The next free port of a host that so many flows have ports at.
+/// The next free port of a host, when `taken` of them are in use.
 fn port(taken: &mut u32, copy: &FlowCopy<'_>) -> Result<u16, EngineError> {
     let port = PORTS.clone().nth(*taken as usize);
     *taken += 1;

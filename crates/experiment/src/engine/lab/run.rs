@@ -1,4 +1,4 @@
-//! One run: everything is built, goes on until its time is over or something fails, and is taken
+//! One run: builds everything, runs it until its time is over or something fails, and takes it
 //! down.
 
 use std::path::Path;
@@ -27,23 +27,26 @@ use crate::file::flow;
 use crate::record::{FlowSample, LinkSample, Recorder};
 use crate::result::{CAPTURES_FOLDER, PROGRAMS_FOLDER, RunResult};
 
-/// The addresses of the hosts.
+/// The network of the hosts' addresses.
 const ADDRESSES: &str = "10.77.0.0/16";
-/// Totals are gathered at least this often, for as many connections as this costs nothing.
+/// Totals are sampled at least this often with up to `GAUGED_CONNECTIONS` connections, for which
+/// that costs nothing.
 const GAUGE_INTERVAL: Duration = Duration::from_millis(10);
 const GAUGED_CONNECTIONS: usize = 256;
-/// From the start of the emulator to time 0: enough to start the threads of the applications.
+/// From the start of the emulator to time 0: enough to start the applications' threads.
 const LEAD: Duration = Duration::from_millis(20);
-/// The same for each flow with programs, and at most: their first processes are copies of this one.
+/// Additional lead for each flow with programs, whose first processes are forks of this one, and
+/// the limit.
 const LEAD_OF_PROGRAMS: Duration = Duration::from_millis(50);
 const LONGEST_LEAD: Duration = Duration::from_secs(1);
-/// A step of the tracer takes at most this long.
+/// Longest step of the tracer.
 const STEP: time::Duration = time::Duration::from_millis(25);
 
 /// Runs the experiment.
 ///
 /// # Errors
-/// If it cannot begin. Once it has begun, what goes wrong makes the result incomplete.
+/// Fails if the run cannot begin, or the recorder fails. Any other failure after the beginning
+/// makes the result incomplete.
 pub fn run(
     lab: &Lab,
     run: Run<'_>,
@@ -65,13 +68,14 @@ pub fn run(
     Ok(result)
 }
 
-/// The kernel's names of the controls of one flow of the file: at first, and after each switch.
+/// The kernel's names of the congestion controls of one flow of the file: the first, and the one
+/// after each switch.
 struct ControlNames {
     first: String,
     switched: Vec<String>,
 }
 
-/// For each flow of the file.
+/// The names for each flow of the file.
 fn control_names(
     experiment: &Experiment,
     controls: &mut Controls,
@@ -99,8 +103,8 @@ fn create_hosts(
 ) -> Result<Vec<Host>, EngineError> {
     let copies = experiment.flows();
     let hosts = plan.hosts.iter().enumerate().map(|(number, host)| {
-        // Programs choose no control: they get that of the first flow with programs in this host, or
-        // that of their addresses.
+        // Programs do not choose a congestion control: they get that of the first flow with
+        // programs in this host, or that of their addresses.
         let flows = experiment.file().flow.iter().zip(names);
         let of_programs = flows.filter(|(flow, _)| {
             matches!(flow.application, flow::Application::Command { .. })
@@ -116,7 +120,7 @@ fn create_hosts(
     hosts.collect()
 }
 
-/// A run that goes on.
+/// A run in progress.
 struct Running {
     session: Session,
     emulator: Emulator,
@@ -178,7 +182,7 @@ impl Running {
         })
     }
 
-    /// Watches until the time is over, or something fails, and takes everything down.
+    /// Watches the run until its time is over or something fails, and takes everything down.
     fn watch(
         mut self,
         run: &Run<'_>,
@@ -217,7 +221,7 @@ impl Running {
         Ok(self.take_down(duration, incomplete, recorder, &links))
     }
 
-    /// Lets the tracer do what is due, and writes what it tells.
+    /// Runs the tracer for a step, and writes its samples.
     fn step(&mut self, recorder: &mut dyn Recorder) -> Result<(), String> {
         let connections = &mut self.connections;
         let step = self.session.step(|event| connections.take(event));
@@ -257,13 +261,13 @@ impl Running {
         }
     }
 
-    /// Since the start of the run.
+    /// Time since the start of the run.
     fn now(&self) -> Duration {
         Duration::from_nanos(monotonic_ns().saturating_sub(self.emulator.epoch_ns()))
     }
 }
 
-/// Time that the applications of these flows need at most to be ready, once they are prepared.
+/// Time in which the prepared applications of these flows should be ready.
 fn lead(plans: &[FlowPlan]) -> Duration {
     let programs = plans
         .iter()
@@ -272,7 +276,8 @@ fn lead(plans: &[FlowPlan]) -> Duration {
     Duration::from_nanos(lead).min(LONGEST_LEAD)
 }
 
-/// Every connection between hosts of labs; this run's are told by their namespaces.
+/// Traces every connection between hosts of labs; those of this run are recognised by their
+/// namespaces.
 fn start_session(experiment: &Experiment, records: bool) -> Result<Session, EngineError> {
     let record = experiment.file().record;
     let options = Options {
@@ -290,7 +295,7 @@ fn start_session(experiment: &Experiment, records: bool) -> Result<Session, Engi
     Ok(Session::start(&options, interval)?)
 }
 
-/// A whole part of the recording interval.
+/// The sampling interval for totals, of which the recording interval is a multiple.
 fn gauge_interval(experiment: &Experiment) -> time::Duration {
     let interval = experiment.file().record.interval;
     let copies = experiment.flows();
@@ -336,7 +341,7 @@ fn flow_plans(run: &Run<'_>, plan: &Plan, hosts: &[Host], names: &[ControlNames]
     plans.collect()
 }
 
-/// What the flow's ends are to do. Programs leave their output in a folder of the result.
+/// What the flow's ends do. The output of programs goes to a folder of the result.
 fn work(copy: &FlowCopy<'_>, folder: &Path) -> application::Work {
     match Work::of(copy.flow) {
         Work::Traffic(application) => application.into(),
@@ -373,9 +378,9 @@ fn make_folder(folder: &Path) -> Result<(), EngineError> {
     })
 }
 
-/// Where the pipes' samples go.
+/// Maps pipes to the result's links.
 struct LinkNumbers {
-    /// Position in the result's links, for pipes that are reported.
+    /// Position in the result's links; `None` for pipes that are not reported.
     of_pipe: Vec<Option<usize>>,
 }
 
@@ -388,7 +393,7 @@ impl LinkNumbers {
         LinkNumbers { of_pipe }
     }
 
-    /// Writes the samples that wait.
+    /// Writes the pending samples.
     fn write(&self, emulator: &Emulator, recorder: &mut dyn Recorder) {
         for sample in emulator.samples().try_iter() {
             let Some(link) = self.of_pipe[sample.pipe] else {
@@ -410,7 +415,7 @@ impl LinkNumbers {
 
 /// Rows of flows that have no connection to trace.
 struct DatagramRows {
-    /// Index of the flow, and its start.
+    /// Index and start of each flow.
     flows: Vec<(usize, Duration)>,
     interval: Duration,
     next: Duration,

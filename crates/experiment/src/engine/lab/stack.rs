@@ -1,35 +1,35 @@
-//! Which days' TCP the hosts are set to speak.
+//! Sysctls that make hosts behave like TCP of a certain time.
 //!
-//! The kernel can be set to come near Linux 2.4, but not to be it: see [`CLASSIC_2005`] for what is
-//! set, and `docs/lab.md` for what cannot be had.
+//! The kernel can be configured to come near Linux 2.4, but not to equal it: see [`CLASSIC_2005`]
+//! for what is set, and `docs/reference/lab.md` for what is not possible.
 
 use crate::file::Stack;
 
-/// What makes a host of today behave as Linux 2.4 did, by sysctl.
+/// Sysctls that make a present-day host behave like Linux 2.4.
 const CLASSIC_2005: &[(&str, &str)] = &[
-    // Losses told by three duplicate acknowledgements, not by time. Without effect since Linux 6.17,
-    // which finds them by RACK always; without reordering that comes to the same.
+    // Losses are detected by three duplicate ACKs, not by time. Without effect since Linux 6.17,
+    // which always uses RACK; without reordering the result is the same.
     ("net.ipv4.tcp_recovery", "0"),
     // No tail loss probes.
     ("net.ipv4.tcp_early_retrans", "0"),
     // No F-RTO.
     ("net.ipv4.tcp_frto", "0"),
-    // Receive buffers stay as they are.
+    // No autotuning of receive buffers.
     ("net.ipv4.tcp_moderate_rcvbuf", "0"),
-    // An acknowledgement for every segment out of order.
+    // An ACK for every out-of-order segment.
     ("net.ipv4.tcp_comp_sack_nr", "0"),
     ("net.ipv4.tcp_autocorking", "0"),
-    // Packets leave one by one, not two and more at a time.
+    // Packets are sent one by one, not in pairs or more.
     ("net.ipv4.tcp_min_tso_segs", "1"),
     ("net.ipv4.tcp_tso_rtt_log", "0"),
     ("net.ipv4.tcp_ecn", "0"),
 ];
 
-/// `tcp_rmem[2]` of Linux 2.4 was 174,760 bytes, three quarters of it window. The kernel of today
-/// begins with one half.
+/// `tcp_rmem[2]` of Linux 2.4 was 174,760 bytes, of which three quarters were window. The present
+/// kernel begins with one half.
 const RECEIVE_BUFFER_2005: u64 = 2 * 131_070;
 
-/// Sysctls of a host.
+/// The sysctls of a host with this stack.
 pub fn sysctls(stack: Stack) -> Vec<(String, String)> {
     match stack {
         Stack::Linux => Vec::new(),
@@ -40,7 +40,7 @@ pub fn sysctls(stack: Stack) -> Vec<(String, String)> {
     }
 }
 
-/// `tcp_rmem` of a host, in an experiment with these.
+/// `tcp_rmem` of a host with this stack, in an experiment with these values.
 pub fn tcp_rmem(stack: Stack, [least, default, most]: [u64; 3]) -> [u64; 3] {
     match stack {
         Stack::Linux => [least, default, most],
@@ -48,7 +48,7 @@ pub fn tcp_rmem(stack: Stack, [least, default, most]: [u64; 3]) -> [u64; 3] {
     }
 }
 
-/// Packets before the first acknowledgement, where it is not the kernel's own number.
+/// Initial congestion window, packets; `None`: the kernel's.
 pub fn initial_window(stack: Stack) -> Option<u32> {
     match stack {
         Stack::Linux => None,
@@ -56,7 +56,7 @@ pub fn initial_window(stack: Stack) -> Option<u32> {
     }
 }
 
-/// What ran, for results: the kernel, and the hosts that are set as of other days.
+/// The stack, for results: the kernel's release, and the hosts configured as of 2005.
 pub fn describe<'a>(release: &str, hosts: impl Iterator<Item = (&'a str, Stack)>) -> String {
     let (classic, modern): (Vec<_>, Vec<_>) =
         hosts.partition(|(_, stack)| *stack == Stack::Classic2005);

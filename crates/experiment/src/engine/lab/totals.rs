@@ -1,4 +1,4 @@
-//! What the lab measured as a result.
+//! Converts the lab's measurements to a result.
 
 use std::collections::BTreeMap;
 
@@ -18,25 +18,25 @@ use crate::result::{
     EmulatorResult, FORMAT_VERSION, FlowResult, Late, Machine, Performance, RunResult,
 };
 
-/// All that was measured.
+/// Everything measured in a run.
 pub struct Measured {
-    /// By the applications, for each flow.
+    /// The applications' measurements, by flow.
     pub outcomes: Vec<application::FlowOutcome>,
-    /// By the tracer, for each flow.
+    /// The tracer's, by flow.
     pub gauges: Vec<FlowGauge>,
-    /// By the emulator.
+    /// The emulator's.
     pub statistics: Statistics,
-    /// What the tracer did not see; nothing if it failed.
+    /// What the tracer missed; `None` if it failed.
     pub unseen: Option<Counts>,
-    /// Why the run ended before its time.
+    /// Why the run ended early, if it did.
     pub incomplete: Option<String>,
-    /// How far it came.
+    /// How long it ran.
     pub duration: Duration,
-    /// How long after its beginning the applications were ready.
+    /// How long after the start of the run the applications were ready.
     pub late: Duration,
 }
 
-/// The result of a run, but for its cost.
+/// The result of a run, except for its cost.
 pub fn result(run: &Run<'_>, plan: &Plan, measured: &Measured) -> RunResult {
     let experiment = run.experiment;
     let file = experiment.file();
@@ -67,7 +67,7 @@ pub fn result(run: &Run<'_>, plan: &Plan, measured: &Measured) -> RunResult {
             ("fairwind".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
             ("kernel".to_owned(), release),
         ]),
-        // No clock of a run says more than milliseconds.
+        // The clocks of a run are not more precise than milliseconds.
         duration_s: (measured.duration.as_secs_f64() * 1e3).round() / 1e3,
         warmup_s: file.warmup.as_secs_f64(),
         overrides: experiment.overrides().to_vec(),
@@ -80,7 +80,7 @@ pub fn result(run: &Run<'_>, plan: &Plan, measured: &Measured) -> RunResult {
     }
 }
 
-/// Data packets that reached a receiver.
+/// Data packets that arrived.
 pub fn data_packets(statistics: &Statistics) -> u64 {
     let arrived = |flow: &FlowCounts| flow.packets.saturating_sub(flow.lost);
     statistics.flows.iter().map(arrived).sum()
@@ -94,7 +94,7 @@ fn flow_result(
 ) -> FlowResult {
     let programs = matches!(copy.flow.application, Application::Command { .. });
     let micros = |us: u32| Duration::from_micros(us.into());
-    // The sockets of programs that send datagrams are seen by nobody.
+    // Nothing else counts the datagrams of programs.
     let datagram_bytes = if programs { counts.datagram_bytes } else { 0 };
     let outcome = FlowOutcome {
         bytes: outcome.bytes + datagram_bytes,
@@ -104,7 +104,7 @@ fn flow_result(
         },
         active: outcome.active,
         completion: outcome.completion,
-        // The sockets of programs are seen by the tracer alone.
+        // Only the tracer sees the sockets of programs.
         retransmits: match programs {
             true => gauge.retransmits,
             false => outcome.retransmits,
@@ -153,7 +153,7 @@ fn emulator_result(statistics: &Statistics) -> EmulatorResult {
 fn warnings(copies: &[FlowCopy<'_>], measured: &Measured) -> Vec<String> {
     let mut warnings = measured.statistics.warnings();
     if let Some(unseen) = &measured.unseen {
-        // Runs missed for ACKs are among the segments skipped.
+        // Missed runs of the tracer's programs on ACKs are included in the segments skipped.
         let lost = unseen.lost.iter().sum::<u64>() + unseen.missed_runs.max(unseen.skipped);
         if lost > 0 {
             warnings.push(format!("{lost} samples of connections were lost"));
@@ -200,7 +200,7 @@ fn warnings(copies: &[FlowCopy<'_>], measured: &Measured) -> Vec<String> {
     warnings
 }
 
-/// As `uname -r`.
+/// The kernel's release, as in `uname -r`.
 fn kernel_release() -> String {
     let system = Machine::here().system;
     system.split(' ').nth(1).unwrap_or_default().to_owned()

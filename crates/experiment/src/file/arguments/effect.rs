@@ -1,4 +1,4 @@
-//! Fields that would change nothing on the path they are given for.
+//! Finds fields that have no effect on the path they are given for.
 
 use fairwind_path::units::Duration;
 
@@ -7,10 +7,10 @@ use crate::file::decode::Findings;
 use crate::file::link::{Delay, Direction, Link, Rate};
 use crate::file::value::{Table, Value};
 
-/// Fields of what happens before a bandwidth: without one, no packet ever waits.
+/// Fields that need a bandwidth: without one, no packet ever waits.
 const OF_BANDWIDTH: [&str; 4] = ["queue", "aqm", "scheduler", "accounting"];
 
-/// Notes each field that has no effect in any direction that it is for.
+/// Reports each field that has no effect in any of the directions it applies to.
 pub fn check(table: &Table, link: &Link, findings: &mut Findings) {
     let reverse = match table.get("reverse").map(|node| &node.value) {
         Some(Value::Table(reverse)) => Some(reverse),

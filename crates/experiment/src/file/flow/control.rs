@@ -1,5 +1,5 @@
-//! Congestion controls by name: those of `cc/`, which both engines have, and those that only the
-//! kernel may have.
+//! Congestion controls by name: those in `cc/`, available in both engines, and those that only the kernel may
+//! have.
 
 use fairwind_cc::native::{self, Parameters};
 use fairwind_path::units::Duration;
@@ -12,7 +12,7 @@ use crate::file::decode::{self, Fields, Findings};
 use crate::file::schema::{DurationText, ParameterValue};
 use crate::file::value::Node;
 
-/// Controls in the sources of Linux 6.x that `cc/` has not, by their names there.
+/// Congestion controls in the sources of Linux 6.x that are not in `cc/`, by their names there.
 const LINUX: &[&str] = &[
     "bbr",
     "bic",
@@ -31,23 +31,23 @@ const LINUX: &[&str] = &[
     "yeah",
 ];
 
-/// Stands before the name of any control that a kernel may have.
+/// Prefix of the name of any congestion control that a kernel may have.
 const KERNEL_PREFIX: &str = "kernel:";
 
-/// `TCP_CA_NAME_MAX` without the zero at the end.
+/// `TCP_CA_NAME_MAX` without the terminating zero.
 const LONGEST_KERNEL_NAME: usize = 15;
 
 /// A congestion control and its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// One of `cc/`, which both engines have.
+    /// One in `cc/`, available in both engines.
     Own(Parameters),
-    /// One that the kernel brings, by the kernel's name; the simulator has none of these.
+    /// One of the kernel's, by its name there; not available in the simulator.
     Kernel(String),
 }
 
 impl Control {
-    /// Whether it is one of `cc/` and a parameter differs from its default.
+    /// Whether it is one in `cc/` with a parameter that differs from its default.
     pub fn is_tuned(&self) -> bool {
         match self {
             Control::Own(parameters) => *parameters != parameters.control().default_parameters(),
@@ -74,7 +74,7 @@ pub struct Switch {
     pub control: Control,
 }
 
-/// The control of this name with the parameters of `node`, or with its own.
+/// Looks up a congestion control by name, with the parameters in `node` or else its defaults.
 pub fn control(
     name: &Located<String>,
     node: Option<&Node>,
@@ -132,7 +132,7 @@ fn kernel_name<'a>(name: &'a Located<String>, findings: &mut Findings) -> Option
     None
 }
 
-/// Reads `[{ at = "60s", congestion_control = "nocc" }]`: times rise.
+/// Reads `[{ at = "60s", congestion_control = "nocc" }]`; the times must increase.
 pub fn switches(node: &Node, findings: &mut Findings) -> Option<Vec<Switch>> {
     let example = "[{ at = \"60s\", congestion_control = \"nocc\" }]";
     let mut switches: Vec<Switch> = Vec::new();

@@ -1,4 +1,4 @@
-//! Values for a control's parameters, in the units that people write.
+//! Values of a congestion control's parameters, in the units that people write.
 
 use fairwind_cc::native::{Control, Parameter, ParameterError, Parameters};
 
@@ -7,7 +7,7 @@ use crate::file::decode::{self, Findings};
 use crate::file::value::{Node, Value};
 use crate::units_text;
 
-/// Reads `{ tau = "50ms" }` for this control.
+/// Reads the parameters of `control`, such as `{ tau = "50ms" }`.
 pub fn parameters(
     control: &'static Control,
     node: &Node,
@@ -57,7 +57,7 @@ fn set(
     }
 }
 
-/// The value in the parameter's own unit; what is finer than it is rounded to the nearest.
+/// The value in the parameter's own unit, rounded to the nearest.
 fn value(parameter: &Parameter, node: &Node) -> Option<i64> {
     match (&node.value, parameter.unit()) {
         (Value::Boolean(on), "on/off") => Some(i64::from(*on)),
@@ -78,12 +78,12 @@ fn value(parameter: &Parameter, node: &Node) -> Option<i64> {
     }
 }
 
-/// How many of the unit make one, for units that are a part of one: `1/1024`.
+/// Units per 1, for units that are a fraction of 1, such as `1/1024`.
 fn parts(unit: &str) -> Option<f64> {
     unit.strip_prefix("1/")?.parse().ok()
 }
 
-/// How the parameter is written, with its range.
+/// How to write the parameter, with its range.
 fn wanted(parameter: &Parameter) -> String {
     let (min, max) = (parameter.min(), parameter.max());
     match parameter.unit() {

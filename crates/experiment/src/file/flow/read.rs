@@ -1,4 +1,4 @@
-//! From a `[[flow]]` table to a [`Flow`].
+//! Decodes a `[[flow]]` table into a [`Flow`].
 
 use fairwind_path::units::{Bytes, Duration};
 
@@ -8,10 +8,10 @@ use crate::file::decode::{self, Fields, Findings};
 use crate::file::stack::Stack;
 use crate::file::value::Node;
 
-/// Smallest and greatest payload of a segment: the kernel's least, and what fits into an IP packet.
+/// Range of a segment's payload in bytes: the kernel's minimum, and what fits into an IP packet.
 pub const MSS_RANGE: (u64, u64) = (48, 65_483);
 
-/// Reads flow number `position` (from 1). `stack` and `mss` are the file's.
+/// Reads flow number `position` (from 1). `stack` and `mss` are the file's, for a flow without its own.
 pub fn flow(
     node: &Node,
     position: usize,
@@ -128,7 +128,7 @@ pub fn flow(
     })
 }
 
-/// Notes those of the fields that are there, but do not go with the application.
+/// Reports the fields that are present but do not apply to the application.
 fn refuse<'a>(
     fields: impl IntoIterator<Item = &'a (&'static str, Option<&'a Node>)>,
     application: &Application,

@@ -1,4 +1,4 @@
-//! From a `[[link]]` table to a [`Link`].
+//! Decodes a `[[link]]` table into a [`Link`].
 
 use fairwind_path::accounting::Accounting;
 use fairwind_path::units::{Bytes, Duration};
@@ -12,7 +12,7 @@ use crate::file::decode::{self, Fields, Findings};
 use crate::file::trace::{self, Recordings};
 use crate::file::value::{Node, Value};
 
-/// `accounting` and its words.
+/// The words of `accounting`.
 pub const ACCOUNTING: &[(&str, Accounting)] = &[
     ("ip", Accounting::Ip),
     ("ethernet", Accounting::Ethernet),
@@ -25,7 +25,7 @@ const DISTRIBUTION: &[(&str, Distribution)] = &[
     ("pareto", Distribution::Pareto),
 ];
 
-/// Reads a link. `accounting` is the file's, `recordings` says where traces are looked for.
+/// Reads a link. `accounting` is the file's, `recordings` says where traces are looked up.
 pub fn link(
     node: &Node,
     accounting: Accounting,
@@ -109,7 +109,7 @@ impl Direction {
     }
 }
 
-/// Reads what a direction says for itself; the rest is as in `base`.
+/// Reads the fields that a direction sets itself; the others are taken from `base`.
 fn direction(
     fields: &mut Fields<'_>,
     base: &Direction,
@@ -239,7 +239,7 @@ fn aqm(node: &Node, findings: &mut Findings) -> Option<Aqm> {
 }
 
 fn red(node: &Node, table: &crate::file::value::Table, findings: &mut Findings) -> Option<Aqm> {
-    // A weight or probability of 0 would switch RED off without a word.
+    // A weight or probability of 0 would silently disable RED.
     let share = decode::number(f64::MIN_POSITIVE, 1.0);
     let length = decode::number(0.0, 1e12);
     let mut fields = Fields::new("aqm of kind red", table, node.span);

@@ -1,4 +1,4 @@
-//! The average throughput since the start: over all runs of a result.
+//! The average throughput since the start, over all runs of a result.
 
 use super::{Curves, Drawn, STROKES, figure, thinned};
 use crate::overlay::side::{Pair, Run};
@@ -8,8 +8,8 @@ use crate::series::decimate::Point;
 /// Points of an average over several runs.
 const AVERAGES: usize = 200;
 
-/// The average since the start: the mean over the runs, and where there are several, the area that
-/// they fill.
+/// The average since the start: the mean over the runs and, if there are several, the band between their
+/// least and greatest values.
 pub fn figure_of(pair: &Pair) -> Option<Drawn> {
     let panels: Vec<Curves> = pair
         .flows
@@ -43,7 +43,7 @@ pub fn figure_of(pair: &Pair) -> Option<Drawn> {
     )
 }
 
-/// Mean, least and most of the averages of the runs, at moments at which all have one.
+/// Mean, least and greatest of the runs' averages, at times at which all runs have one.
 fn over_runs(
     runs: &[Run],
     name: &str,
@@ -74,7 +74,7 @@ fn over_runs(
     (mean, Some(Band { colour, low, high }))
 }
 
-/// The value of a curve at a moment, straight between its points; nothing outside of them.
+/// The value of a curve at a time, linearly interpolated; none outside the curve.
 fn value_at(curve: &[Point], time_s: f64) -> Option<f64> {
     let after = curve.partition_point(|point| point.time_s < time_s);
     let right = curve.get(after)?;

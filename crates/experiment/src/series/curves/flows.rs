@@ -41,9 +41,9 @@ pub fn read(
         .collect())
 }
 
-/// The curves of a flow while its rows come in.
+/// The curves of a flow while its rows are read.
 struct FlowGathering {
-    /// When the last byte was delivered; what the idle sender shows later is not drawn.
+    /// When the last byte was delivered; later samples of the idle sender are not drawn.
     end_s: f64,
     /// Payload delivered by each connection, bytes.
     delivered_by: HashMap<i64, i64>,
@@ -76,7 +76,7 @@ impl FlowGathering {
         let connection = connection.unwrap_or_default();
         let received = received.unwrap_or_default();
         let before = self.delivered_by.insert(connection, received).unwrap_or(0);
-        // A counter that went back belongs to a new connection in the place of an old one.
+        // A counter that decreased belongs to a new connection in the place of an old one.
         let more = if received >= before {
             received - before
         } else {
@@ -118,7 +118,7 @@ impl FlowGathering {
             (curves.throughput, curves.average, curves.delivered) =
                 self.delivered.finish(duration_s);
         }
-        // One line cannot stand for the windows of several connections, and datagrams have none.
+        // One line cannot show the windows of several connections, and datagrams have none.
         if connections <= 1 && flow.congestion_control.is_some() {
             curves.cwnd = self.cwnd.finish();
             curves.ssthresh = self.ssthresh.finish();
@@ -129,18 +129,19 @@ impl FlowGathering {
     }
 }
 
-/// Bytes delivered over time, cut into intervals. Between two samples delivery is taken as even.
+/// Bytes delivered over time, divided into intervals. Delivery between two samples is assumed to be
+/// uniform.
 struct Delivered {
     start_s: f64,
     warmup_s: f64,
     /// Bytes delivered up to the end of the warm-up.
     in_warmup: f64,
     interval_s: f64,
-    /// Number of the interval that is being filled.
+    /// Number of the interval being filled.
     interval: u64,
-    /// Bytes delivered up to the beginning of that interval.
+    /// Bytes delivered before that interval.
     before: f64,
-    /// Time of the latest sample and bytes delivered up to it.
+    /// Time of the latest sample, and bytes delivered up to it.
     time_s: f64,
     total: f64,
     throughput: Decimator,
@@ -182,7 +183,7 @@ impl Delivered {
         }
         loop {
             let end = (self.interval + 1) as f64 * self.interval_s;
-            // A sample at a boundary counts to the interval that ends there.
+            // A sample on a boundary belongs to the interval that ends there.
             if end > time_s + 1e-9 {
                 break;
             }
@@ -206,13 +207,13 @@ impl Delivered {
         self.interval += 1;
     }
 
-    /// Whether this is, but for a tenth, the total of the flow after the warm-up.
+    /// Whether this matches the flow's total after the warm-up within a tenth.
     fn covers(&self, bytes: f64) -> bool {
         (self.total - self.in_warmup - bytes).abs() <= 0.1 * bytes
     }
 
     fn finish(mut self, duration_s: f64) -> (Vec<Point>, Vec<Point>, Vec<Point>) {
-        // A flow that ended earlier delivered the rest of its last interval's bytes before that.
+        // The remaining bytes of a flow that ended belong to its last, unfinished interval.
         let end = (self.interval + 1) as f64 * self.interval_s;
         if self.total > self.before && end <= duration_s {
             self.throughput.push(
@@ -239,7 +240,7 @@ mod tests {
     #[test]
     fn throughput_counts_the_bytes_of_each_interval() {
         let mut delivered = Delivered::new(0.5, 0.0, 1.0, &Decimator::new(4.0, 100));
-        // 125,000 bytes a second are 1 Mbit/s.
+        // 125,000 bytes per second are 1 Mbit/s.
         delivered.push(1.0, 62_500.0);
         delivered.push(3.0, 500_000.0);
         delivered.push(4.0, 0.0);

@@ -33,7 +33,7 @@ pub fn read(
         .collect())
 }
 
-/// The curves of a link while its rows come in.
+/// The curves of a link while its rows are read.
 struct LinkGathering {
     columns_per_second: f64,
     queue: Decimator,

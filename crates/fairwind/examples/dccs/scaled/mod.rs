@@ -1,11 +1,11 @@
 //! The tests scaled down, on the running kernel with the real server, client and advisor, and in the
 //! simulator: a 240th of the file while the day passes 240 times as fast.
 //!
-//! A window grows by a packet a round trip, whatever the file: over 50 ms a standard transfer of so
-//! small a file would see no loss or one. So the path is scaled, too. With a round-trip time, windows and
-//! a queue 2.5 times smaller, and 2.5² times the losses, standard TCP has the same rate, and loses and
-//! grows 2.5² times as often. The losses are also those of the TCP that runs here, whose constant is
-//! fitted as that of the thesis' is.
+//! A window grows by a packet per round trip, whatever the file: over 50 ms, a standard transfer of such a
+//! small file would see no loss or one. So the path is scaled, too. With a round-trip time, windows and a
+//! queue 2.5 times smaller and 2.5² times the losses, standard TCP has the same rate, and loses and grows
+//! 2.5² times as often. The losses are also adapted to the TCP that runs here, whose constant is fitted as
+//! that of the thesis' TCP is.
 
 pub mod moved;
 pub mod network;
@@ -36,46 +36,46 @@ use crate::thesis::{LEVELS, TIMES};
 use moved::{Moved, logged};
 use network::{Means, Network};
 
-/// How many times faster the day passes, and smaller the file is.
+/// Factor by which the day passes faster and the file is smaller.
 const RATE: f64 = 240.0;
 /// The file: 16.384 GB / 240.
 const FILE_BYTES: u64 = 68_266_667;
-/// Round-trip time of the thesis' path, milliseconds, and how many times shorter it is here.
+/// Round-trip time of the thesis' path, milliseconds, and the factor by which it is shorter here.
 const RTT_MS: f64 = 50.0;
 const SHORTER: f64 = 2.5;
-/// When the transfer starts in a run, seconds: server and advisor are there, and others at their pace.
+/// When the transfer starts in a run, seconds: server and advisor are up, and the others in equilibrium.
 const START_S: f64 = 1.0;
-/// What both programs ask for as buffers, alone: its window, five eighths of what the kernel makes of it,
-/// lasts for 70 Mbit/s, as the thesis' server had it.
+/// Buffer size that both programs request without others: the window, five eighths of what the kernel
+/// allocates for it, allows 70 Mbit/s, as that of the thesis' server does.
 const BUFFER_ALONE: u64 = 146_500;
-/// The same beside others, where the round-trip time varies and a link of 72.6 Mbit/s holds the server:
-/// the window of the thesis' 1 MB in the simulator, scaled.
+/// The same beside others, where the round-trip time varies and a link of 72.6 Mbit/s limits the server: the
+/// window of the thesis' 1 MB in the simulator, scaled.
 const BUFFER_BESIDE: u64 = 251_658;
-/// The receive buffer of one of the others: with its window it has 83 Mbit/s alone, as in the thesis.
+/// The receive buffer of one of the others: its window allows 83 Mbit/s alone, as in the thesis.
 const BUFFER_OF_OTHERS: u64 = 74_000;
-/// What others have alone is measured for so long, seconds.
+/// How long the throughput of the others alone is measured, seconds.
 const ALONE_S: f64 = 10.0;
-/// Seeds of the simulator: in a small file each loss weighs much.
+/// Seeds of the simulator: in a small file each loss has great weight.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=10;
 
-/// What carries the file.
+/// What moves the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// The simulator; the mean of ten seeds.
     Sim,
-    /// The running kernel; a run.
+    /// The running kernel; one run.
     Lab,
 }
 
-/// One transfer; `Nobody` is none.
+/// One transfer; with `Nobody`, none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
     pub engine: Engine,
-    /// Connections of others.
+    /// Other connections.
     pub others: usize,
-    /// Position in [`LEVELS`].
+    /// Index in [`LEVELS`].
     pub level: usize,
-    /// Position in [`TIMES`].
+    /// Index in [`TIMES`].
     pub time: usize,
     pub way: Way,
 }
@@ -83,13 +83,13 @@ pub struct Case {
 /// Where and how the tests are run.
 pub struct Small<'a> {
     pub results: PathBuf,
-    /// Of the thesis' TCP.
+    /// Relation of the thesis' TCP.
     pub relation: Relation,
-    /// Of the TCP that runs here.
+    /// Relation of the TCP that runs here.
     pub relation_here: Relation,
     pub series: &'a Series,
     pub runs: Runs,
-    /// The command `fairwind`.
+    /// Path of the `fairwind` command.
     pub fairwind: PathBuf,
 }
 
@@ -99,7 +99,7 @@ impl Small<'_> {
         Ok(self.kept(case, &self.test(case)?.asked()).is_none() && self.runs != Runs::None)
     }
 
-    /// Runs a test, or takes what it gave before; nothing if it has not been run and is not to be.
+    /// Runs a test, or returns its recorded result; none if it has none and is not to be run.
     pub fn run(&self, case: Case) -> Result<Option<Moved>, Error> {
         let test = self.test(case)?;
         let asked = test.asked();
@@ -134,7 +134,7 @@ impl Small<'_> {
         self.results.join(format!("{}.json", name(case)))
     }
 
-    /// What the test gave before, if it is the one that is asked for.
+    /// The recorded result of the test, if the record is of the requested one.
     fn kept(&self, case: Case, asked: &Value) -> Option<Moved> {
         if self.runs == Runs::All {
             return None;
@@ -147,7 +147,7 @@ impl Small<'_> {
         Moved::parse(case, &record["moved"])
     }
 
-    /// What is known of a test before it is run.
+    /// Prepares a test.
     fn test(&self, case: Case) -> Result<Test, Error> {
         let level = &LEVELS[case.level];
         let samples = self.series.with_less(level.less_mbps)?;
@@ -276,11 +276,11 @@ impl Small<'_> {
     }
 }
 
-/// What is known of a test before it is run.
+/// A test, ready to be run.
 struct Test {
-    /// A recording.
+    /// The losses, as a recording.
     losses: String,
-    /// What an advisor says at each next advice time, after the start of the transfer on its clock.
+    /// The advisor's answers at each next advice time, after the start of the transfer on its clock.
     inputs: Vec<Input>,
     setup: Setup,
 }
@@ -302,7 +302,7 @@ impl Test {
     }
 }
 
-/// Ends a run when the file is there, or a signal has come.
+/// Ends a run when the file has arrived or a signal has come.
 struct UntilArrived<'a> {
     site: &'a Site,
     way: Way,
@@ -351,7 +351,7 @@ fn buffer_bytes(others: usize) -> u64 {
     }
 }
 
-/// No run is longer, seconds.
+/// The longest duration of a run, seconds.
 fn longest_s(case: Case) -> f64 {
     let least_mbps = match (case.way, case.others, case.level) {
         (Way::Nobody, ..) => return START_S + ALONE_S,
@@ -378,7 +378,7 @@ fn name(case: Case) -> String {
     format!("{engine}-{used}-{time}-beside-{others}-{}", way.folder())
 }
 
-/// The inputs so many seconds later.
+/// The inputs, `seconds` later.
 fn after(inputs: &[Input], seconds: f64) -> Vec<Input> {
     let later = |input: &Input| Input {
         after: input.after + Duration::from_secs_f64(seconds),
@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn every_test_of_the_thesis_is_there_once() {
         let cases = cases(Engine::Lab);
-        // 3 levels and 2 numbers of others, 5 times of day, 3 ways; and each number of others alone.
+        // 3 levels and 2 numbers of others, at 5 times of day in 3 ways; and each number of others alone.
         assert_eq!(cases.len(), 5 * 5 * 3 + 2);
         let mut names: Vec<String> = cases.into_iter().map(name).collect();
         names.sort();

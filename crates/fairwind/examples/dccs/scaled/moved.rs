@@ -1,4 +1,4 @@
-//! What came of a test: of the samples of a run, and of the answers in a server's log.
+//! The result of a test, from the samples of a run and the answers in a server's log.
 
 use std::time::Duration;
 
@@ -10,23 +10,22 @@ use super::{ALONE_S, Case, FILE_BYTES, RATE, START_S, longest_s};
 use crate::Error;
 use crate::following::{self, Input};
 
-/// What came of it.
+/// The result of a test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moved {
     pub case: Case,
-    /// Mean throughput of the transfer, Mbit/s; nothing without one.
+    /// Mean throughput of the transfer, Mbit/s; 0 without one.
     pub mbps: f64,
     /// Mean throughput of all others together meanwhile, Mbit/s.
     pub others_mbps: f64,
-    /// What it was told, as the thesis writes it.
+    /// The inputs it received, in the thesis' notation.
     pub inputs: String,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmits: f64,
 }
 
 impl Moved {
-    /// From the measurement of a run. The transfer lasts from the opening of its connection to its last
-    /// byte.
+    /// The result of a measured run. The transfer lasts from the opening of its connection to its last byte.
     pub fn of(case: Case, measured: &Measured, inputs: &[Input]) -> Result<Moved, Error> {
         let Some(transfer) = &measured.transfer else {
             let bytes = measured.others_bytes(START_S, START_S + ALONE_S);
@@ -54,7 +53,7 @@ impl Moved {
         })
     }
 
-    /// The mean over seeds of what was told the same; the inputs are those of most seeds.
+    /// The mean over the seeds of a test; the inputs are those of most seeds.
     pub fn mean(all: &[Moved]) -> Moved {
         let mean = |value: fn(&Moved) -> f64| all.iter().map(value).sum::<f64>() / all.len() as f64;
         let count = |moved: &&Moved| all.iter().filter(|m| m.inputs == moved.inputs).count();
@@ -67,7 +66,7 @@ impl Moved {
         }
     }
 
-    /// As it is recorded.
+    /// The record of a result.
     pub fn json(&self) -> Value {
         json!({
             "mbps": self.mbps, "others_mbps": self.others_mbps, "inputs": self.inputs,
@@ -75,7 +74,7 @@ impl Moved {
         })
     }
 
-    /// As it was recorded.
+    /// Reads the record of a result.
     pub fn parse(case: Case, moved: &Value) -> Option<Moved> {
         Some(Moved {
             case,

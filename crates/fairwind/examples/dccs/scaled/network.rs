@@ -1,4 +1,4 @@
-//! The experiments of the tests scaled down: Figures 5, 16 and 18 with a path 2.5 times shorter.
+//! The experiments of the scaled-down tests: Figures 5, 16 and 18 with a path 2.5 times shorter.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{BUFFER_OF_OTHERS, FILE_BYTES, START_S, buffer_bytes};
 
 /// How the file is moved.
 pub enum Means<'a> {
-    /// By a flow of the simulator, with the changes of control as the value of its `switch`.
+    /// By a flow of the simulator, with the changes of congestion control as the value of its `switch`.
     Simulated { first: &'a str, switch: &'a str },
     /// By programs.
     Programs(&'a Programs),
@@ -18,11 +18,11 @@ pub enum Means<'a> {
 
 /// The path of a test, and how long a run lasts at most.
 pub struct Network<'a> {
-    /// Connections of others.
+    /// Other connections.
     pub others: usize,
     /// The losses of the path.
     pub losses: &'a Path,
-    /// Seconds.
+    /// Longest duration of a run, seconds.
     pub longest_s: f64,
     pub seed: u64,
 }
@@ -93,7 +93,7 @@ switch = {switch}
     }
 }
 
-/// A connection of others over a path of its own to the same router.
+/// Another connection, over its own path to the same router.
 fn other(number: usize) -> String {
     format!(
         "
@@ -114,7 +114,7 @@ receive_buffer = \"{BUFFER_OF_OTHERS}B\"
     )
 }
 
-/// The client asks from the router's place, and what it asks for comes from the server's.
+/// The client is at the router's end of the path; the file comes from the server's end.
 fn with_programs(way: Way, programs: &Programs) -> String {
     let control = match way {
         Way::Nocc => "nocc",

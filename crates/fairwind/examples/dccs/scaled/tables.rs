@@ -1,4 +1,4 @@
-//! The tables of the tests scaled down: in each row the thesis, the simulator and the lab.
+//! The tables of the scaled-down tests: in each row the thesis, the simulator and the lab.
 
 use fairwind::demo::story::Way;
 
@@ -14,10 +14,10 @@ const WAYS: [Way; 3] = [Way::Standard, Way::Nocc, Way::Advised];
 const ENGINES: [(Engine, &str); 2] = [(Engine::Sim, "simulator"), (Engine::Lab, "lab")];
 /// The tables of each level.
 const NAMES: [&str; 3] = ["lab 45", "lab 60", "lab 75"];
-/// The thesis' means of what one other connection loses, percent, in the order of [`WAYS`].
+/// The thesis' mean loss of throughput of one other connection, percent, in the order of [`WAYS`].
 const LOST: [f64; 3] = [37.46, 75.30, 57.65];
 
-/// Every table that there are tests for.
+/// Every table that has tests.
 pub fn all(moved: &[Moved], relation_here: Relation) -> Vec<Section> {
     let all = All(moved);
     let mut sections = vec![summary(&all), constant(relation_here)];
@@ -68,13 +68,13 @@ impl All<'_> {
         (0..TIMES.len()).filter_map(gain).collect()
     }
 
-    /// What so many others have alone, Mbit/s.
+    /// The throughput of this number of others alone, Mbit/s.
     fn alone(&self, engine: Engine, others: usize) -> Option<f64> {
         let alone = self.find(engine, others, 0, 0, Way::Nobody)?;
         Some(alone.others_mbps)
     }
 
-    /// What the others lose at each time of day, percent.
+    /// The others' loss of throughput at each time of day, percent.
     fn lost(&self, engine: Engine, others: usize, way: usize) -> Vec<f64> {
         let lost = |time| {
             let beside = self.ways(engine, others, 0, time)?[way].others_mbps;
@@ -161,7 +161,7 @@ fn throughput(all: &All<'_>, level: usize, name: &'static str) -> Section {
     table.section()
 }
 
-/// Tables 13 and 14, 17 and 18; of two others what both have.
+/// Tables 13 and 14, 17 and 18; for two others their sum.
 fn beside(all: &All<'_>) -> Section {
     let mut table = Table::new(
         "lab others",
@@ -199,7 +199,7 @@ fn beside(all: &All<'_>) -> Section {
     table.section()
 }
 
-/// The thesis does not say what two others have alone.
+/// The thesis does not give the throughput of two others alone.
 fn of_thesis(others: usize, time: usize) -> Vec<String> {
     let order = [0, 2, 1];
     let cells = order.map(|way| match others {

@@ -60,7 +60,7 @@ pub struct Backtest {
     json: bool,
 }
 
-/// The samples of a hop and how its path is set.
+/// The samples of a hop, with the settings of its path.
 struct Past {
     hop: String,
     samples: Samples,
@@ -164,7 +164,7 @@ fn middle(first: Timestamp, last: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(middle).unwrap_or(last)
 }
 
-/// What was found of a hop.
+/// The reports for a hop.
 struct Judged {
     hop: String,
     from: Timestamp,

@@ -1,4 +1,4 @@
-//! `fairwind advisor hops`: where a path is measured.
+//! `fairwind advisor hops`: the hops at which a path is measured.
 
 use std::path::PathBuf;
 

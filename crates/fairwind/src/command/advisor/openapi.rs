@@ -1,4 +1,4 @@
-//! `fairwind advisor openapi`: the interface, for programs.
+//! `fairwind advisor openapi`: the description of the REST interface, for programs.
 
 use clap::Args;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `fairwind advisor paths`: which hosts are known, and how advice is made for them.
+//! `fairwind advisor paths`: the paths that the advisor knows, and how advice is made for them.
 
 use std::path::PathBuf;
 
@@ -116,7 +116,7 @@ impl Paths {
     }
 }
 
-/// The store in the state directory, beside the service.
+/// Opens the store in the state directory, which a running service shares.
 pub(super) fn open(state: Option<&PathBuf>) -> Result<Local, Failure> {
     Local::open(state.map(PathBuf::as_path), Clock::System).map_err(failure)
 }
@@ -175,7 +175,7 @@ impl Add {
 impl AddHosts {
     fn run(self) -> Result<(), Failure> {
         let local = open(self.state.as_ref())?;
-        // A path that is not there is rather misspelt than new.
+        // An unknown name is more likely misspelt than new.
         local.path(&self.name).map_err(failure)?;
         let path = local.path_to(&self.name, &self.hosts).map_err(failure)?;
         let hosts = path.config().hosts.iter().map(HostPattern::to_string);

@@ -1,4 +1,4 @@
-//! `fairwind advisor token`: who may ask from beyond this machine.
+//! `fairwind advisor token`: tokens for clients on other hosts.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -42,7 +42,7 @@ impl Token {
             let token = Tokens::add(&self.file, right).map_err(Failure::input)?;
             return Ok(output::line(&token)?);
         };
-        // No token is added that has no place.
+        // The file comes first, so that no token is added that cannot be kept.
         let mut into = create(&path).map_err(|error| at(&path, &error))?;
         let kept = Tokens::add(&self.file, right)
             .map_err(Failure::input)

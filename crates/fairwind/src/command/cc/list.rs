@@ -28,18 +28,18 @@ pub struct List {
     place: Place,
 }
 
-/// What is in the kernel.
+/// The congestion controls in the kernel.
 struct Kernel {
-    /// All names that connections can take.
+    /// All names that connections can use.
     available: Vec<String>,
-    /// Those that fairwind has pinned; nothing if this process may not look.
+    /// Those that fairwind has pinned; none if this process may not read the pins.
     pinned: Option<Vec<Pinned>>,
 }
 
 impl List {
     pub fn run(self) -> Result<(), Failure> {
         let kernel = Kernel {
-            // Simulations need no kernel that tells.
+            // The simulator needs none of them, so a kernel that does not list them is no error.
             available: kernel::available().unwrap_or_default(),
             pinned: match self.place.pins().all() {
                 Err(PinError::Load(LoadError::NotPermitted { .. })) => None,
@@ -136,7 +136,7 @@ impl List {
         }))
     }
 
-    /// Names in the kernel that are none of the controls of the list.
+    /// Names in the kernel other than those of the listed congestion controls.
     fn others<'a>(&self, kernel: &'a Kernel) -> Vec<&'a str> {
         let all = native::all().iter();
         let ours: Vec<String> = all.map(|c| self.place.kernel_name(c.name())).collect();

@@ -9,13 +9,13 @@ use super::{for_each, users, value};
 use crate::failure::Failure;
 use crate::output;
 
-/// What it takes to say before it is loaded.
+/// Loaded only with --allow-nocc.
 const NOCC: &str = "nocc";
 
 /// Load controls into the running kernel, to stay there
 ///
 /// They stay until `fairwind cc unload` or a restart. Programs with CAP_NET_ADMIN can take them by
-/// setsockopt(TCP_CONGESTION) at once; docs/congestion-controls.md tells how others do.
+/// setsockopt(TCP_CONGESTION) at once; docs/how-to/load-congestion-controls.md tells how others do.
 ///
 /// Needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN.
 #[derive(Args)]
@@ -57,7 +57,7 @@ impl Load {
 
     fn controls(&self) -> Result<Vec<&'static Control>, Failure> {
         if self.all {
-            // What the kernel lacks is said once, not for each.
+            // Reported once here, not for each congestion control.
             kernel::check_requirements().map_err(Failure::work)?;
             let is_allowed = |control: &&&Control| self.allow_nocc || control.name() != NOCC;
             if !self.allow_nocc {

@@ -1,4 +1,4 @@
-//! Where controls are in the kernel: under which names, kept by which pins.
+//! The names of congestion controls in the kernel, and their pins.
 
 use std::path::PathBuf;
 
@@ -23,21 +23,21 @@ impl Place {
         Pins::at(&self.pins)
     }
 
-    /// The name in the kernel of a control, which may be given as either.
+    /// A congestion control's name in the kernel, from either of its names.
     pub fn kernel_name(&self, name: &str) -> String {
         format!("{}{}", self.prefix, self.control_name(name))
     }
 
-    /// The control that is in the kernel under this name.
+    /// A congestion control's own name, from either of its names.
     pub fn control_name<'a>(&self, name: &'a str) -> &'a str {
-        // The name of a control may happen to begin as the names in the kernel do.
+        // The own name may begin with the prefix, too.
         match native::find(name) {
             Some(_) => name,
             None => name.strip_prefix(&self.prefix).unwrap_or(name),
         }
     }
 
-    /// The control of this name.
+    /// Finds a congestion control by either of its names.
     pub fn control(&self, name: &str) -> Result<&'static Control, Failure> {
         let name = self.control_name(name);
         native::find(name).ok_or_else(|| {
@@ -49,7 +49,7 @@ impl Place {
         })
     }
 
-    /// The failure, with the command that helps.
+    /// The failure, with the command that fixes it.
     pub fn failure(&self, name: &str, error: &PinError) -> Failure {
         let name = self.control_name(name);
         match error {

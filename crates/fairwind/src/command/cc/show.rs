@@ -57,7 +57,7 @@ impl Show {
     }
 }
 
-/// What there is to say of a pinned control, as JSON.
+/// A pinned congestion control, as JSON.
 pub(super) fn pinned_json(pinned: &Pinned) -> Result<Value, PinError> {
     Ok(json!({
         "name": pinned.name(),

@@ -5,7 +5,7 @@ use fairwind_experiment::units_text::{self, Amount};
 
 use crate::failure::Failure;
 
-/// `tau=50ms`, split.
+/// Splits `tau=50ms`.
 pub fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => {
@@ -15,8 +15,8 @@ pub fn assignment(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// The value in the parameter's own unit. Ranges, and parameters that the control does not have, are
-/// judged by whoever sets it.
+/// The value in the parameter's own unit. Whether the control has the parameter, and the value is in range,
+/// is checked when it is set.
 pub fn number(control: &Control, name: &str, text: &str) -> Result<i64, Failure> {
     let mut parameters = control.parameters().iter();
     let unit = parameters.find(|p| p.name() == name).map(|p| p.unit());
@@ -53,7 +53,7 @@ fn in_unit(unit: &str, text: &str) -> Option<i64> {
         _ => {
             let parts: f64 = unit.strip_prefix("1/")?.parse().ok()?;
             let fraction: f64 = text.parse().ok()?;
-            // "nan" and "inf" are numbers to Rust.
+            // Rust parses "nan" and "inf" as numbers.
             fraction
                 .is_finite()
                 .then_some((fraction * parts).round() as i64)

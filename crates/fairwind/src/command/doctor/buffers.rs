@@ -1,10 +1,10 @@
-//! Buffers against a path's product of bandwidth and round trip.
+//! Compares buffers with a path's bandwidth-delay product.
 //!
-//! What sockets have is twice what programs ask for, half of it for bookkeeping (socket(7)). So the
+//! A socket's buffer is twice what a program requests; half of it is for bookkeeping (socket(7)). So the
 //! kernel's autotuning fills a path whose product is half of `net.ipv4.tcp_rmem[2]` and `tcp_wmem[2]`. A
-//! program gets what it asks for up to `net.core.rmem_max` and `wmem_max`, and beyond that with
-//! `CAP_NET_ADMIN`. Dynamic right-sizing asks for twice the product, or leaves the buffer to autotuning
-//! where that reaches further than what it may ask for.
+//! program gets what it requests up to `net.core.rmem_max` and `wmem_max`, and beyond that with
+//! `CAP_NET_ADMIN`. Dynamic right-sizing requests twice the product, or leaves the buffer to autotuning where
+//! that reaches further than what it may request.
 
 use fairwind_kernel::NET_ADMIN;
 
@@ -18,7 +18,7 @@ struct Side {
     adapted: u64,
     settable: u64,
     setting: &'static str,
-    /// The first two numbers of the setting in the kernel's own defaults.
+    /// The first two numbers of the setting, by the kernel's defaults.
     first: &'static str,
     limit: &'static str,
 }

@@ -1,23 +1,23 @@
-//! One check, one function of the facts.
+//! The checks, each a function of the facts.
 
 use fairwind_kernel::{BPF, NET_ADMIN, NET_BIND_SERVICE, NET_RAW, PERFMON, SYS_ADMIN, version};
 use serde_json::{Value, json};
 
 use super::facts::{BPF_FILE_SYSTEM, Facts};
 
-/// How much of what is needed is there.
+/// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// All.
+    /// All that is needed is there.
     Fine,
-    /// Enough to work with.
+    /// It works, with limits.
     Limited,
-    /// Not enough.
+    /// It does not work.
     Missing,
 }
 
 impl State {
-    /// As in JSON.
+    /// Its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fine => "fine",
@@ -38,18 +38,18 @@ impl State {
 /// The outcome of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What was looked at.
+    /// What was checked.
     pub what: &'static str,
     /// Whether it is enough.
     pub state: State,
     /// What was found.
     pub found: String,
-    /// The command that mends it; none if nothing is to be mended.
+    /// The command that fixes it; none if nothing needs fixing.
     pub mend: Option<String>,
 }
 
 impl Finding {
-    /// Nothing is to be mended.
+    /// Nothing needs fixing.
     pub fn fine(what: &'static str, found: impl Into<String>) -> Self {
         Self {
             what,
@@ -59,7 +59,7 @@ impl Finding {
         }
     }
 
-    /// It works, though not as it might.
+    /// It works, with limits.
     pub fn limited(what: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Self {
         Self {
             what,
@@ -94,7 +94,7 @@ impl Finding {
     }
 }
 
-/// The kernel is at least this version.
+/// Checks that the kernel is at least version `least`.
 pub fn kernel(facts: &Facts, least: (u32, u32)) -> Finding {
     let what = "kernel";
     let (major, minor) = least;
@@ -108,7 +108,7 @@ pub fn kernel(facts: &Facts, least: (u32, u32)) -> Finding {
     }
 }
 
-/// The kernel describes its own types.
+/// Checks for the kernel's description of its own types.
 pub fn btf(facts: &Facts) -> Finding {
     match facts.btf {
         true => Finding::fine("BTF", "/sys/kernel/btf/vmlinux"),
@@ -120,7 +120,7 @@ pub fn btf(facts: &Facts) -> Finding {
     }
 }
 
-/// eBPF programs may be loaded. `CAP_SYS_ADMIN` stands for all that takes.
+/// Checks that eBPF programs may be loaded. `CAP_SYS_ADMIN` includes the capabilities for that.
 pub fn ebpf_capabilities(facts: &Facts) -> Finding {
     match facts.has(SYS_ADMIN) {
         true => Finding::fine("capabilities", "CAP_SYS_ADMIN"),
@@ -128,7 +128,7 @@ pub fn ebpf_capabilities(facts: &Facts) -> Finding {
     }
 }
 
-/// Namespaces and devices may be made.
+/// Checks that namespaces and devices may be created.
 pub fn lab_capabilities(facts: &Facts) -> Finding {
     capabilities(facts, &[NET_ADMIN, SYS_ADMIN])
 }
@@ -145,7 +145,7 @@ fn capabilities(facts: &Facts, needed: &[fairwind_kernel::Capability]) -> Findin
     }
 }
 
-/// TUN devices can be made.
+/// Checks that TUN devices can be created.
 pub fn tun(facts: &Facts) -> Finding {
     match facts.tun {
         true => Finding::fine("TUN", "/dev/net/tun"),
@@ -153,7 +153,7 @@ pub fn tun(facts: &Facts) -> Finding {
     }
 }
 
-/// A program runs in a host of the lab.
+/// Checks that a program runs in a host of the lab.
 pub fn lab_trial(facts: &Facts) -> Finding {
     match &facts.lab_refused {
         None => Finding::fine("a trial", "nothing refused"),
@@ -161,7 +161,7 @@ pub fn lab_trial(facts: &Facts) -> Finding {
     }
 }
 
-/// Controls can be pinned.
+/// Checks that congestion controls can be pinned.
 pub fn bpf_file_system(facts: &Facts) -> Finding {
     match facts.bpf_file_system {
         true => Finding::fine("BPF file system", BPF_FILE_SYSTEM),
@@ -173,7 +173,7 @@ pub fn bpf_file_system(facts: &Facts) -> Finding {
     }
 }
 
-/// Traces can be limited to the programs of a cgroup.
+/// Checks that traces can be limited to the programs of a cgroup.
 pub fn cgroup(facts: &Facts) -> Finding {
     match facts.cgroup {
         true => Finding::fine("cgroup", "version 2"),
@@ -185,7 +185,7 @@ pub fn cgroup(facts: &Facts) -> Finding {
     }
 }
 
-/// Which controls of fairwind are in the kernel. None is no shortcoming.
+/// Lists fairwind's congestion controls in the kernel. Having none is no shortcoming.
 pub fn loaded(facts: &Facts) -> Finding {
     let names = facts.available.iter().map(String::as_str);
     let ours: Vec<&str> = names.filter(|name| name.starts_with("fw_")).collect();
@@ -197,7 +197,7 @@ pub fn loaded(facts: &Facts) -> Finding {
 
 const NOCC: &str = "fw_nocc";
 
-/// The control is in the kernel, or this process may load it.
+/// Checks that nocc is in the kernel, or that this process may load it.
 pub fn nocc_loaded(facts: &Facts) -> Finding {
     match facts.available.iter().any(|name| name == NOCC) {
         true => Finding::fine(NOCC, "loaded"),
@@ -211,7 +211,7 @@ pub fn nocc_loaded(facts: &Facts) -> Finding {
     }
 }
 
-/// This process may take it.
+/// Checks that this process may use nocc.
 pub fn nocc_allowed(facts: &Facts) -> Finding {
     let what = "may take it";
     let setting = "net.ipv4.tcp_allowed_congestion_control";
@@ -228,7 +228,7 @@ pub fn nocc_allowed(facts: &Facts) -> Finding {
     }
 }
 
-/// The port that FTP clients look for can be had.
+/// Checks that the default port of FTP can be opened.
 pub fn port_21(facts: &Facts) -> Finding {
     match facts.has(NET_BIND_SERVICE) || facts.first_port <= 21 {
         true => Finding::fine("port 21", "can be had"),
@@ -243,10 +243,10 @@ pub fn port_21(facts: &Facts) -> Finding {
     }
 }
 
-/// Files and sockets that a thousand sessions with a transfer each have open.
+/// File descriptors of a thousand sessions with a transfer each.
 const FILES: u64 = 4096;
 
-/// A thousand sessions find descriptors.
+/// Checks that there are file descriptors for a thousand sessions.
 pub fn files(facts: &Facts) -> Finding {
     match facts.files {
         files if files < FILES => Finding::limited(
@@ -258,7 +258,7 @@ pub fn files(facts: &Facts) -> Finding {
     }
 }
 
-/// ICMP echo may be sent.
+/// Checks that ICMP echo requests may be sent.
 pub fn echo(facts: &Facts) -> Finding {
     match (facts.ping, facts.has(NET_RAW)) {
         (true, _) => Finding::fine("ICMP echo", "net.ipv4.ping_group_range"),
@@ -271,7 +271,7 @@ pub fn echo(facts: &Facts) -> Finding {
     }
 }
 
-/// RFC 7323, section 2.
+/// Checks window scaling (RFC 7323, section 2).
 pub fn window_scaling(facts: &Facts) -> Finding {
     match facts.window_scaling {
         true => Finding::fine("window scaling", "on"),
@@ -283,7 +283,7 @@ pub fn window_scaling(facts: &Facts) -> Finding {
     }
 }
 
-/// RFC 7323, section 3.
+/// Checks timestamps (RFC 7323, section 3).
 pub fn timestamps(facts: &Facts) -> Finding {
     match facts.timestamps {
         true => Finding::fine("timestamps", "on"),
@@ -295,7 +295,7 @@ pub fn timestamps(facts: &Facts) -> Finding {
     }
 }
 
-/// RFC 2018.
+/// Checks selective acknowledgements (RFC 2018).
 pub fn sack(facts: &Facts) -> Finding {
     match facts.sack {
         true => Finding::fine("SACK", "on"),

@@ -1,4 +1,4 @@
-//! What this host is like.
+//! Facts about this host.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use fairwind_kernel::{
 };
 use fairwind_lab::privilege;
 
-/// Where the BPF file system belongs.
+/// Where the BPF file system is mounted by convention.
 pub const BPF_FILE_SYSTEM: &str = "/sys/fs/bpf";
 
-/// What something of fairwind asks for.
+/// The capabilities that some part of fairwind needs.
 const THAT_MATTER: [Capability; 6] = [
     NET_BIND_SERVICE,
     NET_ADMIN,
@@ -22,28 +22,28 @@ const THAT_MATTER: [Capability; 6] = [
     BPF,
 ];
 
-/// All that the checks ask for. What the kernel does not tell is as it is by default.
+/// All that the checks need. What the kernel does not report is assumed to be the default.
 #[derive(Debug, Clone)]
 pub struct Facts {
     /// `uname -r`
     pub release: String,
     /// Whether the kernel describes its own types.
     pub btf: bool,
-    /// Names of the capabilities that this process lacks, among those that matter.
+    /// Names of the capabilities that this process lacks, of those that fairwind needs.
     pub lacking: Vec<&'static str>,
-    /// Whether `/dev/net/tun` is there.
+    /// Whether `/dev/net/tun` exists.
     pub tun: bool,
-    /// Why a program cannot be run in a host of the lab, though there is what can be looked for.
+    /// Why a program cannot be run in a host of the lab, although the lab's requirements are met.
     pub lab_refused: Option<String>,
-    /// Whether the BPF file system is where it belongs.
+    /// Whether the BPF file system is mounted at [`BPF_FILE_SYSTEM`].
     pub bpf_file_system: bool,
     /// Whether cgroups of version 2 are mounted.
     pub cgroup: bool,
     /// Congestion controls in the kernel.
     pub available: Vec<String>,
-    /// Those that programs without privileges may take.
+    /// Those that unprivileged programs may use.
     pub allowed: Vec<String>,
-    /// `net.ipv4.tcp_rmem` and `tcp_wmem`, the last numbers.
+    /// The last numbers of `net.ipv4.tcp_rmem` and `tcp_wmem`.
     pub adapted: Sides,
     /// `net.core.rmem_max` and `wmem_max`.
     pub settable: Sides,
@@ -59,7 +59,7 @@ pub struct Facts {
     pub first_port: u64,
     /// Whether one of the groups of this process is in `net.ipv4.ping_group_range`.
     pub ping: bool,
-    /// How many files this process may have open, if it raises its limit.
+    /// Open files that this process may have if it raises its limit.
     pub files: u64,
 }
 
@@ -71,7 +71,7 @@ pub struct Sides {
 }
 
 impl Facts {
-    /// Those of this host, for this process.
+    /// Gathers the facts of this host, for this process.
     pub fn gather() -> Self {
         Self {
             release: release(),
@@ -134,7 +134,7 @@ fn last(setting: &str) -> Option<u64> {
     sysctl_numbers(setting)?.last().copied()
 }
 
-/// On unless the kernel says that it is off.
+/// On unless the kernel reports that it is off.
 fn is_on(setting: &str) -> bool {
     last(setting) != Some(0)
 }

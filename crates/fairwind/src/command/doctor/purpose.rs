@@ -1,4 +1,4 @@
-//! What somebody may want of a host, and what that takes.
+//! What a host may be used for, and what each use requires.
 
 use clap::ValueEnum;
 
@@ -47,7 +47,7 @@ impl Purpose {
         Self::Demo,
     ];
 
-    /// As on the command line.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Simulator => "simulator",
@@ -63,7 +63,7 @@ impl Purpose {
         }
     }
 
-    /// What it takes, and what of it there is.
+    /// The findings about all that it requires.
     pub(super) fn findings(self, facts: &Facts, goal: Goal) -> Vec<Finding> {
         match self {
             Self::Simulator => Vec::new(),
@@ -82,7 +82,7 @@ impl Purpose {
 
 fn lab(facts: &Facts) -> Vec<Finding> {
     let mut findings = vec![check::lab_capabilities(facts), check::tun(facts)];
-    // Without those, refusal says nothing new.
+    // Without them, a refused trial would say nothing new.
     if findings.iter().all(|finding| finding.state == State::Fine) {
         findings.push(check::lab_trial(facts));
     }

@@ -1,4 +1,4 @@
-//! `fairwind history generate`: a history that might have been.
+//! `fairwind history generate`: makes up a plausible history.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -83,7 +83,7 @@ impl Generate {
             let text: String = lines.collect();
             return Ok(output::line(&format!("time,available_mbps\n{text}"))?);
         };
-        // A history for the lab's clock may lie in the future of ours.
+        // A history for the lab's clock may lie in this machine's future.
         let clock = Clock::new(Some(until), 1.0);
         let local = Local::open(self.state.as_deref(), clock).map_err(failure)?;
         let path = local.path_to(name, &self.host).map_err(failure)?;

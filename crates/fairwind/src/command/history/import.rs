@@ -79,7 +79,7 @@ impl Import {
     }
 }
 
-/// A path without hosts is never asked for: says so, and what to do.
+/// Warns that nobody is advised from a path without hosts, and prints the command that adds some.
 pub fn tell_if_no_host_leads_to(path: &KnownPath) {
     let config = path.config();
     if config.hosts.is_empty() {
@@ -91,7 +91,7 @@ pub fn tell_if_no_host_leads_to(path: &KnownPath) {
     }
 }
 
-/// What became of the samples.
+/// How many samples were accepted, and how many refused for which reason.
 pub fn summary(answer: &SamplesAnswer) -> String {
     let refused = &answer.refused;
     let mut text = format!("{} samples are history now", answer.accepted);

@@ -1,4 +1,4 @@
-//! The path of `fairwind lab exec`: options that are fields of a link, read as those of a file are.
+//! The path of `fairwind lab exec`: options for the fields of a link, read as in an experiment file.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ pub struct PathOptions {
 }
 
 impl PathOptions {
-    /// Puts the path into the configuration.
+    /// Sets the path in the configuration.
     pub fn apply(&self, config: &mut ExecConfig) -> Result<(), Failure> {
         let link = self.link()?;
         config.there = pipes::pipe(&link.forward);
@@ -83,7 +83,7 @@ impl PathOptions {
     }
 }
 
-/// Whether something of the direction follows a recording.
+/// Whether the bandwidth, delay or loss of the direction follows a recording.
 fn is_traced(direction: &Direction) -> bool {
     matches!(direction.bandwidth, Rate::Trace(_))
         || matches!(direction.delay, Delay::Trace(_))
@@ -97,7 +97,7 @@ fn ports(direction: &Direction) -> Vec<u16> {
     ports.collect()
 }
 
-/// `x.reverse.pcapng` of `x.pcapng`.
+/// `x.reverse.pcapng` for `x.pcapng`.
 fn reverse(file: &Path) -> PathBuf {
     match file.extension() {
         Some(extension) => {

@@ -28,7 +28,7 @@ pub struct Traced {
     trace_interval: Option<Duration>,
 }
 
-/// Either side's failure.
+/// A failure of the lab or of the trace.
 struct Failed(Failure);
 
 impl From<LabError> for Failed {
@@ -38,7 +38,7 @@ impl From<LabError> for Failed {
 }
 
 impl Traced {
-    /// Runs the command, with the trace if one is asked for.
+    /// Runs the command, traced on request.
     pub fn run(&self, config: &ExecConfig) -> Result<ExecOutcome, Failure> {
         let Some(folder) = &self.trace else {
             return exec::run(config).map_err(super::failure);

@@ -1,4 +1,4 @@
-//! Which files the server can reach at all, whatever is wrong with it: Landlock (landlock(7)).
+//! Limits the files that the server can reach, whatever is wrong with it: Landlock (landlock(7)).
 
 use std::path::{Path, PathBuf};
 
@@ -7,23 +7,23 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
-/// Before ABI 2 names cannot be moved between directories, so nothing older is of use.
+/// Before ABI 2 files cannot be moved between directories, so nothing older is of use.
 const LEAST: ABI = ABI::V2;
 
-/// The newest whose rights are known here.
+/// The newest ABI whose rights are known here.
 const NEWEST: ABI = ABI::V6;
 
 /// What may be done below a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Files are read and directories listed.
+    /// Read files and list directories.
     Read,
-    /// Files and directories are read, written, made, renamed and removed, links are renamed and removed;
-    /// nothing is executed, and there are no devices or sockets to be made.
+    /// Read, write, create, rename and remove files and directories; rename and remove links. Nothing is
+    /// executed, and no devices or sockets are created.
     Serve,
-    /// Files are read.
+    /// Read files.
     ReadFiles,
-    /// Files are made and appended to.
+    /// Create files and append to them.
     Append,
 }
 
@@ -40,7 +40,7 @@ impl Reach {
                     | AccessFs::Truncate
                     | AccessFs::MakeReg
                     | AccessFs::MakeDir
-                    // To rename a link is to make one; no command of FTP makes any other.
+                    // Renaming a link requires the right to create one; no FTP command creates any other.
                     | AccessFs::MakeSym
                     | AccessFs::RemoveFile
                     | AccessFs::RemoveDir
@@ -50,15 +50,15 @@ impl Reach {
     }
 }
 
-/// Confinement that is prepared, while all paths can still be opened.
+/// A prepared confinement, made while all paths can still be opened.
 #[derive(Debug)]
 pub struct Confinement(Option<RulesetCreated>);
 
 impl Confinement {
-    /// To these paths; those that do not exist are left out.
+    /// Prepares a confinement to these paths; paths that cannot be opened are left out.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Fails if the kernel rejects the rule set or a rule.
     pub fn prepare(paths: &[(PathBuf, Reach)]) -> Result<Self, RulesetError> {
         let least = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
@@ -83,10 +83,10 @@ impl Confinement {
         Ok(Self(Some(rules)))
     }
 
-    /// Confines this thread and those that it starts. False if the kernel cannot.
+    /// Confines this thread and those that it starts. Returns false if the kernel has no Landlock.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Fails if the kernel refuses the restriction.
     pub fn enter(self) -> Result<bool, RulesetError> {
         let Some(rules) = self.0 else {
             return Ok(false);
@@ -95,12 +95,12 @@ impl Confinement {
     }
 }
 
-/// What jiff reads for the time zone.
+/// The files that jiff reads for the time zone.
 pub fn of_local_time() -> Vec<(PathBuf, Reach)> {
     read(&["/etc/localtime", "/usr/share/zoneinfo"])
 }
 
-/// What the C library reads to find the address of a host, its own plug-ins included.
+/// The files that the C library and its plug-ins read to find the address of a host.
 pub fn of_host_names() -> Vec<(PathBuf, Reach)> {
     read(&[
         "/etc",
@@ -133,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// What holds of a thread is not undone: each test has one of its own.
+    /// A thread cannot undo its confinement: each test uses a new one.
     fn confined(to: &[(PathBuf, Reach)], act: impl FnOnce() + Send) {
         let confinement = Confinement::prepare(to).unwrap();
         std::thread::scope(|scope| {
@@ -169,7 +169,7 @@ mod tests {
             assert!(fs::write(there.join("new"), "").is_err());
             assert!(fs::remove_file(there.join("secret")).is_err());
             assert!(fs::read("/etc/passwd").is_err());
-            // No other program is run, be it one that was uploaded.
+            // No program can be run, not even an uploaded one.
             assert!(std::process::Command::new("/bin/true").status().is_err());
         });
     }

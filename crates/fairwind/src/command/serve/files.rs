@@ -1,4 +1,4 @@
-//! The files that the server opens again while it runs: its configuration and its logs.
+//! The files that the server reopens while it runs: its configuration and its logs.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -17,10 +17,11 @@ pub struct Files {
 }
 
 impl Files {
-    /// Those of this configuration, read from `file`. To be called before there are threads.
+    /// Takes the files of this configuration, which was read from `file`. Must be called before there are
+    /// threads.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Fails if a path cannot be made absolute, or [`Keeper::start`] fails.
     pub fn keep(config: &mut Config, file: Option<&Path>) -> io::Result<Self> {
         let configuration = file.map(std::path::absolute).transpose()?;
         let mut files: Vec<(PathBuf, Use)> = Vec::new();
@@ -41,10 +42,10 @@ impl Files {
         Ok(kept)
     }
 
-    /// Has the logs of another configuration opened as those of the first; only the same can be.
+    /// Lets the logs of another configuration be opened like those of the first; only the same files can be.
     ///
     /// # Errors
-    /// There is no working directory.
+    /// Fails if there is no working directory.
     pub fn attach(&self, config: &mut Config) -> io::Result<()> {
         for log in logs(config) {
             *log = std::path::absolute(&*log)?;
@@ -59,7 +60,7 @@ impl Files {
     /// The text of the configuration file as it is now.
     ///
     /// # Errors
-    /// The file's; there is none.
+    /// Fails if there is no configuration file, or it cannot be read.
     pub fn configuration(&self) -> io::Result<String> {
         let (Some(path), Some(keeper)) = (&self.configuration, &self.keeper) else {
             return Err(io::ErrorKind::NotFound.into());

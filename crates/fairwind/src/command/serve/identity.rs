@@ -1,4 +1,4 @@
-//! Whose rights the server has once it listens.
+//! The user whose rights the server has once it listens.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist, getgroups};
 
-/// User and group where a system has no `nobody`: what the kernel shows of identities that it cannot.
+/// User and group if a system has no `nobody`: what the kernel shows for ids that it cannot map.
 const OVERFLOW: u32 = 65_534;
 
 /// A user with its groups.
@@ -18,18 +18,18 @@ pub struct Identity {
     pub gid: Gid,
     /// Supplementary groups.
     pub groups: Vec<Gid>,
-    /// As people call it.
+    /// Its name in messages.
     pub name: String,
-    /// The group was named, not only found with the user.
+    /// Whether the group was given, not only derived from the user.
     names_group: bool,
 }
 
 impl Identity {
-    /// `USER` or `USER:GROUP`, by name or number. Without a group it is the user's own, with all that the
-    /// user belongs to.
+    /// Parses `USER` or `USER:GROUP`, by name or number. Without a group, it is the user's own, with all
+    /// groups that the user belongs to.
     ///
     /// # Errors
-    /// What of it does not exist.
+    /// Fails if the user or the group does not exist, or if a user without a name comes without a group.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (user, group) = match text.split_once(':') {
             Some((user, group)) => (user, Some(group)),
@@ -71,7 +71,7 @@ impl Identity {
     /// The owner of a directory; `nobody` if that is root.
     ///
     /// # Errors
-    /// There is no such directory.
+    /// Fails if the directory's owner cannot be determined.
     pub fn of_owner(directory: &Path) -> io::Result<Self> {
         let facts = directory.metadata()?;
         let uid = Uid::from_raw(facts.uid());
@@ -102,7 +102,7 @@ impl Identity {
         }
     }
 
-    /// Of a number that no name belongs to; never with root's group, which nobody has asked for.
+    /// The identity of a number without a name; never with root's group, which nobody requested.
     fn unnamed(uid: Uid, gid: Gid) -> Self {
         let gid = match gid.as_raw() {
             0 => Gid::from_raw(OVERFLOW),
@@ -117,7 +117,7 @@ impl Identity {
         }
     }
 
-    /// Whether it is that of this process; if it names a group, with no other.
+    /// Whether this process has this identity; if a group was given, with no other group.
     pub fn is_own(&self) -> bool {
         self.uid == Uid::effective() && (!self.names_group || self.is_own_group())
     }

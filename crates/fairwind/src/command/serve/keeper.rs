@@ -1,8 +1,8 @@
-//! A process that keeps the rights that the server gives up, to open again the few files that were named
-//! when it was started: a log that is rotated, a configuration that is read again.
+//! A process that keeps the rights that the server gives up, to reopen the few files that were named when the
+//! server was started: a log that is rotated, a configuration that is read again.
 //!
-//! The server asks by the number of a file, a byte; the answer is a descriptor, or an error's number. Nothing
-//! else goes between the two.
+//! The server sends the index of a file as a byte; the answer is a descriptor, or an error number. Nothing
+//! else passes between the two.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -27,13 +27,13 @@ use super::privileges::{keep, require_single_thread};
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
-    /// To be read.
+    /// For reading.
     Read,
-    /// To be appended to; made if it is not there.
+    /// For appending; created if it does not exist.
     Append,
 }
 
-/// The server's end.
+/// The server's end of the connection to the process.
 #[derive(Debug)]
 pub struct Keeper {
     files: Vec<(PathBuf, Use)>,
@@ -41,14 +41,15 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Starts the process, which ends with this one. Relative paths mean what they mean now.
+    /// Starts the process, which ends with this one. Relative paths are resolved as they are now.
     ///
     /// # Errors
-    /// The kernel's; there are threads already.
+    /// Fails if there are threads already, or if the process cannot be created.
     pub fn start(files: Vec<(PathBuf, Use)>) -> io::Result<Self> {
         require_single_thread()?;
         let (line, far) = UnixStream::pair()?;
-        // SAFETY: there is one thread, so the child finds every lock and all memory in order.
+        // SAFETY: the process has a single thread, so in the child no lock is held and all memory is
+        // consistent.
         match unsafe { fork() }? {
             ForkResult::Parent { .. } => Ok(Self {
                 files,
@@ -65,7 +66,7 @@ impl Keeper {
     /// Opens one of the files.
     ///
     /// # Errors
-    /// As of open(2); it is none of the files; the process has ended.
+    /// Fails if the file is none of those named at the start, if open(2) fails, or if the process has ended.
     pub fn open(&self, path: &Path, purpose: Use) -> io::Result<File> {
         let wanted = |(kept, to): &(PathBuf, Use)| kept == path && *to == purpose;
         let number = self.files.iter().position(wanted).ok_or_else(|| {
@@ -78,7 +79,7 @@ impl Keeper {
         send(&line, number as u8, None)?;
         match receive(&line)? {
             Some((0, Some(file))) => Ok(file.into()),
-            // There was no descriptor free for it here (MSG_CTRUNC).
+            // No descriptor was free to receive it (MSG_CTRUNC).
             Some((0, None)) => Err(Errno::MFILE.into()),
             Some((error, _)) => Err(io::Error::from_raw_os_error(error.into())),
             None => Err(io::Error::other("the process that opens files has ended")),
@@ -86,9 +87,9 @@ impl Keeper {
     }
 }
 
-/// Opens what it is asked to until the server has gone.
+/// Opens files on request until the server has gone.
 fn serve(files: &[(PathBuf, Use)], line: &UnixStream) -> io::Result<()> {
-    // Those that end the server are not for this process: it is needed until the server has ended.
+    // Signals that end the server must not end this process, which is needed until the server has ended.
     SigSet::all().thread_block()?;
     let paths: Vec<_> = files.iter().map(reach).collect();
     let confinement = Confinement::prepare(&paths).map_err(io::Error::other)?;
@@ -103,7 +104,7 @@ fn serve(files: &[(PathBuf, Use)], line: &UnixStream) -> io::Result<()> {
         match opened {
             Ok(file) => send(line, 0, Some(&file))?,
             Err(error) => {
-                // Linux numbers those of files below 256.
+                // Linux's error numbers for files are below 256.
                 let number = error
                     .raw_os_error()
                     .and_then(|number| u8::try_from(number).ok());
@@ -114,7 +115,7 @@ fn serve(files: &[(PathBuf, Use)], line: &UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Files are replaced and rotated, so it is their directories that are reached.
+/// Files are replaced and rotated, so access is to their directories.
 fn reach((path, purpose): &(PathBuf, Use)) -> (PathBuf, Reach) {
     let reach = match purpose {
         Use::Read => Reach::ReadFiles,
@@ -140,7 +141,7 @@ fn send(line: &UnixStream, byte: u8, file: Option<&File>) -> io::Result<()> {
     Ok(())
 }
 
-/// A byte and the descriptor that came with it; none at the end.
+/// A byte and the descriptor that came with it; none at the end of the stream.
 fn receive(line: &UnixStream) -> io::Result<Option<(u8, Option<OwnedFd>)>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -172,7 +173,7 @@ mod tests {
             files: vec![("log".into(), Use::Append)],
             line: Mutex::new(line),
         };
-        // What the kernel leaves of an answer if the server's table of descriptors is full.
+        // What the kernel delivers of an answer if the server's descriptor table is full.
         send(&far, 0, None).unwrap();
         let error = keeper.open(Path::new("log"), Use::Append).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(Errno::MFILE.raw_os_error()));

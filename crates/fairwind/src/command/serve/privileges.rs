@@ -1,4 +1,4 @@
-//! From root to a user who may do little (capabilities(7), credentials(7)).
+//! From root to a user with few rights (capabilities(7), credentials(7)).
 
 use std::io;
 
@@ -11,11 +11,11 @@ use rustix::thread::{
 
 use super::identity::Identity;
 
-/// Becomes `identity`, for good, with no capabilities but those `kept`. Of a program with several threads
-/// only the calling one would change: it is called before there are others.
+/// Becomes `identity` for good, with no capabilities but those in `kept`. In a process with several threads
+/// only the calling one would change, so this must be called before there are others.
 ///
 /// # Errors
-/// The kernel's; there are other threads.
+/// Fails if there are other threads, if the kernel refuses a change, or if root's rights could be regained.
 pub fn become_user(identity: &Identity, kept: CapabilitySet) -> io::Result<()> {
     require_single_thread()?;
     let uid = Uid::from_raw(identity.uid.as_raw());
@@ -38,13 +38,14 @@ pub fn become_user(identity: &Identity, kept: CapabilitySet) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps no capabilities but these, of those that there are, and gets no others by running programs.
+/// Keeps only those capabilities that the process has and that are in `kept`, and prevents gaining others by
+/// running programs.
 ///
 /// # Errors
-/// The kernel's.
+/// Fails if the kernel refuses a change.
 pub fn keep(kept: CapabilitySet) -> io::Result<()> {
     let kept = rustix::thread::capabilities(None)?.permitted & kept;
-    // Kernels before 4.3 have none.
+    // Kernels before 4.3 have no ambient set.
     let _ = clear_ambient_capability_set();
     set_capabilities(
         None,
@@ -60,16 +61,16 @@ pub fn keep(kept: CapabilitySet) -> io::Result<()> {
 fn narrow_bounding_set(kept: CapabilitySet) {
     for (_, capability) in CapabilitySet::all().iter_names() {
         if !kept.contains(capability) {
-            // One that this kernel does not know, or that may not be dropped: no program is run anyway.
+            // This kernel may not know it, or may not allow dropping it: no program is run anyway.
             let _ = remove_capability_from_bounding_set(capability);
         }
     }
 }
 
-/// That what holds of this thread holds of the process.
+/// Checks that what applies to this thread applies to the whole process.
 ///
 /// # Errors
-/// It has other threads.
+/// Fails if the process has other threads.
 pub fn require_single_thread() -> io::Result<()> {
     match std::fs::read_dir("/proc/self/task").map(Iterator::count) {
         Ok(2..) => Err(io::Error::other("there are other threads already")),

@@ -1,4 +1,4 @@
-//! What the server may do once it listens: little, and in its own directory only.
+//! What the server may do once it listens: little, and only in its own directory.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,23 +15,23 @@ use super::identity::Identity;
 use super::privileges::{become_user, keep, require_single_thread};
 use crate::failure::Failure;
 
-/// The rights that the server will have; all others are given up as soon as its sockets and files are open.
+/// The rights that the server keeps; all others are given up as soon as its sockets and files are open.
 pub struct Rights {
     directory: Directory,
-    /// Who the server becomes; none if it stays who it is.
+    /// The user that the server becomes; none if it stays who it is.
     identity: Option<Identity>,
     kept: CapabilitySet,
     confinement: Confinement,
     chosen: Chosen,
 }
 
-/// What the rights that are left were chosen for: more takes another start.
+/// What the remaining rights were chosen for: anything more takes a restart.
 #[derive(Debug)]
 pub struct Chosen {
     run_as: Option<String>,
-    /// Hosts can be found by their names, and certificates read.
+    /// Whether host names can be resolved, and certificates read.
     finds_hosts: bool,
-    /// Capabilities that there were.
+    /// Capabilities that the process had and gave up.
     given_up: CapabilitySet,
 }
 
@@ -42,10 +42,11 @@ struct Directory {
 }
 
 impl Rights {
-    /// Those that this configuration takes.
+    /// The rights that this configuration requires.
     ///
     /// # Errors
-    /// There is no such user or directory; only root can become somebody else.
+    /// Fails if the user or the directory does not exist, if a process that is not root's would have to
+    /// become another user, or if the confinement cannot be prepared.
     pub fn of(config: &Config) -> Result<Self, Failure> {
         let directory = Directory::open(config)?;
         let identity = identity(config)?;
@@ -68,16 +69,17 @@ impl Rights {
         })
     }
 
-    /// Gives up all others, before the first thread is started.
+    /// Gives up all other rights, before the first thread is started.
     ///
     /// # Errors
-    /// The kernel's; the directory could not be served.
+    /// Fails if there are threads already, if the kernel refuses a change, or if the directory could not be
+    /// served without the rights.
     pub fn give_up(self) -> Result<Chosen, Failure> {
         require_single_thread().map_err(Failure::work)?;
         let before = permitted().map_err(Failure::work)?;
         match &self.identity {
             Some(identity) => {
-                // Root's rights to files are the choice of who names root.
+                // `--run-as root` is an explicit choice of root's rights to files.
                 let kept = match identity.uid.is_root() {
                     true => CapabilitySet::all(),
                     false => self.kept,
@@ -87,7 +89,8 @@ impl Rights {
                 })?;
                 tracing::info!("files are served with the rights of {}", identity.name);
             }
-            // Who is root by choice needs root's rights to files; nobody gains others by running programs.
+            // A server that is root by choice needs root's rights to files; in any case no others can be
+            // gained by running programs.
             None if Uid::effective().is_root() => {
                 keep(CapabilitySet::all()).map_err(Failure::work)?;
             }
@@ -109,7 +112,7 @@ impl Rights {
 }
 
 impl Chosen {
-    /// Warns of what another configuration asks for and there are no rights for any more.
+    /// Warns of what a new configuration requests but the remaining rights do not allow.
     pub fn warn_of(&self, config: &Config) {
         if config.run_as != self.run_as {
             let name = |user: &Option<String>| user.clone().unwrap_or_else(|| "not set".into());
@@ -150,7 +153,7 @@ impl Directory {
         })
     }
 
-    /// That what it is there for is possible.
+    /// Checks that the directory can be served, and warns if users may write but the server may not.
     fn check(&self) -> Result<(), Failure> {
         let may = |access| accessat(&self.open, ".", access, AtFlags::EACCESS).is_ok();
         let (path, name) = (self.path.display(), own_name());
@@ -175,7 +178,7 @@ fn own_name() -> String {
     known.map_or_else(|| uid.to_string(), |user| user.name)
 }
 
-/// Who the server becomes.
+/// The user that the server becomes; none if it stays who it is.
 fn identity(config: &Config) -> Result<Option<Identity>, Failure> {
     let wanted = match &config.run_as {
         Some(text) => {
@@ -206,7 +209,8 @@ fn identity(config: &Config) -> Result<Option<Identity>, Failure> {
     Ok(Some(wanted))
 }
 
-/// Whether this user namespace has the user (user_namespaces(7)); in one of its own, root is who made it.
+/// Whether the user exists in this user namespace (user_namespaces(7)); in an unprivileged one, root is the
+/// user who created it.
 fn exists_here(uid: Uid) -> bool {
     let Ok(map) = std::fs::read_to_string("/proc/self/uid_map") else {
         return true;
@@ -220,7 +224,7 @@ fn exists_here(uid: Uid) -> bool {
 /// Capabilities that transfers need.
 fn capabilities(config: &Config) -> CapabilitySet {
     let mut kept = CapabilitySet::empty();
-    // To take controls that are not for everybody, and buffers beyond the limits of programs.
+    // To use restricted congestion controls, and buffers beyond the limits of unprivileged programs.
     if config.advisor.is_some() || config.drs || config.buffer != Buffer::Auto {
         kept |= CapabilitySet::NET_ADMIN;
     }
@@ -231,7 +235,7 @@ fn capabilities(config: &Config) -> CapabilitySet {
     kept
 }
 
-/// The first port that every program may listen at.
+/// The first port that an unprivileged program may listen on.
 fn first_free_port() -> u16 {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     text.ok()

@@ -1,4 +1,4 @@
-//! The columns that a trace is asked for.
+//! The columns of a trace's files.
 
 use fairwind_cc::{kernel, native};
 use fairwind_experiment::diagnostic::suggestion;
@@ -8,11 +8,11 @@ use fairwind_trace::instrument::{INSTRUMENTS, Instrument, find};
 
 use crate::failure::Failure;
 
-/// These instruments, or all if none is named, and if asked for the state of our own controls.
+/// These instruments, or all if none is given, and on request the state of our own congestion controls.
 pub fn columns(variables: &[&'static Instrument], control_state: bool) -> Result<Columns, Failure> {
     let mut columns = Columns::default();
     if !variables.is_empty() {
-        // In the table's order, each once.
+        // In the table's order, without duplicates.
         let is_wanted = |i: &&Instrument| variables.iter().any(|wanted| wanted.name == i.name);
         columns.instruments = INSTRUMENTS.iter().filter(is_wanted).collect();
     }
@@ -35,13 +35,13 @@ fn states() -> Result<Vec<ControlState>, Failure> {
     Ok(states)
 }
 
-/// The instrument of this name, or what would be right.
+/// The instrument of this name, or an error with a suggestion.
 pub fn variable(name: &str) -> Result<&'static Instrument, String> {
     find(name).ok_or_else(|| {
         let names = INSTRUMENTS.iter().map(|instrument| instrument.name);
         match suggestion(name, names) {
             known if known.starts_with("known") => {
-                format!("`{name}` is no instrument; docs/instruments.md lists them")
+                format!("`{name}` is no instrument; docs/reference/instruments.md lists them")
             }
             meant => format!("`{name}` is no instrument; {meant}"),
         }

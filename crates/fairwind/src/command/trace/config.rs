@@ -1,4 +1,4 @@
-//! The file of the trace daemon.
+//! The trace daemon's configuration file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ use super::columns::{columns, variable};
 use super::value::{cgroup, namespace};
 use crate::failure::Failure;
 
-/// What the file says.
+/// The decoded file.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Folder for the folders of the runs.
+    /// The folder in which each run gets its own.
     pub out: PathBuf,
     interval: Option<Duration>,
     options: Options,
@@ -32,7 +32,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// All but the folder.
+    /// The plan of a run, still without its folder.
     pub fn plan(&self) -> Result<Plan, Failure> {
         Ok(Plan {
             options: self.options.clone(),
@@ -153,7 +153,7 @@ fn limits(node: &Node, findings: &mut Findings) -> Option<Limits> {
     })
 }
 
-/// Every value of a list that is right.
+/// The valid values of a list; the others are reported.
 fn list<T>(
     node: &Node,
     findings: &mut Findings,
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn the_example_of_the_document_says_what_it_says() {
-        let document = include_str!("../../../../../docs/instruments.md");
+        let document = include_str!("../../../../../docs/reference/trace-daemon.md");
         let example = document.split("```toml\n").nth(1).unwrap();
         let example = example.split("```").next().unwrap();
         let config = read("trace.toml", example).unwrap();
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn the_schema_has_the_fields_of_the_reader() {
-        let schema = include_str!("../../../../../docs/trace-daemon.schema.json");
+        let schema = include_str!("../../../../../docs/reference/trace-daemon.schema.json");
         let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
         let mut findings = Findings::new(Sources::new("t", ""));
         let table = value::parse_document("out = \"t\"\n[match]\n[limits]").unwrap();

@@ -1,4 +1,4 @@
-//! `fairwind trace daemon`: traces as a file says, until it is told to stop.
+//! `fairwind trace daemon`: traces as a file describes, until it is stopped.
 
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ pub struct Daemon {
     check: bool,
 }
 
-/// What signals have asked for.
+/// What signals have requested.
 struct Signals {
     stop: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,
@@ -85,8 +85,8 @@ impl Daemon {
                 return run.end(Some(error));
             }
             if signals.reload() {
-                // The next is there before the one before ends: if it does not begin, all stays as
-                // it was, and if it does, no connection goes unseen between them.
+                // The next run begins before the previous one ends: if it fails to begin, nothing changes; if
+                // it begins, no connection is missed in between.
                 match config::load(&self.file).and_then(|config| Run::begin(&config)) {
                     Ok(next) => {
                         told(mem::replace(&mut run, next).end(None));
@@ -103,14 +103,14 @@ impl Daemon {
     }
 }
 
-/// Says what failed. Its exit code would end the daemon.
+/// Reports a failure without ending the daemon.
 fn told(outcome: Result<(), Failure>) {
     if let Err(error) = outcome {
         let _ = error.report();
     }
 }
 
-/// One run, into a folder of its own.
+/// One run, into its own folder.
 struct Run {
     folder: PathBuf,
     running: Running,
@@ -129,7 +129,7 @@ impl Run {
         })
     }
 
-    /// A line for whoever waits until connections are seen; the trace goes on without them.
+    /// A line for programs that wait for the trace to begin; the trace goes on even if it cannot be printed.
     fn announce(&self) {
         let _ = output::line(&format!("tracing into {}", self.folder.display()));
     }
@@ -140,7 +140,7 @@ impl Run {
         outcome
     }
 
-    /// Ends all files and says what they hold, or fails with the error that ended it.
+    /// Finishes all files and reports what they hold, or fails with the error that ended the run.
     fn end(self, error: Option<TraceError>) -> Result<(), Failure> {
         let counts = self.running.session().counts();
         let outcome = match error {
@@ -156,7 +156,7 @@ impl Run {
     }
 }
 
-/// What has been said of what does not find room, so that each is said once.
+/// The warnings about lack of room that were already given, so that each is given once.
 #[derive(Default)]
 struct Told {
     unwritten: bool,
@@ -189,7 +189,7 @@ impl Told {
     }
 }
 
-/// A folder for a run that begins now.
+/// An unused folder for a run that begins now.
 fn free_name(out: &Path) -> PathBuf {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let name = time_name(since.unwrap_or_default().as_secs());
@@ -202,7 +202,7 @@ fn free_name(out: &Path) -> PathBuf {
     folder
 }
 
-/// A moment of UTC as a name: 2005-08-31T09-30-00Z.
+/// A time in UTC as a name: 2005-08-31T09-30-00Z.
 fn time_name(unix_s: u64) -> String {
     let (days, second) = (unix_s / 86_400, unix_s % 86_400);
     let (year, month, day) = date(days);
@@ -210,9 +210,9 @@ fn time_name(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}-{minute:02}-{second:02}Z")
 }
 
-/// Year, month and day of the proleptic Gregorian calendar, so many days after 1970-01-01.
+/// Year, month and day in the proleptic Gregorian calendar, `days` days after 1970-01-01.
 fn date(days: u64) -> (u64, u64, u64) {
-    // Years from March to February, so that the day that comes every four years is the last.
+    // Years run from March to February, so that the leap day is the last one.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

@@ -12,11 +12,11 @@ use fairwind_trace::record::{Connection, INDEX_FILE, Index};
 use crate::failure::Failure;
 use crate::output;
 
-/// Connections of a folder that are drawn together.
+/// Most connections of a folder in one plot.
 const TOGETHER: usize = 8;
 /// Columns of a plot.
 const COLUMNS: usize = 800;
-/// Traces longer than this have throughput of whole seconds, others of tenths.
+/// In longer traces throughput is that of whole seconds, in others of tenths.
 const LONG_S: f64 = 60.0;
 
 /// Draw the curves of a connection, or of a trace's busiest
@@ -87,10 +87,10 @@ fn busiest(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// What of a file is drawn; a column that it does not have is empty.
+/// The series of a file that are drawn; a column that the file lacks is empty.
 struct Numbers {
     times_s: Vec<f64>,
-    /// Payload by the time.
+    /// Payload so far, bytes.
     payload: Series,
     cwnd: Series,
     ssthresh: Series,
@@ -99,7 +99,7 @@ struct Numbers {
     rto: Series,
 }
 
-/// Payload of a sender, and of a receiver.
+/// Payload so far, of a sender and of a receiver.
 const PAYLOAD: [&str; 2] = ["HCThruOctetsAcked", "HCThruOctetsReceived"];
 
 impl Numbers {

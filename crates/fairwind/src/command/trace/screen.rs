@@ -1,4 +1,4 @@
-//! The picture of `fairwind trace --live`.
+//! The screen of `fairwind trace --live`.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -11,12 +11,12 @@ use terminal_size::{Height, Width, terminal_size};
 use crate::failure::Failure;
 use crate::output;
 
-/// Time between two pictures.
+/// Time between two redraws.
 const PICTURE: Duration = Duration::from_millis(500);
-/// Lines and columns of a picture where there is no terminal.
+/// Lines and columns if there is no terminal.
 const PAGE: (usize, usize) = (50, 200);
 
-/// The terminal while it shows connections; dropped, it is as before.
+/// The terminal while it shows connections; dropping this restores it.
 pub struct Screen {
     live: Live,
     is_terminal: bool,
@@ -24,11 +24,11 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// From now on the terminal shows connections.
+    /// Takes over the terminal, if standard output is one.
     pub fn new() -> Screen {
         let is_terminal = io::stdout().is_terminal();
         if is_terminal {
-            // Another screen, no cursor. A terminal that has gone is noticed at the next picture.
+            // Alternate screen, no cursor. A closed terminal is noticed at the next redraw.
             let _ = io::stdout().write_all(b"\x1b[?1049h\x1b[?25l");
         }
         Screen {
@@ -38,12 +38,12 @@ impl Screen {
         }
     }
 
-    /// Keeps what the event says.
+    /// Records an event.
     pub fn event(&mut self, event: &Event<'_>) {
         self.live.event(event);
     }
 
-    /// Draws, when it is time to.
+    /// Redraws if it is time to.
     pub fn draw(&mut self, session: &Session) -> Result<(), Failure> {
         let since = session.elapsed().saturating_sub(self.drawn);
         if since < PICTURE {
@@ -59,7 +59,7 @@ impl Screen {
         };
         let picture = self.live.picture(since.as_secs_f64(), lost, lines, columns);
         if self.is_terminal {
-            // Home; each line to its end and the rest of the screen are cleared as it is drawn.
+            // Cursor to the top left; the rest of each line and of the screen is cleared while drawing.
             let picture = picture.replace('\n', "\x1b[K\r\n");
             output::line(&format!("\x1b[H{picture}\x1b[J"))?;
         } else {

@@ -26,7 +26,7 @@ impl Show {
     }
 }
 
-/// What connection it is, or all its samples.
+/// Prints the connection's description, or all its samples.
 pub fn show(path: &Path, csv: bool) -> Result<(), Failure> {
     if !csv {
         let connection = file::connection(path).map_err(Failure::input)?;

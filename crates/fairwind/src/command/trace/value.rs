@@ -15,13 +15,13 @@ fn words(error: UnitError) -> String {
     format!("{}; {}", error.message, error.help)
 }
 
-/// A length of time.
+/// Parses a duration.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let duration = units_text::duration(text).map_err(words)?;
     Ok(Duration::from_nanos(duration.as_nanos()))
 }
 
-/// A time between samples.
+/// Parses a time between samples.
 pub fn interval(text: &str) -> Result<Duration, String> {
     let interval = duration(text)?;
     if interval < MIN_INTERVAL {
@@ -30,7 +30,7 @@ pub fn interval(text: &str) -> Result<Duration, String> {
     Ok(interval)
 }
 
-/// Bytes of the ring buffer.
+/// Parses the size of the ring buffer, bytes.
 pub fn buffer(text: &str) -> Result<u32, String> {
     let bytes = units_text::bytes(text).map_err(words)?;
     match u32::try_from(bytes.0) {
@@ -39,7 +39,7 @@ pub fn buffer(text: &str) -> Result<u32, String> {
     }
 }
 
-/// A network namespace: its inode, or a file that stands for it.
+/// A network namespace: its inode, or a file that refers to it.
 pub fn namespace(text: &str) -> Result<u32, String> {
     if let Ok(inode) = text.parse() {
         return Ok(inode);
@@ -53,7 +53,7 @@ pub fn namespace(text: &str) -> Result<u32, String> {
     }
 }
 
-/// A folder of the file system of control groups, version 2: its inode.
+/// The inode of a control group's folder (version 2).
 pub fn cgroup(text: &str) -> Result<u64, String> {
     let folder = look(text, fs::metadata(text))?;
     match Path::new(text).join("cgroup.procs").exists() {

@@ -56,7 +56,7 @@ fn rate(moved: u64, seconds: f64, mbps: f64) -> String {
     format!("{} in {seconds:.1} s, {mbps:.1} Mbit/s", bytes(moved))
 }
 
-/// Three digits and a unit of a thousand.
+/// Three significant digits and a decimal unit.
 fn bytes(number: u64) -> String {
     const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
     let mut value = number as f64;

@@ -1,4 +1,4 @@
-//! How a connection ends: it fails, it is complete, or the run is over.
+//! Ending connections: after a failure, when complete, or at the end of the run.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use super::{
 use crate::application::socket;
 
 impl Sender {
-    /// A connection has failed.
+    /// Removes and reports a connection that failed.
     pub(super) fn give_up(&mut self, number: u64, error: &io::Error) {
         let Some(connection) = self.connections.remove(number) else {
             return;
@@ -34,7 +34,7 @@ impl Sender {
         self.think(session, self.shared.clock.now());
     }
 
-    /// A session whose connection has failed goes on, but not at once.
+    /// Lets a session whose connection failed continue, but not immediately.
     pub(super) fn think(&mut self, session: usize, now: Time) {
         if let Some(again) = self.sessions[session].driver.on_complete(now) {
             self.timers
@@ -59,7 +59,7 @@ impl Sender {
 
     fn on_complete(&mut self, number: u64, incoming: u64, at: Time) {
         let Some(connection) = self.connections.get_mut(number) else {
-            // It has failed meanwhile; nobody waits for the receiver's end.
+            // It failed meanwhile; only the receiver's end is left.
             let connection = number;
             return self.receiver.leave(Release {
                 incoming,
@@ -82,7 +82,7 @@ impl Sender {
         self.on_drain(at, number);
     }
 
-    /// Lets a connection go whose last byte has been acknowledged, and otherwise waits for that.
+    /// Releases a connection whose last byte has been acknowledged; otherwise checks again later.
     pub(super) fn on_drain(&mut self, now: Time, number: u64) {
         let Some(connection) = self.connections.get_mut(number) else {
             return;

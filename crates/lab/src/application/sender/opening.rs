@@ -1,4 +1,4 @@
-//! How a connection begins.
+//! Opening connections.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -13,7 +13,7 @@ use crate::application::socket::{self, Refused};
 use crate::application::tcp_info::Counts;
 
 impl Sender {
-    /// Opens a connection; says what went wrong.
+    /// Opens a connection; an error is the text of a failure.
     pub(super) fn open(&mut self, session: usize, bytes: Option<u64>) -> Result<(), String> {
         let flow = &self.flows[self.sessions[session].flow];
         let plan = &flow.plan;
@@ -50,7 +50,7 @@ impl Sender {
         opened.map_err(failed)
     }
 
-    /// Announces a connection, and lets it begin.
+    /// Connects, and announces the connection to the receiver.
     fn begin(
         &mut self,
         number: u64,

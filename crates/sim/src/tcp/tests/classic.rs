@@ -22,7 +22,7 @@ fn the_initial_window_is_2_segments_and_each_acknowledgement_adds_one() {
     s.cwnd(3);
 }
 
-/// 5 is lost of 5 to 9; the window is 5.
+/// Segment 5 of 5 to 9 is lost; the window is 5.
 fn five_in_flight() -> Sending {
     let mut s = Sending::established(&classic(), 100);
     s.write_without_end().sends(0..2);
@@ -35,7 +35,7 @@ fn five_in_flight() -> Sending {
 
 #[test]
 fn the_third_duplicate_begins_fast_retransmit() {
-    // RFC 2581, section 3.2, and nothing before it.
+    // RFC 2581, section 3.2; nothing is sent before the third duplicate ACK.
     let mut s = five_in_flight();
     s.at(ms(400)).sack(5, &[6..7]).sends([10]);
     s.state(Disorder);
@@ -46,7 +46,7 @@ fn the_third_duplicate_begins_fast_retransmit() {
 
 #[test]
 fn a_retransmission_is_lost_when_data_first_sent_after_it_arrives() {
-    // tcp_sacktag_write_queue, event C. Segment 12 left after segment 5 had been sent again.
+    // tcp_sacktag_write_queue, event C. Segment 12 was sent after the retransmission of segment 5.
     let mut s = five_in_flight();
     s.at(ms(400)).sack(5, &[6..7]).sends([10]);
     s.at(ms(401)).sack(5, &[6..8]).sends([11]);
@@ -74,8 +74,8 @@ fn no_timer_but_the_timeout_is_set() {
 
 #[test]
 fn two_acknowledgements_take_one_segment_off_the_window() {
-    // tcp_cwnd_down, rate halving: from 16 to 8 with 16 acknowledgements, never more than one
-    // segment beyond what is in flight.
+    // tcp_cwnd_down, rate halving: from 16 to 8 over 16 acknowledgements, and never more than one
+    // segment above what is in flight.
     let mut s = Sending::established(&classic(), 100);
     s.sender.tp.snd_cwnd = 16;
     s.sender.tp.snd_ssthresh = 16;
@@ -93,7 +93,7 @@ fn two_acknowledgements_take_one_segment_off_the_window() {
     s.cwnd(13);
     s.at(ms(206)).sack(0, &[1..8]).sends([19]);
     s.cwnd(13);
-    // Segment 0 arrives: the window is no more than the threshold (tcp_complete_cwr).
+    // Segment 0 arrives: the window is at most the threshold (tcp_complete_cwr).
     s.at(ms(302)).ack(18);
     s.state(Open);
     assert!(s.sender.tp.snd_cwnd <= 8 + 1);
@@ -109,7 +109,7 @@ fn nothing_is_paced() {
 
 #[test]
 fn the_buffer_is_as_configured() {
-    // tcp_rmem[2] of Linux 2.4 is 174,760 and not tuned.
+    // tcp_rmem[2] of Linux 2.4 is 174,760 bytes and is not tuned.
     let mut r = Receiving::established(&classic());
     for segment in 0..300 {
         r.at(ms(100 + segment)).data(segment);

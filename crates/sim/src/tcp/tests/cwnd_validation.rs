@@ -1,5 +1,5 @@
-//! The window when it is not what limits: `tcp_cwnd_validate`, `tcp_is_cwnd_limited`,
-//! `tcp_cwnd_restart` (RFC 2861, RFC 5681, section 4.1).
+//! The congestion window while something else limits the sender: `tcp_cwnd_validate`,
+//! `tcp_is_cwnd_limited`, `tcp_cwnd_restart` (RFC 2861; RFC 5681, section 4.1).
 
 use super::script::*;
 
@@ -30,7 +30,7 @@ fn in_congestion_avoidance_it_grows_only_if_used_up() {
 
 #[test]
 fn an_idle_window_is_halved_for_each_timeout() {
-    // tcp_cwnd_restart: idle for 700 ms at a timeout of 300 ms: 40 -> 20 -> 10.
+    // tcp_cwnd_restart: idle for 700 ms with a timeout of 300 ms: 40 -> 20 -> 10.
     for (idle_ms, window) in [(300, 40), (301, 20), (500, 20), (650, 10), (3000, 10)] {
         let mut s = Sending::established(&reno(), 100);
         s.write(1).sends([0]);
@@ -58,7 +58,7 @@ fn a_restart_does_not_go_below_the_initial_window() {
 
 #[test]
 fn a_retransmission_ends_the_idle_time_as_well() {
-    // tcp_event_data_sent notes the time of either. 200 ms since the probe at 400 ms.
+    // tcp_event_data_sent notes the time of data and of probes: 200 ms since the probe at 400 ms.
     let mut s = Sending::established(&reno(), 100);
     s.write(1).sends([0]);
     s.at(ms(400)).sends([0]);
@@ -71,7 +71,7 @@ fn a_retransmission_ends_the_idle_time_as_well() {
 
 #[test]
 fn a_window_unused_for_a_timeout_shrinks_half_way_to_its_use() {
-    // tcp_cwnd_application_limited: two packets are out, the initial window of 10 counts as used.
+    // tcp_cwnd_application_limited: 2 are in flight; the initial window of 10 counts as used.
     let mut s = Sending::established(&reno(), 100);
     s.write(1).sends([0]);
     s.at(ms(200)).ack(1).sends_nothing();
@@ -80,7 +80,7 @@ fn a_window_unused_for_a_timeout_shrinks_half_way_to_its_use() {
     s.rto(100_000, 300);
     s.at(ms(300)).write(1).sends([1]);
     s.cwnd(40);
-    // 300 ms after the window was last touched, at 200 ms; nothing was idle that long.
+    // 300 ms after the window was last updated, at 200 ms; the sender was never idle for that long.
     s.at(ms(500)).write(1).sends([2]);
     s.cwnd(25);
     s.ssthresh(30);

@@ -6,9 +6,9 @@ use fairwind_path::units::Duration;
 
 #[test]
 fn the_first_23_segments_are_acknowledged_one_by_one() {
-    // TCP_MAX_QUICKACKS, 16, after what tcp_grow_window asks for: from 64,088 bytes, a segment less than
-    // half the buffer, to the 81,920 that segments of 1448 bytes make of it, (81,920 - 64,088) / 2,896 =
-    // 6.2, so 7 times.
+    // tcp_grow_window asks for 7 and TCP_MAX_QUICKACKS for 16. The window grows from 64,088 bytes,
+    // a segment less than half the buffer, to the 81,920 that segments of 1448 bytes make of it:
+    // (81,920 - 64,088) / 2,896 = 6.2, so 7 times.
     let mut r = Receiving::established(&reno());
     for segment in 0..23 {
         r.at(ms(100 + segment)).data(segment).acks(segment + 1);
@@ -19,8 +19,8 @@ fn the_first_23_segments_are_acknowledged_one_by_one() {
 
 #[test]
 fn a_small_window_makes_for_fewer_quick_acknowledgements() {
-    // tcp_incr_quickack: as many as half the window holds segments, 11,584 / 2,896 = 4,
-    // and one for the growth by two segments, from a half of the buffer to five eighths.
+    // tcp_incr_quickack: as many as segments fit in half the window, 11,584 / 2,896 = 4, and one
+    // for the growth by two segments, from a half of the buffer to five eighths.
     let mut r = Receiving::established(&with_buffer(16 * MSS));
     for segment in 0..5 {
         r.at(ms(100 + segment)).data(segment).acks(segment + 1);
@@ -78,7 +78,7 @@ fn after_a_late_acknowledgement_the_delay_doubles_up_to_a_round_trip() {
 
 #[test]
 fn a_segment_that_is_not_full_is_acknowledged_at_once() {
-    // tcp_measure_rcv_mss and tcp_cleanup_rbuf: the reader has drained the buffer.
+    // tcp_measure_rcv_mss and tcp_cleanup_rbuf: the reader has emptied the buffer.
     let mut r = Receiving::established(&reno());
     let next = r.past_quick_acks();
     let t = r.now();
@@ -108,8 +108,8 @@ fn a_gap_of_more_than_the_timeout_begins_quick_acknowledgements_anew() {
 #[test]
 fn growth_of_the_window_is_told_at_once() {
     // tcp_grow_window asks for a quick acknowledgement. From 65,535 bytes the window grows by two
-    // segments a segment up to 131,072: (131,072 - 65,535) / 2,896 = 22.6, so 23 times. The 16
-    // quick acknowledgements of the beginning follow.
+    // segments per segment, up to 131,072: (131,072 - 65,535) / 2,896 = 22.6, so 23 times. Then
+    // come the 16 quick acknowledgements of the start.
     let mut r = Receiving::established(&with_buffer(209_716));
     for segment in 0..39 {
         r.at(ms(100 + segment)).data(segment).acks(segment + 1);

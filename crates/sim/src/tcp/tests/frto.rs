@@ -1,5 +1,5 @@
-//! Spurious timeouts found by what is acknowledged after them: F-RTO, RFC 5682, section 3,
-//! `tcp_process_loss`. The echoed time stamps say nothing here.
+//! Spurious timeouts detected from the acknowledgements that follow: F-RTO, RFC 5682, section 3,
+//! `tcp_process_loss`. The echoed time stamps give no hint here.
 
 use super::script::*;
 use crate::outcome::CongestionState::*;
@@ -24,7 +24,7 @@ fn the_first_acknowledgement_brings_out_new_data() {
 
 #[test]
 fn a_timeout_is_spurious_if_data_sent_once_is_acknowledged_next() {
-    // Step 3 b. The window and the threshold are what they were, and slow start goes on.
+    // Step 3 b. The window and the threshold are restored, and slow start goes on.
     let mut s = timeout_at_602();
     s.at(ms(650)).echoing(ms(602)).ack(1).sends([11, 12]);
     s.at(ms(660)).echoing(ms(602)).ack(3).sends([13, 14]);

@@ -19,7 +19,7 @@ fn a_syn_is_repeated_every_second_five_times_before_the_time_doubles() {
 
 #[test]
 fn in_2005_a_syn_was_repeated_after_3_and_6_seconds() {
-    // RFC 2988, sections 2.1 and 5.5: three seconds, doubled each time.
+    // RFC 2988, sections 2.1 and 5.5: three seconds, doubled with every timeout.
     let mut s = Sending::new(&classic());
     s.open().sends_syn();
     s.at(ms(3000)).sends_syn();
@@ -40,7 +40,7 @@ fn the_handshake_seeds_the_round_trip_time() {
     // RFC 6298, section 2.2: SRTT = R, RTTVAR = R/2, RTO = SRTT + 4 RTTVAR.
     Sending::established(&reno(), 100).rto(100_000, 300);
     Sending::established(&reno(), 300).rto(300_000, 900);
-    // Linux's floor of 200 ms is put under the variance (tcp_rtt_estimator).
+    // Linux applies its floor of 200 ms to the variance (tcp_rtt_estimator).
     Sending::established(&reno(), 10).rto(10_000, 210);
 }
 

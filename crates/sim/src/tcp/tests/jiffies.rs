@@ -1,5 +1,5 @@
-//! Timers of a kernel with 250 jiffies a second: `usecs_to_jiffies`, `calc_wheel_index`. The clock
-//! begins at a second, which is jiffy 250.
+//! Timers of a kernel with 250 jiffies per second: `usecs_to_jiffies`, `calc_wheel_index`. The
+//! clock starts at one second, which is jiffy 250.
 
 use super::script::*;
 use crate::scenario::TcpConfig;
@@ -13,7 +13,7 @@ fn coarse() -> TcpConfig {
     }
 }
 
-/// Ten segments left at 100 ms, in jiffy 275; the round-trip time is 100 ms.
+/// Ten segments were sent at 100 ms, in jiffy 275; the round-trip time is 100 ms.
 fn ten_in_flight() -> Sending {
     let mut s = Sending::established(&coarse(), 100);
     s.write_without_end().sends(0..10);
@@ -22,7 +22,7 @@ fn ten_in_flight() -> Sending {
 
 #[test]
 fn a_probe_waits_for_the_end_of_its_jiffy_and_the_next_one() {
-    // 2 * 100 ms + 2 ms are 51 jiffies; none of them is the present one: 275 + 51 + 1 = 327.
+    // 2 * 100 ms + 2 ms are 51 jiffies, without the current one: 275 + 51 + 1 = 327.
     let mut s = ten_in_flight();
     s.due(ms(308));
     s.at(ms(308)).sends([10]);
@@ -30,7 +30,7 @@ fn a_probe_waits_for_the_end_of_its_jiffy_and_the_next_one() {
 
 #[test]
 fn the_reordering_timer_is_up_to_a_jiffy_late() {
-    // 25 ms and 2 ms are 7 jiffies; set within jiffy 300, it expires when jiffy 308 begins.
+    // 25 ms + 2 ms are 7 jiffies; set during jiffy 300, the timer expires when jiffy 308 begins.
     let mut s = ten_in_flight();
     s.at(ms(201)).sack(0, &[1..2]).sends([10]);
     s.due(ms(232));

@@ -30,8 +30,8 @@ fn it_is_1_2_times_that_from_half_the_threshold_on() {
 
 #[test]
 fn the_first_ten_segments_leave_at_once_and_the_next_are_spaced() {
-    // At 200 ms the window is 12 and the rate 347,520 bytes/s: 4,166,666 ns a segment. Segment 10
-    // is late by more than that, so segment 11 follows after half the time.
+    // At 200 ms the window is 12 and the rate 347,520 bytes/s: 4,166,666 ns per segment. Segment 10
+    // is late by more than that, so segment 11 follows after half that time.
     let mut s = Sending::established(&paced(), 100);
     s.write_without_end().sends(0..10);
     s.at(ms(200)).ack(2).sends([10]);
@@ -43,8 +43,8 @@ fn the_first_ten_segments_leave_at_once_and_the_next_are_spaced() {
 
 #[test]
 fn the_eleventh_segment_waits_for_the_tenth() {
-    // tcp_update_skb_after_send counts from data_segs_out >= 10: 1448 bytes at 347,520 bytes/s
-    // when 12 are in the window, here 5 ms at 289,600 bytes/s after segment 9.
+    // tcp_update_skb_after_send spaces from data_segs_out >= 10 on: 1448 bytes at 289,600 bytes/s
+    // are 5 ms after segment 9. (The rate would be 347,520 bytes/s with 12 in the window.)
     let mut s = Sending::established(&paced(), 100);
     s.sender.tp.snd_cwnd = 12;
     s.write_without_end().sends(0..10);

@@ -49,11 +49,11 @@ fn below_the_threshold_packets_are_conserved_and_then_slow_start_follows() {
     // 7 lost, 2 in flight, 1 delivered: 1.
     s.at(ms(202)).sack(0, &[7..10]).sends([0]);
     s.cwnd(3).ssthresh(5);
-    // One for one.
+    // One sent for one delivered.
     s.at(ms(300)).sack(0, &[7..11]).sends([1]);
     s.at(ms(301)).sack(0, &[7..12]).sends([2]);
     s.cwnd(3);
-    // The left edge moves: two for one.
+    // The left edge moves: two sent for one delivered.
     s.at(ms(302)).sack(1, &[7..12]).sends([3, 4]);
     s.cwnd(4);
     s.at(ms(400)).sack(2, &[7..12]).sends([5, 6]);

@@ -1,16 +1,16 @@
-//! Loss detection by time: RFC 8985, `tcp_recovery.c`.
+//! Time-based loss detection: RFC 8985, `tcp_recovery.c`.
 
 use super::script::*;
 use crate::outcome::CongestionState::*;
 
-/// Ten segments left at 100 ms; the round-trip time is 100 ms.
+/// Ten segments were sent at 100 ms; the round-trip time is 100 ms.
 fn ten_in_flight() -> Sending {
     let mut s = Sending::established(&reno(), 100);
     s.write_without_end().sends(0..10);
     s
 }
 
-/// Segment 0 is sent again at 202 ms, after three selective acknowledgements.
+/// Segment 0 is retransmitted at 202 ms, after three selective acknowledgements.
 fn recovery_at_202() -> Sending {
     let mut s = ten_in_flight();
     s.at(ms(200)).sack(0, &[1..2]).sends([10]);
@@ -57,8 +57,8 @@ fn a_hole_filled_within_the_window_is_reordering_and_no_loss() {
 
 #[test]
 fn after_reordering_three_duplicates_wait_as_well() {
-    // RFC 8985, section 6.2, step 4: RACK.reordering_seen. Segments 3 to 5 left at 100 ms:
-    // 110 + 25 ms are given to segment 2, 27 more from 210 ms on.
+    // RFC 8985, section 6.2, step 4: RACK.reordering_seen. Segments 3 to 5 were sent at 100 ms:
+    // segment 2 is given 110 + 25 ms, which is 27 ms more from 210 ms on.
     let mut s = ten_in_flight();
     s.at(ms(200)).sack(0, &[1..2]).sends([10]);
     s.at(ms(205)).ack(2).sends([11, 12]);
@@ -76,7 +76,7 @@ fn the_degree_of_reordering_is_counted_in_segments() {
     s.at(ms(200)).sack(0, &[1..5]).sends([10, 11, 12, 13]);
     s.at(ms(201)).sack(0, &[1..5, 6..7]).sends([14]);
     s.at(ms(202)).sack(5, &[6..7]).sends([15, 16]);
-    // The end of segment 6 less the start of segment 0.
+    // From the start of segment 0 to the end of segment 6.
     assert_eq!(s.sender.reordering, 7);
 }
 
@@ -92,7 +92,7 @@ fn everything_sent_long_enough_before_the_latest_delivery_is_lost() {
 
 #[test]
 fn a_retransmission_is_lost_when_what_was_sent_after_it_arrives() {
-    // RFC 8985, section 6.2: retransmissions are no exception. Segment 12 left at 204 ms and
+    // RFC 8985, section 6.2: retransmissions are no exception. Segment 12 was sent at 204 ms and
     // segment 0 again at 202 ms.
     let mut s = recovery_at_202();
     s.at(ms(203)).sack(0, &[1..5]).sends_nothing();
@@ -117,7 +117,7 @@ fn a_duplicate_report_widens_the_window_once_reordering_was_seen() {
 
 #[test]
 fn a_duplicate_report_alone_is_not_reordering() {
-    // tcp_dsack_seen leaves reord_seen alone.
+    // tcp_dsack_seen does not change reord_seen.
     let mut s = recovery_at_202();
     s.at(ms(203)).echoing(ms(202)).ack(4).sends_nothing();
     s.at(ms(204)).dsack(4, 0..1, &[]).sends([12, 13]);
@@ -128,7 +128,7 @@ fn a_duplicate_report_alone_is_not_reordering() {
 
 #[test]
 fn a_segment_the_path_has_duplicated_is_no_news() {
-    // tcp_dsack_seen: more duplicates than retransmissions are not the sender's doing.
+    // tcp_dsack_seen: more duplicates than retransmissions are not caused by the sender.
     let mut s = ten_in_flight();
     s.at(ms(200)).ack(2).sends(10..14);
     s.at(ms(201)).dsack(2, 0..1, &[]).sends_nothing();
@@ -139,8 +139,8 @@ fn a_segment_the_path_has_duplicated_is_no_news() {
 
 #[test]
 fn a_late_original_says_nothing_about_its_retransmission() {
-    // tcp_skb_spurious_retrans: the echoed time is before the retransmission of 202 ms, so the
-    // latest delivery known to RACK stays one that left at 100 ms (hosts are up for a second).
+    // tcp_skb_spurious_retrans: the echoed time precedes the retransmission at 202 ms, so the
+    // latest delivery known to RACK remains one sent at 100 ms (hosts have been up for a second).
     let mut s = recovery_at_202();
     s.at(ms(310)).echoing(ms(100)).ack(4);
     s.forget_sent();

@@ -16,7 +16,7 @@ fn the_rate_is_what_was_delivered_since_the_segment_left() {
     // 4 in 101 ms: 4 * 1448 / 0.101 = 57,346.5.
     s.at(ms(201)).ack(4).sends(14..18);
     assert_eq!(rate(&s, 201), 57_346);
-    // Segment 10 left at 200 ms, when 2 had been delivered: 9 in 101 ms.
+    // Segment 10 was sent at 200 ms, when 2 had been delivered: 9 in 101 ms.
     s.at(ms(301)).ack(11).sends(18..32);
     assert_eq!(rate(&s, 301), 129_029);
 }

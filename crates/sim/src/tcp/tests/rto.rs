@@ -3,7 +3,7 @@
 use super::script::*;
 use crate::outcome::CongestionState::*;
 
-/// Five segments left at 100 ms, a probe at 302 ms; the timeout expires at 602 ms.
+/// Five segments were sent at 100 ms, a probe at 302 ms; the timeout expires at 602 ms.
 fn timeout_at_602() -> Sending {
     let mut s = Sending::established(&reno(), 100);
     s.write(5).sends(0..5);
@@ -15,7 +15,7 @@ fn timeout_at_602() -> Sending {
 
 #[test]
 fn a_timeout_sends_the_first_segment_with_a_window_of_one() {
-    // RFC 5681, section 3.1, equation (4) and the paragraph behind it.
+    // RFC 5681, section 3.1, equation (4) and the paragraph after it.
     let mut s = timeout_at_602();
     s.cwnd(1).ssthresh(5);
     assert_eq!(s.sender.tp.lost_out, 5);

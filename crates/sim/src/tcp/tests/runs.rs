@@ -1,4 +1,4 @@
-//! Laws of whole runs: whatever the path does, every byte arrives, and the same seed gives the
+//! Properties of whole runs: every byte arrives whatever the path does, and a seed always gives the
 //! same run.
 
 use fairwind_cc::native::all;
@@ -19,7 +19,7 @@ use fairwind_workload::Application;
 
 const MBIT: u64 = 1_000_000;
 
-/// A path there and back and the flows over it.
+/// A path in both directions and the flows over it.
 #[derive(Clone, Debug)]
 struct Path {
     bandwidth_bps: u64,
@@ -153,7 +153,7 @@ fn check(path: &Path, flows: &[Flow], outcome: &Outcome) -> Result<(), TestCaseE
     for (flow, outcome) in flows.iter().zip(&outcome.flows) {
         prop_assert!(outcome.completion.is_some(), "not completed: {flow:?}");
         prop_assert_eq!(outcome.bytes, flow.bytes);
-        // One packet may have been on its way when the clock began; there are headers, too.
+        // One packet may have been in transit at the start, but the path also carries headers.
         prop_assert!(goodput_bps(outcome) <= path.bandwidth_bps as f64);
         prop_assert!(outcome.packets_sent * 1448 >= flow.bytes.saturating_sub(1448));
         prop_assert!(outcome.retransmits <= outcome.packets_sent);

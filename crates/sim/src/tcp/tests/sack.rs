@@ -1,4 +1,4 @@
-//! What a receiver says about data out of order: RFC 2018, RFC 2883, SACK compression.
+//! What a receiver reports about data out of order: RFC 2018, RFC 2883, SACK compression.
 
 use super::script::*;
 use fairwind_path::units::Duration;
@@ -16,7 +16,7 @@ fn a_gap_is_reported_at_once() {
 
 #[test]
 fn the_block_of_the_latest_segment_comes_first_and_there_are_three() {
-    // RFC 2018, section 4; beside a time stamp three blocks fit.
+    // RFC 2018, section 4; three blocks fit beside a time stamp.
     let mut r = Receiving::established(&reno());
     r.at(ms(100)).data(0).acks(1);
     r.at(ms(101)).data(2).sacks(1, &[2..3]);
@@ -69,7 +69,7 @@ fn an_old_segment_is_reported_as_a_duplicate() {
     r.at(ms(101)).data(1).acks(2);
     let reply = r.at(ms(102)).data(0).sacks(2, &[0..1]);
     assert!(reply.sack.duplicate_first);
-    // It is reported once.
+    // It is reported only once.
     r.at(ms(103)).data(2).acks(3);
 }
 
@@ -144,7 +144,7 @@ fn a_third_block_is_not_held_back() {
 
 #[test]
 fn at_most_44_selective_acknowledgements_are_held_back() {
-    // tcp_comp_sack_nr. The buffer is fixed, as growth of the window is told at once.
+    // tcp_comp_sack_nr. The buffer is fixed, as growth of the window is advertised at once.
     let mut r = Receiving::established(&with_buffer(65_000));
     let n = r.past_quick_acks();
     let t = r.now();

@@ -26,7 +26,7 @@ fn blocks_may_come_in_any_order() {
     let mut s = ten_in_flight();
     s.at(ms(200)).sack(0, &[8..9, 2..3, 5..6]).sends([0, 1, 3]);
     assert_eq!(s.sender.tp.sacked_out, 3);
-    // 0, 1, 3, 4, 6 and 7 left before segment 8; three leave for three delivered (RFC 6937).
+    // 0, 1, 3, 4, 6 and 7 were sent before segment 8; three leave for three delivered (RFC 6937).
     assert_eq!(s.sender.tp.lost_out, 6);
 }
 

@@ -1,8 +1,8 @@
-//! The language of the scripts. Segments are full and counted from 0, so that `ack(2)` acknowledges
+//! The script language. Segments are full-sized and counted from 0, so that `ack(2)` acknowledges
 //! segments 0 and 1, and `2..4` are segments 2 and 3.
 //!
-//! Everything an endpoint sends must be asserted, at the moment it is sent: `at` fails if a timer
-//! has sent something on the way, and so does the end of a script.
+//! Everything an endpoint sends must be asserted at the moment it is sent: `at` fails if a timer
+//! sent something in between, and the end of a script fails if anything is left.
 
 use fairwind_cc::native::find;
 use fairwind_path::units::{Bytes, Time};
@@ -23,7 +23,7 @@ pub fn ms(millis: u64) -> Time {
     Time::from_millis(millis)
 }
 
-/// A connection of this stack with Linux's defaults.
+/// The configuration of a connection of this stack with Linux's defaults.
 pub fn tcp(control: &str, stack: Stack) -> TcpConfig {
     let control = find(control).expect("a control of cc/");
     TcpConfig {

@@ -1,4 +1,4 @@
-//! The window's growth without loss, with `cc/reno.c`.
+//! Growth of the window without loss, with `cc/reno.c`.
 
 use super::script::*;
 
@@ -25,8 +25,8 @@ fn slow_start_adds_a_segment_for_each_acknowledged() {
 
 #[test]
 fn what_slow_start_leaves_over_counts_towards_the_next_segment() {
-    // tcp_reno_cong_avoid: 5 acknowledged, 2 of them lift the window to the threshold, and 3
-    // count; with 8 and 1 more, 12 have been acknowledged at a window of 12.
+    // tcp_reno_cong_avoid: of 5 acknowledged, 2 lift the window to the threshold and 3 count; with
+    // 8 more and 1 more, 12 have been acknowledged at a window of 12.
     let mut s = Sending::established(&reno(), 100);
     s.sender.tp.snd_ssthresh = 12;
     s.write_without_end().sends(0..10);
@@ -59,8 +59,8 @@ fn an_old_acknowledgement_is_ignored() {
 
 #[test]
 fn the_last_segment_of_a_burst_is_pushed() {
-    // tcp_tso_autosize: 10 segments in 100 ms are 144,800 B/s, twice of which paces; a 1024th is
-    // less than the least burst of two segments (tcp_min_tso_segs).
+    // tcp_tso_autosize: 10 segments in 100 ms are 144,800 B/s, paced at twice that; a 1024th of it
+    // is less than the minimum burst of two segments (tcp_min_tso_segs).
     let mut s = Sending::established(&reno(), 100);
     s.write_without_end();
     assert_eq!(s.pushed(), [1, 3, 5, 7, 9]);
@@ -70,7 +70,7 @@ fn the_last_segment_of_a_burst_is_pushed() {
 
 #[test]
 fn bursts_are_large_where_the_path_is_short() {
-    // 65,215 B halved for each 512 us of the 1 ms: 32,607 B, 22 segments; all ten are one burst.
+    // 65,215 B, halved for each 512 us in 1 ms: 32,607 B or 22 segments; all ten are one burst.
     let mut s = Sending::established(&reno(), 1);
     s.write_without_end();
     assert_eq!(s.pushed(), [9]);

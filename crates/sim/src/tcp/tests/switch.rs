@@ -1,4 +1,4 @@
-//! Another congestion control while the connection lives (`tcp_set_congestion_control`).
+//! A change of congestion control while the connection is open (`tcp_set_congestion_control`).
 
 use super::script::*;
 use crate::outcome::CongestionState;
@@ -16,7 +16,7 @@ fn the_new_control_has_its_window_at_once_and_sends_with_the_next_acknowledgemen
 
 #[test]
 fn a_control_that_is_left_lets_go() {
-    // Nothing was acknowledged under nocc, so its release leaves the window that it found.
+    // Nothing was acknowledged under nocc, so its release leaves the window that it was given.
     let mut s = Sending::established(&tcp("nocc", Stack::Linux), 100);
     // The first window, 65,535 bytes, holds 45 segments.
     s.write_without_end().sends(0..45);

@@ -4,7 +4,7 @@
 use super::script::*;
 use crate::outcome::CongestionState::*;
 
-/// Five segments left at 100 ms; the probe, segment 4, at 302 ms.
+/// Five segments were sent at 100 ms; the probe, segment 4, at 302 ms.
 fn probed_at_302() -> Sending {
     let mut s = Sending::established(&reno(), 100);
     s.write(5).sends(0..5);
@@ -39,7 +39,7 @@ fn no_probe_leaves_later_than_the_timeout_would() {
     s.write(1).sends([0]);
     s.at(ms(240)).sends([0]);
     s.state(Open).cwnd(10);
-    // Then the timeout, from the probe on.
+    // Then the timeout, counted from the probe.
     s.at(ms(460)).sends([0]);
     s.state(Loss);
 }

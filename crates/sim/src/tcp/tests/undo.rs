@@ -1,10 +1,10 @@
-//! Reductions taken back: Eifel (RFC 3522, RFC 4015) by the time stamps, and by duplicate reports
-//! (RFC 3708); `tcp_try_undo_*`.
+//! Undo of window reductions: Eifel (RFC 3522, RFC 4015) by the time stamps, and by duplicate
+//! reports (RFC 3708); `tcp_try_undo_*`.
 
 use super::script::*;
 use crate::outcome::CongestionState::*;
 
-/// Segment 0 was sent again at 202 ms.
+/// Segment 0 was retransmitted at 202 ms.
 fn recovery_at_202() -> Sending {
     let mut s = Sending::established(&reno(), 100);
     s.write_without_end().sends(0..10);
@@ -92,7 +92,7 @@ fn a_time_stamp_from_before_a_timeout_takes_it_back() {
 #[test]
 fn what_rack_gave_up_and_an_undo_unmarked_is_not_given_up_again_at_once() {
     // tcp_rack_detect_loss takes a lost segment off its list; only a retransmission or a timeout
-    // brings it back. Segments 0 and 1 are late, not lost: the time stamp of segment 0 says so.
+    // puts it back. Segments 0 and 1 are late, not lost, as the time stamp of segment 0 shows.
     let mut s = Sending::established(&reno(), 100);
     s.write_without_end().sends(0..10);
     s.at(ms(200)).sack(0, &[2..3]).sends([10]);

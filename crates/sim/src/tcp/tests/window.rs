@@ -1,4 +1,4 @@
-//! The receiver's window and the buffers.
+//! The receiver's window and both buffers.
 
 use super::script::*;
 use crate::packet::Packet;
@@ -13,14 +13,14 @@ fn the_receivers_window_holds_the_sender_back() {
     // 14 = 2 + 12: the window is full.
     s.at(ms(201)).ack(3).sends(14..15);
     s.with_window(20 * MSS);
-    // An update of the window alone is no duplicate acknowledgement (tcp_ack_update_window).
+    // A pure window update is not a duplicate acknowledgement (tcp_ack_update_window).
     s.at(ms(202)).ack(3).sends(15..16);
     s.cwnd(13);
 }
 
 #[test]
 fn a_window_smaller_than_a_segment_holds_it_back() {
-    // tcp_snd_wnd_test; the receiver avoids silly windows, and so does the sender.
+    // tcp_snd_wnd_test: silly window avoidance by the sender, as by the receiver.
     let mut s = Sending::with_first_window(3 * MSS);
     s.write(3).sends(0..3);
     s.with_window(MSS + 1000);
@@ -50,15 +50,15 @@ fn the_send_buffer_limits_what_is_in_flight() {
     s.at(ms(201)).ack(3).sends(6..7);
 }
 
-/// A packet of 1500 bytes takes 2304 of a buffer, so its payload may use 1448 * 256 / 2304 = 160
-/// 256ths (`tcp_scaling_ratio`).
+/// A packet of 1500 bytes takes 2304 bytes of a buffer, so payload may use 1448 * 256 / 2304 = 160
+/// 256ths of it (`tcp_scaling_ratio`).
 const fn buffer_for(window: u64) -> u64 {
     window * 256 / 160
 }
 
 #[test]
 fn five_eighths_of_a_fixed_buffer_are_the_window() {
-    // 18,534 B, of which a half, 9267 B, before the first full segment: three quick acknowledgements.
+    // 18,534 B, half of which, 9267 B, before the first full segment: three quick acknowledgements.
     let mut r = Receiving::established(&with_buffer(buffer_for(8 * MSS)));
     let mut windows = Vec::new();
     for segment in 0..3 {
@@ -85,8 +85,8 @@ fn a_large_fixed_buffer_opens_by_two_segments_a_segment() {
 
 #[test]
 fn the_window_is_no_larger_than_its_scale_holds() {
-    // 131,072 B at first need a scale of 2; five eighths of 262,144 B, 163,840 B, fit. Of 262,140 B the
-    // half, 131,070 B, is what a scale of 1 holds, and more it never holds.
+    // 131,072 B at first need a scale of 2, which also holds 163,840 B, five eighths of 262,144 B.
+    // Half of 262,140 B, 131,070 B, fits a scale of 1, which never holds more.
     for (buffer, window) in [(262_144, 163_840), (262_140, 131_070)] {
         let mut r = Receiving::established(&with_buffer(buffer));
         let mut last = 0;
@@ -102,8 +102,8 @@ fn the_window_is_no_larger_than_its_scale_holds() {
 
 #[test]
 fn what_has_not_been_read_is_not_offered_by_the_acknowledgement_that_fills_a_gap() {
-    // Of 40 segments, 57,920 B, four wait behind the gap: they and the segment that fills it are still
-    // in the buffer when the acknowledgement leaves.
+    // Of 40 segments, 57,920 B, four wait behind the gap: they and the segment that fills it are
+    // still in the buffer when the acknowledgement is sent.
     let mut r = Receiving::established(&with_buffer(buffer_for(40 * MSS)));
     for segment in (0..20).chain(21..25) {
         r.at(ms(100 + segment)).data(segment);
@@ -138,7 +138,7 @@ fn one_that_doubles_the_window_offers_what_is_read_at_once() {
 
 #[test]
 fn the_right_edge_does_not_move_back_while_a_gap_is_open() {
-    // RFC 9293, section 3.8.6: shrinking the window is discouraged. Held data takes room.
+    // RFC 9293, section 3.8.6: shrinking the window is discouraged. Data beyond a gap takes room.
     let mut r = Receiving::established(&with_buffer(buffer_for(10 * MSS)));
     r.at(ms(100)).data(0).acks(1);
     for segment in 2..6 {
@@ -151,8 +151,8 @@ fn the_right_edge_does_not_move_back_while_a_gap_is_open() {
 #[test]
 fn the_buffer_grows_by_what_arrives_in_a_round_trip() {
     // tcp_rcvbuf_grow: 41 segments = 59,368 bytes in the first round trip, against the 10 expected
-    // (14,480). 2 * 59,368 = 118,736; growth 118,736 * 44,888 / 14,480 = 368,081; 118,736 + 2 *
-    // 368,081 = 854,898 bytes of window, 256/160 of that of buffer.
+    // (14,480). 2 * 59,368 = 118,736; growth 118,736 * 44,888 / 14,480 = 368,081; the window is
+    // 118,736 + 2 * 368,081 = 854,898 bytes, the buffer 256/160 of that.
     let mut r = Receiving::established(&reno());
     assert_eq!(r.receiver.buffer_bytes(), 131_072);
     for segment in 0..40 {
@@ -170,7 +170,7 @@ fn the_buffer_grows_by_what_arrives_in_a_round_trip() {
 #[test]
 fn what_waits_behind_a_gap_has_room_of_its_own() {
     // tcp_data_queue_ofo: twice the 14,480 bytes of a round trip, and 40 segments from the gap to
-    // the end: 28,960 + 57,920 = 86,880 bytes of window, 256/160 of that of buffer.
+    // the end: a window of 28,960 + 57,920 = 86,880 bytes, a buffer of 256/160 of that.
     let mut r = Receiving::established(&reno());
     r.at(ms(100)).data(0).acks(1);
     for segment in 2..41 {

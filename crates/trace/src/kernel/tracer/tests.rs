@@ -1,4 +1,4 @@
-//! What the kernel does not tell the tracer.
+//! Segments that the kernel does not report to the tracer.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::*;
 
-/// Each connection's segments received and those of them skipped, at this moment.
+/// For each connection, the segments received and how many of them were skipped, at this moment.
 fn look(tracer: &Tracer) -> HashMap<u64, (u64, u64)> {
-    // Longer than an acknowledgement is held back.
+    // Longer than an acknowledgement is delayed.
     thread::sleep(Duration::from_millis(300));
     tracer.sample().unwrap();
     let mut seen = HashMap::new();
@@ -55,7 +55,7 @@ fn segments_of_which_the_kernel_does_not_tell_are_counted() {
     trips(&mut stream, &mut peer, 20);
     let before = look(&tracer);
     assert_eq!(before.len(), 2);
-    // As a kernel does that leaves the program out.
+    // Simulates a kernel that skips the program.
     drop(tracer._attached.pop());
     trips(&mut stream, &mut peer, 30);
     let after = look(&tracer);
@@ -68,7 +68,7 @@ fn segments_of_which_the_kernel_does_not_tell_are_counted() {
     for (id, (_, counted)) in end {
         let (before, after) = (before[&id], after[&id]);
         assert!(after.0 - before.0 >= 30, "{before:?} {after:?}");
-        // A kernel that leaves programs out by itself may add to it.
+        // A kernel that skips programs by itself may add to it.
         let told = counted - before.1;
         assert!(told >= after.0 - before.0, "{before:?} {after:?} {told}");
         assert!(

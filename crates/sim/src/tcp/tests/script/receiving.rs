@@ -1,4 +1,4 @@
-//! Scripts for a receiver.
+//! Scripts for receivers.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::scenario::TcpConfig;
 use crate::tcp::receiver::Receiver;
 use crate::tcp::{Reply, milliseconds};
 
-/// A receiver and the other end of its connection, which is the script.
+/// A receiver; the script is its peer.
 pub struct Receiving {
     pub receiver: Receiver,
     now: Time,
@@ -24,7 +24,7 @@ pub struct Receiving {
 }
 
 impl Receiving {
-    /// The SYN has been answered at time 0; the round-trip time is 100 ms.
+    /// The SYN is answered at time 0; the round-trip time is 100 ms.
     pub fn established(config: &TcpConfig) -> Self {
         Self::with_rtt(config, 100)
     }
@@ -62,7 +62,7 @@ impl Receiving {
         self.bytes(segment * MSS, MSS as u32)
     }
 
-    /// A full segment with PSH.
+    /// A full segment with PSH arrives.
     pub fn pushed(&mut self, segment: u64) -> &mut Self {
         self.push = true;
         self.data(segment);
@@ -111,12 +111,12 @@ impl Receiving {
         answers[0].1
     }
 
-    /// An acknowledgement of the first `segments` segments leaves now, without blocks.
+    /// Asserts that an acknowledgement of the first `segments` segments leaves now, without blocks.
     pub fn acks(&mut self, segments: u64) -> Reply {
         self.sacks(segments, &[])
     }
 
-    /// The same with selective blocks, in this order.
+    /// Asserts the same with these selective blocks, in this order.
     pub fn sacks(&mut self, segments: u64, blocks: &[Range<u64>]) -> Reply {
         let reply = self.take_answer();
         assert_eq!(reply.packet.seq, segments * MSS, "at {:?}", self.now);
@@ -134,13 +134,13 @@ impl Receiving {
         self
     }
 
-    /// What leaves now, if anything does.
+    /// The acknowledgement that leaves now, if any.
     pub fn answer(&mut self) -> Option<Reply> {
         (!self.answers.is_empty()).then(|| self.take_answer())
     }
 
-    /// Segments from `first` on arrive one a millisecond until the receiver, having acknowledged
-    /// each, no longer does; ends with no acknowledgement pending. Returns the next segment.
+    /// Segments from 0 on arrive, one per millisecond, until the receiver no longer acknowledges
+    /// each one. Ends with no acknowledgement pending and returns the number of the next segment.
     pub fn past_quick_acks(&mut self) -> u64 {
         let mut next = 0;
         self.at(self.now.max(Time::ZERO + self.rtt));

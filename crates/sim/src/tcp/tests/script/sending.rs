@@ -1,4 +1,4 @@
-//! Scripts for a sender.
+//! Scripts for senders.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,13 +14,13 @@ use crate::scenario::TcpConfig;
 use crate::tcp::milliseconds;
 use crate::tcp::sender::Sender;
 
-/// A sender and the other end of its connection, which is the script.
+/// A sender; the script is its peer.
 pub struct Sending {
     pub sender: Sender,
     now: Time,
     window: u64,
     una: u64,
-    /// What the next acknowledgement echoes, if not what a receiver would.
+    /// What the next acknowledgement echoes, unless it is what a receiver would echo.
     echo: Option<u32>,
     /// Time stamp of the latest copy of each segment.
     stamps: HashMap<u64, u32>,
@@ -28,7 +28,7 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// Not yet open.
+    /// A sender that is not open yet.
     pub fn new(config: &TcpConfig) -> Self {
         Sending {
             sender: Sender::new(Time::ZERO, config, 0, 0),
@@ -41,7 +41,7 @@ impl Sending {
         }
     }
 
-    /// Opened at 0, and the SYN-ACK arrives after this many milliseconds; nothing is written yet.
+    /// Opened at 0; the SYN-ACK arrives after `rtt_ms`, and nothing has been written yet.
     pub fn established(config: &TcpConfig, rtt_ms: u64) -> Self {
         let mut script = Sending::new(config);
         script.open().sends_syn();
@@ -49,7 +49,7 @@ impl Sending {
         script
     }
 
-    /// The same after 100 ms, with this window in the SYN-ACK and from then on.
+    /// The same after 100 ms, with this window in the SYN-ACK and afterwards.
     pub fn with_first_window(bytes: u64) -> Self {
         let mut script = Sending::new(&reno());
         script.open().sends_syn().with_window(bytes);
@@ -61,7 +61,7 @@ impl Sending {
         self.step(|sender, now, out| sender.open(now, out))
     }
 
-    /// The SYN-ACK that answers the SYN sent at `syn`.
+    /// The SYN-ACK for the SYN sent at `syn` arrives.
     pub fn syn_ack(&mut self, syn: Time) -> &mut Self {
         let packet = Packet {
             window: self.window.min(65_535) as u32,
@@ -72,7 +72,7 @@ impl Sending {
         self.receive(packet, SackBlocks::default())
     }
 
-    /// The application writes so many full segments.
+    /// The application writes this many full segments.
     pub fn write(&mut self, segments: u64) -> &mut Self {
         self.write_bytes(segments * MSS)
     }
@@ -85,7 +85,7 @@ impl Sending {
         self.step(|sender, now, out| sender.write(now, None, out))
     }
 
-    /// Its application asks for another control, at its defaults.
+    /// The application asks for another congestion control, with its default parameters.
     pub fn switch_control(&mut self, name: &str) -> &mut Self {
         let parameters = find(name).expect("a control of cc/").default_parameters();
         self.sender.switch_control(self.now, &parameters);
@@ -107,7 +107,7 @@ impl Sending {
         self
     }
 
-    /// From now on the receiver's window is so many bytes.
+    /// Sets the receiver's window from now on, bytes.
     pub fn with_window(&mut self, bytes: u64) -> &mut Self {
         self.window = bytes;
         self
@@ -119,24 +119,24 @@ impl Sending {
         self
     }
 
-    /// The receiver has the first `segments` segments.
+    /// Acknowledges the first `segments` segments.
     pub fn ack(&mut self, segments: u64) -> &mut Self {
         self.sack(segments, &[])
     }
 
-    /// And these beyond them.
+    /// Acknowledges the first `segments` segments, and those of `beyond` selectively.
     pub fn sack(&mut self, segments: u64, beyond: &[Range<u64>]) -> &mut Self {
         self.acknowledge(segments, None, beyond)
     }
 
-    /// Nothing beyond `segments` segments but these bytes.
+    /// Acknowledges the first `segments` segments, and these bytes selectively.
     pub fn sack_bytes(&mut self, segments: u64, bytes: Range<u64>) -> &mut Self {
         let mut sack = SackBlocks::default();
         sack.push(bytes);
         self.acknowledge_bytes(segments * MSS, sack)
     }
 
-    /// The receiver has the first bytes.
+    /// Acknowledges the first `bytes` bytes.
     pub fn ack_bytes(&mut self, bytes: u64) -> &mut Self {
         self.acknowledge_bytes(bytes, SackBlocks::default())
     }
@@ -152,7 +152,7 @@ impl Sending {
         self.receive(packet, sack)
     }
 
-    /// And it has received these twice (RFC 2883).
+    /// Like `sack`, and reports the segments of `twice` as received twice (RFC 2883).
     pub fn dsack(&mut self, segments: u64, twice: Range<u64>, beyond: &[Range<u64>]) -> &mut Self {
         self.acknowledge(segments, Some(twice), beyond)
     }
@@ -168,7 +168,7 @@ impl Sending {
         for block in twice.iter().chain(beyond) {
             sack.push(block.start * MSS..block.end * MSS);
         }
-        // RFC 7323, section 4.3: the segment at the left edge is echoed.
+        // RFC 7323, section 4.3: the receiver echoes the segment at the left edge.
         let edge = if segments > self.una {
             self.una
         } else {
@@ -226,7 +226,7 @@ impl Sending {
         self
     }
 
-    /// These full segments leave now, and no others.
+    /// Asserts that these full segments leave now, and no others.
     pub fn sends(&mut self, segments: impl IntoIterator<Item = u64>) -> &mut Self {
         let expected: Vec<_> = segments.into_iter().collect();
         let sent = self.take_sent();
@@ -236,7 +236,7 @@ impl Sending {
         self
     }
 
-    /// Segments of these first bytes and lengths leave now.
+    /// Asserts that segments with these first bytes and lengths leave now.
     pub fn sends_bytes_of(&mut self, segments: &[(u64, u32)]) -> &mut Self {
         let sent: Vec<_> = self
             .take_sent()
@@ -247,7 +247,7 @@ impl Sending {
         self
     }
 
-    /// Whatever left now is of no interest.
+    /// Ignores whatever left now.
     pub fn forget_sent(&mut self) -> &mut Self {
         self.take_sent();
         self
@@ -257,7 +257,7 @@ impl Sending {
         self.sends([])
     }
 
-    /// The segments sent that have PSH; all that were sent count as expected.
+    /// The segments sent with PSH; everything sent counts as expected.
     pub fn pushed(&mut self) -> Vec<u64> {
         let sent = std::mem::take(&mut self.sent);
         let pushed = sent.iter().filter(|(_, packet)| packet.push);
@@ -281,7 +281,7 @@ impl Sending {
         self
     }
 
-    /// Smoothed round-trip time and timeout.
+    /// Asserts the smoothed round-trip time and the timeout.
     pub fn rto(&mut self, srtt_us: u32, rto_ms: u64) -> &mut Self {
         let tp = &self.sender.tp;
         assert_eq!(tp.srtt_us >> 3, srtt_us, "SRTT at {:?}", self.now);
@@ -290,7 +290,7 @@ impl Sending {
         self
     }
 
-    /// Which timer is set, and for when.
+    /// Asserts when the next timer is due.
     pub fn due(&mut self, time: Time) -> &mut Self {
         assert_eq!(self.sender.due(), time, "timer set at {:?}", self.now);
         self
