@@ -27,7 +27,7 @@ pub enum Refusal {
     #[error("available bandwidth must not be negative")]
     Negative,
     /// Later than the current time.
-    #[error("the sample is of the future")]
+    #[error("the sample is in the future")]
     Future,
     /// The history already has a sample of the same microsecond.
     #[error("there is a sample of this time already")]

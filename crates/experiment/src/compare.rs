@@ -313,7 +313,7 @@ fn caveats(a: &Contents, b: &Contents) -> Vec<String> {
             some => some.join(", "),
         };
         caveats.push(format!(
-            "values were set over the files. A: {}. B: {}",
+            "values were overridden with --set. A: {}. B: {}",
             text(&a.overrides),
             text(&b.overrides)
         ));

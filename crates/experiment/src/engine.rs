@@ -56,7 +56,7 @@ pub trait Engine: Sync {
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// `progress` returned false, or the recorder failed.
-    #[error("stopped before its end")]
+    #[error("stopped early")]
     Stopped,
     /// The experiment is valid, but this engine or machine cannot run it.
     #[error("{message}\n  help: {help}")]

@@ -254,12 +254,12 @@ impl Experiment {
                 ));
             }
             if let Some(reason) = flow.only_in_lab() {
-                notes.push(format!("flow `{name}` runs in the lab alone: {reason}"));
+                notes.push(format!("flow `{name}` runs only in the lab: {reason}"));
             }
         }
         for link in self.file.link.iter().filter(|link| link.capture) {
             notes.push(format!(
-                "link `{}` is captured in the lab alone",
+                "link `{}` is captured only in the lab",
                 link.name.value
             ));
         }

@@ -117,7 +117,7 @@ fn a_quantity_without_quotes_is_shown_with_them() {
 x.toml:2:12: not TOML: string values must be quoted, expected literal string
   2 | duration = 10s
     |            ^^^
-  help: texts and quantities stand in quotes: duration = \"10s\""
+  help: texts and quantities must be quoted: duration = \"10s\""
     );
 }
 
@@ -316,7 +316,7 @@ fn a_link_may_not_take_the_name_of_another_ones_reverse() {
         "[[link]]\nname = \"bottleneck.reverse\"\nbetween = [\"client\", \"x\"]\n\n[[flow]]",
     );
     assert!(
-        messages(&text, &[]).contains("a second link is called `bottleneck.reverse`"),
+        messages(&text, &[]).contains("duplicate link name `bottleneck.reverse`"),
         "{}",
         messages(&text, &[])
     );
@@ -437,7 +437,7 @@ fn a_name_too_long_for_the_kernel_is_refused() {
     assert_eq!(
         broken("\"reno\"", "\"kernel:bbr_but_much_better\""),
         "\
-x.toml:14:22: \"bbr_but_much_better\" is no name of a congestion control in the kernel
+x.toml:14:22: \"bbr_but_much_better\" is not a valid name of a kernel congestion control
   14 | congestion_control = \"kernel:bbr_but_much_better\"
      |                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   help: write 1 to 15 characters without space after kernel:"
@@ -520,7 +520,7 @@ fn a_seed_stands_there_once() {
     assert_eq!(
         broken("duration = \"10s\"", "duration = \"10s\"\nseeds = [1, 1]"),
         "\
-x.toml:3:13: seed 1 stands here twice
+x.toml:3:13: seed 1 is listed twice
   3 | seeds = [1, 1]
     |             ^
   help: the same seed gives the same run: write each once"

@@ -304,7 +304,7 @@ fn a_result_with_something_else_beside_it_is_never_replaced() {
     assert!(
         error
             .to_string()
-            .contains("`notes.txt`, which would be lost"),
+            .contains("`notes.txt`, which would be deleted"),
         "{error}"
     );
     assert!(out.join("notes.txt").is_file());
@@ -328,7 +328,7 @@ fn a_link_to_nothing_is_in_the_way() {
     let pretender = Pretender::default();
     let error = execute(&experiment(), &pretender, &ExecuteOptions::new(&out), &());
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("it is a link to nothing"), "{error}");
+    assert!(error.contains("it is a dangling symbolic link"), "{error}");
     assert_eq!(pretender.runs.load(Ordering::SeqCst), 0);
 }
 

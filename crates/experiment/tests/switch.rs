@@ -80,7 +80,7 @@ fn the_simulator_refuses_what_only_the_lab_has() {
         run(&control, &mut Halves::default())
             .unwrap_err()
             .to_string(),
-        "flow `one` runs in the lab alone: the simulator has no congestion control `bbr`\n  \
+        "flow `one` runs only in the lab: the simulator has no congestion control `bbr`\n  \
          help: run it on this machine's kernel: fairwind lab run FILE"
     );
     let (links, _) = RENO_THEN_NOCC.split_once("receive_buffer").unwrap();
@@ -91,7 +91,7 @@ fn the_simulator_refuses_what_only_the_lab_has() {
             .to_string()
             .lines()
             .next(),
-        Some("flow `one` runs in the lab alone: the simulator has no programs")
+        Some("flow `one` runs only in the lab: the simulator has no programs")
     );
 }
 
@@ -112,8 +112,8 @@ fn check_says_what_may_not_have_been_meant() {
         [
             "flow `late-2` starts at 4s, but the run ends at 4s",
             "flow `one` takes `nocc` at 5s, but the run ends at 4s",
-            "flow `late` runs in the lab alone: the simulator has no congestion control `bbr`",
-            "link `path` is captured in the lab alone",
+            "flow `late` runs only in the lab: the simulator has no congestion control `bbr`",
+            "link `path` is captured only in the lab",
             "`time_scale` changes nothing: no link follows a trace",
         ]
     );

@@ -96,7 +96,7 @@ fn generate(state: &Path) {
             "history", "generate", "--path", "lab", "--weeks", "2", "--until", NOW,
         ],
     );
-    assert_eq!(generated, "4032 samples are history now\n");
+    assert_eq!(generated, "4032 samples imported\n");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_running_service_sees_what_is_imported_beside_it() {
         "--capacity",
         "100",
     ];
-    let expected = "2 samples are history now\n1 refused: of times that are there already\n\
+    let expected = "2 samples imported\n1 refused: of times that are there already\n\
                     1 refused: that are no numbers\n";
     assert_eq!(printed(state.path(), &import), expected);
     let ask = ["advise", "192.0.2.7", "--json", "--advisor", &service.url];
@@ -222,7 +222,7 @@ fn samples_of_a_recording_that_make_no_sense_are_refused_and_counted() {
         "1 refused: of the future",
         "1 refused: of times that are there already",
         "2 refused: that are no numbers",
-        "2 samples are history now",
+        "2 samples imported",
     ];
     assert_eq!(lines, expected);
 }
@@ -247,7 +247,7 @@ fn a_routers_counter_leaves_the_rest_of_the_capacity() {
     let import = [&import[..], &["--capacity", "100"]].concat();
     assert_eq!(
         printed(state.path(), &import),
-        "1 samples are history now\n"
+        "1 samples imported\n"
     );
     let service = Service::start(state.path());
     let table = printed(

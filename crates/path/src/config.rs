@@ -171,7 +171,7 @@ fn probability(p: f64, field: &'static str) -> Result<(), ConfigError> {
     if (0.0..=1.0).contains(&p) {
         return Ok(());
     }
-    let reason = format!("{p} is no probability; it must be 0 to 1");
+    let reason = format!("{p} is not a probability; it must be 0 to 1");
     Err(ConfigError { field, reason })
 }
 
@@ -204,11 +204,11 @@ mod tests {
         );
         assert_eq!(
             complaint(|c| c.loss = LossConfig::Bernoulli(1.5)),
-            "loss: 1.5 is no probability; it must be 0 to 1"
+            "loss: 1.5 is not a probability; it must be 0 to 1"
         );
         assert_eq!(
             complaint(|c| c.duplicate = f64::NAN),
-            "duplicate: NaN is no probability; it must be 0 to 1"
+            "duplicate: NaN is not a probability; it must be 0 to 1"
         );
         let red = RedConfig {
             min_th: 15.0,

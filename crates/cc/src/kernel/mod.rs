@@ -46,7 +46,7 @@ pub enum LoadError {
     NoBtf,
     /// The kernel does not support `struct_ops` links.
     #[error(
-        "Linux {release} is too old for congestion controls in eBPF: 6.4 is the first; \
+        "Linux {release} is too old for congestion controls in eBPF: 6.4 or newer is required; \
          `fairwind sim run` works without, `fairwind lab exec` with the kernel's own controls"
     )]
     KernelTooOld {

@@ -177,7 +177,7 @@ fn results_that_count_differently_carry_a_caveat() {
         comparison.caveats,
         [
             "these are different experiments: \"one link\" and \"two links\"",
-            "values were set over the files. A: nothing. B: duration=20s",
+            "values were overridden with --set. A: nothing. B: duration=20s",
             "rates are counted differently. A: Rates count IP bytes. B: Rates count frames.",
             "the TCP stacks differ: linux and 2005",
             "the runs last 10 s and 20 s",

@@ -125,7 +125,7 @@ pub fn scenario(
 fn unable(flow: &Flow) -> EngineError {
     let reason = flow.only_in_lab().unwrap_or_default();
     EngineError::Unable {
-        message: format!("flow `{}` runs in the lab alone: {reason}", flow.name.value),
+        message: format!("flow `{}` runs only in the lab: {reason}", flow.name.value),
         help: "run it on this machine's kernel: fairwind lab run FILE".to_owned(),
     }
 }

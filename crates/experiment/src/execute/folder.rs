@@ -132,7 +132,7 @@ fn may_be_replaced(out: &Path, force: bool) -> Result<(), ExecuteError> {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return match out.is_symlink() {
-                true => Err(in_the_way("it is a link to nothing".into())),
+                true => Err(in_the_way("it is a dangling symbolic link".into())),
                 false => Ok(()),
             };
         }
@@ -169,7 +169,7 @@ fn may_be_replaced(out: &Path, force: bool) -> Result<(), ExecuteError> {
             path: out.to_owned(),
         }),
         Some(foreign) => Err(in_the_way(format!(
-            "beside a result it holds `{foreign}`, which would be lost"
+            "beside a result it holds `{foreign}`, which would be deleted"
         ))),
         None => Ok(()),
     }

@@ -74,7 +74,7 @@ pub fn link(
     for (field, help) in OF_FILES {
         if let Some((key, _)) = table.entries.iter().find(|(key, _)| key.value == field) {
             let span = key.span;
-            findings.add(span, format!("`{field}` is for links of files"), help);
+            findings.add(span, format!("`{field}` is only allowed in experiment files"), help);
         }
     }
     table.set(unwritten("between".to_owned()), ends());
@@ -113,7 +113,7 @@ fn scheduler_names(link: &Link, findings: &mut Findings) {
             } else if names[..index].iter().any(|n| n.value == name.value) {
                 findings.add(
                     name.span,
-                    format!("`{}` stands here twice", name.value),
+                    format!("`{}` is listed twice", name.value),
                     "name each port once",
                 );
             }
@@ -217,7 +217,7 @@ mod tests {
         let text = error(&[set("delay")]);
         assert!(text.contains("no value"), "{text}");
         let text = error(&[set("between=[\"a\", \"b\"]"), set("capture=true")]);
-        assert!(text.contains("`between` is for links of files"), "{text}");
+        assert!(text.contains("`between` is only allowed in experiment files"), "{text}");
         assert!(text.contains("help: write --capture FILE"), "{text}");
         let text = error(&[set("bandwidth={trace=\"no-such-file\"}")]);
         assert!(text.contains("no-such-file"), "{text}");

@@ -49,7 +49,7 @@ fn link_names(links: &[Link], findings: &mut Findings) {
         if !seen.insert(link.name.value.clone()) || !seen.insert(reverse) {
             findings.add(
                 link.name.span,
-                format!("a second link is called `{}`", link.name.value),
+                format!("duplicate link name `{}`", link.name.value),
                 "give it a name of its own: name = \"…\"",
             );
         }
@@ -111,7 +111,7 @@ fn scheduler_names(
             if names[..index].iter().any(|n| n.value == name.value) {
                 findings.add(
                     name.span,
-                    format!("`{}` stands here twice", name.value),
+                    format!("`{}` is listed twice", name.value),
                     "name each flow or host once",
                 );
             }

@@ -30,7 +30,7 @@ pub struct Flow {
     #[schemars(with = "String")]
     pub to: Located<String>,
     /// Congestion control of the sender; `fairwind cc list` prints them. One that only the kernel
-    /// may have, such as `bbr` or, for any name, `kernel:NAME`, runs in the lab alone. Default:
+    /// may have, such as `bbr` or, for any name, `kernel:NAME`, runs only in the lab. Default:
     /// `cubic`, and `reno` with the 2005 stack.
     #[schemars(with = "Option<String>")]
     pub congestion_control: Located<String>,

@@ -131,7 +131,7 @@ fn seeds(node: &Node, findings: &mut Findings) -> Option<Vec<u64>> {
         if seeds.contains(&seed) {
             findings.add(
                 item.span,
-                format!("seed {seed} stands here twice"),
+                format!("seed {seed} is listed twice"),
                 "the same seed gives the same run: write each once",
             );
             return None;

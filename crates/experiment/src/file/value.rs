@@ -116,7 +116,7 @@ fn syntax_help(text: &str, at: usize) -> String {
         {
             let value = value.split(['#', ',']).next().unwrap_or_default().trim();
             format!(
-                "texts and quantities stand in quotes: {} = \"{value}\"",
+                "texts and quantities must be quoted: {} = \"{value}\"",
                 key.trim()
             )
         }

@@ -74,7 +74,7 @@ fn flows(summary: &Summary) -> String {
         Heading::number("Goodput", "Mbit/s"),
         Heading::number("Std. deviation", "Mbit/s, of 1 s"),
         Heading::number("Completion", "s"),
-        Heading::number("Sent again", "segments"),
+        Heading::number("Retransmitted", "segments"),
         Heading::number("Timeouts", ""),
         Heading::number("RTT min", "ms"),
         Heading::number("RTT mean", "ms"),
@@ -124,7 +124,7 @@ fn runs_table(runs: &[RunResult]) -> String {
     let mut table = Table::new(vec![
         Heading::text("Run"),
         Heading::number("Goodput of all flows", "Mbit/s"),
-        Heading::number("Sent again", "segments"),
+        Heading::number("Retransmitted", "segments"),
         Heading::number("Dropped", "packets"),
         Heading::number("Processor time", "s"),
     ]);

@@ -115,7 +115,7 @@ fn flows(flows: &[FlowResult], coloured: bool) -> String {
         Heading::number("Std. deviation", "Mbit/s, of 1 s"),
         Heading::number("Delivered", "MB"),
         Heading::number("Completion", "s"),
-        Heading::number("Sent again", "segments"),
+        Heading::number("Retransmitted", "segments"),
         Heading::number("Timeouts", ""),
         Heading::number("RTT min", "ms"),
         Heading::number("RTT mean", "ms"),
@@ -199,7 +199,7 @@ fn plots(run: &RunResult, curves: &Curves) -> String {
         .collect();
     if !uncovered.is_empty() {
         omitted.push_str(&format!(
-            " The samples do not hold all that these flows delivered, so their throughput is not \
+            " The samples do not cover all that these flows delivered, so their throughput is not \
              drawn: {}.",
             uncovered.join(", ")
         ));

@@ -50,7 +50,7 @@ pub struct Advisor {
     /// it listens on; requests to other names are refused. Repeat it for several
     #[arg(long, value_name = "HOST")]
     name: Vec<String>,
-    /// Let in nobody of the network without a token of this file
+    /// Require clients from the network to present a token from this file
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
     /// Speak TLS with this certificate (PEM)
@@ -74,7 +74,7 @@ pub struct Advisor {
     /// Start the clock at this time instead of now (for the lab)
     #[arg(long, value_name = "TIME")]
     clock_start: Option<Timestamp>,
-    /// Run the clock so many times as fast (for the lab)
+    /// Speed up the clock by this factor (for the lab)
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = rate)]
     clock_rate: f64,
 }

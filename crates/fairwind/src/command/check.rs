@@ -11,7 +11,7 @@ use crate::output;
 /// Check an experiment file and print the network that it describes
 #[derive(Args)]
 #[command(after_help = "\
-Says of a wrong file at which line it is wrong and what would be right, and exits with code 2.
+For an invalid file, prints the line, the error and what would be right, and exits with code 2.
 Writes nothing.
 
 Example:

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 #[derive(Args)]
 #[command(override_usage = "fairwind get [OPTIONS] <URL>... [LOCAL]")]
 #[command(after_help = "\
-A file appears under its name when all of it has come, has the server's checksum and is on the disk.
+A file appears under its name once it is complete, has the server's checksum and is on the disk.
 Until then it is .NAME.part beside it; the same command goes on there after a failure. The path in a
 URL begins where the server puts the user; ftp://host//path begins at the server's root. User and
 password come from the URL, ~/.netrc, FAIRWIND_FTP_PASSWORD or a question; else the user is anonymous.

@@ -35,7 +35,7 @@ enum Offloads {
     None,
     /// Cut what is sent into segments, as most cards do; captures show large packets
     Send,
-    /// Hand over as one what arrives together, too; the receiver acknowledges less often
+    /// Also merge segments that arrive together (GRO); the receiver acknowledges less often
     Both,
 }
 

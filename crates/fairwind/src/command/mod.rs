@@ -44,7 +44,7 @@ Examples:
   fairwind compare a.result b.result       Set two results side by side
   fairwind trace --live                    See inside the connections of this machine
   fairwind cc list                         Which congestion controls are there?
-  fairwind get ftp://host/big.iso          Fetch a file, go on where it broke off, verify it
+  fairwind get ftp://host/big.iso          Fetch a file, resume if interrupted, verify it
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or wrong file, 130 interrupted."
 )]

@@ -84,7 +84,7 @@ pub struct Serve {
     /// Log of transfers, in the format of xferlog(5)
     #[arg(long, value_name = "FILE")]
     xferlog: Option<PathBuf>,
-    /// What is on the disk before a client is told of success: never (anything) or uploads
+    /// What is synced to disk before success is reported: never (nothing) or uploads
     #[arg(long, value_name = "WHAT")]
     sync: Option<server::SyncPolicy>,
     /// User whose rights the server has, if root starts it [default: the owner of DIR, or nobody if that is

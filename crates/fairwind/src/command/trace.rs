@@ -278,7 +278,7 @@ fn unseen(counts: &Counts, index: &Index) -> String {
         );
     }
     if index.unwritten > 0 {
-        text += &format!("unwritten: {} samples, for want of room\n", index.unwritten);
+        text += &format!("unwritten: {} samples (disk full)\n", index.unwritten);
     }
     if index.unrecorded > 0 {
         text += &format!(

@@ -193,7 +193,7 @@ pub fn failure(error: ClientError) -> Failure {
     match error {
         ClientError::Usage(_) => Failure::input(error),
         ClientError::Stopped => {
-            Failure::Stopped("what has come waits to be resumed by the same command".into())
+            Failure::Stopped("run the same command to resume".into())
         }
         _ => Failure::work(error),
     }

@@ -120,7 +120,7 @@ fn totals(outcomes: &Outcomes) -> Table {
         Heading::number("Time", "s"),
         Heading::number("Others lost", "%"),
         Heading::number("Others lost", "MB"),
-        Heading::number("Sent again", "segments"),
+        Heading::number("Retransmitted", "segments"),
         Heading::number("Changes", ""),
         Heading::text("File"),
     ]);

@@ -103,7 +103,7 @@ impl Outflow<'_> {
             let channel = match session.open_channel("RETR", remote, first, Direction::Receive) {
                 Err(error) if first > 0 && is_about_restart(&error) => {
                     return Err(ClientError::Differs(format!(
-                        "{} cannot be gone on with after {first} bytes, and these cannot be taken \
+                        "{} cannot be resumed after {first} bytes, and these cannot be taken \
                          back: {error}",
                         one_line(remote)
                     )));

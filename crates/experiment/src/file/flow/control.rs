@@ -108,7 +108,7 @@ fn kernel_name<'a>(name: &'a Located<String>, findings: &mut Findings) -> Option
         }
         findings.add(
             name.span,
-            format!("{asked:?} is no name of a congestion control in the kernel"),
+            format!("{asked:?} is not a valid name of a kernel congestion control"),
             format!("write 1 to {LONGEST_KERNEL_NAME} characters without space after kernel:"),
         );
         return None;

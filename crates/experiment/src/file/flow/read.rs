@@ -68,7 +68,7 @@ pub fn flow(
         findings.add(
             node.span,
             format!("`bytes` with the application `{}`", application.kind()),
-            "leave it out, or leave the application out: only bulk sends so many bytes",
+            "leave it out, or leave the application out: only bulk has a size",
         );
     }
     let of_connections = [

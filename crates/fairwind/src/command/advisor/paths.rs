@@ -71,7 +71,7 @@ pub struct Add {
     state: Option<PathBuf>,
 }
 
-/// Lead more hosts to a path; all else that is declared of it stays
+/// Add hosts to a path; its other settings stay
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

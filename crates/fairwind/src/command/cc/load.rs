@@ -36,7 +36,7 @@ pub struct Load {
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = value::assignment)]
     #[arg(conflicts_with = "all")]
     set: Vec<(String, String)>,
-    /// Replace those that are loaded; connections keep the one before until they close
+    /// Replace those that are loaded; connections keep the previous version until they close
     #[arg(long)]
     replace: bool,
     /// Load nocc, which switches congestion control off
@@ -94,7 +94,7 @@ impl Load {
             Ok(Found::Remains) => "loaded; what an interrupted load had left is cleared".to_owned(),
             Ok(Found::Control { users: 0 }) => "replaced".to_owned(),
             Ok(Found::Control { users: number }) => {
-                format!("replaced; {} keep the one before", users(number))
+                format!("replaced; {} keep the previous version", users(number))
             }
             Err(PinError::AlreadyPinned {
                 about: Some(about), ..

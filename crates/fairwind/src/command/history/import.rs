@@ -94,7 +94,7 @@ pub fn tell_if_no_host_leads_to(path: &KnownPath) {
 /// How many samples were accepted, and how many refused for which reason.
 pub fn summary(answer: &SamplesAnswer) -> String {
     let refused = &answer.refused;
-    let mut text = format!("{} samples are history now", answer.accepted);
+    let mut text = format!("{} samples imported", answer.accepted);
     for (number, why) in [
         (refused.duplicate, "of times that are there already"),
         (refused.out_of_order, "before 1970"),
