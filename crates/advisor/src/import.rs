@@ -42,9 +42,12 @@ pub struct Recording {
 /// Why a file cannot be imported.
 #[derive(Debug, Error)]
 pub enum ImportError {
-    /// The header and the options do not suffice, or a counter is too narrow for its readings.
+    /// The header and the options do not suffice.
     #[error("line 1: {0}")]
     Header(String),
+    /// A counter cannot have this width.
+    #[error("{0}")]
+    Counter(String),
     /// A line is invalid.
     #[error("line {line}: {problem}")]
     Line {
@@ -235,7 +238,7 @@ fn values(columns: &Columns, rows: &[Row]) -> Recording {
 fn counted(rows: &[Row], options: &ImportOptions) -> Result<Recording, ImportError> {
     let wide = rows.iter().any(|row| row.octets > u64::from(u32::MAX));
     let bits = options.counter_bits.unwrap_or(if wide { 64 } else { 32 });
-    let counter = Counter::new(bits).map_err(ImportError::Header)?;
+    let counter = Counter::new(bits).map_err(ImportError::Counter)?;
     let mut recording = Recording::default();
     for pair in rows.windows(2) {
         let (before, after) = (&pair[0], &pair[1]);
@@ -252,10 +255,14 @@ fn counted(rows: &[Row], options: &ImportOptions) -> Result<Recording, ImportErr
             Growth::Reset => recording.resets += 1,
             Growth::Ambiguous => {
                 let longest = counter.longest_interval_s(capacity);
-                return Err(ImportError::Header(format!(
+                let problem = format!(
                     "a {bits}-bit counter of {capacity} Mbit/s turns over every {longest:.0} s, and \
-                     {seconds:.0} s lie between two readings: read ifHCInOctets (64 bits) instead"
-                )));
+                     the reading before is {seconds:.0} s older: read ifHCInOctets (64 bits) instead"
+                );
+                return Err(ImportError::Line {
+                    line: after.line,
+                    problem,
+                });
             }
         }
     }
@@ -385,6 +392,10 @@ mod tests {
             (
                 "time,octets,capacity_mbps\n0,1,9\n600,2,9\n300,3,9\n",
                 "line 4: the reading is older",
+            ),
+            (
+                "time,octets,capacity_mbps\n0,1,1000\n30,2,1000\n930,3,1000\n",
+                "line 4: a 32-bit counter of 1000 Mbit/s turns over every 34 s",
             ),
             ("a,b\n1,2\n", "line 1: a column \"time\""),
             ("time,b\n1,2\n", "line 1: available_mbps"),

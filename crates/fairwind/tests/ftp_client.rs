@@ -255,6 +255,11 @@ fn failures_and_wrong_usage_have_their_exit_codes() {
         code(&["copy", "ftp://{host}/none", "ftp://{host}/y"]),
         Some(1)
     );
+    // No data connection of a copy is this host's.
+    for option in [["--advisor", "http://127.0.0.1:1"], ["--buffer", "64KiB"], ["--congestion-control", "reno"]] {
+        let copy = ["copy", "ftp://{host}/x", "ftp://{host}/y"];
+        assert_eq!(code(&[&copy[..], &option].concat()), Some(2), "{option:?}");
+    }
     assert_eq!(code(&["get", "http://{host}/x"]), Some(2));
     assert_eq!(code(&["get", "ftp://{host}/x%0aDELE%20y"]), Some(2));
     assert_eq!(code(&["get", "ftp://{host}/"]), Some(2));

@@ -105,7 +105,7 @@ impl Plan {
                 Some(running.finish(|_| {}))
             };
             thread.spawn(run).map_err(|error| {
-                TraceError::Iterator(std::io::Error::new(error.kind(), "no thread for the trace"))
+                TraceError::Thread(error)
             })?
         };
         match is_ready.recv() {

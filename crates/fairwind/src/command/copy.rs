@@ -3,7 +3,7 @@
 use clap::Args;
 use fairwind_ftp::client::{ClientError, Outcome, Place, join, third_party};
 
-use super::transfer::{self, Moving, Reach, failure};
+use super::transfer::{self, Data, Moving, Reach, failure};
 use crate::failure::Failure;
 
 /// Copy a file from one FTP server to another, without its bytes coming here
@@ -34,7 +34,7 @@ impl Copy {
         let from = transfer::place(&self.from)?;
         let to = destination(transfer::place(&self.to)?, &from)?;
         let bar = transfer::begin()?;
-        let options = self.moving.options(&self.reach, &bar)?;
+        let options = self.moving.options(&Data::default(), &self.reach, &bar)?;
         let mut source = transfer::connection(from, options.clone())?;
         let mut destination = transfer::connection(to, options)?;
         let copied = third_party(&mut source, &mut destination, 0);

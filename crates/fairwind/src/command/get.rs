@@ -8,7 +8,7 @@ use clap::Args;
 use fairwind_ftp::client::batch::{self, Job};
 use fairwind_ftp::client::{Connection, Entry, Kind, Place, Retrieval, is_standard_output, tree};
 
-use super::transfer::{self, Moving, Reach, failure};
+use super::transfer::{self, Data, Moving, Reach, failure};
 use crate::failure::Failure;
 
 /// Fetch files from an FTP server
@@ -46,6 +46,8 @@ pub struct Get {
     #[command(flatten)]
     reach: Reach,
     #[command(flatten)]
+    data: Data,
+    #[command(flatten)]
     moving: Moving,
 }
 
@@ -61,7 +63,7 @@ impl Get {
         let (places, local) = self.places()?;
         let to_output = local.is_some_and(|local| is_standard_output(Path::new(local)));
         let bar = transfer::begin()?;
-        let options = self.moving.options(&self.reach, &bar)?;
+        let options = self.moving.options(&self.data, &self.reach, &bar)?;
         let mut connection = transfer::connection(transfer::server(&places)?.clone(), options)?;
         let mut wanted = Wanted::default();
         for place in &places {

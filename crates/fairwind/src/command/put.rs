@@ -11,7 +11,7 @@ use fairwind_ftp::client::{
     ClientError, Connection, Entry, Kind, Options, Place, Storage, is_url, join, split, tree,
 };
 
-use super::transfer::{self, Moving, Reach, failure};
+use super::transfer::{self, Data, Moving, Reach, failure};
 use crate::failure::Failure;
 
 /// Store files on an FTP server
@@ -54,6 +54,8 @@ pub struct Put {
     #[command(flatten)]
     reach: Reach,
     #[command(flatten)]
+    data: Data,
+    #[command(flatten)]
     moving: Moving,
 }
 
@@ -77,7 +79,7 @@ impl Put {
         let bar = transfer::begin()?;
         let options = Options {
             in_place: self.in_place,
-            ..self.moving.options(&self.reach, &bar)?
+            ..self.moving.options(&self.data, &self.reach, &bar)?
         };
         let mut connection = transfer::connection(place.clone(), options)?;
         if self.create_dirs {

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use fairwind_experiment::report::{self, ReportError};
+use fairwind_experiment::result::ResultError;
 
 use crate::failure::Failure;
 use crate::output;
@@ -22,8 +24,16 @@ pub struct Report {
 
 impl Report {
     pub fn run(self) -> Result<(), Failure> {
-        let page = fairwind_experiment::report::write(&self.dir).map_err(Failure::input)?;
+        let page = report::write(&self.dir).map_err(failure)?;
         output::line(&page.display().to_string())?;
         Ok(())
+    }
+}
+
+/// A malformed result is the user's input; an I/O error, such as a full disk, is not.
+fn failure(error: ReportError) -> Failure {
+    match error {
+        ReportError::Result(ResultError::Io { .. }) => Failure::work(error),
+        error => Failure::input(error),
     }
 }

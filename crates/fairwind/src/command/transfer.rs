@@ -37,21 +37,9 @@ pub struct Reach {
 /// How files are moved.
 #[derive(Args)]
 pub struct Moving {
-    /// Buffers of data connections: auto for the kernel's own, or a size (64KiB)
-    #[arg(long, value_name = "SIZE", default_value = "auto")]
-    buffer: Buffer,
     /// Do not size buffers to the path with servers that could
     #[arg(long)]
     no_drs: bool,
-    /// Advisor to follow
-    #[arg(long, value_name = "URL")]
-    advisor: Option<String>,
-    /// Network to which the path is your own: there the advisor may switch congestion control off
-    #[arg(long, value_name = "NETWORK", requires = "advisor")]
-    allow_nocc: Vec<IpNet>,
-    /// Congestion control of this end's data connections [default: the machine's]
-    #[arg(long, value_name = "NAME")]
-    congestion_control: Option<String>,
     /// Begin anew, whatever an earlier transfer left behind
     #[arg(long)]
     no_resume: bool,
@@ -61,6 +49,23 @@ pub struct Moving {
     /// Print the result as JSON and nothing else
     #[arg(long)]
     json: bool,
+}
+
+/// Data connections of this host; a copy between two servers has none.
+#[derive(Args, Default)]
+pub struct Data {
+    /// Buffers of data connections: auto for the kernel's own, or a size (64KiB)
+    #[arg(long, value_name = "SIZE", default_value = "auto")]
+    buffer: Buffer,
+    /// Advisor to follow
+    #[arg(long, value_name = "URL")]
+    advisor: Option<String>,
+    /// Network to which the path is your own: there the advisor may switch congestion control off
+    #[arg(long, value_name = "NETWORK", requires = "advisor")]
+    allow_nocc: Vec<IpNet>,
+    /// Congestion control of this host's data connections [default: the host's]
+    #[arg(long, value_name = "NAME")]
+    congestion_control: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -91,17 +96,22 @@ impl Reach {
 
 impl Moving {
     /// Options for sessions that move files.
-    pub fn options(&self, reach: &Reach, bar: &Arc<ByteBar>) -> Result<Options, Failure> {
+    pub fn options(
+        &self,
+        data: &Data,
+        reach: &Reach,
+        bar: &Arc<ByteBar>,
+    ) -> Result<Options, Failure> {
         let extensions = client::extensions(&Setup {
             drs: !self.no_drs,
-            advisor: self.advisor.clone(),
-            allow_nocc: self.allow_nocc.clone(),
-            buffer: self.buffer,
+            advisor: data.advisor.clone(),
+            allow_nocc: data.allow_nocc.clone(),
+            buffer: data.buffer,
         });
         Ok(Options {
             plan: SocketPlan {
-                congestion_control: self.congestion_control.clone(),
-                ..SocketPlan::with_buffer(self.buffer)
+                congestion_control: data.congestion_control.clone(),
+                ..SocketPlan::with_buffer(data.buffer)
             },
             resume: !self.no_resume,
             checksum: match self.checksum {

@@ -44,4 +44,7 @@ pub enum TraceError {
     /// An iterator over sockets or files failed.
     #[error("the kernel does not list its connections: {0}")]
     Iterator(#[source] std::io::Error),
+    /// No thread could be started.
+    #[error("no thread for the trace: {0}")]
+    Thread(#[source] std::io::Error),
 }

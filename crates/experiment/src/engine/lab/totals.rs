@@ -171,12 +171,6 @@ fn warnings(copies: &[FlowCopy<'_>], measured: &Measured) -> Vec<String> {
             measured.late.as_nanos() as f64 / 1e6
         ));
     }
-    if measured.statistics.samples_lost > 0 {
-        warnings.push(format!(
-            "{} samples of links were lost",
-            measured.statistics.samples_lost
-        ));
-    }
     for ((copy, outcome), gauge) in copies.iter().zip(&measured.outcomes).zip(&measured.gauges) {
         let name = &copy.name;
         if let Some(ssthresh) = gauge.impossible_ssthresh {
