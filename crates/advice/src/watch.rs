@@ -8,9 +8,9 @@ use crate::history::{History, Hop};
 use crate::settings::Settings;
 
 /// The usual interval of a hop is the median of this many intervals between its newest tests.
-const HABIT: usize = 32;
+const USUAL_GAPS: usize = 32;
 /// A hop that has been silent for this many times its usual interval is no longer monitored.
-const SILENCE: i32 = 12;
+const SILENT_AFTER_GAPS: i32 = 12;
 
 /// How the tests of a hop enter the advice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -95,7 +95,7 @@ fn age(hop: &Hop, now: Timestamp) -> Option<SignedDuration> {
 fn patience(hop: &Hop, now: Timestamp, settings: &Settings) -> SignedDuration {
     let stale_after = signed(settings.stale_after);
     match habit(hop, now) {
-        Some(habit) => stale_after.max(habit.saturating_mul(SILENCE)),
+        Some(habit) => stale_after.max(habit.saturating_mul(SILENT_AFTER_GAPS)),
         None => stale_after,
     }
 }
@@ -103,7 +103,7 @@ fn patience(hop: &Hop, now: Timestamp, settings: &Settings) -> SignedDuration {
 /// The usual interval between tests; None for a hop with fewer than three tests.
 fn habit(hop: &Hop, now: Timestamp) -> Option<SignedDuration> {
     let newest_first = hop.samples().until(now).iter().rev();
-    let times: Vec<Timestamp> = newest_first.take(HABIT + 1).map(|s| s.time).collect();
+    let times: Vec<Timestamp> = newest_first.take(USUAL_GAPS + 1).map(|s| s.time).collect();
     let mut gaps: Vec<SignedDuration> = times
         .windows(2)
         .map(|pair| pair[0].duration_since(pair[1]))

@@ -187,7 +187,7 @@ pub enum Stream {
 
 /// How a request arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CameBy {
+pub enum Arrival {
     /// Over TCP, to this local address.
     Network(IpAddr),
     /// Over a Unix socket, whose permissions admitted the client.
@@ -253,15 +253,15 @@ impl Door {
 impl Stream {
     /// Sets the options of the connection; returns how its requests arrive. Over TCP, the connection is
     /// dropped after `unread` without acknowledged data; Unix sockets have no such option.
-    pub fn prepare(&self, unread: Duration) -> io::Result<CameBy> {
+    pub fn prepare(&self, unread: Duration) -> io::Result<Arrival> {
         let (Stream::Plain(stream) | Stream::Tls(stream, _)) = self else {
-            return Ok(CameBy::Socket);
+            return Ok(Arrival::Socket);
         };
         // Answers are small and latency matters. Without these options the connection is slower, or held open
         // for the kernel's own timeout, but works.
         let _ = stream.set_nodelay(true);
         let _ = SockRef::from(stream).set_tcp_user_timeout(Some(unread));
-        Ok(CameBy::Network(stream.local_addr()?.ip().to_canonical()))
+        Ok(Arrival::Network(stream.local_addr()?.ip().to_canonical()))
     }
 
     /// The client's address, if it is on another machine.

@@ -26,7 +26,7 @@ pub struct Histories {
 struct Inner {
     entries: LruCache<PathId, Entry>,
     bytes: usize,
-    /// Number of calls of [`Histories::outdate`].
+    /// Number of calls of [`Histories::mark_stale`].
     outdated: u64,
     /// Number of changes of each path; a history read before a change must not be cached after it.
     versions: HashMap<PathId, u64>,
@@ -35,7 +35,7 @@ struct Inner {
 #[derive(Debug)]
 struct Entry {
     history: Arc<History>,
-    /// Which call of [`Histories::outdate`] made it outdated, if any did: the store has another one.
+    /// Which call of [`Histories::mark_stale`] made it outdated, if any did: the store has another one.
     outdated: Option<u64>,
 }
 
@@ -113,7 +113,7 @@ impl Histories {
 
     /// Marks the cached history as different from the store's. It stays in use until it is
     /// [replaced](Self::replace).
-    pub fn outdate(&self, path: PathId) {
+    pub fn mark_stale(&self, path: PathId) {
         let mut inner = self.lock();
         inner.outdated += 1;
         let since = inner.outdated;
@@ -384,7 +384,7 @@ mod tests {
         let (histories, path) = (Histories::new(1 << 20), PathId(1));
         assert!(histories.keep(path, 0, history(&[10])));
         assert_eq!(histories.outdated(path), None);
-        histories.outdate(path);
+        histories.mark_stale(path);
         let outdated = histories.outdated(path).unwrap();
         assert_eq!(length(&histories, path), Some(1), "the old one answers");
         histories.append(path, "r1", &[at(11)]);
@@ -396,7 +396,7 @@ mod tests {
         // Announced only after it was read from the store.
         histories.append(path, "r1", &[at(11)]);
         assert_eq!(length(&histories, path), Some(4));
-        histories.outdate(path);
+        histories.mark_stale(path);
         histories.replace(path, outdated, history(&[1]).as_ref().clone());
         assert_eq!(length(&histories, path), Some(4), "it was outdated again");
     }

@@ -5,9 +5,9 @@ mod discovery;
 mod history;
 mod hops;
 mod learn;
+mod path_measurements;
 mod paths;
 mod record;
-mod tests_of_path;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -20,14 +20,14 @@ use crate::error::ServiceError;
 use crate::histories::{self, Histories};
 use crate::metrics::Metrics;
 use crate::store::{PathId, Store, StoredHop, Write, Written};
-use crate::teacher::Teacher;
+use crate::teacher::Learner;
 use crate::writer::Writer;
 
 pub use advice::AdviceAnswer;
 pub(crate) use advice::addresses;
 pub use hops::{HopEntry, HopRole};
+pub use path_measurements::PathMeasurements;
 pub use record::{NewSample, SamplesAnswer, TransferAnswer};
-pub use tests_of_path::PathTests;
 
 /// The history used for advice goes back this far.
 const LEARNS_FROM: SignedDuration = SignedDuration::from_hours(24 * 182);
@@ -41,7 +41,7 @@ pub const DEFAULT_HISTORY_BYTES: usize = 512 << 20;
 pub struct Service {
     shared: Arc<Shared>,
     writer: Writer,
-    teacher: Teacher,
+    teacher: Learner,
 }
 
 struct Shared {
@@ -91,7 +91,7 @@ impl Service {
         });
         shared.read_paths().await?;
         let learns = Arc::clone(&shared);
-        let teacher = Teacher::start(move |path| {
+        let teacher = Learner::start(move |path| {
             let learns = Arc::clone(&learns);
             async move { learns.know(path).await }
         });
@@ -156,7 +156,7 @@ impl Service {
     /// The path's history has changed in the store: the cached one is used until the new one is read and
     /// learned.
     fn renew(&self, path: PathId) {
-        self.shared.histories.outdate(path);
+        self.shared.histories.mark_stale(path);
         self.teacher.ask(path);
     }
 }
@@ -216,7 +216,7 @@ impl Shared {
     }
 
     /// Makes what was written part of every later answer.
-    fn see(&self, write: &Write, written: &Written, teacher: &Teacher) {
+    fn see(&self, write: &Write, written: &Written, teacher: &Learner) {
         match (write, written) {
             (Write::Samples { path, .. }, Written::Samples { hop, kept, refused }) => {
                 self.metrics.count_samples(kept.len() as u64, refused);
@@ -264,14 +264,14 @@ impl Shared {
         hop: &StoredHop,
         role: Role,
         kept: &[Sample],
-        teacher: &Teacher,
+        teacher: &Learner,
     ) {
         let mut begun = Hop::new(hop.name.clone(), histories::samples(kept)).with_role(role);
-        if kept.len() <= learn::AT_ONCE {
+        if kept.len() <= learn::LEARNED_INLINE_AT_MOST {
             begun.learn(self.clock.now(), &path.settings);
         }
         self.histories.add_hop(path.stored.id, begun);
-        self.histories.outdate(path.stored.id);
+        self.histories.mark_stale(path.stored.id);
         teacher.ask(path.stored.id);
     }
 }

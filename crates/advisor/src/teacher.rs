@@ -12,20 +12,20 @@ const WAITING: usize = 1024;
 
 /// The handle to the one task that learns.
 #[derive(Clone, Debug)]
-pub struct Teacher {
+pub struct Learner {
     paths: mpsc::Sender<PathId>,
     waiting: Arc<Mutex<HashSet<PathId>>>,
 }
 
-impl Teacher {
+impl Learner {
     /// Starts the task, which runs `learn` for one path after the other.
-    pub fn start<F>(mut learn: impl FnMut(PathId) -> F + Send + 'static) -> Teacher
+    pub fn start<F>(mut learn: impl FnMut(PathId) -> F + Send + 'static) -> Learner
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let (paths, mut next) = mpsc::channel(WAITING);
         let waiting = Arc::new(Mutex::new(HashSet::new()));
-        let teacher = Teacher { paths, waiting };
+        let teacher = Learner { paths, waiting };
         let waiting = Arc::clone(&teacher.waiting);
         tokio::spawn(async move {
             while let Some(path) = next.recv().await {
@@ -57,7 +57,7 @@ mod tests {
     #[tokio::test]
     async fn a_path_that_waits_already_is_learned_once() {
         let (learned, mut seen) = mpsc::unbounded_channel();
-        let teacher = Teacher::start(move |path: PathId| {
+        let teacher = Learner::start(move |path: PathId| {
             let learned = learned.clone();
             async move { learned.send(path).unwrap() }
         });

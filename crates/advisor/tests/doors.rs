@@ -12,7 +12,7 @@ use fairwind_advice_client::{Client, ClientError, Direction, Transfer};
 use fairwind_advisor::doors::{DoorError, Doors, Right, TlsFiles, Tokens};
 use fairwind_advisor::http::Limits;
 use fairwind_advisor::run::{RunError, serve};
-use fairwind_testing::{in_own_network, permitted, root, wait_until};
+use fairwind_testing::{in_new_network_namespace, permitted, root, wait_until};
 use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 
@@ -492,7 +492,7 @@ fn an_address_beyond_this_machine_has_so_many_connections() {
     if !permitted(root()) {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         for address in [
             "192.0.2.1",
             "192.0.2.2",
@@ -512,7 +512,7 @@ fn an_address_beyond_this_machine_has_so_many_connections() {
             let service = Running::with(|options| {
                 options.doors.listen = vec!["[::]:0".parse().unwrap()];
                 options.doors.tokens = Some(file);
-                options.limits.of_one_address = 2;
+                options.limits.connections_per_address = 2;
             });
             let (_, port) = service.url.rsplit_once(':').unwrap();
             let at =

@@ -11,7 +11,7 @@ use std::thread;
 
 use fairwind_cc::kernel::{self, LoadError};
 use fairwind_cc::native;
-use fairwind_testing::{in_own_network, permitted};
+use fairwind_testing::{in_new_network_namespace, permitted};
 
 const BYTES: usize = 8 << 20;
 
@@ -26,7 +26,7 @@ fn every_control_carries_data_over_loopback_and_leaves() {
         assert_eq!(loaded.name(), format!("fw_{}", control.name()));
         assert!(is_available(loaded.name()));
         let name = loaded.name().to_owned();
-        in_own_network(move || transfer(&name)).unwrap();
+        in_new_network_namespace(move || transfer(&name)).unwrap();
         let name = loaded.name().to_owned();
         drop(loaded);
         assert!(!is_available(&name));
@@ -42,7 +42,7 @@ fn a_parameter_set_while_loaded_governs_live_connections() {
     let mut parameters = native::find("nocc").unwrap().default_parameters();
     parameters.set("window", 5000).unwrap();
     let mut loaded = kernel::load_with(&parameters).unwrap();
-    in_own_network(move || -> io::Result<()> {
+    in_new_network_namespace(move || -> io::Result<()> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let mut stream = TcpStream::connect(listener.local_addr()?)?;
         let mut peer = listener.accept()?.0;
@@ -72,7 +72,7 @@ fn nocc_gives_the_window_back_that_it_found_if_nothing_was_sent() {
     }
     let nocc = native::find("nocc").unwrap().default_parameters();
     let nocc = kernel::load_as(&nocc, "fw_nocc_t_left").unwrap();
-    in_own_network(move || -> io::Result<()> {
+    in_new_network_namespace(move || -> io::Result<()> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let stream = TcpStream::connect(listener.local_addr()?)?;
         set_congestion_control(&stream, "reno")?;
@@ -110,7 +110,7 @@ fn copies_have_names_and_parameters_of_their_own() {
     let small = kernel::load_as(&parameters, "fw_nocc_t_300").unwrap();
     parameters.set("window", 400).unwrap();
     let large = kernel::load_as(&parameters, "fw_nocc_t_40000").unwrap();
-    in_own_network(move || -> io::Result<()> {
+    in_new_network_namespace(move || -> io::Result<()> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let stream = TcpStream::connect(listener.local_addr()?)?;
         set_congestion_control(&stream, small.name())?;

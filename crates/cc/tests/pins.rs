@@ -126,7 +126,7 @@ fn what_a_crash_left_is_cleared() {
         fs::remove_file(pins.root().join(name).join("link")).unwrap();
         assert!(eventually(|| !is_available(name)));
         assert!(pins.get(name).unwrap().is_none());
-        assert_eq!(pins.load(&nocc(400), name).unwrap(), Found::Remains);
+        assert_eq!(pins.load(&nocc(400), name).unwrap(), Found::Leftovers);
         assert_eq!(Connection::new(name).window(), 400);
 
         // As if the control had been detached without removing its pins.

@@ -215,9 +215,9 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 
 /// The words, separated by commas; beyond the first 20 only their number.
 pub fn some(words: &[&str]) -> String {
-    const MOST: usize = 20;
-    let shown = words[..words.len().min(MOST)].join(", ");
-    match words.len().checked_sub(MOST) {
+    const MAX_NAMES: usize = 20;
+    let shown = words[..words.len().min(MAX_NAMES)].join(", ");
+    match words.len().checked_sub(MAX_NAMES) {
         Some(more) if more > 0 => format!("{shown} and {more} more"),
         _ => shown,
     }

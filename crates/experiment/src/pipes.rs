@@ -40,7 +40,7 @@ pub fn pipe(direction: &Direction) -> PipeConfig {
         scheduler: match &direction.scheduler {
             Scheduler::Fifo => SchedulerConfig::Fifo,
             Scheduler::Priority { order } => SchedulerConfig::StrictPriority {
-                classes: others_class(order.len()) + 1,
+                classes: class_at(order.len()) + 1,
             },
             Scheduler::Wf2q { weights } => SchedulerConfig::Wf2q {
                 weights: weights
@@ -118,7 +118,7 @@ fn aqm(aqm: &Aqm) -> pipe::Aqm {
 const OTHERS_WEIGHT: u32 = 1;
 
 /// The class after the named ones.
-fn others_class(named: usize) -> u16 {
+fn class_at(named: usize) -> u16 {
     u16::try_from(named).unwrap_or(u16::MAX - 1)
 }
 
@@ -138,13 +138,13 @@ pub fn class(direction: &Direction, flow: &Flow, acknowledgements: bool) -> u16 
     [&flow.name, source, destination]
         .iter()
         .find_map(|wanted| names.iter().position(|name| name.value == wanted.value))
-        .map_or(others_class(names.len()), others_class)
+        .map_or(class_at(names.len()), class_at)
 }
 
 /// The class of packets that belong to no flow of the file: the last one.
 pub fn default_class(direction: &Direction) -> u16 {
     match direction.scheduler {
         Scheduler::Fifo => 0,
-        _ => others_class(direction.scheduler.names().len()),
+        _ => class_at(direction.scheduler.names().len()),
     }
 }

@@ -30,7 +30,7 @@ pub enum Failure {
         interrupted: bool,
     },
     /// Standard output was closed by its reader: exit code 0, since nobody is left to be told.
-    NobodyListens,
+    BrokenPipe,
 }
 
 impl Failure {
@@ -79,7 +79,7 @@ impl Failure {
                 }
                 ExitCode::from(if *interrupted { 130 } else { 1 })
             }
-            Self::NobodyListens => ExitCode::SUCCESS,
+            Self::BrokenPipe => ExitCode::SUCCESS,
         }
     }
 }
@@ -93,7 +93,7 @@ impl From<Diagnostic> for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Self::NobodyListens,
+            io::ErrorKind::BrokenPipe => Self::BrokenPipe,
             _ => Self::Work(error.to_string()),
         }
     }

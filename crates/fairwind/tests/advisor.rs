@@ -245,10 +245,7 @@ fn a_routers_counter_leaves_the_rest_of_the_capacity() {
         "192.0.2.7",
     ];
     let import = [&import[..], &["--capacity", "100"]].concat();
-    assert_eq!(
-        printed(state.path(), &import),
-        "1 samples imported\n"
-    );
+    assert_eq!(printed(state.path(), &import), "1 samples imported\n");
     let service = Service::start(state.path());
     let table = printed(
         state.path(),

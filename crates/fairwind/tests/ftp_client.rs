@@ -256,7 +256,11 @@ fn failures_and_wrong_usage_have_their_exit_codes() {
         Some(1)
     );
     // No data connection of a copy is this host's.
-    for option in [["--advisor", "http://127.0.0.1:1"], ["--buffer", "64KiB"], ["--congestion-control", "reno"]] {
+    for option in [
+        ["--advisor", "http://127.0.0.1:1"],
+        ["--buffer", "64KiB"],
+        ["--congestion-control", "reno"],
+    ] {
         let copy = ["copy", "ftp://{host}/x", "ftp://{host}/y"];
         assert_eq!(code(&[&copy[..], &option].concat()), Some(2), "{option:?}");
     }

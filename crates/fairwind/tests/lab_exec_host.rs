@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fairwind_lab::privilege;
-use fairwind_testing::{in_own_network, or_skip, permitted};
+use fairwind_testing::{in_new_network_namespace, or_skip, permitted};
 
 const MACHINE: &str = "198.51.100.1";
 const OUTSIDE: &str = "198.51.100.2";
@@ -53,7 +53,7 @@ impl Outside {
         let (call, callers) = mpsc::channel();
         // It ends with the test's process.
         thread::spawn(move || {
-            in_own_network(move || {
+            in_new_network_namespace(move || {
                 tell_number.send(thread_number()).unwrap();
                 is_joined.recv().unwrap();
                 done(&format!("ip address add {OUTSIDE}/24 dev up0"));
@@ -130,7 +130,7 @@ fn what_is_beyond_is_reached_if_the_machine_forwards_and_masquerades() {
     if !permitted(privilege::check()) {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let outside = Outside::join(|| {});
         set_forwarding("1");
         if masquerade() {
@@ -145,7 +145,7 @@ fn what_is_beyond_is_reached_if_it_has_a_route_back() {
     if !permitted(privilege::check()) {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let outside = Outside::join(|| done(&format!("ip route add {LABS} via {MACHINE}")));
         set_forwarding("1");
         is_greeted_through_the_path();
@@ -158,7 +158,7 @@ fn what_is_beyond_is_not_reached_if_the_machine_does_not_forward() {
     if !permitted(privilege::check()) {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let outside = Outside::join(|| done(&format!("ip route add {LABS} via {MACHINE}")));
         set_forwarding("0");
         // The exit code of `timeout`.

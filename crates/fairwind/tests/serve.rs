@@ -18,7 +18,7 @@ use rustix::process::Signal;
 pub const NOBODY: u32 = 65_534;
 
 /// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub fn fairwind(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairwind"));
@@ -76,7 +76,7 @@ impl Service {
 
     /// Waits for a line of its log.
     pub fn tells(&self, what: &str) {
-        while !self.log.recv_timeout(PATIENCE).unwrap().contains(what) {}
+        while !self.log.recv_timeout(TIMEOUT).unwrap().contains(what) {}
     }
 
     pub fn wait(&mut self) -> ExitStatus {
@@ -85,7 +85,7 @@ impl Service {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(begin.elapsed() < PATIENCE, "the server does not end");
+            assert!(begin.elapsed() < TIMEOUT, "the server does not end");
             thread::sleep(Duration::from_millis(5));
         }
     }
@@ -101,7 +101,7 @@ impl Service {
     pub fn greeted(&self) -> (Control, String) {
         let address = self.url.trim_start_matches("ftp://").trim_end_matches('/');
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let lines = BufReader::new(stream.try_clone().unwrap());
         let mut control = Control { stream, lines };
         let code = control.code();
@@ -155,7 +155,7 @@ impl Control {
         let line = self.line();
         let port = line.split('|').nth(3).expect("229 … (|||PORT|)");
         let stream = TcpStream::connect(("127.0.0.1", port.parse().unwrap())).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream
     }
 }
@@ -206,7 +206,7 @@ fn a_directory_is_served_to_curl_and_an_upload_comes_back() {
     assert_eq!(refused.status.code(), Some(25), "{refused:?}");
     wait_until("both are logged", || lines(&log) == 2);
     let told = |line: String| line.contains("alice received /y: 3 bytes");
-    while !told(service.log.recv_timeout(PATIENCE).unwrap()) {}
+    while !told(service.log.recv_timeout(TIMEOUT).unwrap()) {}
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn sigterm_ends_the_server_and_what_was_uploaded_waits() {
     let partial = dir.path().join(".x.fairwind-part");
     let begin = Instant::now();
     while !fs::metadata(&partial).is_ok_and(|facts| facts.len() == 100_000) {
-        assert!(begin.elapsed() < PATIENCE, "the upload does not arrive");
+        assert!(begin.elapsed() < TIMEOUT, "the upload does not arrive");
         thread::sleep(Duration::from_millis(5));
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use fairwind_ftp::protocol::host_port::parse_passive_reply;
 use fairwind_ftp::server::{Config, Server, Stop};
-use fairwind_testing::{keep_to, proftpd_modules, room_of};
+use fairwind_testing::{install_root, keep_to, proftpd_modules};
 
 const PAIRS: usize = 15;
 const MIB: u64 = 1024;
@@ -109,7 +109,7 @@ fn ours(root: &Path) -> Peer {
 }
 
 fn vsftpd(dir: &Path, root: &Path) -> Result<Peer, String> {
-    let program = room_of("vsftpd")?.join("usr/sbin/vsftpd");
+    let program = install_root("vsftpd")?.join("usr/sbin/vsftpd");
     let port = free_port();
     let empty = dir.join("empty");
     fs::create_dir(&empty).unwrap();
@@ -128,7 +128,7 @@ fn vsftpd(dir: &Path, root: &Path) -> Result<Peer, String> {
 }
 
 fn proftpd(dir: &Path, root: &Path) -> Result<Peer, String> {
-    let room = room_of("proftpd")?;
+    let room = install_root("proftpd")?;
     let port = free_port();
     let file = dir.join("proftpd.conf");
     let text = format!(

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, PATIENCE, Running, data, noise};
+use crate::common::{Client, Running, TIMEOUT, data, noise};
 use fairwind_ftp::client::{
     self, Connection, Credentials, Extension, FileReport, Options, Place, Retrieval, ServerFacts,
     SessionExtension, Setup, Storage, third_party,
@@ -222,7 +222,7 @@ fn connection(server: &Running, path: &str, drs: bool) -> Connection {
     let mut extensions = client::extensions(&setup).unwrap();
     extensions.push(Arc::new(Slow));
     let options = Options {
-        patience: PATIENCE,
+        patience: TIMEOUT,
         extensions,
         ..Options::default()
     };

@@ -422,7 +422,7 @@ fn clients_that_are_not_reached_any_more_are_gone() {
     if !fairwind_testing::permitted(fairwind_testing::root()) {
         return;
     }
-    fairwind_testing::in_own_network(|| {
+    fairwind_testing::in_new_network_namespace(|| {
         let dir = tempfile::tempdir().unwrap();
         let server = Process::with_settings(dir.path(), "[limits]\nunreachable_s = 3\n");
         let mut idle = Client::connect(server.address);

@@ -65,8 +65,8 @@ impl CaptureCounts {
 }
 
 /// A buffer is written when it reaches this size or age.
-const FULL: usize = 256 << 10;
-const OLD: Duration = Duration::from_millis(200);
+const FLUSH_BYTES: usize = 256 << 10;
+const FLUSH_AGE: Duration = Duration::from_millis(200);
 /// Buffers of a capture that may wait to be written: half a second at 1 Gbit/s.
 const BUFFERS: usize = 256;
 /// Lost packets described in the comments of the next packet that is not lost.
@@ -103,7 +103,7 @@ pub fn start(capture: &Capture, name: &str, clock: Clock) -> Result<(Recorder, W
     let path = capture.file.display();
     let failed = |error| LabError::system(format!("making the capture file {path}"), error);
     let file = File::create(&capture.file).map_err(failed)?;
-    let mut buffer = Vec::with_capacity(FULL + FULL / 4);
+    let mut buffer = Vec::with_capacity(FLUSH_BYTES + FLUSH_BYTES / 4);
     let application = concat!("fairwind ", env!("CARGO_PKG_VERSION"));
     pcapng::header(&mut buffer, application, name, capture.snap_length);
     let (full, to_write) = mpsc::sync_channel(BUFFERS);
@@ -167,7 +167,7 @@ impl Recorder {
         self.in_buffer += 1;
         self.dropped = 0;
         self.described.clear();
-        if self.buffer.len() >= FULL || time - self.since > OLD {
+        if self.buffer.len() >= FLUSH_BYTES || time - self.since > FLUSH_AGE {
             self.hand_over();
         }
     }
@@ -198,7 +198,7 @@ impl Recorder {
 
     fn hand_over(&mut self) {
         let next = self.empty.try_recv();
-        let next = next.unwrap_or_else(|_| Vec::with_capacity(FULL + FULL / 4));
+        let next = next.unwrap_or_else(|_| Vec::with_capacity(FLUSH_BYTES + FLUSH_BYTES / 4));
         let buffer = std::mem::replace(&mut self.buffer, next);
         match self.full.try_send(buffer) {
             Ok(()) => self.packets += self.in_buffer,

@@ -116,7 +116,7 @@ impl Classifier {
         let fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff;
         let has_ports = matches!(packet[9], TCP | UDP) && packet.len() >= head + 4;
         if !has_ports || fragment != 0 {
-            return self.classify_rarity(packet, has_ports.then_some(head), fragment);
+            return self.classify_without_ports(packet, has_ports.then_some(head), fragment);
         }
         let tag = self.of_connection(packet, head);
         match packet[9] == TCP && !has_payload(packet, head) {
@@ -181,7 +181,12 @@ impl Classifier {
 
     /// The tag of a fragment, of which only the first has ports, or of a packet without ports.
     #[cold]
-    fn classify_rarity(&mut self, packet: &[u8], ports_at: Option<usize>, fragment: u16) -> Tag {
+    fn classify_without_ports(
+        &mut self,
+        packet: &[u8],
+        ports_at: Option<usize>,
+        fragment: u16,
+    ) -> Tag {
         let field = |at: usize| [packet[at], packet[at + 1], packet[at + 2], packet[at + 3]];
         let (offset, more) = (fragment & 0x1fff, fragment & 0x2000 != 0);
         let mut whole = [0; 11];

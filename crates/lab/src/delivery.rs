@@ -48,7 +48,7 @@ impl Delivery {
         Delivery {
             clock,
             outputs: Vec::new(),
-            due: Vec::with_capacity(ring::MOST),
+            due: Vec::with_capacity(ring::MAX_BATCH),
             lateness: Lateness::default(),
             undelivered: 0,
         }
@@ -91,7 +91,7 @@ impl Delivery {
             return;
         }
         self.due.push(Due { node, id, time });
-        if self.due.len() == ring::MOST {
+        if self.due.len() == ring::MAX_BATCH {
             self.flush(arena, ring);
         }
     }
@@ -154,9 +154,9 @@ impl Delivery {
             return false;
         };
         let now = self.clock.now();
-        let mut ids = [first; merge::MOST];
+        let mut ids = [first; merge::MAX_SEGMENTS];
         let mut count = 1;
-        while count < merge::MOST
+        while count < merge::MAX_SEGMENTS
             && let Some((due, next)) = departures.peek()
             && due <= now
             && run.extend(arena.packet(first), arena.packet(next))
@@ -171,7 +171,7 @@ impl Delivery {
         // Earlier packets must not be overtaken.
         self.write_each(arena);
         run.make_head(arena.slot(first));
-        let mut parts = [IoSlice::new(&[]); merge::MOST];
+        let mut parts = [IoSlice::new(&[]); merge::MAX_SEGMENTS];
         parts[0] = IoSlice::new(arena.packet(first));
         for (part, &id) in parts.iter_mut().zip(&ids[..count]).skip(1) {
             *part = IoSlice::new(&arena.packet(id)[run.payload()..]);

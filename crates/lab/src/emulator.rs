@@ -15,7 +15,7 @@ use crate::capture::{self, Writer};
 use crate::clock::Clock;
 use crate::host::Host;
 use crate::network::Network;
-use crate::statistics::{FlowCounts, Mishaps, NamedPipe, PipeSample, Statistics};
+use crate::statistics::{FlowCounts, LabLosses, NamedPipe, PipeSample, Statistics};
 use crate::tun::Tun;
 use crate::wakeful::Wakeful;
 use crate::worker::{Common, Report, Worker};
@@ -177,9 +177,9 @@ impl Emulator {
         for host in &self.hosts {
             match host.device_drops() {
                 Ok(device_drops) => {
-                    statistics.mishaps = statistics.mishaps.plus(Mishaps {
+                    statistics.mishaps = statistics.mishaps.plus(LabLosses {
                         device_drops,
-                        ..Mishaps::default()
+                        ..LabLosses::default()
                     });
                 }
                 Err(error) => statistics.unread = Some(error.to_string()),

@@ -14,7 +14,7 @@ use crate::emulator::{Capture, Emulator, EmulatorOptions};
 use crate::host::{Host, HostConfig, Offload};
 use crate::machine::Pair;
 use crate::network::{FlowId, FlowKey, Network, PipeId};
-use crate::process::{self, HeldBack};
+use crate::process::{self, BlockedSignals};
 use crate::program::{Program, shell, with_placeholder};
 use crate::statistics::Statistics;
 use crate::{LabError, privilege};
@@ -144,7 +144,7 @@ pub fn run_with<T, E: From<LabError>>(
         captures: captures(config, pipes),
         ..EmulatorOptions::default()
     };
-    let _held_back = HeldBack::new()?;
+    let _held_back = BlockedSignals::new()?;
     let begun = begin(match config.peer {
         Peer::Host { .. } => &hosts,
         Peer::Machine => &hosts[..1],

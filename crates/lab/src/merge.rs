@@ -9,7 +9,7 @@
 use crate::vnet::{self, Header};
 
 /// Most segments in one packet.
-pub const MOST: usize = 44;
+pub const MAX_SEGMENTS: usize = 44;
 
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;

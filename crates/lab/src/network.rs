@@ -26,7 +26,7 @@ pub struct Network {
     pipes: Vec<PipePlan>,
     flows: Vec<FlowKey>,
     /// Pipes that override the shortest route, by node and destination address.
-    detours: HashMap<(usize, Ipv4Addr), usize>,
+    route_overrides: HashMap<(usize, Ipv4Addr), usize>,
     /// The node of the host that gets packets for addresses that no host has.
     gateway: Option<usize>,
 }
@@ -183,7 +183,7 @@ impl Network {
                 "a route leads to {to}, which is no host's address"
             )));
         }
-        self.detours.insert((node.0, to), pipe.0);
+        self.route_overrides.insert((node.0, to), pipe.0);
         Ok(())
     }
 
@@ -278,7 +278,11 @@ impl Network {
             }
         }
         for (node, next) in next.iter_mut().enumerate() {
-            *next = self.detours.get(&(node, address)).copied().or(*next);
+            *next = self
+                .route_overrides
+                .get(&(node, address))
+                .copied()
+                .or(*next);
         }
         next[target] = None;
         next

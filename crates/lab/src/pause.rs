@@ -19,11 +19,11 @@ const AWAKE: Duration = Duration::from_micros(25);
 /// moderates its interrupts: going to sleep and waking up costs more than handling a packet.
 const MODERATION: Duration = Duration::from_micros(20);
 
-/// A thread that has run for `BUSY` without a pause sleeps for `BREATH`. That is the share of time
+/// A thread that has run for `BUSY_LIMIT` without a pause sleeps for `YIELD_TIME`. That is the share of time
 /// that the kernel reserves for other threads; unless given voluntarily, it is taken in one piece,
 /// once a second.
-const BUSY: Duration = Duration::from_millis(4);
-const BREATH: Duration = Duration::from_micros(220);
+const BUSY_LIMIT: Duration = Duration::from_millis(4);
+const YIELD_TIME: Duration = Duration::from_micros(220);
 
 /// The pauses of one thread.
 pub struct Pauses {
@@ -84,7 +84,7 @@ impl Pauses {
     /// Pauses as the outlook permits. True if the thread is to end.
     pub fn pause(&mut self, now: Time, outlook: Outlook) -> bool {
         let ends = match outlook.busy {
-            _ if now - self.woken > BUSY => self.wait(false, Some(BREATH)),
+            _ if now - self.woken > BUSY_LIMIT => self.wait(false, Some(YIELD_TIME)),
             true => return false,
             false => self.rest(now, outlook),
         };

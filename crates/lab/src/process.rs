@@ -47,7 +47,7 @@ pub struct Schedule {
 
 /// A report about running programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum ProgramEvent {
     /// The PID of the namespace's first process, in this process' PID namespace.
     FirstProcess(i32),
     /// The command ended with this exit code; 128 plus the signal's number if a signal ended it.
@@ -71,20 +71,20 @@ const PASSED_ON: [Signal; 6] = [
 /// Blocks the signals that are for the command, in the calling thread and in threads that it starts
 /// from now on. Call it before any thread is started. Dropping it restores the calling thread's
 /// mask.
-pub struct HeldBack {
+pub struct BlockedSignals {
     before: SigSet,
 }
 
-impl HeldBack {
-    pub fn new() -> Result<HeldBack, LabError> {
+impl BlockedSignals {
+    pub fn new() -> Result<BlockedSignals, LabError> {
         passed_on()
             .thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK)
-            .map(|before| HeldBack { before })
+            .map(|before| BlockedSignals { before })
             .map_err(|error| LabError::system("holding signals back", error))
     }
 }
 
-impl Drop for HeldBack {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
         let _ = self.before.thread_set_mask();
     }
@@ -112,9 +112,9 @@ pub fn run(command: &Program, servers: &[Program]) -> Result<u8, LabError> {
         signals.as_fd(),
         |child| pass_on(&signals, child),
         |news| match news {
-            News::CommandEnded(code) => outcome = Some(Ok(code)),
-            News::Failed(text) => outcome = Some(Err(LabError::Program(text))),
-            News::FirstProcess(_) | News::ServerEnded(_) => {}
+            ProgramEvent::CommandEnded(code) => outcome = Some(Ok(code)),
+            ProgramEvent::Failed(text) => outcome = Some(Err(LabError::Program(text))),
+            ProgramEvent::FirstProcess(_) | ProgramEvent::ServerEnded(_) => {}
         },
     )?;
     outcome.unwrap_or_else(|| Ok(exit_code(status)))
@@ -128,7 +128,7 @@ pub fn run(command: &Program, servers: &[Program]) -> Result<u8, LabError> {
 pub fn run_scheduled(
     programs: &Programs,
     stop: BorrowedFd,
-    hear: impl FnMut(News),
+    hear: impl FnMut(ProgramEvent),
 ) -> Result<(), LabError> {
     let ask_to_end = |child| {
         let _ = kill(child, Signal::SIGTERM);
@@ -142,7 +142,7 @@ fn supervise(
     programs: &Programs,
     event: BorrowedFd,
     on_event: impl FnMut(Pid),
-    mut hear: impl FnMut(News),
+    mut hear: impl FnMut(ProgramEvent),
 ) -> Result<WaitStatus, LabError> {
     let pipe = || io::pipe().map_err(|error| LabError::system("making a pipe", error));
     let (alive, keep_alive) = pipe()?;
@@ -155,7 +155,7 @@ fn supervise(
         ForkResult::Child => {
             drop((keep_alive, reports));
             let code = first_process(programs, &alive, &report).unwrap_or_else(|error| {
-                say(&report, &News::Failed(error.to_string()));
+                say(&report, &ProgramEvent::Failed(error.to_string()));
                 1
             });
             // SAFETY: ends the process without running the parent's exit handlers.
@@ -163,7 +163,7 @@ fn supervise(
         }
         ForkResult::Parent { child } => {
             drop((alive, report));
-            hear(News::FirstProcess(child.as_raw()));
+            hear(ProgramEvent::FirstProcess(child.as_raw()));
             let ended = match programs.schedule {
                 None => attend(child, reports, event, on_event, hear),
                 Some(_) => attend_and_end(child, reports, event, on_event, hear),
@@ -180,10 +180,10 @@ fn attend(
     reports: PipeReader,
     event: BorrowedFd,
     mut on_event: impl FnMut(Pid),
-    mut hear: impl FnMut(News),
+    mut hear: impl FnMut(ProgramEvent),
 ) -> nix::Result<WaitStatus> {
     let ended = pidfd(child)?;
-    let mut ear = Ear::new(reports);
+    let mut ear = ReportReader::new(reports);
     loop {
         let [has_ended, reported, happened] =
             readable([ended.as_fd(), ear.pipe.as_fd(), event], None)?;
@@ -206,10 +206,10 @@ fn attend_and_end(
     reports: PipeReader,
     event: BorrowedFd,
     mut on_event: impl FnMut(Pid),
-    mut hear: impl FnMut(News),
+    mut hear: impl FnMut(ProgramEvent),
 ) -> nix::Result<WaitStatus> {
     let ended = pidfd(child)?;
-    let mut ear = Ear::new(reports);
+    let mut ear = ReportReader::new(reports);
     loop {
         let [has_ended, reported, happened] =
             readable([ended.as_fd(), ear.pipe.as_fd(), event], None)?;
@@ -249,15 +249,15 @@ fn readable<const N: usize>(
 }
 
 /// Reads the reports of the first process, line by line.
-struct Ear {
+struct ReportReader {
     pipe: PipeReader,
     heard: Vec<u8>,
     ended: bool,
 }
 
-impl Ear {
-    fn new(pipe: PipeReader) -> Ear {
-        Ear {
+impl ReportReader {
+    fn new(pipe: PipeReader) -> ReportReader {
+        ReportReader {
             pipe,
             heard: Vec::new(),
             ended: false,
@@ -265,52 +265,52 @@ impl Ear {
     }
 
     /// Reads once, waiting if there is nothing to read.
-    fn listen(&mut self, hear: &mut impl FnMut(News)) {
+    fn listen(&mut self, hear: &mut impl FnMut(ProgramEvent)) {
         let mut buffer = [0; 4096];
         let len = self.pipe.read(&mut buffer).unwrap_or(0);
         self.ended = len == 0;
         self.heard.extend(&buffer[..len]);
         while let Some(end) = self.heard.iter().position(|&byte| byte == b'\n') {
             let line: Vec<u8> = self.heard.drain(..=end).collect();
-            if let Some(news) = News::parse(&String::from_utf8_lossy(&line)) {
+            if let Some(news) = ProgramEvent::parse(&String::from_utf8_lossy(&line)) {
                 hear(news);
             }
         }
     }
 
-    fn listen_to_the_end(&mut self, hear: &mut impl FnMut(News)) {
+    fn listen_to_the_end(&mut self, hear: &mut impl FnMut(ProgramEvent)) {
         while !self.ended {
             self.listen(hear);
         }
     }
 }
 
-impl News {
+impl ProgramEvent {
     /// The report as one line.
     fn line(&self) -> String {
         let (kind, text) = match self {
-            News::FirstProcess(pid) => ('P', pid.to_string()),
-            News::CommandEnded(code) => ('C', code.to_string()),
-            News::ServerEnded(text) => ('S', text.clone()),
-            News::Failed(text) => ('F', text.clone()),
+            ProgramEvent::FirstProcess(pid) => ('P', pid.to_string()),
+            ProgramEvent::CommandEnded(code) => ('C', code.to_string()),
+            ProgramEvent::ServerEnded(text) => ('S', text.clone()),
+            ProgramEvent::Failed(text) => ('F', text.clone()),
         };
         format!("{kind}{}\n", text.replace('\n', " "))
     }
 
-    fn parse(line: &str) -> Option<News> {
+    fn parse(line: &str) -> Option<ProgramEvent> {
         let line = line.trim_end_matches('\n');
         let text = line.get(1..)?;
         match line.get(..1)? {
-            "P" => text.parse().ok().map(News::FirstProcess),
-            "C" => text.parse().ok().map(News::CommandEnded),
-            "S" => Some(News::ServerEnded(text.to_owned())),
-            "F" => Some(News::Failed(text.to_owned())),
+            "P" => text.parse().ok().map(ProgramEvent::FirstProcess),
+            "C" => text.parse().ok().map(ProgramEvent::CommandEnded),
+            "S" => Some(ProgramEvent::ServerEnded(text.to_owned())),
+            "F" => Some(ProgramEvent::Failed(text.to_owned())),
             _ => None,
         }
     }
 }
 
-fn say(mut report: &PipeWriter, news: &News) {
+fn say(mut report: &PipeWriter, news: &ProgramEvent) {
     // Fails only if nobody reads the reports any more.
     let _ = report.write_all(news.line().as_bytes());
 }
@@ -354,21 +354,27 @@ mod tests {
 
     #[test]
     fn news_are_lines() {
-        let news = News::ServerEnded("two\nlines".to_owned());
+        let news = ProgramEvent::ServerEnded("two\nlines".to_owned());
         assert_eq!(news.line(), "Stwo lines\n");
-        assert_eq!(News::parse("C7\n"), Some(News::CommandEnded(7)));
-        assert_eq!(News::parse("\n"), None);
+        assert_eq!(
+            ProgramEvent::parse("C7\n"),
+            Some(ProgramEvent::CommandEnded(7))
+        );
+        assert_eq!(ProgramEvent::parse("\n"), None);
     }
 
     #[test]
     fn what_has_ended_is_heard_to_the_end() {
         let (pipe, writer) = io::pipe().unwrap();
-        say(&writer, &News::Failed("no".to_owned()));
-        say(&writer, &News::CommandEnded(3));
+        say(&writer, &ProgramEvent::Failed("no".to_owned()));
+        say(&writer, &ProgramEvent::CommandEnded(3));
         drop(writer);
         let mut heard = Vec::new();
-        Ear::new(pipe).listen_to_the_end(&mut |news| heard.push(news));
-        let expected = [News::Failed("no".to_owned()), News::CommandEnded(3)];
+        ReportReader::new(pipe).listen_to_the_end(&mut |news| heard.push(news));
+        let expected = [
+            ProgramEvent::Failed("no".to_owned()),
+            ProgramEvent::CommandEnded(3),
+        ];
         assert_eq!(heard, expected);
     }
 }

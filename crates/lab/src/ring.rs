@@ -12,7 +12,7 @@ use crate::arena::{Arena, PacketId};
 use crate::tun::Tun;
 
 /// Most packets in one batch.
-pub const MOST: usize = 32;
+pub const MAX_BATCH: usize = 32;
 
 /// An io_uring whose submissions are complete when the submitting call returns.
 pub struct Ring {
@@ -26,7 +26,7 @@ impl Ring {
         let files: Vec<RawFd> = tuns.map(|tun| tun.as_fd().as_raw_fd()).collect();
         let mut builder = IoUring::builder();
         builder.setup_single_issuer().setup_coop_taskrun();
-        let ring = builder.build(MOST as u32).ok()?;
+        let ring = builder.build(MAX_BATCH as u32).ok()?;
         ring.submitter().register_files(&files).ok()?;
         let mut ring = Ring { ring };
         let able = (0..files.len()).all(|device| ring.can_write_without_waiting(device));
@@ -43,7 +43,12 @@ impl Ring {
 
     /// Reads a packet from a device into each of these slots. Returns the lengths, or negative error numbers:
     /// EAGAIN if there are no more packets.
-    pub fn read(&mut self, device: usize, arena: &mut Arena, slots: &[PacketId]) -> [i32; MOST] {
+    pub fn read(
+        &mut self,
+        device: usize,
+        arena: &mut Arena,
+        slots: &[PacketId],
+    ) -> [i32; MAX_BATCH] {
         self.submit(slots.iter().map(|&id| {
             let slot = arena.slot(id);
             let (file, len) = (types::Fixed(device as u32), slot.len() as u32);
@@ -59,7 +64,7 @@ impl Ring {
     pub fn write<'a>(
         &mut self,
         frames: impl ExactSizeIterator<Item = (usize, &'a [u8])>,
-    ) -> [i32; MOST] {
+    ) -> [i32; MAX_BATCH] {
         let last = frames.len() - 1;
         // Success is reported for the last frame only, and means that all have been tried.
         self.submit(frames.enumerate().map(|(number, (device, frame))| {
@@ -71,11 +76,11 @@ impl Ring {
         }))
     }
 
-    /// Submits one to [`MOST`] entries and waits until all are complete. Their buffers must not move
+    /// Submits one to [`MAX_BATCH`] entries and waits until all are complete. Their buffers must not move
     /// meanwhile.
-    fn submit(&mut self, entries: impl Iterator<Item = squeue::Entry>) -> [i32; MOST] {
+    fn submit(&mut self, entries: impl Iterator<Item = squeue::Entry>) -> [i32; MAX_BATCH] {
         let mut given = 0;
-        for entry in entries.take(MOST) {
+        for entry in entries.take(MAX_BATCH) {
             let entry = entry.user_data(given);
             // SAFETY: the callers borrow what the entries point to for longer than this call, which does not
             // return before the last entry is complete. None of them blocks, so they complete in order.
@@ -83,7 +88,7 @@ impl Ring {
             pushed.expect("the ring has room for all orders of a call");
             given += 1;
         }
-        let mut results = [0; MOST];
+        let mut results = [0; MAX_BATCH];
         let mut done = false;
         while !done {
             match self.ring.submit_and_wait(1) {

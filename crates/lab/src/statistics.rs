@@ -17,7 +17,7 @@ pub struct NamedPipe {
 
 /// Packets lost by the lab rather than by the network that it emulates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mishaps {
+pub struct LabLosses {
     /// Dropped by a host's device because the emulator did not read them in time.
     pub device_drops: u64,
     /// Dropped because more were in flight than the emulator has memory for.
@@ -72,15 +72,15 @@ pub struct Statistics {
     /// How late packets reached their destination hosts. None is delivered early.
     pub lateness: Lateness,
     /// Packets lost by the lab itself.
-    pub mishaps: Mishaps,
+    pub mishaps: LabLosses,
     /// Why the devices' drop counters could not be read, if so; the drops are then unknown.
     pub unread: Option<String>,
 }
 
-impl Mishaps {
+impl LabLosses {
     /// The sum of both.
-    pub fn plus(self, other: Mishaps) -> Mishaps {
-        Mishaps {
+    pub fn plus(self, other: LabLosses) -> LabLosses {
+        LabLosses {
             device_drops: self.device_drops + other.device_drops,
             no_memory: self.no_memory + other.no_memory,
             unroutable: self.unroutable + other.unroutable,

@@ -76,7 +76,7 @@ impl Header {
     /// shows in the packet: the field then holds the sum of the pseudo-header.
     #[inline]
     pub fn of(packet: &[u8], gso_size: u16) -> Header {
-        let Some((start, offset)) = unmade_checksum(packet) else {
+        let Some((start, offset)) = partial_checksum(packet) else {
             return Header::default();
         };
         let gso_type = match gso_size {
@@ -118,7 +118,7 @@ impl Header {
 
 /// Offset of the transport header whose checksum is still to be computed, and offset of the checksum in it.
 #[inline]
-fn unmade_checksum(packet: &[u8]) -> Option<(usize, usize)> {
+fn partial_checksum(packet: &[u8]) -> Option<(usize, usize)> {
     const TCP: u8 = 6;
     const UDP: u8 = 17;
     let word = |at: usize| u32::from(u16::from_be_bytes([packet[at], packet[at + 1]]));

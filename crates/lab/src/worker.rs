@@ -28,7 +28,7 @@ use crate::milestones::Milestones;
 use crate::network::{Network, Routes};
 use crate::pause::{Outlook, Pauses};
 use crate::ring::Ring;
-use crate::statistics::{FlowCounts, Mishaps, NamedPipe, PipeSample};
+use crate::statistics::{FlowCounts, LabLosses, NamedPipe, PipeSample};
 use crate::transit::Transit;
 use crate::tun::Tun;
 use crate::uplink::{Reader, Uplink};
@@ -64,7 +64,7 @@ pub struct Worker {
     last_destination: (Ipv4Addr, usize),
     classifier: Option<Classifier>,
     flows: Vec<FlowCounts>,
-    mishaps: Mishaps,
+    mishaps: LabLosses,
 }
 
 /// What all parts of a network share.
@@ -92,7 +92,7 @@ pub struct Report {
     pub captures: Vec<(usize, (u64, u64))>,
     pub samples_lost: u64,
     pub lateness: Lateness,
-    pub mishaps: Mishaps,
+    pub mishaps: LabLosses,
 }
 
 /// Statistics of the pipes, in the order of the transits, and of the flows.
@@ -172,7 +172,7 @@ impl Worker {
             last_destination: (Ipv4Addr::UNSPECIFIED, usize::MAX),
             classifier: Classifier::new(flows),
             flows: vec![FlowCounts::default(); flows.len()],
-            mishaps: Mishaps::default(),
+            mishaps: LabLosses::default(),
         }
     }
 
@@ -397,7 +397,7 @@ impl Worker {
             captures,
             samples_lost: self.milestones.lost(),
             lateness: self.delivery.lateness,
-            mishaps: Mishaps {
+            mishaps: LabLosses {
                 undelivered: self.delivery.undelivered,
                 ..self.mishaps
             },

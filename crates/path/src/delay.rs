@@ -88,7 +88,7 @@ pub enum Displacement {
 
 /// The way from the transmitter to the far end.
 #[derive(Clone, Debug)]
-pub(crate) struct Travel {
+pub(crate) struct DelayLine {
     base: Base,
     jitter: Option<JitterProcess>,
     keep_order: bool,
@@ -103,9 +103,9 @@ enum Base {
     Steps(Arc<Steps<Duration>>, Cursor),
 }
 
-impl Travel {
-    pub(crate) fn new(config: &DelayConfig, reorder: Option<ReorderConfig>) -> Travel {
-        Travel {
+impl DelayLine {
+    pub(crate) fn new(config: &DelayConfig, reorder: Option<ReorderConfig>) -> DelayLine {
+        DelayLine {
             base: match &config.base {
                 Delay::Constant(delay) => Base::Constant(*delay),
                 Delay::Steps(steps) => Base::Steps(steps.clone(), Cursor::default()),
@@ -236,7 +236,7 @@ mod tests {
             jitter: Some(jitter),
             keep_order: true,
         };
-        let (mut travel, mut random) = (Travel::new(&config, None), Random::new(3));
+        let (mut travel, mut random) = (DelayLine::new(&config, None), Random::new(3));
         let sent = (0..100_000).map(Time::from_secs);
         sent.map(|sent| (travel.pass(sent, &mut random).0 - sent).as_secs_f64() * 1e3)
             .collect()
@@ -321,7 +321,7 @@ mod tests {
             ..DelayConfig::default()
         };
         let far_ends = |config: &DelayConfig| {
-            let (mut travel, mut random) = (Travel::new(config, None), Random::new(1));
+            let (mut travel, mut random) = (DelayLine::new(config, None), Random::new(1));
             [9, 11, 50].map(|sent| {
                 travel
                     .pass(Time::from_millis(sent), &mut random)
@@ -345,7 +345,7 @@ mod tests {
                 probability: 1.0,
                 displacement,
             };
-            Travel::new(&config, Some(reorder)).pass(Time::from_millis(5), &mut Random::new(1))
+            DelayLine::new(&config, Some(reorder)).pass(Time::from_millis(5), &mut Random::new(1))
         };
         assert_eq!(pass(Displacement::SkipsDelay), (Time::from_millis(5), true));
         let late = Displacement::Late(Duration::from_millis(3));
@@ -363,7 +363,7 @@ mod tests {
             jitter: Some(jitter),
             ..DelayConfig::default()
         };
-        let (mut travel, mut random) = (Travel::new(&config, None), Random::new(1));
+        let (mut travel, mut random) = (DelayLine::new(&config, None), Random::new(1));
         let sent = Time::from_secs(1);
         assert!((0..100).all(|_| travel.pass(sent, &mut random).0 >= sent));
     }

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 use crate::accounting::Accounting;
 use crate::codel::CoDel;
-use crate::delay::Travel;
+use crate::delay::DelayLine;
 use crate::held::{Held, Waiting};
 use crate::loss::Loss;
 use crate::queue::{Backlog, Capacity, QueueState};
@@ -85,7 +85,7 @@ pub struct Pipe<T> {
     counts: Counts,
     /// The counts at the last reset.
     before: Counts,
-    chances: Chances,
+    chances: Impairments,
     red: Option<Red>,
     held: Option<Box<Held<T>>>,
     /// Packets sent or dropped, but not yet returned by `depart`.
@@ -94,14 +94,14 @@ pub struct Pipe<T> {
 
 /// The random elements of a pipe.
 #[derive(Clone, Debug)]
-struct Chances {
+struct Impairments {
     random: Random,
     loss: Loss,
-    travel: Travel,
+    travel: DelayLine,
     duplicate: f64,
 }
 
-impl Chances {
+impl Impairments {
     /// The outcome for a packet whose transmission ends at `sent`.
     fn deliver(&mut self, sent: Time, counts: &mut Counts) -> Arrival {
         let (first, displaced) = self.travel.pass(sent, &mut self.random);
@@ -135,10 +135,10 @@ impl<T: Copy> Pipe<T> {
         let fifo = config.scheduler == SchedulerConfig::Fifo;
         let held = (waits && (!fifo || codel.is_some()))
             .then(|| Box::new(Held::new(&config.scheduler, red.as_ref(), codel.as_ref())));
-        let chances = Chances {
+        let chances = Impairments {
             random: Random::new(seed),
             loss: Loss::new(&config.loss),
-            travel: Travel::new(&config.delay, config.reorder),
+            travel: DelayLine::new(&config.delay, config.reorder),
             duplicate: config.duplicate,
         };
         let certain = matches!(chances.loss, Loss::None) && chances.duplicate <= 0.0;
@@ -170,7 +170,7 @@ impl<T: Copy> Pipe<T> {
                 None => Arrival::Lost(LossCause::QueueFull),
             };
         }
-        self.arrive_by_chance(now, size, class, packet)
+        self.arrive_slow(now, size, class, packet)
     }
 
     /// The end of transmission of a packet that arrives at `now`, or `None` if the queue is full.
@@ -191,7 +191,7 @@ impl<T: Copy> Pipe<T> {
         Some(sent)
     }
 
-    fn arrive_by_chance(&mut self, now: Time, size: u32, class: u16, packet: T) -> Arrival {
+    fn arrive_slow(&mut self, now: Time, size: u32, class: u16, packet: T) -> Arrival {
         self.catch_up(now);
         if self.chances.loss.takes(now, &mut self.chances.random) {
             self.counts.random_losses += 1;

@@ -48,7 +48,7 @@ pub struct QueueState {
 #[derive(Clone, Debug)]
 pub(crate) struct Backlog {
     /// A ring buffer; its length is a power of two.
-    ring: Vec<Leaving>,
+    ring: Vec<QueuedDeparture>,
     /// Packets departed and arrived since the start; modulo the length of the ring, they are the places
     /// of the oldest packet and of the next one.
     out: usize,
@@ -61,7 +61,7 @@ pub(crate) struct Backlog {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Leaving {
+struct QueuedDeparture {
     time: Time,
     /// IP bytes that arrived up to and including this packet.
     bytes_come: u64,
@@ -70,7 +70,7 @@ struct Leaving {
 impl Backlog {
     pub(crate) fn new() -> Backlog {
         Backlog {
-            ring: vec![Leaving::default(); 16],
+            ring: vec![QueuedDeparture::default(); 16],
             out: 0,
             come: 0,
             bytes_out: 0,
@@ -101,7 +101,7 @@ impl Backlog {
         }
         self.bytes_come += u64::from(size);
         let place = self.come & (self.ring.len() - 1);
-        self.ring[place] = Leaving {
+        self.ring[place] = QueuedDeparture {
             time: departure,
             bytes_come: self.bytes_come,
         };
@@ -111,7 +111,7 @@ impl Backlog {
 
     #[cold]
     fn grow(&mut self) {
-        let mut ring = vec![Leaving::default(); self.ring.len() * 2];
+        let mut ring = vec![QueuedDeparture::default(); self.ring.len() * 2];
         for number in self.out..self.come {
             let place = number & (ring.len() - 1);
             ring[place] = self.ring[number & (self.ring.len() - 1)];

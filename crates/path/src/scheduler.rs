@@ -37,7 +37,7 @@ impl SchedulerConfig {
 /// The state of a scheduler: which classes have packets. The packets themselves are elsewhere.
 #[derive(Clone, Debug)]
 pub(crate) enum Scheduler {
-    InOrder,
+    LowestIndex,
     Wf2q(Wf2q),
 }
 
@@ -47,7 +47,7 @@ impl Scheduler {
             SchedulerConfig::Wf2q { weights } if !weights.is_empty() => {
                 Scheduler::Wf2q(Wf2q::new(weights))
             }
-            _ => Scheduler::InOrder,
+            _ => Scheduler::LowestIndex,
         }
     }
 
@@ -61,7 +61,7 @@ impl Scheduler {
     /// The class to serve at `now`; `None` if no packet waits.
     pub(crate) fn choose<T>(&mut self, now: Time, classes: &[ClassQueue<T>]) -> Option<usize> {
         match self {
-            Scheduler::InOrder => classes.iter().position(|class| !class.waiting.is_empty()),
+            Scheduler::LowestIndex => classes.iter().position(|class| !class.waiting.is_empty()),
             Scheduler::Wf2q(wf2q) => wf2q.choose(now),
         }
     }

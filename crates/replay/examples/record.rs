@@ -97,7 +97,7 @@ fn print_row(path: &str, control: &str, agreement: &Agreement) {
     } = agreement;
     println!(
         "| {path} | {control} | {acks} | {cwnd} | {ssthresh} | {} of {decisions} | {} | {} |",
-        agreement.decisions_equal, agreement.taken_over, agreement.ticks
+        agreement.decisions_equal, agreement.set_by_tcp, agreement.ticks
     );
 }
 

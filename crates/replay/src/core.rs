@@ -11,7 +11,7 @@ use fairwind_sim::packet::{Kind, Packet, SackBlocks, SackPool};
 use fairwind_sim::scenario::{Stack, TcpConfig};
 use fairwind_sim::tcp::sender::Sender;
 
-use crate::exchange::{Ack, Exchange, Standing};
+use crate::exchange::{Ack, Exchange, SenderState};
 
 /// The simulator's clock at its start, milliseconds; this is jiffy number `hz`.
 const UPTIME_MS: u32 = 1000;
@@ -41,9 +41,9 @@ pub struct Difference {
     /// Index of the ACK, from 0.
     pub index: usize,
     /// The kernel's state.
-    pub kernel: Standing,
+    pub kernel: SenderState,
     /// The simulator's state.
-    pub simulator: Standing,
+    pub simulator: SenderState,
 }
 
 /// Replays an exchange into the simulator's sender with the congestion control of `parameters`.
@@ -103,9 +103,9 @@ fn open(exchange: &Exchange, parameters: &Parameters) -> Sender {
     sender
 }
 
-fn standing(sender: &Sender) -> Standing {
+fn standing(sender: &Sender) -> SenderState {
     let tp = &sender.tp;
-    Standing {
+    SenderState {
         cwnd: tp.snd_cwnd,
         ssthresh: tp.snd_ssthresh,
         ca_state: tp.icsk_ca_state.into(),

@@ -22,11 +22,11 @@ const FIRST_LINE: &str = "fairwind exchange 2";
 
 /// The timer wheel rounds by the jiffy's number. Within 16 s at 250 jiffies per second, numbers
 /// that are equal modulo this value round alike.
-pub const JIFFIES_ALIKE: u64 = 512;
+pub const JIFFIES_MODULUS: u64 = 512;
 
 /// Everything that a sender received. Sequence numbers are byte offsets from the first byte of
 /// payload; times are microseconds since the start of a jiffy shortly before the SYN was sent. The
-/// number of that jiffy is `hz` modulo [`JIFFIES_ALIKE`], like that of the simulator's first jiffy.
+/// number of that jiffy is `hz` modulo [`JIFFIES_MODULUS`], like that of the simulator's first jiffy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// The kernel's congestion control: `reno` or `cubic`.
@@ -65,12 +65,12 @@ pub struct Ack {
     /// First and one past the last byte of each SACK block; both 0 if there is none.
     pub blocks: [(u32, u32); MAX_SACK_BLOCKS],
     /// The sender's state before this ACK.
-    pub before: Standing,
+    pub before: SenderState,
 }
 
 /// The state of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct SenderState {
     /// `snd_cwnd`, packets.
     pub cwnd: u32,
     /// `snd_ssthresh`, packets.
@@ -208,7 +208,7 @@ fn from_row(row: &Row) -> Option<Ack> {
         ts_val: number(3)?,
         ts_ecr: number(4)?,
         blocks: [block(5)?, block(7)?, block(9)?],
-        before: Standing {
+        before: SenderState {
             cwnd: number(11)?,
             ssthresh: number(12)?,
             ca_state: number(13)?,
@@ -234,7 +234,7 @@ mod tests {
             ts_val: 4_000_000_000,
             ts_ecr: 10,
             blocks: [(0, 1448), (4344, 5792), (0, 0)],
-            before: Standing {
+            before: SenderState {
                 cwnd: 10,
                 ssthresh: 0x7fff_ffff,
                 ca_state: 1,

@@ -28,7 +28,7 @@ pub struct Agreement {
     /// Those of them that returned the same.
     pub decisions_equal: u64,
     /// Calls before which TCP itself had set the window or the threshold.
-    pub taken_over: u64,
+    pub set_by_tcp: u64,
     /// Calls during which the clock ticked, so that the kernel may have seen either time.
     pub ticks: u64,
     /// The first difference, if any.
@@ -62,7 +62,7 @@ impl Agreement {
         self.ssthresh += other.ssthresh;
         self.decisions += other.decisions;
         self.decisions_equal += other.decisions_equal;
-        self.taken_over += other.taken_over;
+        self.set_by_tcp += other.set_by_tcp;
         self.ticks += other.ticks;
         self.first_difference = self.first_difference.or(other.first_difference);
     }
@@ -86,7 +86,7 @@ pub fn replay(recording: &Recording, parameters: &Parameters) -> Agreement {
         {
             agreement.count(before);
         }
-        agreement.taken_over += u64::from(connection.take_over(call));
+        agreement.set_by_tcp += u64::from(connection.take_over(call));
         agreement.ticks += u64::from(call.ticks > 0);
         let returned = connection.step(call);
         if let Hook::Ssthresh { returned: kernel } | Hook::UndoCwnd { returned: kernel } = call.hook

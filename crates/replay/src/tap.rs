@@ -9,7 +9,7 @@ use fairwind_lab::LabError;
 use fairwind_sim::packet::MAX_SACK_BLOCKS;
 use libbpf_rs::{Link, ObjectBuilder};
 
-use crate::exchange::{Ack, Exchange, JIFFIES_ALIKE, Standing};
+use crate::exchange::{Ack, Exchange, JIFFIES_MODULUS, SenderState};
 use crate::path::RecordedPath;
 use crate::programs;
 use crate::recorder::Aligned;
@@ -198,11 +198,11 @@ fn assemble(events: &[Event], hz: u32) -> Option<Exchange> {
 /// of a jiffy of that clock.
 fn base_ms(syn: &Event, hz: u32) -> u64 {
     let jiffy_ms = u64::from(1000 / hz);
-    let since = syn.jiffies.wrapping_sub(hz.into()) % JIFFIES_ALIKE;
+    let since = syn.jiffies.wrapping_sub(hz.into()) % JIFFIES_MODULUS;
     (syn.ns / 1_000_000 / jiffy_ms - since) * jiffy_ms
 }
 
-fn standing(event: &Event, isn: u32) -> Standing {
+fn standing(event: &Event, isn: u32) -> SenderState {
     let [
         cwnd,
         ssthresh,
@@ -213,7 +213,7 @@ fn standing(event: &Event, isn: u32) -> Standing {
         retrans_out,
         snd_nxt,
     ] = event.standing;
-    Standing {
+    SenderState {
         cwnd,
         ssthresh,
         ca_state,

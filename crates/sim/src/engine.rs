@@ -134,7 +134,7 @@ impl<'a> Engine<'a> {
                     self.deliver(now, packet, observer);
                 }
             } else if source == self.housekeeping {
-                if !self.keep_house(now, observer) {
+                if !self.on_schedule(now, observer) {
                     break;
                 }
             } else {

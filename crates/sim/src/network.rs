@@ -32,20 +32,20 @@ const END: Hop = Hop {
 #[derive(Debug)]
 enum Lane {
     /// For pipes that keep the order. Packets due at the same time come in the order of their pipes.
-    Ordered(VecDeque<Landed>),
+    Ordered(VecDeque<OrderedEntry>),
     /// For a pipe that reorders. Packets due at the same time come in the order in which they were sent.
     Unordered(BinaryHeap<Late>, u64),
 }
 
 /// An entry of an ordered lane.
 #[derive(Clone, Copy, Debug)]
-struct Landed {
+struct OrderedEntry {
     time: Time,
     pipe: u32,
     packet: Packet,
 }
 
-impl Landed {
+impl OrderedEntry {
     #[inline]
     fn order(&self) -> (Time, u32) {
         (self.time, self.pipe)
@@ -93,7 +93,7 @@ impl Lane {
     fn push(&mut self, time: Time, pipe: u32, packet: Packet) {
         match self {
             Lane::Ordered(queue) => {
-                let landed = Landed { time, pipe, packet };
+                let landed = OrderedEntry { time, pipe, packet };
                 match queue.back() {
                     Some(last) if last.order() > landed.order() => {
                         let at = queue.partition_point(|l| l.order() <= landed.order());
@@ -254,7 +254,7 @@ impl Network {
                         time = at;
                         continue;
                     }
-                    self.put_down(pipe, at, packet);
+                    self.push_to_lane(pipe, at, packet);
                 }
                 Arrival::Duplicated(first, second) => {
                     self.put_down_twice(pipe, first, second, packet)
@@ -331,7 +331,7 @@ impl Network {
     }
 
     #[inline]
-    fn put_down(&mut self, pipe: usize, at: Time, packet: Packet) {
+    fn push_to_lane(&mut self, pipe: usize, at: Time, packet: Packet) {
         if at == NEVER {
             self.discard(packet);
             return;
@@ -350,8 +350,8 @@ impl Network {
             sack: self.sacks.duplicate(packet.sack),
             ..packet
         };
-        self.put_down(pipe, first, packet);
-        self.put_down(pipe, second, copy);
+        self.push_to_lane(pipe, first, packet);
+        self.push_to_lane(pipe, second, copy);
     }
 
     fn arm_service(&mut self, pipe: usize) {
@@ -363,7 +363,7 @@ impl Network {
         let pipe = self.served[source as usize - self.lanes.len()] as usize;
         while let Some(departure) = self.pipes[pipe].depart(now) {
             match departure.outcome {
-                Arrival::Leaves(at) => self.put_down(pipe, at, departure.packet),
+                Arrival::Leaves(at) => self.push_to_lane(pipe, at, departure.packet),
                 Arrival::Duplicated(first, second) => {
                     self.put_down_twice(pipe, first, second, departure.packet)
                 }

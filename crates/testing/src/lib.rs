@@ -14,16 +14,16 @@ mod stalls;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use network::{bring_loopback_up, in_own_network};
-pub use peers::{proftpd_modules, room_of};
+pub use network::{bring_loopback_up, in_new_network_namespace};
+pub use peers::{install_root, proftpd_modules};
 pub use processors::{keep_to, processors};
 pub use recordings::recording;
 pub use skip::{NO_SKIPS, SKIPPED, or_skip, permitted};
 pub use stalls::with_stalls;
 
 /// Time limit for an expected event on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
-const LOOK: Duration = Duration::from_millis(5);
+const TIMEOUT: Duration = Duration::from_secs(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Checks that this process runs as root.
 ///
@@ -40,7 +40,7 @@ pub fn root() -> Result<(), &'static str> {
 
 /// Polls `happened` until it returns true, for at most 20 s. Returns whether it did.
 pub fn eventually(mut happened: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         if happened() {
             return true;
@@ -48,7 +48,7 @@ pub fn eventually(mut happened: impl FnMut() -> bool) -> bool {
         if Instant::now() > end {
             return false;
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -59,7 +59,7 @@ pub fn eventually(mut happened: impl FnMut() -> bool) -> bool {
 /// If it does not within 20 s; the message contains `what`.
 #[track_caller]
 pub fn wait_until(what: &str, happened: impl FnMut() -> bool) {
-    assert!(eventually(happened), "not in {PATIENCE:?}: {what}");
+    assert!(eventually(happened), "not in {TIMEOUT:?}: {what}");
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::thread;
 ///
 /// If the thread or the namespace cannot be created, the latter of which requires root, or if `run`
 /// panics.
-pub fn in_own_network<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
+pub fn in_new_network_namespace<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     // Output is attributed to the test by the name of the thread.
     let name = thread::current().name().unwrap_or("test").to_owned();
     let thread = thread::Builder::new().name(name).spawn(move || {

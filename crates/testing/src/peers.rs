@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 ///
 /// If it is in neither; the message names the script that unpacks it.
-pub fn room_of(program: &str) -> Result<PathBuf, String> {
+pub fn install_root(program: &str) -> Result<PathBuf, String> {
     let this = env::current_exe().unwrap_or_default();
     let unpacked = this
         .ancestors()

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::processors::{keep_to, processors};
 
 /// Interval at which each processor is checked.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Delays up to this are normal on any machine.
 const USUAL: Duration = Duration::from_millis(1);
 
@@ -35,8 +35,8 @@ fn stalls(processor: usize, over: &AtomicBool) -> Duration {
     let mut stalls = Duration::ZERO;
     while !over.load(Ordering::Relaxed) {
         let asleep = Instant::now();
-        thread::sleep(LOOK);
-        let late = asleep.elapsed().saturating_sub(LOOK);
+        thread::sleep(POLL_INTERVAL);
+        let late = asleep.elapsed().saturating_sub(POLL_INTERVAL);
         if late > USUAL {
             stalls += late;
         }

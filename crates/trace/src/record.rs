@@ -22,7 +22,7 @@ pub use index::{Connection, INDEX_FILE, Index, Manner};
 pub use store::{Limits, WhenFull};
 
 /// Maximum of rows waiting in memory, over all connections; some 50 MB.
-const ROWS_OF_ALL: usize = 1 << 18;
+const MAX_WAITING_ROWS: usize = 1 << 18;
 
 /// Writes the files of a trace.
 ///
@@ -145,7 +145,7 @@ impl Recorder {
             Ok(change) => self.waiting = self.waiting.saturating_add_signed(*change),
             Err(_) => self.waiting = self.open.values().map(Recording::waiting).sum(),
         }
-        if self.waiting >= ROWS_OF_ALL {
+        if self.waiting >= MAX_WAITING_ROWS {
             self.write_all()?;
         }
         change.map(|_| ())

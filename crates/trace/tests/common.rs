@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use fairwind_testing::or_skip;
-pub use fairwind_testing::{in_own_network, wait_until};
+pub use fairwind_testing::{in_new_network_namespace, wait_until};
 use fairwind_trace::event::{Control, Event, Head, Identity, Sample};
 use fairwind_trace::kernel::check_requirements;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::common::Seen as Event;
 use crate::common::{
-    TcpInfo, connection, cookie, in_own_network, netns, privileged, program, set_control,
+    TcpInfo, connection, cookie, in_new_network_namespace, netns, privileged, program, set_control,
     wait_until, wait_until_idle,
 };
 use fairwind_kernel::hz;
@@ -71,7 +71,7 @@ fn a_sample_agrees_with_tcp_info_in_every_value() {
     if !privileged() {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let tracer = attach(&here());
         let (mut stream, mut peer) = connection("127.0.0.1:0");
         let reader = thread::spawn(move || {
@@ -190,7 +190,7 @@ fn every_ack_gives_one_sample() {
     if !privileged() {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let tracer = attach(&Options {
             every_ack: true,
             ..here()
@@ -219,7 +219,7 @@ fn samples_without_room_are_counted_exactly() {
     if !privileged() {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let tracer = attach(&Options {
             every_ack: true,
             ring_bytes: 4096,
@@ -248,7 +248,7 @@ fn a_beginning_without_room_is_made_up_for() {
     if !privileged() {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let tracer = attach(&Options {
             ring_bytes: 4096,
             ..here()
@@ -279,7 +279,7 @@ fn a_connection_is_followed_from_its_first_packet_to_its_last() {
     if !privileged() {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let tracer = attach(&here());
         let (mut stream, mut peer) = connection("[::1]:0");
         let ends = (stream.local_addr().unwrap(), peer.local_addr().unwrap());
@@ -357,7 +357,7 @@ fn connections_that_are_there_already_are_found_in_all_networks() {
     if !privileged() {
         return;
     }
-    let (stream, peer, inode) = in_own_network(|| {
+    let (stream, peer, inode) = in_new_network_namespace(|| {
         let (stream, peer) = connection("127.0.0.1:0");
         (stream, peer, netns())
     });
@@ -389,7 +389,7 @@ fn filters_let_pass_what_matches_every_kind() {
     if !privileged() {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let one = connection("127.0.0.1:0");
         let two = connection("127.0.0.2:0");
         let ids = |pair: &(TcpStream, TcpStream)| vec![cookie(&pair.0), cookie(&pair.1)];
@@ -434,7 +434,7 @@ fn new_connections_are_filtered_as_old_ones_are() {
     if !privileged() {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut options = here();
         options.filter.ports = vec![listener.local_addr().unwrap().port()];
@@ -456,7 +456,7 @@ fn timeouts_and_a_change_of_the_congestion_control_are_seen() {
     if !privileged() {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let tracer = attach(&here());
         // The accept queue is full, so the SYN is dropped and sent again after a second.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -503,7 +503,7 @@ fn a_filter_may_have_many_alternatives() {
     if !privileged() {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let pair = connection("127.0.0.1:0");
         let port = pair.1.local_addr().unwrap().port();
         let mut options = here();
@@ -524,7 +524,7 @@ fn a_control_group_stands_for_all_below_it() {
     let Some(groups) = crate::common::ControlGroups::create() else {
         return;
     };
-    in_own_network(move || {
+    in_new_network_namespace(move || {
         let pair = groups.within_the_inner(|| connection("127.0.0.1:0"));
         let other = connection("127.0.0.1:0");
         let ids = |pair: &(TcpStream, TcpStream)| vec![cookie(&pair.0), cookie(&pair.1)];

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{connection, in_own_network, netns, privileged, program, set_control};
+use crate::common::{
+    connection, in_new_network_namespace, netns, privileged, program, set_control,
+};
 use fairwind_cc::{kernel, native};
 use fairwind_trace::control_state::ControlState;
 use fairwind_trace::file::{self, CONTROL, Columns, TIME, write_csv};
@@ -62,7 +64,7 @@ fn each_connection_has_its_file_from_beginning_to_end() {
     if !privileged() {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let folder = tempfile::tempdir().unwrap();
         let mut recorder = recorder(folder.path());
         let mut session = Session::start(&here(true), None).unwrap();
@@ -131,7 +133,7 @@ fn an_interval_gives_a_sample_each_time_or_is_counted_as_late() {
     if !privileged() {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let folder = tempfile::tempdir().unwrap();
         let mut recorder = recorder(folder.path());
         let _pair = connection("127.0.0.1:0");
@@ -200,7 +202,7 @@ fn the_state_of_our_own_controls_has_columns() {
     if !privileged() {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let _loaded = with_control("fw_sfsack_trc", "sfsack");
         let states = ["cubic", "sfsack"].map(|control| {
             let object = kernel::object(control).unwrap();
@@ -281,7 +283,7 @@ fn the_oldest_files_make_room_for_new_ones() {
     if !privileged() {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let limits = Limits {
             connections: 4,
             when_full: WhenFull::RemoveOldest,
@@ -300,7 +302,7 @@ fn what_finds_no_room_is_left_out_and_counted() {
     if !privileged() {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let few = Limits {
             connections: 3,
             ..Limits::default()
@@ -330,7 +332,7 @@ fn a_trace_in_the_background_sees_what_happens_until_its_end() {
     if !privileged() {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let folder = tempfile::tempdir().unwrap();
         let plan = Plan {
             options: here(true),

@@ -15,7 +15,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use super::error::refusal;
-use crate::doors::{CameBy, Right, Tokens};
+use crate::doors::{Arrival, Right, Tokens};
 use crate::host;
 
 /// Decides which requests are admitted.
@@ -45,8 +45,8 @@ impl Guard {
         // Requests without this extension do not come from a door but from the program itself.
         let came_by = request.extensions().get().copied();
         let judged = match came_by {
-            Some(CameBy::Network(to)) => guard.judge(to, &request),
-            Some(CameBy::Socket) | None => Ok(()),
+            Some(Arrival::Network(to)) => guard.judge(to, &request),
+            Some(Arrival::Socket) | None => Ok(()),
         };
         match judged {
             Ok(()) => next.run(request).await,

@@ -22,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use super::error::refusal;
 use super::guard::Guard;
 use super::unread::Unread;
-use crate::doors::{CameBy, Door, Open, Stream};
+use crate::doors::{Arrival, Door, Open, Stream};
 use crate::run::ended;
 
 /// Limits for clients.
@@ -31,7 +31,7 @@ pub struct Limits {
     /// Concurrent connections per door; further ones wait to be accepted. At least 1.
     pub connections: u32,
     /// Concurrent connections per address of another machine; further ones are closed. At least 1.
-    pub of_one_address: usize,
+    pub connections_per_address: usize,
     /// Time from the start of the connection, or the previous answer, to the end of a request's head.
     pub head: Duration,
     /// Time from the end of the head to the answer, including the receipt of the body.
@@ -44,7 +44,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 1_024,
-            of_one_address: 128,
+            connections_per_address: 128,
             head: Duration::from_secs(30),
             answer: Duration::from_secs(60),
             unread: Duration::from_secs(60),
@@ -160,7 +160,7 @@ impl Attending {
         // Connections from this machine are not limited.
         let place = address.map(|address| {
             self.places
-                .take(address.into(), limits.of_one_address, usize::MAX)
+                .take(address.into(), limits.connections_per_address, usize::MAX)
         });
         if matches!(place, Some(None)) {
             return;
@@ -188,7 +188,7 @@ impl Attending {
     async fn converse(
         self,
         stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
-        came_by: CameBy,
+        came_by: Arrival,
     ) {
         let answers = TowerToHyperService::new(self.router);
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {

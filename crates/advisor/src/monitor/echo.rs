@@ -15,7 +15,7 @@ use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
 /// Timeout for an answer.
-const PATIENCE: Duration = Duration::from_secs(3);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Why no round-trip time was measured.
 #[derive(Debug, Error)]
@@ -67,7 +67,7 @@ impl Echo {
         let request = Request::new(address, self.next.fetch_add(1, Ordering::Relaxed));
         let begin = Instant::now();
         socket.send(&request.packet).await?;
-        match timeout(PATIENCE, answered(&socket, &request)).await {
+        match timeout(ANSWER_TIMEOUT, answered(&socket, &request)).await {
             Ok(result) => result.map(|()| begin.elapsed()),
             Err(_) => Err(EchoError::Silent),
         }
@@ -174,6 +174,6 @@ mod tests {
             return;
         };
         let rtt = echo.round_trip("127.0.0.1".parse().unwrap()).await.unwrap();
-        assert!(rtt < PATIENCE, "{rtt:?}");
+        assert!(rtt < ANSWER_TIMEOUT, "{rtt:?}");
     }
 }

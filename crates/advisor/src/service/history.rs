@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fairwind_advice::{History, Hop, Sample};
 use jiff::{SignedDuration, Timestamp};
 
-use super::learn::AT_ONCE;
+use super::learn::LEARNED_INLINE_AT_MOST;
 use super::{LEARNS_FROM, SAMPLES_AT_MOST, Service, Shared};
 use crate::directory::KnownPath;
 use crate::error::ServiceError;
@@ -59,7 +59,7 @@ impl Shared {
                 let samples = store.samples(hop.id, from, to, SAMPLES_AT_MOST).await?;
                 let mut hop = Hop::new(hop.name.clone(), histories::samples(&samples));
                 hop = hop.with_role(role);
-                if samples.len() <= AT_ONCE {
+                if samples.len() <= LEARNED_INLINE_AT_MOST {
                     hop.learn(now, &path.settings);
                 }
                 hops.push(hop);

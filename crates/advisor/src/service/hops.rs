@@ -105,7 +105,7 @@ impl Shared {
         let mut changed = KnownPath::clone(&path);
         changed.stored.hops.retain(|hop| hop.id != stored.id);
         self.replace(|directory| directory.with(changed));
-        self.histories.outdate(id);
+        self.histories.mark_stale(id);
         drop(alone);
         // A removal is reflected in the next answer if the path is in use.
         if self.histories.peek(id).is_some() {

@@ -12,7 +12,7 @@ use crate::error::ServiceError;
 use crate::store::PathId;
 
 /// This many samples are learned in a millisecond or two, so an answer can wait for it.
-pub(super) const AT_ONCE: usize = 1_000;
+pub(super) const LEARNED_INLINE_AT_MOST: usize = 1_000;
 /// Lead time, in real time, with which the data for a new day is learned.
 const LEARNS_AHEAD: Duration = Duration::from_secs(600);
 /// The same on a clock that runs faster: at most this much of its time.

@@ -110,7 +110,7 @@ impl Shared {
         let id = stored.id;
         let path = KnownPath::new(stored)?;
         self.replace(|directory| directory.with(path));
-        self.histories.outdate(id);
+        self.histories.mark_stale(id);
         drop(alone);
         // A declaration is reflected in the next answer if the path is in use.
         if self.histories.peek(id).is_some() {

@@ -9,9 +9,9 @@ mod error;
 mod failing;
 mod group;
 mod logs;
+mod path_measurements;
 mod paths;
 mod samples;
-mod tests_of_path;
 mod trial;
 mod writing;
 
@@ -43,7 +43,7 @@ const READERS: u32 = 4;
 /// Page size, bytes: several blocks of samples fit into a page.
 const PAGE: u32 = 16 << 10;
 /// How long a write waits for that of another program.
-const PATIENCE: Duration = Duration::from_secs(30);
+const WRITE_LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The migrations that create and update the tables.
 const MIGRATIONS: [(i64, &str, &str); 7] = [
@@ -117,7 +117,7 @@ impl SqliteStore {
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
-            .busy_timeout(PATIENCE);
+            .busy_timeout(WRITE_LOCK_TIMEOUT);
         let mut writer = options.connect().await?;
         migrator().run(&mut writer).await?;
         let readers = SqlitePoolOptions::new().max_connections(READERS);
@@ -252,7 +252,7 @@ impl Store for SqliteStore {
     }
 
     async fn round_trips(&self, path: PathId, most: u32) -> Result<Vec<RoundTrip>, StoreError> {
-        self.read(tests_of_path::round_trips(&self.readers, path, most).await)
+        self.read(path_measurements::round_trips(&self.readers, path, most).await)
     }
 
     async fn transfers(
@@ -260,13 +260,13 @@ impl Store for SqliteStore {
         path: PathId,
         most: u32,
     ) -> Result<Vec<(Timestamp, TransferReport)>, StoreError> {
-        self.read(tests_of_path::transfers(&self.readers, path, most).await)
+        self.read(path_measurements::transfers(&self.readers, path, most).await)
     }
 
     async fn forget_before(&self, path: PathId, oldest: Timestamp) -> Result<(), StoreError> {
         let forgetting = async {
             let mut writing = self.begin().await?;
-            tests_of_path::forget_before(writing.connection(), path, oldest).await?;
+            path_measurements::forget_before(writing.connection(), path, oldest).await?;
             writing.commit().await
         };
         self.written(forgetting.await)

@@ -4,7 +4,7 @@
 //! they cost the sender.
 
 /// Maximum nesting depth; the deepest meaningful call has 7.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// Why the text is refused; `Ok` does not mean that it is well-formed.
 pub fn check(text: &str) -> Result<(), &'static str> {
@@ -26,7 +26,7 @@ pub fn check(text: &str) -> Result<(), &'static str> {
                 ">"
             }
         };
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return Err("the call is nested too deeply");
         }
         let Some(closed) = rest.find(end) else {

@@ -306,7 +306,10 @@ fn a_log_of_transfers_makes_paths() {
 
 #[test]
 fn the_document_in_docs_is_that_of_the_code() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/openapi.json"
+    );
     let written: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let service = Running::start();
     let served: Value = service.client().get("/openapi.json").unwrap();

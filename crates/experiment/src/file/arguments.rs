@@ -17,7 +17,7 @@ use crate::diagnostic::{Diagnostic, Located, Sources, Span};
 const ENDS: [&str; 2] = ["host", "peer"];
 
 /// Fields that make sense only for the links of a file, and what to do instead.
-const OF_FILES: [(&str, &str); 3] = [
+const FILE_ONLY_FIELDS: [(&str, &str); 3] = [
     ("name", "leave it out: there is one path"),
     ("between", "leave it out: there is one path"),
     ("capture", "write --capture FILE"),
@@ -71,10 +71,14 @@ pub fn link(
             None => overrides::apply_to_link(&mut table, text, source, &mut findings),
         }
     }
-    for (field, help) in OF_FILES {
+    for (field, help) in FILE_ONLY_FIELDS {
         if let Some((key, _)) = table.entries.iter().find(|(key, _)| key.value == field) {
             let span = key.span;
-            findings.add(span, format!("`{field}` is only allowed in experiment files"), help);
+            findings.add(
+                span,
+                format!("`{field}` is only allowed in experiment files"),
+                help,
+            );
         }
     }
     table.set(unwritten("between".to_owned()), ends());
@@ -217,7 +221,10 @@ mod tests {
         let text = error(&[set("delay")]);
         assert!(text.contains("no value"), "{text}");
         let text = error(&[set("between=[\"a\", \"b\"]"), set("capture=true")]);
-        assert!(text.contains("`between` is only allowed in experiment files"), "{text}");
+        assert!(
+            text.contains("`between` is only allowed in experiment files"),
+            "{text}"
+        );
         assert!(text.contains("help: write --capture FILE"), "{text}");
         let text = error(&[set("bandwidth={trace=\"no-such-file\"}")]);
         assert!(text.contains("no-such-file"), "{text}");

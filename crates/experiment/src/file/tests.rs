@@ -555,7 +555,10 @@ fn the_schema_that_ships_is_current() {
 
 #[test]
 fn the_documentation_tells_of_every_field() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/experiment-file.md");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/experiment-file.md"
+    );
     let text = std::fs::read_to_string(path).unwrap();
     for (what, fields) in fields_read() {
         for field in fields {
@@ -567,7 +570,10 @@ fn the_documentation_tells_of_every_field() {
 
 #[test]
 fn the_documentations_example_is_right() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/experiment-file.md");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/experiment-file.md"
+    );
     let text = std::fs::read_to_string(path).unwrap();
     let example = text.split("```toml\n").nth(1).unwrap();
     let example = example.split("```").next().unwrap();

@@ -39,7 +39,8 @@ impl Compare {
     pub fn run(self) -> Result<(), Failure> {
         let (comparison, distributions, page) = match &self.out {
             None => {
-                let comparison = compare(&self.a, &self.b).map_err(|error| failure(error.into()))?;
+                let comparison =
+                    compare(&self.a, &self.b).map_err(|error| failure(error.into()))?;
                 (comparison, None, None)
             }
             Some(out) => {

@@ -76,7 +76,7 @@ impl Get {
             outcome.fail(&refused, "not fetched");
         }
         match to_output {
-            true => self.moving.tell_aside("get", &outcome),
+            true => self.moving.report_to_stderr("get", &outcome),
             false => self.moving.tell("get", &outcome),
         }
     }

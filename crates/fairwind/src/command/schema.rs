@@ -28,9 +28,9 @@ impl Schema {
     pub fn run(self) -> Result<(), Failure> {
         match self.of {
             Of::Experiment => output::line(&fairwind_experiment::file::schema::json())?,
-            Of::TraceDaemon => {
-                output::line(include_str!("../../../../docs/reference/trace-daemon.schema.json"))?
-            }
+            Of::TraceDaemon => output::line(include_str!(
+                "../../../../docs/reference/trace-daemon.schema.json"
+            ))?,
         }
         Ok(())
     }

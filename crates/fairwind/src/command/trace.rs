@@ -157,7 +157,7 @@ impl Trace {
         }
     }
 
-    fn goes_on(&self, session: &Session) -> bool {
+    fn should_continue(&self, session: &Session) -> bool {
         !interrupt::asked() && self.duration.is_none_or(|end| session.elapsed() < end)
     }
 
@@ -184,7 +184,7 @@ impl Trace {
     fn onto_screen(self, mut screen: Screen) -> Result<(), Failure> {
         let session = Session::start(&self.options(), self.interval());
         let mut session = session.map_err(trace_failure)?;
-        while self.goes_on(&session) {
+        while self.should_continue(&session) {
             session
                 .step(|event| screen.event(event))
                 .map_err(trace_failure)?;
@@ -206,7 +206,7 @@ impl Trace {
         let mut running = plan.start().map_err(plan_failure)?;
         let mut failed = Vec::new();
         let mut ended = Ok(());
-        while ended.is_ok() && failed.is_empty() && self.goes_on(running.session()) {
+        while ended.is_ok() && failed.is_empty() && self.should_continue(running.session()) {
             let each = |event: &Event<'_>| screen.iter_mut().for_each(|s| s.event(event));
             ended = running.step(each).map_err(trace_failure);
             failed = running.failures();

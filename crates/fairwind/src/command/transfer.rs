@@ -133,7 +133,7 @@ impl Moving {
     }
 
     /// Prints the outcome to standard error, for transfers to standard output.
-    pub fn tell_aside(&self, command: &str, outcome: &Outcome) -> Result<(), Failure> {
+    pub fn report_to_stderr(&self, command: &str, outcome: &Outcome) -> Result<(), Failure> {
         if let Some(text) = self.text(command, outcome) {
             eprintln!("{}", text.trim_end());
         }
@@ -202,9 +202,7 @@ pub fn server(places: &[Place]) -> Result<&Place, Failure> {
 pub fn failure(error: ClientError) -> Failure {
     match error {
         ClientError::Usage(_) => Failure::input(error),
-        ClientError::Stopped => {
-            Failure::Stopped("run the same command to resume".into())
-        }
+        ClientError::Stopped => Failure::Stopped("run the same command to resume".into()),
         _ => Failure::work(error),
     }
 }

@@ -15,7 +15,7 @@ use super::story::{HOP, PATH};
 use crate::failure::Failure;
 
 /// How long the advisor may take to accept a test.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -50,7 +50,7 @@ fn tell(client: &Client, test: &Sample) -> Result<(), Failure> {
             Ok(_) => return Ok(()),
             Err(error) => error.to_string(),
         };
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > ACCEPT_TIMEOUT {
             return Err(Failure::work(format!("the advisor takes no test: {why}")));
         }
         thread::sleep(PAUSE);

@@ -8,15 +8,15 @@ use fairwind_advice_client::{Answer, Client, ClientError, Transfer};
 
 use super::sight::Memory;
 
-/// How long to wait for an answer at all. Within [`PATIENCE`] it is in time; later, it is applied when it
+/// How long to wait for an answer at all. Within [`ANSWER_DEADLINE`] it is in time; later, it is applied when it
 /// arrives.
 const DEADLINE: Duration = Duration::from_secs(15);
 
 /// After this time without an answer a transfer returns to the kernel's defaults.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const ANSWER_DEADLINE: Duration = Duration::from_secs(2);
 
 /// While there is no sound advice: one transfer asks per interval, and each checks whether there is some.
-pub(super) const PAUSE: Duration = Duration::from_secs(1);
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Most questions pending at once.
 const QUESTIONS: usize = 64;
@@ -70,7 +70,7 @@ impl Advisor {
             if now < lost.ask_at {
                 return Some(Err(lost.reason.clone()));
             }
-            lost.ask_at = now + PAUSE;
+            lost.ask_at = now + RETRY_INTERVAL;
         }
         let answer = match self.waiting.fetch_add(1, Ordering::Relaxed) {
             QUESTIONS.. => None,
@@ -85,7 +85,12 @@ impl Advisor {
         if self.is_lost() {
             return;
         }
-        if let Err(error) = self.client.clone().with_deadline(PATIENCE).report(transfer) {
+        if let Err(error) = self
+            .client
+            .clone()
+            .with_deadline(ANSWER_DEADLINE)
+            .report(transfer)
+        {
             tracing::debug!("result not taken: {error}");
         }
     }
@@ -107,7 +112,7 @@ impl Advisor {
             tracing::warn!("no advice, transfers go on with the kernel's defaults: {reason}");
             *lost = Some(Lost {
                 reason: reason.to_owned(),
-                ask_at: Instant::now() + PAUSE,
+                ask_at: Instant::now() + RETRY_INTERVAL,
             });
         }
     }
@@ -155,11 +160,11 @@ mod tests {
             total: None,
         });
         follower.started(stream.as_fd(), None);
-        thread::sleep(PAUSE / 2);
+        thread::sleep(RETRY_INTERVAL / 2);
         assert!(!follow.advisor.is_lost());
         assert_eq!(follower.records().len(), 0);
         follow.advisor.waiting.store(0, Ordering::Relaxed);
-        thread::sleep(PAUSE);
+        thread::sleep(RETRY_INTERVAL);
         assert!(follow.advisor.is_lost(), "it is not asked again");
         follower.ended(0);
     }

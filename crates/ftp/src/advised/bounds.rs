@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 /// The divisor of a rate, observed or claimed, that gives the slowest pacing.
-const SHARE: u64 = 10;
+const PACING_DIVISOR: u64 = 10;
 /// The largest packet considered, bytes: Ethernet's, without headers.
 const PACKET: u64 = 1460;
 /// The shortest round-trip time considered: within one host there is no path to speak of.
@@ -24,7 +24,7 @@ const ADAPTED: u64 = 2;
 
 /// What a transfer has observed of its path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct Observed {
     /// The highest rate at which bytes have arrived, bytes a second; none before the first measurement.
     pub rate: Option<u64>,
     /// The shortest round-trip time; none before the first sample.
@@ -40,16 +40,16 @@ pub(super) struct Bounded<T> {
 
 /// The pacing that replaces `advised`, bytes a second, if that is too slow. `claimed` is what the advice
 /// says is available, bytes a second.
-pub(super) fn pacing(advised: u64, claimed: Option<u64>, shown: Shown) -> Option<Bounded<u64>> {
+pub(super) fn pacing(advised: u64, claimed: Option<u64>, shown: Observed) -> Option<Bounded<u64>> {
     let round_trip = shown.round_trip.unwrap_or(SHORTEST).max(SHORTEST);
     let packet = (PACKET as f64 / round_trip.as_secs_f64()) as u64;
     let least = [
         (
-            shown.rate.unwrap_or(0) / SHARE,
+            shown.rate.unwrap_or(0) / PACING_DIVISOR,
             "a tenth of what the path has carried",
         ),
         (
-            claimed.unwrap_or(0) / SHARE,
+            claimed.unwrap_or(0) / PACING_DIVISOR,
             "a tenth of what the advice says is available",
         ),
         (packet, "a packet a round trip"),
@@ -63,7 +63,7 @@ pub(super) fn pacing(advised: u64, claimed: Option<u64>, shown: Shown) -> Option
 
 /// The buffer that replaces `advised`, bytes, if that is too large. `adapted` is what the kernel's
 /// autotuning could give.
-pub(super) fn buffer(advised: u32, adapted: u64, shown: Shown) -> Option<Bounded<u32>> {
+pub(super) fn buffer(advised: u32, adapted: u64, shown: Observed) -> Option<Bounded<u32>> {
     let product = match (shown.rate, shown.round_trip) {
         (Some(rate), Some(round_trip)) => (rate as f64 * round_trip.as_secs_f64()) as u64,
         _ => 0,
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     /// 100 Mbit/s and 40 ms: a product of 500,000 bytes.
-    const PATH: Shown = Shown {
+    const PATH: Observed = Observed {
         rate: Some(12_500_000),
         round_trip: Some(Duration::from_millis(40)),
     };
@@ -101,8 +101,11 @@ mod tests {
         assert_eq!(pacing(5_000_000, Some(5_000_000), PATH), None);
         assert_eq!(pacing(1_250_000, None, PATH), None, "a tenth");
         assert_eq!(buffer(2_000_000, 100_000, PATH), None, "four products");
-        assert_eq!(buffer(625_000, 2 << 20, Shown::default()), None);
-        assert_eq!(pacing(2_000_000, Some(5_000_000), Shown::default()), None);
+        assert_eq!(buffer(625_000, 2 << 20, Observed::default()), None);
+        assert_eq!(
+            pacing(2_000_000, Some(5_000_000), Observed::default()),
+            None
+        );
     }
 
     #[test]
@@ -118,20 +121,23 @@ mod tests {
 
     #[test]
     fn pacing_is_not_far_below_what_the_advice_itself_says_is_available() {
-        let bounded = pacing(12_500, Some(5_000_000), Shown::default()).unwrap();
+        let bounded = pacing(12_500, Some(5_000_000), Observed::default()).unwrap();
         assert_eq!(bounded.to, 500_000);
     }
 
     #[test]
     fn on_a_path_that_nobody_knows_a_packet_goes_each_round_trip() {
-        let shown = Shown {
+        let shown = Observed {
             rate: None,
             round_trip: Some(Duration::from_millis(50)),
         };
         // 1460 bytes in 50 ms.
         assert_eq!(pacing(12_500, None, shown).unwrap().to, 29_200);
         // Where the round-trip time is unknown, 10 ms are assumed.
-        assert_eq!(pacing(12_500, None, Shown::default()).unwrap().to, 146_000);
+        assert_eq!(
+            pacing(12_500, None, Observed::default()).unwrap().to,
+            146_000
+        );
     }
 
     #[test]
@@ -139,7 +145,10 @@ mod tests {
         let gib = 1 << 30;
         assert_eq!(buffer(gib, 100_000, PATH).unwrap().to, 2_000_000);
         assert_eq!(buffer(gib, 3 << 20, PATH).unwrap().to, 6 << 20);
-        assert_eq!(buffer(gib, 3 << 20, Shown::default()).unwrap().to, 6 << 20);
+        assert_eq!(
+            buffer(gib, 3 << 20, Observed::default()).unwrap().to,
+            6 << 20
+        );
         assert_eq!(
             buffer(gib, 100_000, PATH).unwrap().reason,
             "the path has shown a product of rate and round trip of 500000 bytes, and autotuning reaches \
@@ -147,10 +156,10 @@ mod tests {
         );
     }
 
-    fn shown() -> impl Strategy<Value = Shown> {
+    fn shown() -> impl Strategy<Value = Observed> {
         let rate = proptest::option::of(0..100_000_000_000u64);
         let microseconds = proptest::option::of(1..10_000_000u64);
-        (rate, microseconds).prop_map(|(rate, microseconds)| Shown {
+        (rate, microseconds).prop_map(|(rate, microseconds)| Observed {
             rate,
             round_trip: microseconds.map(Duration::from_micros),
         })
@@ -186,7 +195,7 @@ mod tests {
             advised in any::<u32>(), adapted in 0..1u64 << 31, rate in 0..1_000_000_000u64,
         ) {
             let granted = |rate| {
-                let shown = Shown { rate: Some(rate), ..PATH };
+                let shown = Observed { rate: Some(rate), ..PATH };
                 buffer(advised, adapted, shown).map_or(advised, |bounded| bounded.to)
             };
             prop_assert!(granted(rate) <= granted(2 * rate));

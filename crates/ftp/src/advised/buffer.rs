@@ -10,7 +10,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use super::record::{Event, Setting, Told};
+use super::record::{Event, EventLog, Setting};
 use crate::data::buffers::{self, Granted, Side};
 
 /// One buffer of a connection, as advice has left it.
@@ -25,7 +25,7 @@ pub(super) struct Buffer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// It must not be smaller than what the congestion control has in flight.
-    Serves,
+    FollowsWindow,
     /// Nothing else bounds what is in flight.
     BoundsFlight,
 }
@@ -47,7 +47,7 @@ impl Buffer {
         socket: BorrowedFd<'_>,
         advised: Option<u32>,
         role: Role,
-        told: &mut Told<'_>,
+        told: &mut EventLog<'_>,
     ) {
         let wanted = wanted(advised, role, self.side.limits().adapted);
         if wanted == self.set.map(|(asked, _)| asked) || self.is_foreign(socket) {
@@ -63,16 +63,16 @@ impl Buffer {
         }
     }
 
-    fn set(&mut self, socket: BorrowedFd<'_>, bytes: u32, told: &mut Told<'_>) {
+    fn set(&mut self, socket: BorrowedFd<'_>, bytes: u32, told: &mut EventLog<'_>) {
         let Ok(granted) = buffers::set(socket, self.side, bytes) else {
             return;
         };
         let seen = buffers::size(socket, self.side).unwrap_or_default();
         self.set = match granted {
-            Granted::KernelTuned(_) => None,
+            Granted::Autotuned(_) => None,
             Granted::Whole | Granted::Cut(_) => Some((bytes, seen)),
         };
-        if let Granted::Cut(limit) | Granted::KernelTuned(limit) = granted {
+        if let Granted::Cut(limit) | Granted::Autotuned(limit) = granted {
             told.events.push(Event::Refused {
                 what: self.what(),
                 wanted: bytes.to_string(),
@@ -119,9 +119,12 @@ mod tests {
 
     #[test]
     fn what_autotuning_can_give_is_left_to_it() {
-        assert_eq!(wanted(None, Role::Serves, 2 << 20), None);
-        assert_eq!(wanted(Some(2 << 20), Role::Serves, 2 << 20), None);
-        assert_eq!(wanted(Some(3 << 20), Role::Serves, 2 << 20), Some(3 << 20));
+        assert_eq!(wanted(None, Role::FollowsWindow, 2 << 20), None);
+        assert_eq!(wanted(Some(2 << 20), Role::FollowsWindow, 2 << 20), None);
+        assert_eq!(
+            wanted(Some(3 << 20), Role::FollowsWindow, 2 << 20),
+            Some(3 << 20)
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::client::{Change, Extension, ExtensionReport, ServerFacts, SessionExte
 use crate::data::{Transfer, TransferWatcher};
 
 /// How long the end of a session waits until the last result has been reported to the advisor.
-const FAREWELL: Duration = Duration::from_secs(2);
+const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Follows an advisor in all transfers of a client.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl SessionExtension for Session {
 impl Drop for Session {
     fn drop(&mut self) {
         if let Some(last) = &self.last {
-            last.wait_until_told(Instant::now() + FAREWELL);
+            last.wait_until_told(Instant::now() + REPORT_TIMEOUT);
         }
     }
 }

@@ -12,7 +12,7 @@ use super::control::{self, Refusal};
 use super::limited::Sent;
 use super::orders::{Orders, in_mbps, is_nocc};
 use super::pacing;
-use super::record::{Event, Setting, Told};
+use super::record::{Event, EventLog, Setting};
 use crate::data::buffers::Side;
 use crate::data::{Direction, application_limited, tcp_info};
 
@@ -53,19 +53,20 @@ impl Connection {
 
     /// Carries out the orders, as far as that is possible and permitted; returns what was done.
     pub(super) fn follow(&mut self, orders: &Orders, permit: &Permit) -> Vec<Event> {
-        let mut told = Told::because(&orders.reason);
+        let mut told = EventLog::because(&orders.reason);
         match self.direction {
             Direction::Send => self.follow_sending(orders, permit, &mut told),
             // A receiver sends only acknowledgements: nothing but its window matters.
             Direction::Receive => {
                 let (socket, bytes) = (self.socket.as_fd(), orders.receive_buffer);
-                self.receive.follow(socket, bytes, Role::Serves, &mut told);
+                self.receive
+                    .follow(socket, bytes, Role::FollowsWindow, &mut told);
             }
         }
         told.events
     }
 
-    fn follow_sending(&mut self, orders: &Orders, permit: &Permit, told: &mut Told<'_>) {
+    fn follow_sending(&mut self, orders: &Orders, permit: &Permit, told: &mut EventLog<'_>) {
         let permitted = !orders.off || permit.granted;
         if !permitted {
             told.events.push(not_own(orders, permit.peer));
@@ -84,7 +85,7 @@ impl Connection {
         }
         let role = match orders.off && permitted && taken {
             true => Role::BoundsFlight,
-            false => Role::Serves,
+            false => Role::FollowsWindow,
         };
         let socket = self.socket.as_fd();
         self.send.follow(socket, orders.send_buffer, role, told);
@@ -92,12 +93,14 @@ impl Connection {
 
     /// Returns to the kernel's defaults.
     pub(super) fn restore(&mut self, reason: &str) -> Vec<Event> {
-        let mut told = Told::because(reason);
+        let mut told = EventLog::because(reason);
         self.take(&self.initial.clone(), &mut told);
         self.pace(None, &mut told);
         let socket = self.socket.as_fd();
-        self.send.follow(socket, None, Role::Serves, &mut told);
-        self.receive.follow(socket, None, Role::Serves, &mut told);
+        self.send
+            .follow(socket, None, Role::FollowsWindow, &mut told);
+        self.receive
+            .follow(socket, None, Role::FollowsWindow, &mut told);
         told.events
     }
 
@@ -125,7 +128,7 @@ impl Connection {
     }
 
     /// Limits the rate, and makes sure that the congestion control knows.
-    fn pace(&mut self, wanted: Option<u64>, told: &mut Told<'_>) {
+    fn pace(&mut self, wanted: Option<u64>, told: &mut EventLog<'_>) {
         if self.pacing == wanted || pacing::set(&self.socket, wanted).is_err() {
             return;
         }
@@ -147,7 +150,7 @@ impl Connection {
     }
 
     /// True if the connection has the congestion control now.
-    fn take(&mut self, wanted: &str, told: &mut Told<'_>) -> bool {
+    fn take(&mut self, wanted: &str, told: &mut EventLog<'_>) -> bool {
         if self.control == wanted {
             return true;
         }

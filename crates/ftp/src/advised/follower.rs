@@ -15,25 +15,25 @@ use fairwind_advice_client::{Answer, Direction as Way, Transfer as Outcome};
 use jiff::Timestamp;
 
 use super::Follow;
-use super::advisor::{PATIENCE, PAUSE};
+use super::advisor::{ANSWER_DEADLINE, RETRY_INTERVAL};
 use super::connection::{Connection, Permit};
 use super::orders::{Orders, clean};
 use super::record::{Event, Record};
-use super::sight::Sight;
+use super::sight::PathObserver;
 use crate::data::{Direction, Transfer, TransferWatcher, sampled};
 
 /// How long the first byte waits for the first advice: a nearby advisor answers within that.
-const FIRST: Duration = Duration::from_millis(5);
+const FIRST_BYTE_WAIT: Duration = Duration::from_millis(5);
 
 /// Most records kept of a transfer for its report: an advisor may change its mind ten times a second, for
 /// days. Each is logged when it happens.
 const KEPT: usize = 1_000;
 
 /// How often the path's rate is measured.
-const GLANCE: Duration = Duration::from_millis(100);
+const RATE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How often the transfer's thread checks whether an answer is overdue.
-const LOOK: Duration = Duration::from_millis(50);
+const OVERDUE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Follows the advisor during one transfer.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ struct State {
     /// None before and after the transfer.
     connection: Option<Connection>,
     /// What the transfer has observed of its path.
-    sight: Sight,
+    sight: PathObserver,
     /// The latest sound advice.
     orders: Option<Orders>,
     /// When the pending question was asked.
@@ -93,7 +93,7 @@ impl Follower {
                     begun: now,
                     total: transfer.total,
                     connection: None,
-                    sight: Sight::beginning_with(known),
+                    sight: PathObserver::beginning_with(known),
                     orders: None,
                     asked: None,
                     lost: false,
@@ -142,13 +142,13 @@ impl TransferWatcher for Follower {
             let _ = self
                 .shared
                 .changed
-                .wait_timeout_while(state, FIRST, waiting);
+                .wait_timeout_while(state, FIRST_BYTE_WAIT, waiting);
         }
     }
 
     fn progressed(&mut self, moved: u64) {
         self.shared.moved.store(moved, Ordering::Relaxed);
-        if self.looked.elapsed() < LOOK {
+        if self.looked.elapsed() < OVERDUE_CHECK_INTERVAL {
             return;
         }
         self.looked = Instant::now();
@@ -156,8 +156,12 @@ impl TransferWatcher for Follower {
         let Ok(state) = self.shared.state.try_lock() else {
             return;
         };
-        if state.asked.is_some_and(|asked| asked.elapsed() > PATIENCE) && !state.lost {
-            let reason = format!("no answer within {} s", PATIENCE.as_secs());
+        if state
+            .asked
+            .is_some_and(|asked| asked.elapsed() > ANSWER_DEADLINE)
+            && !state.lost
+        {
+            let reason = format!("no answer within {} s", ANSWER_DEADLINE.as_secs());
             self.shared.fall_back(state, &reason);
         }
     }
@@ -204,7 +208,7 @@ impl Shared {
                 Some(answer) => self.take(answer),
                 None => self.leave_unasked(),
             };
-            self.wait(until_next.unwrap_or(PAUSE));
+            self.wait(until_next.unwrap_or(RETRY_INTERVAL));
         }
         let outcome = self.lock().outcome.take();
         if let Some(outcome) = outcome {
@@ -259,14 +263,14 @@ impl Shared {
         let mut events = vec![advice_event(&answer, &orders)];
         state.orders = Some(orders);
         self.look(&mut state);
-        events.extend(self.obey(&mut state));
+        events.extend(self.apply_orders(&mut state));
         self.tell(state, events);
         self.changed.notify_all();
         Some(answer.ask_again_after())
     }
 
     /// Carries out the orders, within what the path has shown.
-    fn obey(&self, state: &mut State) -> Vec<Event> {
+    fn apply_orders(&self, state: &mut State) -> Vec<Event> {
         let peer = self.peer.ip().to_canonical();
         let granted = self.follow.permits_nocc(peer);
         let (Some(orders), Some(connection)) = (&state.orders, &mut state.connection) else {
@@ -348,13 +352,13 @@ impl Shared {
             let rest = end.saturating_duration_since(Instant::now());
             let (mut state, waited) = self
                 .changed
-                .wait_timeout_while(self.lock(), rest.min(GLANCE), running)
+                .wait_timeout_while(self.lock(), rest.min(RATE_INTERVAL), running)
                 .unwrap_or_else(PoisonError::into_inner);
-            if !waited.timed_out() || rest <= GLANCE {
+            if !waited.timed_out() || rest <= RATE_INTERVAL {
                 return;
             }
             if self.look(&mut state) {
-                let events = self.obey(&mut state);
+                let events = self.apply_orders(&mut state);
                 self.tell(state, events);
             }
         }

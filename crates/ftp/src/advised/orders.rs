@@ -2,7 +2,7 @@
 
 use fairwind_advice::{Advice, Mode};
 
-use super::bounds::{self, Shown};
+use super::bounds::{self, Observed};
 use super::record::{Event, Setting};
 use crate::data::Direction;
 use crate::data::buffers::Side;
@@ -75,7 +75,7 @@ impl Orders {
 
 impl Orders {
     /// These orders within what the path has shown, and what was changed for that.
-    pub(super) fn within(&self, shown: Shown, direction: Direction) -> (Self, Vec<Event>) {
+    pub(super) fn within(&self, shown: Observed, direction: Direction) -> (Self, Vec<Event>) {
         let (mut orders, mut events) = (self.clone(), Vec::new());
         let mut tell = |what, advised: String, to: String, reason| {
             events.push(Event::Bounded {
@@ -237,7 +237,7 @@ pub(super) mod tests {
         advice.pacing_mbps = Some(0.1);
         advice.send_buffer_bytes = Some(1 << 30);
         let orders = Orders::of(&advice).unwrap();
-        let shown = Shown {
+        let shown = Observed {
             rate: Some(12_500_000),
             round_trip: Some(std::time::Duration::from_millis(40)),
         };

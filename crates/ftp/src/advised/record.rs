@@ -93,12 +93,12 @@ pub enum Event {
 
 /// What is done to a connection for one reason.
 #[derive(Debug)]
-pub(super) struct Told<'a> {
+pub(super) struct EventLog<'a> {
     reason: &'a str,
     pub events: Vec<Event>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> EventLog<'a> {
     pub(super) fn because(reason: &'a str) -> Self {
         Self {
             reason,

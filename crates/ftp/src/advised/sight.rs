@@ -4,30 +4,30 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::bounds::Shown;
+use super::bounds::Observed;
 
 /// The shortest interval in which a rate is measured: a burst says nothing about a path.
 const WINDOW: Duration = Duration::from_millis(100);
 /// A new rate counts if it is at least this percentage of the known one.
-const NEWS: u64 = 150;
+const SIGNIFICANT_PERCENT: u64 = 150;
 /// How long the observations of one transfer are valid for later ones to the same host.
-const LASTS: Duration = Duration::from_secs(15 * 60);
+const VALIDITY: Duration = Duration::from_secs(15 * 60);
 /// Most hosts remembered.
 const HOSTS: usize = 256;
 
 /// Measures the rate at which bytes arrive.
 #[derive(Debug)]
-pub(super) struct Sight {
-    shown: Shown,
+pub(super) struct PathObserver {
+    shown: Observed,
     /// When the current interval began, and how many bytes had arrived by then.
     window: Option<(Instant, u64)>,
 }
 
-impl Sight {
+impl PathObserver {
     /// For a transfer on whose path earlier ones have measured `rate`, bytes a second.
     pub fn beginning_with(rate: Option<u64>) -> Self {
         Self {
-            shown: Shown {
+            shown: Observed {
                 rate,
                 round_trip: None,
             },
@@ -51,7 +51,8 @@ impl Sight {
         self.window = Some((now, arrived));
         let rate = (arrived.saturating_sub(before) as f64 / time.as_secs_f64()) as u64;
         let known = self.shown.rate.unwrap_or(0);
-        let news = rate > 0 && rate.saturating_mul(100) >= known.saturating_mul(NEWS);
+        let news =
+            rate > 0 && rate.saturating_mul(100) >= known.saturating_mul(SIGNIFICANT_PERCENT);
         if news {
             self.shown.rate = Some(rate);
         }
@@ -59,7 +60,7 @@ impl Sight {
     }
 
     /// What has been observed of the path.
-    pub fn shown(&self) -> Shown {
+    pub fn shown(&self) -> Observed {
         self.shown
     }
 }
@@ -72,7 +73,7 @@ impl Memory {
     /// The rate measured on the path to a host, bytes a second.
     pub fn of(&self, host: IpAddr, now: Instant) -> Option<u64> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|(.., seen)| now.saturating_duration_since(*seen) < LASTS);
+        known.retain(|(.., seen)| now.saturating_duration_since(*seen) < VALIDITY);
         let of_host = known.iter().filter(|(other, ..)| *other == host);
         of_host.map(|(_, rate, _)| *rate).max()
     }
@@ -80,7 +81,7 @@ impl Memory {
     /// Remembers a rate; the oldest one makes room.
     pub fn keep(&self, host: IpAddr, rate: u64, now: Instant) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|(.., seen)| now.saturating_duration_since(*seen) < LASTS);
+        known.retain(|(.., seen)| now.saturating_duration_since(*seen) < VALIDITY);
         // A smaller rate does not replace a larger one that is still valid.
         if known
             .iter()
@@ -104,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_a_window_of_a_tenth_of_a_second() {
-        let (mut sight, begin) = (Sight::beginning_with(None), Instant::now());
+        let (mut sight, begin) = (PathObserver::beginning_with(None), Instant::now());
         assert!(sight.look(begin, 0, Some(40 * MS)), "the round trip");
         assert!(!sight.look(begin + 50 * MS, 900_000, Some(40 * MS)));
         assert!(sight.look(begin + 100 * MS, 1_000_000, Some(40 * MS)));
@@ -117,7 +118,10 @@ mod tests {
 
     #[test]
     fn only_half_as_much_again_is_news() {
-        let (mut sight, begin) = (Sight::beginning_with(Some(10_000_000)), Instant::now());
+        let (mut sight, begin) = (
+            PathObserver::beginning_with(Some(10_000_000)),
+            Instant::now(),
+        );
         sight.look(begin, 0, None);
         assert!(!sight.look(begin + 100 * MS, 1_400_000, None));
         assert!(sight.look(begin + 200 * MS, 2_900_000, None));
@@ -126,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_slower_time_takes_nothing_back_and_on_a_long_path_a_window_is_a_round_trip() {
-        let (mut sight, begin) = (Sight::beginning_with(Some(1_000)), Instant::now());
+        let (mut sight, begin) = (PathObserver::beginning_with(Some(1_000)), Instant::now());
         sight.look(begin, 0, Some(600 * MS));
         assert!(!sight.look(begin + 300 * MS, 10_000_000, Some(600 * MS)));
         assert!(!sight.look(begin + 600 * MS, 60, Some(600 * MS)));
@@ -148,8 +152,8 @@ mod tests {
         assert_eq!(memory.of(host(999), begin), Some(1));
         // An expired rate does not keep a fresh one out.
         memory.keep(host(998), 9, begin);
-        memory.keep(host(998), 5, begin + LASTS);
-        assert_eq!(memory.of(host(998), begin + LASTS), Some(5));
-        assert_eq!(memory.of(host(999), begin + LASTS), None);
+        memory.keep(host(998), 5, begin + VALIDITY);
+        assert_eq!(memory.of(host(998), begin + VALIDITY), Some(5));
+        assert_eq!(memory.of(host(999), begin + VALIDITY), None);
     }
 }

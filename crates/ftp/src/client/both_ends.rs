@@ -15,12 +15,12 @@ use crate::protocol::Reply;
 /// How long the other server may take to end after one has failed.
 const GRACE: Duration = Duration::from_secs(5);
 /// Longest wait for the two servers between two checks for a stop or a timeout.
-const GLANCE: Timespec = Timespec {
+const POLL_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 20_000_000,
 };
 /// Interval between two queries for the size of what has arrived.
-const LOOK: Duration = Duration::from_secs(1);
+const SIZE_QUERY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs one action per server concurrently, so that neither waits for the other's round trips.
 pub fn at_once<A: Send, B>(
@@ -39,7 +39,7 @@ pub fn at_once<A: Send, B>(
 }
 
 /// Waits for the final replies of both servers.
-pub fn attend(
+pub fn wait_for_final_replies(
     source: &mut Session,
     destination: &mut Session,
     seen: &AtomicU64,
@@ -64,7 +64,7 @@ pub fn attend(
         if out_of_time || failed.is_some_and(|since| since.elapsed() >= GRACE) {
             return Err(silence(&sessions, &last, options.patience));
         }
-        let speaking = who_speaks(&sessions, &last);
+        let speaking = ready_sessions(&sessions, &last);
         for index in (0..2).filter(|index| speaking[*index]) {
             let session = &mut sessions[index];
             since = Instant::now();
@@ -81,8 +81,8 @@ pub fn attend(
 }
 
 /// Which of the servers without a final reply have sent something, or closed the connection, within
-/// [`GLANCE`].
-fn who_speaks(sessions: &[&mut Session; 2], last: &[Option<Reply>; 2]) -> [bool; 2] {
+/// [`POLL_INTERVAL`].
+fn ready_sessions(sessions: &[&mut Session; 2], last: &[Option<Reply>; 2]) -> [bool; 2] {
     let open: Vec<usize> = (0..2).filter(|index| last[*index].is_none()).collect();
     let mut speaking = [false; 2];
     for index in &open {
@@ -96,7 +96,7 @@ fn who_speaks(sessions: &[&mut Session; 2], last: &[Option<Reply>; 2]) -> [bool;
         .map(|index| PollFd::new(&sessions[*index].control, PollFlags::IN))
         .collect();
     // An interrupted wait counts as one in which nobody spoke.
-    let _ = poll(&mut controls, Some(&GLANCE));
+    let _ = poll(&mut controls, Some(&POLL_INTERVAL));
     for (index, control) in open.iter().zip(&controls) {
         speaking[*index] = !control.revents().is_empty();
     }
@@ -158,7 +158,7 @@ pub fn look(
 ) -> Sender<()> {
     let (running, over) = channel();
     thread::spawn(move || {
-        while goes_on(&over, LOOK) {
+        while goes_on(&over, SIZE_QUERY_INTERVAL) {
             let Ok(session) = monitor.session() else {
                 return;
             };

@@ -110,7 +110,7 @@ impl Session {
         }
         match find(&reply.text(), method.algorithm()) {
             Some(value) => Ok(Ok(value)),
-            None => Err(self.control.nonsense(&format!(
+            None => Err(self.control.protocol_error(&format!(
                 "no {} in {:?}",
                 method.algorithm(),
                 one_line(reply.text().as_bytes())

@@ -19,7 +19,7 @@ use crate::protocol::reply::{LONGEST, ReplyReader};
 /// Longest accepted line of a reply, bytes.
 const LONGEST_LINE: usize = 16 << 10;
 /// Interval at which a wait checks whether the user asked to stop.
-const TICK: Duration = Duration::from_millis(100);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Idle time before the kernel sends a keepalive probe, so that NATs on the path do not drop a control
 /// connection that is silent during a long transfer.
 const KEEPALIVE: Duration = Duration::from_secs(60);
@@ -124,7 +124,7 @@ impl Control {
             .chain(verb.as_bytes())
             .any(|byte| matches!(byte, 0 | b'\r' | b'\n'))
         {
-            return Err(ClientError::unspeakable(argument));
+            return Err(ClientError::invalid_name(argument));
         }
         let mut line = verb.as_bytes().to_vec();
         if !argument.is_empty() {
@@ -205,19 +205,19 @@ impl Control {
         loop {
             while let Some(line) = self.lines.pop_front() {
                 let Line::Whole(line) = line else {
-                    return Err(self.nonsense("a line of a reply is too long"));
+                    return Err(self.protocol_error("a line of a reply is too long"));
                 };
                 // Replies are shown to the user: control characters in them must not reach the terminal.
                 match reader.take(&one_line(&line)) {
                     Ok(Some(reply)) if reply.code == 421 => return Err(self.refused(reply)),
                     Ok(Some(reply)) => return Ok(reply),
                     Ok(None) => {}
-                    Err(error) => return Err(self.nonsense(&error.to_string())),
+                    Err(error) => return Err(self.protocol_error(&error.to_string())),
                 }
             }
             // Overlong lines are discarded by the decoder but counted here.
             if taken > LONGEST {
-                return Err(self.nonsense("a reply without end"));
+                return Err(self.protocol_error("a reply without end"));
             }
             if self.progress.stopped() {
                 return Err(ClientError::Stopped);
@@ -257,7 +257,7 @@ impl Control {
     }
 
     /// The error for an answer that makes no sense.
-    pub fn nonsense(&self, what: &str) -> ClientError {
+    pub fn protocol_error(&self, what: &str) -> ClientError {
         ClientError::Protocol {
             server: self.server.clone(),
             what: format!("{what}, in answer to {}", self.asked),
@@ -285,7 +285,7 @@ impl AsFd for Control {
 fn open(address: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address, patience)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(TICK))?;
+    stream.set_read_timeout(Some(STOP_CHECK_INTERVAL))?;
     stream.set_write_timeout(Some(patience))?;
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE)

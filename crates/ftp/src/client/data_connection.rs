@@ -110,7 +110,7 @@ impl Session {
             let reply = self.control.ask("EPSV", b"")?;
             if reply.code == 229 {
                 let port = host_port::parse_epsv_reply(&reply.text())
-                    .map_err(|error| self.control.nonsense(&error.to_string()))?;
+                    .map_err(|error| self.control.protocol_error(&error.to_string()))?;
                 return Ok(SocketAddr::new(peer.ip(), port));
             }
             if peer.is_ipv6() {
@@ -128,7 +128,7 @@ impl Session {
             return Err(self.control.refused(reply));
         }
         host_port::parse_passive_reply(&reply.text())
-            .map_err(|error| self.control.nonsense(&error.to_string()))
+            .map_err(|error| self.control.protocol_error(&error.to_string()))
     }
 
     fn open_passive(&mut self, plan: &SocketPlan) -> Result<Opening, ClientError> {
@@ -144,7 +144,7 @@ impl Session {
             ));
         }
         if told.port() == 0 {
-            return Err(self.control.nonsense("port 0"));
+            return Err(self.control.protocol_error("port 0"));
         }
         let connect = || {
             let socket = plan.socket(address)?;

@@ -9,7 +9,7 @@ use crate::data::TransferError;
 use crate::protocol::Reply;
 
 /// How long the server has to explain a broken data connection.
-const LAST_WORD: Duration = Duration::from_secs(2);
+const FINAL_REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The count in the final reply of a fairwind server: `... 3 retransmits`.
 pub(super) fn retransmits(reply: &Reply) -> Option<u64> {
@@ -100,7 +100,7 @@ impl Session {
         let reply = match error {
             None => self.control.last_reply(self.options.patience)?,
             // A server that refuses in the middle closes the data connection and gives the reason.
-            Some(error) => match self.control.last_reply(LAST_WORD) {
+            Some(error) => match self.control.last_reply(FINAL_REPLY_TIMEOUT) {
                 Ok(reply) if !reply.is_positive() => reply,
                 _ => return Err(error),
             },

@@ -115,7 +115,7 @@ impl ClientError {
     }
 
     /// A name with bytes that end a command, however they are sent.
-    pub fn unspeakable(name: &[u8]) -> Self {
+    pub fn invalid_name(name: &[u8]) -> Self {
         let name = one_line(name);
         Self::Name(format!(
             "a line end or a zero cannot be part of a name: {name}"

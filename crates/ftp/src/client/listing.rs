@@ -18,7 +18,7 @@ use crate::protocol::time;
 /// Longest accepted listing, bytes.
 const LONGEST: usize = 64 << 20;
 /// Most lines of a listing: each takes more memory than its bytes.
-const MOST: usize = 1_000_000;
+const MAX_LINES: usize = 1_000_000;
 
 /// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -271,16 +271,16 @@ impl Session {
         let meter = Meter::default();
         let mut text = Bounded(Vec::new());
         let progress = self.options.progress.clone();
-        let mut watcher = super::tcp::Stopper::new(progress, &meter);
+        let mut watcher = super::tcp::ProgressWatcher::new(progress, &meter);
         let bounds = Bounds::patience(self.options.patience);
         let moved = Mover::new(&stream, &meter, &mut watcher, bounds)
             .and_then(|mover| mover.receive_into(&mut text, None));
         drop(stream);
         self.finish(moved, std::path::Path::new("listing"))?;
-        if lines(&text.0).nth(MOST).is_some() {
+        if lines(&text.0).nth(MAX_LINES).is_some() {
             return Err(self
                 .control
-                .nonsense("a listing of more than a million lines"));
+                .protocol_error("a listing of more than a million lines"));
         }
         Ok(text.0)
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::data_connection::Channel;
 use super::running_checksum::RunningChecksum;
-use super::tcp::Stopper;
+use super::tcp::ProgressWatcher;
 use super::{ClientError, FileReport, Session};
 use crate::data::{Bounds, Meter, Mover, Transfer, TransferError, TransferWatcher, Watchers};
 use crate::protocol::Reply;
@@ -45,7 +45,7 @@ impl Session {
         let (direction, progress) = (transfer.direction, self.options.progress.clone());
         let meter = Meter::default();
         let mut following = Following {
-            own: Stopper::new(progress, &meter).telling(part.number, part.first),
+            own: ProgressWatcher::new(progress, &meter).telling(part.number, part.first),
             checksum: part.checksum,
             first: part.first,
             others: Watchers(self.watchers(&transfer)),
@@ -64,7 +64,7 @@ impl Session {
 
 /// All watchers of a transfer.
 struct Following<'a> {
-    own: Stopper<'a>,
+    own: ProgressWatcher<'a>,
     checksum: Option<&'a RunningChecksum>,
     first: u64,
     others: Watchers,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::checksum::Method;
 use super::control::Control;
 use super::listing::{self, Entry, Kind};
-use super::spelling::{Spelling, first_odd_name};
+use super::spelling::{NameEncoding, first_odd_name};
 use super::{
     ClientError, Credentials, Features, Options, Place, ServerFacts, SessionExtension, Talk,
 };
@@ -28,7 +28,7 @@ pub struct Session {
     /// MLSD was refused: LIST is used.
     pub(super) plain_listings: bool,
     /// How names that are not UTF-8 are sent.
-    pub(super) spelling: Spelling,
+    pub(super) spelling: NameEncoding,
     /// The login directory.
     home: Option<Vec<u8>>,
 }
@@ -85,7 +85,7 @@ impl Session {
             plain_addresses: false,
             chosen_hash: None,
             plain_listings: false,
-            spelling: Spelling::default(),
+            spelling: NameEncoding::default(),
             home: None,
         })
     }
@@ -200,7 +200,7 @@ impl Session {
             Some(home) if self.control.ask("CWD", &home)?.is_positive() => Ok(()),
             _ => Err(self
                 .control
-                .nonsense("no way back to where the session began")),
+                .protocol_error("no way back to where the session began")),
         }
     }
 
@@ -343,7 +343,7 @@ fn log_in(control: &mut Control, credentials: &Credentials) -> Result<(), Client
         reply = control.ask("PASS", credentials.password.as_bytes())?;
     }
     if reply.code == 332 {
-        return Err(control.nonsense("an account is wanted, which is not served"));
+        return Err(control.protocol_error("an account is wanted, which is not served"));
     }
     match reply.is_positive() {
         true => Ok(()),

@@ -24,7 +24,7 @@ use crate::protocol::path::one_line;
 
 /// What is known about how a server writes names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Spelling {
+pub(super) struct NameEncoding {
     /// Whether it stores names that are not UTF-8 unchanged, or why not; `None` until that has been found
     /// out.
     written: Option<Result<(), String>>,

@@ -14,7 +14,7 @@ use super::target::Flow;
 use crate::protocol::digest::{Algorithm, Hasher};
 
 /// Interval at which a wait checks whether the user asked to stop.
-const GLANCE: Timespec = Timespec {
+const STOP_CHECK_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
@@ -114,7 +114,7 @@ impl Stream {
                 return Err(io::Error::other("interrupted"));
             }
             let mut ready = [PollFd::from_borrowed_fd(self.file.as_fd(), event)];
-            match poll(&mut ready, Some(&GLANCE)) {
+            match poll(&mut ready, Some(&STOP_CHECK_INTERVAL)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
                 ready => return ready.map(drop).map_err(io::Error::from),
             }

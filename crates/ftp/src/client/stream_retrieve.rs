@@ -23,7 +23,7 @@ pub(super) fn run(
     number: usize,
     report: FileReport,
 ) -> Result<FileReport, ClientError> {
-    let mut outflow = Outflow {
+    let mut outflow = StreamDownload {
         retrieval,
         flow,
         number,
@@ -35,7 +35,7 @@ pub(super) fn run(
     Ok(outflow.report)
 }
 
-struct Outflow<'a> {
+struct StreamDownload<'a> {
     retrieval: &'a Retrieval,
     flow: Flow,
     number: usize,
@@ -45,7 +45,7 @@ struct Outflow<'a> {
     report: FileReport,
 }
 
-impl Task for Outflow<'_> {
+impl Task for StreamDownload<'_> {
     type Output = ();
 
     fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
@@ -84,7 +84,7 @@ impl Task for Outflow<'_> {
     }
 }
 
-impl Outflow<'_> {
+impl StreamDownload<'_> {
     fn failed(&self) -> impl FnOnce(std::io::Error) -> ClientError + use<> {
         ClientError::local(self.retrieval.target.clone())
     }

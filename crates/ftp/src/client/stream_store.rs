@@ -25,7 +25,7 @@ pub(super) fn run(
     let failed = ClientError::local(&storage.source);
     let stream = Stream::from(flow, connection.options().progress.clone()).map_err(failed)?;
     let (directory, name) = place::split(&storage.remote);
-    let mut inflow = Inflow {
+    let mut inflow = StreamUpload {
         storage,
         number,
         partial: match connection.options().in_place {
@@ -40,7 +40,7 @@ pub(super) fn run(
     Ok(inflow.report)
 }
 
-struct Inflow<'a> {
+struct StreamUpload<'a> {
     storage: &'a Storage,
     number: usize,
     partial: Vec<u8>,
@@ -50,7 +50,7 @@ struct Inflow<'a> {
     report: FileReport,
 }
 
-impl Task for Inflow<'_> {
+impl Task for StreamUpload<'_> {
     type Output = ();
 
     fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
@@ -78,7 +78,7 @@ impl Task for Inflow<'_> {
     }
 }
 
-impl Inflow<'_> {
+impl StreamUpload<'_> {
     fn push(&mut self, session: &mut Session) -> Result<(), ClientError> {
         let method = session.method()?;
         self.stream.sum_up(method.map(|method| method.algorithm()));

@@ -13,7 +13,7 @@ use super::Progress;
 /// The number of symbolic links that Linux follows (path_resolution(7)).
 const MOST_LINKS: usize = 40;
 /// Interval at which a pipe is checked for a reader.
-const LOOK: Duration = Duration::from_millis(20);
+const READER_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What a path leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl Flow {
             if progress.stopped() {
                 return Ok(None);
             }
-            thread::sleep(LOOK);
+            thread::sleep(READER_CHECK_INTERVAL);
         }
     }
 }

@@ -10,13 +10,13 @@ use super::Progress;
 use crate::data::{Meter, TransferWatcher, sampled};
 
 /// Stops a transfer when the user asks for it.
-pub struct Stopper<'a> {
+pub struct ProgressWatcher<'a> {
     progress: Arc<dyn Progress>,
     meter: &'a Meter,
     file: Option<(usize, u64)>,
 }
 
-impl<'a> Stopper<'a> {
+impl<'a> ProgressWatcher<'a> {
     /// For a transfer with this meter.
     pub fn new(progress: Arc<dyn Progress>, meter: &'a Meter) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl<'a> Stopper<'a> {
     }
 }
 
-impl TransferWatcher for Stopper<'_> {
+impl TransferWatcher for ProgressWatcher<'_> {
     fn started(&mut self, _: BorrowedFd<'_>, _: Option<u64>) {
         if let Some((file, first)) = self.file {
             self.progress.begins(file, first);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::both_ends::{at_once, attend, look};
+use super::both_ends::{at_once, look, wait_for_final_replies};
 use super::checksum::Method;
 use super::ending::retransmits;
 use super::local::partial_name;
@@ -180,7 +180,7 @@ impl Copy {
             Arc::clone(&seen),
             move |at| progress.reaches(number, at),
         );
-        let result = attend(source, destination, &seen, &options);
+        let result = wait_for_final_replies(source, destination, &seen, &options);
         let ended = Instant::now();
         drop(looking);
         let there = match &result {

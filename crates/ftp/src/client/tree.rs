@@ -9,9 +9,9 @@ use super::{ClientError, Connection, Entry, Kind, Retrieval, Storage, place};
 use crate::protocol::path::one_line;
 
 /// Deepest nesting of directories: a server can show a directory below itself endlessly.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// Most entries of a remote tree.
-const MOST: usize = 1_000_000;
+const MAX_ENTRIES: usize = 1_000_000;
 
 /// The work needed to copy a tree.
 #[derive(Debug)]
@@ -101,9 +101,9 @@ impl RemoteWalk {
             self.left_out.len(),
             self.refused.len(),
         ];
-        if seen.iter().sum::<usize>() >= MOST {
+        if seen.iter().sum::<usize>() >= MAX_ENTRIES {
             return Err(ClientError::Usage(format!(
-                "more than {MOST} files and directories"
+                "more than {MAX_ENTRIES} files and directories"
             )));
         }
         let path = place::join(directory, &entry.name);
@@ -123,9 +123,9 @@ impl RemoteWalk {
                 });
                 Ok(None)
             }
-            Kind::Directory if depth >= DEEPEST => {
+            Kind::Directory if depth >= MAX_DEPTH => {
                 self.refused
-                    .push(format!("{shown}: more than {DEEPEST} directories deep"));
+                    .push(format!("{shown}: more than {MAX_DEPTH} directories deep"));
                 Ok(None)
             }
             Kind::Directory if self.was_seen(&entry) => {
@@ -169,7 +169,7 @@ pub fn local(root: &Path, remote: &[u8]) -> Result<Tree<Vec<u8>, Storage>, Clien
         for entry in entries {
             let name = entry.file_name();
             if name.as_bytes().iter().any(|byte| b"\r\n".contains(byte)) {
-                let error = ClientError::unspeakable(name.as_bytes());
+                let error = ClientError::invalid_name(name.as_bytes());
                 refused.push(format!(
                     "{}: {error}",
                     one_line(directory.as_os_str().as_bytes())

@@ -43,7 +43,7 @@ pub enum Granted {
     Cut(u64),
     /// The limit for programs is below what autotuning may reach, so the buffer is autotuned, starting at
     /// this size, bytes.
-    KernelTuned(u64),
+    Autotuned(u64),
 }
 
 /// The kernel's limits, in bytes as passed to setsockopt: half of what sockets then have.
@@ -133,7 +133,7 @@ fn set_within_limits(socket: impl AsFd, side: Side, bytes: u32) -> io::Result<Gr
     }
     if adapts {
         give_back(&socket, side)?;
-        return Ok(Granted::KernelTuned(size(&socket, side)?));
+        return Ok(Granted::Autotuned(size(&socket, side)?));
     }
     Ok(match wanted <= settable {
         true => Granted::Whole,

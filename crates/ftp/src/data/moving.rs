@@ -1,7 +1,7 @@
 //! The loops that move bytes between a file and a data connection, each in its own thread.
 //!
-//! The sockets block, with a timeout of [`TICK`]: at full speed that costs nothing, and an idle
-//! connection is checked every [`TICK`].
+//! The sockets block, with a timeout of [`WAIT_TIMEOUT`]: at full speed that costs nothing, and an idle
+//! connection is checked every [`WAIT_TIMEOUT`].
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -16,13 +16,13 @@ use rustix::io::Errno;
 use super::TransferWatcher;
 
 /// Timeout of one wait on the socket. A single call of sendfile may wait up to four times.
-const TICK: Duration = Duration::from_millis(12);
+const WAIT_TIMEOUT: Duration = Duration::from_millis(12);
 
 /// Most bytes moved by one system call, except by sendfile on a fast path ([`Stride`]).
 const CHUNK: usize = 256 << 10;
 
 /// Bytes asked of the next sendfile: more and more on a fast path, where fewer calls are faster; fewer as
-/// soon as a call takes longer than a [`TICK`], so that the watcher of a slow path is still called for
+/// soon as a call takes longer than a [`WAIT_TIMEOUT`], so that the watcher of a slow path is still called for
 /// every [`CHUNK`].
 #[derive(Debug)]
 struct Stride(usize);
@@ -31,9 +31,9 @@ impl Stride {
     const LONGEST: usize = 2 << 20;
 
     fn after(&mut self, taken: Duration) {
-        self.0 = match taken < TICK / 2 {
+        self.0 = match taken < WAIT_TIMEOUT / 2 {
             true => (self.0 * 2).min(Self::LONGEST),
-            false if taken > TICK => (self.0 / 2).max(CHUNK),
+            false if taken > WAIT_TIMEOUT => (self.0 / 2).max(CHUNK),
             false => self.0,
         };
     }
@@ -123,7 +123,7 @@ impl Meter {
         self.moved.fetch_add(count as u64, Ordering::Relaxed) + count as u64
     }
 
-    /// Asks the transfer to stop: it ends with [`TransferError::Stopped`] within a few [`TICK`]s.
+    /// Asks the transfer to stop: it ends with [`TransferError::Stopped`] within a few [`WAIT_TIMEOUT`]s.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
@@ -160,8 +160,8 @@ impl<'a> Mover<'a> {
     ) -> Result<Self, TransferError> {
         let set = || {
             socket.set_nonblocking(false)?;
-            socket.set_read_timeout(Some(TICK))?;
-            socket.set_write_timeout(Some(TICK))
+            socket.set_read_timeout(Some(WAIT_TIMEOUT))?;
+            socket.set_write_timeout(Some(WAIT_TIMEOUT))
         };
         set().map_err(TransferError::Connection)?;
         Ok(Self {
@@ -437,7 +437,7 @@ mod tests {
         (one, listener.accept().unwrap().0)
     }
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
     #[test]
     fn a_part_of_a_file_arrives_as_it_is() {
@@ -451,7 +451,7 @@ mod tests {
             got
         });
         let (meter, mut notes) = (Meter::default(), Notes::default());
-        let mover = Mover::new(&near, &meter, &mut notes, Bounds::patience(PATIENCE)).unwrap();
+        let mover = Mover::new(&near, &meter, &mut notes, Bounds::patience(TEST_TIMEOUT)).unwrap();
         assert_eq!(mover.send_file(&file, 10, 7_900_010).unwrap(), 7_900_000);
         assert_eq!(reader.join().unwrap(), &bytes[10..7_900_010]);
         assert_eq!(
@@ -498,7 +498,7 @@ mod tests {
             meter: &meter,
             got: Vec::new(),
         };
-        let mover = Mover::new(&near, &meter, &mut notes, Bounds::patience(PATIENCE)).unwrap();
+        let mover = Mover::new(&near, &meter, &mut notes, Bounds::patience(TEST_TIMEOUT)).unwrap();
         let error = mover.receive_into(&mut sink, None).unwrap_err();
         assert!(matches!(error, TransferError::Stopped), "{error}");
         assert_eq!(sink.got, [vec![1; 1_000], vec![2; 50_000]].concat());
@@ -577,7 +577,7 @@ mod tests {
     fn a_connection_that_never_ends_is_given_up() {
         let error = receive_within(Bounds {
             longest: Duration::from_millis(500),
-            ..Bounds::patience(PATIENCE)
+            ..Bounds::patience(TEST_TIMEOUT)
         });
         assert!(matches!(error, TransferError::Long(_)), "{error}");
     }
@@ -594,7 +594,8 @@ mod tests {
                 meter.stop();
             });
             let mut notes = Notes::default();
-            let mover = Mover::new(&near, &meter, &mut notes, Bounds::patience(PATIENCE)).unwrap();
+            let mover =
+                Mover::new(&near, &meter, &mut notes, Bounds::patience(TEST_TIMEOUT)).unwrap();
             mover.send_from(&mut io::repeat(0), None).unwrap_err()
         });
         assert!(matches!(error, TransferError::Stopped), "{error}");

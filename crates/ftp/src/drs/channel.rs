@@ -23,13 +23,13 @@ use crate::sparing::Sparing;
 static STRANGER: Sparing = Sparing::new();
 
 /// Time allowed for establishing the connection.
-const PATIENCE: Duration = Duration::from_secs(15);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Most unidentified connections at once: as many as the backlog of the listening socket.
 const STRANGERS: usize = 4;
 
 /// How often to check whether the data connection has been established at the peer.
-const GLANCE: Duration = Duration::from_millis(5);
+const PEER_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Unsent bytes from which on nothing more is read: the peer does not read what it is sent.
 const BACKLOG: usize = 64 << 10;
@@ -67,7 +67,7 @@ pub enum ChannelError {
     #[error("the transfer is over")]
     Over,
     /// It was not established in time.
-    #[error("none came within {} s", PATIENCE.as_secs())]
+    #[error("none came within {} s", CONNECT_TIMEOUT.as_secs())]
     Late,
     /// The peer closed it.
     #[error("the other end closed it")]
@@ -136,7 +136,7 @@ impl Channel {
         token: Token,
         wake: &Wake,
     ) -> Result<Self, ChannelError> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + CONNECT_TIMEOUT;
         match transfer.listener.take() {
             Some(listener) => accept(&listener, transfer.peer, token, wake, deadline),
             None => connect(transfer, data, token, wake, deadline),
@@ -253,7 +253,11 @@ fn connect(
         if Instant::now() >= deadline {
             return Err(ChannelError::Late);
         }
-        wait(wake, &[], deadline.min(Instant::now() + GLANCE))?;
+        wait(
+            wake,
+            &[],
+            deadline.min(Instant::now() + PEER_CHECK_INTERVAL),
+        )?;
     }
     let socket = Socket::new(
         Domain::for_address(transfer.peer),

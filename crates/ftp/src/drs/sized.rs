@@ -25,7 +25,7 @@ pub struct Sized {
 }
 
 /// Whether the limit of a side has been reported.
-static TOLD: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
+static LIMIT_REPORTED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
 
 impl Sized {
     /// The buffer at `side` of `socket`, within `share`.
@@ -111,13 +111,13 @@ impl Sized {
                 self.share.resize(size);
                 (size, limit(self.side, bytes, size))
             }
-            Granted::KernelTuned(size) => {
+            Granted::Autotuned(size) => {
                 self.left_to_kernel = true;
                 self.share.resize(0);
                 (size, left(self.side, bytes))
             }
         };
-        let first = !TOLD[self.side as usize].swap(true, Ordering::Relaxed);
+        let first = !LIMIT_REPORTED[self.side as usize].swap(true, Ordering::Relaxed);
         Ok((size, first.then_some(limited)))
     }
 

@@ -23,7 +23,10 @@ impl Session {
         // RFC 2577 section 3: no bounce attacks.
         if address.port() < 1024 || !self.shared.config.permits_peer(client, address.ip()) {
             BOUNCE.warn(|| format!("{client}: a data connection to {address} refused"));
-            return Reply::new(504, "Illegal address: data connections go to your own address, ports 1024 and up");
+            return Reply::new(
+                504,
+                "Illegal address: data connections go to your own address, ports 1024 and up",
+            );
         }
         self.setup = Some(Setup::Active(address));
         Reply::new(200, "PORT command successful")

@@ -18,7 +18,7 @@ fn either(result: Result<Reply, Reply>) -> Reply {
 
 impl Session {
     /// Carries out a command; the caller sends the last reply to it.
-    pub(super) async fn obey(&mut self, command: Command) -> io::Result<Reply> {
+    pub(super) async fn dispatch(&mut self, command: Command) -> io::Result<Reply> {
         // RNTO must follow RNFR immediately.
         let rename_from = self.rename_from.take();
         Ok(match command {
@@ -124,6 +124,9 @@ impl Session {
 fn only(verb: &str, letter: u8, served: u8) -> Reply {
     match letter == served {
         true => Reply::new(200, "OK"),
-        false => Reply::new(504, format!("{verb}: only {} is supported", char::from(served))),
+        false => Reply::new(
+            504,
+            format!("{verb}: only {} is supported", char::from(served)),
+        ),
     }
 }

@@ -19,7 +19,7 @@ use crate::protocol::line::{Line, LineDecoder};
 const READ: usize = 1 << 10;
 
 /// A client that accepts no reply for this time is considered gone.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Lines in, replies out.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Control {
 
     /// Sends a reply.
     pub async fn send(&mut self, reply: &Reply) -> io::Result<()> {
-        timeout(PATIENCE, self.stream.write_all(&reply.encode())).await?
+        timeout(REPLY_TIMEOUT, self.stream.write_all(&reply.encode())).await?
     }
 
     /// The shortest round-trip time to the client: most others include a delayed acknowledgement.

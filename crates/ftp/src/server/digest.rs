@@ -23,7 +23,7 @@ use crate::protocol::digest::{Algorithm, Hasher};
 const SLICE: Duration = Duration::from_millis(100);
 
 /// How often to check whether a checksum that waits for its turn is still wanted.
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Checksums being computed, and those already known.
 #[derive(Debug)]
@@ -134,7 +134,7 @@ impl Ledger {
 /// Waits until the meter is stopped.
 async fn stopped(meter: &Meter) {
     while !meter.is_stopped() {
-        tokio::time::sleep(GLANCE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

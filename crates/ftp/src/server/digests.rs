@@ -10,7 +10,7 @@ use crate::protocol::command::ByteRange;
 use crate::protocol::digest::Algorithm;
 
 /// Most checksums kept.
-const MOST: usize = 1_024;
+const MAX_ENTRIES: usize = 1_024;
 
 /// A file that was changed this recently may change again without its times showing it: the clocks of
 /// file systems are coarse.
@@ -87,7 +87,7 @@ impl Digests {
             return;
         }
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.sums.len() >= MOST && !kept.sums.contains_key(&subject) {
+        if kept.sums.len() >= MAX_ENTRIES && !kept.sums.contains_key(&subject) {
             let oldest = kept.sums.iter().min_by_key(|(_, (_, used))| *used);
             if let Some(oldest) = oldest.map(|(subject, _)| subject.clone()) {
                 kept.sums.remove(&oldest);
@@ -145,7 +145,7 @@ mod tests {
             digests.add(subject(inode, 100), "abc", at(200));
             assert!(digests.get(&subject(0, 100)).is_some());
         }
-        assert_eq!(digests.0.lock().unwrap().sums.len(), MOST);
+        assert_eq!(digests.0.lock().unwrap().sums.len(), MAX_ENTRIES);
         assert!(digests.get(&subject(4_999, 100)).is_some());
         assert!(digests.get(&subject(1, 100)).is_none());
     }

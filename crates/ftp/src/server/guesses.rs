@@ -10,7 +10,7 @@ use fairwind_origin::Origin;
 use super::config::Limits;
 
 /// Most origins remembered.
-const MOST: usize = 4_096;
+const MAX_ENTRIES: usize = 4_096;
 
 /// Most doublings of the pause.
 const DOUBLINGS: u32 = 4;
@@ -43,7 +43,7 @@ impl Guesses {
     /// Counts another wrong password; returns how long to delay the reply.
     pub fn add(&self, origin: Origin, now: Instant, limits: &Limits) -> Duration {
         let mut guesses = self.lock();
-        if !guesses.contains_key(&origin) && guesses.len() >= MOST {
+        if !guesses.contains_key(&origin) && guesses.len() >= MAX_ENTRIES {
             make_room(&mut guesses, now, limits);
         }
         let wrong = guesses.entry(origin).or_insert(Wrong {
@@ -81,7 +81,7 @@ impl Guesses {
 /// Forgets what has expired, or else the origin with the fewest and oldest guesses.
 fn make_room(guesses: &mut HashMap<Origin, Wrong>, now: Instant, limits: &Limits) {
     guesses.retain(|_, wrong| !wrong.is_over(now, limits));
-    if guesses.len() < MOST {
+    if guesses.len() < MAX_ENTRIES {
         return;
     }
     let least = guesses
@@ -158,7 +158,7 @@ mod tests {
         for number in 1..20_000 {
             guesses.add(origin(number), now, &limits());
         }
-        assert_eq!(guesses.lock().len(), MOST);
+        assert_eq!(guesses.lock().len(), MAX_ENTRIES);
         assert!(guesses.banned(origin(0), now, &limits()).is_some());
     }
 }

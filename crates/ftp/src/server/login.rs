@@ -18,7 +18,7 @@ impl Session {
         if self.user.is_some() {
             return Reply::new(503, "Already logged in; use REIN to start over");
         }
-        let text = match self.shared.users.welcomes_anybody(&name) {
+        let text = match self.shared.users.is_anonymous_login(&name) {
             true => "Anonymous login ok, send your e-mail address as password",
             false => "Please specify the password",
         };

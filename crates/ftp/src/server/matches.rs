@@ -24,7 +24,7 @@ const NAME: u64 = 100;
 const FILE: u64 = 100;
 
 /// Most components of one path that may be patterns.
-const DEEPEST: usize = 8;
+const MAX_PATTERNS: usize = 8;
 
 /// A pattern as a client gave it.
 #[derive(Debug, Clone)]
@@ -86,7 +86,7 @@ impl Wanted {
             }
         }
         let patterns = parts.iter().filter(|part| matches!(part, Part::Pattern(_)));
-        if patterns.count() > DEEPEST {
+        if patterns.count() > MAX_PATTERNS {
             return Err(Exhausted.into());
         }
         let mut search = Search {

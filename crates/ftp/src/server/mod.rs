@@ -194,10 +194,10 @@ pub struct Server {
 }
 
 /// Time allowed for sessions to end when the server stops.
-const FAREWELL: Duration = Duration::from_millis(500);
+const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Pause after accepting a connection failed, for example because no descriptor is free.
-const RESPITE: Duration = Duration::from_millis(100);
+const ACCEPT_ERROR_PAUSE: Duration = Duration::from_millis(100);
 
 /// The advisor that the configuration names.
 fn advisor(config: &Config) -> io::Result<Option<Arc<Advisor>>> {
@@ -295,7 +295,7 @@ impl Server {
             .build()?;
         let stopping = stop.0.subscribe();
         let result = runtime.block_on(self.accept(stopping));
-        runtime.shutdown_timeout(FAREWELL);
+        runtime.shutdown_timeout(STOP_TIMEOUT);
         result
     }
 
@@ -318,18 +318,18 @@ impl Server {
                         format!("no descriptor is free for another client: {error}; see ulimit -n")
                     });
                     if !reserve.turn_away(&listener).await {
-                        tokio::time::sleep(RESPITE).await;
+                        tokio::time::sleep(ACCEPT_ERROR_PAUSE).await;
                     }
                 }
                 // The client has gone before it was accepted.
                 Err(error) => {
                     ACCEPT.warn(|| format!("accept: {error}"));
-                    tokio::time::sleep(RESPITE).await;
+                    tokio::time::sleep(ACCEPT_ERROR_PAUSE).await;
                 }
             }
         }
         drop(listener);
-        let last_moment = tokio::time::Instant::now() + FAREWELL;
+        let last_moment = tokio::time::Instant::now() + STOP_TIMEOUT;
         let shared = self.reload.current();
         while !shared.is_idle() && tokio::time::Instant::now() < last_moment {
             tokio::time::sleep(Duration::from_millis(5)).await;

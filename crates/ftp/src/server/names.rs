@@ -103,8 +103,12 @@ impl Session {
     /// `SITE CHMOD 640 name`, as wu-ftpd has it.
     pub(super) async fn change_mode(&mut self, arguments: &[u8]) -> Result<Reply, Reply> {
         self.writer()?;
-        let (mode, path) = parse_mode(arguments)
-            .ok_or_else(|| Reply::new(501, "Usage: SITE CHMOD MODE NAME, MODE in three octal digits"))?;
+        let (mode, path) = parse_mode(arguments).ok_or_else(|| {
+            Reply::new(
+                501,
+                "Usage: SITE CHMOD MODE NAME, MODE in three octal digits",
+            )
+        })?;
         let path = self.cwd.join(path);
         let text = format!("Mode {mode:03o} for {path}");
         self.on_files(move |root| root.set_mode(&path, mode))
@@ -184,10 +188,9 @@ impl Session {
 /// Refuses names that only unfinished uploads may have.
 pub(super) fn free_to_take(path: &VirtualPath) -> Result<(), Reply> {
     match path.split() {
-        Some((_, name)) if partial::is_partial(name.as_encoded_bytes()) => Err(Reply::new(
-            553,
-            "Name reserved for partial uploads",
-        )),
+        Some((_, name)) if partial::is_partial(name.as_encoded_bytes()) => {
+            Err(Reply::new(553, "Name reserved for partial uploads"))
+        }
         _ => Ok(()),
     }
 }

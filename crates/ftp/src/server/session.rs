@@ -32,7 +32,7 @@ const AHEAD: usize = 64;
 const AHEAD_BYTES: usize = 16 << 10;
 
 /// How often to check whether a client is still there while its commands are not read.
-const GLANCE: Duration = Duration::from_secs(1);
+const PRESENCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One client's session.
 pub struct Session {
@@ -149,7 +149,7 @@ impl Session {
                 Next::Dismissed(why) => return self.control.send(&Reply::new(421, why)).await,
             };
             let reply = match parse(&line) {
-                Ok(command) => Box::pin(self.obey(command)).await?,
+                Ok(command) => Box::pin(self.dispatch(command)).await?,
                 Err(reply) => reply,
             };
             self.control.send(&reply).await?;
@@ -189,7 +189,7 @@ impl Session {
     ) -> io::Result<(T, Interruption)> {
         let mut work = pin!(work);
         let mut interruption = Interruption::None;
-        let mut glances = tokio::time::interval(GLANCE);
+        let mut glances = tokio::time::interval(PRESENCE_CHECK_INTERVAL);
         loop {
             let may_listen = interruption != Interruption::Gone && self.has_room();
             let line = tokio::select! {
@@ -215,7 +215,11 @@ impl Session {
                         let reply = self.status(Some(meter));
                         self.control.send(&reply).await?;
                     }
-                    Ok(Command::Noop) => self.control.send(&Reply::new(200, "Transfer in progress")).await?,
+                    Ok(Command::Noop) => {
+                        self.control
+                            .send(&Reply::new(200, "Transfer in progress"))
+                            .await?
+                    }
                     _ => self.waiting.push_back(line),
                 },
                 Ok(None) if self.quits() && after_quit == AfterQuit::GoesOn => {

@@ -40,7 +40,7 @@ impl Drop for StopWhenDropped {
 }
 
 /// How often to check whether a data connection that is being opened is still wanted.
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Longest time that an upload waits to see whether its client is still there.
 const LONGEST_GRACE: Duration = Duration::from_millis(200);
@@ -309,7 +309,7 @@ impl Session {
             loop {
                 tokio::select! {
                     channel = &mut opening => return channel,
-                    () = tokio::time::sleep(GLANCE) => {}
+                    () = tokio::time::sleep(POLL_INTERVAL) => {}
                 }
                 if wanted.is_stopped() {
                     return Err(io::ErrorKind::Interrupted.into());

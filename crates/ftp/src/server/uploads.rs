@@ -16,7 +16,7 @@ use crate::protocol::VirtualPath;
 const QUIET: Duration = Duration::from_secs(1);
 
 /// Time allowed for an upload to end once it has been asked to.
-const FAREWELL: Duration = Duration::from_secs(5);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Running = Mutex<HashMap<Key, Upload>>;
 
@@ -85,7 +85,7 @@ impl Uploads {
         }
         meter.stop();
         // It has ended once its entry has been dropped.
-        timeout(FAREWELL, over.changed()).await.is_ok()
+        timeout(END_TIMEOUT, over.changed()).await.is_ok()
     }
 }
 

@@ -101,7 +101,7 @@ impl Users {
     }
 
     /// Whether `name` is an anonymous user's, who may give any password.
-    pub fn welcomes_anybody(&self, name: &str) -> bool {
+    pub fn is_anonymous_login(&self, name: &str) -> bool {
         is_anonymous(name) && self.anonymous.is_some()
     }
 

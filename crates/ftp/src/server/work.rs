@@ -228,10 +228,7 @@ pub fn failure(error: &TransferError) -> Reply {
 /// The reply if there is no data connection.
 pub fn not_opened(error: &io::Error) -> Reply {
     let why = words(error);
-    Reply::new(
-        425,
-        format!("Can't open data connection: {why}"),
-    )
+    Reply::new(425, format!("Can't open data connection: {why}"))
 }
 
 /// An error in words that tell whose fault it is.
@@ -265,10 +262,7 @@ pub fn file_failure(error: &io::Error) -> Reply {
             "Permission denied: outside the served directory, or on another file system",
         ),
         Some(Errno::NAMETOOLONG) => Reply::new(550, "File name too long"),
-        Some(Errno::NOTEMPTY) => Reply::new(
-            550,
-            "Directory not empty (partial uploads count)",
-        ),
+        Some(Errno::NOTEMPTY) => Reply::new(550, "Directory not empty (partial uploads count)"),
         Some(Errno::ISDIR) => Reply::new(550, "Is a directory"),
         Some(Errno::NOTDIR) => Reply::new(550, "Not a directory"),
         Some(Errno::EXIST) => Reply::new(550, "File exists"),

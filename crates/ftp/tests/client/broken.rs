@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use fairwind_ftp::client::{ClientError, Options, Progress};
-use fairwind_testing::{in_own_network, root};
+use fairwind_testing::{in_new_network_namespace, root};
 
 use super::{At, get, is_verified, names, options, put};
 use crate::common::{Process, Running, eventually, noise, permitted};
@@ -128,7 +128,7 @@ fn a_file_is_identical_after_a_path_was_cut_for_ten_seconds() {
     if !fairwind_testing::permitted(root()) {
         return;
     }
-    in_own_network(|| {
+    in_new_network_namespace(|| {
         let server = Running::start();
         let here = tempfile::tempdir().unwrap();
         let bytes = noise(20_000_000);

@@ -7,7 +7,7 @@ use std::process::Command;
 use fairwind_ftp::client::{
     Connection, Credentials, DataMode, Kind, Options, Retrieval, Storage, Verification, third_party,
 };
-use fairwind_testing::{or_skip, room_of};
+use fairwind_testing::{install_root, or_skip};
 
 use super::broken::pyftpd;
 use super::{connection, get, names, options, place, put};
@@ -22,7 +22,7 @@ pub struct Vsftpd {
 
 impl Vsftpd {
     pub fn start() -> Option<Self> {
-        let program = or_skip(room_of("vsftpd"))?.join("usr/sbin/vsftpd");
+        let program = or_skip(install_root("vsftpd"))?.join("usr/sbin/vsftpd");
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("pub")).unwrap();
         let address = free_address();

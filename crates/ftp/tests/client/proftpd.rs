@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fairwind_ftp::client::{DataMode, Kind, Verification, third_party};
-use fairwind_testing::{or_skip, proftpd_modules, room_of};
+use fairwind_testing::{install_root, or_skip, proftpd_modules};
 
 use super::{Options, connection, get, is_verified, names, options, put};
 use crate::common::{Process, free_address, noise};
@@ -22,7 +22,7 @@ pub struct Proftpd {
 
 impl Proftpd {
     pub fn start() -> Option<Self> {
-        let room = or_skip(room_of("proftpd"))?;
+        let room = or_skip(install_root("proftpd"))?;
         let directory = tempfile::tempdir().unwrap();
         let there = directory.path().join("there");
         fs::create_dir(&there).unwrap();

@@ -12,7 +12,7 @@ use fairwind_ftp::client::{ChecksumPolicy, Options, third_party};
 use super::{connection, get, open_to_others, options};
 use crate::common::{Running, noise};
 
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Consecutive checks without any traffic that end a turn: more than the client needs between two commands.
 /// They are counted instead of timed, because a stalled machine delays the checks as well.
 const SILENCE: u32 = 50;
@@ -38,7 +38,7 @@ impl Path {
         thread::spawn(move || {
             while let Some(state) = state.upgrade() {
                 state.lock().unwrap().let_go();
-                thread::sleep(LOOK);
+                thread::sleep(POLL_INTERVAL);
             }
         });
         path

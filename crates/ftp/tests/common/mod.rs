@@ -18,7 +18,7 @@ use fairwind_ftp::server::{Config, Server, Stop, UserConfig, hash_password};
 use socket2::{Domain, Socket, Type};
 
 /// Longer than anything in these tests takes.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The hash of `secret`.
 static SECRET: LazyLock<String> = LazyLock::new(|| hash_password("secret").unwrap());
@@ -118,7 +118,7 @@ impl Client {
     }
 
     fn on(stream: TcpStream) -> (Self, Reply) {
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let lines = BufReader::with_capacity(512, stream.try_clone().unwrap());
         let mut client = Self { stream, lines };
         let greeting = client.reply();
@@ -232,13 +232,13 @@ pub fn connect_from(own: impl Into<IpAddr>, to: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::new(own.into(), 0).into()).unwrap();
     socket.connect(&to.into()).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket.into()
 }
 
 pub fn data(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
@@ -261,7 +261,7 @@ pub fn free_address() -> SocketAddr {
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {
-        assert!(begin.elapsed() < PATIENCE, "in vain: {what}");
+        assert!(begin.elapsed() < TIMEOUT, "in vain: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

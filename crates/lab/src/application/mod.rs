@@ -54,7 +54,7 @@ use sender::{FromReceiver, Release, Sender, SenderReport};
 use shared::{Mailbox, Shared};
 
 /// Epoll token of a thread's mailbox.
-const BELL: u64 = u64::MAX;
+const MAILBOX_TOKEN: u64 = u64::MAX;
 
 /// The running applications of a run. They stop when this is dropped.
 #[derive(Debug)]
@@ -351,11 +351,11 @@ fn open(index: usize, plan: &FlowPlan, mut drivers: Vec<Driver>) -> Result<Open,
 
 /// Moves the calling thread from one host's namespace to another's.
 #[derive(Debug, Default)]
-struct Visitor {
+struct NamespaceSwitcher {
     inside: Option<u32>,
 }
 
-impl Visitor {
+impl NamespaceSwitcher {
     fn enter(&mut self, host: &Host) -> Result<(), LabError> {
         let inode = host.namespace_inode();
         if self.inside != Some(inode) {

@@ -18,7 +18,7 @@ use super::shared::{Shared, lock};
 use super::watch::{Watch, WatchedFlow};
 use super::{join, spawn};
 use crate::LabError;
-use crate::process::{self, News, Programs, Schedule};
+use crate::process::{self, ProgramEvent, Programs, Schedule};
 use crate::program::{Output, Program, shell, with_placeholder};
 
 /// How long before a flow's start its server is started.
@@ -125,7 +125,7 @@ fn run(flow: &CommandFlow, shared: &Shared, stop: &EventFd, begun: mpsc::Sender<
     }
 }
 
-fn on_news(flow: &CommandFlow, shared: &Shared, news: News, begun: &mpsc::Sender<()>) {
+fn on_news(flow: &CommandFlow, shared: &Shared, news: ProgramEvent, begun: &mpsc::Sender<()>) {
     let fail = |text: String, file: &str| {
         shared.fail(
             flow.index,
@@ -133,16 +133,16 @@ fn on_news(flow: &CommandFlow, shared: &Shared, news: News, begun: &mpsc::Sender
         );
     };
     match news {
-        News::FirstProcess(pid) => {
+        ProgramEvent::FirstProcess(pid) => {
             flow.first_process.store(pid, Ordering::Relaxed);
             // The starting thread is waiting for this.
             let _ = begun.send(());
         }
-        News::CommandEnded(0) => {
+        ProgramEvent::CommandEnded(0) => {
             let now = shared.clock.now();
             *lock(&flow.complete_at) = (now <= shared.end).then_some(now);
         }
-        News::CommandEnded(code) => {
+        ProgramEvent::CommandEnded(code) => {
             let what = if code == 127 {
                 " (no such program)"
             } else {
@@ -152,7 +152,7 @@ fn on_news(flow: &CommandFlow, shared: &Shared, news: News, begun: &mpsc::Sender
             let text = format!("the client `{client}` ended with exit code {code}{what}");
             fail(text, "client.err");
         }
-        News::ServerEnded(text) | News::Failed(text) => fail(text, "server.err"),
+        ProgramEvent::ServerEnded(text) | ProgramEvent::Failed(text) => fail(text, "server.err"),
     }
 }
 

@@ -14,7 +14,7 @@ use super::plan::{FlowPlan, Work};
 use super::sender::{FromReceiver, Release};
 use super::shared::{Announced, Mailbox, Shared};
 use super::slots::Slots;
-use super::{BELL, socket};
+use super::{MAILBOX_TOKEN, socket};
 
 /// Flag of the epoll tokens of flows' sockets, as opposed to those of connections.
 const OF_FLOW: u64 = 1 << 63;
@@ -83,7 +83,7 @@ impl Receiver {
         sender: Arc<Mailbox<FromReceiver>>,
     ) -> io::Result<Receiver> {
         let epoll = Epoll::new()?;
-        epoll.add(releases.bell(), BELL, Interest::Read)?;
+        epoll.add(releases.bell(), MAILBOX_TOKEN, Interest::Read)?;
         let mut flows = Vec::new();
         for (index, plan, socket) in plans {
             epoll.add(&socket, OF_FLOW | flows.len() as u64, Interest::Read)?;
@@ -147,7 +147,7 @@ impl Receiver {
 
     fn on_event(&mut self, event: Event) {
         match event.token {
-            BELL => {}
+            MAILBOX_TOKEN => {}
             token if token & OF_FLOW == 0 => self.read(token),
             token => {
                 let flow = (token & !OF_FLOW) as usize;

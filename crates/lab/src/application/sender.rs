@@ -19,7 +19,7 @@ use super::slots::Slots;
 use super::socket;
 use super::tcp_info::Counts;
 use super::timers::Timers;
-use super::{BELL, Visitor};
+use super::{MAILBOX_TOKEN, NamespaceSwitcher};
 
 /// Most bytes in one write, and to one connection before others get their turn.
 const WRITE: usize = 256 << 10;
@@ -81,7 +81,7 @@ pub struct Sender {
     connections: Slots<Connection>,
     timers: Timers<Due>,
     epoll: Epoll,
-    visitor: Visitor,
+    visitor: NamespaceSwitcher,
     letters: Arc<Mailbox<FromReceiver>>,
     receiver: Arc<Mailbox<Release>>,
     zeros: Vec<u8>,
@@ -146,7 +146,7 @@ impl Sender {
         receiver: Arc<Mailbox<Release>>,
     ) -> io::Result<Sender> {
         let epoll = Epoll::new()?;
-        epoll.add(letters.bell(), BELL, Interest::Read)?;
+        epoll.add(letters.bell(), MAILBOX_TOKEN, Interest::Read)?;
         let mut sender = Sender {
             shared,
             flows: Vec::new(),
@@ -154,7 +154,7 @@ impl Sender {
             connections: Slots::default(),
             timers: Timers::new(),
             epoll,
-            visitor: Visitor::default(),
+            visitor: NamespaceSwitcher::default(),
             letters,
             receiver,
             zeros: vec![0; WRITE],

@@ -17,7 +17,9 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Pid, setsid};
 
-use super::{ENDS_WITHIN, News, Programs, Schedule, exit_code, pass_on, passed_on, readable, say};
+use super::{
+    ENDS_WITHIN, ProgramEvent, Programs, Schedule, exit_code, pass_on, passed_on, readable, say,
+};
 use crate::LabError;
 use crate::program::Program;
 
@@ -54,7 +56,7 @@ pub fn first_process(
         Some(schedule) => keeper.follow(programs, schedule, report)?,
     };
     if let Some(code) = code {
-        say(report, &News::CommandEnded(code));
+        say(report, &ProgramEvent::CommandEnded(code));
     }
     keeper.end(programs);
     Ok(code.unwrap_or(0))
@@ -235,7 +237,7 @@ impl Keeper {
             let code = exit_code(status);
             say(
                 report,
-                &News::ServerEnded(format!(
+                &ProgramEvent::ServerEnded(format!(
                     "the server `{text}` ended with exit code {code} before the client"
                 )),
             );

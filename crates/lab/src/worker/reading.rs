@@ -32,7 +32,7 @@ impl Worker {
 
     /// Reads from the rings shared with the kernel.
     fn read_uplink(&mut self, node: usize, reader: &mut Reader) -> bool {
-        let mut packets = [Sent::default(); ring::MOST];
+        let mut packets = [Sent::default(); ring::MAX_BATCH];
         let records = reader.next();
         let (count, end) = records.look(&mut packets);
         if count == 0 {
@@ -83,7 +83,7 @@ impl Worker {
 
     fn read_each(&mut self, input: usize) -> bool {
         let mut read = 0;
-        while read < ring::MOST && self.read(input) {
+        while read < ring::MAX_BATCH && self.read(input) {
             read += 1;
         }
         read > 0
@@ -92,7 +92,7 @@ impl Worker {
     /// Reads as many packets as expected, and adjusts the expectation: after a full read to twice as many.
     fn read_together(&mut self, input: usize) -> bool {
         let Input { node, expected, .. } = self.inputs[input];
-        let mut slots = [PacketId::default(); ring::MOST];
+        let mut slots = [PacketId::default(); ring::MAX_BATCH];
         let mut asked = 0;
         while asked < expected
             && let Some(id) = self.arena.take()
@@ -117,7 +117,7 @@ impl Worker {
             }
         }
         self.inputs[input].expected = match read == asked {
-            true => (2 * read).min(ring::MOST),
+            true => (2 * read).min(ring::MAX_BATCH),
             false => read + 1,
         };
         read > 0

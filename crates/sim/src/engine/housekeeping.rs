@@ -8,7 +8,7 @@ use crate::scenario::{FlowConfig, Sampling};
 
 impl Engine<'_> {
     /// Ends the warm-up, changes congestion controls, samples, reports progress. False stops the run.
-    pub(super) fn keep_house(&mut self, now: Time, observer: &mut dyn Observer) -> bool {
+    pub(super) fn on_schedule(&mut self, now: Time, observer: &mut dyn Observer) -> bool {
         if now == self.measuring_from && now > Time::ZERO {
             self.end_warmup(now);
         }

@@ -147,7 +147,7 @@ impl AckPolicy {
     /// Whether to acknowledge data in order now; if not, a delayed acknowledgement is pending.
     /// `due` means that enough data waits for one.
     #[inline]
-    pub fn wants_ack(&mut self, now: Time, due: bool) -> bool {
+    pub fn ack_now(&mut self, now: Time, due: bool) -> bool {
         if due || self.quick > 0 {
             return true;
         }

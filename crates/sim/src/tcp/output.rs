@@ -12,7 +12,9 @@ use super::clock_ns;
 use super::instruments::Limit;
 use super::rack::TIMEOUT_MIN_US;
 use super::rate;
-use super::retransmit_queue::{EVER_RETRANSMITTED, GIVEN_UP, LOST, RETRANSMITTED, SACKED, Segment};
+use super::retransmit_queue::{
+    EVER_RETRANSMITTED, LOST, RACK_LOST, RETRANSMITTED, SACKED, Segment,
+};
 use super::rtt::{RTO_INITIAL, RTO_MIN_US};
 use super::sender::{Sender, Timer};
 use crate::packet::Packet;
@@ -192,7 +194,7 @@ impl Sender {
         let segment = self.queue.get_mut(number);
         segment.tx_us = tx_us;
         segment.flags |= EVER_RETRANSMITTED;
-        segment.flags &= !GIVEN_UP;
+        segment.flags &= !RACK_LOST;
         rate::on_sent(&mut self.tp, segment);
         let (seq, len) = (segment.seq, segment.len);
         self.rack.on_resent(number, tx_us, self.snd_nxt);

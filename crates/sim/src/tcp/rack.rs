@@ -8,7 +8,8 @@
 use std::collections::VecDeque;
 
 use super::retransmit_queue::{
-    EVER_RETRANSMITTED, GIVEN_UP, LOST, RETRANSMITTED, RetransmitQueue, SACKED, Segment, sent_after,
+    EVER_RETRANSMITTED, LOST, RACK_LOST, RETRANSMITTED, RetransmitQueue, SACKED, Segment,
+    sent_after,
 };
 use super::sender::{Sender, Timer};
 use fairwind_cc::native::ca_state;
@@ -153,7 +154,7 @@ impl Sender {
         let mut settled = true;
         while number < self.queue.end() {
             let segment = *self.queue.get(number);
-            if !segment.is(SACKED | LOST | EVER_RETRANSMITTED | GIVEN_UP) {
+            if !segment.is(SACKED | LOST | EVER_RETRANSMITTED | RACK_LOST) {
                 if !self.sent_before_latest_delivery(&segment) {
                     break;
                 }
@@ -199,7 +200,7 @@ impl Sender {
         }
         let segment = self.queue.get(resent.number);
         segment.tx_us != resent.tx_us
-            || segment.is(SACKED | GIVEN_UP)
+            || segment.is(SACKED | RACK_LOST)
             || (segment.is(LOST) && !segment.is(RETRANSMITTED))
     }
 
@@ -237,7 +238,7 @@ impl Sender {
         let waited_us = self.tp.tcp_mstamp.saturating_sub(segment.tx_us);
         if waited_us >= patience_us {
             self.mark_lost(number);
-            self.queue.get_mut(number).flags |= GIVEN_UP;
+            self.queue.get_mut(number).flags |= RACK_LOST;
             return true;
         }
         *wait_us = (*wait_us).max(patience_us - waited_us);

@@ -146,7 +146,7 @@ impl Receiver {
             let now_due = ends || self.has_more_than_a_segment_pending();
             return self
                 .policy
-                .wants_ack(now, now_due)
+                .ack_now(now, now_due)
                 .then(|| self.acknowledge(now, packet));
         }
         self.unread = 0;
@@ -236,7 +236,7 @@ impl Receiver {
         if self.out_of_order.is_empty() {
             return self
                 .policy
-                .wants_ack(now, false)
+                .ack_now(now, false)
                 .then(|| self.acknowledge(now, packet));
         }
         let delay = compression_delay(self.rtt_us_shifted());

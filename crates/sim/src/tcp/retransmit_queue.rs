@@ -15,7 +15,7 @@ pub const EVER_RETRANSMITTED: u8 = 8;
 pub const APP_LIMITED: u8 = 16;
 /// RACK has considered it lost since it was last sent, and ignores it until it is sent again, even
 /// if the loss mark is removed.
-pub const GIVEN_UP: u8 = 32;
+pub const RACK_LOST: u8 = 32;
 
 /// A segment in flight.
 #[derive(Clone, Copy, Debug, Default)]

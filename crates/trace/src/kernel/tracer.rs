@@ -33,7 +33,7 @@ const ADOPT: &str = "adopt";
 
 /// Maximum number of events per call of [`Tracer::take`], so that a flood does not occupy the
 /// reader forever.
-const AT_ONCE: usize = 1 << 16;
+const MAX_EVENTS_PER_TAKE: usize = 1 << 16;
 
 /// What is traced, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,7 +168,7 @@ impl Tracer {
     pub fn take(&self, mut each: impl FnMut(Event<'_>)) -> Result<usize, TraceError> {
         let taken = self
             .reader
-            .lend(&mut each, || self.ring.consume_raw_n(AT_ONCE));
+            .lend(&mut each, || self.ring.consume_raw_n(MAX_EVENTS_PER_TAKE));
         usize::try_from(taken)
             .map_err(|_| TraceError::Failed(libbpf_rs::Error::from_raw_os_error(-taken)))
     }

@@ -9,7 +9,7 @@ use super::index::Connection;
 use super::store::Store;
 
 /// Rows of a row group.
-const ROWS_OF_ONE: usize = 1 << 15;
+const ROWS_PER_GROUP: usize = 1 << 15;
 
 /// What all recordings share.
 pub(super) struct Tools {
@@ -103,7 +103,7 @@ impl Recording {
         }
         self.encode(tools);
         let rows = self.group.as_ref().map_or(0, |group| group.rows);
-        if rows < ROWS_OF_ONE {
+        if rows < ROWS_PER_GROUP {
             return Ok(1);
         }
         self.write(tools)?;

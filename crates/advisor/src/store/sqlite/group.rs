@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use sqlx::SqliteConnection;
 
 use super::error::Trouble;
-use super::{SqliteStore, paths, samples, tests_of_path};
+use super::{SqliteStore, path_measurements, paths, samples};
 use crate::store::{GroupWritten, PathId, StoreError, Write, Written, admit};
 
 /// Writes the groups in one transaction, except those of paths whose history is damaged. SQLite does not
@@ -122,9 +122,9 @@ async fn one(connection: &mut SqliteConnection, write: &Write) -> Result<Written
             time,
             rtt_ms,
             source,
-        } => tests_of_path::write_round_trip(connection, *path, *time, *rtt_ms, source).await,
+        } => path_measurements::write_round_trip(connection, *path, *time, *rtt_ms, source).await,
         Write::Transfer { path, time, report } => {
-            tests_of_path::write_transfer(connection, *path, *time, report).await
+            path_measurements::write_transfer(connection, *path, *time, report).await
         }
     }
 }

@@ -54,7 +54,7 @@ pub enum Found {
     /// Nothing.
     Nothing,
     /// The remains of an interrupted load, which have been cleared.
-    Remains,
+    Leftovers,
     /// A control, which has been replaced.
     Control {
         /// Number of connections and network namespaces that keep the previous one.
@@ -214,7 +214,7 @@ fn load_into(folder: &Path, parameters: &Parameters, name: &str) -> Result<Found
         return Err(error);
     }
     Ok(match remains {
-        true => Found::Remains,
+        true => Found::Leftovers,
         false => Found::Nothing,
     })
 }

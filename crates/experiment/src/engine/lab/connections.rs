@@ -43,7 +43,7 @@ pub struct Times {
 
 /// Totals of the samples of a flow's connections after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct FlowGauge {
+pub struct FlowTotals {
     /// The kernel's names of the senders' congestion controls, in the order in which they were
     /// first seen.
     pub controls: Vec<String>,
@@ -63,7 +63,7 @@ pub struct FlowGauge {
     last_row_ns: u64,
 }
 
-impl FlowGauge {
+impl FlowTotals {
     /// Mean round-trip time, microseconds.
     pub fn rtt_mean_us(&self) -> Option<f64> {
         (self.rtt_packets > 0.0).then(|| self.rtt_sum_us / self.rtt_packets)
@@ -76,7 +76,7 @@ pub struct Connections {
     ends: Directory,
     times: Times,
     instruments: Instruments,
-    gauges: Vec<FlowGauge>,
+    gauges: Vec<FlowTotals>,
     sockets: HashMap<u64, Socket>,
     /// Payload received so far and size of the receive buffer, by the sender's local and remote
     /// address.
@@ -125,7 +125,7 @@ impl Connections {
             ends: Directory::new(flows),
             times,
             instruments: Instruments::new(),
-            gauges: vec![FlowGauge::default(); flows.len()],
+            gauges: vec![FlowTotals::default(); flows.len()],
             sockets: HashMap::new(),
             received: HashMap::new(),
             rows: Vec::new(),
@@ -133,7 +133,7 @@ impl Connections {
     }
 
     /// The totals of the flows' samples.
-    pub fn into_gauges(self) -> Vec<FlowGauge> {
+    pub fn into_gauges(self) -> Vec<FlowTotals> {
         self.gauges
     }
 
@@ -262,7 +262,7 @@ impl Connections {
     }
 }
 
-impl FlowGauge {
+impl FlowTotals {
     fn add(&mut self, socket: &mut Socket, sample: &Sample, counts: bool) {
         let ssthresh = sample.snd_ssthresh;
         if ssthresh > SSTHRESH_MOST && ssthresh != SSTHRESH_INFINITE {
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn round_trip_times_weigh_as_much_as_packets_were_delivered() {
-        let mut gauge = FlowGauge::default();
+        let mut gauge = FlowTotals::default();
         let mut sender = Socket {
             flow: 0,
             role: Role::Sender,

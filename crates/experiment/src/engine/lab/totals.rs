@@ -8,7 +8,7 @@ use fairwind_path::units::Duration;
 use fairwind_sim::outcome::FlowOutcome;
 use fairwind_trace::kernel::Counts;
 
-use super::connections::FlowGauge;
+use super::connections::FlowTotals;
 use super::plan::Plan;
 use super::stack;
 use crate::engine::{Run, totals};
@@ -23,7 +23,7 @@ pub struct Measured {
     /// The applications' measurements, by flow.
     pub outcomes: Vec<application::FlowOutcome>,
     /// The tracer's, by flow.
-    pub gauges: Vec<FlowGauge>,
+    pub gauges: Vec<FlowTotals>,
     /// The emulator's.
     pub statistics: Statistics,
     /// What the tracer missed; `None` if it failed.
@@ -90,7 +90,7 @@ fn flow_result(
     copy: &FlowCopy<'_>,
     outcome: &application::FlowOutcome,
     counts: FlowCounts,
-    gauge: &FlowGauge,
+    gauge: &FlowTotals,
 ) -> FlowResult {
     let programs = matches!(copy.flow.application, Application::Command { .. });
     let micros = |us: u32| Duration::from_micros(us.into());
@@ -233,7 +233,7 @@ mod tests {
                 active: Duration::from_secs(4),
                 ..application::FlowOutcome::default()
             }],
-            gauges: vec![FlowGauge::default()],
+            gauges: vec![FlowTotals::default()],
             statistics: Statistics {
                 pipes: vec![pipe.clone(), pipe],
                 flows: vec![FlowCounts::default()],

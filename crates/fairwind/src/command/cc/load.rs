@@ -91,7 +91,9 @@ impl Load {
         };
         let said = match outcome {
             Ok(Found::Nothing) => "loaded".to_owned(),
-            Ok(Found::Remains) => "loaded; what an interrupted load had left is cleared".to_owned(),
+            Ok(Found::Leftovers) => {
+                "loaded; what an interrupted load had left is cleared".to_owned()
+            }
             Ok(Found::Control { users: 0 }) => "replaced".to_owned(),
             Ok(Found::Control { users: number }) => {
                 format!("replaced; {} keep the previous version", users(number))

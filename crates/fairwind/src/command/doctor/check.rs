@@ -320,7 +320,10 @@ mod tests {
         assert_eq!(kernel(&facts, (5, 18)).state, State::Fine);
         let finding = kernel(&facts, (6, 4));
         assert_eq!(finding.state, State::Missing);
-        assert_eq!(finding.found, "Linux 6.1.0-56-amd64, 6.4 or newer is required");
+        assert_eq!(
+            finding.found,
+            "Linux 6.1.0-56-amd64, 6.4 or newer is required"
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use fairwind_lab::privilege;
 pub const BPF_FILE_SYSTEM: &str = "/sys/fs/bpf";
 
 /// The capabilities that some part of fairwind needs.
-const THAT_MATTER: [Capability; 6] = [
+const NEEDED_CAPABILITIES: [Capability; 6] = [
     NET_BIND_SERVICE,
     NET_ADMIN,
     NET_RAW,
@@ -112,8 +112,8 @@ impl Facts {
 
 fn lacking() -> Vec<&'static str> {
     match Capabilities::of_this_process() {
-        Ok(capabilities) => capabilities.missing(&THAT_MATTER),
-        Err(_) => THAT_MATTER
+        Ok(capabilities) => capabilities.missing(&NEEDED_CAPABILITIES),
+        Err(_) => NEEDED_CAPABILITIES
             .iter()
             .map(|capability| capability.name)
             .collect(),
@@ -198,7 +198,7 @@ impl Facts {
         Self {
             release: "5.4.0".into(),
             btf: false,
-            lacking: THAT_MATTER.map(|capability| capability.name).into(),
+            lacking: NEEDED_CAPABILITIES.map(|capability| capability.name).into(),
             tun: false,
             lab_refused: None,
             bpf_file_system: false,

@@ -114,7 +114,7 @@ fn told(outcome: Result<(), Failure>) {
 struct Run {
     folder: PathBuf,
     running: Running,
-    told: Told,
+    told: WarnedOnce,
 }
 
 impl Run {
@@ -125,7 +125,7 @@ impl Run {
         Ok(Run {
             folder: plan.folder,
             running,
-            told: Told::default(),
+            told: WarnedOnce::default(),
         })
     }
 
@@ -158,13 +158,13 @@ impl Run {
 
 /// The warnings about lack of room that were already given, so that each is given once.
 #[derive(Default)]
-struct Told {
+struct WarnedOnce {
     unwritten: bool,
     unrecorded: bool,
     removed: bool,
 }
 
-impl Told {
+impl WarnedOnce {
     fn tell(&mut self, running: &mut Running) {
         self.failures(&running.failures());
         let (unwritten, unrecorded) = running.recorder().left_out();

@@ -11,7 +11,7 @@ use crate::transfer::TransferReport;
 
 /// The newest results of a path.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PathTests {
+pub struct PathMeasurements {
     /// Every hop with its newest test.
     pub hops: Vec<(String, Option<Sample>)>,
     /// The newest round-trip time.
@@ -22,7 +22,7 @@ pub struct PathTests {
 
 impl Service {
     /// The newest result of every test of the path.
-    pub async fn tests_of(&self, path: &KnownPath) -> Result<PathTests, ServiceError> {
+    pub async fn tests_of(&self, path: &KnownPath) -> Result<PathMeasurements, ServiceError> {
         let store = &self.shared.store;
         let mut hops = Vec::new();
         for hop in &path.stored.hops {
@@ -33,7 +33,7 @@ impl Service {
         }
         let round_trips = store.round_trips(path.stored.id, 1).await?;
         let transfers = store.transfers(path.stored.id, 1).await?;
-        Ok(PathTests {
+        Ok(PathMeasurements {
             hops,
             round_trip: round_trips.into_iter().next(),
             transfer: transfers.into_iter().next(),
