@@ -14,9 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use libbpf_rs::{MapCore, MapHandle, Object, ObjectBuilder, OpenObject, set_print};
 use nix::errno::Errno;
 
-use records::{Mapping, PAGE, Records};
-
-pub use records::Sent;
+use records::{Batch, Mapping, PAGE, Records};
 
 #[repr(align(8))]
 struct Aligned<T: ?Sized>(T);
@@ -97,18 +95,20 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The ring with the oldest packets.
-    pub fn next(&mut self) -> &Records {
+    /// The oldest packets that have not been read.
+    pub fn batch(&mut self) -> Batch<'_> {
         let Uplink {
             packets, spilled, ..
         } = &*self.uplink;
         // Once something has spilled, the filter puts nothing into the small ring until the large one has
         // been read. So when a spilled packet is seen, everything in the small ring is older, and nothing
         // newer can arrive there.
-        match !spilled.is_empty() && packets.is_empty() {
+        let oldest = match !spilled.is_empty() && packets.is_empty() {
             true => spilled,
             false => packets,
-        }
+        };
+        // SAFETY: there is no other reader, and this one is borrowed as long as the batch exists.
+        unsafe { oldest.batch() }
     }
 }
 

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use libbpf_rs::{MapCore, MapHandle};
 
+use crate::ring::MAX_BATCH;
+
 /// Flag in a record's length: it is being written.
 const BUSY: u32 = 1 << 31;
 /// Flag in a record's length: it is empty.
@@ -29,14 +31,54 @@ pub struct Records {
     size: usize,
 }
 
-/// A packet in a ring.
+/// Where a packet is in a ring.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sent {
+struct Place {
     /// Offset in the mapping.
     at: usize,
     len: usize,
+    gso_size: u16,
+}
+
+/// A packet in a ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent<'a> {
+    pub bytes: &'a [u8],
     /// Payload bytes of each segment that it is to be cut into; 0 if it is one segment.
     pub gso_size: u16,
+}
+
+/// The next packets of a ring. Dropping them frees their room for the kernel.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    records: &'a Records,
+    places: [Place; MAX_BATCH],
+    count: usize,
+    /// Where the record after the last of them begins.
+    end: u64,
+}
+
+impl Batch<'_> {
+    /// True if there was no packet.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The packets in the order in which they were sent.
+    pub fn packets(&self) -> impl Iterator<Item = Sent<'_>> {
+        self.places[..self.count].iter().map(|place| Sent {
+            // SAFETY: the packet lies within the mapping, which outlives `self`, and nothing is written there
+            // until the room is freed, which ends the borrow of `self`.
+            bytes: unsafe { std::slice::from_raw_parts(self.records.data.at(place.at), place.len) },
+            gso_size: place.gso_size,
+        })
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.records.consumed().store(self.end, Ordering::Release);
+    }
 }
 
 impl Records {
@@ -66,14 +108,18 @@ impl Records {
         self.consumed().load(Ordering::Relaxed) == self.produced().load(Ordering::Acquire)
     }
 
-    /// Finds the next packets in order: as many as `sent` has room for, or up to one that is to be cut, which
-    /// is as much work as many. Returns their number, and the position to release up to once all have been
-    /// handled.
-    pub fn look(&self, sent: &mut [Sent]) -> (usize, u64) {
+    /// The next packets in order: up to [`MAX_BATCH`], or up to one that is to be cut, which is as much work as
+    /// many.
+    ///
+    /// # Safety
+    ///
+    /// No other batch of this ring exists: the first to be dropped would free what the other still shows.
+    pub unsafe fn batch(&self) -> Batch<'_> {
         let mut position = self.consumed().load(Ordering::Relaxed);
         let produced = self.produced().load(Ordering::Acquire);
+        let mut places = [Place::default(); MAX_BATCH];
         let mut count = 0;
-        while position < produced && count < sent.len() {
+        while position < produced && count < places.len() {
             let at = PAGE + (position as usize & (self.size - 1));
             // SAFETY: the offset is within the mapping, and records begin with an integer of 4 bytes.
             let length = unsafe { AtomicU32::from_ptr(self.data.at(at).cast()) };
@@ -90,7 +136,7 @@ impl Records {
             // SAFETY: the record is complete and begins with these two integers; it lies within the
             // mapping, which holds the ring twice.
             let [len, gso_size] = unsafe { self.data.at(at).cast::<[u32; 2]>().read() };
-            sent[count] = Sent {
+            places[count] = Place {
                 at: at + HEADER,
                 len: len as usize,
                 gso_size: gso_size as u16,
@@ -100,19 +146,12 @@ impl Records {
                 break;
             }
         }
-        (count, position)
-    }
-
-    /// The bytes of a packet that has not been released.
-    pub fn packet(&self, sent: Sent) -> &[u8] {
-        // SAFETY: the packet is in the ring, and nothing is written there until it is released, before which
-        // the borrow of this slice must have ended.
-        unsafe { std::slice::from_raw_parts(self.data.at(sent.at), sent.len) }
-    }
-
-    /// Frees the ring up to `position`. No slice of a packet before it may be in use any more.
-    pub fn release(&self, position: u64) {
-        self.consumed().store(position, Ordering::Release);
+        Batch {
+            records: self,
+            places,
+            count,
+            end: position,
+        }
     }
 }
 

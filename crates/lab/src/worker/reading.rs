@@ -7,7 +7,7 @@ use super::{Input, Worker};
 use crate::arena::PacketId;
 use crate::ring;
 use crate::segment::Segments;
-use crate::uplink::{Reader, Sent};
+use crate::uplink::Reader;
 use crate::vnet::{self, Header};
 
 /// Packets of at most this many bytes, the length of an IPv4 header, are discarded.
@@ -32,24 +32,19 @@ impl Worker {
 
     /// Reads from the rings shared with the kernel.
     fn read_uplink(&mut self, node: usize, reader: &mut Reader) -> bool {
-        let mut packets = [Sent::default(); ring::MAX_BATCH];
-        let records = reader.next();
-        let (count, end) = records.look(&mut packets);
-        if count == 0 {
-            records.release(end);
+        let batch = reader.batch();
+        if batch.is_empty() {
             return false;
         }
         let now = self.clock.now();
         self.advance(now);
-        for &sent in &packets[..count] {
-            let packet = records.packet(sent);
-            let header = Header::of(packet, sent.gso_size);
+        for sent in batch.packets() {
+            let header = Header::of(sent.bytes, sent.gso_size);
             match header.is_segmented() {
-                true => self.send_segments(node, header, packet, now),
-                false => self.send_copy(node, header, packet, now),
+                true => self.send_segments(node, header, sent.bytes, now),
+                false => self.send_copy(node, header, sent.bytes, now),
             }
         }
-        records.release(end);
         true
     }
 
