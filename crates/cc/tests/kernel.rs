@@ -11,6 +11,7 @@ use std::thread;
 
 use fairwind_cc::kernel::{self, LoadError};
 use fairwind_cc::native;
+use fairwind_kernel::TcpInfo;
 use fairwind_testing::{in_new_network_namespace, permitted};
 
 const BYTES: usize = 8 << 20;
@@ -225,28 +226,9 @@ fn congestion_control(stream: &TcpStream) -> io::Result<String> {
 
 /// The congestion window, packets.
 fn window(stream: &TcpStream) -> io::Result<u32> {
-    Ok(tcp_info(stream)?.tcpi_snd_cwnd)
+    Ok(TcpInfo::of(stream)?.tcpi_snd_cwnd)
 }
 
 fn threshold(stream: &TcpStream) -> io::Result<u32> {
-    Ok(tcp_info(stream)?.tcpi_snd_ssthresh)
-}
-
-fn tcp_info(stream: &TcpStream) -> io::Result<libc::tcp_info> {
-    // SAFETY: tcp_info consists of integers, and the kernel writes at most `len` bytes of it.
-    unsafe {
-        let mut info: libc::tcp_info = std::mem::zeroed();
-        let mut len = size_of_val(&info) as libc::socklen_t;
-        let failed = libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            (&raw mut info).cast(),
-            &mut len,
-        );
-        if failed != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(info)
-    }
+    Ok(TcpInfo::of(stream)?.tcpi_snd_ssthresh)
 }

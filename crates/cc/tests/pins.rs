@@ -312,18 +312,8 @@ impl Connection {
 
     /// The congestion window, packets.
     fn window(&self) -> u32 {
-        // SAFETY: tcp_info consists of integers, and the kernel writes at most `len` bytes of it.
-        unsafe {
-            let mut info: libc::tcp_info = std::mem::zeroed();
-            let mut len = size_of_val(&info) as libc::socklen_t;
-            check(libc::getsockopt(
-                self.stream.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                (&raw mut info).cast(),
-                &mut len,
-            ));
-            info.tcpi_snd_cwnd
-        }
+        fairwind_kernel::TcpInfo::of(&self.stream)
+            .unwrap()
+            .tcpi_snd_cwnd
     }
 }

@@ -1,10 +1,11 @@
 //! Properties of the running kernel, queried before anything relies on them: its release, clocks and
-//! jiffies, BTF, sysctls and mounts, and the capabilities of this process.
+//! jiffies, BTF, sysctls and mounts, the capabilities of this process, and the state of its connections.
 
 mod capability;
 mod clock;
 mod release;
 mod sysctl;
+mod tcp_info;
 
 pub use capability::{
     BPF, Capabilities, Capability, NET_ADMIN, NET_BIND_SERVICE, NET_RAW, PERFMON, SYS_ADMIN,
@@ -12,6 +13,7 @@ pub use capability::{
 pub use clock::{hz, monotonic_ns, unix_ns};
 pub use release::{release, version};
 pub use sysctl::{mounted, sysctl, sysctl_numbers};
+pub use tcp_info::TcpInfo;
 
 /// Whether the kernel has BTF, a description of its types (`CONFIG_DEBUG_INFO_BTF`), which eBPF
 /// programs need to find the fields of its structures.

@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use fairwind_kernel::TcpInfo;
 use fairwind_testing::or_skip;
 pub use fairwind_testing::{in_new_network_namespace, wait_until};
 use fairwind_trace::event::{Control, Event, Head, Identity, Sample};
@@ -92,44 +93,11 @@ pub fn cookie(socket: &impl AsRawFd) -> u64 {
     u64::from_ne_bytes(option(socket, libc::SOL_SOCKET, libc::SO_COOKIE))
 }
 
-/// `TCP_INFO`, by the offsets of `linux/tcp.h`.
-pub struct TcpInfo([u8; 248]);
-
-impl TcpInfo {
-    pub fn of(socket: &impl AsRawFd) -> TcpInfo {
-        TcpInfo(option(socket, libc::IPPROTO_TCP, libc::TCP_INFO))
-    }
-
-    pub fn u8(&self, offset: usize) -> u8 {
-        self.0[offset]
-    }
-
-    pub fn u16(&self, offset: usize) -> u16 {
-        u16::from_ne_bytes(self.0[offset..offset + 2].try_into().unwrap())
-    }
-
-    pub fn u32(&self, offset: usize) -> u32 {
-        u32::from_ne_bytes(self.0[offset..offset + 4].try_into().unwrap())
-    }
-
-    pub fn u64(&self, offset: usize) -> u64 {
-        u64::from_ne_bytes(self.0[offset..offset + 8].try_into().unwrap())
-    }
-
-    pub fn unacked(&self) -> u32 {
-        self.u32(24)
-    }
-
-    pub fn segs_in(&self) -> u32 {
-        self.u32(140)
-    }
-}
-
 /// Waits until all that was sent has been acknowledged.
 pub fn wait_until_idle(stream: &TcpStream) {
     wait_until("everything is acknowledged", || {
-        let info = TcpInfo::of(stream);
-        info.unacked() == 0 && info.u32(144) == 0
+        let info = TcpInfo::of(stream).unwrap();
+        info.tcpi_unacked == 0 && info.tcpi_notsent_bytes == 0
     });
 }
 

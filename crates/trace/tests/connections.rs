@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use crate::common::Seen as Event;
 use crate::common::{
-    TcpInfo, connection, cookie, in_new_network_namespace, netns, privileged, program, set_control,
+    connection, cookie, in_new_network_namespace, netns, privileged, program, set_control,
     wait_until, wait_until_idle,
 };
-use fairwind_kernel::hz;
+use fairwind_kernel::{TcpInfo, hz};
 use fairwind_trace::event::Sample;
 use fairwind_trace::filter::Filter;
 use fairwind_trace::instrument::{Moment, find};
@@ -92,7 +92,7 @@ fn a_sample_agrees_with_tcp_info_in_every_value() {
         for socket in [&stream, &peer] {
             take(&tracer);
             tracer.sample().unwrap();
-            let info = TcpInfo::of(socket);
+            let info = TcpInfo::of(socket).unwrap();
             let sample = *samples(&take(&tracer), cookie(socket)).last().unwrap();
             agree(&sample, &info);
         }
@@ -116,52 +116,58 @@ fn value(name: &str, sample: &Sample) -> Option<i64> {
 /// Compares the values that a sample and `TCP_INFO` share; the socket was idle in between.
 fn agree(sample: &Sample, info: &TcpInfo) {
     let integers = [
-        ("State", u64::from(info.u8(0))),
-        ("CongestionState", u64::from(info.u8(1))),
-        ("CurTimeoutCount", u64::from(info.u8(2))),
-        ("CurRTO", u64::from(info.u32(8))),
-        ("CurMSS", u64::from(info.u32(16))),
-        ("PacketsOut", u64::from(info.u32(24))),
-        ("SackedOut", u64::from(info.u32(28))),
-        ("LostOut", u64::from(info.u32(32))),
-        ("RetransOut", u64::from(info.u32(36))),
-        ("SmoothedRTT", u64::from(info.u32(68))),
-        ("CurCwnd", u64::from(info.u32(80)) * u64::from(info.u32(16))),
-        ("RetranThresh", u64::from(info.u32(88))),
-        ("SegsRetrans", u64::from(info.u32(100))),
-        ("HCThruOctetsAcked", info.u64(120)),
-        ("HCThruOctetsReceived", info.u64(128)),
-        ("SegsOut", u64::from(info.u32(136))),
-        ("SegsIn", u64::from(info.u32(140))),
-        ("CurAppWQueue", u64::from(info.u32(144))),
-        ("MinRTT", u64::from(info.u32(148))),
-        ("DataSegsIn", u64::from(info.u32(152))),
-        ("DataSegsOut", u64::from(info.u32(156))),
-        ("DeliveryRate", info.u64(160)),
-        ("SndLimTimeRwin", info.u64(176)),
-        ("SndLimTimeSndBuf", info.u64(184)),
+        ("State", u64::from(info.tcpi_state)),
+        ("CongestionState", u64::from(info.tcpi_ca_state)),
+        ("CurTimeoutCount", u64::from(info.tcpi_retransmits)),
+        ("CurRTO", u64::from(info.tcpi_rto)),
+        ("CurMSS", u64::from(info.tcpi_snd_mss)),
+        ("PacketsOut", u64::from(info.tcpi_unacked)),
+        ("SackedOut", u64::from(info.tcpi_sacked)),
+        ("LostOut", u64::from(info.tcpi_lost)),
+        ("RetransOut", u64::from(info.tcpi_retrans)),
+        ("SmoothedRTT", u64::from(info.tcpi_rtt)),
+        (
+            "CurCwnd",
+            u64::from(info.tcpi_snd_cwnd) * u64::from(info.tcpi_snd_mss),
+        ),
+        ("RetranThresh", u64::from(info.tcpi_reordering)),
+        ("SegsRetrans", u64::from(info.tcpi_total_retrans)),
+        ("HCThruOctetsAcked", info.tcpi_bytes_acked),
+        ("HCThruOctetsReceived", info.tcpi_bytes_received),
+        ("SegsOut", u64::from(info.tcpi_segs_out)),
+        ("SegsIn", u64::from(info.tcpi_segs_in)),
+        ("CurAppWQueue", u64::from(info.tcpi_notsent_bytes)),
+        ("MinRTT", u64::from(info.tcpi_min_rtt)),
+        ("DataSegsIn", u64::from(info.tcpi_data_segs_in)),
+        ("DataSegsOut", u64::from(info.tcpi_data_segs_out)),
+        ("DeliveryRate", info.tcpi_delivery_rate),
+        ("SndLimTimeRwin", info.tcpi_rwnd_limited),
+        ("SndLimTimeSndBuf", info.tcpi_sndbuf_limited),
         (
             "SndLimTimeCwnd",
-            info.u64(168) - info.u64(176) - info.u64(184),
+            info.tcpi_busy_time - info.tcpi_rwnd_limited - info.tcpi_sndbuf_limited,
         ),
-        ("Delivered", u64::from(info.u32(192))),
-        ("ECNsignals", u64::from(info.u32(196))),
-        ("HCDataOctetsOut", info.u64(200)),
-        ("OctetsRetrans", info.u64(208)),
-        ("DSACKDups", u64::from(info.u32(216))),
-        ("ReorderingSeen", u64::from(info.u32(220))),
-        ("CurRwinRcvd", u64::from(info.u32(228))),
-        ("CurRwinSent", u64::from(info.u32(232))),
-        ("Timeouts", u64::from(info.u16(240))),
+        ("Delivered", u64::from(info.tcpi_delivered)),
+        ("ECNsignals", u64::from(info.tcpi_delivered_ce)),
+        ("HCDataOctetsOut", info.tcpi_bytes_sent),
+        ("OctetsRetrans", info.tcpi_bytes_retrans),
+        ("DSACKDups", u64::from(info.tcpi_dsack_dups)),
+        ("ReorderingSeen", u64::from(info.tcpi_reord_seen)),
+        ("CurRwinRcvd", u64::from(info.tcpi_snd_wnd)),
+        ("CurRwinSent", u64::from(info.tcpi_rcv_wnd)),
+        ("Timeouts", u64::from(info.tcpi_total_rto)),
     ];
     for (name, expected) in integers {
         assert_eq!(value(name, sample), Some(expected as i64), "{name}");
     }
-    assert_eq!(sample.snd_ssthresh, info.u32(76));
-    assert_eq!(sample.mdev_us >> 2, info.u32(72));
-    assert_eq!(sample.rcv_rtt_us >> 3, info.u32(92));
-    assert_eq!(sample.pacing_rate, info.u64(104));
-    assert_eq!(sample.rto_recoveries, u32::from(info.u16(242)));
+    assert_eq!(sample.snd_ssthresh, info.tcpi_snd_ssthresh);
+    assert_eq!(sample.mdev_us >> 2, info.tcpi_rttvar);
+    assert_eq!(sample.rcv_rtt_us >> 3, info.tcpi_rcv_rtt);
+    assert_eq!(sample.pacing_rate, info.tcpi_pacing_rate);
+    assert_eq!(
+        sample.rto_recoveries,
+        u32::from(info.tcpi_total_rto_recoveries)
+    );
     assert_eq!(sample.head.lost, 0);
 }
 
@@ -198,9 +204,9 @@ fn every_ack_gives_one_sample() {
         let (mut stream, mut peer) = connection("127.0.0.1:0");
         stream.set_nodelay(true).unwrap();
         take(&tracer);
-        let before = TcpInfo::of(&stream).segs_in();
+        let before = TcpInfo::of(&stream).unwrap().tcpi_segs_in;
         messages(&mut stream, &mut peer, 50);
-        let acks = TcpInfo::of(&stream).segs_in() - before;
+        let acks = TcpInfo::of(&stream).unwrap().tcpi_segs_in - before;
         let events = take(&tracer);
         let samples = samples(&events, cookie(&stream));
         let counts = tracer.counts().unwrap();
@@ -228,9 +234,9 @@ fn samples_without_room_are_counted_exactly() {
         let (mut stream, mut peer) = connection("127.0.0.1:0");
         stream.set_nodelay(true).unwrap();
         take(&tracer);
-        let before = TcpInfo::of(&stream).segs_in();
+        let before = TcpInfo::of(&stream).unwrap().tcpi_segs_in;
         messages(&mut stream, &mut peer, 60);
-        let acks = TcpInfo::of(&stream).segs_in() - before;
+        let acks = TcpInfo::of(&stream).unwrap().tcpi_segs_in - before;
         let taken = samples(&take(&tracer), cookie(&stream)).len() as u64;
         let counts = tracer.counts().unwrap();
         let lost = counts.lost.iter().sum::<u64>();

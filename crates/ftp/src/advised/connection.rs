@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use fairwind_advice_client::Limited;
+use fairwind_kernel::TcpInfo;
 
 use super::buffer::{Buffer, Role};
 use super::control::{self, Refusal};
@@ -13,8 +14,8 @@ use super::limited::Sent;
 use super::orders::{Orders, in_mbps, is_nocc};
 use super::pacing;
 use super::record::{Event, EventLog, Setting};
+use crate::data::Direction;
 use crate::data::buffers::Side;
-use crate::data::{Direction, application_limited, tcp_info};
 
 /// The copy of a data socket that advice is applied to, and what has been changed on it.
 #[derive(Debug)]
@@ -105,8 +106,8 @@ impl Connection {
     }
 
     /// The kernel's counters.
-    pub(super) fn counters(&self) -> Option<libc::tcp_info> {
-        tcp_info(&self.socket)
+    pub(super) fn counters(&self) -> Option<TcpInfo> {
+        TcpInfo::of(&self.socket).ok()
     }
 
     /// What limited its rate, as far as the sender knows: the receiver does not.
@@ -119,7 +120,7 @@ impl Connection {
             busy_us: counters.tcpi_busy_time,
             receiver_us: counters.tcpi_rwnd_limited,
             buffer_us: counters.tcpi_sndbuf_limited,
-            application: application_limited(&self.socket)?,
+            application: counters.application_limited(),
             pacing: self.pacing,
             bytes,
             seconds: time.as_secs_f64(),

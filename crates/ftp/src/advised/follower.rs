@@ -20,7 +20,7 @@ use super::connection::{Connection, Permit};
 use super::orders::{Orders, clean};
 use super::record::{Event, Record};
 use super::sight::PathObserver;
-use crate::data::{Direction, Transfer, TransferWatcher, sampled};
+use crate::data::{Direction, Transfer, TransferWatcher};
 
 /// How long the first byte waits for the first advice: a nearby advisor answers within that.
 const FIRST_BYTE_WAIT: Duration = Duration::from_millis(5);
@@ -293,7 +293,7 @@ impl Shared {
         };
         state
             .sight
-            .look(Instant::now(), arrived, sampled(counters.tcpi_min_rtt))
+            .look(Instant::now(), arrived, counters.min_rtt())
     }
 
     /// Returns to the kernel's defaults for want of sound advice; reported once.
@@ -379,7 +379,7 @@ impl Shared {
                 .filter(|_| self.direction == Direction::Send)
                 .map(|counters| counters.tcpi_total_retrans.into()),
             rtt_ms: counters
-                .and_then(|counters| sampled(counters.tcpi_min_rtt))
+                .and_then(|counters| counters.min_rtt())
                 .map(|rtt| rtt.as_secs_f64() * 1e3),
             limited: connection.limited(bytes, time),
             direction: match self.direction {

@@ -1,13 +1,13 @@
 //! The client's own watcher, which reports progress and stops a transfer on request, and the counters of TCP.
 
-use std::mem::{MaybeUninit, offset_of, size_of};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use fairwind_kernel::TcpInfo;
 use serde::Serialize;
 
 use super::Progress;
-use crate::data::{Meter, TransferWatcher, sampled};
+use crate::data::{Meter, TransferWatcher};
 
 /// Stops a transfer when the user asks for it.
 pub struct ProgressWatcher<'a> {
@@ -67,56 +67,14 @@ pub struct TcpCounts {
     pub out_of_order: Option<u64>,
 }
 
-/// The kernel's `struct tcp_info` up to the fields that Linux 5.4 added, `tcpi_rcv_ooopack` and
-/// `tcpi_snd_wnd`: libc's definition is shorter.
-#[repr(C)]
-struct Extended {
-    head: [u8; 68],
-    rtt: u32,
-    middle: [u32; 7],
-    total_retrans: u32,
-    rates: [u64; 4],
-    segments: [u32; 2],
-    notsent_bytes: u32,
-    min_rtt: u32,
-    data_segments: [u32; 2],
-    times: [u64; 4],
-    delivered: [u32; 2],
-    bytes: [u64; 2],
-    dsack_dups: u32,
-    reord_seen: u32,
-    rcv_ooopack: u32,
-    snd_wnd: u32,
-}
-
-const _: () = {
-    assert!(offset_of!(Extended, rtt) == 68);
-    assert!(offset_of!(Extended, total_retrans) == 100);
-    assert!(offset_of!(Extended, min_rtt) == 148);
-    assert!(offset_of!(Extended, rcv_ooopack) == 224);
-};
-
 /// Reads the counters; `None` if the socket is not a TCP socket.
 pub fn counts(socket: impl AsFd) -> Option<TcpCounts> {
-    let mut info = MaybeUninit::<Extended>::zeroed();
-    let mut length = size_of::<Extended>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes, which `info` has; all of its fields are
-    // integers, for which zeroes are values.
-    let info = unsafe {
-        let descriptor = socket.as_fd().as_raw_fd();
-        let place = info.as_mut_ptr().cast();
-        let (level, name) = (libc::IPPROTO_TCP, libc::TCP_INFO);
-        if libc::getsockopt(descriptor, level, name, place, &mut length) != 0 {
-            return None;
-        }
-        info.assume_init()
-    };
-    let written = length as usize;
+    let info = TcpInfo::of(socket).ok()?;
     Some(TcpCounts {
-        retransmits: info.total_retrans.into(),
-        min_rtt_ms: sampled(info.min_rtt).map(|time| time.as_secs_f64() * 1e3),
-        rtt_ms: f64::from(info.rtt) / 1e3,
-        out_of_order: (written >= offset_of!(Extended, snd_wnd)).then_some(info.rcv_ooopack.into()),
+        retransmits: info.tcpi_total_retrans.into(),
+        min_rtt_ms: info.min_rtt().map(|time| time.as_secs_f64() * 1e3),
+        rtt_ms: f64::from(info.tcpi_rtt) / 1e3,
+        out_of_order: info.out_of_order().map(u64::from),
     })
 }
 

@@ -296,7 +296,7 @@ mod tests {
 
     /// The window as advertised to the peer.
     fn offered(socket: &TcpStream) -> u32 {
-        super::super::tcp_info(socket).unwrap().tcpi_rcv_wnd
+        fairwind_kernel::TcpInfo::of(socket).unwrap().tcpi_rcv_wnd
     }
 
     #[test]

@@ -6,12 +6,9 @@ pub mod buffers;
 mod moving;
 mod plan;
 mod reach;
-mod round_trip;
 mod watcher;
 
 pub use moving::{Bounds, Meter, Mover, TransferError};
 pub use plan::{Buffer, SocketPlan};
 pub use reach::limit_silence;
-pub(crate) use round_trip::sampled;
-pub use round_trip::{application_limited, shortest_round_trip, tcp_info};
 pub use watcher::{Direction, Transfer, TransferWatcher, Watchers};

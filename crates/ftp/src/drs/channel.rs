@@ -10,6 +10,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use fairwind_kernel::TcpInfo;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -17,7 +18,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::message::{LINE_LIMIT, Line, Lines, trimmed};
 use super::rate::Rate;
 use super::token::Token;
-use crate::data::{Transfer, tcp_info};
+use crate::data::Transfer;
 use crate::sparing::Sparing;
 
 static STRANGER: Sparing = Sparing::new();
@@ -286,7 +287,9 @@ fn connect(
 /// Whether the peer's kernel has acknowledged or sent data.
 fn has_moved(data: BorrowedFd<'_>) -> bool {
     // The SYN counts as one byte acknowledged.
-    tcp_info(data).is_none_or(|info| info.tcpi_bytes_acked > 1 || info.tcpi_bytes_received > 0)
+    TcpInfo::of(data)
+        .ok()
+        .is_none_or(|info| info.tcpi_bytes_acked > 1 || info.tcpi_bytes_received > 0)
 }
 
 /// Accepts connections until one presents the token.

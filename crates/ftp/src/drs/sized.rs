@@ -5,10 +5,11 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use fairwind_kernel::TcpInfo;
+
 use super::budget::Share;
 use super::estimator::Settings;
 use crate::data::buffers::{self, Granted, Side};
-use crate::data::tcp_info;
 
 /// A buffer, from the moment that right-sizing takes it over from the kernel.
 #[derive(Debug)]
@@ -94,7 +95,7 @@ impl Sized {
         if !self.share.is_limited() {
             return u64::MAX;
         }
-        tcp_info(&self.socket).map_or(0, |info| {
+        TcpInfo::of(&self.socket).map_or(0, |info| {
             2 * match self.side {
                 Side::Send => info.tcpi_bytes_acked,
                 Side::Receive => info.tcpi_bytes_received,
@@ -131,7 +132,7 @@ impl Sized {
             return Ok(());
         };
         let unread = rustix::io::ioctl_fionread(&self.socket)?;
-        let offered = tcp_info(&self.socket).map_or(0, |info| info.tcpi_rcv_wnd);
+        let offered = TcpInfo::of(&self.socket).map_or(0, |info| info.tcpi_rcv_wnd);
         let narrow = u64::from(offered) <= bytes + bytes / 8 && unread <= bytes / 2;
         if now < since + 2 * round_trip || !narrow {
             return buffers::clamp_window(&self.socket, clamped(bytes));
@@ -277,6 +278,6 @@ mod tests {
         assert_eq!(sized.size().unwrap(), 100_000);
         // A packet that found no room would have had to wait for a retransmission timeout. (A tail loss
         // probe, which a busy machine provokes, does not count as one.)
-        assert_eq!(tcp_info(&seen).unwrap().tcpi_total_rto, 0);
+        assert_eq!(TcpInfo::of(&seen).unwrap().tcpi_total_rto, 0);
     }
 }

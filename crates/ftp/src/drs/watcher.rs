@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use fairwind_kernel::TcpInfo;
 use jiff::Timestamp;
 
 use super::budget::Share;
@@ -19,7 +20,7 @@ use super::record::{Record, Resize};
 use super::sized::{Sized, bounded};
 use super::token::Token;
 use crate::data::buffers::Side;
-use crate::data::{Direction, Transfer, TransferWatcher, tcp_info};
+use crate::data::{Direction, Transfer, TransferWatcher};
 
 /// Smallest buffer, in packets.
 const PACKETS: u64 = 16;
@@ -100,7 +101,7 @@ impl RightSizing {
         }
         let mut settings = self.settings;
         // A buffer of only a few packets would make the connection stop and go.
-        let packet = tcp_info(socket).map_or(0, |info| info.tcpi_advmss);
+        let packet = TcpInfo::of(socket).map_or(0, |info| info.tcpi_advmss);
         settings.floor = settings.floor.max(PACKETS * u64::from(packet));
         let work = Work {
             socket: socket.try_clone_to_owned()?,
@@ -223,9 +224,9 @@ impl Work {
         let mut message_due = Duration::ZERO;
         loop {
             let now = self.begin.elapsed();
-            let arrived = match tcp_info(&self.socket) {
-                Some(info) => arrivals.count(info.tcpi_data_segs_in, info.tcpi_rcv_mss),
-                None => self.shared.moved.load(Ordering::Relaxed),
+            let arrived = match TcpInfo::of(&self.socket) {
+                Ok(info) => arrivals.count(info.tcpi_data_segs_in, info.tcpi_rcv_mss),
+                Err(_) => self.shared.moved.load(Ordering::Relaxed),
             };
             let mut changed = false;
             if let Some(estimate) = estimator.arrived(now, arrived) {

@@ -4,6 +4,7 @@
 use std::io;
 use std::time::Duration;
 
+use fairwind_kernel::TcpInfo;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::extension::PeerFacts;
-use crate::data::{limit_silence, shortest_round_trip};
+use crate::data::limit_silence;
 use crate::protocol::Reply;
 use crate::protocol::line::{Line, LineDecoder};
 
@@ -83,7 +84,10 @@ impl Control {
 
     /// The shortest round-trip time to the client: most others include a delayed acknowledgement.
     pub fn shortest_round_trip(&self) -> Duration {
-        shortest_round_trip(&self.stream).unwrap_or_default()
+        let counters = TcpInfo::of(&self.stream).ok();
+        counters
+            .and_then(|counters| counters.min_rtt())
+            .unwrap_or_default()
     }
 }
 

@@ -10,8 +10,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use nix::errno::Errno;
 
+use super::counts::Counts;
 use super::socket::set_integer;
-use super::tcp_info::Counts;
 
 const NETLINK_SOCK_DIAG: i32 = 4;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;

@@ -26,6 +26,7 @@ use crate::LabError;
 use crate::host::Host;
 
 mod clock;
+mod counts;
 mod datagrams;
 mod diag;
 mod epoll;
@@ -39,7 +40,6 @@ mod shared;
 mod slots;
 mod socket;
 mod takeover;
-mod tcp_info;
 mod timers;
 mod watch;
 

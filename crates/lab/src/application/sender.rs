@@ -12,12 +12,12 @@ use nix::errno::Errno;
 use fairwind_path::units::{Duration, Time};
 use fairwind_workload::{Application, Driver, Step};
 
+use super::counts::Counts;
 use super::epoll::{Epoll, Event, Interest};
 use super::plan::{FlowPlan, Work};
 use super::shared::{Mailbox, Shared};
 use super::slots::Slots;
 use super::socket;
-use super::tcp_info::Counts;
 use super::timers::Timers;
 use super::{MAILBOX_TOKEN, NamespaceSwitcher};
 

@@ -4,12 +4,13 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
+use fairwind_kernel::TcpInfo;
 use nix::errno::Errno;
 
+use super::counts::Counts;
 use super::plan::SocketOptions;
-use super::tcp_info::{Counts, TCP_INFO_LEN};
 
 /// Bytes that the time stamp option takes of each segment.
 const TIMESTAMP_OPTION: u32 = 12;
@@ -291,12 +292,8 @@ pub fn peer(socket: &impl AsRawFd) -> Option<Ipv4Addr> {
 }
 
 /// The kernel's counts of a connection; zero if they cannot be read.
-pub fn counts(socket: &impl AsRawFd) -> Counts {
-    let mut info = [0; TCP_INFO_LEN];
-    match get(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info) {
-        Ok(len) => Counts::parse(&info[..len]),
-        Err(_) => Counts::default(),
-    }
+pub fn counts(socket: impl AsFd) -> Counts {
+    TcpInfo::of(socket).map_or_else(|_| Counts::default(), Counts::from)
 }
 
 /// The connection's pending error, if any.

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use fairwind_path::units::{Duration, Time};
 use fairwind_workload::Meter;
 
+use super::counts::Counts;
 use super::diag::{Connection, Diag};
 use super::plan::FlowPlan;
 use super::programs::CommandFlow;
 use super::shared::Shared;
 use super::takeover;
-use super::tcp_info::Counts;
 use crate::LabError;
 use crate::host::Host;
 

@@ -6,11 +6,11 @@ use std::net::SocketAddrV4;
 use fairwind_workload::Application;
 
 use super::{Connection, Sender, State};
+use crate::application::counts::Counts;
 use crate::application::epoll::Interest;
 use crate::application::plan::Work;
 use crate::application::shared::Announced;
 use crate::application::socket::{self, Refused};
-use crate::application::tcp_info::Counts;
 
 impl Sender {
     /// Opens a connection; an error is the text of a failure.
