@@ -3,9 +3,7 @@
 
 use std::env;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Exports the layout of the C structures to the tests.
 const LAYOUT: &str = "src/native/layout.c";
@@ -77,7 +75,7 @@ fn name(path: &Path) -> String {
         .to_owned();
     let text = fs::read_to_string(path).expect("a control can be read");
     if !text.contains(&format!("CC_CONTROL({name}) =")) {
-        fail(&format!(
+        fairwind_bpf_build::fail(&format!(
             "{} must end with CC_CONTROL({name}) = {{ ... }}: a control has its file's name",
             path.display()
         ));
@@ -99,37 +97,9 @@ fn native(folder: &Path) -> cc::Build {
 }
 
 fn compile_ebpf(folder: &Path, control: &ControlFile, out: &Path) {
-    println!("cargo::rerun-if-env-changed=CLANG");
-    let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
-    let status = Command::new(&clang)
-        .args([
-            "-target",
-            "bpf",
-            "-O2",
-            "-g",
-            "-std=gnu11",
-            "-Wall",
-            "-Wextra",
-        ])
-        .args(["-Wno-unused-parameter", "-Werror", "-I"])
-        .arg(folder.join("include"))
-        .arg("-c")
-        .arg(&control.path)
-        .arg("-o")
-        .arg(out.join(format!("{}.bpf.o", control.name)))
-        .status();
-    match status {
-        Ok(status) if status.success() => {}
-        Ok(_) => fail(&format!(
-            "{clang} does not compile {} to eBPF; its messages are above",
-            control.path.display()
-        )),
-        Err(error) if error.kind() == ErrorKind::NotFound => fail(&format!(
-            "{clang} is not there, and the controls need it to become eBPF objects: install the \
-             package clang (Debian, Ubuntu: apt install clang), or name another in CLANG"
-        )),
-        Err(error) => fail(&format!("{clang} cannot be run: {error}")),
-    }
+    let include = format!("-I{}", folder.join("include").display());
+    let object = out.join(format!("{}.bpf.o", control.name));
+    fairwind_bpf_build::compile(&control.path, object, &[&include]);
 }
 
 /// Rust declarations of the symbols that `CC_CONTROL` defines, and a table of them.
@@ -155,25 +125,19 @@ fn list_native(controls: &[ControlFile]) -> String {
     )
 }
 
-/// The table of eBPF objects by the name of the control.
+/// A function that finds the eBPF object by the name of the control.
 fn list_ebpf(controls: &[ControlFile]) -> String {
     let rows: String = controls
         .iter()
         .map(|control| {
             format!(
-                "    (\"{0}\", &Aligned(*include_bytes!(concat!(env!(\"OUT_DIR\"), \
-                 \"/{0}.bpf.o\")))),\n",
+                "        \"{0}\" => fairwind_bpf::object!(\"{0}.bpf.o\"),\n",
                 control.name
             )
         })
         .collect();
     format!(
-        "static OBJECTS: [(&str, &Aligned<[u8]>); {}] = [\n{rows}];\n",
-        controls.len()
+        "fn object(name: &str) -> Option<&'static [u8]> {{\n    Some(match name {{\n{rows}        \
+         _ => return None,\n    }})\n}}\n"
     )
-}
-
-fn fail(message: &str) -> ! {
-    println!("cargo::error={message}");
-    std::process::exit(1);
 }

@@ -1,35 +1,11 @@
 //! Compiles the programs of `src/bpf/` to an eBPF object that is embedded in the library.
 
 use std::env;
-use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=src/bpf");
-    println!("cargo::rerun-if-env-changed=CLANG");
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("trace.bpf.o");
-    let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
-    let status = Command::new(&clang)
-        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-std=gnu11"])
-        .args(["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"])
-        .args(["-c", "src/bpf/trace.bpf.c", "-o"])
-        .arg(out)
-        .status();
-    match status {
-        Ok(status) if status.success() => {}
-        Ok(_) => fail(&format!(
-            "{clang} does not compile the tracer to eBPF; its messages are above"
-        )),
-        Err(error) if error.kind() == ErrorKind::NotFound => fail(&format!(
-            "{clang} is not there, and the tracer needs it to become an eBPF object: install the \
-             package clang (Debian, Ubuntu: apt install clang), or name another in CLANG"
-        )),
-        Err(error) => fail(&format!("{clang} cannot be run: {error}")),
-    }
-}
-
-fn fail(message: &str) -> ! {
-    println!("cargo::error={message}");
-    std::process::exit(1);
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let object = out.join("trace.bpf.o");
+    fairwind_bpf_build::compile("src/bpf/trace.bpf.c", object, &[fairwind_bpf_build::V3]);
 }

@@ -11,16 +11,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
-use libbpf_rs::{MapCore, MapHandle, Object, ObjectBuilder, OpenObject, set_print};
+use fairwind_bpf::messages;
+use libbpf_rs::{MapCore, MapHandle, Object, ObjectBuilder};
 use nix::errno::Errno;
 
 use records::{Batch, Mapping, PAGE, Records};
-
-#[repr(align(8))]
-struct Aligned<T: ?Sized>(T);
-
-static OBJECT: &Aligned<[u8]> =
-    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/uplink.bpf.o")));
 
 /// The packets that a host has sent and that have not been read.
 #[derive(Debug)]
@@ -121,11 +116,9 @@ impl Drop for Reader {
 /// Loads the filter and its maps. The reasons of a failure do not matter: packets can be read from the device
 /// instead.
 fn load() -> Option<Object> {
-    let print = set_print(None);
-    let object = ObjectBuilder::default().open_memory(&OBJECT.0);
-    let object = object.and_then(OpenObject::load);
-    set_print(print);
-    object.ok()
+    let object = fairwind_bpf::object!("uplink.bpf.o");
+    let load = || ObjectBuilder::default().open_memory(object)?.load();
+    messages::discarded(load).ok()
 }
 
 fn handle(object: &Object, name: &str) -> Option<MapHandle> {

@@ -84,12 +84,8 @@ impl Recorder {
 
     fn load(self, name: &str) -> libbpf_rs::Result<(Object, Link)> {
         let object = match self {
-            Recorder::Reno => {
-                &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/reno.bpf.o"))).0[..]
-            }
-            Recorder::Cubic => {
-                &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/cubic.bpf.o"))).0[..]
-            }
+            Recorder::Reno => fairwind_bpf::object!("reno.bpf.o"),
+            Recorder::Cubic => fairwind_bpf::object!("cubic.bpf.o"),
         };
         let mut open = ObjectBuilder::default().name(name)?.open_memory(object)?;
         kernel::set_name(&mut open, name);
@@ -102,10 +98,6 @@ impl Recorder {
         Ok((object, link))
     }
 }
-
-/// libelf requires the object to be aligned.
-#[repr(C, align(8))]
-pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
 
 /// Calls by connection.
 #[derive(Default)]

@@ -12,9 +12,7 @@ use libbpf_rs::{Link, ObjectBuilder};
 use crate::exchange::{Ack, Exchange, JIFFIES_MODULUS, SenderState};
 use crate::path::RecordedPath;
 use crate::programs;
-use crate::recorder::Aligned;
 
-static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/tap.bpf.o")));
 /// Why there is no exchange.
 #[derive(Debug, thiserror::Error)]
 pub enum TapError {
@@ -43,7 +41,9 @@ pub enum TapError {
 /// recorded completely.
 pub fn record(path: &RecordedPath, control: &str, time: Duration) -> Result<Exchange, TapError> {
     kernel::check_requirements()?;
-    let object = ObjectBuilder::default().open_memory(&OBJECT.0)?.load()?;
+    let object = ObjectBuilder::default()
+        .open_memory(fairwind_bpf::object!("tap.bpf.o"))?
+        .load()?;
     let _links: Vec<Link> = object
         .progs_mut()
         .map(|program| program.attach())

@@ -1,9 +1,9 @@
 //! The private state of a congestion control per connection, as columns: the fields of the
 //! structure named after the congestion control, as described by the BTF of its eBPF object.
 
+use fairwind_bpf::messages;
 use libbpf_rs::btf::types::{Array, Int, IntEncoding, MemberAttr, Struct};
 use libbpf_rs::btf::{Btf, BtfType};
-use libbpf_rs::set_print;
 
 use crate::event::{STATE_BYTES, State};
 
@@ -51,10 +51,7 @@ impl ControlState {
         };
         let mut fields = Vec::new();
         // libbpf would print warnings about sections that it does not load.
-        let print = set_print(None);
-        let btf = Btf::from_raw(control, object);
-        set_print(print);
-        let btf = btf.map_err(wrong)?;
+        let btf = messages::discarded(|| Btf::from_raw(control, object)).map_err(wrong)?;
         if let Some(btf) = &btf
             && let Some(state) = btf.type_by_name::<Struct<'_>>(control)
         {

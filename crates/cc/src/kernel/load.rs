@@ -1,12 +1,9 @@
 //! Brings an eBPF object into the kernel: opened, named, verified, registered.
 
-use std::cell::RefCell;
 use std::ffi::OsStr;
 
-use libbpf_rs::{
-    ErrorKind, Link, MapCore, MapMut, MapType, Object, ObjectBuilder, OpenObject, PrintLevel,
-    set_print,
-};
+use fairwind_bpf::messages;
+use libbpf_rs::{ErrorKind, Link, MapCore, MapMut, MapType, Object, ObjectBuilder, OpenObject};
 
 use super::{LoadError, holder, object};
 use crate::native::Parameters;
@@ -28,7 +25,7 @@ pub(super) fn verify(
         let name = name.to_owned();
         return Err(LoadError::BadName { name });
     }
-    collect_messages();
+    messages::collect();
     let refused = |error: libbpf_rs::Error| explain(name, &error);
     let settings = object::settings(fairwind_kernel::hz(), parameters);
     let mut open = ObjectBuilder::default()
@@ -107,20 +104,7 @@ fn explain(name: &str, error: &libbpf_rs::Error) -> LoadError {
         _ => LoadError::Refused {
             name: name.to_owned(),
             reason: error.to_string(),
-            log: MESSAGES.take(),
+            log: messages::take(),
         },
     }
-}
-
-thread_local! {
-    /// Messages of libbpf on this thread since the load began.
-    static MESSAGES: RefCell<String> = const { RefCell::new(String::new()) };
-}
-
-/// Makes libbpf's messages part of the error instead of writing them to the terminal.
-pub(super) fn collect_messages() {
-    MESSAGES.take();
-    set_print(Some((PrintLevel::Warn, |_, message| {
-        MESSAGES.with_borrow_mut(|messages| messages.push_str(&message));
-    })));
 }

@@ -4,16 +4,9 @@ use crate::native::{Control, PARAMETERS_MAX, Parameters};
 
 include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 
-/// libelf requires the object to be aligned.
-#[repr(C, align(8))]
-struct Aligned<T: ?Sized>(T);
-
 /// The compiled eBPF object of the control of this name.
 pub fn find(name: &str) -> Option<&'static [u8]> {
-    OBJECTS
-        .into_iter()
-        .find(|(object, _)| *object == name)
-        .map(|(_, object)| &object.0)
+    object(name)
 }
 
 /// The eBPF object of a control.

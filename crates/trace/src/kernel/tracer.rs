@@ -1,6 +1,6 @@
 //! Attaching the programs, requesting samples, taking events from the ring buffer.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
@@ -9,20 +9,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 
+use fairwind_bpf::messages;
 use libbpf_rs::{
-    Iter, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, RingBuffer,
-    RingBufferBuilder, libbpf_sys, set_print,
+    Iter, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, RingBuffer,
+    RingBufferBuilder, libbpf_sys,
 };
 
 use super::{TraceError, check_requirements};
 use crate::event::Event;
 use crate::filter::{Filter, program_key};
-
-/// libelf requires the object to be aligned.
-#[repr(C, align(8))]
-struct Aligned<T: ?Sized>(T);
-
-static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/trace.bpf.o")));
 
 /// The programs that are always attached.
 const PROGRAMS: [&str; 2] = ["congestion", "set_state"];
@@ -98,7 +93,7 @@ impl Tracer {
     /// program; see [`TraceError`].
     pub fn attach(options: &Options) -> Result<Tracer, TraceError> {
         check_requirements()?;
-        collect_messages();
+        messages::collect();
         let object = load(options).map_err(|error| refused(&error))?;
         choose(&object, &options.filter).map_err(|error| refused(&error))?;
         let mut attached = Vec::new();
@@ -245,7 +240,7 @@ fn load(options: &Options) -> libbpf_rs::Result<Object> {
     let filter = &options.filter;
     let mut open = ObjectBuilder::default()
         .name("fairwind_trace")?
-        .open_memory(&OBJECT.0)?;
+        .open_memory(fairwind_bpf::object!("trace.bpf.o"))?;
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         match name.as_str() {
@@ -358,21 +353,8 @@ fn missed(program: BorrowedFd<'_>) -> u64 {
 fn refused(error: &libbpf_rs::Error) -> TraceError {
     TraceError::Refused {
         reason: error.to_string(),
-        log: MESSAGES.take(),
+        log: messages::take(),
     }
-}
-
-thread_local! {
-    /// libbpf's messages on this thread since the load began.
-    static MESSAGES: RefCell<String> = const { RefCell::new(String::new()) };
-}
-
-/// Keeps libbpf's messages for the error instead of printing them to the terminal.
-fn collect_messages() {
-    MESSAGES.take();
-    set_print(Some((PrintLevel::Warn, |_, message| {
-        MESSAGES.with_borrow_mut(|messages| messages.push_str(&message));
-    })));
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use libbpf_rs::query::LinkTypeInfo;
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle};
 
 use super::{ABOUT, About, LINK, OPERATIONS, PinError, SETTINGS, folder, replace};
-use crate::kernel::load::collect_messages;
 use crate::kernel::loaded::write_settings;
 use crate::kernel::object;
 use crate::native::{Control, Parameters};
@@ -28,7 +27,7 @@ impl Pinned {
     /// The control pinned in this folder; `None` if there is none, or only remains. The caller holds the
     /// lock on the root.
     pub(super) fn open(folder: &Path, name: &str) -> Result<Option<Pinned>, PinError> {
-        collect_messages();
+        fairwind_bpf::messages::collect();
         let path = folder.join(LINK);
         let link = match Link::open(&path) {
             Ok(link) => link,
