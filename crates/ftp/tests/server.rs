@@ -482,7 +482,7 @@ fn names_are_made_changed_and_removed() {
     let mut client = Client::alice(&server);
     assert_eq!(
         client.expect("MKD a \"b\"", 257).text(),
-        "\"/a \"\"b\"\"\" made"
+        "\"/a \"\"b\"\"\" created"
     );
     client.expect("CWD a \"b\"", 250);
     assert_eq!(client.give("STOR x", b"abc").code, 226);

@@ -104,9 +104,7 @@ impl Plan {
                 }
                 Some(running.finish(|_| {}))
             };
-            thread
-                .spawn(run)
-                .map_err(|error| TraceError::Thread(error))?
+            thread.spawn(run).map_err(TraceError::Thread)?
         };
         match is_ready.recv() {
             Ok(Ok(())) => Ok(Background { stop, thread }),

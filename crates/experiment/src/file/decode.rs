@@ -42,8 +42,8 @@ impl Findings {
     /// Reports that `node` has the wrong type.
     fn wrong_type(&mut self, node: &Node, help: &str) {
         let message = match &node.value {
-            Value::String(text) => format!("unexpected value \"{text}\""),
-            _ => format!("unexpected {}", node.noun()),
+            Value::String(text) => format!("\"{text}\" is not expected here"),
+            _ => format!("{} is not expected here", node.noun()),
         };
         self.add(node.span, message, help);
     }

@@ -101,7 +101,10 @@ pub fn kernel(facts: &Facts, least: (u32, u32)) -> Finding {
     match version(&facts.release) {
         Some(version) if version < least => Finding::missing(
             what,
-            format!("Linux {}, {major}.{minor} is the first", facts.release),
+            format!(
+                "Linux {}, {major}.{minor} or newer is required",
+                facts.release
+            ),
             "apt install linux-image-amd64",
         ),
         _ => Finding::fine(what, format!("Linux {}", facts.release)),
