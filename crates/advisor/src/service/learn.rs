@@ -170,6 +170,7 @@ mod tests {
     use crate::store::sqlite::SqliteStore;
 
     /// A service with eight days of samples for the path of 192.0.2.7, too many to be learned at once.
+    /// A service with a path without samples, of which there is nothing to learn.
     async fn service(place: &tempfile::TempDir, now: &str, history: HistorySet) -> Service {
         let store = SqliteStore::open(&place.path().join("db")).await.unwrap();
         let now: Timestamp = now.parse().unwrap();
@@ -180,11 +181,15 @@ mod tests {
         config.history = history;
         config.threshold_mbps = Some(42.0);
         service.put_path(config).await.unwrap();
-        let path = service.path("p").unwrap();
+        service
+    }
+
+    /// Adds samples of eight days. Learning begins at once, unless the caller holds `learning`.
+    async fn fill(service: &Service) {
+        let (now, path) = (service.now(), service.path("p").unwrap());
         let samples = Curve::default().samples(now - SignedDuration::from_hours(24 * 8), now);
         let answer = service.fill(&path, "path", samples).await.unwrap();
         assert_eq!(answer.accepted, 8 * 288);
-        service
     }
 
     async fn ask(service: &Service) -> AdviceAnswer {
@@ -197,6 +202,8 @@ mod tests {
     async fn the_linear_model_answers_until_a_long_history_is_learned() {
         let place = tempfile::tempdir().unwrap();
         let service = service(&place, "2026-03-02T14:00:00Z", HistorySet::All).await;
+        let learning = service.shared.learning.lock().await;
+        fill(&service).await;
         let first = ask(&service).await;
         assert_eq!(first.model, "linear");
         assert_eq!(first.days_used, 8);
@@ -207,6 +214,7 @@ mod tests {
             "{}",
             first.reason
         );
+        drop(learning);
         service.keep_learned().await;
         let second = ask(&service).await;
         assert_eq!(second.model, "profile");
@@ -222,9 +230,9 @@ mod tests {
     async fn a_new_sample_is_part_of_the_next_answer_also_while_the_history_is_being_learned() {
         let place = tempfile::tempdir().unwrap();
         let service = service(&place, "2026-03-02T14:00:00Z", HistorySet::All).await;
-        let path = service.path("p").unwrap();
-        // Blocks learning.
         let learning = service.shared.learning.lock().await;
+        fill(&service).await;
+        let path = service.path("p").unwrap();
         for available_mbps in [12.3, 14.5] {
             let sample = NewSample {
                 hop: None,
@@ -250,9 +258,9 @@ mod tests {
     async fn a_path_that_is_declared_twice_while_another_is_learned_rests_on_its_last_hops() {
         let place = tempfile::tempdir().unwrap();
         let service = service(&place, "2026-03-02T14:00:00Z", HistorySet::All).await;
-        assert_eq!(ask(&service).await.model, "linear");
-        // Blocks learning.
         let learning = service.shared.learning.lock().await;
+        fill(&service).await;
+        assert_eq!(ask(&service).await.model, "linear");
         let mut declaring = Vec::new();
         for hop in ["a", "b"] {
             let mut config = PathConfig::new("p", vec!["192.0.2.7".parse().unwrap()]);
@@ -282,7 +290,10 @@ mod tests {
         ] {
             let place = tempfile::tempdir().unwrap();
             let service = service(&place, now, HistorySet::LastDays(7)).await;
+            let learning = service.shared.learning.lock().await;
+            fill(&service).await;
             assert_eq!(ask(&service).await.model, "linear");
+            drop(learning);
             service.keep_learned().await;
             assert_eq!(ask(&service).await.model, "profile");
             let path = service.path("p").unwrap();
