@@ -218,7 +218,7 @@ fn split(text: &str) -> (&str, &str) {
 fn decimal(number: &str) -> Option<(u128, u32)> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = format!("{whole}{fraction}");
-    // 18 digits times the largest unit fit into 128 bits.
+    // 24 digits times the largest unit fit into 128 bits.
     if digits.is_empty() || digits.len() > 24 || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }

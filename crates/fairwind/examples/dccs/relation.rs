@@ -200,7 +200,7 @@ mod tests {
         };
         let parts = |mbps| Losses::Rounded.taken(program.loss(50.0, mbps)) * PARTS;
         assert_eq!([36.0, 42.0, 51.0, 55.0].map(parts), [1.0; 4]);
-        // With 15 Mbit/s less from 1 to 3, and with 30 less not the same either.
+        // With 15 Mbit/s less from 1 to 4, and with 30 less not the same either.
         assert_eq!([21.0, 27.0, 36.0, 40.0].map(parts), [4.0, 3.0, 1.0, 1.0]);
         assert_eq!([6.0, 12.0, 21.0, 25.0].map(parts), [51.0, 13.0, 4.0, 3.0]);
     }
