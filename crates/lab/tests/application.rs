@@ -466,13 +466,14 @@ fn programs_that_fail_are_named() {
         ..plan(&lab, command(client, server, &output(name)))
     };
     let serves = lab::role::command("sink");
+    let number = output("server.pid");
     let plans = vec![
         flow("exit 3", None, "code"),
         flow("fairwind-no-such-program", None, "missing"),
         flow("true", Some("echo port in use >&2; exit 1"), "early"),
         flow(
-            "sleep 1",
-            Some(&format!("( sleep 0.5; kill $$ ) & {serves}")),
+            &format!("kill $(cat {}); sleep 1", number.display()),
+            Some(&format!("echo $$ >{}; {serves}", number.display())),
             "late",
         ),
         flow("echo done", None, "fine"),
