@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use fairwind_experiment::compare::compare;
 use fairwind_experiment::overlay::{self, OverlayError};
-use fairwind_experiment::report::ReportError;
-use fairwind_experiment::result::ResultError;
 
+use super::report;
 use crate::failure::Failure;
 use crate::output;
 
@@ -67,11 +66,10 @@ impl Compare {
     }
 }
 
-/// A malformed result, or something else in the output folder, is the user's input; an I/O error, such as a
-/// full disk, is not.
+/// Something else in the output folder is the user's input.
 fn failure(error: OverlayError) -> Failure {
     match error {
-        OverlayError::Report(ReportError::Result(ResultError::Io { .. })) => Failure::work(error),
-        error => Failure::input(error),
+        OverlayError::Report(error) => report::failure(error),
+        error @ OverlayError::InTheWay { .. } => Failure::input(error),
     }
 }

@@ -31,7 +31,7 @@ impl Report {
 }
 
 /// A malformed result is the user's input; an I/O error, such as a full disk, is not.
-fn failure(error: ReportError) -> Failure {
+pub(super) fn failure(error: ReportError) -> Failure {
     match error {
         ReportError::Result(ResultError::Io { .. }) => Failure::work(error),
         error => Failure::input(error),

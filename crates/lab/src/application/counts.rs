@@ -19,11 +19,6 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Parses what the kernel has written.
-    pub fn parse(info: &[u8]) -> Counts {
-        TcpInfo::parse(info).into()
-    }
-
     /// Adds the difference between `now` and `before`.
     pub fn add_since(&mut self, now: Counts, before: Counts) {
         self.retransmits += now.retransmits.saturating_sub(before.retransmits);

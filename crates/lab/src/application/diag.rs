@@ -8,6 +8,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use fairwind_kernel::TcpInfo;
 use nix::errno::Errno;
 
 use super::counts::Counts;
@@ -166,7 +167,7 @@ fn parse(mut bytes: &[u8], connections: &mut Vec<Connection>) -> io::Result<bool
 /// or no IPv4 address.
 fn connection(body: &[u8]) -> Option<Connection> {
     let attributes = body.get(MESSAGE..)?;
-    let counts = Counts::parse(attribute(attributes, INET_DIAG_INFO)?);
+    let counts = TcpInfo::parse(attribute(attributes, INET_DIAG_INFO)?).into();
     let port = |at| number(body, at).map(u16::from_be_bytes);
     let cookie = |at| number(body, at).map(u32::from_ne_bytes).map(u64::from);
     Some(Connection {
