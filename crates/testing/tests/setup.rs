@@ -263,9 +263,10 @@ fn what_is_installed_for_two_architectures_is_installed() {
         };
         // As root: without package lists, the script fetches them first.
         system.is_user(0);
-        // Imitates dpkg-query for formats with and without a line end.
+        // Imitates dpkg-query for formats with and without a line end, with more lines than a pipe holds:
+        // a reader that leaves early is seen.
         let lines = format!(
-            "case $3 in *n) printf '{state}\\n{state}\\n';; *) printf {state}{state};; esac"
+            "case $3 in *n) printf '{state}\\n%.0s' {{1..9999}};; *) printf {state}{state};; esac"
         );
         system.program("dpkg-query", &lines);
         system.set_up_for("test");
