@@ -1,4 +1,4 @@
-//! The lab with fewer rights than root usually has: behind chroot(2), and where the kernel refuses.
+//! Systems with less than usual: behind chroot(2), where the kernel refuses, without time zones.
 
 use std::process::{Command, Output};
 use std::sync::MutexGuard;
@@ -48,6 +48,17 @@ fn a_root_that_is_no_mount_point_is_no_hindrance_and_nothing_outside_changes() {
         String::from_utf8_lossy(&output.stdout),
         "fw0\nlo\nunchanged\n"
     );
+}
+
+#[test]
+fn time_zones_are_known_where_the_system_has_none() {
+    let Some(_turn) = in_the_lab() else { return };
+    let text = "for folder in /usr/share/zoneinfo /usr/share/lib/zoneinfo /etc/zoneinfo; do\n\
+                [ ! -d $folder ] || mount -t tmpfs none $folder\n\
+                done\n\
+                exec \"$FAIRWIND\" history generate --csv --weeks 1 --time-zone Europe/Berlin";
+    let output = script(&["--propagation", "private"], text);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
 }
 
 /// A user namespace in which no more network namespaces can be created, though no capability is missing.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 
 use fairwind_path::pipe::PipeConfig;
@@ -131,12 +132,12 @@ pub fn run_with<T, E: From<LabError>>(
     let (network, pipes) = network(config, addresses)?;
 
     let [here, there] = hosts.clone();
-    let command = command(here, &config.command, addresses);
+    let command = command(&here, &config.command, addresses);
     let server = match &config.peer {
         Peer::Host { server } => server.as_deref(),
         Peer::Machine => None,
     };
-    let server = server.map(|line| program(there, shell(line), addresses.host));
+    let server = server.map(|line| program(&there, shell(line), addresses.host));
     let servers: Vec<Program> = server.into_iter().collect();
 
     let options = EmulatorOptions {
@@ -224,7 +225,7 @@ fn captures(config: &ExecConfig, pipes: [PipeId; 2]) -> Vec<Capture> {
         .collect()
 }
 
-fn command(host: Host, words: &[OsString], addresses: Pair) -> Program {
+fn command(host: &Host, words: &[OsString], addresses: Pair) -> Program {
     if !words.is_empty() {
         return program(host, words.to_vec(), addresses.machine);
     }
@@ -250,7 +251,7 @@ fn prompt(shell: &OsStr) -> Option<(OsString, OsString)> {
     }
 }
 
-fn program(host: Host, words: Vec<OsString>, peer: Ipv4Addr) -> Program {
+fn program(host: &Host, words: Vec<OsString>, peer: Ipv4Addr) -> Program {
     let environment = [
         ("FAIRWIND_HOST", host.config().address),
         ("FAIRWIND_PEER", peer),
@@ -260,7 +261,7 @@ fn program(host: Host, words: Vec<OsString>, peer: Ipv4Addr) -> Program {
         .iter()
         .map(|word| with_placeholder(word, PEER_PLACEHOLDER, &peer));
     Program {
-        host,
+        namespace: Arc::clone(host.namespace()),
         words: words.collect(),
         environment: environment
             .map(|(name, address)| (name.into(), address.to_string().into()))

@@ -230,7 +230,7 @@ impl Host {
         self.namespace.inode()
     }
 
-    pub(crate) fn namespace(&self) -> &Namespace {
+    pub(crate) fn namespace(&self) -> &Arc<Namespace> {
         &self.namespace
     }
 

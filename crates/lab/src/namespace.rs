@@ -30,7 +30,12 @@ impl Namespace {
     /// The calling thread's namespace.
     pub fn current() -> Result<Namespace, LabError> {
         let failed = |error| LabError::system("opening the network namespace", error);
-        let file = File::open("/proc/thread-self/ns/net").map_err(failed)?;
+        Namespace::of(File::open("/proc/thread-self/ns/net").map_err(failed)?)
+    }
+
+    /// The namespace that `file` refers to.
+    pub fn of(file: File) -> Result<Namespace, LabError> {
+        let failed = |error| LabError::system("examining a network namespace", error);
         let inode = file.metadata().map_err(failed)?.ino() as u32;
         Ok(Namespace { file, inode })
     }

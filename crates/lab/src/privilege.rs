@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::thread;
 
 use fairwind_kernel::{Capabilities, NET_ADMIN, SYS_ADMIN};
@@ -38,8 +39,9 @@ pub fn check() -> Result<(), LabError> {
 pub fn trial() -> Result<(), LabError> {
     check()?;
     let trial = || {
+        let host = Host::create(HostConfig::new(Ipv4Addr::new(10, 0, 0, 1)))?;
         let command = Program {
-            host: Host::create(HostConfig::new(Ipv4Addr::new(10, 0, 0, 1)))?,
+            namespace: Arc::clone(host.namespace()),
             words: vec!["true".into()],
             environment: Vec::new(),
             output: None,

@@ -5,6 +5,7 @@
 //! when the thread that started it ends, for whatever reason.
 
 mod keeper;
+mod orders;
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -17,11 +18,10 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, fork};
+use nix::unistd::Pid;
 
 use crate::LabError;
 use crate::program::Program;
-use keeper::first_process;
 
 /// How long programs may take to end once asked to.
 const ENDS_WITHIN: Duration = Duration::from_millis(500);
@@ -144,34 +144,18 @@ fn supervise(
     on_event: impl FnMut(Pid),
     mut hear: impl FnMut(ProgramEvent),
 ) -> Result<WaitStatus, LabError> {
-    let pipe = || io::pipe().map_err(|error| LabError::system("making a pipe", error));
-    let (alive, keep_alive) = pipe()?;
-    let (reports, report) = pipe()?;
+    let (reports, report) = io::pipe().map_err(|error| LabError::system("making a pipe", error))?;
     unshare(CloneFlags::CLONE_NEWPID)
         .map_err(|error| LabError::system("making a PID namespace", error))?;
-    // SAFETY: the child does not return into code that relies on other threads, and the C library
-    // keeps its allocator usable after a fork.
-    match unsafe { fork() }.map_err(|error| LabError::system("starting a process", error))? {
-        ForkResult::Child => {
-            drop((keep_alive, reports));
-            let code = first_process(programs, &alive, &report).unwrap_or_else(|error| {
-                say(&report, &ProgramEvent::Failed(error.to_string()));
-                1
-            });
-            // SAFETY: ends the process without running the parent's exit handlers.
-            unsafe { libc::_exit(code.into()) }
-        }
-        ForkResult::Parent { child } => {
-            drop((alive, report));
-            hear(ProgramEvent::FirstProcess(child.as_raw()));
-            let ended = match programs.schedule {
-                None => attend(child, reports, event, on_event, hear),
-                Some(_) => attend_and_end(child, reports, event, on_event, hear),
-            };
-            drop(keep_alive);
-            ended.map_err(|error| LabError::system("waiting for programs", error))
-        }
-    }
+    let (child, keep_alive) = orders::start_first_process(programs, &report)?;
+    drop(report);
+    hear(ProgramEvent::FirstProcess(child.as_raw()));
+    let ended = match programs.schedule {
+        None => attend(child, reports, event, on_event, hear),
+        Some(_) => attend_and_end(child, reports, event, on_event, hear),
+    };
+    drop(keep_alive);
+    ended.map_err(|error| LabError::system("waiting for programs", error))
 }
 
 /// Forwards reports and handles events until the first process has ended.

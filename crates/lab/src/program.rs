@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -16,13 +16,14 @@ use nix::sys::signal::SigSet;
 use nix::unistd::Pid;
 
 use crate::LabError;
-use crate::host::Host;
+use crate::namespace::Namespace;
 use crate::sysfs::Sysfs;
 
 /// A program in a host.
 #[derive(Clone, Debug)]
 pub struct Program {
-    pub host: Host,
+    /// The network namespace of its host.
+    pub namespace: Arc<Namespace>,
     /// The program and its arguments; not empty.
     pub words: Vec<OsString>,
     pub environment: Vec<(OsString, OsString)>,
@@ -49,7 +50,7 @@ impl Program {
         let name = self.words[0].to_string_lossy().into_owned();
         let failed =
             |error: io::Error| LabError::Program(format!("{name} does not start: {error}"));
-        let namespace = self.host.namespace().as_fd().try_clone_to_owned();
+        let namespace = self.namespace.as_fd().try_clone_to_owned();
         let namespace = namespace.map_err(failed)?;
         let mut command = Command::new(&self.words[0]);
         command
@@ -83,16 +84,8 @@ impl Program {
     /// True if one of this PID namespace's processes, other than the first, has a socket in the
     /// program's host that listens for TCP or is bound for UDP.
     pub fn listens(&self) -> Result<bool, LabError> {
-        let inodes = self.host.within(|| Ok(listening()))?;
+        let inodes = self.namespace.within(|| Ok(listening()))?;
         Ok(!inodes.is_empty() && processes().any(|pid| pid != 1 && holds(pid, &inodes)))
-    }
-
-    /// The descriptors needed to start it.
-    pub fn descriptors(&self) -> impl Iterator<Item = RawFd> {
-        let output = self.output.iter();
-        let files =
-            output.flat_map(|output| [output.standard.as_raw_fd(), output.errors.as_raw_fd()]);
-        files.chain([self.host.namespace().as_fd().as_raw_fd()])
     }
 }
 

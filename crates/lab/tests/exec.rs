@@ -51,6 +51,19 @@ fn run(config: &ExecConfig) -> ExecOutcome {
 }
 
 #[test]
+fn the_first_process_is_no_copy_of_this_one() {
+    if !permitted(privilege::check()) {
+        return;
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let script = format!("tr '\\0' ' ' </proc/1/cmdline >{}", file.path().display());
+    let outcome = run(&config(path(10, 1), &script));
+    assert_eq!(outcome.exit_code, 0);
+    let words = fs::read_to_string(file.path()).unwrap();
+    assert!(words.starts_with("fairwind-first-process "), "{words}");
+}
+
+#[test]
 fn no_packet_arrives_early_or_out_of_order() {
     if !permitted(privilege::check()) {
         return;

@@ -123,7 +123,10 @@ fn what_hosts_send_waits_in_order_until_it_is_read_and_what_has_no_room_is_count
     let statistics = emulator.stop();
     let lost = statistics.mishaps.device_drops;
     assert!((10_000..20_000).contains(&lost), "{lost}");
-    assert_eq!(statistics.pipes[0].statistics.packets + lost, sent.into());
+    assert_eq!(
+        statistics.pipes[0].statistics.packets + lost,
+        u64::from(sent)
+    );
 }
 
 #[test]

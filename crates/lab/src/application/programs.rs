@@ -179,7 +179,7 @@ fn programs(flow: &CommandFlow, shared: &Shared) -> Result<Programs, LabError> {
             let line = with_placeholder(line, "{to}", &to);
             let line = with_placeholder(&line, "{from}", &from);
             Ok(Program {
-                host: host.clone(),
+                namespace: Arc::clone(host.namespace()),
                 words: shell(line),
                 environment: Vec::new(),
                 output: Some(Output {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{PipeReader, PipeWriter};
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -38,7 +38,8 @@ pub fn first_process(
         return Ok(1);
     }
     if programs.schedule.is_some() {
-        detach(programs, &[alive.as_raw_fd(), report.as_raw_fd()]);
+        // From the terminal: its signals are for the process that started this one.
+        let _ = setsid();
     }
     let mut mask = passed_on();
     mask.add(Signal::SIGCHLD);
@@ -60,26 +61,6 @@ pub fn first_process(
     }
     keeper.end(programs);
     Ok(code.unwrap_or(0))
-}
-
-/// Detaches the programs from the terminal, and closes every descriptor that they do not need: a
-/// socket that the parent closes must not stay open here.
-fn detach(programs: &Programs, needed: &[RawFd]) {
-    let _ = setsid();
-    let all = std::iter::once(&programs.command).chain(&programs.servers);
-    let mut keep: Vec<RawFd> = all.flat_map(Program::descriptors).collect();
-    keep.extend([0, 1, 2]);
-    keep.extend(needed);
-    keep.sort_unstable();
-    let mut first = 0;
-    for fd in keep.into_iter().chain([RawFd::MAX]) {
-        if fd > first {
-            // SAFETY: the closed descriptors belong to structures of the parent that this process
-            // never uses.
-            unsafe { libc::syscall(libc::SYS_close_range, first, fd - 1, 0) };
-        }
-        first = fd.saturating_add(1);
-    }
 }
 
 /// Mounts a /proc of the programs' own PID namespace, visible to them alone.

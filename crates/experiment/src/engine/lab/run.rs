@@ -35,8 +35,8 @@ const GAUGE_INTERVAL: Duration = Duration::from_millis(10);
 const GAUGED_CONNECTIONS: usize = 256;
 /// From the start of the emulator to time 0: enough to start the applications' threads.
 const LEAD: Duration = Duration::from_millis(20);
-/// Additional lead for each flow with programs, whose first processes are forks of this one, and
-/// the limit.
+/// Additional lead for each flow with programs, whose first processes have to be started, and the
+/// limit.
 const LEAD_OF_PROGRAMS: Duration = Duration::from_millis(50);
 const LONGEST_LEAD: Duration = Duration::from_secs(1);
 /// Longest step of the tracer.
