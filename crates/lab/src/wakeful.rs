@@ -41,7 +41,9 @@ mod tests {
     #[test]
     fn processors_stay_awake_while_it_is_held() {
         let wakeful = Wakeful::begin();
-        let Some(mut file) = or_skip(File::open(LATENCY)) else {
+        let Some(mut file) =
+            or_skip(File::open(LATENCY).map_err(|error| format!("{LATENCY}: {error}")))
+        else {
             return;
         };
         let mut allowed_us = [1; 4];

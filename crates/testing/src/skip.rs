@@ -3,12 +3,13 @@
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::path::Path;
 use std::thread;
 
 /// The environment variable that makes tests fail instead of being skipped.
 pub const NO_SKIPS: &str = "FAIRWIND_NO_SKIPS";
 /// The environment variable with the path of a file to which a line is appended for each skipped test:
-/// the reason, a tab and the test's name.
+/// the reason, a tab, the test program and the test's name.
 pub const SKIPPED: &str = "FAIRWIND_SKIPPED";
 
 /// Returns what a test needs, or `None` after reporting that the test is skipped.
@@ -46,8 +47,11 @@ fn record(reason: &str) {
     let Some(file) = std::env::var_os(SKIPPED) else {
         return;
     };
+    let program = std::env::args_os().next().unwrap_or_default();
+    let program = Path::new(&program).file_stem().unwrap_or_default();
     let thread = thread::current();
-    let line = line(reason, thread.name().unwrap_or("?"));
+    let test = thread.name().unwrap_or("?");
+    let line = line(reason, &format!("{} {test}", program.display()));
     let opened = OpenOptions::new().append(true).create(true).open(&file);
     // A single write, as other tests may append at the same time.
     opened

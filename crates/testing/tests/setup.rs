@@ -11,11 +11,14 @@ use tempfile::TempDir;
 
 /// The real programs of this machine that the simulated system has.
 const REAL: [&str; 18] = [
-    "awk", "bash", "cat", "cut", "dirname", "du", "env", "find", "grep", "head", "ldd", "mkdir",
-    "mktemp", "rm", "sed", "sort", "tail", "tee",
+    "awk", "bash", "cat", "cut", "dirname", "du", "env", "grep", "head", "ldd", "mkdir", "mktemp",
+    "mv", "rm", "sed", "sort", "tail", "tee",
 ];
 
-/// A simulated system without Rust or any package.
+/// What a build needs from the system beside Rust.
+const FOR_A_BUILD: [&str; 3] = ["gcc", "clang", "pkg-config"];
+
+/// A simulated system without Rust or any program that a build needs, with package lists and all C headers.
 struct System {
     folder: TempDir,
 }
@@ -58,8 +61,29 @@ impl System {
         system.program("dpkg-query", "exit 1");
         system.has_free(99_999);
         system.program("sleep", "exit 0");
+        system.program("find", "echo \"$1/found\"");
         system.is_user(1000);
         Some(system)
+    }
+
+    /// An image has no package lists.
+    fn has_no_lists(&self) {
+        self.program(
+            "find",
+            "case $1 in /var/lib/apt/*) ;; *) echo \"$1/found\";; esac",
+        );
+    }
+
+    fn has(&self, programs: &[&str]) {
+        for name in programs {
+            self.program(name, "exit 0");
+        }
+    }
+
+    /// A Rust whose cargo does what the script says.
+    fn has_rust(&self, cargo: &str) {
+        self.program("rustc", "echo 'rustc 1.99.0'; echo 'host: here'");
+        self.program("cargo", cargo);
     }
 
     fn path(&self, name: &str) -> std::path::PathBuf {
@@ -118,26 +142,24 @@ fn said(output: &Output) -> String {
 /// A user other than root is told a single command, which installs `packages`.
 #[track_caller]
 fn asks_once_for(candidates: &[(&str, &str)], packages: &str) {
+    asks_once(candidates, "build", packages);
+}
+
+#[track_caller]
+fn asks_once(candidates: &[(&str, &str)], purpose: &str, packages: &str) {
     let Some(system) = System::new(candidates) else {
         return;
     };
-    let output = system.set_up();
+    let output = system.set_up_for(purpose);
     let said = said(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert_eq!(said.matches("Run as root").count(), 1, "{said}");
-    let command = said.lines().find(|line| line.starts_with("  "));
-    // Without package lists, candidates are unknown, so the command must fetch the lists first.
-    let lists = fs::read_dir("/var/lib/apt/lists").into_iter().flatten();
-    let has_lists = lists
-        .flatten()
-        .any(|list| list.file_name().to_string_lossy().contains("_Packages"));
-    match has_lists {
-        true => assert!(command.unwrap().ends_with(packages), "{said}"),
-        false => assert!(
-            command.unwrap().ends_with("scripts/setup --packages build"),
-            "{said}"
-        ),
-    }
+    let command = said.lines().find(|line| line.starts_with("  ")).unwrap();
+    assert!(
+        command.starts_with("  apt-get update && apt-get install "),
+        "{said}"
+    );
+    assert!(command.ends_with(packages), "{said}");
     assert_eq!(system.asked(), "");
 }
 
@@ -157,6 +179,29 @@ fn the_newer_rust_of_debians_browsers_stands_in_for_one_that_is_too_old() {
         ("rustup", "(none)"),
     ];
     asks_once_for(&candidates, " rustc-web cargo-web");
+}
+
+#[test]
+fn formats_and_lints_come_from_where_rust_does() {
+    let debian_12 = [("rustc", "1.63.0"), ("rustc-web", "1.96.0")];
+    let with = " rustc-web cargo-web clang-format rustfmt-web rust-web-clippy";
+    asks_once(&debian_12, "lint", with);
+    let debian_13_or_later = [("rustc", "1.99.0"), ("cargo", "1.99.0")];
+    let with = " rustc cargo clang-format rustfmt rust-clippy";
+    asks_once(&debian_13_or_later, "lint", with);
+    let with = " rustc-1.97 cargo-1.97 clang-format rustfmt-1.97 rust-1.97-clippy";
+    asks_once(&[("rustc-1.97", "1.97.1")], "lint", with);
+}
+
+#[test]
+fn without_package_lists_root_is_asked_to_run_the_script() {
+    let Some(system) = System::new(&[]) else {
+        return;
+    };
+    system.has_no_lists();
+    let said = said(&system.set_up());
+    assert_eq!(said.matches("Run as root").count(), 1, "{said}");
+    assert!(said.contains("scripts/setup --packages build\n"), "{said}");
 }
 
 #[test]
@@ -191,23 +236,98 @@ fn where_nothing_has_a_rust_new_enough_the_way_on_is_told() {
 }
 
 #[test]
+fn a_user_whom_root_cannot_help_is_told_the_way_on() {
+    let Some(system) = System::new(&[("rustc", "1.85.0"), ("rustup", "(none)")]) else {
+        return;
+    };
+    system.has(&FOR_A_BUILD);
+    let output = system.set_up();
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(!said.contains("Run as root"), "{said}");
+    assert!(said.contains("apt-get install curl "), "{said}");
+    assert!(said.contains("https://sh.rustup.rs"), "{said}");
+    assert_eq!(system.asked(), "");
+}
+
+#[test]
+fn rustup_gets_a_toolchain_and_keeps_what_its_user_has_chosen() {
+    let Some(system) = System::new(&[]) else {
+        return;
+    };
+    system.has(&FOR_A_BUILD);
+    for (chosen, sets_default) in [(false, true), (true, false)] {
+        // Installs nothing: the script ends with the way on.
+        let asks = "[ \"$*\" = default ]";
+        let text = format!(
+            "{asks} && exit {}; echo \"$@\" >>$HOME/rustup",
+            u8::from(!chosen)
+        );
+        system.program("rustup", &text);
+        system.set_up();
+        let calls = fs::read_to_string(system.path("rustup")).unwrap();
+        fs::remove_file(system.path("rustup")).unwrap();
+        assert!(calls.starts_with("toolchain install stable "), "{calls}");
+        assert_eq!(calls.contains("default stable"), sets_default, "{calls}");
+        assert!(!calls.contains("override"), "{calls}");
+    }
+}
+
+#[test]
+fn servers_of_other_projects_are_fetched_and_not_installed() {
+    let Some(system) = System::new(&[("vsftpd", "3.0.3"), ("proftpd-core", "1.3.8")]) else {
+        return;
+    };
+    system.is_user(0);
+    system.has(&FOR_A_BUILD);
+    system.has(&["dpkg-deb"]);
+    system.has_rust("exit 0");
+    let output = system.set_up_for("test");
+    let asked = system.asked();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    // None if this machine has both in /usr/sbin.
+    let is_server = |line: &&str| line.ends_with(" vsftpd") || line.contains(" proftpd-core");
+    for line in asked.lines().filter(is_server) {
+        assert!(line.starts_with("download "), "{line}");
+    }
+    assert!(!asked.contains(" vsftpd "), "{asked}");
+}
+
+#[test]
+fn rust_packages_that_cannot_be_fetched_end_the_set_up_before_a_build() {
+    let Some(system) = System::new(&[]) else {
+        return;
+    };
+    system.has(&FOR_A_BUILD);
+    system.has_rust("[ $1 = --version ] || { echo 'error: no network' >&2; exit 101; }");
+    let output = system.set_up();
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("error: no network\nsetup: the Rust packages cannot be fetched"),
+        "{said}"
+    );
+}
+
+#[test]
 fn what_apt_refuses_ends_the_set_up_with_one_line() {
     let Some(system) = System::new(&[("rustc", "1.99.0"), ("cargo", "1.99.0")]) else {
         return;
     };
     system.is_user(0);
-    system.program(
-        "apt-get",
-        "echo \"$@\" >>$HOME/asked; echo 'E: no network' >&2; exit 100",
-    );
-    let output = system.set_up();
-    let said = said(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains("E: no network\nsetup: apt-get update failed"),
-        "{said}"
-    );
-    assert_eq!(system.asked().lines().count(), 1);
+    for (refused, calls) in [("update", 1), ("install", 2)] {
+        let text = format!(
+            "echo \"$@\" >>$HOME/asked\ncase \"$*\" in *{refused}*) echo 'E: no network' >&2; exit 100;; esac"
+        );
+        system.program("apt-get", &text);
+        let output = system.set_up();
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let end = format!("E: no network\nsetup: apt-get {refused} failed");
+        assert!(said.contains(&end), "{said}");
+        assert_eq!(system.asked().lines().count(), calls);
+        fs::remove_file(system.path("asked")).unwrap();
+    }
 }
 
 #[test]
