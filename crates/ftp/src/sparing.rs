@@ -22,6 +22,12 @@ struct State {
     omitted: u64,
 }
 
+impl Default for Sparing {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Sparing {
     /// None written yet.
     pub const fn new() -> Self {

@@ -1,9 +1,11 @@
 //! A server that follows an advisor, as seen by its clients and in its log.
 
 use std::fmt::{self, Write as _};
+use std::fs::File;
 use std::io::Read;
 use std::net::TcpListener;
 use std::sync::{LazyLock, Mutex};
+use std::time::Instant;
 
 use crate::advisor::{Reply, TestAdvisor, advice};
 use crate::common::{Client, Running, noise};
@@ -210,4 +212,33 @@ fn nocc_without_leave_is_a_line_of_log_that_names_the_option() {
         "congestion control nocc is advised, but the path to 127.0.0.1 is not declared as own \
          here: --allow-nocc 127.0.0.1/32"
     ));
+}
+
+#[test]
+fn what_every_download_provokes_is_in_the_journal_and_a_few_lines_of_log() {
+    LazyLock::force(&LOG);
+    // Values that no other test has, because the log is that of all tests.
+    let wrong = json!({
+        "mode": "no-congestion-control", "congestion_control": "nocc_flooding",
+        "pacing_mbps": 0.2, "available_mbps": null,
+    });
+    let advisor = TestAdvisor::answering(vec![Reply::Advice(advice(3600.0, wrong))]);
+    let server = following(&advisor.url());
+    let huge = File::create(server.path("served/huge")).unwrap();
+    huge.set_len(1 << 40).unwrap();
+    let mut client = Client::anonymous(&server);
+    let begin = Instant::now();
+    for download in 1..=100 {
+        let unread = client.passive();
+        client.expect("RETR huge", 150);
+        wait_until("told", || events(&server, "refused").len() == download);
+        drop(unread);
+        assert_eq!(client.reply().code, 426);
+    }
+    assert!(events(&server, "bounded").len() >= 100);
+    let most = 10 + begin.elapsed().as_secs() as usize / 10;
+    for what in ["nocc_flooding is advised", "pacing 0.2 is advised"] {
+        let lines = warnings(what).len();
+        assert!((1..=most).contains(&lines), "{what}: {lines} lines");
+    }
 }

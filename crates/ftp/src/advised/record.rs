@@ -11,6 +11,8 @@ use fairwind_advice::Mode;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::sparing::Sparing;
+
 /// One event of an advised transfer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Record {
@@ -144,7 +146,12 @@ impl Setting {
 
 /// Where records go: the program's log, and a file with one JSON object per line.
 #[derive(Debug, Default)]
-pub struct Journal(Option<Mutex<File>>);
+pub struct Journal {
+    file: Option<Mutex<File>>,
+    // Advice that cannot be followed comes with every transfer, and anybody may transfer a file.
+    bounded: Sparing,
+    refused: Sparing,
+}
 
 impl Journal {
     /// Writes records to the log, and appends them to the file.
@@ -158,13 +165,16 @@ impl Journal {
 
     /// Writes records to the log and to this file, which is open for appending.
     pub fn in_file(file: File) -> Self {
-        Self(Some(Mutex::new(file)))
+        Self {
+            file: Some(Mutex::new(file)),
+            ..Self::default()
+        }
     }
 
     /// Writes a record.
     pub(super) fn tell(&self, record: &Record) {
-        to_log(record);
-        let Some(file) = &self.0 else { return };
+        self.log(record);
+        let Some(file) = &self.file else { return };
         let Ok(mut line) = serde_json::to_vec(record) else {
             return;
         };
@@ -175,38 +185,38 @@ impl Journal {
             .unwrap_or_else(PoisonError::into_inner)
             .write_all(&line);
     }
-}
 
-fn to_log(record: &Record) {
-    let peer = record.peer;
-    match &record.event {
-        Event::Advice { reason, .. } => tracing::debug!("{peer}: advice: {reason}"),
-        Event::Change {
-            what,
-            from,
-            to,
-            reason,
-        } => tracing::info!("{peer}: {} {from} -> {to}: {reason}", what.words()),
-        Event::Bounded {
-            what,
-            advised,
-            to,
-            reason,
-        } => tracing::warn!(
-            "{peer}: {} {advised} is advised and bounded to {to}: {reason}",
-            what.words()
-        ),
-        Event::Refused {
-            what,
-            wanted,
-            reason,
-            mend,
-        } => tracing::warn!(
-            "{peer}: {} {wanted} is advised, but {reason}: {mend}",
-            what.words()
-        ),
-        // The advisor's own line reports it once for all transfers.
-        Event::Lost { reason } => tracing::debug!("{peer}: without advice: {reason}"),
+    fn log(&self, record: &Record) {
+        let peer = record.peer;
+        match &record.event {
+            Event::Advice { reason, .. } => tracing::debug!("{peer}: advice: {reason}"),
+            Event::Change {
+                what,
+                from,
+                to,
+                reason,
+            } => tracing::info!("{peer}: {} {from} -> {to}: {reason}", what.words()),
+            Event::Bounded {
+                what,
+                advised,
+                to,
+                reason,
+            } => self.bounded.warn(|| {
+                let what = what.words();
+                format!("{peer}: {what} {advised} is advised and bounded to {to}: {reason}")
+            }),
+            Event::Refused {
+                what,
+                wanted,
+                reason,
+                mend,
+            } => self.refused.warn(|| {
+                let what = what.words();
+                format!("{peer}: {what} {wanted} is advised, but {reason}: {mend}")
+            }),
+            // The advisor's own line reports it once for all transfers.
+            Event::Lost { reason } => tracing::debug!("{peer}: without advice: {reason}"),
+        }
     }
 }
 
