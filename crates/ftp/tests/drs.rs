@@ -1,8 +1,8 @@
 //! Right-sizing as seen on the wire: the server against a peer that sends exactly what a test says, and this
 //! project's client and server together.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -108,6 +108,38 @@ fn a_peer_that_talks_nonsense_loses_the_channel_and_nothing_else() {
     // The connection is closed, or reset because some data was never read.
     let _ = lines.read_to_end(&mut rest);
     assert_eq!(rest, b"");
+    finish(client, data, &content);
+}
+
+#[test]
+fn a_flood_of_messages_is_answered_at_a_hundred_a_second() {
+    const MESSAGE: &str = "SBUF 1.5 300000\r\n";
+    /// Messages that are read before they are counted.
+    const AT_ONCE: usize = 4_096 / MESSAGE.len() + 1;
+    let server = Running::start();
+    let content = noise(LARGE);
+    server.write("large", &content);
+    let (client, data, address) = downloading(&server);
+    let begin = Instant::now();
+    let (mut stream, mut echoes) = channel(address, &greeting());
+    // The buffers may be too small for all of it.
+    let flood = thread::spawn(move || stream.write_all(MESSAGE.repeat(10_000).as_bytes()));
+    let wait = Some(Duration::from_millis(100));
+    echoes.get_ref().set_read_timeout(wait).unwrap();
+    let (mut bytes, mut echoed) = ([0; 4_096], 0);
+    while echoed < 256 || begin.elapsed() < Duration::from_secs(3) {
+        assert!(begin.elapsed() < TIMEOUT, "{echoed} echoes");
+        match echoes.read(&mut bytes) {
+            Ok(0) => panic!("closed after {echoed} echoes"),
+            Ok(count) => echoed += bytes[..count].iter().filter(|b| **b == b'\n').count(),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+        }
+    }
+    let most = 256 + AT_ONCE + (100.0 * begin.elapsed().as_secs_f64()) as usize;
+    println!("{echoed} echoes, {most} allowed");
+    assert!(echoed <= most);
+    echoes.get_ref().shutdown(Shutdown::Both).unwrap();
+    let _ = flood.join().unwrap();
     finish(client, data, &content);
 }
 

@@ -19,7 +19,7 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use socket2::{Domain, Socket, Type};
 
 use crate::common::{
-    Client, Process, Running, connect_from, eventually, loopback, noise, own_address,
+    Client, Process, Running, TIMEOUT, connect_from, eventually, loopback, noise, own_address,
 };
 
 /// Memory limit of the whole server, KiB.
@@ -219,6 +219,22 @@ fn ports_are_held_by_as_many_addresses_as_there_are_ports() {
         .collect();
     assert_eq!(replies[..30], [227; 30]);
     assert_eq!(replies[30], 425);
+}
+
+#[test]
+fn a_session_holds_one_port_however_often_it_asks() {
+    let server = with_few_ports(600);
+    let mut insistent = anonymous_from(1, &server);
+    for _ in 0..40 {
+        insistent.expect("PASV", 227);
+    }
+    let mut others: Vec<Client> = (0..30).map(|_| anonymous_from(1, &server)).collect();
+    for client in &mut others {
+        client.expect("PASV", 227);
+    }
+    anonymous_from(1, &server).expect("PASV", 425);
+    // The only port that is not another's is its own.
+    insistent.expect("PASV", 227);
 }
 
 #[test]
@@ -477,49 +493,91 @@ fn a_transfer_that_trickles_and_one_that_never_ends_are_ended() {
 
 const TOKEN: &str = "00112233445566778899aabbccddeeff";
 
-/// A client reads `read` bytes of a file and keeps asking for a buffer of 32 MiB; returns the number of bytes
-/// that the server has sent but nobody has read once the transfer stalls.
-fn unread(settings: &str, read: usize) -> u64 {
+/// A client that downloads `huge`, reads only what the test says, and keeps asking for a buffer of 32 MiB.
+struct Greedy {
+    client: Client,
+    data: TcpStream,
+    channel: TcpStream,
+    echoes: BufReader<TcpStream>,
+    /// Bytes read.
+    read: u64,
+}
+
+impl Greedy {
+    /// At the address with this number.
+    fn at(number: usize, server: &Running) -> Self {
+        let mut client = anonymous_from(number, server);
+        client.expect(&format!("OPTS DRS {TOKEN}"), 200);
+        let address = client.passive_address();
+        // A small receive buffer keeps unread bytes at the server.
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(256 << 10).unwrap();
+        let own = SocketAddr::new(loopback(number), 0);
+        socket.bind(&own.into()).unwrap();
+        socket.connect(&address.into()).unwrap();
+        let data = TcpStream::from(socket);
+        data.set_read_timeout(Some(TIMEOUT)).unwrap();
+        client.expect("RETR huge", 150);
+        let mut channel = connect_from(own.ip(), address);
+        channel
+            .write_all(format!("DRS {TOKEN}\r\n").as_bytes())
+            .unwrap();
+        Self {
+            client,
+            data,
+            echoes: BufReader::new(channel.try_clone().unwrap()),
+            channel,
+            read: 0,
+        }
+    }
+
+    fn ask(&mut self) {
+        self.channel.write_all(b"SBUF 1.5 33554432\r\n").unwrap();
+        let mut echo = String::new();
+        self.echoes.read_line(&mut echo).unwrap();
+        assert_eq!(echo, "SBUF 1.5 33554432\r\n");
+    }
+
+    /// Reads this many MiB, and asks after each of them.
+    fn read(&mut self, mebibytes: u64) {
+        let mut chunk = vec![0; 1 << 20];
+        for _ in 0..mebibytes {
+            self.data.read_exact(&mut chunk).unwrap();
+            self.ask();
+        }
+        self.read += mebibytes << 20;
+    }
+
+    /// The number of bytes that the server has sent but nobody has read once the transfer stalls.
+    fn unread(&mut self) -> u64 {
+        self.ask();
+        let mut moved = 0;
+        eventually("nothing moves", || {
+            let before = moved;
+            thread::sleep(Duration::from_millis(300));
+            let status = self.client.expect("STAT", 211).text();
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix("Data connection open: "));
+            moved = line.unwrap().split(' ').next().unwrap().parse().unwrap();
+            moved == before
+        });
+        moved - self.read
+    }
+
+    fn leave(mut self) {
+        drop(self.data);
+        assert_eq!(self.client.reply().code, 426);
+    }
+}
+
+/// What a greedy client leaves unread after this many MiB.
+fn unread(settings: &str, mebibytes: u64) -> u64 {
     let server = Running::with(|config| config.read(settings).unwrap());
     write_sparse(&server, "huge", 1 << 40);
-    let mut client = Client::anonymous(&server);
-    client.expect(&format!("OPTS DRS {TOKEN}"), 200);
-    let address = client.passive_address();
-    // A small receive buffer keeps unread bytes at the server.
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    socket.set_recv_buffer_size(256 << 10).unwrap();
-    socket.connect(&address.into()).unwrap();
-    let mut data = std::net::TcpStream::from(socket);
-    client.expect("RETR huge", 150);
-    let mut channel = crate::common::data(address);
-    channel
-        .write_all(format!("DRS {TOKEN}\r\n").as_bytes())
-        .unwrap();
-    let mut echoes = BufReader::new(channel.try_clone().unwrap());
-    let mut ask = || {
-        channel.write_all(b"SBUF 1.5 33554432\r\n").unwrap();
-        let mut echo = String::new();
-        echoes.read_line(&mut echo).unwrap();
-        assert_eq!(echo, "SBUF 1.5 33554432\r\n");
-    };
-    let mut chunk = vec![0; 1 << 20];
-    for _ in 0..read / chunk.len() {
-        data.read_exact(&mut chunk).unwrap();
-        ask();
-    }
-    ask();
-    let mut moved = 0;
-    eventually("nothing moves", || {
-        let before = moved;
-        thread::sleep(Duration::from_millis(300));
-        let status = client.expect("STAT", 211).text();
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("Data connection open: "));
-        moved = line.unwrap().split(' ').next().unwrap().parse().unwrap();
-        moved == before
-    });
-    moved - read as u64
+    let mut greedy = Greedy::at(1, &server);
+    greedy.read(mebibytes);
+    greedy.unread()
 }
 
 #[test]
@@ -528,7 +586,7 @@ fn who_only_asks_for_a_buffer_gets_none_and_who_moves_bytes_does() {
     assert!(asked < 16 << 20, "{asked}");
     // Others are held to net.core.wmem_max.
     if fairwind_testing::permitted(fairwind_testing::root()) {
-        let earned = unread("", 64 << 20);
+        let earned = unread("", 64);
         println!("unread: {asked} bytes without reading, {earned} after 64 MiB");
         assert!(earned > 24 << 20, "{earned}");
     }
@@ -536,9 +594,32 @@ fn who_only_asks_for_a_buffer_gets_none_and_who_moves_bytes_does() {
 
 #[test]
 fn right_sized_buffers_keep_to_a_budget() {
-    let within = unread("[limits]\ndrs_bytes_per_address = 6291456", 64 << 20);
+    let within = unread("[limits]\ndrs_bytes_per_address = 6291456", 64);
     println!("unread: {within} bytes within a budget of 6 MiB");
     assert!(within < 16 << 20, "{within}");
+}
+
+#[test]
+fn right_sized_buffers_of_all_addresses_keep_to_one_budget() {
+    // Others are held to net.core.wmem_max.
+    if !fairwind_testing::permitted(fairwind_testing::root()) {
+        return;
+    }
+    let budget = "[limits]\ndrs_bytes = 33554432";
+    let server = Running::with(|config| config.read(budget).unwrap());
+    write_sparse(&server, "huge", 1 << 40);
+    let mut first = Greedy::at(1, &server);
+    first.read(64);
+    let mut second = Greedy::at(2, &server);
+    second.read(64);
+    let (all, none) = (first.unread(), second.unread());
+    println!("unread: {all} bytes of the first and {none} of the second within 32 MiB");
+    assert!(all > 24 << 20, "{all}");
+    assert!(none < 16 << 20, "{none}");
+    first.leave();
+    second.read(1);
+    let freed = second.unread();
+    assert!(freed > 24 << 20, "{freed}");
 }
 
 #[test]
