@@ -1,18 +1,25 @@
 //! What `fairwind serve` may still do when root has started it.
 
-use std::fs;
-use std::io::{Read, Write};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{self, Child, Command};
+use std::thread;
 use std::time::Duration;
 
+use fairwind_cc::{kernel, native};
+use fairwind_ftp::server::hash_password;
 use fairwind_testing::{eventually, permitted, root, wait_until};
+use landlock::{ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
 use rustix::process::Signal;
+use serde_json::{Value, json};
 
+use crate::everybody::Everybody;
 use crate::serve::{Control, NOBODY, Service, fairwind, lines};
+use crate::turn::turn;
 
 /// A user id that no system assigns.
 const OWNER: u32 = 54_321;
@@ -440,4 +447,129 @@ fn a_link_is_renamed_as_a_file_is() {
     assert_eq!(client.say("RNFR link"), "350");
     assert_eq!(client.say("RNTO other"), "250");
     assert_eq!(read_from(&mut client, "other").unwrap(), "text");
+}
+
+/// An advisor that advises everybody to use this congestion control; returns its URL.
+fn advising(control: &str) -> String {
+    let advice = json!({
+        "mode": "congestion-control", "congestion_control": control, "available_mbps": null,
+        "interval_mbps": null, "rtt_ms": null, "send_buffer_bytes": null,
+        "receive_buffer_bytes": null, "pacing_mbps": null, "threshold_mbps": null,
+        "next_advice": "2026-03-02T14:05:00Z", "model": "linear", "days_used": 63,
+        "r_squared": 0.5, "reason": "because the test says so", "path": "test",
+        "ask_again_after_s": 3600.0,
+    })
+    .to_string();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = BufReader::new(&stream).lines().map_while(Result::ok);
+            head.find(String::is_empty);
+            let length = advice.len();
+            // The server may be gone.
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{advice}"
+            );
+        }
+    });
+    url
+}
+
+/// The first event of this kind in the journal of a server that follows advice while it sends `huge`.
+fn event(service: &Service, journal: &Path, kind: &str) -> Value {
+    let mut client = service.alice();
+    let _unread = client.data();
+    assert_eq!(client.say("RETR huge"), "150");
+    let mut found = None;
+    wait_until(kind, || {
+        let text = fs::read_to_string(journal).unwrap();
+        let mut events = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        found = events.find(|event: &Value| event["event"] == kind);
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+#[test]
+fn a_control_that_only_root_may_use_is_used_after_the_rights_are_gone() {
+    if !permitted(root()) || !permitted(kernel::check_requirements()) {
+        return;
+    }
+    let _turn = turn();
+    let control = format!("fts{:x}_reno", process::id());
+    let reno = native::find("reno").unwrap();
+    let _loaded = kernel::load_as(&reno.default_parameters(), &control).unwrap();
+    let (folder, url) = (folder(), advising(&control));
+    let dir = served(&folder, OWNER);
+    let huge = File::create(dir.join("huge")).unwrap();
+    huge.set_len(1 << 40).unwrap();
+    let journal = folder.path().join("journal");
+    let options = ["--user", "alice", "--advisor", &url, "--advice-log"];
+
+    let mut command = fairwind(&[dir.to_str().unwrap(), "--listen", "127.0.0.1:0"]);
+    let service = Service::by(command.args(options).arg(&journal));
+    let change = event(&service, &journal, "change");
+    assert_eq!(
+        (&change["what"], &change["to"]),
+        (&json!("congestion_control"), &json!(control))
+    );
+    for uids in of_all_threads(&service.child, "Uid:") {
+        assert_eq!(uids, format!("{OWNER} {OWNER} {OWNER} {OWNER}"));
+    }
+
+    // Somebody who never had root's rights may not use it.
+    let others = folder.path().join("others");
+    File::create(&others).unwrap();
+    chown(&others, Some(NOBODY), Some(NOBODY)).unwrap();
+    let everybody = Everybody::new();
+    let mut command = everybody.command();
+    command.args(["serve", dir.to_str().unwrap(), "--listen", "127.0.0.1:0"]);
+    let service = Service::by(command.args(options).arg(&others));
+    let refused = event(&service, &others, "refused");
+    assert_eq!(refused["wanted"], control);
+    assert_eq!(
+        refused["reason"],
+        "this program may not take it (CAP_NET_ADMIN)"
+    );
+}
+
+/// Checks that the kernel has Landlock, as far as the server needs it.
+fn landlock() -> Result<(), &'static str> {
+    let least = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(ABI::V2));
+    least.map(drop).map_err(|_| "this kernel has no Landlock")
+}
+
+/// The server has the directory open, and its files are everybody's or the owner's: nothing but Landlock
+/// protects them.
+#[test]
+fn a_home_that_is_moved_out_of_the_directory_is_out_of_reach() {
+    if !permitted(root()) || !permitted(landlock()) {
+        return;
+    }
+    let folder = folder();
+    let dir = served(&folder, OWNER);
+    let (home, outside) = (dir.join("home"), folder.path().join("outside"));
+    fs::create_dir(&home).unwrap();
+    chown(&home, Some(OWNER), Some(OWNER)).unwrap();
+    fs::write(home.join("x"), "text").unwrap();
+    let config = folder.path().join("ftp.toml");
+    let hash = hash_password("secret").unwrap();
+    let alice = "[[user]]\nname = \"alice\"\nhome = \"home\"\nwrite = true\n";
+    fs::write(&config, format!("{alice}password = \"{hash}\"\n")).unwrap();
+    let service = serve(&dir, &["--config", config.to_str().unwrap()]);
+    let mut client = service.alice();
+    assert_eq!(read_from(&mut client, "x").unwrap(), "text");
+    fs::rename(&home, &outside).unwrap();
+    assert_eq!(read_from(&mut client, "x"), Err("550".into()));
+    assert_eq!(upload(&mut client, "new", "text"), "550");
+    assert_eq!(client.say("DELE x"), "550");
+    fs::rename(&outside, &home).unwrap();
+    assert_eq!(read_from(&mut client, "x").unwrap(), "text");
 }
