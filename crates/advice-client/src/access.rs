@@ -59,8 +59,8 @@ impl Token {
 fn read(file: &str) -> io::Result<String> {
     let mut opened = fs::File::open(file)?;
     if opened.metadata()?.permissions().mode() & 0o004 != 0 {
-        let mend = format!("everybody may read the token: chmod 600 {file}");
-        return Err(io::Error::other(mend));
+        let fix = format!("everybody may read the token: chmod 600 {file}");
+        return Err(io::Error::other(fix));
     }
     let mut text = String::new();
     opened.read_to_string(&mut text)?;
@@ -124,8 +124,8 @@ mod tests {
         let place = file("open", "abc.DEF\n", 0o644);
         let error = of(&[(TOKEN_FILE, place.to_str().unwrap())]).unwrap_err();
         fs::remove_file(&place).unwrap();
-        let mend = format!("chmod 600 {}", place.display());
-        assert!(error.contains(&mend), "{error}");
+        let fix = format!("chmod 600 {}", place.display());
+        assert!(error.contains(&fix), "{error}");
     }
 
     #[test]

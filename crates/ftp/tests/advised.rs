@@ -105,8 +105,8 @@ impl Followed {
         let records = self.follower.records().into_iter();
         let refused = records.filter_map(|record| match record.event {
             Event::Refused {
-                what, reason, mend, ..
-            } => Some((what, reason, mend)),
+                what, reason, fix, ..
+            } => Some((what, reason, fix)),
             _ => None,
         });
         refused.collect()

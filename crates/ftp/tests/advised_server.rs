@@ -205,7 +205,7 @@ fn nocc_without_leave_is_a_line_of_log_that_names_the_option() {
     wait_until("told", || !events(&server, "refused").is_empty());
     drop(unread);
     let refused = &events(&server, "refused")[0];
-    assert_eq!(refused["mend"], "--allow-nocc 127.0.0.1/32");
+    assert_eq!(refused["fix"], "--allow-nocc 127.0.0.1/32");
     let lines = warnings("nocc is advised");
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].ends_with(

@@ -167,8 +167,8 @@ fn check_permissions(file: &Path, opened: &File) -> Result<(), TokensError> {
     match mode.permissions().mode() & 0o077 {
         0 => Ok(()),
         _ => {
-            let mend = format!("others may read the tokens: chmod 600 {}", file.display());
-            Err(wrong(file, mend))
+            let fix = format!("others may read the tokens: chmod 600 {}", file.display());
+            Err(wrong(file, fix))
         }
     }
 }

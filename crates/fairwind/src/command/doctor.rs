@@ -17,7 +17,7 @@ use crate::output;
 use check::{Finding, State};
 use facts::Facts;
 
-/// Say what this host can do, and which command mends what it cannot
+/// Say what this host can do, and which command fixes what it cannot
 ///
 /// The exit code is 0 if all that was asked for can work, 1 if not. Nothing is changed.
 #[derive(Args)]
@@ -26,7 +26,7 @@ Examples:
   fairwind doctor                              Everything
   fairwind doctor --for lab,nocc               Only these; exit code 0 if both can work
   fairwind doctor --for drs --bandwidth 10Gbit/s --rtt 100ms
-  fairwind doctor --json | jq -r '.purposes[].checks[].mend | select(.)'")]
+  fairwind doctor --json | jq -r '.purposes[].checks[].fix | select(.)'")]
 pub struct Doctor {
     /// What is to work [default: all]
     #[arg(
@@ -201,7 +201,7 @@ mod tests {
             for finding in findings {
                 assert_eq!(
                     finding.state == State::Fine,
-                    finding.mend.is_none(),
+                    finding.fix.is_none(),
                     "{finding:?}"
                 );
             }

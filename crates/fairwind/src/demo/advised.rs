@@ -171,7 +171,7 @@ impl Advised {
                 text("what").replace('_', " "),
                 text("wanted"),
                 text("reason"),
-                text("mend")
+                text("fix")
             )),
             Some("lost") => self.refused.push(format!("no advice: {}", text("reason"))),
             _ => {}

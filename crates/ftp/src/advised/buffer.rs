@@ -77,7 +77,7 @@ impl Buffer {
                 what: self.what(),
                 wanted: bytes.to_string(),
                 reason: format!("the kernel grants {limit} bytes"),
-                mend: format!("sysctl -w {}={bytes}", self.side.sysctl()),
+                fix: format!("sysctl -w {}={bytes}", self.side.sysctl()),
             });
         }
     }

@@ -91,9 +91,9 @@ fn add(report: &mut ExtensionReport, record: Record) {
             what,
             wanted,
             reason,
-            mend,
+            fix,
         } => report.notes.push(format!(
-            "{} {wanted} is advised, but {reason}: {mend}",
+            "{} {wanted} is advised, but {reason}: {fix}",
             what.words()
         )),
         Event::Lost { reason } => report

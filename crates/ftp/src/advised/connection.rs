@@ -161,12 +161,12 @@ impl Connection {
                 told.change(Setting::CongestionControl, from, wanted.to_owned());
                 true
             }
-            Err(Refusal { reason, mend }) => {
+            Err(Refusal { reason, fix }) => {
                 told.events.push(Event::Refused {
                     what: Setting::CongestionControl,
                     wanted: wanted.to_owned(),
                     reason,
-                    mend,
+                    fix,
                 });
                 false
             }
@@ -179,7 +179,7 @@ fn not_own(orders: &Orders, peer: IpAddr) -> Event {
         what: Setting::CongestionControl,
         wanted: orders.control.clone().unwrap_or_default(),
         reason: format!("the path to {peer} is not declared as own here"),
-        mend: format!(
+        fix: format!(
             "--allow-nocc {peer}/{}",
             if peer.is_ipv4() { 32 } else { 128 }
         ),

@@ -17,7 +17,7 @@ const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub reason: String,
-    pub mend: String,
+    pub fix: String,
 }
 
 /// The congestion control that the connection has.
@@ -50,15 +50,15 @@ fn refusal(name: &str, error: Errno) -> Refusal {
     match error {
         Errno::NOENT => Refusal {
             reason: "the kernel has no control of this name".into(),
-            mend: loading(name),
+            fix: loading(name),
         },
         Errno::PERM => Refusal {
             reason: "this program may not take it (CAP_NET_ADMIN)".into(),
-            mend: allowing(name, &allowed()),
+            fix: allowing(name, &allowed()),
         },
         error => Refusal {
             reason: format!("the kernel refuses it: {error}"),
-            mend: "fairwind doctor".into(),
+            fix: "fairwind doctor".into(),
         },
     }
 }
@@ -103,11 +103,11 @@ mod tests {
 
     #[test]
     fn a_missing_control_is_mended_by_loading_it() {
-        let mend = |name| refusal(name, Errno::NOENT).mend;
-        assert_eq!(mend("fw_nocc"), "fairwind cc load nocc --allow-nocc");
-        assert_eq!(mend("fw_sfsack"), "fairwind cc load sfsack");
-        assert_eq!(mend("bbr"), "modprobe tcp_bbr");
-        assert_eq!(mend("fw_nocc_1a2b"), "fairwind cc list");
+        let fix = |name| refusal(name, Errno::NOENT).fix;
+        assert_eq!(fix("fw_nocc"), "fairwind cc load nocc --allow-nocc");
+        assert_eq!(fix("fw_sfsack"), "fairwind cc load sfsack");
+        assert_eq!(fix("bbr"), "modprobe tcp_bbr");
+        assert_eq!(fix("fw_nocc_1a2b"), "fairwind cc list");
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub enum Event {
         /// Why not.
         reason: String,
         /// The command or option that would fix it.
-        mend: String,
+        fix: String,
     },
     /// There is no sound advice; the transfer goes on with the kernel's defaults.
     Lost {
@@ -209,10 +209,10 @@ impl Journal {
                 what,
                 wanted,
                 reason,
-                mend,
+                fix,
             } => self.refused.warn(|| {
                 let what = what.words();
-                format!("{peer}: {what} {wanted} is advised, but {reason}: {mend}")
+                format!("{peer}: {what} {wanted} is advised, but {reason}: {fix}")
             }),
             // The advisor's own line reports it once for all transfers.
             Event::Lost { reason } => tracing::debug!("{peer}: without advice: {reason}"),

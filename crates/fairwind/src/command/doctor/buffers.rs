@@ -81,12 +81,12 @@ pub fn sized(facts: &Facts, goal: Goal) -> Vec<Finding> {
         }
         let reached = side.settable.max(side.adapted / 2);
         let found = format!("up to {}", mib(reached));
-        let mend = format!("sysctl -w {}={needed}", side.limit);
+        let fix = format!("sysctl -w {}={needed}", side.limit);
         let holds = format!("{found}, the path holds {}", mib(goal.product()));
         match reached {
             reached if reached >= needed => Finding::fine(side.what, found),
-            reached if reached >= goal.product() => Finding::limited(side.what, holds, mend),
-            _ => Finding::missing(side.what, holds, mend),
+            reached if reached >= goal.product() => Finding::limited(side.what, holds, fix),
+            _ => Finding::missing(side.what, holds, fix),
         }
     });
     findings.into()
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(findings[0].state, State::Fine);
         assert_eq!(findings[1].state, State::Limited);
         assert_eq!(
-            findings[1].mend.as_deref(),
+            findings[1].fix.as_deref(),
             Some("sysctl -w net.ipv4.tcp_wmem='4096 16384 2500000'")
         );
     }
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(findings[0].state, State::Limited, "1.5 MB of 2.5 MB");
         assert_eq!(findings[1].state, State::Missing, "0.5 MB of 1.25 MB");
         assert_eq!(
-            findings[1].mend.as_deref(),
+            findings[1].fix.as_deref(),
             Some("sysctl -w net.core.wmem_max=2500000")
         );
         facts.settable = sides_of(2_500_000, 2_500_000);

@@ -45,7 +45,7 @@ pub struct Finding {
     /// What was found.
     pub found: String,
     /// The command that fixes it; none if nothing needs fixing.
-    pub mend: Option<String>,
+    pub fix: Option<String>,
 }
 
 impl Finding {
@@ -55,41 +55,41 @@ impl Finding {
             what,
             state: State::Fine,
             found: found.into(),
-            mend: None,
+            fix: None,
         }
     }
 
     /// It works, with limits.
-    pub fn limited(what: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Self {
+    pub fn limited(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             what,
             state: State::Limited,
             found: found.into(),
-            mend: Some(mend.into()),
+            fix: Some(fix.into()),
         }
     }
 
     /// It does not work.
-    pub fn missing(what: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Self {
+    pub fn missing(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             state: State::Missing,
-            ..Self::limited(what, found, mend)
+            ..Self::limited(what, found, fix)
         }
     }
 
     /// A line, and one below it with the command.
     pub(super) fn text(&self) -> String {
         let (state, what, found) = (self.state.word(), self.what, &self.found);
-        let mend = self.mend.as_ref().map(|mend| format!("          {mend}\n"));
+        let fix = self.fix.as_ref().map(|fix| format!("          {fix}\n"));
         format!(
             "  {state:<5} {what:<15} {found}\n{}",
-            mend.unwrap_or_default()
+            fix.unwrap_or_default()
         )
     }
 
     pub(super) fn json(&self) -> Value {
         json!({
-            "check": self.what, "state": self.state.name(), "found": self.found, "mend": self.mend,
+            "check": self.what, "state": self.state.name(), "found": self.found, "fix": self.fix,
         })
     }
 }
@@ -352,7 +352,7 @@ mod tests {
             ..Facts::fit()
         };
         assert_eq!(
-            nocc_allowed(&facts).mend.as_deref(),
+            nocc_allowed(&facts).fix.as_deref(),
             Some("sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic fw_nocc'")
         );
         facts.allowed.push("fw_nocc".into());
