@@ -198,7 +198,106 @@ fn make_room(out: &Path, force: bool) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use fairwind::demo::advised::Advised;
+    use fairwind::demo::day::Day;
+    use fairwind::demo::measure::{Measured, Transfer};
+    use fairwind::demo::stage::Outcome;
+    use fairwind::demo::story::Way;
+
     use super::*;
+
+    /// A run of which the others received so many bytes a second.
+    fn measured(others_bytes_per_s: f64, transfer: Option<Transfer>) -> Measured {
+        Measured {
+            transfer,
+            others: vec![(0.0, 0.0), (10.0, 10.0 * others_bytes_per_s)],
+            complete: true,
+            ..Measured::default()
+        }
+    }
+
+    /// A connection that carried so many bytes by this time.
+    fn transfer(bytes: u64, end_s: f64) -> Option<Transfer> {
+        Some(Transfer {
+            bytes,
+            end_s,
+            retransmits: 7,
+            ..Transfer::default()
+        })
+    }
+
+    /// What came of the file in each of [`Way::TRANSFERS`]; alone the others receive 10 MB/s.
+    fn outcomes(of_transfers: [(Measured, Arrival); 3]) -> Outcomes {
+        let story = Story::quick(1);
+        let outcome = |way, measured, file| Outcome {
+            way,
+            measured,
+            advised: Advised::default(),
+            file,
+            experiment: String::new(),
+        };
+        let alone = outcome(Way::Nobody, measured(1e7, None), None);
+        let beside = Way::TRANSFERS.into_iter().zip(of_transfers);
+        let beside = beside.map(|(way, (measured, file))| outcome(way, measured, Some(file)));
+        Outcomes {
+            day: Day::of(&story),
+            story,
+            ways: [alone].into_iter().chain(beside).collect(),
+            engine: "lab",
+        }
+    }
+
+    fn failure(outcomes: &Outcomes) -> String {
+        match judge(outcomes) {
+            Err(Failure::Work(what)) => what,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_transfer_that_never_began_has_no_numbers_and_costs_the_others_nothing() {
+        let never = || (measured(2e6, None), Arrival::Missing);
+        let outcomes = outcomes([never(), never(), never()]);
+        let expected = "\
+transfer         Mbit/s  took s  others lost %  others lost MB  sent again  changes  checksum
+standard TCP          -       -              -               -           -        0  none arrived
+NOCC throughout       -       -              -               -           -        0  none arrived
+advised               -       -              -               -           -        0  none arrived
+";
+        assert_eq!(table::text(&outcomes), expected);
+        assert_eq!(
+            failure(&outcomes),
+            "standard TCP: the transfer never began; NOCC throughout: the transfer never began; \
+             advised: the transfer never began"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let report = report::write(&outcomes, &[], folder.path()).unwrap();
+        let report = fs::read_to_string(report).unwrap();
+        assert_eq!(report.matches("none arrived").count(), 3);
+        assert!(!report.contains("DIFFERS"));
+    }
+
+    #[test]
+    fn what_the_others_lost_is_told_of_whole_runs_only() {
+        let whole = (measured(9e6, transfer(26_000_000, 6.0)), Arrival::Identical);
+        let mut early = (measured(2e6, transfer(13_000_000, 4.0)), Arrival::Differs);
+        early.0.complete = false;
+        let unfinished = (measured(1e7, transfer(1_000_000, 4.0)), Arrival::Missing);
+        let outcomes = outcomes([whole, early, unfinished]);
+        // 26 MB from 2 s to 6 s; meanwhile the others receive 36 MB instead of 40, in 10 s 90 instead of 100.
+        let expected = "\
+transfer         Mbit/s  took s  others lost %  others lost MB  sent again  changes  checksum
+standard TCP       52.0     4.0           10.0            10.0           7        0  identical
+NOCC throughout    52.0       -              -               -           7        0  DIFFERS
+advised             4.0       -            0.0             0.0           7        0  none arrived
+";
+        assert_eq!(table::text(&outcomes), expected);
+        assert_eq!(
+            failure(&outcomes),
+            "NOCC throughout: the file that arrived is not the file that was sent; \
+             advised: the file did not arrive"
+        );
+    }
 
     #[test]
     fn only_results_are_replaced_and_only_if_that_is_wished() {

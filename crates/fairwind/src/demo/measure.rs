@@ -21,7 +21,7 @@ pub struct Measured {
     /// The file's connection, if there was one.
     pub transfer: Option<Transfer>,
     /// Payload that the others' receivers had by a time: seconds and bytes.
-    others: Vec<(f64, f64)>,
+    pub others: Vec<(f64, f64)>,
     /// Throughput of all others together, Mbit/s.
     pub others_mbps: Vec<Point>,
     /// Whether the run reached its end.
