@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 use super::echo::{Echo, EchoError};
-use crate::directory::KnownPath;
+use crate::directory::{Directory, KnownPath};
 use crate::host;
 use crate::service::Service;
 use crate::store::PathId;
@@ -31,32 +31,46 @@ pub async fn echoes(service: Service) {
         }
     };
     let room = Arc::new(Semaphore::new(TOGETHER));
-    let mut due: HashMap<PathId, Instant> = HashMap::new();
+    let mut schedule = Schedule::default();
     loop {
-        let directory = service.directory();
-        due.retain(|id, _| directory.numbered(*id).is_some());
-        for path in directory.paths() {
-            let Some((host, interval)) = path.config().echo() else {
-                continue;
-            };
-            let now = Instant::now();
-            let at = due
-                .entry(path.stored.id)
-                .or_insert_with(|| now + share(path, interval));
-            if *at > now {
-                continue;
-            }
-            *at = now + interval;
+        for (path, host) in schedule.due(&service.directory(), Instant::now()) {
             let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
                 return;
             };
-            let (service, echo, path) = (service.clone(), Arc::clone(&echo), Arc::clone(path));
+            let (service, echo) = (service.clone(), Arc::clone(&echo));
             tokio::spawn(async move {
                 ask(&service, &echo, &path, &host).await;
                 drop(permit);
             });
         }
         tokio::time::sleep(TICK).await;
+    }
+}
+
+/// When the next request of each path is due.
+#[derive(Debug, Default)]
+struct Schedule {
+    next: HashMap<PathId, Instant>,
+}
+
+impl Schedule {
+    /// The paths of the directory whose request is due, with whom to ask. They are due again after their
+    /// interval; paths that have left the directory are forgotten.
+    fn due(&mut self, directory: &Directory, now: Instant) -> Vec<(Arc<KnownPath>, String)> {
+        self.next.retain(|id, _| directory.numbered(*id).is_some());
+        let mut due = Vec::new();
+        for path in directory.paths() {
+            let Some((host, interval)) = path.config().echo() else {
+                continue;
+            };
+            let next = self.next.entry(path.stored.id);
+            let next = next.or_insert_with(|| now + share(path, interval));
+            if *next <= now {
+                *next = now + interval;
+                due.push((Arc::clone(path), host));
+            }
+        }
+        due
     }
 }
 
@@ -92,5 +106,56 @@ async fn resolve(host: &str) -> Option<IpAddr> {
     match host::address(host) {
         Some(address) => Some(address),
         None => crate::service::addresses(host).await.first().copied(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::discovery::Discovery;
+    use crate::store::sqlite::SqliteStore;
+
+    #[tokio::test]
+    async fn a_host_that_is_forgotten_is_asked_no_more() {
+        let place = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(&place.path().join("db")).await.unwrap();
+        let service = Service::start(Arc::new(store), Clock::System, 1 << 20);
+        let service = service.await.unwrap();
+        let hosts = ["10.0.0.1", "10.0.0.2"].map(|host| host.parse::<IpAddr>().unwrap());
+        let all = Discovery::default();
+        assert_eq!(service.discover(hosts, &all).await.unwrap(), 2);
+        let mut schedule = Schedule::default();
+        let begin = Instant::now();
+        // How often each host is asked in the ten minutes after so many.
+        let mut asked_after = |minutes: u64| {
+            let from = begin + Duration::from_secs(60 * minutes);
+            let mut asked = BTreeMap::new();
+            for tick in 0..10 * 60 * 4 {
+                for (_, host) in schedule.due(&service.directory(), from + tick * TICK) {
+                    *asked.entry(host).or_insert(0) += 1;
+                }
+            }
+            (asked, schedule.next.len())
+        };
+        let times = |hosts: &[&str]| -> BTreeMap<String, i32> {
+            hosts.iter().map(|host| (host.to_string(), 10)).collect()
+        };
+        // Once a minute, unless the path says otherwise.
+        assert_eq!(asked_after(0), (times(&["10.0.0.1", "10.0.0.2"]), 2));
+        let one = Discovery {
+            networks: vec!["10.0.0.2/32".parse().unwrap()],
+            ..all
+        };
+        service.forget_discovered(&one).await.unwrap();
+        assert_eq!(asked_after(10), (times(&["10.0.0.2"]), 1));
+        let none = Discovery {
+            hosts_at_most: 0,
+            ..one
+        };
+        service.forget_discovered(&none).await.unwrap();
+        assert_eq!(asked_after(20), (times(&[]), 0));
     }
 }
