@@ -196,18 +196,32 @@ async fn a_report_that_is_kept_is_answered_although_its_host_could_not_be_seen_a
     assert_eq!(answer.path, "10.0.0.1");
 }
 
-/// One transaction and one new directory per host would take minutes.
-#[tokio::test]
-async fn the_time_for_many_hosts_grows_with_their_number_only() {
+/// The time in which so many hosts become paths.
+async fn time_to_discover(number: u32) -> Duration {
     let place = tempfile::tempdir().unwrap();
     let service = service(place.path(), "2026-03-02T14:00:00Z").await;
     let discovery = Discovery {
-        hosts_at_most: 20_000,
+        hosts_at_most: number,
         ..Discovery::default()
     };
-    let hosts: Vec<u32> = (0..20_000).collect();
+    let hosts: Vec<u32> = (0..number).collect();
     let begin = Instant::now();
-    assert_eq!(discover(&service, &hosts, &discovery).await, 20_000);
-    let took = begin.elapsed();
-    assert!(took < Duration::from_secs(120), "{took:?}");
+    let new = discover(&service, &hosts, &discovery).await;
+    assert_eq!(new, number as usize);
+    begin.elapsed()
+}
+
+/// Ten times as many hosts would take a hundred times as long with a new directory for each.
+#[tokio::test]
+async fn the_time_for_many_hosts_grows_with_their_number_only() {
+    let (mut few, mut many) = (Duration::MAX, Duration::MAX);
+    // What else the machine does only adds to a time, so the least of several is judged.
+    for _ in 0..5 {
+        few = few.min(time_to_discover(2_000).await);
+        many = many.min(time_to_discover(20_000).await);
+        if many < 30 * few {
+            return;
+        }
+    }
+    panic!("2,000 hosts in {few:?}, 20,000 in {many:?}");
 }
