@@ -59,6 +59,36 @@ fn a_forecast_is_made_from_what_was_known_an_hour_before() {
 }
 
 #[test]
+fn intervals_are_as_wide_as_the_errors_before_them_ask_for() {
+    let start = time("2026-03-02T00:00:00Z");
+    let hour = Duration::from_secs(3600);
+    let judged = |value: fn(i64) -> f64, model| {
+        let samples = five_minutes(start, 100, |time| {
+            value(time.duration_since(start).as_secs())
+        });
+        let settings = Settings {
+            model,
+            ..Settings::default()
+        };
+        backtest(&samples, time("2026-03-02T06:00:00Z"), hour, &settings)
+    };
+    let constant = judged(|_| 50.0, ModelKind::Profile);
+    assert_eq!(constant.interval_coverage, Some(1.0));
+    assert_eq!(constant.interval_width_mbps, Some(0.0));
+    // 1 Mbit/s more every five minutes: every forecast is the same 13 to 14 Mbit/s too low, as above. The
+    // margin to each side is stepped up by four parts below that error, and down by one part above it, so
+    // four of five intervals reach it; a part is a fortieth of the error after six hours.
+    let rising = judged(|seconds| seconds as f64 / 300.0, ModelKind::Profile);
+    let error = rising.mean_absolute_error_mbps;
+    let width = rising.interval_width_mbps.unwrap();
+    assert!((2.0 * error..2.2 * error).contains(&width), "{rising:?}");
+    let coverage = rising.interval_coverage.unwrap();
+    assert!((0.7..0.9).contains(&coverage), "{rising:?}");
+    let linear = judged(|_| 50.0, ModelKind::Linear);
+    assert_eq!(linear.interval_width_mbps, None);
+}
+
+#[test]
 fn baselines_are_samples_of_before() {
     let start = time("2026-03-02T00:00:00Z");
     // 1 Mbit/s more every day, and 0.01 more every five minutes.
@@ -72,6 +102,7 @@ fn baselines_are_samples_of_before() {
         let hour = Duration::from_secs(3600);
         let report = baseline.judge(&samples, from, hour, &Settings::default());
         assert_eq!(report.interval_coverage, None);
+        assert_eq!(report.interval_width_mbps, None);
         (
             report.judged,
             report.not_forecast,
