@@ -332,6 +332,86 @@ fn models_are_judged_on_a_recording() {
 }
 
 #[test]
+fn a_backtest_tells_horizon_interval_widths_and_baselines() {
+    let state = tempfile::tempdir().unwrap();
+    let file = state.path().join("steps.csv");
+    // A test every five minutes for nine days, 1 Mbit/s more every day.
+    let first: jiff::Timestamp = "2026-03-02T00:00:00Z".parse().unwrap();
+    let lines = (0..9 * 288).map(|n| format!("{},{}\n", first.as_second() + 300 * n, 40 + n / 288));
+    let text = format!("time,available_mbps\n{}", lines.collect::<String>());
+    fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let backtest = ["advisor", "backtest", file, "--ahead", "30"];
+    let the_last_day = [&backtest[..], &["--from", "2026-03-10T00:00:00Z"]].concat();
+    let text = printed(state.path(), &the_last_day);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines[..2],
+        [
+            "steps.csv: forecast 30 minutes ahead, judged from 2026-03-10 00:00:00Z",
+            ""
+        ]
+    );
+    let cell = |row: &str, head: &str| {
+        let at = lines[2]
+            .find(head)
+            .unwrap_or_else(|| panic!("{head}: {text}"));
+        // The names of the models are wider than the head of their column.
+        let end = match head {
+            "model" => lines[2].find("judged").unwrap(),
+            _ => at + head.len(),
+        };
+        let cell = row.get(at..end.min(row.len())).unwrap_or_default();
+        cell.trim().to_owned()
+    };
+    let with = |models: &[&str], head: &str| -> Vec<String> {
+        let row = |model: &&str| {
+            let mut rows = lines[3..].iter();
+            let row = rows.find(|row| cell(row, "model") == *model);
+            cell(row.unwrap_or_else(|| panic!("{model}: {text}")), head)
+        };
+        models.iter().map(row).collect()
+    };
+    assert_eq!(lines.len(), 3 + 5, "{text}");
+    let baselines = ["last value", "same time yesterday", "same time last week"];
+    assert_eq!(with(&baselines, "judged"), ["288", "288", "288"]);
+    // Half an hour before, the first six tests of the day were still those of yesterday: 6 / 288.
+    assert_eq!(
+        with(&baselines, "error Mbit/s"),
+        ["0.021", "1.000", "7.000"]
+    );
+    assert_eq!(with(&baselines, "width Mbit/s"), ["", "", ""]);
+    assert_eq!(with(&["linear"], "width Mbit/s"), [""]);
+
+    let json = printed(state.path(), &[&the_last_day[..], &["--json"]].concat());
+    let reports: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
+    let profile = reports.iter().find(|report| report["model"] == "profile");
+    let width = profile.unwrap()["interval_width_mbps"].as_f64().unwrap();
+    assert!(width > 0.0);
+    assert_eq!(with(&["profile"], "width Mbit/s"), [format!("{width:.2}")]);
+}
+
+#[test]
+fn a_backtest_leaves_blank_what_could_not_be_judged() {
+    let state = tempfile::tempdir().unwrap();
+    let file = state.path().join("short.csv");
+    // Nothing is known an hour before the test that is judged, and no time passes in which to follow advice.
+    fs::write(&file, "time,available_mbps\n2026-03-02T13:55:00Z,30\n").unwrap();
+    let file = file.to_str().unwrap();
+    let backtest = ["advisor", "backtest", file, "--threshold", "42"];
+    let text = printed(state.path(), &backtest);
+    let rows: Vec<&str> = text.lines().skip(3).map(str::trim_end).collect();
+    let expected = [
+        "short.csv  linear                    0",
+        "short.csv  profile                   0",
+        "short.csv  last value                0",
+        "short.csv  same time yesterday       0",
+        "short.csv  same time last week       0",
+    ];
+    assert_eq!(rows, expected);
+}
+
+#[test]
 fn one_service_works_in_a_state_directory() {
     let state = tempfile::tempdir().unwrap();
     let _service = Service::start(state.path());

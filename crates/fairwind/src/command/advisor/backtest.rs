@@ -217,13 +217,14 @@ fn table(judged: &[Judged]) -> Table {
         .iter()
         .flat_map(|judged| judged.reports.iter().map(|report| (&judged.hop, report)));
     for (hop, report) in reports {
-        let following = report.following.as_ref();
+        let following = report.following.as_ref().filter(|f| f.hours > 0.0);
+        let error = (report.judged > 0).then_some(report.mean_absolute_error_mbps);
         let redundant = following.map(|f| f64::from(f.redundant_calls) / f64::from(f.calls.max(1)));
         table.row([
             hop.clone(),
             report.model.clone(),
             report.judged.to_string(),
-            format!("{:.3}", report.mean_absolute_error_mbps),
+            error.map(|mbps| format!("{mbps:.3}")).unwrap_or_default(),
             report.interval_coverage.map(percent).unwrap_or_default(),
             report
                 .interval_width_mbps
