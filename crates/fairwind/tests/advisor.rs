@@ -195,6 +195,70 @@ fn a_running_service_sees_what_is_imported_beside_it() {
     panic!("the service has not seen the path");
 }
 
+/// Imports a recording without naming a host, runs the command that this prints, and asks for advice. `named`
+/// names the state directory, unless the environment does.
+fn hosts_are_added_as_the_import_says(state: &Path, named: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("recorded.csv");
+    fs::write(&file, "time,available_mbps\n2026-03-02T13:55:00Z,30\n").unwrap();
+    let import = ["history", "import", file.to_str().unwrap(), "--path", "b"];
+    let of_environment = match named.is_empty() {
+        true => state,
+        false => folder.path(),
+    };
+    let imported = fairwind(of_environment, &[&import[..], named].concat());
+    assert_eq!(imported.status.code(), Some(0), "{imported:?}");
+    let told = String::from_utf8(imported.stderr).unwrap();
+    let (what, command) = told.trim_end().split_once('\n').unwrap();
+    assert_eq!(
+        what,
+        "no host leads to path b, so nobody is advised from its history yet:"
+    );
+    let service = Service::start(state);
+    let answer = || -> serde_json::Value {
+        let ask = ["advise", "192.0.2.7", "--json", "--advisor", &service.url];
+        serde_json::from_str(&printed(state, &ask)).unwrap()
+    };
+    assert_eq!(answer()["path"], serde_json::Value::Null);
+    let words = shlex::split(&command.replace("HOST", "192.0.2.7")).unwrap();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let expected = [
+        "fairwind",
+        "advisor",
+        "paths",
+        "add-hosts",
+        "b",
+        "192.0.2.7",
+    ];
+    assert_eq!(words, [&expected[..], named].concat());
+    assert_eq!(
+        printed(of_environment, &words[1..]),
+        "b leads to 192.0.2.7\n"
+    );
+    for _ in 0..100 {
+        let answer = answer();
+        if answer["path"] == "b" {
+            assert_eq!(answer["available_mbps"], 30.0, "{answer}");
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    panic!("no advice comes from the path");
+}
+
+#[test]
+fn the_command_that_is_named_after_an_import_without_hosts_leads_hosts_to_the_path() {
+    let state = tempfile::tempdir().unwrap();
+    hosts_are_added_as_the_import_says(state.path(), &[]);
+}
+
+#[test]
+fn the_command_that_is_named_after_an_import_without_hosts_is_for_the_same_state_directory() {
+    let place = tempfile::tempdir().unwrap();
+    let state = place.path().join("the lab's");
+    hosts_are_added_as_the_import_says(&state, &["--state", state.to_str().unwrap()]);
+}
+
 #[test]
 fn samples_of_a_recording_that_make_no_sense_are_refused_and_counted() {
     let state = tempfile::tempdir().unwrap();

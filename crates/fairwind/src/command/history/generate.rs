@@ -91,7 +91,7 @@ impl Generate {
             .fill(&path, self.hop.as_deref(), samples)
             .map_err(failure)?;
         output::line(&summary(&answer))?;
-        tell_if_no_host_leads_to(&path);
+        tell_if_no_host_leads_to(&path, self.state.as_deref());
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fairwind_advisor::Clock;
@@ -74,20 +74,32 @@ impl Import {
             );
         }
         output::line(&text)?;
-        tell_if_no_host_leads_to(&path);
+        tell_if_no_host_leads_to(&path, self.state.as_deref());
         Ok(())
     }
 }
 
-/// Warns that nobody is advised from a path without hosts, and prints the command that adds some.
-pub fn tell_if_no_host_leads_to(path: &KnownPath) {
+/// Warns that nobody is advised from a path without hosts, and prints the command that adds some, in the same
+/// state directory.
+pub fn tell_if_no_host_leads_to(path: &KnownPath, state: Option<&Path>) {
     let config = path.config();
     if config.hosts.is_empty() {
         let name = &config.name;
+        let state = state.map(|state| format!(" --state {}", shell_word(&state.to_string_lossy())));
         eprintln!(
             "no host leads to path {name}, so nobody is advised from its history yet:\n  \
-             fairwind advisor paths add-hosts {name} HOST"
+             fairwind advisor paths add-hosts {name} HOST{}",
+            state.unwrap_or_default()
         );
+    }
+}
+
+/// The text as one word of the shell, without quotes where it needs none.
+fn shell_word(text: &str) -> String {
+    let is_plain = |char: char| char.is_alphanumeric() || "/._-+,:@%".contains(char);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
     }
 }
 
