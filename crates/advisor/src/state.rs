@@ -25,7 +25,7 @@ pub enum StateError {
     )]
     Unnamed,
     /// It cannot be created or used.
-    #[error("{path}: {error}")]
+    #[error("{}: {error}; {}", path.display(), cure(error.kind()))]
     Unusable {
         /// The file or directory.
         path: PathBuf,
@@ -35,6 +35,19 @@ pub enum StateError {
     /// Another service uses it.
     #[error("{0}: another advisor works here")]
     Taken(PathBuf),
+}
+
+/// What helps against an error of the file system.
+fn cure(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free space on its file system"
+        }
+        _ => {
+            "the state directory and the advisor's files in it must be writable for the user of the service: \
+             make them so, or name another state directory by --state"
+        }
+    }
 }
 
 /// The state directory: `named`, else systemd's `STATE_DIRECTORY`, else `fairwind` in `XDG_STATE_HOME` or

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -473,6 +473,67 @@ fn a_backtest_leaves_blank_what_could_not_be_judged() {
         "short.csv  same time last week       0",
     ];
     assert_eq!(rows, expected);
+}
+
+/// A call on a state directory that can only be read: by file permissions, or for root, whom those do not
+/// concern, by a mount that only the call sees.
+fn only_reading(state: &Path, arguments: &[&str]) -> Output {
+    if fairwind_testing::root().is_ok() {
+        let mount = "mount --bind \"$STATE_DIRECTORY\" \"$STATE_DIRECTORY\" && \
+                     mount -o remount,bind,ro \"$STATE_DIRECTORY\" && exec \"$0\" \"$@\"";
+        return Command::new("unshare")
+            .args(["--mount", "sh", "-c", mount])
+            .arg(env!("CARGO_BIN_EXE_fairwind"))
+            .args(arguments)
+            .env("STATE_DIRECTORY", state)
+            .output()
+            .unwrap();
+    }
+    let permit = |files: u32, folder: u32| {
+        let mode = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        mode(state, 0o700);
+        for entry in fs::read_dir(state).unwrap() {
+            mode(&entry.unwrap().path(), files);
+        }
+        mode(state, folder);
+    };
+    permit(0o400, 0o500);
+    let output = fairwind(state, arguments);
+    permit(0o600, 0o700);
+    output
+}
+
+#[test]
+fn a_store_that_can_only_be_read_is_named_with_what_helps() {
+    let state = tempfile::tempdir().unwrap();
+    let refused = |arguments: &[&str], file: &str, problem: &str| {
+        let output = only_reading(state.path(), arguments);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {error}");
+        let named = format!("error: {}: ", state.path().join(file).display());
+        assert!(error.starts_with(&named), "{arguments:?}: {error}");
+        assert!(error.contains(problem), "{arguments:?}: {error}");
+        let cure = "writable for the user of the service";
+        assert!(error.contains(cure), "{arguments:?}: {error}");
+    };
+    let add = ["advisor", "paths", "add", "p", "192.0.2.7"];
+    let serve = ["advisor", "--listen", "127.0.0.1:0"];
+    // Killed, so that log and index of the database stay, with which it can be read, but not written.
+    drop(Service::start(state.path()));
+    refused(&add, "advisor.db", "readonly");
+    refused(&serve, "advisor.lock", "");
+    // Closed as usual, they are gone.
+    printed(state.path(), &["advisor", "paths", "list"]);
+    refused(&add, "advisor.db", "");
+    refused(&serve, "advisor.lock", "");
+    // An empty directory.
+    for entry in fs::read_dir(state.path()).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    refused(&add, "advisor.db", "");
+    refused(&serve, "advisor.db", "");
 }
 
 #[test]
