@@ -259,6 +259,79 @@ fn the_command_that_is_named_after_an_import_without_hosts_is_for_the_same_state
     hosts_are_added_as_the_import_says(&state, &["--state", state.to_str().unwrap()]);
 }
 
+/// A test every five minutes during the last hour, each of 60 Mbit/s.
+fn tests_of_the_last_hour() -> String {
+    let now = jiff::Timestamp::now().as_second();
+    let lines = (0..12).map(|n| format!("{},60\n", now - 3_600 + 300 * n));
+    format!("time,available_mbps\n{}", lines.collect::<String>())
+}
+
+#[test]
+fn a_misspelt_hop_is_listed_and_removed_beside_the_running_service() {
+    let state = tempfile::tempdir().unwrap();
+    let import = |hop: &str, text: &str| {
+        let file = state.path().join(format!("{hop}.csv"));
+        fs::write(&file, text).unwrap();
+        let file = file.to_str().unwrap();
+        let import = ["history", "import", file, "--path", "p", "--hop", hop];
+        printed(
+            state.path(),
+            &[&import[..], &["--host", "192.0.2.7"]].concat(),
+        );
+    };
+    import("gateway", &tests_of_the_last_hour());
+    import("gatewya", "time,available_mbps\n2026-03-02T13:55:00Z,1\n");
+    let hops = |more: &[&str]| printed(state.path(), &[&["advisor", "hops"], more].concat());
+    let list = || -> Vec<String> {
+        let table = hops(&["list", "p"]);
+        let mut lines = table.lines().map(|line| line.split_whitespace());
+        let head: Vec<&str> = lines.next().unwrap().collect();
+        assert_eq!(head.join(" "), "hop role decides newest test Mbit/s");
+        // Without the time of the newest test.
+        let row = |words: Vec<&str>| [&words[..3], &words[5..]].concat().join(" ");
+        lines.map(|words| row(words.collect())).collect()
+    };
+    assert_eq!(list(), ["gateway found yes 60.0", "gatewya found no 1.0"]);
+    assert!(hops(&["list", "p"]).contains("2026-03-02 13:55:00Z"));
+    let service = Service::by(Path::new("."), state.path(), &[]);
+    let served = || {
+        let history = ["history", "192.0.2.7", "--advisor", &service.url];
+        printed(state.path(), &history)
+    };
+    assert!(served().contains("gatewya"));
+    assert_eq!(
+        hops(&["remove", "p", "gatewya"]),
+        "gatewya is removed from p\n"
+    );
+    assert_eq!(list(), ["gateway found yes 60.0"]);
+    fairwind_testing::wait_until("the service knows the hop no more", || {
+        !served().contains("gatewya")
+    });
+    assert!(served().contains("gateway"));
+
+    let refused = |hop: &str| {
+        let output = fairwind(state.path(), &["advisor", "hops", "remove", "p", hop]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let error = refused("gatewya");
+    assert!(error.contains("gatewya"), "{error}");
+    let declare = [
+        "advisor",
+        "paths",
+        "add",
+        "p",
+        "192.0.2.7",
+        "--hop",
+        "gateway",
+    ];
+    printed(state.path(), &declare);
+    let error = refused("gateway");
+    assert!(error.contains("declare path p without it first"), "{error}");
+    let json: serde_json::Value = serde_json::from_str(&hops(&["list", "p", "--json"])).unwrap();
+    assert_eq!(json[0]["role"], "declared", "{json}");
+}
+
 #[test]
 fn samples_of_a_recording_that_make_no_sense_are_refused_and_counted() {
     let state = tempfile::tempdir().unwrap();
