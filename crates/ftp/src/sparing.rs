@@ -40,11 +40,18 @@ impl Sparing {
 
     /// Writes a warning, if it is not one of too many.
     pub fn warn(&self, text: impl FnOnce() -> String) {
-        match self.admits(Instant::now()) {
+        self.try_warn(text);
+    }
+
+    /// Like [`warn`](Self::warn); returns whether the warning has been written.
+    pub fn try_warn(&self, text: impl FnOnce() -> String) -> bool {
+        let omitted = self.admits(Instant::now());
+        match omitted {
             Some(0) => tracing::warn!("{}", text()),
             Some(omitted) => tracing::warn!("{} (and {omitted} more of this kind)", text()),
             None => {}
         }
+        omitted.is_some()
     }
 
     /// How many have been omitted since the last line, if there may be another one.

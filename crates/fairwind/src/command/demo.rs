@@ -1,16 +1,17 @@
 //! `fairwind demo`: fairwind's main use, in one command.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fairwind_experiment::result::RESULT_FILE;
 use jiff::Timestamp;
 
-use crate::demo::lab::{Arrival, missing};
+use crate::demo::lab::{Arrival, SITE_FOLDER, missing};
+use crate::demo::network::TRAFFIC_FILE;
 use crate::demo::stage::{Outcomes, perform, simulate};
-use crate::demo::story::{CAPACITY_MBPS, DELAY_MS};
+use crate::demo::story::{CAPACITY_MBPS, DELAY_MS, Way};
 use crate::demo::{Story, monitor, report, table};
 use crate::failure::Failure;
 use crate::progress::Bar;
@@ -159,41 +160,49 @@ fn judge(outcomes: &Outcomes) -> Result<(), Failure> {
     }
 }
 
-/// Makes an empty folder. What an earlier demonstration or run left there is removed if `force` is set,
-/// anything else never.
+/// Makes an empty folder. What an earlier demonstration left there is removed if `force` is set, anything else
+/// never.
 fn make_room(out: &Path, force: bool) -> Result<(), Failure> {
     let named = |error: io::Error| Failure::work(format!("{}: {error}", out.display()));
-    let is_ours = || {
-        [
-            report::FILE,
-            RESULT_FILE,
-            crate::demo::network::TRAFFIC_FILE,
-        ]
-        .iter()
-        .any(|file| out.join(file).is_file())
+    let refuse = |why: String| {
+        let help = "help: name another folder with --out";
+        Err(Failure::input(format!("{} {why}\n  {help}", out.display())))
     };
-    let is_empty = match fs::read_dir(out) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+    let entries = match fs::read_dir(out) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return fs::create_dir_all(out).map_err(named);
+        }
         Err(error) => return Err(named(error)),
     };
-    match (is_empty, is_ours(), force) {
-        (true, ..) => {}
-        (_, true, true) => fs::remove_dir_all(out).map_err(named)?,
-        (_, true, false) => {
-            return Err(Failure::input(format!(
-                "{} holds a result already\n  help: name another folder with --out, or replace it with --force",
-                out.display()
-            )));
-        }
-        (_, false, _) => {
-            return Err(Failure::input(format!(
-                "{} is in the way: it holds no result\n  help: name another folder with --out",
-                out.display()
-            )));
-        }
+    let mut names = Vec::new();
+    for entry in entries {
+        names.push(entry.map_err(named)?.file_name());
     }
-    fs::create_dir_all(out).map_err(named)
+    match names.iter().find(|name| !is_ours(name)) {
+        _ if names.is_empty() => Ok(()),
+        Some(name) => refuse(format!(
+            "is in the way: it holds `{}`, which is of no demonstration",
+            name.display()
+        )),
+        None if force => fs::remove_dir_all(out)
+            .and_then(|()| fs::create_dir_all(out))
+            .map_err(named),
+        None => refuse("holds a result already; --force replaces it".to_owned()),
+    }
+}
+
+/// Whether a demonstration creates a file or folder of this name in its folder.
+fn is_ours(name: &OsStr) -> bool {
+    let of_way = |way: Way| {
+        let folder = way.folder();
+        name == folder
+            || name == OsStr::new(&format!("{folder}.advice.jsonl"))
+            // What a run that was killed left.
+            || name.as_encoded_bytes().starts_with(format!(".{folder}.unfinished-").as_bytes())
+    };
+    [report::FILE, TRAFFIC_FILE, SITE_FOLDER].contains(&name.to_str().unwrap_or_default())
+        || Way::ALL.into_iter().any(of_way)
 }
 
 #[cfg(test)]
@@ -202,7 +211,6 @@ mod tests {
     use fairwind::demo::day::Day;
     use fairwind::demo::measure::{Measured, Transfer};
     use fairwind::demo::stage::Outcome;
-    use fairwind::demo::story::Way;
 
     use super::*;
 
@@ -306,7 +314,14 @@ advised             4.0       -            0.0             0.0           7      
         make_room(&out, false).unwrap();
         fs::write(out.join("thesis.pdf"), "").unwrap();
         assert!(matches!(make_room(&out, true), Err(Failure::Input(_))));
-        fs::write(out.join(report::FILE), "").unwrap();
+        // Not beside a result either.
+        for name in [report::FILE, TRAFFIC_FILE, "advised.advice.jsonl"] {
+            fs::write(out.join(name), "").unwrap();
+        }
+        fs::create_dir(out.join(Way::Nobody.folder())).unwrap();
+        fs::create_dir(out.join(".nocc.unfinished-1a2b3c")).unwrap();
+        assert!(matches!(make_room(&out, true), Err(Failure::Input(_))));
+        fs::remove_file(out.join("thesis.pdf")).unwrap();
         assert!(matches!(make_room(&out, false), Err(Failure::Input(_))));
         make_room(&out, true).unwrap();
         assert_eq!(fs::read_dir(&out).unwrap().count(), 0);

@@ -21,6 +21,8 @@ use super::day::Day;
 use super::story::{BUFFER_BYTES, HOP, PATH, Story, Way};
 use crate::failure::Failure;
 
+/// The folder of what the two sites hold, in that of the demonstration; removed at its end.
+pub const SITE_FOLDER: &str = "site";
 /// The file that is moved.
 const FILE: &str = "random.bin";
 /// Where the server listens.
@@ -134,7 +136,7 @@ impl Site {
             .default_parameters();
         let out = fs::canonicalize(out)?;
         let mut site = Site {
-            folder: out.join("site"),
+            folder: out.join(SITE_FOLDER),
             fairwind,
             checksum: String::new(),
             nocc: load_private(&nocc).map_err(Failure::work)?,

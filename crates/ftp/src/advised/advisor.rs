@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use fairwind_advice_client::{Answer, Client, ClientError, Transfer};
 
 use super::sight::Memory;
+use crate::sparing::Sparing;
 
 /// How long to wait for an answer at all. Within [`ANSWER_DEADLINE`] it is in time; later, it is applied when it
 /// arrives.
@@ -30,16 +31,19 @@ pub struct Advisor {
     client: Client,
     /// None while there is sound advice, or before the first question.
     lost: Mutex<Option<Lost>>,
+    // Where the advisor fails for one host alone, advice is lost and found with every transfer.
+    losses: Sparing,
     /// Questions waiting for their answers.
     waiting: AtomicUsize,
     /// What earlier transfers have observed of their paths.
     pub(super) memory: Memory,
 }
 
-/// There is no sound advice, and that has been reported.
+/// There is no sound advice.
 #[derive(Debug)]
 struct Lost {
     reason: String,
+    is_logged: bool,
     ask_at: Instant,
 }
 
@@ -56,6 +60,7 @@ impl Advisor {
         Ok(Self {
             client,
             lost: Mutex::new(None),
+            losses: Sparing::new(),
             waiting: AtomicUsize::new(0),
             memory: Memory::default(),
         })
@@ -105,13 +110,17 @@ impl Advisor {
         self.lock().is_some()
     }
 
-    /// Takes note that there is no sound advice: logged once until there is some again.
+    /// Takes note that there is no sound advice: logged once until there is some again, and sparingly if that
+    /// goes on.
     pub(super) fn lose(&self, reason: &str) {
         let mut lost = self.lock();
         if lost.is_none() {
-            tracing::warn!("no advice, transfers go on with the kernel's defaults: {reason}");
+            let is_logged = self.losses.try_warn(|| {
+                format!("no advice, transfers go on with the kernel's defaults: {reason}")
+            });
             *lost = Some(Lost {
                 reason: reason.to_owned(),
+                is_logged,
                 ask_at: Instant::now() + RETRY_INTERVAL,
             });
         }
@@ -119,7 +128,7 @@ impl Advisor {
 
     /// Takes note that there is sound advice.
     pub(super) fn find(&self) {
-        if self.lock().take().is_some() {
+        if self.lock().take().is_some_and(|lost| lost.is_logged) {
             tracing::info!("the advisor at {} advises again", self.url());
         }
     }
@@ -139,6 +148,20 @@ mod tests {
     use super::super::{Follow, Journal};
     use super::*;
     use crate::data::{Direction, Transfer, TransferWatcher};
+
+    #[test]
+    fn advice_that_comes_and_goes_with_every_transfer_is_a_few_lines_of_log() {
+        let advisor = Advisor::at("http://127.0.0.1:9").unwrap();
+        let is_logged = |_| {
+            advisor.lose("damaged");
+            let is_logged = advisor.lock().as_ref().unwrap().is_logged;
+            advisor.find();
+            is_logged
+        };
+        let logged = (0..100).map(is_logged).filter(|&logged| logged).count();
+        assert_eq!(logged, 10);
+        assert!(!advisor.is_lost());
+    }
 
     #[test]
     fn who_has_to_wait_with_a_question_has_not_lost_the_advisor() {

@@ -13,6 +13,9 @@ use super::copying;
 use super::files::{Facts, Root, facts};
 use super::partial::{Partial, UploadError, existing};
 use crate::protocol::VirtualPath;
+use crate::sparing::Sparing;
+
+static STAYS: Sparing = Sparing::new();
 
 /// Where an upload begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -224,7 +227,7 @@ impl Upload {
             && let Err(error) = partial.remove()
         {
             let name = &self.name;
-            tracing::warn!("the unfinished upload of {name:?} stays: {error}");
+            STAYS.warn(|| format!("the unfinished upload of {name:?} stays: {error}"));
         }
     }
 }
