@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
+use tokio::sync::Notify;
 
 use super::TransferWatcher;
 
@@ -92,6 +93,8 @@ pub struct Meter {
     /// When a byte last moved, milliseconds after `begin`.
     last: AtomicU64,
     stopped: AtomicBool,
+    /// Notified when `stopped` is set.
+    stopping: Notify,
 }
 
 impl Default for Meter {
@@ -101,6 +104,7 @@ impl Default for Meter {
             moved: AtomicU64::new(0),
             last: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
+            stopping: Notify::new(),
         }
     }
 }
@@ -126,11 +130,21 @@ impl Meter {
     /// Asks the transfer to stop: it ends with [`TransferError::Stopped`] within a few [`WAIT_TIMEOUT`]s.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
+        self.stopping.notify_waiters();
     }
 
     /// Whether the transfer has been asked to stop.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the transfer is asked to stop.
+    pub async fn stopped(&self) {
+        // Made first, so that a request between the check and the wait is not missed.
+        let stopping = self.stopping.notified();
+        if !self.is_stopped() {
+            stopping.await;
+        }
     }
 }
 
@@ -408,6 +422,9 @@ fn is_wait(error: &io::Error) -> bool {
 mod tests {
     use std::net::TcpListener;
     use std::os::fd::BorrowedFd;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::task::{Context, Wake, Waker};
     use std::thread;
 
     use super::*;
@@ -503,6 +520,29 @@ mod tests {
         assert!(matches!(error, TransferError::Stopped), "{error}");
         assert_eq!(sink.got, [vec![1; 1_000], vec![2; 50_000]].concat());
         assert_eq!((meter.moved(), notes.ended), (51_000, Some(51_000)));
+    }
+
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn who_waits_for_a_stop_is_woken_by_it() {
+        let woken = Arc::new(Woken(AtomicBool::new(false)));
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let meter = Meter::default();
+        let mut stopped = pin!(meter.stopped());
+        assert!(stopped.as_mut().poll(&mut context).is_pending());
+        meter.stop();
+        assert!(woken.0.load(Ordering::Relaxed));
+        assert!(stopped.as_mut().poll(&mut context).is_ready());
+        let mut late = pin!(meter.stopped());
+        assert!(late.as_mut().poll(&mut context).is_ready());
     }
 
     #[test]
