@@ -346,6 +346,8 @@ impl Session {
         };
         drop(transfer);
         let mut watchers = Watchers(watchers);
+        let stream = Arc::new(stream);
+        meter.ends_waits_on(&stream, work.direction());
         let (seen, bounds) = (Arc::clone(meter), self.shared.config.limits.transfer());
         let running =
             tokio::task::spawn_blocking(move || work.run(&stream, &seen, &mut watchers, bounds));
