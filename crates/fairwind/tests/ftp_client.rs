@@ -8,6 +8,7 @@ mod long_path;
 
 use std::fs;
 use std::io::{self, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use fairwind_ftp::drs::RightSizingServer;
 use fairwind_ftp::server::{Config, Server, Stop, UserConfig, hash_password};
 use fairwind_testing::{permitted, root, wait_until};
 use gate::Gate;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -103,6 +105,20 @@ fn err(output: &Output) -> String {
 
 fn read(folder: &TempDir, name: &str) -> Vec<u8> {
     fs::read(folder.path().join(name)).unwrap()
+}
+
+#[test]
+fn a_client_that_waits_for_a_silent_server_can_be_interrupted() {
+    let bench = Bench::new();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("ftp://{}/x", silent.local_addr().unwrap());
+    let mut command = bench.command(&["get", &url]);
+    let client = command.stderr(Stdio::piped()).spawn().unwrap();
+    // From now on it waits for the greeting.
+    let _control = silent.accept().unwrap();
+    kill_process(Pid::from_child(&client), Signal::INT).unwrap();
+    let output = client.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", err(&output));
 }
 
 #[test]

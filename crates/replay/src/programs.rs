@@ -1,6 +1,7 @@
 //! Output of this crate's eBPF programs: a ring buffer, and a count of what found no room in it.
 
 use std::ffi::OsStr;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -25,9 +26,13 @@ pub(crate) fn fetch<R: Send>(
     })?;
     let ring = builder.build()?;
     thread::scope(|scope| {
-        let work = scope.spawn(work);
-        while !work.is_finished() {
-            thread::sleep(FETCH);
+        // Closes when the work has ended.
+        let (working, end) = mpsc::channel::<()>();
+        let work = scope.spawn(move || {
+            let _working = working;
+            work()
+        });
+        while end.recv_timeout(FETCH) == Err(RecvTimeoutError::Timeout) {
             ring.consume()?;
         }
         ring.consume()?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -71,5 +72,9 @@ impl Progress for ByteBar {
 
     fn stopped(&self) -> bool {
         interrupt::asked()
+    }
+
+    fn stop_signal(&self) -> Option<BorrowedFd<'_>> {
+        interrupt::bell()
     }
 }

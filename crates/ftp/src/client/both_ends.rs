@@ -1,25 +1,22 @@
 //! Two servers at once: commands to both, the final replies of both, and how far the transfer between them
 //! is.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 
+use super::waiting::wait;
 use super::{ClientError, Connection, Options, Session};
 use crate::protocol::Reply;
 
 /// How long the other server may take to end after one has failed.
 const GRACE: Duration = Duration::from_secs(5);
-/// Longest wait for the two servers between two checks for a stop or a timeout.
-const POLL_INTERVAL: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 20_000_000,
-};
-/// Interval between two queries for the size of what has arrived.
+/// Interval between two queries for the size of what has arrived, and between two looks at the answers.
 const SIZE_QUERY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs one action per server concurrently, so that neither waits for the other's round trips.
@@ -64,7 +61,11 @@ pub fn wait_for_final_replies(
         if out_of_time || failed.is_some_and(|since| since.elapsed() >= GRACE) {
             return Err(silence(&sessions, &last, options.patience));
         }
-        let speaking = ready_sessions(&sessions, &last);
+        let silent_until = since + options.patience;
+        let ended_until = failed.map_or(silent_until, |since| since + GRACE);
+        let next_look = Instant::now() + SIZE_QUERY_INTERVAL;
+        let until = silent_until.min(ended_until).min(next_look);
+        let speaking = ready_sessions(&sessions, &last, options, until);
         for index in (0..2).filter(|index| speaking[*index]) {
             let session = &mut sessions[index];
             since = Instant::now();
@@ -80,9 +81,14 @@ pub fn wait_for_final_replies(
     }
 }
 
-/// Which of the servers without a final reply have sent something, or closed the connection, within
-/// [`POLL_INTERVAL`].
-fn ready_sessions(sessions: &[&mut Session; 2], last: &[Option<Reply>; 2]) -> [bool; 2] {
+/// Waits for the servers without a final reply, `until` then or a stop; returns which of them have sent
+/// something, or closed the connection.
+fn ready_sessions(
+    sessions: &[&mut Session; 2],
+    last: &[Option<Reply>; 2],
+    options: &Options,
+    until: Instant,
+) -> [bool; 2] {
     let open: Vec<usize> = (0..2).filter(|index| last[*index].is_none()).collect();
     let mut speaking = [false; 2];
     for index in &open {
@@ -91,14 +97,14 @@ fn ready_sessions(sessions: &[&mut Session; 2], last: &[Option<Reply>; 2]) -> [b
     if speaking.contains(&true) {
         return speaking;
     }
-    let mut controls: Vec<_> = open
+    let controls: Vec<_> = open
         .iter()
-        .map(|index| PollFd::new(&sessions[*index].control, PollFlags::IN))
+        .map(|index| (sessions[*index].control.as_fd(), PollFlags::IN))
         .collect();
-    // An interrupted wait counts as one in which nobody spoke.
-    let _ = poll(&mut controls, Some(&POLL_INTERVAL));
-    for (index, control) in open.iter().zip(&controls) {
-        speaking[*index] = !control.revents().is_empty();
+    // A wait that fails counts as one in which nobody spoke.
+    let ready = wait(&*options.progress, &controls, Some(until)).unwrap_or_default();
+    for (index, ready) in open.iter().zip(ready) {
+        speaking[*index] = ready;
     }
     speaking
 }

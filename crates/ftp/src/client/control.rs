@@ -8,8 +8,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::event::PollFlags;
 use socket2::{SockRef, TcpKeepalive};
 
+use super::waiting::wait;
 use super::{ClientError, Place, Progress};
 use crate::protocol::Reply;
 use crate::protocol::line::{Line, LineDecoder, escaped};
@@ -18,8 +20,6 @@ use crate::protocol::reply::{LONGEST, ReplyReader};
 
 /// Longest accepted line of a reply, bytes.
 const LONGEST_LINE: usize = 16 << 10;
-/// Interval at which a wait checks whether the user asked to stop.
-const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Idle time before the kernel sends a keepalive probe, so that NATs on the path do not drop a control
 /// connection that is silent during a long transfer.
 const KEEPALIVE: Duration = Duration::from_secs(60);
@@ -222,7 +222,7 @@ impl Control {
             if self.progress.stopped() {
                 return Err(ClientError::Stopped);
             }
-            match self.stream.read(&mut bytes) {
+            match self.read(&mut bytes, deadline) {
                 Ok(0) => return Err(self.broken(io::ErrorKind::UnexpectedEof.into())),
                 Ok(count) => {
                     if !std::mem::replace(&mut begun, true) {
@@ -244,6 +244,17 @@ impl Control {
                     patience,
                 });
             }
+        }
+    }
+
+    /// Reads what has come, or comes before `deadline`; the error is `WouldBlock` if nothing does, or the wait
+    /// ends early.
+    fn read(&mut self, bytes: &mut [u8], deadline: Instant) -> io::Result<usize> {
+        let arrival = (self.stream.as_fd(), PollFlags::IN);
+        let ready = wait(&*self.progress, &[arrival], Some(deadline))?;
+        match ready[0] {
+            true => self.stream.read(bytes),
+            false => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 
@@ -285,7 +296,6 @@ impl AsFd for Control {
 fn open(address: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address, patience)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(STOP_CHECK_INTERVAL))?;
     stream.set_write_timeout(Some(patience))?;
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE)

@@ -5,12 +5,14 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use socket2::SockRef;
 
+use super::waiting::wait;
 use super::{ClientError, DataMode, Session};
 use crate::data::{Direction, SocketPlan, Transfer, TransferWatcher};
 use crate::protocol::{Reply, host_port};
@@ -229,12 +231,10 @@ impl Session {
                     ),
                 });
             }
-            let wait = Timespec {
-                tv_sec: 0,
-                tv_nsec: 100_000_000,
-            };
+            let arrival = (listener.as_fd(), PollFlags::IN);
             // The next accept() shows whether a connection came.
-            let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&wait));
+            wait(&*self.options.progress, &[arrival], Some(deadline))
+                .map_err(|error| self.data_error(error))?;
         }
     }
 

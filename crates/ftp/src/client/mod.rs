@@ -37,6 +37,7 @@ mod tcp;
 mod third_party;
 pub mod tree;
 mod unix_listing;
+mod waiting;
 
 pub(crate) use both_ends::at_once;
 pub use checksum::{Checksum, Verification};

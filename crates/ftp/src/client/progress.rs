@@ -1,5 +1,7 @@
 //! Progress reports of transfers, and requests to stop them.
 
+use std::os::fd::BorrowedFd;
+
 /// Called from the threads of transfers: at most once per 256 KiB, and about twenty times a second while
 /// nothing moves.
 pub trait Progress: Send + Sync {
@@ -26,6 +28,12 @@ pub trait Progress: Send + Sync {
     /// Whether the user asked to stop.
     fn stopped(&self) -> bool {
         false
+    }
+
+    /// Becomes readable, or is hung up, when [`stopped`](Self::stopped) turns true, and stays so: that ends
+    /// waits. `None` if the user cannot ask to stop.
+    fn stop_signal(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 }
 

@@ -1,10 +1,10 @@
 //! Retries: over new connections, after growing pauses, without limit while bytes are moved in between.
 
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::clash::Settled;
+use super::waiting::wait;
 use super::{ClientError, Credentials, Options, Place, Session};
 
 /// Longest pause between two attempts.
@@ -79,8 +79,8 @@ impl<'a> Pauses<'a> {
             if self.options.progress.stopped() {
                 return Err(ClientError::Stopped);
             }
-            let left = end.saturating_duration_since(Instant::now());
-            thread::sleep(left.min(Duration::from_millis(50)));
+            // Cannot fail: nothing is waited for but a stop.
+            let _ = wait(&*self.options.progress, &[], Some(end));
         }
         Ok(error)
     }

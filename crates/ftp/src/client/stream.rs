@@ -6,18 +6,13 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::fs::OFlags;
 
 use super::Progress;
 use super::target::Flow;
+use super::waiting::wait;
 use crate::protocol::digest::{Algorithm, Hasher};
-
-/// Interval at which a wait checks whether the user asked to stop.
-const STOP_CHECK_INTERVAL: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 50_000_000,
-};
 
 /// Number of bytes that a pipe reported as ready accepts without blocking (pipe(7)).
 const PIPE_BUF: usize = 4096;
@@ -113,10 +108,9 @@ impl Stream {
             if self.progress.stopped() {
                 return Err(io::Error::other("interrupted"));
             }
-            let mut ready = [PollFd::from_borrowed_fd(self.file.as_fd(), event)];
-            match poll(&mut ready, Some(&STOP_CHECK_INTERVAL)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                ready => return ready.map(drop).map_err(io::Error::from),
+            let ready = wait(&*self.progress, &[(self.file.as_fd(), event)], None)?;
+            if ready[0] {
+                return Ok(());
             }
         }
     }

@@ -1,22 +1,27 @@
 //! The loops that move bytes between a file and a data connection, each in its own thread.
 //!
-//! The sockets block, with a timeout of [`WAIT_TIMEOUT`]: at full speed that costs nothing, and an idle
-//! connection is checked every [`WAIT_TIMEOUT`].
+//! The sockets block, with a timeout: at full speed that costs nothing. It expires for the watcher, which is
+//! to be called about every 50 ms while nothing moves; a stop ends the wait at once.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
+use tokio::sync::Notify;
 
-use super::TransferWatcher;
+use super::{Direction, TransferWatcher};
 
-/// Timeout of one wait on the socket. A single call of sendfile may wait up to four times.
+/// Timeout of one wait for room in the socket. A single call of sendfile may wait up to four times.
 const WAIT_TIMEOUT: Duration = Duration::from_millis(12);
+
+/// Timeout of one wait for bytes: a single read waits once.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Most bytes moved by one system call, except by sendfile on a fast path ([`Stride`]).
 const CHUNK: usize = 256 << 10;
@@ -92,6 +97,10 @@ pub struct Meter {
     /// When a byte last moved, milliseconds after `begin`.
     last: AtomicU64,
     stopped: AtomicBool,
+    /// Notified when `stopped` is set.
+    stopping: Notify,
+    /// The socket on which the transfer may wait when `stopped` is set, and what ends that wait.
+    socket: Mutex<Option<(Weak<TcpStream>, Shutdown)>>,
 }
 
 impl Default for Meter {
@@ -101,6 +110,8 @@ impl Default for Meter {
             moved: AtomicU64::new(0),
             last: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
+            stopping: Notify::new(),
+            socket: Mutex::default(),
         }
     }
 }
@@ -123,14 +134,54 @@ impl Meter {
         self.moved.fetch_add(count as u64, Ordering::Relaxed) + count as u64
     }
 
-    /// Asks the transfer to stop: it ends with [`TransferError::Stopped`] within a few [`WAIT_TIMEOUT`]s.
+    /// Lets [`stop`](Self::stop) end a wait of the transfer on this socket, through which bytes go this way.
+    pub fn ends_waits_on(&self, socket: &Arc<TcpStream>, direction: Direction) {
+        let end = match direction {
+            Direction::Send => Shutdown::Write,
+            // What has arrived can still be read.
+            Direction::Receive => Shutdown::Read,
+        };
+        *self.socket() = Some((Arc::downgrade(socket), end));
+        if self.is_stopped() {
+            self.end_wait();
+        }
+    }
+
+    /// Asks the transfer to stop: it ends with [`TransferError::Stopped`], even if it waits on the socket
+    /// given to [`ends_waits_on`](Self::ends_waits_on). A wait on another socket ends with its timeout.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
+        self.stopping.notify_waiters();
+        self.end_wait();
+    }
+
+    fn end_wait(&self) {
+        let socket = self.socket();
+        let Some((socket, end)) = socket.as_ref() else {
+            return;
+        };
+        if let Some(socket) = socket.upgrade() {
+            // Fails if the connection has ended: then nothing waits on it.
+            let _ = socket.shutdown(*end);
+        }
+    }
+
+    fn socket(&self) -> MutexGuard<'_, Option<(Weak<TcpStream>, Shutdown)>> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the transfer has been asked to stop.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the transfer is asked to stop.
+    pub async fn stopped(&self) {
+        // Made first, so that a request between the check and the wait is not missed.
+        let stopping = self.stopping.notified();
+        if !self.is_stopped() {
+            stopping.await;
+        }
     }
 }
 
@@ -160,7 +211,7 @@ impl<'a> Mover<'a> {
     ) -> Result<Self, TransferError> {
         let set = || {
             socket.set_nonblocking(false)?;
-            socket.set_read_timeout(Some(WAIT_TIMEOUT))?;
+            socket.set_read_timeout(Some(ARRIVAL_TIMEOUT))?;
             socket.set_write_timeout(Some(WAIT_TIMEOUT))
         };
         set().map_err(TransferError::Connection)?;
@@ -408,6 +459,8 @@ fn is_wait(error: &io::Error) -> bool {
 mod tests {
     use std::net::TcpListener;
     use std::os::fd::BorrowedFd;
+    use std::pin::pin;
+    use std::task::{Context, Wake, Waker};
     use std::thread;
 
     use super::*;
@@ -503,6 +556,54 @@ mod tests {
         assert!(matches!(error, TransferError::Stopped), "{error}");
         assert_eq!(sink.got, [vec![1; 1_000], vec![2; 50_000]].concat());
         assert_eq!((meter.moved(), notes.ended), (51_000, Some(51_000)));
+    }
+
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn who_waits_for_a_stop_is_woken_by_it() {
+        let woken = Arc::new(Woken(AtomicBool::new(false)));
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let meter = Meter::default();
+        let mut stopped = pin!(meter.stopped());
+        assert!(stopped.as_mut().poll(&mut context).is_pending());
+        meter.stop();
+        assert!(woken.0.load(Ordering::Relaxed));
+        assert!(stopped.as_mut().poll(&mut context).is_ready());
+        let mut late = pin!(meter.stopped());
+        assert!(late.as_mut().poll(&mut context).is_ready());
+    }
+
+    #[test]
+    fn a_stop_ends_a_wait_for_bytes_and_one_for_room() {
+        let (near, _far) = pair();
+        near.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+        near.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
+        let near = Arc::new(near);
+        let (receives, sends) = (Meter::default(), Meter::default());
+        receives.ends_waits_on(&near, Direction::Receive);
+        sends.ends_waits_on(&near, Direction::Send);
+        thread::scope(|scope| {
+            let reading = scope.spawn(|| (&*near).read(&mut [0]));
+            receives.stop();
+            assert_eq!(reading.join().unwrap().unwrap(), 0);
+            let writing = scope.spawn(|| {
+                loop {
+                    if let Err(error) = (&*near).write_all(&[0; CHUNK]) {
+                        break error.kind();
+                    }
+                }
+            });
+            sends.stop();
+            assert_eq!(writing.join().unwrap(), io::ErrorKind::BrokenPipe);
+        });
     }
 
     #[test]

@@ -22,9 +22,6 @@ use crate::protocol::digest::{Algorithm, Hasher};
 /// Length of a turn.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// How often to check whether a checksum that waits for its turn is still wanted.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
 /// Checksums being computed, and those already known.
 #[derive(Debug)]
 pub struct Checksums {
@@ -97,7 +94,7 @@ impl Ledger {
         loop {
             let turn = tokio::select! {
                 turn = checksums.turns.take(client.into(), sum.worked) => turn,
-                () = stopped(&meter) => return Err(io::ErrorKind::Interrupted.into()),
+                () = meter.stopped() => return Err(io::ErrorKind::Interrupted.into()),
             };
             // Known before, or computed for another session meanwhile.
             if let Some(known) = checksums.made.get(&subject) {
@@ -128,13 +125,6 @@ impl Ledger {
                 return Err(io::ErrorKind::TimedOut.into());
             }
         }
-    }
-}
-
-/// Waits until the meter is stopped.
-async fn stopped(meter: &Meter) {
-    while !meter.is_stopped() {
-        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

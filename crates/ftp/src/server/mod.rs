@@ -41,7 +41,7 @@ use fairwind_origin::Places;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 pub use config::{Config, Limits, SyncPolicy, UserConfig};
 pub use extension::{Extension, PeerFacts, SessionExtension};
@@ -180,11 +180,6 @@ impl Shared {
             config,
         })
     }
-
-    /// Whether all clients have gone and their transfers are in the log.
-    fn is_idle(&self) -> bool {
-        self.ledger.sessions.count() == 0 && self.xferlog.as_ref().is_none_or(Xferlog::is_idle)
-    }
 }
 
 /// A server that is bound but does not run yet.
@@ -302,6 +297,8 @@ impl Server {
     async fn accept(self, mut stop: watch::Receiver<bool>) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
         let mut reserve = Reserve::take();
+        // Nothing is sent: it closes when the last session has ended.
+        let (session, mut sessions) = mpsc::channel::<()>(1);
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
@@ -311,7 +308,8 @@ impl Server {
                 Ok((stream, peer)) => {
                     reserve.refill();
                     let (shared, stop) = (self.reload.current(), stop.clone());
-                    tokio::spawn(serve(stream, peer.ip().to_canonical(), shared, stop));
+                    let (peer, session) = (peer.ip().to_canonical(), session.clone());
+                    tokio::spawn(serve(stream, peer, shared, stop, session));
                 }
                 Err(error) if is_out_of_descriptors(&error) => {
                     ACCEPT.warn(|| {
@@ -328,12 +326,16 @@ impl Server {
                 }
             }
         }
-        drop(listener);
-        let last_moment = tokio::time::Instant::now() + STOP_TIMEOUT;
+        drop((listener, session));
         let shared = self.reload.current();
-        while !shared.is_idle() && tokio::time::Instant::now() < last_moment {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let ended = async {
+            let _ = sessions.recv().await;
+            if let Some(xferlog) = &shared.xferlog {
+                xferlog.written().await;
+            }
+        };
+        // Sessions that have not ended by then end with the runtime.
+        let _ = tokio::time::timeout(STOP_TIMEOUT, ended).await;
         Ok(())
     }
 }
@@ -355,7 +357,14 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-async fn serve(stream: TcpStream, peer: IpAddr, shared: Arc<Shared>, stop: watch::Receiver<bool>) {
+/// Serves a client; `session` is dropped when the session has ended, or there is no place for one.
+async fn serve(
+    stream: TcpStream,
+    peer: IpAddr,
+    shared: Arc<Shared>,
+    stop: watch::Receiver<bool>,
+    session: mpsc::Sender<()>,
+) {
     let limits = &shared.config.limits;
     let mut control = match Control::new(stream, limits.line, limits.silence(None)) {
         Ok(control) => control,
@@ -367,6 +376,7 @@ async fn serve(stream: TcpStream, peer: IpAddr, shared: Arc<Shared>, stop: watch
     };
     let (own, all) = (limits.sessions_per_address, limits.sessions);
     let Some(_place) = shared.ledger.sessions.take(Origin::from(peer), own, all) else {
+        drop(session);
         CROWD.warn(|| format!("{peer}: too many sessions"));
         let _ = control
             .send(&Reply::new(421, "Too many sessions; try again later"))

@@ -39,9 +39,6 @@ impl Drop for StopWhenDropped {
     }
 }
 
-/// How often to check whether a data connection that is being opened is still wanted.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
 /// Longest time that an upload waits to see whether its client is still there.
 const LONGEST_GRACE: Duration = Duration::from_millis(200);
 
@@ -305,15 +302,10 @@ impl Session {
                 facts.peer.ip(),
                 plan,
             );
-            let mut opening = std::pin::pin!(opening);
-            loop {
-                tokio::select! {
-                    channel = &mut opening => return channel,
-                    () = tokio::time::sleep(POLL_INTERVAL) => {}
-                }
-                if wanted.is_stopped() {
-                    return Err(io::ErrorKind::Interrupted.into());
-                }
+            tokio::select! {
+                biased;
+                channel = opening => channel,
+                () = wanted.stopped() => Err(io::ErrorKind::Interrupted.into()),
             }
         };
         self.attend(opening, meter, AfterQuit::GoesOn).await
@@ -354,6 +346,8 @@ impl Session {
         };
         drop(transfer);
         let mut watchers = Watchers(watchers);
+        let stream = Arc::new(stream);
+        meter.ends_waits_on(&stream, work.direction());
         let (seen, bounds) = (Arc::clone(meter), self.shared.config.limits.transfer());
         let running =
             tokio::task::spawn_blocking(move || work.run(&stream, &seen, &mut watchers, bounds));

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Zoned;
+use tokio::sync::Notify;
 
 use crate::data::Direction;
 use crate::protocol::command::Representation;
@@ -126,6 +127,8 @@ struct Log {
     path: PathBuf,
     opener: LogOpener,
     queue: Mutex<Queue>,
+    /// Notified when no line waits any more.
+    written: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -146,6 +149,7 @@ impl Xferlog {
             path,
             opener,
             queue: Mutex::default(),
+            written: Notify::new(),
         })))
     }
 
@@ -164,9 +168,17 @@ impl Xferlog {
         }
     }
 
-    /// Whether all lines are in the file, or lost.
-    pub fn is_idle(&self) -> bool {
-        !self.0.queue().is_written
+    /// Waits until all lines are in the file, or lost.
+    pub async fn written(&self) {
+        // Made first, so that an end between the check and the wait is not missed.
+        let written = self.0.written.notified();
+        if self.has_lines() {
+            written.await;
+        }
+    }
+
+    fn has_lines(&self) -> bool {
+        self.0.queue().is_written
     }
 }
 
@@ -184,6 +196,9 @@ impl Log {
         let mut queue = self.queue();
         let line = queue.lines.pop_front();
         queue.is_written = line.is_some();
+        if line.is_none() {
+            self.written.notify_waiters();
+        }
         line
     }
 
@@ -194,11 +209,12 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
-    #[test]
-    fn a_line_is_that_of_wu_ftpd() {
-        let entry = Entry {
+    fn entry() -> Entry {
+        Entry {
             time: "2026-03-02T14:00:07[UTC]".parse().unwrap(),
             duration: Duration::from_millis(12_600),
             host: "192.0.2.1".parse().unwrap(),
@@ -209,9 +225,27 @@ mod tests {
             anonymous: true,
             user: "me@example.org".into(),
             complete: true,
-        };
+        }
+    }
+
+    #[tokio::test]
+    async fn all_lines_are_in_the_file_once_that_has_been_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let log = Xferlog::open(path.clone(), LogOpener::default()).unwrap();
+        log.written().await;
+        for _ in 0..100 {
+            log.add(&entry());
+        }
+        log.written().await;
+        let text = fs::read_to_string(path).unwrap();
+        assert_eq!(text.lines().count(), 100);
+    }
+
+    #[test]
+    fn a_line_is_that_of_wu_ftpd() {
         assert_eq!(
-            entry.line(),
+            entry().line(),
             "Mon Mar  2 14:00:07 2026 13 192.0.2.1 1048576 /pub/a_file b _ o a me@example.org ftp 0 * c"
         );
     }

@@ -10,7 +10,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 
 use fairwind_path::units::{Duration, Time};
 use fairwind_workload::{Driver, Step};
@@ -20,8 +19,6 @@ use super::timers::Timers;
 
 /// How late a datagram may leave at most.
 const LATEST: Duration = Duration::from_millis(10);
-/// Longest sleep, so that the thread notices a request to stop.
-const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// Headers of IP and UDP, bytes.
 const HEADERS: u32 = 28;
 /// The largest packet of IPv4, bytes.
@@ -117,7 +114,9 @@ impl Datagrams {
                 self.send(now, stream);
             }
             let next = self.timers.next().unwrap_or(Time::MAX);
-            self.sleep_until(next.min(now + LONGEST_SLEEP));
+            if next <= self.shared.end {
+                self.shared.sleep_until(next);
+            }
         }
         let over = self.shared.clock.now().min(self.shared.end);
         while let Some(stream) = self.timers.take_due(over) {
@@ -169,15 +168,5 @@ impl Datagrams {
                 false
             }
         }
-    }
-
-    fn sleep_until(&self, time: Time) {
-        let time = self.shared.clock.monotonic(time);
-        // If a signal ends it early, the caller checks the time and sleeps again.
-        let _ = clock_nanosleep(
-            ClockId::CLOCK_MONOTONIC,
-            ClockNanosleepFlags::TIMER_ABSTIME,
-            &time,
-        );
     }
 }

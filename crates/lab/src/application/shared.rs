@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -25,6 +26,10 @@ pub struct Shared {
     failures: Mutex<Vec<Failure>>,
     announced: Vec<Mutex<HashMap<u16, Announced>>>,
     stopped: AtomicBool,
+    /// Held by a thread from its last look at `stopped` until it sleeps.
+    falling_asleep: Mutex<()>,
+    /// Notified when `stopped` is set.
+    stopping: Condvar,
 }
 
 /// A connection that the sender is opening.
@@ -46,6 +51,8 @@ impl Shared {
             failures: Mutex::default(),
             announced: (0..flows).map(|_| Mutex::default()).collect(),
             stopped: AtomicBool::new(false),
+            falling_asleep: Mutex::default(),
+            stopping: Condvar::new(),
         }
     }
 
@@ -87,10 +94,27 @@ impl Shared {
     /// Asks all threads to stop.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
+        drop(lock(&self.falling_asleep));
+        self.stopping.notify_all();
     }
 
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
+    }
+
+    /// Sleeps until this time of the run, or until all threads are asked to stop. It is as punctual as
+    /// clock_nanosleep(2): a futex has the same timer.
+    pub fn sleep_until(&self, time: Time) {
+        let mut awake = lock(&self.falling_asleep);
+        while !self.is_stopped() {
+            let now = self.clock.now();
+            if now >= time {
+                return;
+            }
+            let left = Duration::from_nanos((time - now).as_nanos());
+            let woken = self.stopping.wait_timeout(awake, left);
+            (awake, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        }
     }
 }
 
@@ -140,7 +164,22 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use fairwind_kernel::monotonic_ns;
+
     use super::*;
+
+    #[test]
+    fn a_sleeper_wakes_at_its_time_and_when_all_are_to_stop() {
+        let clock = Clock::since(monotonic_ns());
+        let shared = Shared::new(0, clock, Time::ZERO, Time::MAX);
+        shared.sleep_until(Time::from_millis(1));
+        assert!(clock.now() >= Time::from_millis(1));
+        std::thread::scope(|scope| {
+            scope.spawn(|| shared.sleep_until(Time::MAX));
+            shared.stop();
+        });
+        shared.sleep_until(Time::MAX);
+    }
 
     #[test]
     fn a_failure_is_told_once_and_not_without_end() {

@@ -20,8 +20,6 @@ use crate::host::Host;
 
 /// Polling interval; whole seconds, where the meters' intervals end, are multiples of it.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Longest sleep, so that the thread notices a request to stop.
-const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
 /// What the programs of one flow did.
 #[derive(Debug)]
@@ -106,7 +104,7 @@ impl Watch {
         let mut next = Time::ZERO;
         let mut warm = self.shared.warmup == Time::ZERO;
         while next <= self.shared.end {
-            self.sleep_until(next);
+            self.shared.sleep_until(next);
             if self.shared.is_stopped() {
                 break;
             }
@@ -128,17 +126,6 @@ impl Watch {
             }
         }
         self.flows.into_iter().map(|flow| flow.watched).collect()
-    }
-
-    fn sleep_until(&self, time: Time) {
-        loop {
-            let now = self.shared.clock.now();
-            if now >= time || self.shared.is_stopped() {
-                return;
-            }
-            let sleep = (time - now).min(LONGEST_SLEEP);
-            std::thread::sleep(std::time::Duration::from_nanos(sleep.as_nanos()));
-        }
     }
 
     /// Adds what happened up to `time`.
