@@ -99,6 +99,8 @@ pub struct Follower {
     place: LogPlace,
     /// The beginning of an incomplete line.
     unfinished: Vec<u8>,
+    /// The incomplete line is longer than accepted; what follows up to its end belongs to it.
+    is_too_long: bool,
 }
 
 impl Follower {
@@ -121,6 +123,7 @@ impl Follower {
             position: place.position,
             place,
             unfinished: Vec::new(),
+            is_too_long: false,
         }
     }
 
@@ -146,6 +149,7 @@ impl Follower {
     fn go_back(&mut self) {
         self.position = self.place.position;
         self.unfinished.clear();
+        self.is_too_long = false;
     }
 
     /// Whether the log's name leads to a file other than the open one.
@@ -190,12 +194,18 @@ impl Follower {
     fn lines(&mut self, bytes: &[u8], hosts: &mut BTreeSet<IpAddr>) {
         for part in bytes.split_inclusive(|&byte| byte == b'\n') {
             self.position += part.len() as u64;
-            let fits = self.unfinished.len() + part.len() <= LONGEST_LINE;
-            if fits {
+            if self.unfinished.len() + part.len() > LONGEST_LINE {
+                self.is_too_long = true;
+                self.unfinished.clear();
+            }
+            if !self.is_too_long {
                 self.unfinished.extend_from_slice(part);
             }
             if part.ends_with(b"\n") {
-                let line = if fits { &self.unfinished } else { part };
+                let line = match std::mem::take(&mut self.is_too_long) {
+                    true => part,
+                    false => self.unfinished.as_slice(),
+                };
                 self.place.go_behind(line, self.position);
                 hosts.extend(remote_host(&String::from_utf8_lossy(&self.unfinished)));
                 self.unfinished.clear();
@@ -418,6 +428,35 @@ mod tests {
         let mut follower = Follower::at_end(&path);
         fs::write(&path, line("192.0.2.2") + &line("192.0.2.3")).unwrap();
         assert_eq!(texts(&mut follower), ["192.0.2.2", "192.0.2.3"]);
+    }
+
+    #[test]
+    fn a_line_too_long_names_nobody_however_it_is_written() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("xferlog");
+        let mut follower = Follower::at_end(&path);
+        append(&path, &"x".repeat(LONGEST_LINE + 1));
+        assert!(texts(&mut follower).is_empty());
+        // The end of that line, though it looks like one of its own.
+        append(&path, &(" ".to_owned() + &line("192.0.2.1")));
+        assert!(texts(&mut follower).is_empty());
+        append(&path, &line("192.0.2.2"));
+        assert_eq!(texts(&mut follower), ["192.0.2.2"]);
+    }
+
+    #[test]
+    fn nothing_is_read_twice_behind_a_line_too_long() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("xferlog");
+        let mut follower = Follower::at_end(&path);
+        append(&path, &line("192.0.2.1"));
+        assert_eq!(texts(&mut follower), ["192.0.2.1"]);
+        for part in ["x".repeat(LONGEST_LINE - 100), "y".repeat(200), "\n".into()] {
+            append(&path, &part);
+            assert!(texts(&mut follower).is_empty());
+        }
+        append(&path, &line("192.0.2.2"));
+        assert_eq!(texts(&mut follower), ["192.0.2.2"]);
     }
 
     #[test]
