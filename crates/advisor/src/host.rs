@@ -36,7 +36,7 @@ impl FromStr for HostPattern {
             return Ok(Self::Network(IpNet::from(address)));
         }
         if let Ok(network) = text.parse::<IpNet>() {
-            return Ok(Self::Network(network.trunc()));
+            return Ok(Self::Network(canonical(network.trunc())));
         }
         let under = text.strip_prefix("*.");
         let name = name(under.unwrap_or(text)).ok_or_else(|| NoHost(text.to_owned()))?;
@@ -98,6 +98,17 @@ pub fn address(text: &str) -> Option<IpAddr> {
     bare.parse::<IpAddr>()
         .ok()
         .map(|address| address.to_canonical())
+}
+
+/// A network of IPv4-mapped addresses becomes one of IPv4, as the addresses themselves do.
+fn canonical(network: IpNet) -> IpNet {
+    const MAPPED: u8 = 96;
+    match network.addr().to_canonical() {
+        address @ IpAddr::V4(_) if network.prefix_len() >= MAPPED => {
+            IpNet::new(address, network.prefix_len() - MAPPED).unwrap_or(network)
+        }
+        _ => network,
+    }
 }
 
 /// A host name in lower case without the trailing dot; `None` if it is not valid.
@@ -253,6 +264,14 @@ mod tests {
         assert_eq!(routes.find("x.example.org"), Some(2));
         assert_eq!(routes.find("a.b.far.example.org"), Some(3));
         assert_eq!(routes.find("example.org"), None);
+    }
+
+    #[test]
+    fn a_network_of_mapped_addresses_is_one_of_ipv4() {
+        let routes = routes(&[("::ffff:192.0.2.0/120", 1), ("::ffff:198.51.100.7/128", 2)]);
+        assert_eq!(routes.find("192.0.2.77"), Some(1));
+        assert_eq!(routes.find("::ffff:198.51.100.7"), Some(2));
+        assert_eq!(routes.find("198.51.100.8"), None);
     }
 
     #[test]
