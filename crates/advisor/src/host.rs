@@ -302,3 +302,44 @@ mod tests {
         assert_eq!(written, ["192.0.2.7", "192.0.2.0/24", "*.example.org"]);
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, damaged_text};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEXTS: [&str; 7] = [
+        "192.0.2.130",
+        "192.0.2.77/25",
+        "::ffff:192.0.2.130",
+        "[2001:db8::7%eth0]",
+        "2001:db8::/32",
+        "Data.example.org.",
+        "*.far.Example.org",
+    ];
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn a_pattern_is_written_as_it_is_read(text in damaged_text(&TEXTS)) {
+            if let Ok(pattern) = text.parse::<HostPattern>() {
+                let written = pattern.to_string();
+                prop_assert!(written.chars().all(|c| c.is_ascii_graphic()));
+                prop_assert_eq!(written.parse::<HostPattern>(), Ok(pattern));
+            }
+        }
+
+        #[test]
+        fn a_host_leads_to_the_path_of_its_own_pattern(text in damaged_text(&TEXTS)) {
+            let mut routes = Routes::default();
+            if let Ok(pattern) = text.parse::<HostPattern>() {
+                prop_assert_eq!(routes.insert(&pattern, 7), None);
+                prop_assert_eq!(routes.exactly(&pattern), Some(7));
+                prop_assert!(pattern.single().is_none_or(|host| routes.find(&host) == Some(7)));
+            }
+        }
+    }
+}

@@ -478,3 +478,55 @@ mod tests {
         assert!(follower.unfinished.capacity() <= 2 * LONGEST_LINE);
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, cuts, damaged, pieces};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// As written by ProFTPD, vsftpd and wu-ftpd.
+    const LOG: &[u8] = b"\
+Mon Mar  2 14:00:00 2026 12 192.0.2.7 16000000 /pub/file b _ o a me@example.org ftp 0 * c\n\
+Mon Mar  2 14:00:09 2026 1 ::ffff:192.0.2.9 5 /f_g b _ i r anna ftp 0 * i\n\
+Tue Mar 12 04:10:00 2026 3600 2001:db8::7 99999999999 /x a _ d r ben ftp 1 ben c\n\
+Tue Mar 12 04:10:01 2026 1 host.example.org 5 /p\xfcb b _ o a ? ftp 0 * c\n";
+
+    fn log() -> impl Strategy<Value = Vec<u8>> {
+        let long = [b"x".repeat(LONGEST_LINE - 200).as_slice(), LOG].concat();
+        damaged(&[LOG.to_vec(), long])
+    }
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn a_log_names_the_hosts_of_its_lines_however_it_grows(log in log(), cuts in cuts()) {
+            let mut follower = Follower::new(Path::new(""), None, LogPlace::default());
+            let mut hosts = BTreeSet::new();
+            for piece in pieces(&log, &cuts) {
+                follower.lines(piece, &mut hosts);
+                prop_assert!(follower.unfinished.len() <= LONGEST_LINE);
+            }
+            let end = log.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            let read = &log[..end];
+            let lines = read.split_inclusive(|byte| *byte == b'\n');
+            let whole = lines.filter(|line| line.len() <= LONGEST_LINE);
+            let named = whole.filter_map(|line| remote_host(&String::from_utf8_lossy(line)));
+            prop_assert_eq!(hosts, named.collect::<BTreeSet<_>>());
+            // The place can be found again by what is before it.
+            let place = follower.place();
+            prop_assert_eq!(place.position, end as u64);
+            prop_assert!(place.before.len() <= BEFORE && read.ends_with(&place.before));
+        }
+
+        #[test]
+        fn a_line_names_its_host(host: IpAddr, seconds: u64, bytes: u64, path in "[!-~]{1,20}") {
+            let line = format!(
+                "Mon Mar  2 14:00:00 2026 {seconds} {host} {bytes} {path} b _ o a ftp ftp 0 * c\n"
+            );
+            prop_assert_eq!(remote_host(&line), Some(host.to_canonical()));
+        }
+    }
+}
