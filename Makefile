@@ -5,11 +5,12 @@ CARGO := scripts/cargo
 DCCS := $(CARGO) run --profile optimised --package fairwind --example dccs -- experiments/dccs $(OUT)/dccs
 WEB100 := $(CARGO) run --release --package fairwind --example web100_dummynet -- experiments/web100-dummynet $(OUT)/web100-dummynet
 
-.PHONY: help demo test lint docs fresh bench experiments experiments-lab validation kernels dccs dccs-lab drsftp
+.PHONY: help demo test fuzz lint docs fresh bench experiments experiments-lab validation kernels dccs dccs-lab drsftp
 
 help:
 	@echo "make demo             one file over a shared path, moved three ways: build, run, table and report"
 	@echo "make test             all tests; those that cannot run here are skipped, and the last lines say why"
+	@echo "make fuzz             new inputs for what reads foreign input, for MINUTES=10, for those who change something"
 	@echo "make lint             formats and lints, for those who change something"
 	@echo "make docs             these pages as a book in OUT/book"
 	@echo "make fresh            both commands in fresh Debian 12 and 13 and Ubuntu 24.04, as root and as a user (root, hours)"
@@ -35,6 +36,10 @@ demo:
 test:
 	@scripts/setup test
 	@scripts/test
+
+fuzz:
+	@scripts/setup test
+	@scripts/fuzz $(or $(MINUTES),10)
 
 lint:
 	@scripts/setup lint

@@ -36,7 +36,7 @@ impl FromStr for HostPattern {
             return Ok(Self::Network(IpNet::from(address)));
         }
         if let Ok(network) = text.parse::<IpNet>() {
-            return Ok(Self::Network(network.trunc()));
+            return Ok(Self::Network(canonical(network.trunc())));
         }
         let under = text.strip_prefix("*.");
         let name = name(under.unwrap_or(text)).ok_or_else(|| NoHost(text.to_owned()))?;
@@ -98,6 +98,17 @@ pub fn address(text: &str) -> Option<IpAddr> {
     bare.parse::<IpAddr>()
         .ok()
         .map(|address| address.to_canonical())
+}
+
+/// A network of IPv4-mapped addresses becomes one of IPv4, as the addresses themselves do.
+fn canonical(network: IpNet) -> IpNet {
+    const MAPPED: u8 = 96;
+    match network.addr().to_canonical() {
+        address @ IpAddr::V4(_) if network.prefix_len() >= MAPPED => {
+            IpNet::new(address, network.prefix_len() - MAPPED).unwrap_or(network)
+        }
+        _ => network,
+    }
 }
 
 /// A host name in lower case without the trailing dot; `None` if it is not valid.
@@ -256,6 +267,14 @@ mod tests {
     }
 
     #[test]
+    fn a_network_of_mapped_addresses_is_one_of_ipv4() {
+        let routes = routes(&[("::ffff:192.0.2.0/120", 1), ("::ffff:198.51.100.7/128", 2)]);
+        assert_eq!(routes.find("192.0.2.77"), Some(1));
+        assert_eq!(routes.find("::ffff:198.51.100.7"), Some(2));
+        assert_eq!(routes.find("198.51.100.8"), None);
+    }
+
+    #[test]
     fn the_same_pattern_leads_to_one_path_only() {
         let mut routes = routes(&[("192.0.2.0/24", 1)]);
         let same = "192.0.2.77/24".parse().unwrap();
@@ -281,5 +300,46 @@ mod tests {
             .map(|text| text.parse::<HostPattern>().unwrap().to_string())
             .into();
         assert_eq!(written, ["192.0.2.7", "192.0.2.0/24", "*.example.org"]);
+    }
+}
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, damaged_text};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEXTS: [&str; 7] = [
+        "192.0.2.130",
+        "192.0.2.77/25",
+        "::ffff:192.0.2.130",
+        "[2001:db8::7%eth0]",
+        "2001:db8::/32",
+        "Data.example.org.",
+        "*.far.Example.org",
+    ];
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn a_pattern_is_written_as_it_is_read(text in damaged_text(&TEXTS)) {
+            if let Ok(pattern) = text.parse::<HostPattern>() {
+                let written = pattern.to_string();
+                prop_assert!(written.chars().all(|c| c.is_ascii_graphic()));
+                prop_assert_eq!(written.parse::<HostPattern>(), Ok(pattern));
+            }
+        }
+
+        #[test]
+        fn a_host_leads_to_the_path_of_its_own_pattern(text in damaged_text(&TEXTS)) {
+            let mut routes = Routes::default();
+            if let Ok(pattern) = text.parse::<HostPattern>() {
+                prop_assert_eq!(routes.insert(&pattern, 7), None);
+                prop_assert_eq!(routes.exactly(&pattern), Some(7));
+                prop_assert!(pattern.single().is_none_or(|host| routes.find(&host) == Some(7)));
+            }
+        }
     }
 }

@@ -418,3 +418,124 @@ mod tests {
         assert!(recording.unwrap().samples[0].available_mbps.is_nan());
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use std::io::Write;
+
+    use fairwind_testing::fuzz::{cases, damaged};
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FILES: [&[u8]; 5] = [
+        b"unix_time_utc,available_mbps\n1078099200,45.521\n1078099500.0,45.42\n",
+        b"x, Time, Available_Mbps\r\n1,2004-03-01T00:00:00Z,45.5\r\n2,2004-03-01T01:05:00+01:00,4\r\n",
+        b"# router\ntime,used_mbps,capacity_mbps\n0,30,45\n300,nan,45\n600,,45\n900,50,45\n",
+        b"time,octets,capacity_mbps\n0,4257467296,10\n300,4294967295,10\n600,37499999,10\n",
+        b"timestamp,\"in_octets\",capacity_mbps\n1078099200000,5000000000000,10\n1078099500000,7,10\n",
+    ];
+
+    /// They, and one of them packed, but not compressed: damage then is damage to the text.
+    fn examples() -> Vec<Vec<u8>> {
+        let mut packer = GzEncoder::new(Vec::new(), Compression::none());
+        packer.write_all(FILES[2]).unwrap();
+        let mut examples: Vec<Vec<u8>> = FILES.iter().map(|file| file.to_vec()).collect();
+        examples.push(packer.finish().unwrap());
+        examples
+    }
+
+    fn options() -> impl Strategy<Value = ImportOptions> {
+        let capacity = prop::option::of(prop_oneof![0.0..1e4_f64, any::<f64>()]);
+        let bits = prop::sample::select(vec![None, Some(32), Some(64), Some(16)]);
+        (capacity, bits).prop_map(|(capacity_mbps, counter_bits)| ImportOptions {
+            capacity_mbps,
+            counter_bits,
+        })
+    }
+
+    /// A file of two columns.
+    fn file(names: &str, rows: impl Iterator<Item = (String, String)>) -> String {
+        let rows = rows.map(|(time, value)| format!("{time},{value}\n"));
+        format!("{names}\n{}", rows.collect::<String>())
+    }
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn a_file_has_at_most_a_sample_a_line_or_the_line_that_is_wrong(
+            file in damaged(&examples()), options in options()
+        ) {
+            let lines = 1 + file.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count() as u64;
+            let is_packed = file.starts_with(&GZIP);
+            match read(&file[..], &options) {
+                Ok(recording) => {
+                    let rows = recording.samples.len() as u64 + recording.resets;
+                    prop_assert!(is_packed || rows <= lines);
+                }
+                Err(ImportError::Line { line, problem }) => {
+                    prop_assert!(is_packed || (1..=lines).contains(&line));
+                    prop_assert!(!problem.is_empty());
+                }
+                Err(error) => prop_assert!(!error.to_string().is_empty()),
+            }
+        }
+
+        /// From 1973 on, from which milliseconds are told from seconds, to 2286.
+        #[test]
+        fn a_time_means_the_same_in_each_of_its_forms(
+            rows in vec((100_000_000..10_000_000_000_i64, 0.0..1e6_f64), 0..20)
+        ) {
+            let samples = rows.iter().map(|&(second, available_mbps)| Sample {
+                time: Timestamp::from_second(second).unwrap(),
+                available_mbps,
+            });
+            let samples: Vec<Sample> = samples.collect();
+            let forms: [fn(&Sample) -> String; 3] = [
+                |sample| sample.time.as_second().to_string(),
+                |sample| sample.time.as_millisecond().to_string(),
+                |sample| sample.time.to_string(),
+            ];
+            for form in forms {
+                let rows = samples.iter().map(|s| (form(s), s.available_mbps.to_string()));
+                let text = file("time,available_mbps", rows);
+                let recording = read(text.as_bytes(), &ImportOptions::default()).unwrap();
+                prop_assert_eq!(&recording.samples, &samples);
+            }
+        }
+
+        #[test]
+        fn a_counter_of_either_width_tells_the_traffic(
+            start: u64,
+            growths in vec(0..=3_750_000_000_u64, 1..20),
+            bits in prop::sample::select(vec![32_u32, 64]),
+        ) {
+            // As many octets as 100 Mbit/s carry in 300 s, at most.
+            let (capacity_mbps, seconds) = (100.0, 300);
+            let mask = u64::MAX >> (64 - bits);
+            let mut octets = start & mask;
+            let mut readings = vec![octets];
+            for growth in &growths {
+                octets = octets.wrapping_add(*growth) & mask;
+                readings.push(octets);
+            }
+            let times = (0..).map(|n| n * seconds);
+            let texts = |(time, octets): (i64, u64)| (time.to_string(), octets.to_string());
+            let text = file("time,octets", times.zip(readings).map(texts));
+            let options = ImportOptions {
+                capacity_mbps: Some(capacity_mbps),
+                counter_bits: Some(bits),
+            };
+            let recording = read(text.as_bytes(), &options).unwrap();
+            prop_assert_eq!((recording.samples.len(), recording.resets), (growths.len(), 0));
+            for (sample, growth) in recording.samples.iter().zip(growths) {
+                let used = growth as f64 * 8e-6 / seconds as f64;
+                prop_assert!((sample.available_mbps - (capacity_mbps - used)).abs() < 1e-9);
+            }
+        }
+    }
+}

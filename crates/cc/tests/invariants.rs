@@ -1,6 +1,9 @@
 //! Invariants of every congestion control, whatever happens to the connection.
 
-use fairwind_cc::native::{AckSample, Control, RateSample, TcpSock, all, ca_event, ca_state};
+use fairwind_cc::native::{
+    AckSample, Control, Parameters, RateSample, TcpSock, all, ca_event, ca_state,
+};
+use fairwind_testing::fuzz::cases;
 use proptest::prelude::*;
 
 /// An event of a connection.
@@ -13,6 +16,10 @@ enum Operation {
         after_us: u32,
         limited: bool,
     },
+    /// Selective acknowledgements, but no loss yet.
+    Disorder,
+    /// A packet arrived with a CE mark, or without.
+    Ecn { marked: bool },
     /// Fast recovery begins.
     Loss,
     /// Fast recovery or CWR ends.
@@ -46,6 +53,8 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
                 after_us,
                 limited,
             }),
+        1 => Just(Operation::Disorder),
+        1 => any::<bool>().prop_map(|marked| Operation::Ecn { marked }),
         2 => Just(Operation::Loss),
         2 => Just(Operation::Recovered),
         1 => Just(Operation::Cwr),
@@ -58,6 +67,21 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     prop::collection::vec(operation, 1..200)
 }
 
+/// Where in the range of its values each parameter is.
+fn places() -> impl Strategy<Value = [f64; 8]> {
+    prop::array::uniform8(prop_oneof![Just(0.0), Just(1.0), 0.0..1.0_f64])
+}
+
+fn parameters(control: &'static Control, places: &[f64; 8]) -> Parameters {
+    let mut parameters = control.default_parameters();
+    for (parameter, place) in control.parameters().iter().zip(places) {
+        let (min, max) = (f64::from(parameter.min()), f64::from(parameter.max()));
+        let value = (min + place * (max - min)).round() as i64;
+        parameters.set(parameter.name(), value).unwrap();
+    }
+    parameters
+}
+
 /// A connection as TCP drives it.
 struct Connection {
     control: &'static Control,
@@ -66,6 +90,26 @@ struct Connection {
 }
 
 impl Connection {
+    fn open(control: &'static Control, parameters: &Parameters, us: u64) -> Connection {
+        let sk = TcpSock::default();
+        let mut connection = Connection { control, sk, us };
+        connection.pass(0);
+        control.init(&mut connection.sk, parameters);
+        connection
+    }
+
+    fn after(
+        control: &'static Control,
+        parameters: &Parameters,
+        operations: &[Operation],
+    ) -> TcpSock {
+        let mut connection = Connection::open(control, parameters, 1_000_000);
+        for operation in operations {
+            connection.apply(operation);
+        }
+        connection.sk
+    }
+
     fn pass(&mut self, us: u32) {
         self.us += u64::from(us);
         self.sk.tcp_mstamp = self.us;
@@ -123,6 +167,17 @@ impl Connection {
                 self.sk.is_cwnd_limited = limited.into();
                 self.ack(packets, rtt_us);
             }
+            Operation::Disorder if self.sk.icsk_ca_state == ca_state::OPEN => {
+                self.set_state(ca_state::DISORDER);
+            }
+            Operation::Disorder => {}
+            Operation::Ecn { marked } => {
+                let event = match marked {
+                    true => ca_event::ECN_IS_CE,
+                    false => ca_event::ECN_NO_CE,
+                };
+                self.control.cwnd_event(&mut self.sk, event);
+            }
             Operation::Loss => self.begin_reduction(ca_state::RECOVERY),
             Operation::Cwr if self.sk.icsk_ca_state < ca_state::CWR => {
                 self.begin_reduction(ca_state::CWR);
@@ -164,6 +219,8 @@ impl Connection {
 }
 
 proptest! {
+    #![proptest_config(cases(256))]
+
     #[test]
     fn window_and_threshold_stay_in_bounds(
         operations in operations(),
@@ -191,6 +248,31 @@ proptest! {
             }
             control.release(&mut connection.sk);
             prop_assert!(connection.sk.snd_cwnd >= 1);
+        }
+    }
+
+    #[test]
+    fn no_parameters_close_the_window(operations in operations(), places in places()) {
+        for control in all() {
+            let name = control.name();
+            let mut connection = Connection::open(control, &parameters(control, &places), 1_000_000);
+            for (index, operation) in operations.iter().enumerate() {
+                connection.apply(operation);
+                let sk = &mut connection.sk;
+                prop_assert!(sk.snd_cwnd >= 1, "{name}: cwnd 0 after operation {index}");
+                prop_assert!(sk.snd_ssthresh >= 1, "{name}: ssthresh 0 after operation {index}");
+                prop_assert!(control.min_tso_segs(sk) >= 1, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_happens_is_all_that_decides(operations in operations(), places in places()) {
+        for control in all() {
+            let parameters = parameters(control, &places);
+            let once = Connection::after(control, &parameters, &operations);
+            let again = Connection::after(control, &parameters, &operations);
+            prop_assert_eq!(once, again, "{}", control.name());
         }
     }
 

@@ -286,3 +286,31 @@ mod tests {
         );
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, damaged};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// From 10.0.0.1 to 10.0.0.2: TCP, UDP, and ICMP behind an IP header with options.
+    const PACKETS: [&[u8]; 3] = [
+        b"E\0\0\x2c\0\0@\0@\x06\0\0\x0a\0\0\x01\x0a\0\0\x02\x12g\0P\0\0\x01\0\0\0\0\0P\x10\x01\0\0\0\0\0abcd",
+        b"E\0\0\x1e\0\x01\0\0@\x11\0\0\x0a\0\0\x01\x0a\0\0\x02\x10\0 \0\0\x0a\0\0\x01\x02",
+        b"F\0\0\x20\0\x01\0\0@\x01\0\0\x0a\0\0\x01\x0a\0\0\x02\x94\x04\0\0\x08\0\xf7\xff\0\0\0\0",
+    ];
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn a_description_is_a_line_whatever_was_lost(wall_ns: u64, packet in damaged(&PACKETS)) {
+            let text = describe(wall_ns, &packet, LossCause::Random);
+            prop_assert!(text.starts_with("lost at ") && text.len() < 120);
+            let end = format!(" {} bytes", packet.len());
+            prop_assert!(text.ends_with(&end));
+            prop_assert!(text.chars().all(|c| c == ' ' || c.is_ascii_graphic()));
+        }
+    }
+}

@@ -173,3 +173,115 @@ mod tests {
         assert_eq!(out[28..out.len() - 4], options[..]);
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::cases;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Kind and content of each block; `None` if they do not fill the file.
+    fn blocks(mut bytes: &[u8]) -> Option<Vec<(u32, &[u8])>> {
+        let mut blocks = Vec::new();
+        while !bytes.is_empty() {
+            let (kind, len) = (word(bytes, 0)?, word(bytes, 4)? as usize);
+            let (block, behind) = bytes.split_at_checked(len)?;
+            let content = block.get(8..len.checked_sub(4)?)?;
+            if !len.is_multiple_of(4) || word(block, len - 4)? as usize != len {
+                return None;
+            }
+            blocks.push((kind, content));
+            bytes = behind;
+        }
+        Some(blocks)
+    }
+
+    /// Code and value of each option; `None` if they do not fill the end of a block.
+    fn options(mut bytes: &[u8]) -> Option<Vec<(u16, &[u8])>> {
+        let mut options = Vec::new();
+        loop {
+            let (&[a, b, c, d], behind) = bytes.split_first_chunk()?;
+            let (code, len) = (u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d]));
+            let value = behind.get(..usize::from(len))?;
+            bytes = behind.get(usize::from(len).next_multiple_of(4)..)?;
+            if code == OPT_END {
+                return bytes.is_empty().then_some(options);
+            }
+            options.push((code, value));
+        }
+    }
+
+    fn word(bytes: &[u8], at: usize) -> Option<u32> {
+        let word = bytes.get(at..at + 4)?.try_into().ok()?;
+        Some(u32::from_ne_bytes(word))
+    }
+
+    fn comment() -> impl Strategy<Value = String> {
+        // An option holds 65,535 bytes.
+        prop_oneof![20 => "\\PC{0,40}", 1 => Just("x".repeat(70_000))]
+    }
+
+    /// The option of a comment.
+    fn cut(comment: &str) -> (u16, Vec<u8>) {
+        let kept = comment.len().min(65_535);
+        (OPT_COMMENT, comment.as_bytes()[..kept].to_vec())
+    }
+
+    /// Time, bytes, packets lost before, and comments.
+    fn captured() -> impl Strategy<Value = (u64, Vec<u8>, u64, Vec<String>)> {
+        let bytes = vec(any::<u8>(), 0..70);
+        (any::<u64>(), bytes, 0..3_u64, vec(comment(), 0..3))
+    }
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn what_is_captured_can_be_read(
+            name in comment(),
+            packets in vec(captured(), 0..5),
+            said in vec(comment(), 0..3),
+        ) {
+            let mut out = Vec::new();
+            header(&mut out, "fairwind", &name, 128);
+            for (time_ns, bytes, dropped, comments) in &packets {
+                let (time_ns, dropped) = (*time_ns, *dropped);
+                packet(&mut out, &Packet { time_ns, bytes, len: 1500, dropped, comments });
+            }
+            statistics(&mut out, 7, (9, 2), &said);
+
+            let read = |content: &[u8]| -> Vec<(u16, Vec<u8>)> {
+                let options = options(content).unwrap().into_iter();
+                options.map(|(code, value)| (code, value.to_vec())).collect()
+            };
+            let blocks = blocks(&out).unwrap();
+            let kinds: Vec<u32> = blocks.iter().map(|(kind, _)| *kind).collect();
+            prop_assert_eq!(kinds[..2].to_vec(), [SECTION_HEADER, INTERFACE_DESCRIPTION]);
+            prop_assert!(kinds[2..kinds.len() - 1].iter().all(|kind| *kind == ENHANCED_PACKET));
+            prop_assert_eq!(kinds.len(), packets.len() + 3);
+            prop_assert_eq!(read(&blocks[0].1[16..]), [(SHB_USERAPPL, b"fairwind".to_vec())]);
+            for ((_, content), (time_ns, bytes, dropped, comments)) in blocks[2..].iter().zip(&packets) {
+                let (high, low) = (word(content, 4).unwrap(), word(content, 8).unwrap());
+                prop_assert_eq!(u64::from(high) << 32 | u64::from(low), *time_ns);
+                prop_assert_eq!(word(content, 12), Some(bytes.len() as u32));
+                let (kept, behind) = content[20..].split_at(bytes.len().next_multiple_of(4));
+                prop_assert_eq!(&kept[..bytes.len()], bytes.as_slice());
+                if *dropped == 0 {
+                    prop_assert!(behind.is_empty());
+                    continue;
+                }
+                let mut expected = vec![(EPB_DROPCOUNT, dropped.to_ne_bytes().to_vec())];
+                expected.extend(comments.iter().map(|comment| cut(comment)));
+                prop_assert_eq!(read(behind), expected);
+            }
+            let mut expected = vec![
+                (ISB_IFRECV, 9_u64.to_ne_bytes().to_vec()),
+                (ISB_IFDROP, 2_u64.to_ne_bytes().to_vec()),
+            ];
+            expected.extend(said.iter().map(|comment| cut(comment)));
+            prop_assert_eq!(read(&blocks[blocks.len() - 1].1[12..]), expected);
+        }
+    }
+}

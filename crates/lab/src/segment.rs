@@ -230,3 +230,68 @@ mod tests {
         assert!(Segments::new(v4, &packet).is_some());
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, damaged};
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+
+    /// TCP of IPv4 and of IPv6, with payload.
+    fn packets() -> Vec<Vec<u8>> {
+        let mut v4 = vec![0x45, 0, 0, 140, 0, 7, 0x40, 0, 64, 6, 0, 0];
+        v4.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+        let mut v6 = vec![0x60, 0, 0, 0, 0, 120, 6, 64];
+        v6.extend([0x20; 32]);
+        for packet in [&mut v4, &mut v6] {
+            packet.extend([0, 1, 0, 2, 0xff, 0xff, 0xff, 0xf0, 0, 0, 0, 0, 0x50]);
+            packet.extend([0x99, 1, 0, 0, 0, 0, 0]);
+            packet.extend(0..100_u8);
+        }
+        vec![v4, v6]
+    }
+
+    fn sequence(tcp: &[u8]) -> u32 {
+        u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]])
+    }
+
+    proptest! {
+        #![proptest_config(cases(512))]
+
+        #[test]
+        fn segments_carry_the_payload_once_and_in_order(
+            packet in damaged(&packets()),
+            gso_type in select(vec![vnet::GSO_TCPV4, vnet::GSO_TCPV6, vnet::GSO_TCPV4 | vnet::GSO_ECN, 3]),
+            gso_size in 0..300_u16,
+            // An offset in a frame has 16 bits, 14 of which bytes are Ethernet's.
+            csum_start in prop_oneof![Just(20_u16), Just(40), 0..=u16::MAX - 14],
+        ) {
+            let header = Header {
+                gso_type,
+                gso_size,
+                csum_start,
+                csum_offset: 16,
+                ..Header::default()
+            };
+            let Some(mut segments) = Segments::new(header, &packet) else {
+                return Ok(());
+            };
+            let (headers, payload) = packet.split_at(segments.headers.len());
+            let first = sequence(&headers[usize::from(csum_start)..]);
+            let mut carried: Vec<u8> = Vec::new();
+            while let Some(len) = segments.next_len() {
+                let mut segment = vec![0; len];
+                segments.write_next(&mut segment);
+                prop_assert!(!Header::read(&segment).is_segmented());
+                let (head, part) = segment[vnet::LEN..].split_at(headers.len());
+                let seq = sequence(&head[usize::from(csum_start)..]);
+                prop_assert_eq!(seq, first.wrapping_add(carried.len() as u32));
+                prop_assert!(!part.is_empty() && part.len() <= usize::from(gso_size));
+                carried.extend(part);
+            }
+            prop_assert_eq!(carried, payload);
+        }
+    }
+}

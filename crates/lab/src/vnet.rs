@@ -227,3 +227,45 @@ mod tests {
         assert_eq!((header.csum_start, header.csum_offset), (20, 16));
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, damaged};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A datagram and an empty segment whose checksums are those of the pseudo-headers.
+    const PACKETS: [&[u8]; 2] = [
+        b"E\0\0\x1e\0\x01\0\0@\x11\0\0\x0aM\0\x01\x0aM\0\x02\x10\0 \0\0\x0a\x14\xb8\x01\x02",
+        b"E\0\0(\0\x01\0\0@\x06\0\0\x0aM\0\x01\x0aM\0\x02\
+          \x10\0 \0\0\0\0\0\0\0\0\0P\x10\0\0\x14\xb7\0\0",
+    ];
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn a_header_that_is_read_is_written_alike(bytes: [u8; LEN]) {
+            let header = Header::read(&bytes);
+            let mut written = [0; LEN];
+            header.write(&mut written);
+            prop_assert_eq!(Header::read(&written), header);
+        }
+
+        #[test]
+        fn a_checksum_that_is_to_be_made_is_in_the_packet(
+            packet in damaged(&PACKETS),
+            gso_size: u16,
+        ) {
+            let header = Header::of(&packet, gso_size);
+            if header.flags == 0 {
+                prop_assert_eq!(header, Header::default());
+            } else {
+                let field = usize::from(header.csum_start + header.csum_offset);
+                prop_assert!(field + 2 <= packet.len());
+                prop_assert_eq!(header.is_segmented(), gso_size > 0);
+            }
+        }
+    }
+}

@@ -101,3 +101,42 @@ mod tests {
         assert_eq!(take_table::<2>(&mut &*bytes), None);
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, damaged};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn encoded(rows: &[[i64; 3]]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put_table(&mut bytes, rows);
+        bytes
+    }
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn a_table_comes_back_and_leaves_what_is_behind_it(
+            rows in vec(any::<[i64; 3]>(), 0..40), behind: Vec<u8>
+        ) {
+            let bytes = [encoded(&rows), behind.clone()].concat();
+            let mut rest = bytes.as_slice();
+            prop_assert_eq!(take_table::<3>(&mut rest), Some(rows));
+            prop_assert_eq!(rest, behind);
+        }
+
+        #[test]
+        fn a_table_takes_no_more_room_than_its_bytes_justify(
+            bytes in damaged(&[encoded(&[[1, i64::MAX, 5], [3, i64::MIN, 5], [2, 5, 5]])])
+        ) {
+            if let Some(rows) = take_table::<3>(&mut bytes.as_slice()) {
+                prop_assert!(rows.len() * 3 <= bytes.len());
+                prop_assert_eq!(take_table::<3>(&mut encoded(&rows).as_slice()), Some(rows));
+            }
+        }
+    }
+}

@@ -96,6 +96,14 @@ impl Exchange {
     ///
     /// Fails if the file cannot be created or written.
     pub fn write(&self, file: &Path) -> Result<(), RecordingError> {
+        let mut encoder = GzEncoder::new(File::create(file)?, Compression::best());
+        encoder.write_all(&self.encoded())?;
+        encoder.finish()?;
+        Ok(())
+    }
+
+    /// The content of a file before it is compressed.
+    fn encoded(&self) -> Vec<u8> {
         let mut bytes = format!(
             "{FIRST_LINE}\ncontrol {}\npath {}\nkernel {}\nhz {}\nopened_us {}\nestablished_us {}\n\
              written_us {}\nwindow {}\n\n",
@@ -111,10 +119,7 @@ impl Exchange {
         .into_bytes();
         let rows: Vec<Row> = self.acks.iter().map(to_row).collect();
         column::put_table(&mut bytes, &rows);
-        let mut encoder = GzEncoder::new(File::create(file)?, Compression::best());
-        encoder.write_all(&bytes)?;
-        encoder.finish()?;
-        Ok(())
+        bytes
     }
 
     /// Reads a file.
@@ -225,8 +230,7 @@ fn from_row(row: &Row) -> Option<Ack> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_file_gives_back_what_was_written() {
+    pub(super) fn exchange() -> Exchange {
         let ack = Ack {
             time_us: 70_000,
             ack: 1448,
@@ -245,7 +249,7 @@ mod tests {
                 snd_nxt: 14_480,
             },
         };
-        let exchange = Exchange {
+        Exchange {
             control: "reno".into(),
             path: "random loss".into(),
             kernel: "6.18.44".into(),
@@ -255,11 +259,37 @@ mod tests {
             written_us: 50_400,
             window: 65_160,
             acks: vec![ack, Ack { ack: 0, ..ack }],
-        };
+        }
+    }
+
+    #[test]
+    fn a_file_gives_back_what_was_written() {
+        let exchange = exchange();
         let file = std::env::temp_dir().join(format!("fairwind-exchange-{}", std::process::id()));
         exchange.write(&file).unwrap();
         let read = Exchange::read(&file);
         std::fs::remove_file(&file).unwrap();
         assert_eq!(read.unwrap(), exchange);
+    }
+}
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, damaged};
+    use proptest::prelude::*;
+
+    use super::tests::exchange;
+    use super::*;
+
+    proptest! {
+        #![proptest_config(cases(512))]
+
+        #[test]
+        fn an_exchange_that_is_read_is_written_alike(bytes in damaged(&[exchange().encoded()])) {
+            if let Ok(exchange) = Exchange::parse(&bytes) {
+                let again = Exchange::parse(&exchange.encoded()).unwrap();
+                prop_assert_eq!(again, exchange);
+            }
+        }
     }
 }

@@ -59,16 +59,21 @@ impl Recording {
     ///
     /// Fails if the file cannot be created or written.
     pub fn write(&self, file: &Path) -> Result<(), RecordingError> {
+        let mut encoder = GzEncoder::new(File::create(file)?, Compression::best());
+        encoder.write_all(&self.encoded())?;
+        encoder.finish()?;
+        Ok(())
+    }
+
+    /// The content of a file before it is compressed.
+    fn encoded(&self) -> Vec<u8> {
         let mut bytes = format!(
             "{FIRST_LINE}\ncontrol {}\npath {}\nkernel {}\nhz {}\n\n",
             self.control, self.path, self.kernel, self.hz
         )
         .into_bytes();
         column::put_table(&mut bytes, &table::from_calls(&self.calls));
-        let mut encoder = GzEncoder::new(File::create(file)?, Compression::best());
-        encoder.write_all(&bytes)?;
-        encoder.finish()?;
-        Ok(())
+        bytes
     }
 
     /// Reads a file.
@@ -129,7 +134,7 @@ mod tests {
     use super::*;
     use crate::table::tests::calls;
 
-    fn recording() -> Recording {
+    pub(super) fn recording() -> Recording {
         Recording {
             control: "cubic".into(),
             path: "random loss".into(),
@@ -162,5 +167,27 @@ mod tests {
             refused(&format!("{head}hz 250\n\n\u{2}")),
             "no recording: the table is cut off"
         );
+    }
+}
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, damaged};
+    use proptest::prelude::*;
+
+    use super::tests::recording;
+    use super::*;
+
+    proptest! {
+        #![proptest_config(cases(512))]
+
+        #[test]
+        fn a_recording_that_is_read_is_written_alike(bytes in damaged(&[recording().encoded()])) {
+            if let Ok(recording) = Recording::parse(&bytes) {
+                prop_assert!((1..=10_000).contains(&recording.hz));
+                let again = Recording::parse(&recording.encoded()).unwrap();
+                prop_assert_eq!(again, recording);
+            }
+        }
     }
 }

@@ -1,8 +1,10 @@
-//! Helpers for tests on the running system.
+//! Helpers for tests: on the running system, and with foreign input ([`fuzz`]).
 //!
 //! A test that cannot run is skipped: it reports the reason and passes. With [`NO_SKIPS`] it fails, so
 //! that nothing goes untested unnoticed; [`SKIPPED`] names a file that gets a line for each skipped
 //! test.
+
+pub mod fuzz;
 
 mod network;
 mod peers;

@@ -281,3 +281,51 @@ mod tests {
         assert_eq!(identity.local().to_string(), "[::1]:80");
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::cases;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(cases(512))]
+
+        #[test]
+        fn a_record_is_an_event_if_it_is_long_enough_for_its_kind(
+            kind in 0..8_u32,
+            rest in vec(any::<u64>(), 0..50),
+            missing in 0..8_usize,
+        ) {
+            let words: Vec<u64> = [u64::from(kind)].into_iter().chain(rest).collect();
+            let length = 8 * words.len() - missing;
+            // SAFETY: bytes of `words`, which has eight for each word.
+            let bytes = unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), length) };
+            let needed = match kind {
+                OPEN | IDENTITY => size_of::<Identity>(),
+                CONTROL => size_of::<Control>(),
+                SAMPLE | CLOSE => size_of::<Sample>(),
+                _ => usize::MAX,
+            };
+            let event = Event::parse(bytes);
+            prop_assert_eq!(event.is_some(), length >= needed);
+            let Some(event) = event else {
+                return Ok(());
+            };
+            prop_assert_eq!((event.head().id, event.head().time_ns), (words[1], words[2]));
+            match event {
+                Event::Open(identity) | Event::Identity(identity) => {
+                    // A name of 16 bytes, none of which need be UTF-8.
+                    prop_assert!(identity.program().len() <= 16 * 3);
+                    prop_assert_eq!(identity.local().ip().to_canonical(), identity.local().ip());
+                }
+                Event::Control(control) => prop_assert!(control.name().len() <= 16 * 3),
+                Event::Sample(_, state) | Event::Close(_, state) => {
+                    prop_assert_eq!(state.is_some(), length >= needed + STATE_BYTES);
+                }
+            }
+        }
+    }
+}

@@ -99,6 +99,8 @@ pub struct Follower {
     place: LogPlace,
     /// The beginning of an incomplete line.
     unfinished: Vec<u8>,
+    /// The incomplete line is longer than accepted; what follows up to its end belongs to it.
+    is_too_long: bool,
 }
 
 impl Follower {
@@ -121,6 +123,7 @@ impl Follower {
             position: place.position,
             place,
             unfinished: Vec::new(),
+            is_too_long: false,
         }
     }
 
@@ -146,6 +149,7 @@ impl Follower {
     fn go_back(&mut self) {
         self.position = self.place.position;
         self.unfinished.clear();
+        self.is_too_long = false;
     }
 
     /// Whether the log's name leads to a file other than the open one.
@@ -190,12 +194,18 @@ impl Follower {
     fn lines(&mut self, bytes: &[u8], hosts: &mut BTreeSet<IpAddr>) {
         for part in bytes.split_inclusive(|&byte| byte == b'\n') {
             self.position += part.len() as u64;
-            let fits = self.unfinished.len() + part.len() <= LONGEST_LINE;
-            if fits {
+            if self.unfinished.len() + part.len() > LONGEST_LINE {
+                self.is_too_long = true;
+                self.unfinished.clear();
+            }
+            if !self.is_too_long {
                 self.unfinished.extend_from_slice(part);
             }
             if part.ends_with(b"\n") {
-                let line = if fits { &self.unfinished } else { part };
+                let line = match std::mem::take(&mut self.is_too_long) {
+                    true => part,
+                    false => self.unfinished.as_slice(),
+                };
                 self.place.go_behind(line, self.position);
                 hosts.extend(remote_host(&String::from_utf8_lossy(&self.unfinished)));
                 self.unfinished.clear();
@@ -421,6 +431,35 @@ mod tests {
     }
 
     #[test]
+    fn a_line_too_long_names_nobody_however_it_is_written() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("xferlog");
+        let mut follower = Follower::at_end(&path);
+        append(&path, &"x".repeat(LONGEST_LINE + 1));
+        assert!(texts(&mut follower).is_empty());
+        // The end of that line, though it looks like one of its own.
+        append(&path, &(" ".to_owned() + &line("192.0.2.1")));
+        assert!(texts(&mut follower).is_empty());
+        append(&path, &line("192.0.2.2"));
+        assert_eq!(texts(&mut follower), ["192.0.2.2"]);
+    }
+
+    #[test]
+    fn nothing_is_read_twice_behind_a_line_too_long() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("xferlog");
+        let mut follower = Follower::at_end(&path);
+        append(&path, &line("192.0.2.1"));
+        assert_eq!(texts(&mut follower), ["192.0.2.1"]);
+        for part in ["x".repeat(LONGEST_LINE - 100), "y".repeat(200), "\n".into()] {
+            append(&path, &part);
+            assert!(texts(&mut follower).is_empty());
+        }
+        append(&path, &line("192.0.2.2"));
+        assert_eq!(texts(&mut follower), ["192.0.2.2"]);
+    }
+
+    #[test]
     fn what_is_no_line_of_a_log_names_nobody() {
         for text in [
             "",
@@ -437,5 +476,57 @@ mod tests {
         append(&path, &("x".repeat(100_000) + "\n" + &line("192.0.2.9")));
         assert_eq!(texts(&mut follower), ["192.0.2.9"]);
         assert!(follower.unfinished.capacity() <= 2 * LONGEST_LINE);
+    }
+}
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, cuts, damaged, pieces};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// As written by ProFTPD, vsftpd and wu-ftpd.
+    const LOG: &[u8] = b"\
+Mon Mar  2 14:00:00 2026 12 192.0.2.7 16000000 /pub/file b _ o a me@example.org ftp 0 * c\n\
+Mon Mar  2 14:00:09 2026 1 ::ffff:192.0.2.9 5 /f_g b _ i r anna ftp 0 * i\n\
+Tue Mar 12 04:10:00 2026 3600 2001:db8::7 99999999999 /x a _ d r ben ftp 1 ben c\n\
+Tue Mar 12 04:10:01 2026 1 host.example.org 5 /p\xfcb b _ o a ? ftp 0 * c\n";
+
+    fn log() -> impl Strategy<Value = Vec<u8>> {
+        let long = [b"x".repeat(LONGEST_LINE - 200).as_slice(), LOG].concat();
+        damaged(&[LOG.to_vec(), long])
+    }
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn a_log_names_the_hosts_of_its_lines_however_it_grows(log in log(), cuts in cuts()) {
+            let mut follower = Follower::new(Path::new(""), None, LogPlace::default());
+            let mut hosts = BTreeSet::new();
+            for piece in pieces(&log, &cuts) {
+                follower.lines(piece, &mut hosts);
+                prop_assert!(follower.unfinished.len() <= LONGEST_LINE);
+            }
+            let end = log.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            let read = &log[..end];
+            let lines = read.split_inclusive(|byte| *byte == b'\n');
+            let whole = lines.filter(|line| line.len() <= LONGEST_LINE);
+            let named = whole.filter_map(|line| remote_host(&String::from_utf8_lossy(line)));
+            prop_assert_eq!(hosts, named.collect::<BTreeSet<_>>());
+            // The place can be found again by what is before it.
+            let place = follower.place();
+            prop_assert_eq!(place.position, end as u64);
+            prop_assert!(place.before.len() <= BEFORE && read.ends_with(&place.before));
+        }
+
+        #[test]
+        fn a_line_names_its_host(host: IpAddr, seconds: u64, bytes: u64, path in "[!-~]{1,20}") {
+            let line = format!(
+                "Mon Mar  2 14:00:00 2026 {seconds} {host} {bytes} {path} b _ o a ftp ftp 0 * c\n"
+            );
+            prop_assert_eq!(remote_host(&line), Some(host.to_canonical()));
+        }
     }
 }

@@ -213,3 +213,44 @@ fn fault(error: &ServiceError) -> Fault {
     };
     Fault::new(code, error.to_string())
 }
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::cases;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn no_bytes() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            (i32::MIN..0).prop_map(Value::Integer),
+            (i64::MIN..0).prop_map(Value::Long),
+            (-1e300..-1e-9_f64).prop_map(Value::Double),
+            prop::sample::select(vec![f64::NAN, f64::INFINITY, 1e19]).prop_map(Value::Double),
+            "[^0-9]{0,10}".prop_map(Value::String),
+            any::<bool>().prop_map(Value::Boolean),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn a_number_of_bytes_means_the_same_in_every_type(bytes in 0..1_u64 << 53) {
+            let mut values = vec![
+                Value::Long(bytes as i64),
+                Value::Double(bytes as f64),
+                Value::String(format!(" {bytes} ")),
+            ];
+            values.extend(i32::try_from(bytes).map(Value::Integer));
+            for value in &values {
+                prop_assert_eq!(number(value).ok(), Some(bytes));
+            }
+        }
+
+        #[test]
+        fn nothing_else_is_a_number_of_bytes(value in no_bytes()) {
+            prop_assert!(number(&value).is_err());
+        }
+    }
+}

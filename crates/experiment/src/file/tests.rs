@@ -6,7 +6,6 @@ use std::path::Path;
 use fairwind_cc::native::Parameters;
 use fairwind_path::accounting::Accounting;
 use fairwind_path::units::{Bandwidth, Bytes, Duration, Time};
-use proptest::prelude::*;
 
 use super::flow::{Application, Control};
 use super::link::{
@@ -581,27 +580,34 @@ fn the_documentations_example_is_right() {
     assert_eq!((file.link.len(), file.flow.len()), (1, 2));
 }
 
-proptest! {
-    #[test]
-    fn no_damage_to_a_file_is_a_panic(
-        at in 0..EVERYTHING.len(),
-        length in 0..20usize,
-        put in "[a-z0-9\"\\[\\]{}=., \n-]{0,4}",
-    ) {
-        let end = (at + length).min(EVERYTHING.len());
-        let mut text = EVERYTHING.to_owned();
-        text.replace_range(at..end, &put);
-        if let Err(diagnostic) = read(&text, "x.toml", Path::new(""), &[]) {
-            prop_assert!(!diagnostic.problems.is_empty());
-            for problem in diagnostic.problems {
-                prop_assert!(problem.line <= text.split('\n').count());
-                prop_assert!(!problem.message.is_empty());
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, damaged_text};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn a_damaged_file_is_read_or_its_faults_are_told_with_their_lines(
+            text in damaged_text(&[SHAPE, EVERYTHING])
+        ) {
+            if let Err(diagnostic) = read(&text, "x.toml", Path::new(""), &[]) {
+                prop_assert!(!diagnostic.problems.is_empty());
+                for problem in diagnostic.problems {
+                    prop_assert!(problem.line <= text.split('\n').count());
+                    prop_assert!(!problem.message.is_empty());
+                }
             }
         }
-    }
 
-    #[test]
-    fn no_override_is_a_panic(argument in "[a-z0-9\"\\[\\]{}=., -]{0,30}") {
-        let _ = read(EVERYTHING, "x.toml", Path::new(""), &[argument]);
+        #[test]
+        fn no_override_is_a_panic(argument in prop_oneof![
+            "[a-z0-9\"\\[\\]{}=., -]{0,30}",
+            damaged_text(&["duration=2s", "link.one.delay=5ms", "seeds=[1, 2]"]),
+        ]) {
+            let _ = read(EVERYTHING, "x.toml", Path::new(""), &[argument]);
+        }
     }
 }

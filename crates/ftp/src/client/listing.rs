@@ -311,8 +311,6 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     #[test]
@@ -342,24 +340,99 @@ mod tests {
         let entry = Entry::new(b"...".to_vec(), Kind::File);
         assert_eq!(entry.local_name(), Some(OsStr::new("...")));
     }
+}
+
+#[cfg(test)]
+mod fuzz {
+    use std::path::Path;
+
+    use fairwind_testing::fuzz::{cases, damaged};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Of RFC 3659, ProFTPD, Pure-FTPd, vsftpd and IIS.
+    const LINES: [&[u8]; 10] = [
+        b"Type=file;Size=1024990;Modify=19980615100045.014;Unique=a2; a  b ",
+        b"type=cdir;modify=20260302140007;perm=el;unique=801g2;UNIX.mode=0755; .",
+        b"modify=20260302140007;perm=adfr;size=7;type=file;unique=801U1;UNIX.group=0; x",
+        b"type=OS.unix=slink:/pub;size=3; to",
+        b"type=pdir;size=4096;modify=20260302140007; ..",
+        b"-rw-r--r--    1 0        0          131072 Nov 21 12:00 a  b",
+        b"drwxr-xr-x+   2 ftp      ftp          4096 Jan  1  2020 p\xfcb",
+        b"lrwxrwxrwx    1 0 0 4 Nov 21 12:00 x -> ../etc/passwd",
+        b"02-23-26  10:03AM       <DIR>          pub",
+        b"02-23-2026  10:03AM              5120 a b.txt",
+    ];
+
+    fn line() -> impl Strategy<Value = Vec<u8>> {
+        let known = [&b""[..], b"type=file; ", b"-rw-r--r-- 1 a b 7 Jan 01 2020 "];
+        let rest = vec(any::<u8>(), 0..80);
+        let begun = (prop::sample::select(known.to_vec()), rest)
+            .prop_map(|(before, rest)| [before, &rest].concat());
+        prop_oneof![begun, damaged(&LINES)]
+    }
+
+    /// A name that a listing can hold.
+    fn name() -> impl Strategy<Value = Vec<u8>> {
+        let byte = prop_oneof![0..b'\n', 14..=u8::MAX, Just(b' '), Just(b';')];
+        vec(byte, 1..40)
+    }
 
     proptest! {
+        #![proptest_config(cases(256))]
+
         #[test]
-        fn whatever_a_line_says_no_local_name_leads_elsewhere(
-            line in proptest::collection::vec(any::<u8>(), 0..80),
-            before in prop_oneof![
-                Just(&b""[..]), Just(&b"type=file; "[..]), Just(&b"-rw-r--r-- 1 a b 7 Jan 01 2020 "[..]),
-            ],
-        ) {
-            let line = [before, &line].concat();
+        fn whatever_a_line_says_no_local_name_leads_elsewhere(line in line()) {
             let mut entries = vec![entry(&line)];
             if let unix_listing::Parsed::Entry(entry) = unix_listing::parse(&line) {
                 entries.push(entry);
             }
             for name in entries.iter().filter_map(Entry::local_name) {
-                let path = std::path::Path::new("here").join(name);
-                prop_assert_eq!(path.parent(), Some(std::path::Path::new("here")));
+                let path = Path::new("here").join(name);
+                prop_assert_eq!(path.parent(), Some(Path::new("here")));
                 prop_assert_eq!(path.file_name(), Some(name));
+            }
+        }
+
+        #[test]
+        fn a_name_is_a_part_of_its_line(line in line()) {
+            if let Some(entry) = facts(&line) {
+                prop_assert!(entry.name == b"." || line.ends_with(&entry.name));
+            }
+            if let unix_listing::Parsed::Entry(entry) = unix_listing::parse(&line) {
+                prop_assert!(entry.kind == Kind::Link || line.ends_with(&entry.name));
+                prop_assert!(entry.size.is_none() || entry.kind == Kind::File);
+            }
+        }
+
+        #[test]
+        fn what_a_server_writes_is_understood(
+            name in name(),
+            size: u64,
+            second in 0..253_370_764_800_i64,
+        ) {
+            let time = Timestamp::from_second(second).unwrap();
+            let expected = Entry {
+                size: Some(size),
+                modified: Some(time),
+                unique: Some("801g2".to_owned()),
+                ..Entry::new(name.clone(), Kind::File)
+            };
+            let when = time::format(time);
+            let told = format!("type=file;size={size};modify={when};perm=r;unique=801g2; ");
+            prop_assert_eq!(facts(&[told.as_bytes(), &name].concat()), Some(expected));
+            let long = format!("-rw-r--r--   1 ftp      ftp      {size:>12} Mar  2 14:00 ");
+            let expected = Entry { size: Some(size), ..Entry::new(name.clone(), Kind::File) };
+            let parsed = unix_listing::parse(&[long.as_bytes(), &name].concat());
+            prop_assert_eq!(parsed, unix_listing::Parsed::Entry(expected));
+        }
+
+        #[test]
+        fn a_text_is_cut_into_lines_that_hold_no_line_end(text in damaged(&LINES)) {
+            for line in lines(&text) {
+                prop_assert!(!line.is_empty() && !line.contains(&b'\n'));
             }
         }
     }

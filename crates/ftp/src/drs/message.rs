@@ -119,8 +119,6 @@ pub fn trimmed(line: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     #[test]
@@ -199,16 +197,36 @@ mod tests {
             [Line::TooLong, Line::Whole(b"SBUF 1 2\r\n".to_vec())]
         );
     }
+}
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, cuts, damaged, pieces};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const STREAMS: [&[u8]; 3] = [
+        b"SBUF 1082714400.005250 2400000\r\nSBUF 1082714400.105250 4800000\r\n",
+        b"sbuf 7 1\nSBUF 1.5 99999999999999999999999\r\n",
+        b"DRS 00112233445566778899aabbccddeeff\r\nSBUF 0.000001 65536\r\n",
+    ];
+
+    fn stream() -> impl Strategy<Value = Vec<u8>> {
+        prop_oneof![damaged(&STREAMS), vec(any::<u8>(), 0..2_000)]
+    }
 
     proptest! {
+        #![proptest_config(cases(256))]
+
         #[test]
-        fn memory_is_bounded_whatever_comes(pieces in proptest::collection::vec(any::<Vec<u8>>(), 0..40)) {
+        fn memory_is_bounded_whatever_comes(bytes in stream(), cuts in cuts()) {
             let mut lines = Lines::default();
-            for piece in pieces {
-                for line in lines.take(&piece) {
+            for piece in pieces(&bytes, &cuts) {
+                for line in lines.take(piece) {
                     if let Line::Whole(line) = line {
                         prop_assert!(line.len() <= LINE_LIMIT);
-                        let _ = Sbuf::parse(trimmed(&line));
                     }
                 }
                 prop_assert!(lines.bytes.len() <= LINE_LIMIT);
@@ -216,9 +234,38 @@ mod tests {
         }
 
         #[test]
+        fn lines_are_the_same_however_they_arrive(bytes in stream(), cuts in cuts()) {
+            let (mut lines, mut arrived) = (Lines::default(), Vec::new());
+            for piece in pieces(&bytes, &cuts) {
+                arrived.extend(lines.take(piece));
+            }
+            let expected = bytes.split_inclusive(|byte| *byte == b'\n');
+            let expected = expected.filter(|line| line.ends_with(b"\n")).map(|line| {
+                match line.len() <= LINE_LIMIT {
+                    true => Line::Whole(line.to_vec()),
+                    false => Line::TooLong,
+                }
+            });
+            prop_assert_eq!(arrived, expected.collect::<Vec<_>>());
+        }
+
+        #[test]
         fn what_is_written_is_read_again(micros in 0..u64::MAX / 2, buffer_size: u64) {
             let sbuf = Sbuf { timestamp: Duration::from_micros(micros), buffer_size };
             prop_assert_eq!(Sbuf::parse(sbuf.to_string().as_bytes()), Some(sbuf));
+        }
+
+        #[test]
+        fn what_is_read_has_a_line_of_its_own(bytes in damaged(&STREAMS)) {
+            for line in Lines::default().take(&bytes) {
+                let Line::Whole(line) = line else { continue };
+                let Some(sbuf) = Sbuf::parse(trimmed(&line)) else { continue };
+                let written = sbuf.to_string();
+                prop_assert!(written.len() + 2 <= LINE_LIMIT);
+                let again = Sbuf::parse(written.as_bytes()).unwrap();
+                prop_assert_eq!(again.buffer_size, sbuf.buffer_size);
+                prop_assert_eq!(again.timestamp.as_micros(), sbuf.timestamp.as_micros());
+            }
         }
     }
 }

@@ -523,3 +523,114 @@ mod tests {
         assert_eq!(reply(b"RANG 7 3"), 501);
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, damaged};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LINES: [&[u8]; 22] = [
+        b"USER anonymous",
+        b"PASS me@example.org",
+        b"PORT 192,0,2,1,4,210",
+        b"EPRT |2|2001:db8::7|5282|",
+        b"EPSV ALL",
+        b"TYPE L 8",
+        b"STRU F",
+        b"ALLO 1048576 R 512",
+        b"REST 18446744073709551615",
+        b"RANG 100 199",
+        b"MFMT 20260302140007 pub/a b",
+        b"LIST -la pub",
+        b"STAT -a *.txt",
+        b"OPTS MLST type;size;",
+        b"OPTS HASH SHA-256",
+        b"SITE CHMOD 644 a b",
+        b"XSHA256 \"a b\" 10 20",
+        b"XCRC a 0 99",
+        b"HELP retr",
+        b"MLSD /pub/\xc3\xa4",
+        b"stor \xff\xfe ",
+        b"RETR a  b",
+    ];
+
+    /// The name in a command that ends with it.
+    fn name(command: &Command) -> Option<&[u8]> {
+        match command {
+            Command::Pass(name)
+            | Command::Cwd(name)
+            | Command::Retr(name)
+            | Command::Stor(name)
+            | Command::Appe(name)
+            | Command::Rnfr(name)
+            | Command::Rnto(name)
+            | Command::Dele(name)
+            | Command::Rmd(name)
+            | Command::Mkd(name)
+            | Command::Mlsd(name)
+            | Command::Mlst(name)
+            | Command::Size(name)
+            | Command::Mdtm(name)
+            | Command::Mfmt(_, name)
+            | Command::Hash(name) => Some(name.as_slice()),
+            Command::List(listing) | Command::Nlst(listing) | Command::Stat(Some(listing)) => {
+                Some(listing.path.as_slice())
+            }
+            Command::Site { arguments, .. } => Some(arguments.as_slice()),
+            _ => None,
+        }
+    }
+
+    fn is_plain(text: &str) -> bool {
+        !text.is_empty() && !text.chars().any(char::is_control)
+    }
+
+    proptest! {
+        #![proptest_config(cases(512))]
+
+        #[test]
+        fn a_line_is_a_sound_command_or_gets_a_reply_of_one_short_line(line in damaged(&LINES)) {
+            match Command::parse(&line) {
+                Ok(Command::User(text) | Command::Opts { name: text, .. }) => {
+                    prop_assert!(is_plain(&text));
+                }
+                Ok(Command::Stru(letter) | Command::Mode(letter)) => {
+                    prop_assert!(letter.is_ascii_uppercase());
+                }
+                Ok(Command::Eprt(address)) => prop_assert_ne!(address.port(), 0),
+                Ok(Command::Rang(Some(range))) => prop_assert!(range.first < range.end),
+                Ok(Command::Checksum { path, range, .. }) => {
+                    prop_assert!(!path.is_empty() && !path.contains(&0));
+                    prop_assert!(range.is_none_or(|range| range.first <= range.end));
+                }
+                Ok(command) => {
+                    // Names are the client's bytes: nothing in them is decoded or cut off.
+                    let name = name(&command).unwrap_or_default();
+                    prop_assert!(line.ends_with(name) && !name.contains(&0));
+                }
+                Err(error) => {
+                    let reply = error.reply();
+                    prop_assert!(matches!(reply.code, 500 | 501 | 504 | 522));
+                    let sent = reply.encode();
+                    let controls = sent.iter().filter(|byte| byte.is_ascii_control()).count();
+                    prop_assert!(sent.ends_with(b"\r\n") && controls == 2);
+                    prop_assert!(sent.len() <= 128);
+                }
+            }
+        }
+
+        #[test]
+        fn verbs_have_no_case(line in damaged(&LINES)) {
+            let space = line.iter().position(|byte| *byte == b' ');
+            let (verb, rest) = line.split_at(space.unwrap_or(line.len()));
+            let parsed = |verb: Vec<u8>| {
+                let command = Command::parse(&[verb.as_slice(), rest].concat());
+                command.map_err(|error| error.reply().code)
+            };
+            let lower = parsed(verb.to_ascii_lowercase());
+            prop_assert_eq!(lower, parsed(verb.to_ascii_uppercase()));
+        }
+    }
+}

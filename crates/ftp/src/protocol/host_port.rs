@@ -192,3 +192,59 @@ mod tests {
         assert_eq!(format_epsv(6446), "|||6446|");
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, damaged_text};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEXTS: [&str; 6] = [
+        "192,0,2,1,4,210",
+        "Entering Passive Mode (192,0,2,1,4,210).",
+        "|1|132.235.1.2|6275|",
+        "|2|1080::8:800:200C:417A|5282|",
+        "!1!132.235.1.2!6275!",
+        "Entering Extended Passive Mode (|||6446|)",
+    ];
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn what_is_written_is_read_again(v4: SocketAddrV4, ip: IpAddr, port in 1..=u16::MAX) {
+            prop_assert_eq!(parse_port(&format_port(v4)), Ok(SocketAddr::V4(v4)));
+            let address = SocketAddr::new(ip, port);
+            prop_assert_eq!(parse_eprt(&format_eprt(address)), Ok(address));
+        }
+
+        #[test]
+        fn replies_may_say_anything_around_an_address(
+            before in "[^0-9,(]{0,20}",
+            v4: SocketAddrV4,
+            port in 1..=u16::MAX,
+            after in "[^0-9,]{0,20}",
+        ) {
+            let passive = format!("{before}{}{after}", format_port(v4));
+            prop_assert_eq!(parse_passive_reply(&passive), Ok(SocketAddr::V4(v4)));
+            let extended = format!("{before}({}){after}", format_epsv(port));
+            prop_assert_eq!(parse_epsv_reply(&extended), Ok(port));
+        }
+
+        #[test]
+        fn what_is_read_has_a_text_that_is_read_alike(text in damaged_text(&TEXTS)) {
+            if let Ok(SocketAddr::V4(address)) = parse_port(&text) {
+                prop_assert_eq!(parse_port(&format_port(address)), Ok(SocketAddr::V4(address)));
+                prop_assert_eq!(parse_passive_reply(&text), Ok(SocketAddr::V4(address)));
+            }
+            if let Ok(address) = parse_eprt(&text) {
+                prop_assert_ne!(address.port(), 0);
+                prop_assert_eq!(parse_eprt(&format_eprt(address)), Ok(address));
+            }
+            if let Ok(port) = parse_epsv_reply(&text) {
+                prop_assert_ne!(port, 0);
+            }
+        }
+    }
+}

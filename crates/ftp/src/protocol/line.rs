@@ -117,11 +117,9 @@ impl LineDecoder {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
-    fn lines(limit: usize, bytes: &[u8]) -> Vec<Line> {
+    pub(super) fn lines(limit: usize, bytes: &[u8]) -> Vec<Line> {
         let mut decoder = LineDecoder::new(limit);
         decoder.take(bytes);
         std::iter::from_fn(|| decoder.next_line()).collect()
@@ -169,18 +167,71 @@ mod tests {
         assert_eq!(lines(9, &line), [whole(name)]);
         assert_eq!(&*escaped(b"x\xff"), b"x\xff\xff");
     }
+}
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, cuts, damaged, pieces};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::tests::lines;
+    use super::*;
+
+    const LIMIT: usize = 64;
+
+    const STREAMS: [&[u8]; 4] = [
+        b"USER anonymous\r\nPASS me@example.org\r\nSYST\r\n",
+        b"\xff\xf4\xff\xf2ABOR\r\nNOOP\r\n",
+        b"CWD a\xff\xffb\r\nRETR \xffc\n",
+        b"\xff\xfd\x01\xff\xfb\x03QUIT\r\n",
+    ];
+
+    fn stream() -> impl Strategy<Value = Vec<u8>> {
+        prop_oneof![damaged(&STREAMS), vec(any::<u8>(), 0..5_000)]
+    }
+
+    /// Any byte of a line, most often one that Telnet or the line ending gives a meaning.
+    fn byte() -> impl Strategy<Value = u8> {
+        prop_oneof![
+            Just(IAC),
+            Just(b'\r'),
+            FIRST_COMMAND..=IAC,
+            0..b'\n',
+            11..=IAC
+        ]
+    }
 
     proptest! {
+        #![proptest_config(cases(256))]
+
         #[test]
-        fn memory_is_bounded_whatever_comes(bytes in proptest::collection::vec(any::<u8>(), 0..5_000)) {
-            let mut decoder = LineDecoder::new(64);
+        fn memory_is_bounded_whatever_comes(bytes in stream()) {
+            let mut decoder = LineDecoder::new(LIMIT);
             decoder.take(&bytes);
             while let Some(line) = decoder.next_line() {
                 if let Line::Whole(line) = line {
-                    prop_assert!(line.len() <= 64);
+                    prop_assert!(line.len() <= LIMIT);
                 }
             }
-            prop_assert!(decoder.line.len() <= 65 && decoder.input.is_empty());
+            prop_assert!(decoder.line.len() <= LIMIT + 1 && decoder.input.is_empty());
+        }
+
+        #[test]
+        fn lines_are_the_same_however_they_arrive(bytes in stream(), cuts in cuts()) {
+            let mut decoder = LineDecoder::new(LIMIT);
+            let mut arrived = Vec::new();
+            for piece in pieces(&bytes, &cuts) {
+                decoder.take(piece);
+                arrived.extend(std::iter::from_fn(|| decoder.next_line()));
+            }
+            prop_assert_eq!(arrived, lines(LIMIT, &bytes));
+        }
+
+        #[test]
+        fn what_is_escaped_comes_out_as_it_was(bytes in vec(byte(), 0..=LIMIT)) {
+            let line = [&*escaped(&bytes), b"\r\n"].concat();
+            prop_assert_eq!(lines(LIMIT, &line), [Line::Whole(bytes)]);
         }
     }
 }

@@ -191,3 +191,73 @@ mod tests {
         assert!(ReplyReader::default().take("2é0").is_err());
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, cuts, damaged, pieces};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::protocol::line::{Line, LineDecoder};
+    use crate::protocol::path::one_line;
+
+    /// What servers say: vsftpd, Pure-FTPd, ProFTPD, and the example of RFC 959 section 4.2.
+    const STREAMS: [&[u8]; 6] = [
+        b"220 (vsFTPd 3.0.3)\r\n331 Please specify the password.\r\n230 Login successful.\r\n",
+        b"220-Welcome to Pure-FTPd [privsep]\r\n220-You are user number 1 of 50 allowed.\r\n\
+          220 You will be disconnected after 15 minutes of inactivity.\r\n",
+        b"211-Features:\r\n MDTM\r\n REST STREAM\r\n MLST type*;size*;modify*;\r\n \
+          HASH SHA-256*;SHA-1;MD5\r\n211 End\r\n",
+        b"213-Status of /:\r\ndrwxr-xr-x   2 ftp      ftp   4096 Mar  2 14:00 p\xfcb\r\n213 End\r\n",
+        b"227 Entering Passive Mode (192,0,2,1,4,210).\r\n150 Here it comes\r\n226\r\n",
+        b"123-First line\r\nSecond line\r\n  234 A line beginning with numbers\r\n\
+          123 The last line\r\n",
+    ];
+
+    /// What a client reads, and the fault that ends it.
+    fn read(pieces: &[&[u8]]) -> (Vec<Reply>, Option<ReplyError>) {
+        let (mut decoder, mut reader) = (LineDecoder::new(LONGEST), ReplyReader::default());
+        let mut replies = Vec::new();
+        for piece in pieces {
+            decoder.take(piece);
+            while let Some(line) = decoder.next_line() {
+                let taken = match line {
+                    Line::Whole(line) => reader.take(&one_line(&line)),
+                    Line::TooLong => Err(ReplyError::TooLong),
+                };
+                match taken {
+                    Ok(reply) => replies.extend(reply),
+                    Err(error) => return (replies, Some(error)),
+                }
+            }
+        }
+        (replies, None)
+    }
+
+    fn reply() -> impl Strategy<Value = Reply> {
+        let line = prop_oneof!["\\PC{0,20}", "[0-9]{3}[ -]\\PC{0,8}", " {0,3}[0-9]{0,3}"];
+        (100..600_u16, vec(line, 1..6)).prop_map(|(code, lines)| Reply { code, lines })
+    }
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn replies_are_read_as_they_were_written(replies in vec(reply(), 0..4), cuts in cuts()) {
+            let bytes: Vec<u8> = replies.iter().flat_map(Reply::encode).collect();
+            prop_assert_eq!(read(&pieces(&bytes, &cuts)), (replies, None));
+        }
+
+        #[test]
+        fn replies_are_the_same_however_they_arrive(bytes in damaged(&STREAMS), cuts in cuts()) {
+            let (replies, fault) = read(&pieces(&bytes, &cuts));
+            for reply in &replies {
+                prop_assert!((100..600).contains(&reply.code) && !reply.lines.is_empty());
+                prop_assert!(!reply.lines.concat().chars().any(char::is_control));
+                prop_assert_eq!(read(&[&reply.encode()]), (vec![reply.clone()], None));
+            }
+            prop_assert_eq!((replies, fault), read(&[&bytes]));
+        }
+    }
+}

@@ -72,3 +72,39 @@ mod tests {
         );
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, damaged_text};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEXTS: [&str; 4] = [
+        "19980615100045.014",
+        "20240229235959",
+        "20161231235960",
+        "99991231235959.999999999",
+    ];
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        /// Whole seconds of the years 1970 to 9998.
+        #[test]
+        fn what_is_written_is_read_again(second in 0..253_370_764_800_i64) {
+            let time = Timestamp::from_second(second).unwrap();
+            prop_assert_eq!(parse(&format(time)), Some(time));
+        }
+
+        #[test]
+        fn what_is_read_has_the_text_that_it_was_read_from(text in damaged_text(&TEXTS)) {
+            if let Some(time) = parse(&text) {
+                // But for the leap second.
+                let whole = format(time);
+                prop_assert_eq!(&whole[..12], &text[..12]);
+                prop_assert!(whole[12..] == text[12..14] || &text[12..14] == "60");
+            }
+        }
+    }
+}

@@ -197,6 +197,7 @@ pub fn unescaped(text: &[u8]) -> Vec<u8> {
 mod tests {
     use std::ffi::CString;
 
+    use fairwind_testing::fuzz::cases;
     use proptest::prelude::*;
 
     use super::*;
@@ -262,6 +263,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(cases(256))]
+
         /// fnmatch(3) knows only bytes in the locale of tests.
         #[test]
         fn names_of_ascii_are_meant_as_by_the_c_library(

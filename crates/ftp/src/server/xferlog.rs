@@ -250,3 +250,46 @@ mod tests {
         );
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::cases;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn a_line_has_its_fields_whatever_the_names(
+            seconds in 0..u64::MAX,
+            host: IpAddr,
+            bytes: u64,
+            path in vec(any::<char>(), 0..40),
+            user in vec(any::<char>(), 0..40),
+            complete: bool,
+        ) {
+            let entry = Entry {
+                time: "2026-03-02T14:00:07[UTC]".parse().unwrap(),
+                duration: Duration::from_secs(seconds),
+                host,
+                bytes,
+                path: path.into_iter().collect(),
+                representation: Representation::Image,
+                direction: Direction::Receive,
+                anonymous: false,
+                user: user.into_iter().collect(),
+                complete,
+            };
+            let line = entry.line();
+            prop_assert!(!line.chars().any(char::is_control));
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            prop_assert_eq!(fields.len(), 18, "{}", line);
+            prop_assert_eq!(fields[6], host.to_string());
+            prop_assert_eq!(fields[7], bytes.to_string());
+            prop_assert_eq!(fields[17], if complete { "c" } else { "i" });
+        }
+    }
+}

@@ -12,6 +12,7 @@ mod delayed_ack;
 mod frto;
 mod handshake;
 mod jiffies;
+mod operations;
 mod pacing;
 mod prr;
 mod rack;

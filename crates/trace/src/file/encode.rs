@@ -224,3 +224,98 @@ mod tests {
         assert_eq!(wide.finish(), [2, 0x2c, 1]);
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::cases;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn number(bytes: &mut &[u8]) -> u64 {
+        let (mut number, mut shift) = (0, 0);
+        loop {
+            let (&byte, behind) = bytes.split_first().unwrap();
+            *bytes = behind;
+            number |= u64::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte < 0x80 {
+                return number;
+            }
+        }
+    }
+
+    fn signed(bytes: &mut &[u8]) -> i64 {
+        let number = number(bytes);
+        (number >> 1) as i64 ^ -((number & 1) as i64)
+    }
+
+    /// A number of `width` bits, the lowest of which is that of number `at`.
+    fn bits(bytes: &[u8], at: usize, width: usize) -> u64 {
+        let bit = |number: usize| u64::from(bytes[number / 8] >> (number % 8) & 1);
+        (0..width).fold(0, |value, n| value | bit(at + n) << n)
+    }
+
+    /// Reads a page as the specification (Encodings.md) says, in the plainest way.
+    fn decoded(mut bytes: &[u8]) -> Vec<i64> {
+        let block = number(&mut bytes) as usize;
+        let parts = number(&mut bytes) as usize;
+        let count = number(&mut bytes) as usize;
+        let mut value = signed(&mut bytes);
+        let mut values = vec![value; count.min(1)];
+        while values.len() < count {
+            let least = signed(&mut bytes);
+            let (widths, mut packed) = bytes.split_at(parts);
+            for width in widths {
+                let width = usize::from(*width);
+                for n in 0..(block / parts).min(count - values.len()) {
+                    let above = bits(packed, n * width, width) as i64;
+                    value = value.wrapping_add(least).wrapping_add(above);
+                    values.push(value);
+                }
+                packed = &packed[block / parts * width / 8..];
+            }
+            bytes = packed;
+        }
+        assert!(bytes.is_empty(), "bytes behind the last value");
+        values
+    }
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn values_come_back_in_whatever_pieces_they_came(
+            values in vec(prop_oneof![-9..9_i64, 0..1_i64 << 40, any::<i64>()], 0..600),
+            piece in 1..300_usize,
+        ) {
+            let mut deltas = Deltas::default();
+            for piece in values.chunks(piece) {
+                deltas.extend(piece);
+            }
+            let mut page = Vec::new();
+            deltas.finish(&mut page);
+            prop_assert_eq!(decoded(&page), values);
+        }
+
+        #[test]
+        fn runs_come_back(pushes in vec((0..3_u16, 0..500_usize), 0..50)) {
+            let mut runs = Runs::wide();
+            let mut expected = Vec::new();
+            for (value, times) in pushes {
+                runs.push(value, times);
+                expected.extend(std::iter::repeat_n(value, times));
+            }
+            let page = runs.finish();
+            let (mut rest, mut read) = (page.as_slice(), Vec::new());
+            while !rest.is_empty() {
+                let length = number(&mut rest) >> 1;
+                let (value, behind) = rest.split_first_chunk().unwrap();
+                read.extend(std::iter::repeat_n(u16::from_le_bytes(*value), length as usize));
+                rest = behind;
+            }
+            prop_assert_eq!(read, expected);
+        }
+    }
+}

@@ -122,3 +122,49 @@ mod tests {
         assert_eq!(*keys(hop).end() + 1, *keys(HopId(8)).start());
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, damaged};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn example() -> Vec<u8> {
+        let sample = |second| Sample {
+            time: Timestamp::from_second(second).unwrap(),
+            available_mbps: 42.5,
+        };
+        pack(&[sample(1_078_099_200), sample(1_078_099_500)])
+    }
+
+    proptest! {
+        #![proptest_config(cases(256))]
+
+        #[test]
+        fn a_block_that_is_read_is_the_one_that_was_written(bytes in damaged(&[example()])) {
+            let mut samples = Vec::new();
+            if unpack(&bytes, &mut samples).is_ok() {
+                prop_assert_eq!(pack(&samples), bytes);
+            }
+        }
+
+        #[test]
+        fn blocks_hold_all_samples_and_begin_in_seconds_of_their_own(
+            gaps_us in vec(prop_oneof![0..2_000_i64, 0..5_000_000_i64], 0..1_500)
+        ) {
+            let mut time_us = 0;
+            let sample = |gap_us: i64| {
+                time_us += gap_us;
+                let time = Timestamp::from_microsecond(time_us).unwrap();
+                Sample { time, available_mbps: 1.0 }
+            };
+            let samples: Vec<Sample> = gaps_us.into_iter().map(sample).collect();
+            let blocks = cut(&samples);
+            prop_assert_eq!(blocks.concat(), samples);
+            let firsts: Vec<i64> = blocks.iter().map(|block| block[0].time.as_second()).collect();
+            prop_assert!(firsts.is_sorted_by(|a, b| a < b));
+        }
+    }
+}

@@ -9,6 +9,7 @@ use fairwind_path::pipe::PipeConfig;
 use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
 use fairwind_path::units::{Bandwidth, Bytes, Duration, Time};
+use fairwind_testing::fuzz::cases;
 use proptest::prelude::*;
 
 use super::script::tcp;
@@ -165,7 +166,7 @@ fn check(path: &Path, flows: &[Flow], outcome: &Outcome) -> Result<(), TestCaseE
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn every_transfer_completes_whatever_the_path_does(

@@ -48,7 +48,7 @@ pub fn classic() -> TcpConfig {
     tcp("reno", Stack::Classic2005)
 }
 
-fn blank(kind: Kind) -> Packet {
+pub fn blank(kind: Kind) -> Packet {
     Packet {
         seq: 0,
         connection: 0,
