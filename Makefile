@@ -56,7 +56,8 @@ $(MDBOOK):
 	@scripts/setup build
 	$(CARGO) install --quiet --locked --root target/tools --no-default-features --features search mdbook@0.5.4
 
-# ROOTS="debian-12 ubuntu-24.04" selects systems, USERS=root users, PAGE=FILE receives the table; scripts/fresh --help.
+# ROOTS="debian-12 ubuntu-24.04" measures these systems alone, USERS=root that user alone; PAGE=FILE receives the
+# table. More: scripts/fresh --help.
 fresh:
 	@scripts/fresh $(if $(PAGE),--page $(PAGE)) $(addprefix --user ,$(USERS)) $(ROOTS)
 

@@ -43,10 +43,11 @@ fn cure(kind: io::ErrorKind) -> &'static str {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "free space on its file system"
         }
-        _ => {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "the state directory and the advisor's files in it must be writable for the user of the service: \
              make them so, or name another state directory by --state"
         }
+        _ => "name another state directory by --state",
     }
 }
 

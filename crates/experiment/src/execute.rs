@@ -18,6 +18,7 @@ mod folder;
 mod leftovers;
 
 use folder::Destination;
+pub use leftovers::is_working_folder;
 
 /// Options of an execution.
 #[derive(Clone, Debug)]

@@ -15,6 +15,7 @@ fn script(options: &[&str], script: &str) -> Output {
         .args(options)
         .args(["sh", "-euc", script])
         .env("FAIRWIND", env!("CARGO_BIN_EXE_fairwind"))
+        .env_remove("TZDIR")
         .output()
         .unwrap()
 }

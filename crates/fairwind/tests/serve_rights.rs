@@ -508,6 +508,8 @@ fn a_control_that_only_root_may_use_is_used_after_the_rights_are_gone() {
     let dir = served(&folder, OWNER);
     let huge = File::create(dir.join("huge")).unwrap();
     huge.set_len(1 << 40).unwrap();
+    huge.set_permissions(fs::Permissions::from_mode(0o644))
+        .unwrap();
     let journal = folder.path().join("journal");
     let options = ["--user", "alice", "--advisor", &url, "--advice-log"];
 
@@ -559,6 +561,7 @@ fn a_home_that_is_moved_out_of_the_directory_is_out_of_reach() {
     fs::create_dir(&home).unwrap();
     chown(&home, Some(OWNER), Some(OWNER)).unwrap();
     fs::write(home.join("x"), "text").unwrap();
+    chown(home.join("x"), Some(OWNER), Some(OWNER)).unwrap();
     let config = folder.path().join("ftp.toml");
     let hash = hash_password("secret").unwrap();
     let alice = "[[user]]\nname = \"alice\"\nhome = \"home\"\nwrite = true\n";

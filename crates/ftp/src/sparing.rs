@@ -40,11 +40,11 @@ impl Sparing {
 
     /// Writes a warning, if it is not one of too many.
     pub fn warn(&self, text: impl FnOnce() -> String) {
-        self.try_warn(text);
+        self.has_warned(text);
     }
 
     /// Like [`warn`](Self::warn); returns whether the warning has been written.
-    pub fn try_warn(&self, text: impl FnOnce() -> String) -> bool {
+    pub fn has_warned(&self, text: impl FnOnce() -> String) -> bool {
         let omitted = self.admits(Instant::now());
         match omitted {
             Some(0) => tracing::warn!("{}", text()),

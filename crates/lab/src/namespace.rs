@@ -1,6 +1,7 @@
 //! Unnamed network namespaces, which live as long as a descriptor or a process holds them.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::thread;
@@ -30,13 +31,13 @@ impl Namespace {
     /// The calling thread's namespace.
     pub fn current() -> Result<Namespace, LabError> {
         let failed = |error| LabError::system("opening the network namespace", error);
-        Namespace::of(File::open("/proc/thread-self/ns/net").map_err(failed)?)
+        let file = File::open("/proc/thread-self/ns/net").map_err(failed)?;
+        Namespace::of(file).map_err(failed)
     }
 
     /// The namespace that `file` refers to.
-    pub fn of(file: File) -> Result<Namespace, LabError> {
-        let failed = |error| LabError::system("examining a network namespace", error);
-        let inode = file.metadata().map_err(failed)?.ino() as u32;
+    pub fn of(file: File) -> io::Result<Namespace> {
+        let inode = file.metadata()?.ino() as u32;
         Ok(Namespace { file, inode })
     }
 

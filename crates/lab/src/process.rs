@@ -5,7 +5,7 @@
 //! when the thread that started it ends, for whatever reason.
 
 mod keeper;
-mod orders;
+mod reexec;
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -147,15 +147,26 @@ fn supervise(
     let (reports, report) = io::pipe().map_err(|error| LabError::system("making a pipe", error))?;
     unshare(CloneFlags::CLONE_NEWPID)
         .map_err(|error| LabError::system("making a PID namespace", error))?;
-    let (child, keep_alive) = orders::start_first_process(programs, &report)?;
+    let (child, keep_alive) = reexec::start_first_process(programs, &report)?;
     drop(report);
     hear(ProgramEvent::FirstProcess(child.as_raw()));
+    let mut has_reported = false;
+    let mut hear = |news| {
+        has_reported = true;
+        hear(news);
+    };
     let ended = match programs.schedule {
-        None => attend(child, reports, event, on_event, hear),
-        Some(_) => attend_and_end(child, reports, event, on_event, hear),
+        None => attend(child, reports, event, on_event, &mut hear),
+        Some(_) => attend_and_end(child, reports, event, on_event, &mut hear),
     };
     drop(keep_alive);
-    ended.map_err(|error| LabError::system("waiting for programs", error))
+    let status = ended.map_err(|error| LabError::system("waiting for programs", error))?;
+    match status {
+        WaitStatus::Exited(_, code) if code != 0 && !has_reported => Err(LabError::Program(
+            format!("the process that starts the programs ended with exit code {code} at once"),
+        )),
+        _ => Ok(status),
+    }
 }
 
 /// Forwards reports and handles events until the first process has ended.

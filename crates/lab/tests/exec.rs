@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -51,16 +52,37 @@ fn run(config: &ExecConfig) -> ExecOutcome {
 }
 
 #[test]
-fn the_first_process_is_no_copy_of_this_one() {
+fn the_first_process_is_no_copy_of_this_one_and_has_nothing_of_the_emulator() {
     if !permitted(privilege::check()) {
         return;
     }
     let file = tempfile::NamedTempFile::new().unwrap();
-    let script = format!("tr '\\0' ' ' </proc/1/cmdline >{}", file.path().display());
+    let script = format!(
+        "{{ tr '\\0' ' ' </proc/1/cmdline; ls -l /proc/1/fd /proc/self/fd; }} >{}",
+        file.path().display()
+    );
     let outcome = run(&config(path(10, 1), &script));
     assert_eq!(outcome.exit_code, 0);
-    let words = fs::read_to_string(file.path()).unwrap();
-    assert!(words.starts_with("fairwind-first-process "), "{words}");
+    let seen = fs::read_to_string(file.path()).unwrap();
+    assert!(seen.starts_with("fairwind-first-process "), "{seen}");
+    for not_theirs in ["/dev/net/tun", "bpf", "io_uring"] {
+        assert!(!seen.contains(not_theirs), "{seen}");
+    }
+}
+
+#[test]
+fn words_of_any_bytes_and_length_reach_the_command() {
+    if !permitted(privilege::check()) {
+        return;
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let script = format!("printf %s \"$0\" >{}", file.path().display());
+    // As JSON more than a pipe holds.
+    let word = b"\xff \"\n".repeat(25_000);
+    let mut config = config(path(10, 1), &script);
+    config.command.push(OsString::from_vec(word.clone()));
+    assert_eq!(run(&config).exit_code, 0);
+    assert!(fs::read(file.path()).unwrap() == word);
 }
 
 #[test]

@@ -133,7 +133,7 @@ mod tests {
         let mut asked_after = |minutes: u64| {
             let from = begin + Duration::from_secs(60 * minutes);
             let mut asked = BTreeMap::new();
-            for tick in 0..10 * 60 * 4 {
+            for tick in 0..600 * 1_000 / TICK.as_millis() as u32 {
                 for (_, host) in schedule.due(&service.directory(), from + tick * TICK) {
                     *asked.entry(host).or_insert(0) += 1;
                 }

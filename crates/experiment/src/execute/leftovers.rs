@@ -93,7 +93,8 @@ fn prefix(name: &OsStr) -> OsString {
     prefix
 }
 
-fn is_working_folder(entry: &OsStr, name: &OsStr) -> bool {
+/// Whether a folder of this name is one in which the result called `name` is written.
+pub fn is_working_folder(entry: &OsStr, name: &OsStr) -> bool {
     let prefix = prefix(name);
     let random = entry.as_encoded_bytes();
     let random = random.strip_prefix(prefix.as_encoded_bytes());

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use fairwind_experiment::execute::is_working_folder;
 use jiff::Timestamp;
 
 use crate::demo::lab::{Arrival, SITE_FOLDER, missing};
@@ -179,17 +180,25 @@ fn make_room(out: &Path, force: bool) -> Result<(), Failure> {
     for entry in entries {
         names.push(entry.map_err(named)?.file_name());
     }
-    match names.iter().find(|name| !is_ours(name)) {
-        _ if names.is_empty() => Ok(()),
-        Some(name) => refuse(format!(
+    if names.is_empty() {
+        return Ok(());
+    }
+    // Every demonstration writes it first.
+    if !names.iter().any(|name| name == TRAFFIC_FILE) {
+        return refuse("is in the way: it holds no result of a demonstration".to_owned());
+    }
+    if let Some(name) = names.iter().find(|name| !is_ours(name)) {
+        return refuse(format!(
             "is in the way: it holds `{}`, which is of no demonstration",
             name.display()
-        )),
-        None if force => fs::remove_dir_all(out)
-            .and_then(|()| fs::create_dir_all(out))
-            .map_err(named),
-        None => refuse("holds a result already; --force replaces it".to_owned()),
+        ));
     }
+    if !force {
+        return refuse("holds a result already; --force replaces it".to_owned());
+    }
+    fs::remove_dir_all(out)
+        .and_then(|()| fs::create_dir_all(out))
+        .map_err(named)
 }
 
 /// Whether a demonstration creates a file or folder of this name in its folder.
@@ -198,8 +207,7 @@ fn is_ours(name: &OsStr) -> bool {
         let folder = way.folder();
         name == folder
             || name == OsStr::new(&format!("{folder}.advice.jsonl"))
-            // What a run that was killed left.
-            || name.as_encoded_bytes().starts_with(format!(".{folder}.unfinished-").as_bytes())
+            || is_working_folder(name, OsStr::new(folder))
     };
     [report::FILE, TRAFFIC_FILE, SITE_FOLDER].contains(&name.to_str().unwrap_or_default())
         || Way::ALL.into_iter().any(of_way)
@@ -314,15 +322,23 @@ advised             4.0       -            0.0             0.0           7      
         make_room(&out, false).unwrap();
         fs::write(out.join("thesis.pdf"), "").unwrap();
         assert!(matches!(make_room(&out, true), Err(Failure::Input(_))));
-        // Not beside a result either.
+        let refused = |force| matches!(make_room(&out, force), Err(Failure::Input(_)));
+        fs::remove_file(out.join("thesis.pdf")).unwrap();
+        // A common name, and no result.
+        fs::create_dir(out.join(SITE_FOLDER)).unwrap();
+        assert!(refused(true));
         for name in [report::FILE, TRAFFIC_FILE, "advised.advice.jsonl"] {
             fs::write(out.join(name), "").unwrap();
         }
         fs::create_dir(out.join(Way::Nobody.folder())).unwrap();
+        // A run that was killed left it.
         fs::create_dir(out.join(".nocc.unfinished-1a2b3c")).unwrap();
-        assert!(matches!(make_room(&out, true), Err(Failure::Input(_))));
-        fs::remove_file(out.join("thesis.pdf")).unwrap();
-        assert!(matches!(make_room(&out, false), Err(Failure::Input(_))));
+        assert!(refused(false));
+        for not_ours in ["thesis.pdf", ".nocc.unfinished-notes"] {
+            fs::write(out.join(not_ours), "").unwrap();
+            assert!(refused(true));
+            fs::remove_file(out.join(not_ours)).unwrap();
+        }
         make_room(&out, true).unwrap();
         assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
     }

@@ -31,7 +31,7 @@ pub struct Advisor {
     client: Client,
     /// None while there is sound advice, or before the first question.
     lost: Mutex<Option<Lost>>,
-    // Where the advisor fails for one host alone, advice is lost and found with every transfer.
+    /// Where the advisor fails for one host alone, advice is lost and found with every transfer.
     losses: Sparing,
     /// Questions waiting for their answers.
     waiting: AtomicUsize,
@@ -115,7 +115,7 @@ impl Advisor {
     pub(super) fn lose(&self, reason: &str) {
         let mut lost = self.lock();
         if lost.is_none() {
-            let is_logged = self.losses.try_warn(|| {
+            let is_logged = self.losses.has_warned(|| {
                 format!("no advice, transfers go on with the kernel's defaults: {reason}")
             });
             *lost = Some(Lost {

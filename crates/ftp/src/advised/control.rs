@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_control_is_mended_by_loading_it() {
+    fn a_refusal_names_the_command_that_loads_the_control() {
         let fix = |name| refusal(name, Errno::NOENT).fix;
         assert_eq!(fix("fw_nocc"), "fairwind cc load nocc --allow-nocc");
         assert_eq!(fix("fw_sfsack"), "fairwind cc load sfsack");

@@ -148,7 +148,7 @@ impl Setting {
 #[derive(Debug, Default)]
 pub struct Journal {
     file: Option<Mutex<File>>,
-    // Advice that cannot be followed comes with every transfer, and anybody may transfer a file.
+    /// Advice that cannot be followed comes with every transfer, and anybody may transfer a file.
     bounded: Sparing,
     refused: Sparing,
 }

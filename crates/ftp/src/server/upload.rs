@@ -15,6 +15,7 @@ use super::partial::{Partial, UploadError, existing};
 use crate::protocol::VirtualPath;
 use crate::sparing::Sparing;
 
+/// Users can provoke it by the permissions of their directories.
 static STAYS: Sparing = Sparing::new();
 
 /// Where an upload begins.

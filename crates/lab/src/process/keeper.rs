@@ -38,7 +38,7 @@ pub fn first_process(
         return Ok(1);
     }
     if programs.schedule.is_some() {
-        // From the terminal: its signals are for the process that started this one.
+        // Leaves the terminal, whose signals are for the process that started this one.
         let _ = setsid();
     }
     let mut mask = passed_on();

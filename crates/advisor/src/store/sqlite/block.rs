@@ -162,7 +162,7 @@ mod fuzz {
             };
             let samples: Vec<Sample> = gaps_us.into_iter().map(sample).collect();
             let blocks = cut(&samples);
-            prop_assert_eq!(blocks.concat(), samples);
+            prop_assert_eq!(blocks.concat(), samples.as_slice());
             let firsts: Vec<i64> = blocks.iter().map(|block| block[0].time.as_second()).collect();
             prop_assert!(firsts.is_sorted_by(|a, b| a < b));
         }
