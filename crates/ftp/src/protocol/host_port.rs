@@ -43,14 +43,19 @@ pub fn format_port(address: SocketAddrV4) -> String {
 }
 
 /// Parses the text of a 227 reply to PASV: the first six numbers in it, with or without parentheses (RFC
-/// 1123 section 4.1.2.6).
+/// 1123 section 4.1.2.6), and with spaces between them if there are no others.
 ///
 /// # Errors
 /// [`AddressError::Syntax`] if it has no six numbers.
 pub fn parse_passive_reply(text: &str) -> Result<SocketAddr, AddressError> {
-    let is_part = |c: char| c.is_ascii_digit() || c == ',';
-    text.split(|c| !is_part(c))
-        .find_map(|candidate| parse_port(candidate).ok())
+    let of_parts = |is_part: fn(char) -> bool| {
+        let mut candidates = text.split(|c| !is_part(c));
+        candidates.find_map(|candidate| parse_port(candidate).ok())
+    };
+    let dense = |c: char| c.is_ascii_digit() || c == ',';
+    let spaced = |c: char| c.is_ascii_digit() || c == ',' || c.is_whitespace();
+    of_parts(dense)
+        .or_else(|| of_parts(spaced))
         .ok_or(AddressError::Syntax)
 }
 
@@ -150,6 +155,10 @@ mod tests {
         );
         assert_eq!(
             parse_passive_reply("Entering Passive Mode. 192,0,2,1,4,210"),
+            address
+        );
+        assert_eq!(
+            parse_passive_reply("Entering Passive Mode (192, 0, 2, 1, 4, 210)"),
             address
         );
         assert_eq!(
