@@ -4,4 +4,5 @@
 pub mod demo;
 pub mod failure;
 pub mod interrupt;
+pub mod shell;
 pub mod table;

@@ -9,7 +9,7 @@ mod summary;
 use std::process::ExitCode;
 
 use clap::Parser;
-use fairwind::{demo, failure, interrupt, table};
+use fairwind::{demo, failure, interrupt, shell, table};
 
 fn main() -> ExitCode {
     match command::Cli::parse().run() {

@@ -20,6 +20,7 @@ use rustix::process::geteuid;
 use super::day::Day;
 use super::story::{BUFFER_BYTES, HOP, PATH, Story, Way};
 use crate::failure::Failure;
+use crate::shell;
 
 /// The folder of what the two sites hold, in that of the demonstration; removed at its end.
 pub const SITE_FOLDER: &str = "site";
@@ -326,7 +327,7 @@ fn checksum(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Quotes a path for the shell. Braces are refused because the lab would replace them.
+/// A path as a word of the shell. Braces are refused because the lab would replace them.
 fn shell_word(path: &Path) -> Result<String, Failure> {
     let text = path.to_str().filter(|text| !text.contains(['{', '}']));
     let text = text.ok_or_else(|| {
@@ -335,7 +336,7 @@ fn shell_word(path: &Path) -> Result<String, Failure> {
             path.display()
         ))
     })?;
-    Ok(format!("'{}'", text.replace('\'', "'\\''")))
+    Ok(shell::word(text))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use fairwind_advisor::service::SamplesAnswer;
 
 use crate::command::advisor::failure;
 use crate::failure::Failure;
-use crate::output;
+use crate::{output, shell};
 
 /// Add a recording to the history of a path
 ///
@@ -85,21 +85,13 @@ pub fn tell_if_no_host_leads_to(path: &KnownPath, state: Option<&Path>) {
     let config = path.config();
     if config.hosts.is_empty() {
         let name = &config.name;
-        let state = state.map(|state| format!(" --state {}", shell_word(&state.to_string_lossy())));
+        let state =
+            state.map(|state| format!(" --state {}", shell::word(&state.to_string_lossy())));
         eprintln!(
             "no host leads to path {name}, so nobody is advised from its history yet:\n  \
              fairwind advisor paths add-hosts {name} HOST{}",
             state.unwrap_or_default()
         );
-    }
-}
-
-/// The text as one word of the shell, without quotes where it needs none.
-fn shell_word(text: &str) -> String {
-    let is_plain = |char: char| char.is_alphanumeric() || "/._-+,:@%".contains(char);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
     }
 }
 
