@@ -1,16 +1,12 @@
 //! The columns of the series, with their units. Those of the flows are the [`INSTRUMENTS`].
 
-use std::sync::Arc;
-
 use fairwind_instruments::INSTRUMENTS;
-use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as PhysicalType};
+use fairwind_trace::file::layout;
 use parquet::errors::ParquetError;
-use parquet::schema::types::{Type, TypePtr};
+use parquet::schema::types::TypePtr;
 
 use crate::record::{FlowSample, LinkSample};
 
-/// First column of every series: seconds since the start of the run.
-pub const TIME: &str = "time_s";
 /// Second column of `flows.parquet`: the flow's name.
 pub const FLOW: &str = "flow";
 /// Second column of `links.parquet`: the link's name.
@@ -80,30 +76,11 @@ fn integer(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// The Parquet schema of a series: [`TIME`], the name column, then `columns`.
+/// The Parquet schema of a series: the time, the name column, then `columns`.
 pub(super) fn schema(name_column: &str, columns: &[Column]) -> Result<TypePtr, ParquetError> {
-    let time = Type::primitive_type_builder(TIME, PhysicalType::DOUBLE)
-        .with_repetition(Repetition::REQUIRED)
-        .build()?;
-    let name = Type::primitive_type_builder(name_column, PhysicalType::BYTE_ARRAY)
-        .with_repetition(Repetition::REQUIRED)
-        .with_converted_type(ConvertedType::UTF8)
-        .with_logical_type(Some(LogicalType::String))
-        .build()?;
-    let mut fields = vec![Arc::new(time), Arc::new(name)];
+    let mut fields = vec![layout::text(name_column, false)?];
     for column in columns {
-        let repetition = if column.optional {
-            Repetition::OPTIONAL
-        } else {
-            Repetition::REQUIRED
-        };
-        let field = Type::primitive_type_builder(column.name, PhysicalType::INT64)
-            .with_repetition(repetition)
-            .build()?;
-        fields.push(Arc::new(field));
+        fields.push(layout::integer(column.name, column.optional)?);
     }
-    let schema = Type::group_type_builder("schema")
-        .with_fields(fields)
-        .build()?;
-    Ok(Arc::new(schema))
+    layout::schema(fields)
 }

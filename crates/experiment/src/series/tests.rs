@@ -1,8 +1,9 @@
 use std::fs;
 
 use fairwind_instruments::{CongestionState, INSTRUMENTS, Instrument, Instruments};
+use fairwind_trace::file::layout::TIME;
 
-use super::columns::{FLOW, FLOW_COLUMNS, LINK, LINK_COLUMNS, TIME};
+use super::columns::{FLOW, FLOW_COLUMNS, LINK, LINK_COLUMNS};
 use super::reader::scan;
 use super::*;
 use crate::record::{FlowSample, LinkSample, Recorder};
