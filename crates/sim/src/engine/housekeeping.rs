@@ -88,13 +88,16 @@ impl Engine<'_> {
     pub(super) fn show_flow(&self, now: Time, index: usize, observer: &mut dyn Observer) {
         let connection = &self.connections[index];
         let mut instruments = Instruments {
+            // The series have 0 for a closed connection, not a missing value.
+            cur_ssthresh: Some(0),
+            pacing_rate: Some(0),
             bytes_received: connection.received_before,
             ..Instruments::default()
         };
         if let Some((sender, receiver)) = &connection.ends {
             instruments = sender.instruments(now);
             instruments.bytes_received = connection.received_before + receiver.delivered();
-            instruments.receive_buffer_bytes = receiver.buffer_bytes();
+            instruments.cur_receive_buffer = receiver.buffer_bytes();
         } else if now < self.flow(index).start {
             return;
         }

@@ -1,7 +1,7 @@
 //! A sender's instruments, and the time for which each cause limited it (RFC 4898; the kernel's
 //! chronographs).
 
-use fairwind_cc::native::{TCP_INFINITE_SSTHRESH, ca_state};
+use fairwind_cc::native::TCP_INFINITE_SSTHRESH;
 use fairwind_path::units::Time;
 
 use super::sender::Sender;
@@ -31,40 +31,34 @@ impl Sender {
         let mss = u64::from(self.tp.mss_cache);
         let mut limited = self.limited_us;
         limited[self.limit as usize] += (now - self.limit_since).as_micros();
+        let ssthresh = self.tp.snd_ssthresh;
+        let pacing_rate = self.tp.sk_pacing_rate;
         Instruments {
-            cwnd_bytes: u64::from(self.tp.snd_cwnd) * mss,
-            ssthresh_bytes: if self.tp.snd_ssthresh >= TCP_INFINITE_SSTHRESH {
-                u64::MAX
-            } else {
-                u64::from(self.tp.snd_ssthresh) * mss
-            },
-            smoothed_rtt_us: self.tp.srtt_us >> 3,
-            rto_us: self.rtt.rto.as_micros() as u32,
-            sample_rtt_us: self.rtt.sample_us,
-            min_rtt_us: match self.rtt.least_us {
-                u32::MAX => 0,
-                least => least,
-            },
+            cur_cwnd: u64::from(self.tp.snd_cwnd) * mss,
+            cur_ssthresh: (ssthresh < TCP_INFINITE_SSTHRESH).then_some(u64::from(ssthresh) * mss),
+            smoothed_rtt_us: measured(self.tp.srtt_us >> 3),
+            cur_rto_us: self.rtt.rto.as_micros() as u32,
+            sample_rtt_us: measured(self.rtt.sample_us),
+            min_rtt_us: measured(self.rtt.least_us).filter(|&least| least < u32::MAX),
             rtt_var_us: self.tp.rttvar_us >> 2,
-            in_flight_bytes: u64::from(self.in_flight()) * mss,
-            rwin_received_bytes: self.window_end.saturating_sub(self.snd_una),
-            bytes_acked: self.snd_una,
-            segments_retransmitted: self.statistics.retransmits,
+            pipe_size: u64::from(self.in_flight()) * mss,
+            cur_rwin_rcvd: self.window_end.saturating_sub(self.snd_una),
+            hc_thru_octets_acked: self.snd_una,
+            segs_retrans: self.statistics.retransmits,
             timeouts: self.statistics.timeouts,
-            congestion_signals: self.statistics.congestion_signals,
-            pacing_rate: self.tp.sk_pacing_rate,
+            cong_signals: self.statistics.congestion_signals,
+            snd_lim_time_rwin_us: limited[Limit::Receiver as usize],
+            snd_lim_time_cwnd_us: limited[Limit::Cwnd as usize],
+            snd_lim_time_snd_us: limited[Limit::Sender as usize],
+            pacing_rate: (pacing_rate < u64::MAX).then_some(pacing_rate),
             delivery_rate: self.rate.bytes_per_second(self.tp.mss_cache),
-            limited_by_receiver_us: limited[Limit::Receiver as usize],
-            limited_by_cwnd_us: limited[Limit::Cwnd as usize],
-            limited_by_sender_us: limited[Limit::Sender as usize],
-            state: match self.tp.icsk_ca_state {
-                ca_state::DISORDER => CongestionState::Disorder,
-                ca_state::CWR => CongestionState::Cwr,
-                ca_state::RECOVERY => CongestionState::Recovery,
-                ca_state::LOSS => CongestionState::Loss,
-                _ => CongestionState::Open,
-            },
+            congestion_state: CongestionState::numbered(self.tp.icsk_ca_state),
             ..Instruments::default()
         }
     }
+}
+
+/// A round-trip time; 0 is none.
+fn measured(us: u32) -> Option<u32> {
+    (us > 0).then_some(us)
 }

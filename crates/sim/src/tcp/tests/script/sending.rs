@@ -277,7 +277,7 @@ impl Sending {
 
     pub fn state(&mut self, state: CongestionState) -> &mut Self {
         let instruments = self.sender.instruments(self.now);
-        assert_eq!(instruments.state, state, "at {:?}", self.now);
+        assert_eq!(instruments.congestion_state, state, "at {:?}", self.now);
         self
     }
 
