@@ -1,10 +1,11 @@
-//! Helpers for tests on the running system.
+//! Helpers for tests, most of them for tests on the running system.
 //!
 //! A test that cannot run is skipped: it reports the reason and passes. With [`NO_SKIPS`] it fails, so
 //! that nothing goes untested unnoticed; [`SKIPPED`] names a file that gets a line for each skipped
 //! test.
 
 mod network;
+pub mod page;
 mod peers;
 mod processors;
 mod recordings;
