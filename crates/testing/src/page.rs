@@ -43,8 +43,9 @@ impl Section<'_> {
 
     /// Where the section has the row of this name. Those that it lacks come last.
     fn place(&self, name: &str) -> usize {
-        let row = format!("\n| `{name}` |");
-        self.text.find(&row).unwrap_or(usize::MAX)
+        let rows = [format!("\n| `{name}` |"), format!("\n| [`{name}`]")];
+        let places = rows.iter().filter_map(|row| self.text.find(row.as_str()));
+        places.min().unwrap_or(usize::MAX)
     }
 }
 
@@ -179,13 +180,16 @@ pub fn properties(schema: &Value, section: &Section<'_>) -> Vec<Property> {
         required.is_some_and(|names| names.iter().any(|required| required == name))
     };
     let properties = described.iter().map(|(name, property)| {
-        let description = property["description"].as_str().unwrap_or_default();
+        // OpenAPI has it there if the property can be null.
+        let alternative = &property["oneOf"][0]["description"];
+        let description = property["description"].as_str().or(alternative.as_str());
+        let description = description.unwrap_or_default();
         let (meaning, told) = without_default(description);
         let default = match (told, &property["default"]) {
             (Some(told), _) => cell(told),
             _ if is_required(name) => "required".to_owned(),
             (None, Value::Null) => String::new(),
-            (None, value) => format!("`{value}`"),
+            (None, value) => format!("`{}`", literal(value)),
         };
         Property {
             name: name.clone(),
@@ -196,6 +200,22 @@ pub fn properties(schema: &Value, section: &Section<'_>) -> Vec<Property> {
     let mut properties: Vec<Property> = properties.collect();
     properties.sort_by_key(|property| section.place(&property.name));
     properties
+}
+
+/// The value as TOML has it.
+fn literal(value: &Value) -> String {
+    match value {
+        Value::Object(object) => {
+            let pairs = object.iter().filter(|(_, value)| !value.is_null());
+            let pairs = pairs.map(|(key, value)| format!("{key} = {}", literal(value)));
+            format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
+        }
+        Value::Array(array) => {
+            let values = array.iter().map(literal);
+            format!("[{}]", values.collect::<Vec<_>>().join(", "))
+        }
+        value => value.to_string(),
+    }
 }
 
 /// Takes the sentence `Default: …` out of a description.
@@ -222,7 +242,7 @@ fn without_default(description: &str) -> (String, Option<&str>) {
 /// The table of a schema's properties: keys, defaults and meanings.
 pub fn keys(schema: &Value, section: &Section<'_>) -> String {
     let rows = properties(schema, section).into_iter().map(|property| {
-        let name = format!("`{}`", property.name);
+        let name = section.linked(&format!("`{}`", property.name), &property.name);
         vec![name, property.default, property.meaning]
     });
     table(&["key", "default", "meaning"], &rows.collect::<Vec<_>>())
@@ -263,21 +283,23 @@ mod tests {
             "properties": {
                 "a": { "description": "One of a|b. Default:\n`a`, as\nusual. More *text*." },
                 "b": { "description": "The size." },
-                "c": { "description": "The rate.", "default": 1.5 },
+                "c": { "description": "The rate.", "default": { "a": [1, 2], "b": null } },
+                "d": { "oneOf": [{ "description": "What may be null." }, { "type": "null" }] },
             },
             "required": ["b"],
         });
         let section = Section {
             what: "keys of a",
-            text: "\n| key |\n|---|\n| `c` | 2 |\n| `a` | |\n",
-            page: "",
+            text: "\n| key |\n|---|\n| [`c`][c] | 2 |\n| `a` | |\n",
+            page: "# Title\n\n[c]: #title\n",
         };
         assert_eq!(
             keys(&schema, &section),
             "| key | default | meaning |\n|---|---|---|\n\
-             | `c` | `1.5` | The rate |\n\
+             | [`c`][c] | `{ a = [1, 2] }` | The rate |\n\
              | `a` | `a`, as usual | One of a\\|b. More \\*text\\* |\n\
-             | `b` | required | The size |\n"
+             | `b` | required | The size |\n\
+             | `d` |  | What may be null |\n"
         );
     }
 
