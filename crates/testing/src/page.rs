@@ -6,6 +6,7 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
@@ -75,6 +76,9 @@ pub fn check_sections(
     page: &str,
     generate: impl Fn(&Section<'_>) -> Option<String>,
 ) -> Vec<String> {
+    // Several tests of a program may write sections of the same page.
+    static PAGES: Mutex<()> = Mutex::new(());
+    let _alone = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
     let file = folder().join(page);
     let old = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{page}: {error}"));
     let (new, known) = regenerated(&old, generate);
