@@ -1,5 +1,5 @@
-//! A TCP connection: [`Sender`] and `Receiver`, two state machines that are
-//! given the time and the arriving packets, and return what to send and when to wake them.
+//! A TCP connection: [`Sender`] and `Receiver`, two state machines that are given the time and the
+//! arriving packets, and return what to send and when to wake them.
 //!
 //! Data flows one way, so a connection has one of each. Behaviour and names follow Linux 6.x
 //! (`net/ipv4/tcp_input.c`, `tcp_output.c`, `tcp_recovery.c`, `tcp_rate.c`, `tcp_timer.c`); the
@@ -15,6 +15,7 @@ use fairwind_path::units::Time;
 use crate::packet::{Packet, SackBlocks};
 
 mod ack_policy;
+mod constants;
 mod jiffies;
 mod receive_window;
 mod receiver;

@@ -17,6 +17,7 @@ use std::ops::Range;
 use fairwind_path::units::{Duration, Time};
 
 use super::ack_policy::AckPolicy;
+use super::constants::MSS_DEFAULT;
 use super::jiffies::Jiffies;
 use super::receive_window::ReceiveWindow;
 use super::{Reply, milliseconds};
@@ -25,14 +26,12 @@ use crate::scenario::{Stack, TcpConfig};
 
 /// `TCP_SACK_BLOCKS_EXPECTED`: acknowledgements with more blocks are not held back.
 const BLOCKS_EXPECTED: usize = 2;
-/// `TCP_MSS_DEFAULT`, bytes: the assumed size of the peer's segments before the first arrives.
-const MSS_DEFAULT: u32 = 536;
 
 /// The receiving half of a connection.
 #[derive(Debug)]
 pub struct Receiver {
     mss: u32,
-    /// Payload of the largest segment so far (`rcv_mss`).
+    /// Payload of the largest segment so far, or what it is assumed to be (`rcv_mss`).
     largest: u32,
     stack: Stack,
     /// When the SYN-ACK was sent; `None` once the first segment has arrived.

@@ -3,10 +3,9 @@
 use fairwind_cc::native::TCP_INIT_CWND;
 use fairwind_path::units::Duration;
 
+use super::constants::RTO_INITIAL;
 use crate::scenario::Stack;
 
-/// `TCP_TIMEOUT_INIT` (RFC 6298, section 2.1).
-pub(super) const RTO_INITIAL: Duration = Duration::from_secs(1);
 /// Initial retransmission timeout at the time of the papers (RFC 2988, section 2.1).
 const CLASSIC_RTO_INITIAL: Duration = Duration::from_secs(3);
 /// Initial window at the time of the papers, segments (RFC 2581).

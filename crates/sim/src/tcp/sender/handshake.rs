@@ -6,6 +6,7 @@ use super::Sender;
 use super::pacing;
 use super::retransmit_timer::TimerUse;
 use crate::packet::{Kind, Packet, SYN_SIZE};
+use crate::tcp::constants::MSS_DEFAULT;
 
 impl Sender {
     /// Opens the connection: sends the SYN.
@@ -75,7 +76,6 @@ impl Sender {
 /// The segment size for a receiver with a small window: half the window, so that acknowledgements
 /// arrive to clock out the next segment (`tcp_bound_to_half_wnd`).
 fn half_window_mss(mss: u32, window: u32) -> u32 {
-    const MSS_DEFAULT: u32 = 536;
     let most = if window > MSS_DEFAULT {
         window / 2
     } else {

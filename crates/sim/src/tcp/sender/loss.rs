@@ -5,6 +5,7 @@ use fairwind_path::units::Duration;
 
 use super::retransmit_queue::{RetransmitQueue, Segment};
 use crate::scenario::Stack;
+use crate::tcp::constants::DUPLICATE_THRESHOLD;
 
 mod forward_ack;
 mod rack;
@@ -12,9 +13,6 @@ mod reordering;
 
 use rack::Rack;
 use reordering::Reordering;
-
-/// `TCP_FASTRETRANS_THRESH`, segments.
-pub const DUPLICATE_THRESHOLD: u32 = 3;
 
 /// What loss detection has learnt from the acknowledgements.
 #[derive(Debug)]

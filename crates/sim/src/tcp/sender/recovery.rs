@@ -9,10 +9,10 @@ use fairwind_cc::native::ca_state;
 
 use super::Sender;
 use super::effects::{Effects, flag};
-use super::loss::DUPLICATE_THRESHOLD;
 use super::retransmit_queue::in_flight;
 use super::retransmit_timer::TimerUse;
 use super::window::in_cwnd_reduction;
+use crate::tcp::constants::DUPLICATE_THRESHOLD;
 
 /// What to send after an acknowledgement, besides new data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

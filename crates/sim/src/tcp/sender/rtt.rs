@@ -4,10 +4,11 @@
 use fairwind_cc::native::TcpSock;
 use fairwind_path::units::Duration;
 
+use crate::tcp::constants::RTO_MIN;
 use crate::tcp::jiffies::Jiffies;
 
 /// `TCP_RTO_MIN`, microseconds.
-pub const RTO_MIN_US: u32 = 200_000;
+const RTO_MIN_US: u32 = RTO_MIN.as_micros() as u32;
 /// `TCP_RTO_MAX`.
 const RTO_MAX: Duration = Duration::from_secs(120);
 /// `tcp_min_rtt_wlen`, microseconds.
@@ -197,7 +198,7 @@ impl WindowedMin {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::stack::RTO_INITIAL;
+    use crate::tcp::constants::RTO_INITIAL;
 
     fn milliseconds() -> Jiffies {
         Jiffies::new(1000)

@@ -5,8 +5,7 @@ use fairwind_path::units::Duration;
 
 use super::effects::{Effects, flag};
 use super::retransmit_timer::TIMEOUT_MIN_US;
-use super::rtt::RTO_MIN_US;
-use crate::tcp::stack::RTO_INITIAL;
+use crate::tcp::constants::{RTO_INITIAL, RTO_MIN};
 
 /// What the latest probe was, and what has come of it.
 #[derive(Debug)]
@@ -38,7 +37,7 @@ impl TailLossProbe {
         }
         // Twice the smoothed round-trip time, plus room for a delayed acknowledgement.
         let slack_us = if tp.packets_out == 1 {
-            u64::from(RTO_MIN_US)
+            RTO_MIN.as_micros()
         } else {
             TIMEOUT_MIN_US
         };

@@ -2,7 +2,7 @@
 
 use fairwind_cc::native::TcpSock;
 
-use super::DUPLICATE_THRESHOLD;
+use crate::tcp::constants::DUPLICATE_THRESHOLD;
 
 /// `tcp_max_reordering`, segments.
 const MAX_REORDERING: u32 = 300;
