@@ -61,8 +61,7 @@ impl Engine<'_> {
         for connection in &mut self.connections {
             if let Some((sender, _)) = &mut connection.ends {
                 connection.before = sender.statistics();
-                sender.rtt_mut().samples = 0;
-                sender.rtt_mut().sum_us = 0;
+                sender.reset_rtt_statistics();
             }
         }
     }

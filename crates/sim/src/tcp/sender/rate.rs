@@ -2,10 +2,6 @@
 
 use fairwind_cc::native::{RateSample, TcpSock};
 
-use super::retransmit_queue::{
-    APP_LIMITED, EVER_RETRANSMITTED, RETRANSMITTED, SACKED, Segment, sent_after,
-};
-
 /// The latest delivery rate not limited by the application, or a higher one that was.
 #[derive(Debug, Default)]
 pub struct DeliveryRate {
@@ -83,50 +79,77 @@ impl Sample {
         }
     }
 
-    /// Updates the sample with a segment that is delivered (`tcp_rate_skb_delivered`).
+    /// Updates the sample with a segment that is delivered (`tcp_rate_skb_delivered`). `sent` orders
+    /// segments by their latest transmission: its time, microseconds, and the segment's end.
     #[inline]
-    pub fn on_delivered(&mut self, tp: &mut TcpSock, segment: &mut Segment) {
-        if segment.delivered_us == 0 {
+    pub fn on_delivered(
+        &mut self,
+        tp: &mut TcpSock,
+        stamp: &RateStamp,
+        sent: (u64, u64),
+        is_retrans: bool,
+    ) {
+        if stamp.delivered_us == 0 {
             return;
         }
         let first = self.sample.prior_mstamp == 0;
-        if first
-            || sent_after(
-                segment.tx_us,
-                segment.end(),
-                tp.first_tx_mstamp,
-                self.last_end,
-            )
-        {
-            self.sample.prior_delivered = segment.delivered;
-            self.sample.prior_mstamp = segment.delivered_us;
-            self.sample.is_retrans = segment.is(RETRANSMITTED | EVER_RETRANSMITTED);
-            self.app_limited = segment.is(APP_LIMITED);
+        if first || sent > (tp.first_tx_mstamp, self.last_end) {
+            let (tx_us, end) = sent;
+            self.sample.prior_delivered = stamp.delivered;
+            self.sample.prior_mstamp = stamp.delivered_us;
+            self.sample.is_retrans = is_retrans;
+            self.app_limited = stamp.app_limited;
             self.sample.is_app_limited = self.app_limited;
-            self.last_end = segment.end();
+            self.last_end = end;
             self.sample.last_end_seq = self.last_end as u32;
-            tp.first_tx_mstamp = segment.tx_us;
-            self.sample.interval_us = segment.tx_us.saturating_sub(segment.first_tx_us) as i64;
-        }
-        if segment.is(SACKED) {
-            segment.delivered_us = 0;
+            tp.first_tx_mstamp = tx_us;
+            self.sample.interval_us = tx_us.saturating_sub(stamp.first_tx_us) as i64;
         }
     }
 }
 
-/// Stamps a segment that is being sent (`tcp_rate_skb_sent`).
-#[inline]
-pub fn on_sent(tp: &mut TcpSock, segment: &mut Segment) {
-    if tp.packets_out == 0 {
-        tp.first_tx_mstamp = segment.tx_us;
-        tp.delivered_mstamp = segment.tx_us;
+/// The state of delivery when a segment was last sent (`tx` of `struct tcp_skb_cb`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RateStamp {
+    /// `first_tx_mstamp`, microseconds.
+    first_tx_us: u64,
+    /// `delivered_mstamp`, microseconds; 0 once the stamp has been used.
+    delivered_us: u64,
+    /// `delivered`.
+    delivered: u32,
+    /// The application limited the sender.
+    app_limited: bool,
+}
+
+impl RateStamp {
+    /// The stamp of a segment that is sent at `tx_us`, microseconds (`tcp_rate_skb_sent`).
+    #[inline]
+    pub fn new(tp: &mut TcpSock, tx_us: u64) -> Self {
+        if tp.packets_out == 0 {
+            tp.first_tx_mstamp = tx_us;
+            tp.delivered_mstamp = tx_us;
+        }
+        RateStamp {
+            first_tx_us: tp.first_tx_mstamp,
+            delivered_us: tp.delivered_mstamp,
+            delivered: tp.delivered,
+            app_limited: tp.app_limited != 0,
+        }
     }
-    segment.first_tx_us = tp.first_tx_mstamp;
-    segment.delivered_us = tp.delivered_mstamp;
-    segment.delivered = tp.delivered;
-    if tp.app_limited != 0 {
-        segment.flags |= APP_LIMITED;
-    } else {
-        segment.flags &= !APP_LIMITED;
+
+    /// The segment counts as delivered only once.
+    #[inline]
+    pub fn use_up(&mut self) {
+        self.delivered_us = 0;
+    }
+}
+
+/// Notes until when samples are limited by the application: `unsent` bytes are less than a segment,
+/// and the window has room (`tcp_rate_check_app_limited`).
+#[inline]
+pub fn check_app_limited(tp: &mut TcpSock, unsent: u64, in_flight: u32) {
+    if unsent < u64::from(tp.mss_cache) && in_flight < tp.snd_cwnd && tp.lost_out <= tp.retrans_out
+    {
+        tp.app_limited = tp.delivered.wrapping_add(in_flight).max(1);
     }
 }

@@ -4,14 +4,13 @@
 use fairwind_cc::native::TcpSock;
 use fairwind_path::units::Duration;
 
-use super::jiffies::Jiffies;
+use crate::tcp::constants::RTO_MIN;
+use crate::tcp::jiffies::Jiffies;
 
 /// `TCP_RTO_MIN`, microseconds.
-pub const RTO_MIN_US: u32 = 200_000;
+const RTO_MIN_US: u32 = RTO_MIN.as_micros() as u32;
 /// `TCP_RTO_MAX`.
-pub const RTO_MAX: Duration = Duration::from_secs(120);
-/// `TCP_TIMEOUT_INIT` (RFC 6298, section 2.1).
-pub const RTO_INITIAL: Duration = Duration::from_secs(1);
+const RTO_MAX: Duration = Duration::from_secs(120);
 /// `tcp_min_rtt_wlen`, microseconds.
 const MIN_WINDOW_US: u64 = 300_000_000;
 
@@ -22,16 +21,11 @@ pub struct RttEstimator {
     /// Sequence number that ends the round trip over which the maximum deviation is taken.
     round_end: u64,
     minimum: WindowedMin,
-    /// Retransmission timeout, back-off included.
-    pub rto: Duration,
-    /// Latest sample, microseconds.
-    pub sample_us: u32,
-    /// Smallest sample of the whole connection, microseconds.
-    pub least_us: u32,
-    /// Number of samples since the statistics were last reset.
-    pub samples: u64,
-    /// Sum of those samples, microseconds.
-    pub sum_us: u64,
+    rto: Duration,
+    sample_us: u32,
+    least_us: u32,
+    samples: u64,
+    sum_us: u64,
 }
 
 impl RttEstimator {
@@ -47,6 +41,38 @@ impl RttEstimator {
             samples: 0,
             sum_us: 0,
         }
+    }
+
+    /// Retransmission timeout, back-off included.
+    #[inline]
+    pub fn rto(&self) -> Duration {
+        self.rto
+    }
+
+    /// Latest sample, microseconds; 0 before the first.
+    pub fn sample_us(&self) -> u32 {
+        self.sample_us
+    }
+
+    /// Smallest sample of the whole connection, microseconds; `u32::MAX` before the first.
+    pub fn least_us(&self) -> u32 {
+        self.least_us
+    }
+
+    /// Number of samples since the statistics were last reset.
+    pub fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// Sum of those samples, microseconds.
+    pub fn sum_us(&self) -> u64 {
+        self.sum_us
+    }
+
+    /// Resets the number and the sum of the samples.
+    pub fn reset_statistics(&mut self) {
+        self.samples = 0;
+        self.sum_us = 0;
     }
 
     /// Adds a sample (`tcp_rtt_estimator`, `tcp_set_rto`). `una` and `nxt` are `snd_una` and
@@ -85,7 +111,7 @@ impl RttEstimator {
 
     /// Sets the timeout from the estimate and ends any back-off.
     #[inline]
-    pub fn reset_rto(&mut self, tp: &TcpSock, jiffies: &Jiffies) {
+    fn reset_rto(&mut self, tp: &TcpSock, jiffies: &Jiffies) {
         if tp.srtt_us != 0 {
             let rto = jiffies.round_up_us(u64::from(tp.srtt_us >> 3) + u64::from(tp.rttvar_us));
             self.rto = rto.min(RTO_MAX);
@@ -172,6 +198,7 @@ impl WindowedMin {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::constants::RTO_INITIAL;
 
     fn milliseconds() -> Jiffies {
         Jiffies::new(1000)
