@@ -11,16 +11,35 @@ use std::thread::{self, JoinHandle};
 use fairwind_path::units::Duration;
 
 use crate::LabError;
-use crate::capture::{self, Writer};
 use crate::clock::Clock;
 use crate::host::Host;
+use crate::host::tap::Tun;
 use crate::network::Network;
-use crate::statistics::{FlowCounts, LabLosses, NamedPipe, PipeSample, Statistics};
-use crate::tun::Tun;
-use crate::wakeful::Wakeful;
-use crate::worker::{Common, Report, Worker};
 
-pub use crate::capture::{Capture, CaptureCounts};
+mod arena;
+mod capture;
+mod classifier;
+mod cpu_latency;
+mod delivery;
+mod departures;
+mod lateness;
+mod merge;
+mod milestones;
+mod pause;
+mod pcapng;
+mod ring;
+mod segment;
+mod statistics;
+mod transit;
+mod worker;
+
+pub use capture::{Capture, CaptureCounts};
+pub use lateness::{Lateness, LatenessSummary};
+pub use statistics::{FlowCounts, LabLosses, NamedPipe, PipeSample, Statistics};
+
+use capture::Writer;
+use cpu_latency::Wakeful;
+use worker::{Common, Report, Worker};
 
 /// Capacity of the samples' channel; further ones are dropped and counted.
 const SAMPLES: usize = 1 << 16;

@@ -6,13 +6,24 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use crate::LabError;
-use crate::interface::{Interfaces, Settings};
-use crate::machine::{self, Pair};
-use crate::namespace::Namespace;
-use crate::route::{self, Route};
-use crate::tun::Tun;
 
-pub use crate::tun::Offload;
+mod interface;
+mod machine;
+mod namespace;
+mod queueing;
+mod route;
+
+pub(crate) mod netlink;
+pub(crate) mod process;
+pub(crate) mod tap;
+
+pub use machine::Pair;
+pub use tap::Offload;
+
+use interface::{Interfaces, Settings};
+use namespace::Namespace;
+use route::Route;
+use tap::Tun;
 
 /// The name of every host's interface.
 pub const INTERFACE: &str = "fw0";
@@ -143,7 +154,7 @@ impl Host {
     /// Puts a device of the emulator into this process' own network namespace, which so becomes a
     /// host of the lab. It is reached at [`Pair::machine`] of the returned pair; [`Pair::host`] is
     /// for the lab's host at the other end. Nothing else of the machine's network is changed, and
-    /// the device vanishes with the last clone of this. See [`crate::machine`].
+    /// the device vanishes with the last clone of this.
     ///
     /// Connections that begin or end here use `congestion_control`, a name in the kernel, unless
     /// the program chooses one; `None`: the machine's default.

@@ -15,11 +15,18 @@ use fairwind_path::units::{Duration, Time};
 
 use super::plan::{Command, FlowPlan, Work};
 use super::shared::{Shared, lock};
-use super::watch::{Watch, WatchedFlow};
 use super::{join, spawn};
 use crate::LabError;
-use crate::process::{self, ProgramEvent, Programs, Schedule};
-use crate::program::{Output, Program, shell, with_placeholder};
+use crate::host::Host;
+use crate::host::process::{
+    self, Output, Program, ProgramEvent, Programs, Schedule, shell, with_placeholder,
+};
+
+mod sock_diag;
+mod sockets;
+mod watch;
+
+use watch::{Watch, WatchedFlow};
 
 /// How long before a flow's start its server is started.
 const SERVER_LEAD: Duration = Duration::from_secs(1);
@@ -174,20 +181,19 @@ fn programs(flow: &CommandFlow, shared: &Shared) -> Result<Programs, LabError> {
         output,
     } = &flow.command;
     let [from, to] = [&plan.from, &plan.to].map(|host| host.config().address.to_string());
-    let program =
-        |host: &crate::host::Host, line: &OsStr, name: &str| -> Result<Program, LabError> {
-            let line = with_placeholder(line, "{to}", &to);
-            let line = with_placeholder(&line, "{from}", &from);
-            Ok(Program {
-                namespace: Arc::clone(host.namespace()),
-                words: shell(line),
-                environment: Vec::new(),
-                output: Some(Output {
-                    standard: file(output, name, "out")?,
-                    errors: file(output, name, "err")?,
-                }),
-            })
-        };
+    let program = |host: &Host, line: &OsStr, name: &str| -> Result<Program, LabError> {
+        let line = with_placeholder(line, "{to}", &to);
+        let line = with_placeholder(&line, "{from}", &from);
+        Ok(Program {
+            namespace: Arc::clone(host.namespace()),
+            words: shell(line),
+            environment: Vec::new(),
+            output: Some(Output {
+                standard: file(output, name, "out")?,
+                errors: file(output, name, "err")?,
+            }),
+        })
+    };
     let server = server
         .as_deref()
         .map(|line| program(&plan.to, line, "server"))
