@@ -6,9 +6,9 @@ use std::net::Ipv4Addr;
 use crate::network::FlowKey;
 
 /// Size of the cache of connections.
-const REMEMBERED: usize = 1024;
+const CONNECTION_CACHE: usize = 1024;
 /// Size of the cache of fragmented packets, whose later fragments have no ports.
-const FRAGMENTED: usize = 256;
+const FRAGMENT_CACHE: usize = 256;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -104,8 +104,8 @@ impl Classifier {
         }
         Some(Classifier {
             flows,
-            recent: vec![([0; 12], Tag::NONE); REMEMBERED].into_boxed_slice(),
-            fragmented: vec![([0; 11], Tag::NONE); FRAGMENTED].into_boxed_slice(),
+            recent: vec![([0; 12], Tag::NONE); CONNECTION_CACHE].into_boxed_slice(),
+            fragmented: vec![([0; 11], Tag::NONE); FRAGMENT_CACHE].into_boxed_slice(),
         })
     }
 
@@ -131,7 +131,7 @@ impl Classifier {
         let mut pair: Pair = [0; 12];
         pair[..8].copy_from_slice(&packet[12..20]);
         pair[8..].copy_from_slice(&packet[head..head + 4]);
-        let place = spread(&pair) % REMEMBERED;
+        let place = spread(&pair) % CONNECTION_CACHE;
         let (known, tag) = self.recent[place];
         if known == pair {
             return tag;
@@ -193,7 +193,7 @@ impl Classifier {
         whole[..8].copy_from_slice(&packet[12..20]);
         whole[8] = packet[9];
         whole[9..].copy_from_slice(&packet[4..6]);
-        let place = spread(&whole) % FRAGMENTED;
+        let place = spread(&whole) % FRAGMENT_CACHE;
         if offset > 0 {
             let (known, tag) = self.fragmented[place];
             return match known == whole {
