@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use clap::Args;
 use fairwind_cc::native;
 use fairwind_lab::congestion_control::Control;
+use fairwind_lab::emulator::Statistics;
 use fairwind_lab::exec::{ExecConfig, Peer};
-use fairwind_lab::statistics::Statistics;
 use fairwind_path::pipe::PipeConfig;
 use serde_json::{Value, json};
 
