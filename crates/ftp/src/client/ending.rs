@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use fairwind_transfer::TransferError;
+
 use super::checksum::Method;
 use super::{Checksum, ChecksumPolicy, ClientError, FileReport, Session, Verification};
-use crate::data::TransferError;
 use crate::protocol::Reply;
 
 /// How long the server has to explain a broken data connection.

@@ -7,11 +7,11 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+use fairwind_transfer::{Bounds, Direction, Meter, Mover};
 use jiff::Timestamp;
 
 use super::data_connection::Channel;
 use super::{ClientError, Session, unix_listing};
-use crate::data::{Bounds, Direction, Meter, Mover};
 use crate::protocol::path::one_line;
 use crate::protocol::time;
 

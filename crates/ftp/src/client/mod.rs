@@ -44,7 +44,7 @@ pub use checksum::{Checksum, Verification};
 pub use credentials::{Ask, Credentials};
 pub use error::ClientError;
 pub use extension::{
-    Change, Extension, ExtensionReport, ServerFacts, SessionExtension, Setup, Talk, extensions,
+    Change, ControlConnection, Extension, ExtensionReport, ServerFacts, SessionExtension,
 };
 pub use features::Features;
 pub use listing::{Entry, Kind};

@@ -5,11 +5,12 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Instant;
 
+use fairwind_transfer::{Bounds, Meter, Mover, Transfer, TransferError, TransferWatcher, Watchers};
+
 use super::data_connection::Channel;
 use super::running_checksum::RunningChecksum;
 use super::tcp::ProgressWatcher;
 use super::{ClientError, FileReport, Session};
-use crate::data::{Bounds, Meter, Mover, Transfer, TransferError, TransferWatcher, Watchers};
 use crate::protocol::Reply;
 
 /// The bytes to move and what goes with them.

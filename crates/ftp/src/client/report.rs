@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use fairwind_transfer::Direction;
 use rustix::net::sockopt;
 use serde::Serialize;
 use socket2::SockRef;
 
 use super::{Change, ExtensionReport, Verification, tcp};
-use crate::data::Direction;
 
 /// The result of one file.
 #[derive(Debug, Clone, PartialEq, Serialize)]

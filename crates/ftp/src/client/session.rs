@@ -9,7 +9,8 @@ use super::control::Control;
 use super::listing::{self, Entry, Kind};
 use super::spelling::{NameEncoding, first_odd_name};
 use super::{
-    ClientError, Credentials, Features, Options, Place, ServerFacts, SessionExtension, Talk,
+    ClientError, ControlConnection, Credentials, Features, Options, Place, ServerFacts,
+    SessionExtension,
 };
 use crate::protocol::digest::Algorithm;
 use crate::protocol::path::one_line;
@@ -313,7 +314,7 @@ impl Session {
     }
 }
 
-impl Talk for Session {
+impl ControlConnection for Session {
     fn features(&self) -> &Features {
         &self.features
     }

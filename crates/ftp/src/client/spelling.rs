@@ -14,10 +14,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use fairwind_transfer::Direction;
+
 use super::control::Telnet;
 use super::data_connection::Channel;
 use super::{ClientError, Session, place};
-use crate::data::Direction;
 use crate::protocol::Reply;
 use crate::protocol::line::{IAC, escaped};
 use crate::protocol::path::one_line;

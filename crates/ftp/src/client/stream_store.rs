@@ -4,6 +4,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
+use fairwind_transfer::Direction;
+
 use super::moving::Part;
 use super::place;
 use super::retry::Task;
@@ -11,7 +13,6 @@ use super::store::Storage;
 use super::stream::Stream;
 use super::target::Flow;
 use super::{ClientError, Connection, FileReport, Session};
-use crate::data::Direction;
 use crate::protocol::path::one_line;
 
 /// Uploads what `flow` yields; `number` identifies it in progress reports.
@@ -82,7 +83,7 @@ impl StreamUpload<'_> {
     fn push(&mut self, session: &mut Session) -> Result<(), ClientError> {
         let method = session.method()?;
         self.stream.sum_up(method.map(|method| method.algorithm()));
-        session.prepare(Direction::Send)?;
+        session.prepare()?;
         let began = Instant::now();
         let channel = session.open_channel("STOR", &self.partial, 0, Direction::Send)?;
         let part = Part {

@@ -4,10 +4,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use fairwind_kernel::TcpInfo;
+use fairwind_transfer::{Meter, TransferWatcher};
 use serde::Serialize;
 
 use super::Progress;
-use crate::data::{Meter, TransferWatcher};
 
 /// Stops a transfer when the user asks for it.
 pub struct ProgressWatcher<'a> {

@@ -5,16 +5,15 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
+use fairwind_transfer::{RateLimitedLog, SocketPlan};
 use rustix::io::Errno;
 use socket2::SockRef;
 use tokio::net::TcpSocket;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::config::Config;
-use crate::data::SocketPlan;
-use crate::sparing::Sparing;
 
-static STRANGER: Sparing = Sparing::new();
+static STRANGER: RateLimitedLog = RateLimitedLog::new();
 
 /// What the client has asked for, until a transfer takes it.
 #[derive(Debug)]

@@ -4,14 +4,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use fairwind_transfer::RateLimitedLog;
+
 use super::session::Session;
 use super::users::User;
 use crate::protocol::Reply;
 use crate::protocol::path::one_line;
-use crate::sparing::Sparing;
 
-static WRONG: Sparing = Sparing::new();
-static BANNED: Sparing = Sparing::new();
+static WRONG: RateLimitedLog = RateLimitedLog::new();
+static BANNED: RateLimitedLog = RateLimitedLog::new();
 
 impl Session {
     pub(super) fn take_name(&mut self, name: String) -> Reply {

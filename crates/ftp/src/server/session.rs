@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fairwind_transfer::{Meter, SocketPlan};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
@@ -19,7 +19,6 @@ use super::files::Root;
 use super::listing::Selection;
 use super::users::User;
 use super::work::{file_failure, naming_failure};
-use crate::data::{Meter, SocketPlan};
 use crate::protocol::command::{ByteRange, Representation};
 use crate::protocol::digest::Algorithm;
 use crate::protocol::line::Line;
@@ -85,6 +84,7 @@ impl Session {
         Self {
             extensions: shared
                 .extensions
+                .all()
                 .iter()
                 .map(|extension| extension.open(&facts))
                 .collect(),
@@ -315,14 +315,10 @@ impl Session {
     }
 
     /// The plan for a data socket.
-    pub(super) fn plan(
-        &mut self,
-        peer: Option<SocketAddr>,
-        direction: Option<crate::data::Direction>,
-    ) -> SocketPlan {
+    pub(super) fn plan(&mut self) -> SocketPlan {
         let mut plan = SocketPlan::with_buffer(self.shared.config.buffer);
         for extension in &mut self.extensions {
-            extension.plan(&mut plan, peer, direction);
+            extension.plan(&mut plan);
         }
         plan
     }

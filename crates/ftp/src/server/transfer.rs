@@ -4,6 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fairwind_transfer::{
+    Direction, Meter, SocketPlan, Transfer, TransferError, Watchers, limit_silence,
+};
 use jiff::Zoned;
 use socket2::SockRef;
 
@@ -18,7 +21,6 @@ use super::upload::{Start, Upload, force_name};
 use super::uploads::Key;
 use super::work::{self, Outcome, Work, file_failure, not_opened, upload_failure};
 use super::xferlog::Entry;
-use crate::data::{Direction, Meter, SocketPlan, Transfer, TransferError, Watchers, limit_silence};
 use crate::protocol::command::ByteRange;
 use crate::protocol::{Reply, VirtualPath};
 
@@ -256,7 +258,7 @@ impl Session {
         let (started, direction) = (Instant::now(), work.direction());
         let (is_file, announced) = (work.is_file(), work.total());
         let _guard = StopWhenDropped(Arc::clone(&meter));
-        let (channel, interruption) = self.open_channel(setup, direction, &meter).await?;
+        let (channel, interruption) = self.open_channel(setup, &meter).await?;
         let (outcome, interruption) = match (channel, interruption) {
             (Ok(channel), Interruption::None) => self.run_work(work, channel, &meter).await?,
             (Ok(_), interruption) => (not_done(work, TransferError::Stopped), interruption),
@@ -284,12 +286,11 @@ impl Session {
     async fn open_channel(
         &mut self,
         setup: Setup,
-        direction: Direction,
         meter: &Arc<Meter>,
     ) -> io::Result<(io::Result<Channel>, Interruption)> {
         let facts = self.control.facts();
         let plan = match &setup {
-            Setup::Active(address) => self.plan(Some(*address), Some(direction)),
+            Setup::Active(_) => self.plan(),
             // Settled when the socket began to listen.
             Setup::Passive(_) | Setup::Open(..) | Setup::Failed(_) => SocketPlan::default(),
         };

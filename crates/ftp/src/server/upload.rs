@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 
+use fairwind_transfer::RateLimitedLog;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -13,10 +14,9 @@ use super::copying;
 use super::files::{Facts, Root, facts};
 use super::partial::{Partial, UploadError, existing};
 use crate::protocol::VirtualPath;
-use crate::sparing::Sparing;
 
 /// Users can provoke it by the permissions of their directories.
-static STAYS: Sparing = Sparing::new();
+static STAYS: RateLimitedLog = RateLimitedLog::new();
 
 /// Where an upload begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use fairwind_transfer::{Bounds, Direction, Meter, Mover, TransferError, TransferWatcher};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -12,9 +13,8 @@ use super::files::Root;
 use super::listing::{self, Form, Subject};
 use super::partial::UploadError;
 use super::upload::Upload;
-use crate::data::ascii::{FromNetwork, ToNetwork};
-use crate::data::{Bounds, Direction, Meter, Mover, TransferError, TransferWatcher};
 use crate::protocol::Reply;
+use crate::protocol::ascii::{FromNetwork, ToNetwork};
 use crate::protocol::command::Representation;
 
 /// The work of a data connection.

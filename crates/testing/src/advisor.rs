@@ -1,7 +1,5 @@
 //! A scripted advisor, whose answers and their times are set by the test.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Barrier, Mutex};
@@ -26,6 +24,7 @@ pub enum Reply {
 
 /// An advisor that runs in its own threads.
 pub struct TestAdvisor {
+    /// Where it listens.
     pub address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
     results: Arc<Mutex<Vec<Value>>>,
@@ -51,6 +50,7 @@ impl TestAdvisor {
         advisor
     }
 
+    /// Its URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }

@@ -135,9 +135,10 @@ fn set_within_limits(socket: impl AsFd, side: Side, bytes: u32) -> io::Result<Gr
         give_back(&socket, side)?;
         return Ok(Granted::Autotuned(size(&socket, side)?));
     }
-    Ok(match wanted <= settable {
-        true => Granted::Whole,
-        false => Granted::Cut(settable),
+    Ok(if wanted <= settable {
+        Granted::Whole
+    } else {
+        Granted::Cut(settable)
     })
 }
 

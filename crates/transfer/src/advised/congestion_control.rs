@@ -26,7 +26,7 @@ pub(super) fn current(socket: impl AsFd) -> io::Result<String> {
 }
 
 /// Sets the congestion control of this name. It continues with the packets in flight.
-pub(super) fn take(socket: impl AsFd, name: &str) -> Result<(), Refusal> {
+pub(super) fn set(socket: impl AsFd, name: &str) -> Result<(), Refusal> {
     set_tcp_congestion(socket, name).map_err(|error| refusal(name, error))
 }
 
@@ -35,10 +35,11 @@ pub(super) fn take(socket: impl AsFd, name: &str) -> Result<(), Refusal> {
 pub(super) fn kernel_name(name: &str, available: &[String]) -> String {
     let ours = kernel::kernel_name(name);
     let has = |name: &str| available.iter().any(|other| other == name);
-    match has(name) || !(has(&ours) || native::find(name).is_some()) {
-        true => name.to_owned(),
-        false => ours,
+    let is_foreign = !has(&ours) && native::find(name).is_none();
+    if has(name) || is_foreign {
+        return name.to_owned();
     }
+    ours
 }
 
 /// The congestion controls that the kernel has; empty if it does not list them.

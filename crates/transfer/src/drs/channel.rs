@@ -18,10 +18,9 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::message::{LINE_LIMIT, Line, Lines, trimmed};
 use super::rate::Rate;
 use super::token::Token;
-use crate::data::Transfer;
-use crate::sparing::Sparing;
+use crate::{RateLimitedLog, Transfer};
 
-static STRANGER: Sparing = Sparing::new();
+static STRANGER: RateLimitedLog = RateLimitedLog::new();
 
 /// Time allowed for establishing the connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -43,7 +42,7 @@ const FAULTS: u32 = 32;
 pub struct Wake(OwnedFd);
 
 impl Wake {
-    /// Not rung yet.
+    /// Not signalled yet.
     ///
     /// # Errors
     /// If no descriptor is free.
@@ -55,8 +54,8 @@ impl Wake {
     }
 
     /// Ends the wait, and every later one.
-    pub fn ring(&self) {
-        // Cannot fail: the counter is rung once and so never full.
+    pub fn signal(&self) {
+        // Cannot fail: the counter is raised once and so never full.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 }
@@ -108,10 +107,10 @@ fn wait(
         Ok(_) | Err(Errno::INTR) => {}
         Err(error) => return Err(error.into()),
     }
-    match fds[0].revents().is_empty() {
-        true => Ok(()),
-        false => Err(ChannelError::Over),
+    if !fds[0].revents().is_empty() {
+        return Err(ChannelError::Over);
     }
+    Ok(())
 }
 
 /// The connection, once it is established.
@@ -168,25 +167,23 @@ impl Channel {
         // Read nothing that could not be answered, and no more than the rate limit allows.
         let now = Instant::now();
         let pause = self.rate.pause(now);
-        let flags = match self.outgoing.len() < BACKLOG && pause.is_none() {
-            true => PollFlags::IN,
-            false => PollFlags::empty(),
-        };
+        let mut flags = PollFlags::empty();
+        flags.set(
+            PollFlags::IN,
+            self.outgoing.len() < BACKLOG && pause.is_none(),
+        );
+        flags.set(PollFlags::OUT, !self.outgoing.is_empty());
         let deadline = pause.map_or(deadline, |pause| deadline.min(now + pause));
-        let flags = match self.outgoing.is_empty() {
-            true => flags,
-            false => flags | PollFlags::OUT,
-        };
         // A peer that is not read from is not polled either: a hangup would be reported at once, again
         // and again.
         let source = [(self.stream.as_fd(), flags)];
         let sources = if flags.is_empty() { &[] } else { &source[..] };
         wait(wake, sources, deadline)?;
         self.flush()?;
-        match flags.contains(PollFlags::IN) {
-            true => self.read(),
-            false => Ok(Vec::new()),
+        if !flags.contains(PollFlags::IN) {
+            return Ok(Vec::new());
         }
+        self.read()
     }
 
     fn read(&mut self) -> Result<Vec<Line>, ChannelError> {
@@ -234,10 +231,10 @@ impl Channel {
     /// [`ChannelError::Garbage`] if there have been too many.
     pub fn fault(&mut self) -> Result<(), ChannelError> {
         self.faults += 1;
-        match self.faults < FAULTS {
-            true => Ok(()),
-            false => Err(ChannelError::Garbage),
+        if self.faults >= FAULTS {
+            return Err(ChannelError::Garbage);
         }
+        Ok(())
     }
 }
 

@@ -1,12 +1,13 @@
 //! What right-sizing did in one transfer.
 
 use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::estimator::Estimate;
-use crate::data::Direction;
+use crate::Direction;
 
 /// A new size of the local buffer.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -62,6 +63,17 @@ pub struct Record {
     pub notes: Vec<String>,
 }
 
+/// A record that the right-sizing thread writes while others may read it.
+#[derive(Debug, Clone, Default)]
+pub struct SharedRecord(Arc<Mutex<Record>>);
+
+impl SharedRecord {
+    /// The record, which nobody else reads or writes meanwhile.
+    pub fn lock(&self) -> MutexGuard<'_, Record> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Most sizes kept.
 const RESIZES: usize = 1_000;
 
@@ -90,10 +102,11 @@ impl Record {
     pub fn mean_buffer(&self) -> Option<f64> {
         let begin = self.resizes.first()?.time;
         let length = self.area.1.saturating_sub(begin).as_secs_f64();
-        match length > 0.0 {
-            true => Some(self.area.0 / length),
-            false => Some(self.area.2 as f64),
-        }
+        Some(if length > 0.0 {
+            self.area.0 / length
+        } else {
+            self.area.2 as f64
+        })
     }
 
     /// Records an estimate of the path, at most one per round trip.

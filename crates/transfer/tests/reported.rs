@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::advisor::{Reply, TestAdvisor, advice};
-use fairwind_ftp::advised::{Advisor, Follow, Journal};
-use fairwind_ftp::data::{Direction, Transfer, TransferWatcher};
+use fairwind_testing::advisor::{Reply, TestAdvisor, advice};
 use fairwind_testing::wait_until;
+use fairwind_transfer::advised::{Advisor, Follow, Journal};
+use fairwind_transfer::{Direction, Transfer, TransferWatcher};
 use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 

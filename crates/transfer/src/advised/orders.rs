@@ -4,8 +4,8 @@ use fairwind_advice::{Advice, Mode};
 
 use super::bounds::{self, Observed};
 use super::record::{Event, Setting};
-use crate::data::Direction;
-use crate::data::buffers::Side;
+use crate::Direction;
+use crate::buffers::Side;
 
 /// Largest buffer accepted, bytes.
 const LARGEST_BUFFER: u64 = 1 << 30;
@@ -75,9 +75,9 @@ impl Orders {
 
 impl Orders {
     /// These orders within what the path has shown, and what was changed for that.
-    pub(super) fn within(&self, shown: Observed, direction: Direction) -> (Self, Vec<Event>) {
+    pub(super) fn within(&self, observed: Observed, direction: Direction) -> (Self, Vec<Event>) {
         let (mut orders, mut events) = (self.clone(), Vec::new());
-        let mut tell = |what, advised: String, to: String, reason| {
+        let mut bound = |what, advised: String, to: String, reason| {
             events.push(Event::Bounded {
                 what,
                 advised,
@@ -87,11 +87,11 @@ impl Orders {
         };
         if direction == Direction::Send
             && let Some(advised) = self.pacing
-            && let Some(bounded) = bounds::pacing(advised, self.claimed, shown)
+            && let Some(bounded) = bounds::pacing(advised, self.claimed, observed)
         {
             orders.pacing = Some(bounded.to);
             let (advised, to) = (in_mbps(Some(advised)), in_mbps(Some(bounded.to)));
-            tell(Setting::Pacing, advised, to, bounded.reason);
+            bound(Setting::Pacing, advised, to, bounded.reason);
         }
         let (what, side, advised) = match direction {
             Direction::Send => (Setting::SendBuffer, Side::Send, &mut orders.send_buffer),
@@ -102,10 +102,10 @@ impl Orders {
             ),
         };
         if let Some(bytes) = *advised
-            && let Some(bounded) = bounds::buffer(bytes, side.limits().adapted, shown)
+            && let Some(bounded) = bounds::buffer(bytes, side.limits().adapted, observed)
         {
             *advised = Some(bounded.to);
-            tell(
+            bound(
                 what,
                 bytes.to_string(),
                 bounded.to.to_string(),
@@ -237,14 +237,14 @@ pub(super) mod tests {
         advice.pacing_mbps = Some(0.1);
         advice.send_buffer_bytes = Some(1 << 30);
         let orders = Orders::of(&advice).unwrap();
-        let shown = Observed {
+        let observed = Observed {
             rate: Some(12_500_000),
             round_trip: Some(std::time::Duration::from_millis(40)),
         };
-        let (bounded, events) = orders.within(shown, Direction::Send);
+        let (bounded, events) = orders.within(observed, Direction::Send);
         assert_eq!(bounded.pacing, Some(1_250_000));
         assert!(bounded.send_buffer < orders.send_buffer, "{bounded:?}");
-        let told: Vec<_> = events
+        let pairs: Vec<_> = events
             .iter()
             .map(|event| match event {
                 Event::Bounded { what, advised, .. } => (*what, advised.as_str()),
@@ -252,7 +252,7 @@ pub(super) mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            pairs,
             [
                 (Setting::Pacing, "0.1"),
                 (Setting::SendBuffer, "1073741824")

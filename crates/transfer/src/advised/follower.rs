@@ -11,16 +11,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairwind_advice_client::{Answer, Direction as Way, Transfer as Outcome};
+use fairwind_advice_client::{Answer, Direction as ReportedDirection, Transfer as Outcome};
 use jiff::Timestamp;
 
 use super::Follow;
 use super::advisor::{ANSWER_DEADLINE, RETRY_INTERVAL};
 use super::connection::{Connection, Permit};
+use super::observer::PathObserver;
 use super::orders::{Orders, clean};
 use super::record::{Event, Record};
-use super::sight::PathObserver;
-use crate::data::{Direction, Transfer, TransferWatcher};
+use crate::{Direction, Transfer, TransferWatcher};
 
 /// How long the first byte waits for the first advice: a nearby advisor answers within that.
 const FIRST_BYTE_WAIT: Duration = Duration::from_millis(5);
@@ -38,13 +38,13 @@ const OVERDUE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Follows the advisor during one transfer.
 #[derive(Debug)]
 pub struct Follower {
-    shared: Arc<Shared>,
-    looked: Instant,
+    shared: Arc<FollowedTransfer>,
+    last_check: Instant,
 }
 
-/// What the transfer's thread and the asking thread share.
+/// A transfer, as its own thread and the asking thread share it. It may be kept beyond the end.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub struct FollowedTransfer {
     follow: Arc<Follow>,
     direction: Direction,
     local: SocketAddr,
@@ -62,7 +62,7 @@ struct State {
     /// None before and after the transfer.
     connection: Option<Connection>,
     /// What the transfer has observed of its path.
-    sight: PathObserver,
+    observer: PathObserver,
     /// The latest sound advice.
     orders: Option<Orders>,
     /// When the pending question was asked.
@@ -70,7 +70,7 @@ struct State {
     /// The connection has the kernel's defaults for want of advice, and that has been reported.
     lost: bool,
     /// What could not be done and has been reported.
-    told: HashSet<String>,
+    reported: HashSet<String>,
     records: Vec<Record>,
     /// How the transfer went, to be reported to the advisor.
     outcome: Option<Outcome>,
@@ -83,7 +83,7 @@ impl Follower {
         let now = Instant::now();
         let known = follow.advisor.memory.of(transfer.peer.ip(), now);
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(FollowedTransfer {
                 follow,
                 direction: transfer.direction,
                 local: transfer.local,
@@ -93,18 +93,18 @@ impl Follower {
                     begun: now,
                     total: transfer.total,
                     connection: None,
-                    sight: PathObserver::beginning_with(known),
+                    observer: PathObserver::beginning_with(known),
                     orders: None,
                     asked: None,
                     lost: false,
-                    told: HashSet::new(),
+                    reported: HashSet::new(),
                     records: Vec::new(),
                     outcome: None,
                     busy: false,
                 }),
                 changed: Condvar::new(),
             }),
-            looked: now,
+            last_check: now,
         }
     }
 
@@ -113,8 +113,8 @@ impl Follower {
         self.shared.records()
     }
 
-    /// The shared state, which outlives the transfer.
-    pub(super) fn shared(&self) -> Arc<Shared> {
+    /// The transfer that is followed, whose records may be read after its end.
+    pub fn transfer(&self) -> Arc<FollowedTransfer> {
         Arc::clone(&self.shared)
     }
 }
@@ -148,10 +148,10 @@ impl TransferWatcher for Follower {
 
     fn progressed(&mut self, moved: u64) {
         self.shared.moved.store(moved, Ordering::Relaxed);
-        if self.looked.elapsed() < OVERDUE_CHECK_INTERVAL {
+        if self.last_check.elapsed() < OVERDUE_CHECK_INTERVAL {
             return;
         }
-        self.looked = Instant::now();
+        self.last_check = Instant::now();
         // If the lock is held, an answer is just being applied: none is overdue.
         let Ok(state) = self.shared.state.try_lock() else {
             return;
@@ -169,8 +169,8 @@ impl TransferWatcher for Follower {
     fn ended(&mut self, moved: u64) {
         self.shared.moved.store(moved, Ordering::Relaxed);
         let mut state = self.shared.lock();
-        self.shared.look(&mut state);
-        if let Some(rate) = state.sight.shown().rate {
+        self.shared.measure(&mut state);
+        if let Some(rate) = state.observer.observed().rate {
             let memory = &self.shared.follow.advisor.memory;
             memory.keep(self.shared.peer.ip(), rate, Instant::now());
         }
@@ -184,18 +184,18 @@ impl TransferWatcher for Follower {
     }
 }
 
-impl Shared {
+impl FollowedTransfer {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The events so far.
-    pub(super) fn records(&self) -> Vec<Record> {
+    pub fn records(&self) -> Vec<Record> {
         self.lock().records.clone()
     }
 
     /// Waits until the result has been reported to the advisor, or until `end`.
-    pub(super) fn wait_until_told(&self, end: Instant) {
+    pub fn wait_until_reported(&self, end: Instant) {
         let patience = end.saturating_duration_since(Instant::now());
         let busy = |state: &mut State| state.busy;
         let _ = self.changed.wait_timeout_while(self.lock(), patience, busy);
@@ -262,9 +262,9 @@ impl Shared {
         state.lost = false;
         let mut events = vec![advice_event(&answer, &orders)];
         state.orders = Some(orders);
-        self.look(&mut state);
+        self.measure(&mut state);
         events.extend(self.apply_orders(&mut state));
-        self.tell(state, events);
+        self.report(state, events);
         self.changed.notify_all();
         Some(answer.ask_again_after())
     }
@@ -276,13 +276,13 @@ impl Shared {
         let (Some(orders), Some(connection)) = (&state.orders, &mut state.connection) else {
             return Vec::new();
         };
-        let (orders, mut events) = orders.within(state.sight.shown(), self.direction);
+        let (orders, mut events) = orders.within(state.observer.observed(), self.direction);
         events.extend(connection.follow(&orders, &Permit { peer, granted }));
         events
     }
 
     /// Measures what the path carries; returns whether that changes what is known.
-    fn look(&self, state: &mut State) -> bool {
+    fn measure(&self, state: &mut State) -> bool {
         let counters = state.connection.as_ref().and_then(Connection::counters);
         let Some(counters) = counters else {
             return false;
@@ -292,8 +292,8 @@ impl Shared {
             Direction::Receive => counters.tcpi_bytes_received,
         };
         state
-            .sight
-            .look(Instant::now(), arrived, counters.min_rtt())
+            .observer
+            .measure(Instant::now(), arrived, counters.min_rtt())
     }
 
     /// Returns to the kernel's defaults for want of sound advice; reported once.
@@ -309,13 +309,13 @@ impl Shared {
         if let Some(connection) = &mut state.connection {
             events.extend(connection.restore(reason));
         }
-        self.tell(state, events);
+        self.report(state, events);
     }
 
     /// Keeps and reports events; what could not be done only once.
-    fn tell(&self, mut state: MutexGuard<'_, State>, events: Vec<Event>) {
+    fn report(&self, mut state: MutexGuard<'_, State>, events: Vec<Event>) {
         let seconds = state.begun.elapsed().as_secs_f64();
-        let mut news = Vec::new();
+        let mut new = Vec::new();
         for event in events {
             let once = match &event {
                 Event::Refused { what, reason, .. } => Some(format!("{} {reason}", what.words())),
@@ -324,10 +324,11 @@ impl Shared {
                 } => Some(format!("{} {advised} {to}", what.words())),
                 _ => None,
             };
-            if once.is_some_and(|once| state.told.len() >= KEPT || !state.told.insert(once)) {
+            if once.is_some_and(|once| state.reported.len() >= KEPT || !state.reported.insert(once))
+            {
                 continue;
             }
-            news.push(Record {
+            new.push(Record {
                 time: Timestamp::now(),
                 local: self.local,
                 peer: self.peer,
@@ -336,10 +337,10 @@ impl Shared {
                 event,
             });
         }
-        keep(&mut state.records, &news);
+        keep(&mut state.records, &new);
         drop(state);
-        for record in &news {
-            self.follow.journal.tell(record);
+        for record in &new {
+            self.follow.journal.write(record);
         }
     }
 
@@ -357,9 +358,9 @@ impl Shared {
             if !waited.timed_out() || rest <= RATE_INTERVAL {
                 return;
             }
-            if self.look(&mut state) {
+            if self.measure(&mut state) {
                 let events = self.apply_orders(&mut state);
-                self.tell(state, events);
+                self.report(state, events);
             }
         }
     }
@@ -383,17 +384,17 @@ impl Shared {
                 .map(|rtt| rtt.as_secs_f64() * 1e3),
             limited: connection.limited(bytes, time),
             direction: match self.direction {
-                Direction::Send => Way::Sent,
-                Direction::Receive => Way::Received,
+                Direction::Send => ReportedDirection::Sent,
+                Direction::Receive => ReportedDirection::Received,
             },
         })
     }
 }
 
 /// Adds records while there is room.
-fn keep(kept: &mut Vec<Record>, news: &[Record]) {
+fn keep(kept: &mut Vec<Record>, new: &[Record]) {
     let room = KEPT.saturating_sub(kept.len());
-    kept.extend(news.iter().take(room).cloned());
+    kept.extend(new.iter().take(room).cloned());
 }
 
 fn advice_event(answer: &Answer, orders: &Orders) -> Event {

@@ -11,7 +11,7 @@ use fairwind_advice::Mode;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::sparing::Sparing;
+use crate::RateLimitedLog;
 
 /// One event of an advised transfer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -149,8 +149,8 @@ impl Setting {
 pub struct Journal {
     file: Option<Mutex<File>>,
     /// Advice that cannot be followed comes with every transfer, and anybody may transfer a file.
-    bounded: Sparing,
-    refused: Sparing,
+    bounded: RateLimitedLog,
+    refused: RateLimitedLog,
 }
 
 impl Journal {
@@ -172,7 +172,7 @@ impl Journal {
     }
 
     /// Writes a record.
-    pub(super) fn tell(&self, record: &Record) {
+    pub(super) fn write(&self, record: &Record) {
         self.log(record);
         let Some(file) = &self.file else { return };
         let Ok(mut line) = serde_json::to_vec(record) else {
@@ -241,8 +241,8 @@ mod tests {
                 reason: "because".into(),
             },
         };
-        Journal::with_file(&path).unwrap().tell(&record);
-        Journal::with_file(&path).unwrap().tell(&record);
+        Journal::with_file(&path).unwrap().write(&record);
+        Journal::with_file(&path).unwrap().write(&record);
         let line = concat!(
             r#"{"time":"2026-03-02T14:00:00Z","local":"192.0.2.1:20","peer":"192.0.2.7:40000","#,
             r#""seconds":1.5,"bytes":1000,"event":"change","what":"congestion_control","#,

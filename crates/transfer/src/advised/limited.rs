@@ -37,9 +37,10 @@ impl Sent {
             .is_some_and(|pacing| rate > NEAR * pacing as f64);
         // While data was always in flight, but never as much as the window allowed, the kernel charges
         // neither receiver nor buffer.
-        let network_s = match self.application || kept_back {
-            true => 0.0,
-            false => network_s,
+        let network_s = if self.application || kept_back {
+            0.0
+        } else {
+            network_s
         };
         Limited {
             network_s,

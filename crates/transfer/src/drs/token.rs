@@ -37,10 +37,10 @@ impl FromStr for Token {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        match text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            true => u128::from_str_radix(text, 16).map(Self).map_err(drop),
-            false => Err(()),
+        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(());
         }
+        u128::from_str_radix(text, 16).map(Self).map_err(drop)
     }
 }
 

@@ -18,7 +18,7 @@ const HOSTS: usize = 256;
 /// Measures the rate at which bytes arrive.
 #[derive(Debug)]
 pub(super) struct PathObserver {
-    shown: Observed,
+    observed: Observed,
     /// When the current interval began, and how many bytes had arrived by then.
     window: Option<(Instant, u64)>,
 }
@@ -27,7 +27,7 @@ impl PathObserver {
     /// For a transfer on whose path earlier ones have measured `rate`, bytes a second.
     pub fn beginning_with(rate: Option<u64>) -> Self {
         Self {
-            shown: Observed {
+            observed: Observed {
                 rate,
                 round_trip: None,
             },
@@ -37,31 +37,31 @@ impl PathObserver {
 
     /// Takes the bytes that have `arrived` by `now`, and the shortest round-trip time; returns whether
     /// that changes what is known.
-    pub fn look(&mut self, now: Instant, arrived: u64, round_trip: Option<Duration>) -> bool {
-        let first = self.shown.round_trip.is_none() && round_trip.is_some();
-        self.shown.round_trip = round_trip.or(self.shown.round_trip);
+    pub fn measure(&mut self, now: Instant, arrived: u64, round_trip: Option<Duration>) -> bool {
+        let first = self.observed.round_trip.is_none() && round_trip.is_some();
+        self.observed.round_trip = round_trip.or(self.observed.round_trip);
         let Some((begun, before)) = self.window else {
             self.window = Some((now, arrived));
             return first;
         };
         let time = now.saturating_duration_since(begun);
-        if time < WINDOW.max(self.shown.round_trip.unwrap_or_default()) {
+        if time < WINDOW.max(self.observed.round_trip.unwrap_or_default()) {
             return first;
         }
         self.window = Some((now, arrived));
         let rate = (arrived.saturating_sub(before) as f64 / time.as_secs_f64()) as u64;
-        let known = self.shown.rate.unwrap_or(0);
-        let news =
+        let known = self.observed.rate.unwrap_or(0);
+        let significant =
             rate > 0 && rate.saturating_mul(100) >= known.saturating_mul(SIGNIFICANT_PERCENT);
-        if news {
-            self.shown.rate = Some(rate);
+        if significant {
+            self.observed.rate = Some(rate);
         }
-        first || news
+        first || significant
     }
 
     /// What has been observed of the path.
-    pub fn shown(&self) -> Observed {
-        self.shown
+    pub fn observed(&self) -> Observed {
+        self.observed
     }
 }
 
@@ -105,36 +105,36 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_a_window_of_a_tenth_of_a_second() {
-        let (mut sight, begin) = (PathObserver::beginning_with(None), Instant::now());
-        assert!(sight.look(begin, 0, Some(40 * MS)), "the round trip");
-        assert!(!sight.look(begin + 50 * MS, 900_000, Some(40 * MS)));
-        assert!(sight.look(begin + 100 * MS, 1_000_000, Some(40 * MS)));
-        let shown = sight.shown();
+        let (mut observer, begin) = (PathObserver::beginning_with(None), Instant::now());
+        assert!(observer.measure(begin, 0, Some(40 * MS)), "the round trip");
+        assert!(!observer.measure(begin + 50 * MS, 900_000, Some(40 * MS)));
+        assert!(observer.measure(begin + 100 * MS, 1_000_000, Some(40 * MS)));
+        let observed = observer.observed();
         assert_eq!(
-            (shown.rate, shown.round_trip),
+            (observed.rate, observed.round_trip),
             (Some(10_000_000), Some(40 * MS))
         );
     }
 
     #[test]
     fn only_half_as_much_again_is_news() {
-        let (mut sight, begin) = (
+        let (mut observer, begin) = (
             PathObserver::beginning_with(Some(10_000_000)),
             Instant::now(),
         );
-        sight.look(begin, 0, None);
-        assert!(!sight.look(begin + 100 * MS, 1_400_000, None));
-        assert!(sight.look(begin + 200 * MS, 2_900_000, None));
-        assert_eq!(sight.shown().rate, Some(15_000_000));
+        observer.measure(begin, 0, None);
+        assert!(!observer.measure(begin + 100 * MS, 1_400_000, None));
+        assert!(observer.measure(begin + 200 * MS, 2_900_000, None));
+        assert_eq!(observer.observed().rate, Some(15_000_000));
     }
 
     #[test]
     fn a_slower_time_takes_nothing_back_and_on_a_long_path_a_window_is_a_round_trip() {
-        let (mut sight, begin) = (PathObserver::beginning_with(Some(1_000)), Instant::now());
-        sight.look(begin, 0, Some(600 * MS));
-        assert!(!sight.look(begin + 300 * MS, 10_000_000, Some(600 * MS)));
-        assert!(!sight.look(begin + 600 * MS, 60, Some(600 * MS)));
-        assert_eq!(sight.shown().rate, Some(1_000));
+        let (mut observer, begin) = (PathObserver::beginning_with(Some(1_000)), Instant::now());
+        observer.measure(begin, 0, Some(600 * MS));
+        assert!(!observer.measure(begin + 300 * MS, 10_000_000, Some(600 * MS)));
+        assert!(!observer.measure(begin + 600 * MS, 60, Some(600 * MS)));
+        assert_eq!(observer.observed().rate, Some(1_000));
     }
 
     #[test]

@@ -7,12 +7,12 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::advisor::{Reply, TestAdvisor, advice};
 use fairwind_cc::{kernel, native};
-use fairwind_ftp::advised::{Advisor, Event, Follow, Follower, Journal, Setting};
-use fairwind_ftp::data::buffers::Side;
-use fairwind_ftp::data::{Direction, Transfer, TransferWatcher};
+use fairwind_testing::advisor::{Reply, TestAdvisor, advice};
 use fairwind_testing::{or_skip, permitted, root, wait_until, with_stalls};
+use fairwind_transfer::advised::{Advisor, Event, Follow, Follower, Journal, Setting};
+use fairwind_transfer::buffers::Side;
+use fairwind_transfer::{Direction, Transfer, TransferWatcher};
 use rustix::net::sockopt::tcp_congestion;
 use serde_json::json;
 use socket2::SockRef;
@@ -318,7 +318,7 @@ fn a_buffer_far_beyond_the_product_of_the_path_is_bounded_in_both_directions() {
         let most = side.limits().adapted * 2;
         let (_, advised, to) = followed.bounded().remove(0);
         assert_eq!((advised, to), ("1073741824".into(), most.to_string()));
-        let size = fairwind_ftp::data::buffers::size(&followed.near, side).unwrap();
+        let size = fairwind_transfer::buffers::size(&followed.near, side).unwrap();
         assert!(size <= most, "{size}");
     }
 }

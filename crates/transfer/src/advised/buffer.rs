@@ -11,7 +11,7 @@
 use std::os::fd::BorrowedFd;
 
 use super::record::{Event, EventLog, Setting};
-use crate::data::buffers::{self, Granted, Side};
+use crate::buffers::{self, Granted, Side};
 
 /// One buffer of a connection, as advice has left it.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Buffer {
         socket: BorrowedFd<'_>,
         advised: Option<u32>,
         role: Role,
-        told: &mut EventLog<'_>,
+        log: &mut EventLog<'_>,
     ) {
         let wanted = wanted(advised, role, self.side.limits().adapted);
         if wanted == self.set.map(|(asked, _)| asked) || self.is_foreign(socket) {
@@ -55,15 +55,15 @@ impl Buffer {
         }
         let from = self.words();
         match wanted {
-            Some(bytes) => self.set(socket, bytes, told),
+            Some(bytes) => self.set(socket, bytes, log),
             None => self.give_back(socket),
         }
         if from != self.words() {
-            told.change(self.what(), from, self.words());
+            log.change(self.what(), from, self.words());
         }
     }
 
-    fn set(&mut self, socket: BorrowedFd<'_>, bytes: u32, told: &mut EventLog<'_>) {
+    fn set(&mut self, socket: BorrowedFd<'_>, bytes: u32, log: &mut EventLog<'_>) {
         let Ok(granted) = buffers::set(socket, self.side, bytes) else {
             return;
         };
@@ -73,7 +73,7 @@ impl Buffer {
             Granted::Whole | Granted::Cut(_) => Some((bytes, seen)),
         };
         if let Granted::Cut(limit) | Granted::Autotuned(limit) = granted {
-            told.events.push(Event::Refused {
+            log.events.push(Event::Refused {
                 what: self.what(),
                 wanted: bytes.to_string(),
                 reason: format!("the kernel grants {limit} bytes"),

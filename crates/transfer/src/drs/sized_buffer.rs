@@ -9,11 +9,11 @@ use fairwind_kernel::TcpInfo;
 
 use super::budget::Share;
 use super::estimator::Settings;
-use crate::data::buffers::{self, Granted, Side};
+use crate::buffers::{self, Granted, Side};
 
 /// A buffer, from the moment that right-sizing takes it over from the kernel.
 #[derive(Debug)]
-pub struct Sized {
+pub struct SizedBuffer {
     socket: OwnedFd,
     side: Side,
     /// The size last set; none before the first.
@@ -28,7 +28,7 @@ pub struct Sized {
 /// Whether the limit of a side has been reported.
 static LIMIT_REPORTED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
 
-impl Sized {
+impl SizedBuffer {
     /// The buffer at `side` of `socket`, within `share`.
     pub fn new(socket: OwnedFd, side: Side, share: Share) -> Self {
         Self {
@@ -237,7 +237,7 @@ mod tests {
     fn the_first_size_is_not_smaller_than_the_kernels() {
         let (socket, _far) = pair();
         let before = buffers::size(&socket, Side::Send).unwrap();
-        let mut sized = Sized::new(OwnedFd::from(socket), Side::Send, Share::unlimited());
+        let mut sized = SizedBuffer::new(OwnedFd::from(socket), Side::Send, Share::unlimited());
         assert_eq!(sized.ask(ms(0), 4_096).unwrap(), (before, None));
         assert_eq!(sized.ask(ms(1), 100_000).unwrap(), (100_000, None));
     }
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_receive_buffer_that_shrinks_while_it_is_full_never_stalls_the_connection() {
         let (socket, far) = pair();
-        let mut sized = Sized::new(
+        let mut sized = SizedBuffer::new(
             socket.try_clone().unwrap().into(),
             Side::Receive,
             Share::unlimited(),

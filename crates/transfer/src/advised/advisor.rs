@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use fairwind_advice_client::{Answer, Client, ClientError, Transfer};
 
-use super::sight::Memory;
-use crate::sparing::Sparing;
+use super::observer::Memory;
+use crate::RateLimitedLog;
 
 /// How long to wait for an answer at all. Within [`ANSWER_DEADLINE`] it is in time; later, it is applied when it
 /// arrives.
@@ -32,7 +32,7 @@ pub struct Advisor {
     /// None while there is sound advice, or before the first question.
     lost: Mutex<Option<Lost>>,
     /// Where the advisor fails for one host alone, advice is lost and found with every transfer.
-    losses: Sparing,
+    losses: RateLimitedLog,
     /// Questions waiting for their answers.
     waiting: AtomicUsize,
     /// What earlier transfers have observed of their paths.
@@ -60,7 +60,7 @@ impl Advisor {
         Ok(Self {
             client,
             lost: Mutex::new(None),
-            losses: Sparing::new(),
+            losses: RateLimitedLog::new(),
             waiting: AtomicUsize::new(0),
             memory: Memory::default(),
         })
@@ -147,7 +147,7 @@ mod tests {
 
     use super::super::{Follow, Journal};
     use super::*;
-    use crate::data::{Direction, Transfer, TransferWatcher};
+    use crate::{Direction, Transfer, TransferWatcher};
 
     #[test]
     fn advice_that_comes_and_goes_with_every_transfer_is_a_few_lines_of_log() {

@@ -6,7 +6,7 @@
 //! buffer-size ::= <number>      bytes
 //! ```
 //!
-//! Each ends with CR LF, as lines of FTP do; a bare LF is accepted. The sender of the file echoes the
+//! Each ends with CR LF; a bare LF is accepted. The sender of the file echoes the
 //! bytes exactly as received.
 
 use std::fmt;
@@ -63,10 +63,8 @@ fn seconds(text: &str) -> Option<Duration> {
 }
 
 fn whole(digits: &str) -> Option<u64> {
-    match !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        true => Some(digits.parse().unwrap_or(u64::MAX)),
-        false => None,
-    }
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().unwrap_or(u64::MAX))
 }
 
 /// Splits the bytes received into lines, each with its line ending, in bounded memory.
@@ -101,9 +99,10 @@ impl Lines {
             }
             if ends {
                 let line = std::mem::take(&mut self.bytes);
-                lines.push(match std::mem::take(&mut self.overrun) {
-                    true => Line::TooLong,
-                    false => Line::Whole(line),
+                lines.push(if std::mem::take(&mut self.overrun) {
+                    Line::TooLong
+                } else {
+                    Line::Whole(line)
                 });
             }
         }
@@ -241,9 +240,10 @@ mod fuzz {
             }
             let expected = bytes.split_inclusive(|byte| *byte == b'\n');
             let expected = expected.filter(|line| line.ends_with(b"\n")).map(|line| {
-                match line.len() <= LINE_LIMIT {
-                    true => Line::Whole(line.to_vec()),
-                    false => Line::TooLong,
+                if line.len() <= LINE_LIMIT {
+                    Line::Whole(line.to_vec())
+                } else {
+                    Line::TooLong
                 }
             });
             prop_assert_eq!(arrived, expected.collect::<Vec<_>>());

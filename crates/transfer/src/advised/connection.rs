@@ -9,13 +9,13 @@ use fairwind_advice_client::Limited;
 use fairwind_kernel::TcpInfo;
 
 use super::buffer::{Buffer, Role};
-use super::control::{self, Refusal};
+use super::congestion_control::{self, Refusal};
 use super::limited::Sent;
 use super::orders::{Orders, in_mbps, is_nocc};
 use super::pacing;
 use super::record::{Event, EventLog, Setting};
-use crate::data::Direction;
-use crate::data::buffers::Side;
+use crate::Direction;
+use crate::buffers::Side;
 
 /// The copy of a data socket that advice is applied to, and what has been changed on it.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(super) struct Permit {
 impl Connection {
     /// Duplicates the socket; the copy lives as long as this value.
     pub(super) fn new(socket: BorrowedFd<'_>, direction: Direction) -> io::Result<Self> {
-        let initial = control::current(socket)?;
+        let initial = congestion_control::current(socket)?;
         Ok(Self {
             socket: socket.try_clone_to_owned()?,
             direction,
@@ -54,55 +54,58 @@ impl Connection {
 
     /// Carries out the orders, as far as that is possible and permitted; returns what was done.
     pub(super) fn follow(&mut self, orders: &Orders, permit: &Permit) -> Vec<Event> {
-        let mut told = EventLog::because(&orders.reason);
+        let mut log = EventLog::because(&orders.reason);
         match self.direction {
-            Direction::Send => self.follow_sending(orders, permit, &mut told),
+            Direction::Send => self.follow_sending(orders, permit, &mut log),
             // A receiver sends only acknowledgements: nothing but its window matters.
             Direction::Receive => {
                 let (socket, bytes) = (self.socket.as_fd(), orders.receive_buffer);
                 self.receive
-                    .follow(socket, bytes, Role::FollowsWindow, &mut told);
+                    .follow(socket, bytes, Role::FollowsWindow, &mut log);
             }
         }
-        told.events
+        log.events
     }
 
-    fn follow_sending(&mut self, orders: &Orders, permit: &Permit, told: &mut EventLog<'_>) {
+    fn follow_sending(&mut self, orders: &Orders, permit: &Permit, log: &mut EventLog<'_>) {
         let permitted = !orders.off || permit.granted;
         if !permitted {
-            told.events.push(not_own(orders, permit.peer));
+            log.events.push(not_own(orders, permit.peer));
         }
         let wanted = match &orders.control {
-            Some(name) if permitted => control::kernel_name(name, &control::available()),
+            Some(name) if permitted => {
+                congestion_control::kernel_name(name, &congestion_control::available())
+            }
             _ => self.initial.clone(),
         };
         // The rate first: some congestion controls read it when they start.
-        self.pace(orders.pacing.filter(|_| permitted), told);
-        let taken = self.take(&wanted, told);
+        self.pace(orders.pacing.filter(|_| permitted), log);
+        let taken = self.set_control(&wanted, log);
         if !taken {
             // Rather the initial congestion control than one that is no longer advised.
-            self.take(&self.initial.clone(), told);
-            self.pace(orders.pacing.filter(|_| !orders.off), told);
+            self.set_control(&self.initial.clone(), log);
+            self.pace(orders.pacing.filter(|_| !orders.off), log);
         }
-        let role = match orders.off && permitted && taken {
-            true => Role::BoundsFlight,
-            false => Role::FollowsWindow,
+        let role = if orders.off && permitted && taken {
+            Role::BoundsFlight
+        } else {
+            Role::FollowsWindow
         };
         let socket = self.socket.as_fd();
-        self.send.follow(socket, orders.send_buffer, role, told);
+        self.send.follow(socket, orders.send_buffer, role, log);
     }
 
     /// Returns to the kernel's defaults.
     pub(super) fn restore(&mut self, reason: &str) -> Vec<Event> {
-        let mut told = EventLog::because(reason);
-        self.take(&self.initial.clone(), &mut told);
-        self.pace(None, &mut told);
+        let mut log = EventLog::because(reason);
+        self.set_control(&self.initial.clone(), &mut log);
+        self.pace(None, &mut log);
         let socket = self.socket.as_fd();
         self.send
-            .follow(socket, None, Role::FollowsWindow, &mut told);
+            .follow(socket, None, Role::FollowsWindow, &mut log);
         self.receive
-            .follow(socket, None, Role::FollowsWindow, &mut told);
-        told.events
+            .follow(socket, None, Role::FollowsWindow, &mut log);
+        log.events
     }
 
     /// The kernel's counters.
@@ -129,40 +132,40 @@ impl Connection {
     }
 
     /// Limits the rate, and makes sure that the congestion control knows.
-    fn pace(&mut self, wanted: Option<u64>, told: &mut EventLog<'_>) {
+    fn pace(&mut self, wanted: Option<u64>, log: &mut EventLog<'_>) {
         if self.pacing == wanted || pacing::set(&self.socket, wanted).is_err() {
             return;
         }
         let before = std::mem::replace(&mut self.pacing, wanted);
-        told.change(Setting::Pacing, in_mbps(before), in_mbps(wanted));
+        log.change(Setting::Pacing, in_mbps(before), in_mbps(wanted));
         let faster = before.is_some_and(|before| wanted.is_none_or(|now| now > before));
         if faster && is_nocc(&self.control) {
-            self.retake();
+            self.restart_control();
         }
     }
 
     /// Restarts the congestion control: nocc reads the limit of the rate then and never again.
-    fn retake(&mut self) {
-        if control::take(&self.socket, &self.initial).is_ok()
-            && control::take(&self.socket, &self.control).is_err()
+    fn restart_control(&mut self) {
+        if congestion_control::set(&self.socket, &self.initial).is_ok()
+            && congestion_control::set(&self.socket, &self.control).is_err()
         {
             self.control = self.initial.clone();
         }
     }
 
     /// True if the connection has the congestion control now.
-    fn take(&mut self, wanted: &str, told: &mut EventLog<'_>) -> bool {
+    fn set_control(&mut self, wanted: &str, log: &mut EventLog<'_>) -> bool {
         if self.control == wanted {
             return true;
         }
-        match control::take(&self.socket, wanted) {
+        match congestion_control::set(&self.socket, wanted) {
             Ok(()) => {
                 let from = std::mem::replace(&mut self.control, wanted.to_owned());
-                told.change(Setting::CongestionControl, from, wanted.to_owned());
+                log.change(Setting::CongestionControl, from, wanted.to_owned());
                 true
             }
             Err(Refusal { reason, fix }) => {
-                told.events.push(Event::Refused {
+                log.events.push(Event::Refused {
                     what: Setting::CongestionControl,
                     wanted: wanted.to_owned(),
                     reason,

@@ -5,7 +5,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -16,11 +16,11 @@ use super::budget::Share;
 use super::channel::{Channel, ChannelError, Wake};
 use super::estimator::{Estimate, Estimator, Settings};
 use super::message::{Line, Sbuf, trimmed};
-use super::record::{Record, Resize};
-use super::sized::{Sized, bounded};
+use super::record::{Record, Resize, SharedRecord};
+use super::sized_buffer::{SizedBuffer, bounded};
 use super::token::Token;
-use crate::data::buffers::Side;
-use crate::data::{Direction, Transfer, TransferWatcher};
+use crate::buffers::Side;
+use crate::{Direction, Transfer, TransferWatcher};
 
 /// Smallest buffer, in packets.
 const PACKETS: u64 = 16;
@@ -44,7 +44,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 struct Shared {
     moved: AtomicU64,
     wake: Wake,
-    record: Arc<Mutex<Record>>,
+    record: SharedRecord,
 }
 
 /// Right-sizes the buffers of one transfer.
@@ -55,13 +55,8 @@ pub struct RightSizing {
     settings: Settings,
     share: Option<Share>,
     shared: Option<Arc<Shared>>,
-    record: Arc<Mutex<Record>>,
+    record: SharedRecord,
     thread: Option<thread::JoinHandle<()>>,
-}
-
-/// Locks a record that another thread writes.
-pub fn lock(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
-    record.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl RightSizing {
@@ -72,7 +67,7 @@ impl RightSizing {
         token: Token,
         settings: Settings,
         share: Share,
-        record: Arc<Mutex<Record>>,
+        record: SharedRecord,
     ) -> Self {
         Self {
             transfer: Some(transfer.clone()),
@@ -92,10 +87,10 @@ impl RightSizing {
         let shared = Arc::new(Shared {
             moved: AtomicU64::new(0),
             wake: Wake::new()?,
-            record: Arc::clone(&self.record),
+            record: self.record.clone(),
         });
         {
-            let mut record = lock(&self.record);
+            let mut record = self.record.lock();
             record.begin = Timestamp::now();
             record.direction = Some(transfer.direction);
         }
@@ -139,7 +134,7 @@ impl TransferWatcher for RightSizing {
     fn ended(&mut self, moved: u64) {
         self.progressed(moved);
         if let Some(shared) = self.shared.take() {
-            shared.wake.ring();
+            shared.wake.signal();
         }
         // The thread waits for nothing but the wake-up: its copy of the socket is closed at once.
         if let Some(thread) = self.thread.take() {
@@ -151,7 +146,7 @@ impl TransferWatcher for RightSizing {
 impl Drop for RightSizing {
     fn drop(&mut self) {
         if let Some(shared) = self.shared.take() {
-            shared.wake.ring();
+            shared.wake.signal();
         }
     }
 }
@@ -195,11 +190,11 @@ impl Work {
     }
 
     fn record(&self) -> MutexGuard<'_, Record> {
-        lock(&self.shared.record)
+        self.shared.record.lock()
     }
 
-    fn side(&self, side: Side, share: Share) -> Result<Sized, ChannelError> {
-        Ok(Sized::new(self.socket.try_clone()?, side, share))
+    fn side(&self, side: Side, share: Share) -> Result<SizedBuffer, ChannelError> {
+        Ok(SizedBuffer::new(self.socket.try_clone()?, side, share))
     }
 
     /// The receiver of the file: estimates, sizes its buffer, asks the sender for the same.
@@ -216,7 +211,7 @@ impl Work {
     fn estimate(
         &self,
         channel: &mut Channel,
-        sized: &mut Sized,
+        sized: &mut SizedBuffer,
         estimator: &mut Estimator,
     ) -> Result<(), ChannelError> {
         let mut arrivals = Arrivals::default();
@@ -288,7 +283,7 @@ impl Work {
         ended
     }
 
-    fn follow(&self, channel: &mut Channel, sized: &mut Sized) -> Result<(), ChannelError> {
+    fn follow(&self, channel: &mut Channel, sized: &mut SizedBuffer) -> Result<(), ChannelError> {
         let (mut asked, mut given) = (None, 0);
         loop {
             // Nothing is due until the receiver sends something or the transfer ends.
@@ -314,7 +309,7 @@ impl Work {
 
     fn resize(
         &self,
-        sized: &mut Sized,
+        sized: &mut SizedBuffer,
         now: Duration,
         wanted: u64,
         estimate: Option<Estimate>,

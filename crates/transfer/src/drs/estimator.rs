@@ -21,7 +21,7 @@ use std::time::Duration;
 /// How buffers are sized.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// Smallest buffer, bytes: 64 KiB, that of FTP without right-sizing.
+    /// Smallest buffer, bytes: 64 KiB, a usual one without right-sizing.
     pub floor: u64,
     /// Largest buffer, bytes.
     pub ceiling: u64,

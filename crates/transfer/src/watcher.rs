@@ -39,8 +39,7 @@ pub struct Transfer {
     pub direction: Direction,
     /// Local address of the data connection.
     pub local: SocketAddr,
-    /// Remote address of the data connection: not that of the control connection's peer in a third-party
-    /// transfer.
+    /// Remote address of the data connection: in a transfer between two servers, not that of the client.
     pub peer: SocketAddr,
     /// The listening socket that accepted the data connection, non-blocking; none if this host connected.
     /// It stays open as long as anyone holds it.

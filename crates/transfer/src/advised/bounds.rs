@@ -40,12 +40,16 @@ pub(super) struct Bounded<T> {
 
 /// The pacing that replaces `advised`, bytes a second, if that is too slow. `claimed` is what the advice
 /// says is available, bytes a second.
-pub(super) fn pacing(advised: u64, claimed: Option<u64>, shown: Observed) -> Option<Bounded<u64>> {
-    let round_trip = shown.round_trip.unwrap_or(SHORTEST).max(SHORTEST);
+pub(super) fn pacing(
+    advised: u64,
+    claimed: Option<u64>,
+    observed: Observed,
+) -> Option<Bounded<u64>> {
+    let round_trip = observed.round_trip.unwrap_or(SHORTEST).max(SHORTEST);
     let packet = (PACKET as f64 / round_trip.as_secs_f64()) as u64;
     let least = [
         (
-            shown.rate.unwrap_or(0) / PACING_DIVISOR,
+            observed.rate.unwrap_or(0) / PACING_DIVISOR,
             "a tenth of what the path has carried",
         ),
         (
@@ -63,8 +67,8 @@ pub(super) fn pacing(advised: u64, claimed: Option<u64>, shown: Observed) -> Opt
 
 /// The buffer that replaces `advised`, bytes, if that is too large. `adapted` is what the kernel's
 /// autotuning could give.
-pub(super) fn buffer(advised: u32, adapted: u64, shown: Observed) -> Option<Bounded<u32>> {
-    let product = match (shown.rate, shown.round_trip) {
+pub(super) fn buffer(advised: u32, adapted: u64, observed: Observed) -> Option<Bounded<u32>> {
+    let product = match (observed.rate, observed.round_trip) {
         (Some(rate), Some(round_trip)) => (rate as f64 * round_trip.as_secs_f64()) as u64,
         _ => 0,
     };
@@ -127,12 +131,12 @@ mod tests {
 
     #[test]
     fn on_a_path_that_nobody_knows_a_packet_goes_each_round_trip() {
-        let shown = Observed {
+        let observed = Observed {
             rate: None,
             round_trip: Some(Duration::from_millis(50)),
         };
         // 1460 bytes in 50 ms.
-        assert_eq!(pacing(12_500, None, shown).unwrap().to, 29_200);
+        assert_eq!(pacing(12_500, None, observed).unwrap().to, 29_200);
         // Where the round-trip time is unknown, 10 ms are assumed.
         assert_eq!(
             pacing(12_500, None, Observed::default()).unwrap().to,
@@ -156,7 +160,7 @@ mod tests {
         );
     }
 
-    fn shown() -> impl Strategy<Value = Observed> {
+    fn observed() -> impl Strategy<Value = Observed> {
         let rate = proptest::option::of(0..100_000_000_000u64);
         let microseconds = proptest::option::of(1..10_000_000u64);
         (rate, microseconds).prop_map(|(rate, microseconds)| Observed {
@@ -168,26 +172,26 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_is_advised_the_path_is_not_starved(
-            advised in any::<u64>(), claimed in proptest::option::of(any::<u64>()), shown in shown(),
+            advised in any::<u64>(), claimed in proptest::option::of(any::<u64>()), observed in observed(),
         ) {
-            let rate = pacing(advised, claimed, shown).map_or(advised, |bounded| bounded.to);
+            let rate = pacing(advised, claimed, observed).map_or(advised, |bounded| bounded.to);
             prop_assert!(rate >= advised);
-            prop_assert!(rate >= shown.rate.unwrap_or(0) / 10);
+            prop_assert!(rate >= observed.rate.unwrap_or(0) / 10);
             prop_assert!(rate > 0);
             // A bounded value is itself within bounds.
-            prop_assert_eq!(pacing(rate, claimed, shown), None);
+            prop_assert_eq!(pacing(rate, claimed, observed), None);
         }
 
         #[test]
         fn whatever_is_advised_a_buffer_has_no_more_than_the_path_needs(
-            advised in any::<u32>(), adapted in 0..1u64 << 31, shown in shown(),
+            advised in any::<u32>(), adapted in 0..1u64 << 31, observed in observed(),
         ) {
-            let bytes = buffer(advised, adapted, shown).map_or(advised, |bounded| bounded.to);
+            let bytes = buffer(advised, adapted, observed).map_or(advised, |bounded| bounded.to);
             prop_assert!(bytes <= advised);
-            let seconds = shown.round_trip.unwrap_or_default().as_secs_f64();
-            let product = shown.rate.unwrap_or(0) as f64 * seconds;
+            let seconds = observed.round_trip.unwrap_or_default().as_secs_f64();
+            let product = observed.rate.unwrap_or(0) as f64 * seconds;
             prop_assert!(f64::from(bytes) <= (4.0 * product).max(2.0 * adapted as f64));
-            prop_assert_eq!(buffer(bytes, adapted, shown), None);
+            prop_assert_eq!(buffer(bytes, adapted, observed), None);
         }
 
         #[test]
@@ -195,8 +199,8 @@ mod tests {
             advised in any::<u32>(), adapted in 0..1u64 << 31, rate in 0..1_000_000_000u64,
         ) {
             let granted = |rate| {
-                let shown = Observed { rate: Some(rate), ..PATH };
-                buffer(advised, adapted, shown).map_or(advised, |bounded| bounded.to)
+                let observed = Observed { rate: Some(rate), ..PATH };
+                buffer(advised, adapted, observed).map_or(advised, |bounded| bounded.to)
             };
             prop_assert!(granted(rate) <= granted(2 * rate));
         }

@@ -36,11 +36,11 @@ impl Stride {
     const LONGEST: usize = 2 << 20;
 
     fn after(&mut self, taken: Duration) {
-        self.0 = match taken < WAIT_TIMEOUT / 2 {
-            true => (self.0 * 2).min(Self::LONGEST),
-            false if taken > WAIT_TIMEOUT => (self.0 / 2).max(CHUNK),
-            false => self.0,
-        };
+        if taken < WAIT_TIMEOUT / 2 {
+            self.0 = (self.0 * 2).min(Self::LONGEST);
+        } else if taken > WAIT_TIMEOUT {
+            self.0 = (self.0 / 2).max(CHUNK);
+        }
     }
 }
 
@@ -420,17 +420,17 @@ impl<'a> Mover<'a> {
     }
 
     fn go_on(&self) -> Result<(), TransferError> {
-        match self.meter.is_stopped() {
-            true => Err(TransferError::Stopped),
-            false => Ok(()),
+        if self.meter.is_stopped() {
+            return Err(TransferError::Stopped);
         }
+        Ok(())
     }
 
     fn broken(&self, error: io::Error) -> TransferError {
-        match self.meter.is_stopped() {
-            true => TransferError::Stopped,
-            false => TransferError::Connection(error),
+        if self.meter.is_stopped() {
+            return TransferError::Stopped;
         }
+        TransferError::Connection(error)
     }
 
     fn end(self, result: Result<(), TransferError>) -> Result<u64, TransferError> {

@@ -12,7 +12,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// Log lines of one kind.
 #[derive(Debug)]
-pub struct Sparing(Mutex<State>);
+pub struct RateLimitedLog(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
@@ -22,13 +22,13 @@ struct State {
     omitted: u64,
 }
 
-impl Default for Sparing {
+impl Default for RateLimitedLog {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Sparing {
+impl RateLimitedLog {
     /// None written yet.
     pub const fn new() -> Self {
         Self(Mutex::new(State {
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_flood_is_a_few_lines_and_then_one_in_ten_seconds_with_the_count_of_the_rest() {
-        let (lines, begin) = (Sparing::new(), Instant::now());
+        let (lines, begin) = (RateLimitedLog::new(), Instant::now());
         let mut written = Vec::new();
         for millisecond in 0..30_000 {
             written.extend(lines.admits(begin + Duration::from_millis(millisecond)));
