@@ -106,10 +106,10 @@ impl Session {
                 _ => return Err(error),
             },
         };
-        match reply.is_positive() {
-            true => Ok(reply),
-            false => Err(self.control.refused(reply)),
+        if !reply.is_positive() {
+            return Err(self.control.refused(reply));
         }
+        Ok(reply)
     }
 
     /// Adds what the extensions did in the transfer that has just ended.

@@ -103,12 +103,3 @@ pub struct ExtensionReport {
     /// Sentences for the user, for instance that the advisor could not be reached.
     pub notes: Vec<String>,
 }
-
-impl ExtensionReport {
-    /// Appends the report of another extension.
-    pub fn add(&mut self, other: Self) {
-        self.changes.extend(other.changes);
-        self.figures.extend(other.figures);
-        self.notes.extend(other.notes);
-    }
-}

@@ -244,10 +244,10 @@ impl Session {
         if !went.is_positive() {
             let refused = self.control.refused(went);
             let text = self.read_listing(verb, path)?;
-            return match text.trim_ascii().is_empty() {
-                true => Err(refused),
-                false => Ok(text),
-            };
+            if text.trim_ascii().is_empty() {
+                return Err(refused);
+            }
+            return Ok(text);
         }
         let text = self.read_hidden_too(verb);
         if let Ok(_) | Err(ClientError::Refused { .. }) = text {

@@ -46,7 +46,7 @@ impl Session {
         let (direction, progress) = (transfer.direction, self.options.progress.clone());
         let meter = Meter::default();
         let mut following = Following {
-            own: ProgressWatcher::new(progress, &meter).telling(part.number, part.first),
+            own: ProgressWatcher::new(progress, &meter).reporting(part.number, part.first),
             checksum: part.checksum,
             first: part.first,
             others: Watchers(self.watchers(&transfer)),

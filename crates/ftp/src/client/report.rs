@@ -199,8 +199,8 @@ impl Outcome {
 }
 
 fn mbps(bytes: u64, time: Duration) -> f64 {
-    match time.is_zero() {
-        true => 0.0,
-        false => bytes as f64 * 8.0 / time.as_secs_f64() / 1e6,
+    if time.is_zero() {
+        return 0.0;
     }
+    bytes as f64 * 8.0 / time.as_secs_f64() / 1e6
 }

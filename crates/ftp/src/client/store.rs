@@ -109,9 +109,10 @@ impl Storage {
         let (directory, name) = place::split(&self.remote);
         Places {
             whole: self.remote.clone(),
-            partial: match in_place {
-                true => self.remote.clone(),
-                false => place::join(directory, &partial_name(name)),
+            partial: if in_place {
+                self.remote.clone()
+            } else {
+                place::join(directory, &partial_name(name))
             },
         }
     }

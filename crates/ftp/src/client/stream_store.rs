@@ -29,9 +29,10 @@ pub(super) fn run(
     let mut inflow = StreamUpload {
         storage,
         number,
-        partial: match connection.options().in_place {
-            true => storage.remote.clone(),
-            false => place::join(directory, &super::local::stream_name(name)),
+        partial: if connection.options().in_place {
+            storage.remote.clone()
+        } else {
+            place::join(directory, &super::local::stream_name(name))
         },
         stream,
         begun: false,

@@ -27,7 +27,7 @@ impl<'a> ProgressWatcher<'a> {
     }
 
     /// Also reports progress of file number `file`, of which the transfer starts at byte `first`.
-    pub fn telling(self, file: usize, first: u64) -> Self {
+    pub fn reporting(self, file: usize, first: u64) -> Self {
         Self {
             file: Some((file, first)),
             ..self

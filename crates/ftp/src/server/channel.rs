@@ -51,7 +51,7 @@ impl Setup {
     /// What can be done before a transfer takes the data connection: accepts the client when it connects,
     /// and ends a wait of more than `connect_s`. Returns when something has changed. May be cancelled at
     /// any time; nothing is lost.
-    pub async fn go_on(setup: &mut Option<Self>, config: &Config, client: IpAddr) {
+    pub async fn advance(setup: &mut Option<Self>, config: &Config, client: IpAddr) {
         let next = match setup {
             Some(Self::Passive(listening)) => match listening.accept(config, client).await {
                 Ok(channel) => Self::Open(channel, listening.until),

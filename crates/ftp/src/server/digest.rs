@@ -179,7 +179,9 @@ impl Session {
             let ledger = &shared.ledger;
             ledger.sum(sum, algorithm, client, seen, patience).await
         };
-        let (sum, interruption) = self.attend(summing, &meter, AfterQuit::Stops).await?;
+        let (sum, interruption) = self
+            .run_interruptible(summing, &meter, AfterQuit::Stops)
+            .await?;
         Ok(match (sum, interruption) {
             (_, Interruption::Aborted) => {
                 self.control

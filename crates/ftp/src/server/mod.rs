@@ -3,13 +3,13 @@
 
 mod abilities;
 mod agreement;
-mod answers;
 mod channel;
 mod config;
 mod control;
 mod copying;
 mod digest;
 mod digests;
+mod dispatch;
 mod extension;
 mod files;
 mod guesses;

@@ -233,10 +233,10 @@ pub fn not_opened(error: &io::Error) -> Reply {
 
 /// An error in words that tell whose fault it is.
 fn words(error: &io::Error) -> String {
-    match is_out_of_descriptors(error) {
-        true => "the server has no descriptor free; try again later".into(),
-        false => error.to_string(),
+    if is_out_of_descriptors(error) {
+        return "the server has no descriptor free; try again later".into();
     }
+    error.to_string()
 }
 
 /// Whether this process or the system has no descriptor free.

@@ -88,26 +88,26 @@ impl Session {
         let Some((directory, name)) = first_odd_name(path) else {
             return Ok(());
         };
-        if let Some(why) = self.spelling.closed.get(directory) {
+        if let Some(why) = self.name_encoding.closed.get(directory) {
             return Err(ClientError::Name(why.clone()));
         }
-        if self.spelling.written.is_none() {
+        if self.name_encoding.written.is_none() {
             let known = self.control.telnet;
             let tried = self.try_writing(directory);
             if !matches!(tried, Ok(Probe::Written)) {
                 self.control.telnet = known;
             }
-            self.spelling.written = match tried? {
+            self.name_encoding.written = match tried? {
                 Probe::Written => Some(Ok(())),
                 Probe::Changed(why) => Some(Err(why)),
                 Probe::Closed(why) => {
-                    let closed = &mut self.spelling.closed;
+                    let closed = &mut self.name_encoding.closed;
                     closed.insert(directory.to_vec(), why.clone());
                     return Err(ClientError::Name(why));
                 }
             };
         }
-        match &self.spelling.written {
+        match &self.name_encoding.written {
             Some(Err(why)) => Err(ClientError::Name(format!("{}: {why}", one_line(name)))),
             _ => Ok(()),
         }
@@ -169,10 +169,10 @@ impl Session {
         let Channel { stream, .. } = self.open_channel("STOR", path, 0, Direction::Send)?;
         drop(stream);
         let reply = self.control.last_reply(self.options.patience)?;
-        match reply.is_positive() {
-            true => Ok(()),
-            false => Err(self.control.refused(reply)),
+        if !reply.is_positive() {
+            return Err(self.control.refused(reply));
         }
+        Ok(())
     }
 }
 

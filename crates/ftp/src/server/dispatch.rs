@@ -122,11 +122,11 @@ impl Session {
 }
 
 fn only(verb: &str, letter: u8, served: u8) -> Reply {
-    match letter == served {
-        true => Reply::new(200, "OK"),
-        false => Reply::new(
-            504,
-            format!("{verb}: only {} is supported", char::from(served)),
-        ),
+    if letter == served {
+        return Reply::new(200, "OK");
     }
+    Reply::new(
+        504,
+        format!("{verb}: only {} is supported", char::from(served)),
+    )
 }
