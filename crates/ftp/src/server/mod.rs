@@ -175,8 +175,8 @@ const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 const ACCEPT_ERROR_PAUSE: Duration = Duration::from_millis(100);
 
 impl Server {
-    /// Opens the root, the users' directories, the logs and the listening socket. `extensions` are those under
-    /// this configuration, and are asked for others when it is replaced.
+    /// Opens the root, the users' directories, the logs and the listening socket. `extensions` are those
+    /// under this configuration, and are asked for others when it is replaced.
     ///
     /// # Errors
     /// If one of them cannot be opened, or the configuration is invalid.
