@@ -1,9 +1,11 @@
-//! Helpers for tests: on the running system, with foreign input ([`fuzz`]), for generated pages ([`page`]).
+//! Helpers for tests: on the running system, with a scripted advisor ([`advisor`]), with foreign input
+//! ([`fuzz`]), for generated pages ([`page`]).
 //!
 //! A test that cannot run is skipped: it reports the reason and passes. With [`NO_SKIPS`] it fails, so
 //! that nothing goes untested unnoticed; [`SKIPPED`] names a file that gets a line for each skipped
 //! test.
 
+pub mod advisor;
 pub mod fuzz;
 
 mod network;

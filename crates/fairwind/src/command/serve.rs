@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
 use clap::Args;
-use fairwind_ftp::data::Buffer;
-use fairwind_ftp::server::{self, Config, Reload, Server, Stop, UserConfig};
+use fairwind_ftp::assembly;
+use fairwind_ftp::server::{self, Config, Reload, Stop, UserConfig};
+use fairwind_transfer::Buffer;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -115,7 +116,7 @@ impl Serve {
         // Before any thread is started: rights belong to a thread.
         let files = Files::keep(&mut config, self.config.as_deref()).map_err(Failure::work)?;
         let rights = Rights::of(&config)?;
-        let server = Server::bind(config).map_err(Failure::work)?;
+        let server = assembly::bind_server(config).map_err(Failure::work)?;
         let chosen = rights.give_up()?;
         let (stop, reload) = (Stop::default(), server.reload());
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(Failure::work)?;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use fairwind_ftp::assembly::{ClientSetup, client_extensions};
 use fairwind_ftp::client::{
     self, ChecksumPolicy, ClientError, Connection, Credentials, DataMode, Options, Outcome, Place,
-    Setup,
 };
-use fairwind_ftp::data::{Buffer, SocketPlan};
+use fairwind_transfer::{Buffer, SocketPlan};
 use ipnet::IpNet;
 
 use super::trace::duration;
@@ -102,7 +102,7 @@ impl Moving {
         reach: &Reach,
         bar: &Arc<ByteBar>,
     ) -> Result<Options, Failure> {
-        let extensions = client::extensions(&Setup {
+        let extensions = client_extensions(&ClientSetup {
             drs: !self.no_drs,
             advisor: data.advisor.clone(),
             allow_nocc: data.allow_nocc.clone(),

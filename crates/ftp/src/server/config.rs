@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use fairwind_transfer::{Bounds, Buffer, Direction};
 use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::xferlog::LogOpener;
-use crate::data::{Bounds, Buffer, Direction};
 
 /// The server's configuration. [`Config::new`] has the defaults: loopback only, anonymous users may read,
 /// nobody may write.

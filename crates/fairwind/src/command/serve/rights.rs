@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use fairwind_ftp::data::Buffer;
 use fairwind_ftp::server::Config;
+use fairwind_transfer::Buffer;
 use nix::unistd::Uid;
 use rustix::fs::{Access, AtFlags, Mode, OFlags, accessat};
 use rustix::thread::CapabilitySet;
