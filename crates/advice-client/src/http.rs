@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fairwind_advice::wire::{Answer, TransferReport};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
@@ -12,8 +13,8 @@ use ureq::{Agent, Body};
 
 use crate::access::{self, Token};
 use crate::address::Address;
+use crate::query;
 use crate::unix::UnixConnector;
-use crate::{Answer, Transfer, query};
 
 /// The default address of an advisor.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:8649";
@@ -170,8 +171,8 @@ impl Client {
     }
 
     /// Reports the result of a transfer to the advisor.
-    pub fn report(&self, transfer: &Transfer) -> Result<(), ClientError> {
-        self.post("/v1/transfers", transfer)
+    pub fn report(&self, report: &TransferReport) -> Result<(), ClientError> {
+        self.post("/v1/transfers", report)
             .map(|_: serde_json::Value| ())
     }
 

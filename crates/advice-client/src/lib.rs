@@ -16,13 +16,9 @@
 
 mod access;
 mod address;
-mod answer;
 mod escape;
 mod http;
-mod transfer;
 mod unix;
 
-pub use answer::Answer;
 pub use escape::{path_segment, query};
 pub use http::{Client, ClientError, DEFAULT_DEADLINE, DEFAULT_URL};
-pub use transfer::{Direction, Limited, Transfer};

@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use fairwind_advice_client::{Client, ClientError, Direction, Limited, Transfer};
+use fairwind_advice::wire::{Direction, Limited, TransferReport};
+use fairwind_advice_client::{Client, ClientError};
 
 const ADVICE: &str = r#"{"mode":"no-congestion-control","congestion_control":"nocc",
     "available_mbps":45.5,"interval_mbps":[44.0,47.0],"rtt_ms":50.0,"send_buffer_bytes":625000,
@@ -76,7 +77,7 @@ fn advice_is_read() {
 #[test]
 fn a_transfer_is_reported() {
     let (url, server) = server(http("201 Created", r#"{"path":"argonne"}"#));
-    let transfer = Transfer {
+    let transfer = TransferReport {
         host: "192.0.2.7".to_owned(),
         bytes: 1_000,
         seconds: 2.0,

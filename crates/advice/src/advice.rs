@@ -23,6 +23,7 @@ pub struct Request {
 
 /// With or without congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// The path is congested, is not the operator's own, or has no recent test.
@@ -31,36 +32,49 @@ pub enum Mode {
     NoCongestionControl,
 }
 
-/// The answer to a request. A field that is None leaves the kernel's default in place.
+impl Mode {
+    /// `congestion-control` or `no-congestion-control`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CongestionControl => "congestion-control",
+            Self::NoCongestionControl => "no-congestion-control",
+        }
+    }
+}
+
+/// What a transfer should do now. A field that is missing or null leaves the kernel's default in place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Advice {
-    /// With or without congestion control.
+    /// `congestion-control` or `no-congestion-control`.
     pub mode: Mode,
-    /// Name of the congestion control for the mode; None: the kernel's default.
+    /// Name of the congestion control; null: the kernel's default.
     pub congestion_control: Option<String>,
-    /// Available bandwidth now, in Mbit/s, of the hop with the least.
+    /// Available bandwidth now, Mbit/s, of the hop that has the least.
     pub available_mbps: Option<f64>,
-    /// 80 % prediction interval of the available bandwidth, in Mbit/s.
+    /// 80 % interval of the available bandwidth, Mbit/s; only of the profile model.
     pub interval_mbps: Option<[f64; 2]>,
-    /// Round-trip time in milliseconds.
+    /// Smoothed round-trip time, milliseconds.
     pub rtt_ms: Option<f64>,
-    /// Send buffer in bytes.
+    /// Send buffer: round-trip time times `capacity_mbps`; without that key, twice the product with the
+    /// available bandwidth. At most the bytes that remain, and within `buffers`.
     pub send_buffer_bytes: Option<u64>,
-    /// Receive buffer in bytes.
+    /// Receive buffer, computed in the same way.
     pub receive_buffer_bytes: Option<u64>,
-    /// Pacing rate, in Mbit/s.
+    /// Pacing rate, Mbit/s: `pace_at` times the available bandwidth; only without congestion control.
     pub pacing_mbps: Option<f64>,
-    /// A hop with less available bandwidth than this, in Mbit/s, is congested.
+    /// The path's threshold, Mbit/s.
     pub threshold_mbps: Option<f64>,
-    /// When to ask again, by the clock of the advisor.
+    /// The moment of the next advice on the service's clock.
+    #[cfg_attr(feature = "schema", schema(value_type = String, format = DateTime))]
     pub next_advice: Timestamp,
-    /// Name of the forecasting model.
+    /// Model that forecast: `linear` or `profile`; `linear` also while the profile is being learned.
     pub model: String,
-    /// Number of earlier days that the forecast is based on.
+    /// Number of earlier days that the forecast uses.
     pub days_used: u32,
-    /// Mean R² of the straight lines through the days; linear model only.
+    /// Mean goodness of fit of the linear model's lines.
     pub r_squared: Option<f64>,
-    /// The reasons for the mode and the forecast, in one sentence.
+    /// Why, in a sentence.
     pub reason: String,
 }
 

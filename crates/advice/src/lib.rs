@@ -5,7 +5,8 @@
 //! section 3.3. [`advise`] is a function of the history, the request and the time; nothing here does
 //! I/O or reads a clock. The thesis' [`linear`] model and a daily and weekly [`profile`] are the two
 //! [`Forecaster`]s; [`backtest`](mod@backtest) evaluates them on a recorded series, and [`generate`]
-//! produces synthetic series.
+//! produces synthetic series. [`wire`] has what an advisor and its clients tell each other, and
+//! [`transfer`] what a reported transfer tells about its path.
 //!
 //! Mbit/s are 10^6 bit/s. Instants are UTC; days and times of day are in the path's time zone.
 
@@ -18,7 +19,9 @@ pub mod linear;
 pub mod profile;
 pub mod sample;
 pub mod settings;
+pub mod transfer;
 pub mod watch;
+pub mod wire;
 
 mod calendar;
 mod normal;

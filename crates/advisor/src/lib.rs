@@ -25,7 +25,6 @@ pub mod service;
 pub mod state;
 pub mod store;
 pub mod teacher;
-pub mod transfer;
 pub mod writer;
 pub mod xmlrpc;
 

@@ -37,7 +37,10 @@ fn generated_sections_are_those_of_the_code() {
             Some(keys(&schema, section))
         }
         "fields of a report" => Some(keys(&component("TransferReport"), section)),
-        "fields of an answer" => Some(fields(&component("AdviceAnswer"), section)),
+        "fields of an answer" => {
+            let answer = with_part(&component("AdviceAnswer"), &component("Advice"));
+            Some(fields(&answer, section))
+        }
         "requests" => Some(requests(&document, section)),
         _ => None,
     });
@@ -51,6 +54,16 @@ fn with_defaults(mut schema: Value, defaults: &Value) -> Value {
         property["default"] = defaults[name.as_str()].clone();
     }
     schema
+}
+
+/// A schema that consists of `part` and of properties of its own, as one object.
+fn with_part(schema: &Value, part: &Value) -> Value {
+    let mut properties = part["properties"].clone();
+    let own = schema["allOf"][1]["properties"].as_object();
+    for (name, property) in own.expect("it has properties of its own") {
+        properties[name.as_str()] = property.clone();
+    }
+    json!({ "properties": properties })
 }
 
 /// The fields of an answer, which are there or null.

@@ -23,7 +23,6 @@ use crate::store::{PathId, Store, StoredHop, Write, Written};
 use crate::teacher::Learner;
 use crate::writer::Writer;
 
-pub use advice::AdviceAnswer;
 pub(crate) use advice::addresses;
 pub use hops::{HopEntry, HopRole};
 pub use path_measurements::PathMeasurements;

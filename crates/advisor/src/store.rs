@@ -6,12 +6,12 @@ pub mod sqlite;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
+use fairwind_advice::wire::TransferReport;
 use fairwind_advice::{Refusals, Sample};
 use jiff::Timestamp;
 use thiserror::Error;
 
 use crate::path::PathConfig;
-use crate::transfer::TransferReport;
 
 /// Identifies a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fairwind_advice::wire::{Direction, TransferReport};
 use fairwind_advisor::discovery::Discovery;
 use fairwind_advisor::store::sqlite::SqliteStore;
-use fairwind_advisor::transfer::{Direction, TransferReport};
 use fairwind_advisor::{Clock, PathConfig, Service};
 use jiff::Timestamp;
 use sqlx::{Connection, SqliteConnection};

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use fairwind_advice_client::{Client, ClientError, Direction, Transfer};
+use fairwind_advice::wire::{Direction, TransferReport};
+use fairwind_advice_client::{Client, ClientError};
 use fairwind_advisor::doors::{DoorError, Doors, Right, TlsFiles, Tokens};
 use fairwind_advisor::http::Limits;
 use fairwind_advisor::run::{RunError, serve};
@@ -246,7 +247,7 @@ fn a_unix_socket_lets_in_whom_its_permissions_let_in() {
         assert_eq!(mode(), expected);
         let path = json!({"hosts": ["192.0.2.7"], "ping": {"interval_s": 0}});
         let _: Value = service.client().put("/v1/paths/p", &path).unwrap();
-        let report = Transfer {
+        let report = TransferReport {
             host: "192.0.2.7".to_owned(),
             bytes: 1_000,
             seconds: 1.0,

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use fairwind_advice::Request;
+use fairwind_advice::wire::Answer;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -10,7 +11,7 @@ use super::error::ErrorBody;
 use super::extract::Query;
 use crate::error::ServiceError;
 use crate::metrics::Interface;
-use crate::service::{AdviceAnswer, Service};
+use crate::service::Service;
 
 /// For which transfer.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -29,7 +30,7 @@ pub struct Transfer {
 #[utoipa::path(
     get, path = "/v1/advice", tag = "advice", params(Transfer),
     responses(
-        (status = OK, body = AdviceAnswer, description = "The advice."),
+        (status = OK, body = Answer, description = "The advice."),
         (status = BAD_REQUEST, body = ErrorBody, description = "The host is neither address nor name."),
         (status = SERVICE_UNAVAILABLE, body = ErrorBody, description = "The store does not answer."),
     )
@@ -37,7 +38,7 @@ pub struct Transfer {
 pub async fn advice(
     State(service): State<Service>,
     Query(transfer): Query<Transfer>,
-) -> Result<Json<AdviceAnswer>, ServiceError> {
+) -> Result<Json<Answer>, ServiceError> {
     let request = Request {
         remaining_bytes: transfer.bytes,
     };

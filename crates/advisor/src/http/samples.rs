@@ -3,12 +3,12 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use fairwind_advice::wire::TransferReport;
 
 use super::error::ErrorBody;
 use super::extract;
 use crate::error::ServiceError;
 use crate::service::{NewSample, SamplesAnswer, Service, TransferAnswer};
-use crate::transfer::TransferReport;
 
 /// Takes tests of a path's hops. The answer comes when they are on stable storage.
 #[utoipa::path(

@@ -4,10 +4,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fairwind_advice::{Advice, History, Mode, ModelKind, Request, Settings, advise};
+use fairwind_advice::wire::Answer;
+use fairwind_advice::{Advice, History, ModelKind, Request, Settings, advise};
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::Service;
 use crate::directory::KnownPath;
@@ -17,83 +16,6 @@ use crate::metrics::Interface;
 
 /// Timeout for resolving a name.
 const RESOLVES_WITHIN: Duration = Duration::from_millis(500);
-
-/// What a transfer should do now, and when to ask again. A field that is missing or null leaves the
-/// kernel's default in place.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct AdviceAnswer {
-    /// `congestion-control` or `no-congestion-control`.
-    #[schema(example = "congestion-control")]
-    pub mode: String,
-    /// Name of the congestion control; null: the kernel's default.
-    pub congestion_control: Option<String>,
-    /// Available bandwidth now, Mbit/s, of the hop that has the least.
-    pub available_mbps: Option<f64>,
-    /// 80 % interval of the available bandwidth, Mbit/s; only of the profile model.
-    pub interval_mbps: Option<[f64; 2]>,
-    /// Smoothed round-trip time, milliseconds.
-    pub rtt_ms: Option<f64>,
-    /// Send buffer: round-trip time times `capacity_mbps`; without that key, twice the product with the
-    /// available bandwidth. At most the bytes that remain, and within `buffers`.
-    pub send_buffer_bytes: Option<u64>,
-    /// Receive buffer, computed in the same way.
-    pub receive_buffer_bytes: Option<u64>,
-    /// Pacing rate, Mbit/s: `pace_at` times the available bandwidth; only without congestion control.
-    pub pacing_mbps: Option<f64>,
-    /// The path's threshold, Mbit/s.
-    pub threshold_mbps: Option<f64>,
-    /// The moment of the next advice on the service's clock.
-    #[schema(value_type = String, format = DateTime)]
-    pub next_advice: Timestamp,
-    /// Model that forecast: `linear` or `profile`; `linear` also while the profile is being learned.
-    pub model: String,
-    /// Number of earlier days that the forecast uses.
-    pub days_used: u32,
-    /// Mean goodness of fit of the linear model's lines.
-    pub r_squared: Option<f64>,
-    /// Why, in a sentence.
-    pub reason: String,
-    /// Name of the path; null if the host has none.
-    pub path: Option<String>,
-    /// Seconds of real time until the next advice. Clients wait for this time, not until `next_advice`,
-    /// because the service's clock may run faster than theirs.
-    pub ask_again_after_s: f64,
-}
-
-impl AdviceAnswer {
-    fn new(advice: Advice, path: Option<String>, ask_again_after: Duration) -> AdviceAnswer {
-        AdviceAnswer {
-            mode: mode_name(advice.mode).to_owned(),
-            congestion_control: advice.congestion_control,
-            available_mbps: advice.available_mbps,
-            interval_mbps: advice.interval_mbps,
-            rtt_ms: advice.rtt_ms,
-            send_buffer_bytes: advice.send_buffer_bytes,
-            receive_buffer_bytes: advice.receive_buffer_bytes,
-            pacing_mbps: advice.pacing_mbps,
-            threshold_mbps: advice.threshold_mbps,
-            next_advice: advice.next_advice,
-            model: advice.model,
-            days_used: advice.days_used,
-            r_squared: advice.r_squared,
-            reason: advice.reason,
-            path,
-            ask_again_after_s: ask_again_after.as_secs_f64(),
-        }
-    }
-
-    /// Whether the advice is to use congestion control.
-    pub fn congestion_control_is_on(&self) -> bool {
-        self.mode == mode_name(Mode::CongestionControl)
-    }
-}
-
-fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::CongestionControl => "congestion-control",
-        Mode::NoCongestionControl => "no-congestion-control",
-    }
-}
 
 impl Service {
     /// The path that leads to a host, an address or a name. Names that are not declared are resolved.
@@ -122,7 +44,7 @@ impl Service {
         host: &str,
         request: &Request,
         interface: Interface,
-    ) -> Result<AdviceAnswer, ServiceError> {
+    ) -> Result<Answer, ServiceError> {
         let begin = Instant::now();
         let answer = match self.route(host).await? {
             Some(path) => match self.advice_for(&path, request).await {
@@ -132,10 +54,7 @@ impl Service {
             },
             None => self.without_path(host, request),
         };
-        let mode = match answer.congestion_control_is_on() {
-            true => mode_name(Mode::CongestionControl),
-            false => mode_name(Mode::NoCongestionControl),
-        };
+        let mode = answer.advice.mode.name();
         self.metrics()
             .count_advice(interface, mode, begin.elapsed().as_secs_f64());
         Ok(answer)
@@ -145,7 +64,7 @@ impl Service {
         &self,
         path: &KnownPath,
         request: &Request,
-    ) -> Result<AdviceAnswer, ServiceError> {
+    ) -> Result<Answer, ServiceError> {
         let history = self.history(path).await?;
         let now = self.now();
         let advice = match is_learned(&history, now, &path.settings) {
@@ -158,17 +77,20 @@ impl Service {
         Ok(self.answer(advice, Some(path.config().name.clone())))
     }
 
-    fn without_path(&self, host: &str, request: &Request) -> AdviceAnswer {
+    fn without_path(&self, host: &str, request: &Request) -> Answer {
         let settings = Settings::default();
         let mut advice = advise(&History::default(), request, self.now(), &settings);
         advice.reason = format!("congestion control: no path leads to {host}");
         self.answer(advice, None)
     }
 
-    fn answer(&self, advice: Advice, path: Option<String>) -> AdviceAnswer {
+    fn answer(&self, advice: Advice, path: Option<String>) -> Answer {
         let wait = advice.next_advice.duration_since(self.now());
-        let real = self.clock().real(wait);
-        AdviceAnswer::new(advice, path, real)
+        Answer {
+            advice,
+            path,
+            ask_again_after_s: self.clock().real(wait).as_secs_f64(),
+        }
     }
 }
 

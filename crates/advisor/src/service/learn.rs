@@ -158,6 +158,7 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use fairwind_advice::wire::Answer;
     use fairwind_advice::{Curve, HistorySet, Request};
     use jiff::{SignedDuration, Timestamp};
 
@@ -165,7 +166,7 @@ mod tests {
     use crate::clock::Clock;
     use crate::metrics::Interface;
     use crate::path::PathConfig;
-    use crate::service::{AdviceAnswer, NewSample};
+    use crate::service::NewSample;
     use crate::store::Store;
     use crate::store::sqlite::SqliteStore;
 
@@ -192,7 +193,7 @@ mod tests {
         assert_eq!(answer.accepted, 8 * 288);
     }
 
-    async fn ask(service: &Service) -> AdviceAnswer {
+    async fn ask(service: &Service) -> Answer {
         let request = Request::default();
         let answer = service.advice("192.0.2.7", &request, Interface::Rest).await;
         answer.unwrap()
@@ -205,24 +206,24 @@ mod tests {
         let learning = service.shared.learning.lock().await;
         fill(&service).await;
         let first = ask(&service).await;
-        assert_eq!(first.model, "linear");
-        assert_eq!(first.days_used, 8);
+        assert_eq!(first.advice.model, "linear");
+        assert_eq!(first.advice.days_used, 8);
         // The shortest interval, although the forecast is valid for longer.
         assert!(first.ask_again_after_s <= 60.0, "{first:?}");
         assert!(
-            first.reason.ends_with("; profile is being learned"),
+            first.advice.reason.ends_with("; profile is being learned"),
             "{}",
-            first.reason
+            first.advice.reason
         );
         drop(learning);
         service.keep_learned().await;
         let second = ask(&service).await;
-        assert_eq!(second.model, "profile");
-        assert!(second.interval_mbps.is_some());
+        assert_eq!(second.advice.model, "profile");
+        assert!(second.advice.interval_mbps.is_some());
         assert!(
-            !second.reason.contains("being learned"),
+            !second.advice.reason.contains("being learned"),
             "{}",
-            second.reason
+            second.advice.reason
         );
     }
 
@@ -243,15 +244,23 @@ mod tests {
             };
             service.record(&path, &[sample]).await.unwrap();
             let answer = ask(&service).await;
-            assert_eq!(answer.model, "linear");
+            assert_eq!(answer.advice.model, "linear");
             let expected = format!("has {available_mbps} Mbit/s available");
-            assert!(answer.reason.contains(&expected), "{}", answer.reason);
+            assert!(
+                answer.advice.reason.contains(&expected),
+                "{}",
+                answer.advice.reason
+            );
         }
         drop(learning);
         service.keep_learned().await;
         let answer = ask(&service).await;
-        assert_eq!(answer.model, "profile");
-        assert!(answer.reason.contains("has 14.5 "), "{}", answer.reason);
+        assert_eq!(answer.advice.model, "profile");
+        assert!(
+            answer.advice.reason.contains("has 14.5 "),
+            "{}",
+            answer.advice.reason
+        );
     }
 
     #[tokio::test]
@@ -260,7 +269,7 @@ mod tests {
         let service = service(&place, "2026-03-02T14:00:00Z", HistorySet::All).await;
         let learning = service.shared.learning.lock().await;
         fill(&service).await;
-        assert_eq!(ask(&service).await.model, "linear");
+        assert_eq!(ask(&service).await.advice.model, "linear");
         let mut declaring = Vec::new();
         for hop in ["a", "b"] {
             let mut config = PathConfig::new("p", vec!["192.0.2.7".parse().unwrap()]);
@@ -292,10 +301,10 @@ mod tests {
             let service = service(&place, now, HistorySet::LastDays(7)).await;
             let learning = service.shared.learning.lock().await;
             fill(&service).await;
-            assert_eq!(ask(&service).await.model, "linear");
+            assert_eq!(ask(&service).await.advice.model, "linear");
             drop(learning);
             service.keep_learned().await;
-            assert_eq!(ask(&service).await.model, "profile");
+            assert_eq!(ask(&service).await.advice.model, "profile");
             let path = service.path("p").unwrap();
             let history = service.shared.histories.peek(path.stored.id).unwrap();
             let midnight: Timestamp = "2026-03-03T00:00:00Z".parse().unwrap();

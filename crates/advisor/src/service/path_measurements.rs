@@ -1,13 +1,13 @@
 //! The newest test results of a path, for `EnableGetNetInfo`.
 
 use fairwind_advice::Sample;
+use fairwind_advice::wire::TransferReport;
 use jiff::Timestamp;
 
 use super::{LEARNS_FROM, Service};
 use crate::directory::KnownPath;
 use crate::error::ServiceError;
 use crate::store::RoundTrip;
-use crate::transfer::TransferReport;
 
 /// The newest results of a path.
 #[derive(Clone, Debug, PartialEq)]

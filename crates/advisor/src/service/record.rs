@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fairwind_advice::wire::TransferReport;
 use fairwind_advice::{Refusals, Sample};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,6 @@ use crate::directory::KnownPath;
 use crate::error::ServiceError;
 use crate::path::{HOPS_AT_MOST, TRANSFERS_HOP, is_hop};
 use crate::store::{Order, PathId, Write, Written};
-use crate::transfer::TransferReport;
 
 /// The source recorded with round-trip times of reported transfers.
 const TRANSFER: &str = "transfer";

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fairwind_advice::Sample;
+use fairwind_advice::wire::TransferReport;
 use jiff::Timestamp;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::sqlite::{
@@ -36,7 +37,6 @@ use super::{
     Write,
 };
 use crate::path::PathConfig;
-use crate::transfer::TransferReport;
 
 /// Number of connections for reading.
 const READERS: u32 = 4;

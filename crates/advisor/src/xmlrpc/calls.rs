@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use dxr::{DateTime, Fault, Value};
 use dxr_server::{Handler, HandlerMap, HandlerResult, async_trait};
-use fairwind_advice::Request;
+use fairwind_advice::wire::Answer;
+use fairwind_advice::{Mode, Request};
 use jiff::Timestamp;
 
 use crate::error::ServiceError;
 use crate::metrics::Interface;
-use crate::service::{AdviceAnswer, Service};
+use crate::service::Service;
 
 /// Fault code for invalid arguments, from the XML-RPC EPI proposal.
 const WRONG_ARGUMENTS: i32 = -32602;
@@ -68,7 +69,7 @@ impl Handler for Calls {
 impl Calls {
     async fn buffer_size(&self, host: &str) -> HandlerResult {
         let answer = self.ask(host, None).await?;
-        let bytes = answer.send_buffer_bytes.unwrap_or(0);
+        let bytes = answer.advice.send_buffer_bytes.unwrap_or(0);
         Ok(Value::Integer(i32::try_from(bytes).unwrap_or(i32::MAX)))
     }
 
@@ -127,7 +128,7 @@ impl Calls {
         Ok(Value::Struct(members))
     }
 
-    async fn ask(&self, host: &str, remaining_bytes: Option<u64>) -> Result<AdviceAnswer, Fault> {
+    async fn ask(&self, host: &str, remaining_bytes: Option<u64>) -> Result<Answer, Fault> {
         let request = Request { remaining_bytes };
         let answer = self.service.advice(host, &request, Interface::XmlRpc).await;
         answer.map_err(|error| fault(&error))
@@ -136,28 +137,29 @@ impl Calls {
 
 type Members = BTreeMap<String, Value>;
 
-fn advice_members(answer: &AdviceAnswer) -> Members {
+fn advice_members(answer: &Answer) -> Members {
+    let advice = &answer.advice;
     let mut members = BTreeMap::new();
-    let on = Value::Boolean(answer.congestion_control_is_on());
+    let on = Value::Boolean(advice.mode == Mode::CongestionControl);
     members.insert("congestion_control".to_owned(), on);
     add(
         &mut members,
         "control",
-        answer.congestion_control.clone().unwrap_or_default(),
+        advice.congestion_control.clone().unwrap_or_default(),
     );
     for (name, value) in [
-        ("rtt_ms", answer.rtt_ms),
-        ("available_mbps", answer.available_mbps),
-        ("pacing_mbps", answer.pacing_mbps),
-        ("threshold_mbps", answer.threshold_mbps),
+        ("rtt_ms", advice.rtt_ms),
+        ("available_mbps", advice.available_mbps),
+        ("pacing_mbps", advice.pacing_mbps),
+        ("threshold_mbps", advice.threshold_mbps),
         ("ask_again_after_s", Some(answer.ask_again_after_s)),
         (
             "send_buffer_bytes",
-            answer.send_buffer_bytes.map(|bytes| bytes as f64),
+            advice.send_buffer_bytes.map(|bytes| bytes as f64),
         ),
         (
             "receive_buffer_bytes",
-            answer.receive_buffer_bytes.map(|bytes| bytes as f64),
+            advice.receive_buffer_bytes.map(|bytes| bytes as f64),
         ),
     ] {
         // Unknown values are omitted: XML-RPC has no null.
@@ -165,9 +167,9 @@ fn advice_members(answer: &AdviceAnswer) -> Members {
             members.insert(name.to_owned(), Value::Double(value));
         }
     }
-    add_time(&mut members, "next_advice", answer.next_advice);
-    add(&mut members, "model", answer.model.clone());
-    add(&mut members, "reason", answer.reason.clone());
+    add_time(&mut members, "next_advice", advice.next_advice);
+    add(&mut members, "model", advice.model.clone());
+    add(&mut members, "reason", advice.reason.clone());
     members
 }
 

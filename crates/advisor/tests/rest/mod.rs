@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::support::{Running, curl};
 use fairwind_advice::Mode;
-use fairwind_advice_client::{ClientError, Direction, Limited, Transfer};
+use fairwind_advice::wire::{Direction, Limited, TransferReport};
+use fairwind_advice_client::ClientError;
 use fairwind_testing::permitted;
 use serde_json::{Value, json};
 
@@ -241,7 +242,7 @@ fn our_own_transfers_tell_of_their_path() {
     let service = Running::start();
     let client = service.client();
     service.put_path("p", &["192.0.2.7"], json!({}));
-    let transfer = |host: &str| Transfer {
+    let transfer = |host: &str| TransferReport {
         host: host.to_owned(),
         bytes: 100_000_000,
         seconds: 10.0,

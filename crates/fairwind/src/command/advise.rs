@@ -2,7 +2,8 @@
 
 use clap::Args;
 use fairwind_advice::Mode;
-use fairwind_advice_client::{Answer, Client, ClientError, DEFAULT_URL};
+use fairwind_advice::wire::Answer;
+use fairwind_advice_client::{Client, ClientError, DEFAULT_URL};
 use serde_json::json;
 
 use crate::failure::Failure;

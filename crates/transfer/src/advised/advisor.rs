@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fairwind_advice_client::{Answer, Client, ClientError, Transfer};
+use fairwind_advice::wire::{Answer, TransferReport};
+use fairwind_advice_client::{Client, ClientError};
 
 use super::observer::Memory;
 use crate::RateLimitedLog;
@@ -86,7 +87,7 @@ impl Advisor {
     }
 
     /// Reports how a transfer went; to the transfer it makes no difference whether that succeeds.
-    pub(super) fn report(&self, transfer: &Transfer) {
+    pub(super) fn report(&self, report: &TransferReport) {
         if self.is_lost() {
             return;
         }
@@ -94,7 +95,7 @@ impl Advisor {
             .client
             .clone()
             .with_deadline(ANSWER_DEADLINE)
-            .report(transfer)
+            .report(report)
         {
             tracing::debug!("result not taken: {error}");
         }

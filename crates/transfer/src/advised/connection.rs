@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use fairwind_advice_client::Limited;
+use fairwind_advice::wire::Limited;
 use fairwind_kernel::TcpInfo;
 use fairwind_kernel::sockopt::set_max_pacing_rate;
 

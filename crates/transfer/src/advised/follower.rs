@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairwind_advice_client::{Answer, Direction as ReportedDirection, Transfer as Outcome};
+use fairwind_advice::wire::{self, Answer, TransferReport};
 use jiff::Timestamp;
 
 use super::Follow;
@@ -73,7 +73,7 @@ struct State {
     reported: HashSet<String>,
     records: Vec<Record>,
     /// How the transfer went, to be reported to the advisor.
-    outcome: Option<Outcome>,
+    outcome: Option<TransferReport>,
     /// The asking thread is running.
     busy: bool,
 }
@@ -365,14 +365,19 @@ impl FollowedTransfer {
         }
     }
 
-    fn outcome(&self, connection: &Connection, moved: u64, time: Duration) -> Option<Outcome> {
+    fn outcome(
+        &self,
+        connection: &Connection,
+        moved: u64,
+        time: Duration,
+    ) -> Option<TransferReport> {
         let counters = connection.counters();
         let bytes = match (self.direction, counters) {
             // What is still in the send buffer has not arrived.
             (Direction::Send, Some(counters)) => counters.tcpi_bytes_acked.min(moved),
             _ => moved,
         };
-        (bytes > 0).then(|| Outcome {
+        (bytes > 0).then(|| TransferReport {
             host: self.host(),
             bytes,
             seconds: time.as_secs_f64(),
@@ -384,8 +389,8 @@ impl FollowedTransfer {
                 .map(|rtt| rtt.as_secs_f64() * 1e3),
             limited: connection.limited(bytes, time),
             direction: match self.direction {
-                Direction::Send => ReportedDirection::Sent,
-                Direction::Receive => ReportedDirection::Received,
+                Direction::Send => wire::Direction::Sent,
+                Direction::Receive => wire::Direction::Received,
             },
         })
     }

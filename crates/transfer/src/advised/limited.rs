@@ -1,6 +1,6 @@
 //! What limited the rate of a transfer, according to its sender's kernel.
 
-use fairwind_advice_client::Limited;
+use fairwind_advice::wire::Limited;
 
 /// A transfer that reaches this part of its pacing would have gone faster without it.
 const NEAR: f64 = 0.8;

@@ -1,12 +1,12 @@
 //! End-to-end measurements: round-trip times and reported transfers.
 
+use fairwind_advice::wire::{Direction, Limited, TransferReport};
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqlitePool;
 
 use super::error::Trouble;
 use crate::store::{PathId, RoundTrip, Written};
-use crate::transfer::{Direction, Limited, TransferReport};
 
 /// Stores a round-trip time, replacing one of the same microsecond.
 pub async fn write_round_trip(

@@ -1,87 +1,21 @@
 //! What reported transfers tell about their paths.
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use utoipa::ToSchema;
 
-/// Which way the data went, seen from the host beside the advisor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// To the other host.
-    Sent,
-    /// From the other host.
-    Received,
-}
-
-impl Direction {
-    /// `sent` or `received`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Received => "received",
-        }
-    }
-
-    /// The direction of this name.
-    pub fn named(name: &str) -> Option<Direction> {
-        [Self::Sent, Self::Received]
-            .into_iter()
-            .find(|direction| direction.name() == name)
-    }
-}
-
-/// What kept a transfer from going faster, and for how long: what RFC 4898 counts as SndLimTimeCwnd,
-/// SndLimTimeRwin and SndLimTimeSnd, and Linux in `TCP_INFO`. Only the sender knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Limited {
-    /// The network: the congestion window was full, or losses were sent again; seconds.
-    pub network_s: f64,
-    /// The receiver's window, seconds.
-    pub receiver_s: f64,
-    /// The sender: its buffer, its application, or a rate that it was told to keep; seconds.
-    pub sender_s: f64,
-}
-
-/// The result of a transfer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TransferReport {
-    /// Address or name of the other host.
-    #[schema(example = "192.0.2.7")]
-    pub host: String,
-    /// Payload that arrived, bytes.
-    pub bytes: u64,
-    /// How long that took, seconds.
-    pub seconds: f64,
-    /// Segments that were sent again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retransmits: Option<u64>,
-    /// Least round-trip time of the connection, milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rtt_ms: Option<f64>,
-    /// From the sender: seconds during which the network (`network_s`), the receiver's window
-    /// (`receiver_s`) and the sender itself (`sender_s`) kept it from going faster. Without it the transfer
-    /// is no sample.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limited: Option<Limited>,
-    /// `"sent"` or `"received"`, seen from the host that reports.
-    pub direction: Direction,
-}
+use crate::wire::{Limited, TransferReport};
 
 /// Minimum duration of a test, seconds: shorter transfers say more about slow start than about the path.
-pub const TELLING_SECONDS: f64 = 2.0;
+const TELLING_SECONDS: f64 = 2.0;
 /// The same, in round trips.
-pub const TELLING_ROUND_TRIPS: f64 = 20.0;
+const TELLING_ROUND_TRIPS: f64 = 20.0;
 /// Minimum size of a test, bytes: in smaller transfers, of about a hundred packets, the loss of one packet
 /// weighs more than the path.
-pub const TELLING_BYTES: u64 = 150_000;
+const TELLING_BYTES: u64 = 150_000;
 /// The network must have limited a transfer for at least this share of its time; otherwise it measures the
 /// sender or the receiver, not the path.
-pub const TELLING_SHARE: f64 = 0.8;
+const TELLING_SHARE: f64 = 0.8;
 
-/// Why a transfer is no test of the available bandwidth.
+/// Why a reported transfer is no test of the available bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum NoTest {
     /// Slow start took most of the time.
@@ -163,6 +97,7 @@ impl TransferReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Direction;
 
     fn report(bytes: u64, seconds: f64) -> TransferReport {
         TransferReport {
