@@ -37,18 +37,19 @@ pub enum Refusal {
     OutOfOrder,
 }
 
-/// Numbers of refused samples, by reason.
+/// How many samples were refused, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = RefusedSamples))]
 pub struct Refusals {
-    /// NaN, infinite, or above [`LARGEST_MBPS`].
+    /// NaN, infinite, above 10^9 Mbit/s, or no number at all.
     pub not_a_number: u64,
     /// Below 0.
     pub negative: u64,
-    /// Later than the current time.
+    /// Later than the advisor's clock.
     pub future: u64,
-    /// Of a time that the history already has.
+    /// Of a time that is there already.
     pub duplicate: u64,
-    /// Older than the newest sample.
+    /// Older than the newest sample of the hop.
     pub out_of_order: u64,
 }
 

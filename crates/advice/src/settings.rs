@@ -66,8 +66,9 @@ impl Default for Settings {
     }
 }
 
-/// The models for forecasting available bandwidth.
+/// The models that forecast available bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Model))]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
     /// The thesis' model: the mean of one straight line for each earlier day.

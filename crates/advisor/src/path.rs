@@ -51,7 +51,6 @@ pub struct PathConfig {
     #[serde(default)]
     pub own: bool,
     /// The model that forecasts: `"profile"`, or `"linear"`, that of the thesis.
-    #[schema(value_type = Model)]
     #[serde(default = "default::model")]
     pub model: ModelKind,
     /// Time zone of the days, a name of the IANA time zone database such as `"America/Chicago"`.
@@ -124,20 +123,6 @@ impl Default for Ping {
             interval_s: default::ping_interval_s(),
         }
     }
-}
-
-/// The models that forecast available bandwidth.
-#[derive(ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[allow(
-    dead_code,
-    reason = "only described, in place of the type of the crate without I/O"
-)]
-pub enum Model {
-    /// The thesis' mean of one straight line for each earlier day.
-    Linear,
-    /// A daily and weekly profile corrected by the latest residual.
-    Profile,
 }
 
 /// An invalid declaration.

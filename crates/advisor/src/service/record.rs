@@ -60,7 +60,6 @@ pub struct SamplesAnswer {
     /// How many are history now.
     pub accepted: u64,
     /// How many were refused, by reason.
-    #[schema(value_type = RefusedSamples)]
     pub refused: Refusals,
 }
 
@@ -75,26 +74,6 @@ pub struct TransferAnswer {
     /// Why nothing does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_test: Option<String>,
-}
-
-/// How many samples were refused, by reason.
-#[derive(ToSchema)]
-#[schema(as = RefusedSamples)]
-#[allow(
-    dead_code,
-    reason = "only described, in place of the type of the crate without I/O"
-)]
-pub struct RefusedSamples {
-    /// NaN, infinite, above 10^9 Mbit/s, or no number at all.
-    not_a_number: u64,
-    /// Below 0.
-    negative: u64,
-    /// Later than the advisor's clock.
-    future: u64,
-    /// Of a time that is there already.
-    duplicate: u64,
-    /// Older than the newest sample of the hop.
-    out_of_order: u64,
 }
 
 impl SamplesAnswer {
