@@ -22,7 +22,7 @@ pub struct Span {
     /// First moment; from the beginning without it.
     #[param(value_type = Option<String>, format = DateTime)]
     from: Option<Timestamp>,
-    /// First moment that does not belong to the span any more; without it all until now.
+    /// First moment that is left out; without it there is no end.
     #[param(value_type = Option<String>, format = DateTime)]
     to: Option<Timestamp>,
 }
