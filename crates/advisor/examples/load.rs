@@ -24,7 +24,6 @@ use fairwind_advisor::run::{Options, open, serve};
 use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
 use fairwind_advisor::store::{Order, Store, Write};
 use fairwind_advisor::{Clock, PathConfig};
-use hdrhistogram::Histogram;
 use jiff::{SignedDuration, Timestamp};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -205,26 +204,14 @@ async fn behind_all(state: &Path) -> Timestamp {
 }
 
 /// The measurements; latencies in microseconds.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Driven {
-    advice: Histogram<u64>,
-    samples: Histogram<u64>,
+    advice: Vec<u64>,
+    samples: Vec<u64>,
     /// For advice about a path whose new sample was just acknowledged.
-    advice_after: Histogram<u64>,
+    advice_after: Vec<u64>,
     /// Number of those answers that did not mention the sample.
-    unseen: u64,
-}
-
-impl Default for Driven {
-    fn default() -> Driven {
-        let histogram = Histogram::new(3).expect("three digits");
-        Driven {
-            advice: histogram.clone(),
-            samples: histogram.clone(),
-            advice_after: histogram,
-            unseen: 0,
-        }
-    }
+    unseen: usize,
 }
 
 /// The client side of the load.
@@ -293,7 +280,7 @@ async fn at_rate<F>(
 impl Driver {
     async fn ask(&self, path: u32, due: Instant) {
         self.connections.exchange(&advice_of(path)).await;
-        record(&mut self.driven.lock().await.advice, micros(due));
+        self.driven.lock().await.advice.push(micros(due));
     }
 
     /// Sends a new sample of a path, and checks whether the path's next advice takes it into account.
@@ -310,12 +297,12 @@ impl Driver {
         let answer = self.connections.exchange(&text).await;
         assert!(answer.contains("\"accepted\":1"), "{answer}");
         let acknowledged = Instant::now();
-        record(&mut self.driven.lock().await.samples, micros(due));
+        self.driven.lock().await.samples.push(micros(due));
         let answer = self.connections.exchange(&advice_of(path)).await;
         let named = answer.contains(&format!("has {available_mbps:.1} Mbit/s available"));
         let mut driven = self.driven.lock().await;
-        record(&mut driven.advice_after, micros(acknowledged));
-        driven.unseen += u64::from(!named);
+        driven.advice_after.push(micros(acknowledged));
+        driven.unseen += usize::from(!named);
     }
 }
 
@@ -326,10 +313,6 @@ fn advice_of(path: u32) -> String {
 
 fn micros(since: Instant) -> u64 {
     since.elapsed().as_micros() as u64
-}
-
-fn record(histogram: &mut Histogram<u64>, latency: u64) {
-    histogram.record(latency).expect("a histogram of any size");
 }
 
 /// A pool of persistent connections.
@@ -394,16 +377,23 @@ async fn answer(stream: &mut BufReader<TcpStream>) -> String {
     String::from_utf8(body).expect("JSON is text")
 }
 
-fn report(what: &str, histogram: &Histogram<u64>) {
-    let ms = |quantile: f64| histogram.value_at_quantile(quantile) as f64 * 1e-3;
+fn report(what: &str, latencies: &[u64]) {
+    let mut sorted = latencies.to_vec();
+    sorted.sort_unstable();
+    // The smallest latency that this share of the requests did not exceed.
+    let ms = |share: f64| {
+        let rank = (share * sorted.len() as f64).ceil() as usize;
+        let latency = sorted.get(rank.saturating_sub(1));
+        latency.map_or(0.0, |&latency| latency as f64 * 1e-3)
+    };
     println!(
         "{what:<20} {} requests; ms: p50 {:.2}, p90 {:.2}, p99 {:.2}, p99.9 {:.2}, most {:.2}",
-        histogram.len(),
+        sorted.len(),
         ms(0.5),
         ms(0.9),
         ms(0.99),
         ms(0.999),
-        histogram.max() as f64 * 1e-3
+        ms(1.0)
     );
 }
 

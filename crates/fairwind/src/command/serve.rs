@@ -7,6 +7,7 @@ mod keeper;
 mod privileges;
 mod rights;
 
+use std::env;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -210,7 +211,7 @@ fn parse_user(text: &str) -> Result<UserConfig, Failure> {
     let (name, password) = match text.split_once(':') {
         Some((name, hash)) => (name, hash.to_owned()),
         None => {
-            let password = std::env::var(PASSWORD).map_err(|_| {
+            let password = env::var(PASSWORD).map_err(|_| {
                 Failure::input(format!(
                     "--user {text}: neither a hash nor {PASSWORD} is given"
                 ))
@@ -267,11 +268,16 @@ fn raise_descriptor_limit() {
 
 /// Logs to standard error; `RUST_LOG` selects what (default `info`).
 fn log_to_standard_error() {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    use tracing_subscriber::filter::{LevelFilter, Targets};
+    use tracing_subscriber::prelude::*;
+    let chosen = env::var("RUST_LOG").ok();
+    let chosen = chosen.and_then(|text| text.parse::<Targets>().ok());
+    let info = || Targets::new().with_default(LevelFilter::INFO);
+    let lines = tracing_subscriber::fmt::layer()
         .with_target(false)
-        .with_writer(io::stderr)
+        .with_writer(io::stderr);
+    tracing_subscriber::registry()
+        .with(lines)
+        .with(chosen.unwrap_or_else(info))
         .init();
 }
