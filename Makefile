@@ -2,16 +2,19 @@
 
 OUT ?= out
 CARGO := scripts/cargo
+DENY := target/tools/bin/cargo-deny
+CARGO_DENY := PATH="$(CURDIR)/target/tools/bin:$$PATH" $(CARGO) deny --locked
 DCCS := $(CARGO) run --profile optimised --package fairwind --example dccs -- experiments/dccs $(OUT)/dccs
 WEB100 := $(CARGO) run --release --package fairwind --example web100_dummynet -- experiments/web100-dummynet $(OUT)/web100-dummynet
 
-.PHONY: help demo test fuzz lint docs fresh bench experiments experiments-lab validation kernels dccs dccs-lab drsftp
+.PHONY: help demo test fuzz lint advisories docs fresh bench experiments experiments-lab validation kernels dccs dccs-lab drsftp
 
 help:
 	@echo "make demo             one file over a shared path, moved three ways: build, run, table and report"
 	@echo "make test             all tests; those that cannot run here are skipped, and the last lines say why"
 	@echo "make fuzz             new inputs for what reads foreign input, for MINUTES=10, for those who change something"
 	@echo "make lint             formats and lints, for those who change something"
+	@echo "make advisories       what is known of weaknesses in the packages of others (fetches the database)"
 	@echo "make docs             these pages as a book in OUT/book"
 	@echo "make fresh            both commands in fresh Debian 12 and 13 and Ubuntu 24.04, as root and as a user (root, hours)"
 	@echo "make bench            speed and memory of the simulator (some minutes)"
@@ -41,11 +44,21 @@ fuzz:
 	@scripts/setup test
 	@scripts/fuzz $(or $(MINUTES),10)
 
-lint:
+lint: $(DENY)
 	@scripts/setup lint
 	$(CARGO) fmt --all --check
 	find cc docs crates -name '*.[ch]' -print0 | xargs -0 clang-format --dry-run --Werror
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO_DENY) --offline check bans licenses sources
+
+advisories: $(DENY)
+	$(CARGO_DENY) fetch db
+	$(CARGO_DENY) --offline check advisories
+
+# cargo-deny is built once, below target.
+$(DENY):
+	@scripts/setup build
+	$(CARGO) install --quiet --locked --root target/tools cargo-deny@0.20.2
 
 # mdBook is built once, below target.
 MDBOOK := target/tools/bin/mdbook
