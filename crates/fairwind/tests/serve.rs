@@ -297,6 +297,32 @@ fn sighup_reads_the_configuration_again_and_disturbs_nobody() {
 }
 
 #[test]
+fn rust_log_chooses_what_is_logged() {
+    let dir = tempfile::tempdir().unwrap();
+    if fairwind_testing::root().is_ok() {
+        chown(dir.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    for (chosen, is_logged) in [
+        ("info", true),
+        ("warn", false),
+        ("fairwind_ftp=info", true),
+        ("info,fairwind_ftp=warn", false),
+        // What is no choice leaves the default.
+        ("fairwind_ftp=perhaps", true),
+    ] {
+        let mut command = fairwind(&[dir.path().to_str().unwrap(), "--user", "alice"]);
+        let command = command.args(["--listen", "127.0.0.1:0"]);
+        let mut service = Service::by(command.env("RUST_LOG", chosen));
+        service.alice();
+        service.ask_to_end();
+        service.wait();
+        let mut lines = service.log.iter();
+        let logged = lines.any(|line| line.contains("alice logs in"));
+        assert_eq!(logged, is_logged, "{chosen}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_named_with_its_file_and_line() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().to_str().unwrap();
