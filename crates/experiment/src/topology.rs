@@ -1,7 +1,7 @@
-//! Nodes and routes. Hosts and routers exist by being named as ends of links. A packet takes the route with
-//! the fewest hops, of those the one with the least delay, of those the one whose links come first in the
-//! file.
+//! Nodes and routes. Hosts and routers exist by being named as ends of links. Packets take the best routes of
+//! [`fairwind_path::routes`], of which the delays are those at the start of the run.
 
+use fairwind_path::routes::{Edge, toward};
 use fairwind_path::units::{Duration, Time};
 
 use crate::diagnostic::some;
@@ -66,13 +66,10 @@ pub struct Route {
 #[derive(Clone, Debug)]
 pub struct Topology {
     nodes: Vec<String>,
-    /// Start, end and delay of each direction, by [`DirectedLink::index`].
-    edges: Vec<(usize, usize, Duration)>,
+    /// The directions, by [`DirectedLink::index`].
+    edges: Vec<Edge>,
     routes: Vec<Route>,
 }
-
-/// Distance to a node: hops, then delay.
-type Distance = (u32, Duration);
 
 impl Topology {
     /// The nodes that these links name, in order of first mention; no routes yet.
@@ -87,8 +84,13 @@ impl Topology {
                     nodes.len() - 1
                 })
             });
-            edges.push((a, b, first_delay(&link.forward)));
-            edges.push((b, a, first_delay(&link.reverse)));
+            let edge = |from, to, direction| Edge {
+                from,
+                to,
+                delay: first_delay(direction),
+            };
+            edges.push(edge(a, b, &link.forward));
+            edges.push(edge(b, a, &link.reverse));
         }
         Topology {
             nodes,
@@ -119,24 +121,19 @@ impl Topology {
 
     /// The names of the nodes at which a direction starts and ends.
     pub fn ends(&self, direction: DirectedLink) -> (&str, &str) {
-        let (from, to, _) = self.edges[direction.0];
-        (&self.nodes[from], &self.nodes[to])
+        let edge = self.edges[direction.0];
+        (&self.nodes[edge.from], &self.nodes[edge.to])
     }
 
     /// The best route between two nodes; none if they are not connected.
     pub fn path(&self, from: usize, to: usize) -> Option<Vec<DirectedLink>> {
-        let distances = self.distances_to(to);
+        let next = toward(to, self.nodes.len(), &self.edges);
         let mut path = Vec::new();
         let mut here = from;
         while here != to {
-            let (hops, delay) = distances[here]?;
-            let next = (0..self.edges.len()).find(|&edge| {
-                let (start, end, edge_delay) = self.edges[edge];
-                start == here
-                    && distances[end].is_some_and(|(h, d)| (h + 1, d + edge_delay) == (hops, delay))
-            })?;
-            path.push(DirectedLink(next));
-            here = self.edges[next].1;
+            let edge = next[here]?;
+            path.push(DirectedLink(edge));
+            here = self.edges[edge].to;
         }
         Some(path)
     }
@@ -148,28 +145,6 @@ impl Topology {
             .map(|node| format!("`{}`", self.nodes[node]))
             .collect();
         some(&names.iter().map(String::as_str).collect::<Vec<_>>())
-    }
-
-    /// Bellman-Ford: topologies are small, and delays may be 0.
-    fn distances_to(&self, to: usize) -> Vec<Option<Distance>> {
-        let mut distances: Vec<Option<Distance>> = vec![None; self.nodes.len()];
-        distances[to] = Some((0, Duration::ZERO));
-        loop {
-            let mut changed = false;
-            for &(start, end, edge_delay) in &self.edges {
-                let Some((hops, delay)) = distances[end] else {
-                    continue;
-                };
-                let through = (hops + 1, delay + edge_delay);
-                if distances[start].is_none_or(|known| through < known) {
-                    distances[start] = Some(through);
-                    changed = true;
-                }
-            }
-            if !changed {
-                return distances;
-            }
-        }
     }
 }
 

@@ -69,8 +69,8 @@ impl Emulator {
     /// Starts the network between these hosts.
     ///
     /// # Errors
-    /// Fails if a host of the network is not among `hosts`, a route is a loop, a pipe is captured
-    /// twice, a capture file cannot be created, or a thread cannot be started.
+    /// Fails if a host of the network is not among `hosts`, a pipe is captured twice, a capture file
+    /// cannot be created, or a thread cannot be started.
     pub fn start(
         network: &Network,
         hosts: &[Host],
@@ -87,7 +87,7 @@ impl Emulator {
             })?;
             by_node.insert(node, Arc::clone(tun));
         }
-        let routes = network.routes()?;
+        let routes = network.routes();
         let (to_samples, samples) = mpsc::sync_channel(SAMPLES);
         let clock = Clock::starting_in(options.lead);
         let mut captures = Vec::new();

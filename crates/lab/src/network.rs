@@ -1,9 +1,10 @@
 //! Description of a network: hosts and routers joined by pipes, and the routes between them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
 use fairwind_path::pipe::PipeConfig;
+use fairwind_path::routes::{Edge, toward};
 
 use crate::LabError;
 
@@ -15,8 +16,8 @@ pub struct NodeId(pub(crate) usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PipeId(pub(crate) usize);
 
-/// Hosts and routers joined by pipes. Packets take the route with the fewest pipes to their
-/// destination host; among several, the one whose pipes were added first.
+/// Hosts and routers joined by pipes. Packets take the best route of [`fairwind_path::routes`] to their
+/// destination host; pipes are in the order of addition.
 #[derive(Clone, Debug, Default)]
 pub struct Network {
     /// The address of each host; routers have none.
@@ -25,8 +26,6 @@ pub struct Network {
     more_addresses: HashMap<Ipv4Addr, usize>,
     pipes: Vec<PipePlan>,
     flows: Vec<FlowKey>,
-    /// Pipes that override the shortest route, by node and destination address.
-    route_overrides: HashMap<(usize, Ipv4Addr), usize>,
     /// The node of the host that gets packets for addresses that no host has.
     gateway: Option<usize>,
 }
@@ -42,6 +41,16 @@ pub(crate) struct PipePlan {
     pub default_class: u16,
     /// Classes by flow, and whether for its acknowledgements.
     pub classes: HashMap<(usize, bool), u16>,
+}
+
+impl PipePlan {
+    fn edge(&self) -> Edge {
+        Edge {
+            from: self.from,
+            to: self.to,
+            delay: self.config.delay.base.at_start(),
+        }
+    }
 }
 
 /// The next pipe for each node and address.
@@ -166,27 +175,6 @@ impl Network {
         self.pipes[pipe.0].default_class = class;
     }
 
-    /// Sends packets for the host with this address from `node` through `pipe`, instead of along
-    /// the shortest route.
-    ///
-    /// # Errors
-    /// Fails if the pipe does not begin at the node, or no host has the address.
-    pub fn set_route(&mut self, node: NodeId, to: Ipv4Addr, pipe: PipeId) -> Result<(), LabError> {
-        let PipePlan { name, from, .. } = &self.pipes[pipe.0];
-        if *from != node.0 {
-            return Err(LabError::Network(format!(
-                "a route to {to} leads through the pipe {name}, which begins elsewhere"
-            )));
-        }
-        if !self.nodes.contains(&Some(to)) {
-            return Err(LabError::Network(format!(
-                "a route leads to {to}, which is no host's address"
-            )));
-        }
-        self.route_overrides.insert((node.0, to), pipe.0);
-        Ok(())
-    }
-
     /// Sends packets whose destination is no host's address to this host. Without a gateway they
     /// are dropped and counted.
     pub fn set_gateway(&mut self, host: NodeId) {
@@ -213,19 +201,12 @@ impl Network {
     }
 
     /// The next pipe for every node and address.
-    ///
-    /// # Errors
-    /// Fails if a route is a loop.
-    pub(crate) fn routes(&self) -> Result<Routes, LabError> {
+    pub(crate) fn routes(&self) -> Routes {
+        let edges: Vec<Edge> = self.pipes.iter().map(PipePlan::edge).collect();
         let toward: Vec<Vec<Option<usize>>> = self
             .hosts()
-            .map(|(node, address)| self.toward(node, address))
+            .map(|(node, _)| toward(node, self.nodes.len(), &edges))
             .collect();
-        for ((target, address), pipes) in self.hosts().zip(&toward) {
-            for start in 0..self.nodes.len() {
-                self.follow(pipes, start, target, address)?;
-            }
-        }
         let next = (0..self.nodes.len())
             .map(|node| toward.iter().map(|pipes| pipes[node]).collect())
             .collect();
@@ -234,58 +215,13 @@ impl Network {
         let more = more.filter_map(|(&address, &node)| Some((address, number(node)?)));
         let hosts = self.hosts().enumerate();
         let hosts = hosts.map(|(n, (_, address))| (address, n));
-        Ok(Routes {
+        Routes {
             gateway: self
                 .hosts()
                 .position(|(node, _)| Some(node) == self.gateway),
             hosts: hosts.chain(more).collect(),
             next,
-        })
-    }
-
-    /// Follows a route to its end; fails if it is a loop.
-    fn follow(
-        &self,
-        next: &[Option<usize>],
-        start: usize,
-        target: usize,
-        address: Ipv4Addr,
-    ) -> Result<(), LabError> {
-        let mut node = start;
-        for _ in 0..=self.nodes.len() {
-            match next[node] {
-                Some(pipe) if node != target => node = self.pipes[pipe].to,
-                _ => return Ok(()),
-            }
         }
-        Err(LabError::Network(format!(
-            "routes to {address} go in a circle"
-        )))
-    }
-
-    /// For each node, the first pipe of the shortest route to `target`, or the one set by
-    /// [`Network::set_route`].
-    fn toward(&self, target: usize, address: Ipv4Addr) -> Vec<Option<usize>> {
-        let mut next = vec![None; self.nodes.len()];
-        let mut reached = VecDeque::from([target]);
-        while let Some(node) = reached.pop_front() {
-            for (index, pipe) in self.pipes.iter().enumerate() {
-                let passes = pipe.to == node && (node == target || self.nodes[node].is_none());
-                if passes && pipe.from != target && next[pipe.from].is_none() {
-                    next[pipe.from] = Some(index);
-                    reached.push_back(pipe.from);
-                }
-            }
-        }
-        for (node, next) in next.iter_mut().enumerate() {
-            *next = self
-                .route_overrides
-                .get(&(node, address))
-                .copied()
-                .or(*next);
-        }
-        next[target] = None;
-        next
     }
 
     /// Divides the pipes into parts that no packet crosses, so that each can be emulated
@@ -389,7 +325,7 @@ mod tests {
         let a = network.add_host(address(1)).unwrap();
         let b = network.add_host(address(2)).unwrap();
         link(&mut network, a, b);
-        assert_eq!(network.parts(&network.routes().unwrap()), [[0], [1]]);
+        assert_eq!(network.parts(&network.routes()), [[0], [1]]);
     }
 
     #[test]
@@ -401,7 +337,7 @@ mod tests {
         link(&mut network, a, b); // 0, 1
         link(&mut network, a, r); // 2, 3
         link(&mut network, r, b); // 4, 5
-        let routes = network.routes().unwrap();
+        let routes = network.routes();
         assert_eq!(network.parts(&routes), [vec![0, 2, 3, 4, 5], vec![1]]);
         assert!(routes.enter(a.0, 0));
         assert!(!routes.enter(a.0, 2));
@@ -417,7 +353,7 @@ mod tests {
         link(&mut network, r, s); // 2, 3
         link(&mut network, s, b); // 4, 5
         link(&mut network, r, b); // 6, 7
-        let routes = network.routes().unwrap();
+        let routes = network.routes();
         let to_b = routes.host(address(2)).unwrap();
         assert_eq!(routes.next(a.0, to_b), Some(0));
         assert_eq!(routes.next(r.0, to_b), Some(6));
@@ -437,19 +373,20 @@ mod tests {
         for taken in [2, 7] {
             assert!(network.add_address(a, address(taken)).is_err());
         }
-        let routes = network.routes().unwrap();
+        let routes = network.routes();
         assert_eq!(routes.host(address(7)), routes.host(address(2)));
     }
 
     #[test]
-    fn hosts_do_not_forward() {
+    fn hosts_forward_what_is_not_for_them() {
         let mut network = Network::new();
         let hosts = [1, 2, 3].map(|n| network.add_host(address(n)).unwrap());
-        link(&mut network, hosts[0], hosts[1]);
-        link(&mut network, hosts[1], hosts[2]);
-        let routes = network.routes().unwrap();
+        link(&mut network, hosts[0], hosts[1]); // 0, 1
+        link(&mut network, hosts[1], hosts[2]); // 2, 3
+        let routes = network.routes();
         let to_last = routes.host(address(3)).unwrap();
-        assert_eq!(routes.next(hosts[0].0, to_last), None);
+        assert_eq!(routes.next(hosts[0].0, to_last), Some(0));
+        assert_eq!(routes.next(hosts[1].0, to_last), Some(2));
     }
 
     #[test]
@@ -459,56 +396,12 @@ mod tests {
         let b = network.add_host(address(2)).unwrap();
         link(&mut network, a, b);
         network.set_gateway(b);
-        let routes = network.routes().unwrap();
+        let routes = network.routes();
         let strangers = routes.host(Ipv4Addr::new(192, 0, 2, 1)).unwrap();
         assert_eq!(routes.next(a.0, strangers), Some(0));
         assert_eq!(routes.next(b.0, strangers), None);
         let to_a = routes.host(address(1)).unwrap();
         assert_eq!(routes.next(b.0, to_a), Some(1));
-    }
-
-    #[test]
-    fn a_route_that_was_set_is_taken() {
-        let mut network = Network::new();
-        let a = network.add_host(address(1)).unwrap();
-        let b = network.add_host(address(2)).unwrap();
-        let [r, s] = [network.add_router(), network.add_router()];
-        link(&mut network, a, r); // 0, 1
-        link(&mut network, r, s); // 2, 3
-        link(&mut network, s, b); // 4, 5
-        link(&mut network, r, b); // 6, 7
-        network.set_route(r, address(2), PipeId(2)).unwrap();
-        let routes = network.routes().unwrap();
-        let to_b = routes.host(address(2)).unwrap();
-        assert_eq!(routes.next(r.0, to_b), Some(2));
-        assert_eq!(routes.next(s.0, to_b), Some(4));
-        assert_eq!(routes.next(b.0, routes.host(address(1)).unwrap()), Some(7));
-    }
-
-    #[test]
-    fn a_route_that_cannot_be_is_refused() {
-        let mut network = Network::new();
-        let a = network.add_host(address(1)).unwrap();
-        let b = network.add_host(address(2)).unwrap();
-        let [r, s] = [network.add_router(), network.add_router()];
-        link(&mut network, a, r); // 0, 1
-        link(&mut network, r, s); // 2, 3
-        link(&mut network, s, b); // 4, 5
-        let elsewhere = network.set_route(s, address(2), PipeId(2)).unwrap_err();
-        assert_eq!(
-            elsewhere.to_string(),
-            "a route to 10.0.0.2 leads through the pipe there, which begins elsewhere"
-        );
-        let nobody = network.set_route(r, address(3), PipeId(2)).unwrap_err();
-        assert_eq!(
-            nobody.to_string(),
-            "a route leads to 10.0.0.3, which is no host's address"
-        );
-        network.set_route(s, address(2), PipeId(3)).unwrap();
-        assert_eq!(
-            network.routes().unwrap_err().to_string(),
-            "routes to 10.0.0.2 go in a circle"
-        );
     }
 
     #[test]

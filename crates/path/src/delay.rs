@@ -45,6 +45,16 @@ pub enum Delay {
     Steps(Arc<Steps<Duration>>),
 }
 
+impl Delay {
+    /// The delay at the start of the run.
+    pub fn at_start(&self) -> Duration {
+        match self {
+            Delay::Constant(delay) => *delay,
+            Delay::Steps(steps) => steps.at(Time::ZERO),
+        }
+    }
+}
+
 /// Random variation of the delay from packet to packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Jitter {
