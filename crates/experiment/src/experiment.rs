@@ -3,13 +3,17 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use fairwind_path::delay::Delay;
+use fairwind_path::loss::LossConfig;
+use fairwind_path::pipe::Aqm;
+use fairwind_path::queue::Capacity;
+use fairwind_path::rate::Rate;
 use fairwind_path::units::Duration;
 
 use crate::diagnostic::Diagnostic;
-use crate::file::link::{Aqm, Delay, Loss, Queue, Rate, Scheduler};
+use crate::file::link::Scheduler;
 use crate::file::{self, ExperimentFile, Flow};
 use crate::topology::{DirectedLink, Topology};
-use crate::units_text::Amount;
 
 /// A valid experiment.
 #[derive(Clone, Debug)]
@@ -274,24 +278,25 @@ fn describe_direction(direction: &file::link::Direction) -> String {
     let mut parts = vec![match &direction.bandwidth {
         Rate::Unlimited => "unlimited".to_owned(),
         Rate::Constant(bandwidth) => bandwidth.to_string(),
-        Rate::Trace(trace) => format!("bandwidth as in {}", trace.file()),
+        Rate::Steps(trace) => format!("bandwidth as in {}", trace.name()),
+        Rate::Opportunities(trace) => format!("bandwidth as in {}", trace.name()),
     }];
     parts.push(match &direction.delay {
         Delay::Constant(delay) => delay.to_string(),
-        Delay::Trace(trace) => format!("delay as in {}", trace.file),
+        Delay::Steps(trace) => format!("delay as in {}", trace.name()),
     });
     if let Some(jitter) = &direction.jitter {
         parts.push(format!("jitter {}", jitter.amount));
     }
     match direction.queue_or_default() {
-        Queue::Unlimited => {}
-        Queue::Limited(Amount::Packets(packets)) => parts.push(format!("queue {packets} pkt")),
-        Queue::Limited(Amount::Bytes(bytes)) => parts.push(format!("queue {bytes} B")),
+        Capacity::Unlimited => {}
+        Capacity::Packets(packets) => parts.push(format!("queue {packets} pkt")),
+        Capacity::Bytes(bytes) => parts.push(format!("queue {bytes} B")),
     }
     match &direction.aqm {
         Aqm::DropTail => {}
-        Aqm::Red { min_th, max_th, .. } => parts.push(format!("RED {min_th} to {max_th}")),
-        Aqm::CoDel { target, .. } => parts.push(format!("CoDel {target}")),
+        Aqm::Red(red) => parts.push(format!("RED {} to {}", red.min_th, red.max_th)),
+        Aqm::CoDel(codel) => parts.push(format!("CoDel {}", codel.target)),
     }
     match &direction.scheduler {
         Scheduler::Fifo => {}
@@ -308,10 +313,10 @@ fn describe_direction(direction: &file::link::Direction) -> String {
         }
     }
     match &direction.loss {
-        Loss::None => {}
-        Loss::Bernoulli(probability) => parts.push(format!("loss {probability}")),
-        Loss::Model(_) => parts.push("Gilbert-Elliott loss".to_owned()),
-        Loss::Trace(trace) => parts.push(format!("loss as in {}", trace.file)),
+        LossConfig::None => {}
+        LossConfig::Bernoulli(probability) => parts.push(format!("loss {probability}")),
+        LossConfig::GilbertElliott { .. } => parts.push("Gilbert-Elliott loss".to_owned()),
+        LossConfig::Steps(trace) => parts.push(format!("loss as in {}", trace.name())),
     }
     if direction.duplicate > 0.0 {
         parts.push(format!("duplicates {}", direction.duplicate));

@@ -2,10 +2,9 @@
 //! [`fairwind_path::routes`], of which the delays are those at the start of the run.
 
 use fairwind_path::routes::{Edge, toward};
-use fairwind_path::units::{Duration, Time};
 
 use crate::diagnostic::some;
-use crate::file::link::{Delay, Direction, Link};
+use crate::file::link::{Direction, Link};
 
 /// One direction of a link, which is one pipe of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,10 +83,10 @@ impl Topology {
                     nodes.len() - 1
                 })
             });
-            let edge = |from, to, direction| Edge {
+            let edge = |from, to, direction: &Direction| Edge {
                 from,
                 to,
-                delay: first_delay(direction),
+                delay: direction.delay.at_start(),
             };
             edges.push(edge(a, b, &link.forward));
             edges.push(edge(b, a, &link.reverse));
@@ -145,13 +144,5 @@ impl Topology {
             .map(|node| format!("`{}`", self.nodes[node]))
             .collect();
         some(&names.iter().map(String::as_str).collect::<Vec<_>>())
-    }
-}
-
-/// The delay that routing uses: the one at the start of the run.
-fn first_delay(direction: &Direction) -> Duration {
-    match &direction.delay {
-        Delay::Constant(delay) => *delay,
-        Delay::Trace(recording) => recording.values.at(Time::ZERO),
     }
 }

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fairwind_experiment::Experiment;
-use fairwind_experiment::file::link::Rate;
-use fairwind_experiment::file::trace::RateTrace;
+use fairwind_path::rate::Rate;
 use fairwind_path::units::{Bandwidth, Time};
 
 /// The recordings' folder; none if it is not there.
@@ -27,22 +26,22 @@ fn bandwidth(folder: &Path, file: &str) -> Rate {
 fn a_capacity_in_steps_of_100_ms_is_read_from_a_packed_file() {
     let Some(folder) = cellular() else { return };
     let rate = bandwidth(&folder, "Verizon-LTE-short_down_100ms.csv.gz");
-    let Rate::Trace(RateTrace::Steps(trace)) = rate else {
+    let Rate::Steps(trace) = rate else {
         panic!("steps expected");
     };
-    let seconds = trace.values.period().unwrap().as_secs_f64();
+    let seconds = trace.period().unwrap().as_secs_f64();
     assert!((139.0..141.0).contains(&seconds), "{seconds}");
-    assert!(trace.values.at(Time::from_secs(60)) > Bandwidth::from_bps(0));
+    assert!(trace.at(Time::from_secs(60)) > Bandwidth::from_bps(0));
 }
 
 #[test]
 fn opportunities_of_1500_bytes_are_read_from_a_packed_file() {
     let Some(folder) = cellular() else { return };
     let rate = bandwidth(&folder, "TMobile-LTE-driving_down_opportunities.csv.gz");
-    let Rate::Trace(RateTrace::Opportunities(trace)) = rate else {
+    let Rate::Opportunities(trace) = rate else {
         panic!("opportunities expected");
     };
-    let seconds = trace.values.period().as_secs_f64();
+    let seconds = trace.period().as_secs_f64();
     assert!((474.0..476.0).contains(&seconds), "{seconds}");
 }
 
@@ -52,14 +51,12 @@ fn both_forms_of_a_recording_carry_the_same_bytes() {
     for name in ["Verizon-LTE-short_down", "TMobile-LTE-driving_down"] {
         let steps = bandwidth(&folder, &format!("{name}_100ms.csv.gz"));
         let opportunities = bandwidth(&folder, &format!("{name}_opportunities.csv.gz"));
-        let (Rate::Trace(RateTrace::Steps(steps)), Rate::Trace(RateTrace::Opportunities(moments))) =
-            (steps, opportunities)
-        else {
+        let (Rate::Steps(steps), Rate::Opportunities(moments)) = (steps, opportunities) else {
             panic!("steps and opportunities expected");
         };
-        let values = steps.values.values();
+        let values = steps.values();
         let mean = values.iter().map(|v| v.as_bps() as f64).sum::<f64>() / values.len() as f64;
-        let ratio = mean / moments.values.mean_bps();
+        let ratio = mean / moments.mean_bps();
         assert!((0.99..1.01).contains(&ratio), "{name}: {ratio}");
     }
 }

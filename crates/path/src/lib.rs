@@ -22,6 +22,9 @@ pub mod loss;
 pub mod red;
 pub mod scheduler;
 
+#[cfg(feature = "schema")]
+pub mod schema;
+
 mod config;
 mod held;
 mod random;

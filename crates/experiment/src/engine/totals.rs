@@ -1,10 +1,10 @@
 //! Converts the engines' totals to the units of results.
 
 use fairwind_path::pipe::PipeStatistics;
+use fairwind_path::rate::Rate;
 use fairwind_sim::outcome::FlowOutcome;
 
 use crate::experiment::FlowCopy;
-use crate::file::link::Rate;
 use crate::file::{ExperimentFile, flow};
 use crate::result::{FlowResult, LinkResult};
 use crate::topology::DirectedLink;

@@ -7,7 +7,7 @@ use std::path::Path;
 use fairwind_path::accounting::Accounting;
 
 use super::decode::Findings;
-use super::link::{Link, read};
+use super::link::Link;
 use super::overrides;
 use super::trace::Recordings;
 use super::value::{Node, Table, Value, parse_typed};
@@ -88,15 +88,12 @@ pub fn link(
         typed: None,
     };
     let recordings = Recordings { folder, time_scale };
-    let link = read::link(&whole, Accounting::Ip, recordings, &mut findings);
+    let link = Link::read(&whole, Accounting::Ip, recordings, &mut findings);
     if let Some(link) = &link {
         scheduler_names(link, &mut findings);
         effect::check(&table, link, &mut findings);
     }
-    match link {
-        Some(link) if findings.list.is_empty() => Ok(link),
-        _ => Err(Diagnostic::new(&findings.sources, &findings.list)),
-    }
+    findings.result(link)
 }
 
 /// The port that a name in a scheduler denotes; none unless it is a number from 1 to 65535.
@@ -144,10 +141,12 @@ fn ends() -> Node {
 
 #[cfg(test)]
 mod tests {
+    use fairwind_path::delay::Delay;
+    use fairwind_path::pipe::Aqm;
+    use fairwind_path::rate::Rate;
     use fairwind_path::units::{Bandwidth, Duration};
 
     use super::*;
-    use crate::file::link::{Aqm, Delay, Rate};
 
     fn option(option: &'static str, field: &'static str, text: &str) -> LinkArgument {
         LinkArgument {
@@ -189,7 +188,7 @@ mod tests {
         assert_eq!(read.reverse.bandwidth, constant(5));
         let delay = Delay::Constant(Duration::from_millis(20));
         assert_eq!((&read.forward.delay, &read.reverse.delay), (&delay, &delay));
-        assert!(matches!(read.reverse.aqm, Aqm::CoDel { .. }));
+        assert!(matches!(read.reverse.aqm, Aqm::CoDel(_)));
     }
 
     #[test]
@@ -204,7 +203,7 @@ mod tests {
             Path::new(""),
             1.0,
         );
-        assert!(matches!(read.unwrap().forward.aqm, Aqm::Red { .. }));
+        assert!(matches!(read.unwrap().forward.aqm, Aqm::Red(_)));
     }
 
     #[test]

@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 
+use fairwind_path::queue::Capacity;
+
 use super::ExperimentFile;
 use super::decode::Findings;
 use super::flow::{Application, Flow};
-use super::link::{Link, Queue};
+use super::link::Link;
 use crate::diagnostic::{Located, Span, nearest, suggestion};
 use crate::topology::{DirectedLink, Route, Topology};
-use crate::units_text::Amount;
 
 /// Connections in a run; each costs some kilobytes.
 const MOST_CONNECTIONS: u64 = 1_000_000;
@@ -188,7 +189,7 @@ fn packets_fit(flow: &Flow, route: &Route, links: &[Link], findings: &mut Findin
     for direction in &route.forward {
         let link = &links[direction.link()];
         let queue = direction.of(link).queue;
-        if let Some(Queue::Limited(Amount::Bytes(bytes))) = queue
+        if let Some(Capacity::Bytes(bytes)) = queue
             && bytes < packet
         {
             let span: Span = link.name.span;

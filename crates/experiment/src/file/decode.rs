@@ -1,12 +1,13 @@
 //! Decodes the tree into typed fields. Each reader returns the value, or reports how to write it and returns
 //! none, so that one pass finds every problem.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use fairwind_path::units::{Bandwidth, Bytes, Duration};
 
 use super::value::{Node, Table, Value};
-use crate::diagnostic::{Finding, Located, Sources, Span, suggestion};
+use crate::diagnostic::{Diagnostic, Finding, Located, Sources, Span, suggestion};
 use crate::units_text::{self, Amount, UnitError};
 
 /// The problems found so far, and what is needed to print them.
@@ -17,7 +18,7 @@ pub struct Findings {
     /// The texts that spans refer to; a trace file with an error is added.
     pub sources: Sources,
     /// The fields read from each kind of table; a test compares them with the schema.
-    pub asked: BTreeMap<&'static str, Vec<&'static str>>,
+    pub asked: BTreeMap<String, Vec<&'static str>>,
 }
 
 impl Findings {
@@ -39,6 +40,17 @@ impl Findings {
         });
     }
 
+    /// What was read, if nothing is wrong with it.
+    ///
+    /// # Errors
+    /// Fails with all findings if there are any, or if `value` is none.
+    pub fn result<T>(self, value: Option<T>) -> Result<T, Diagnostic> {
+        match value {
+            Some(value) if self.list.is_empty() => Ok(value),
+            _ => Err(Diagnostic::new(&self.sources, &self.list)),
+        }
+    }
+
     /// Reports that `node` has the wrong type.
     fn wrong_type(&mut self, node: &Node, help: &str) {
         let message = match &node.value {
@@ -56,7 +68,7 @@ impl Findings {
 /// The fields of one table, read by name; those that are never read are unknown.
 pub struct Fields<'a> {
     /// What the table is called in messages: `link`, `flow`, `aqm of kind red`.
-    what: &'static str,
+    what: Cow<'static, str>,
     table: &'a Table,
     span: Span,
     known: Vec<&'static str>,
@@ -66,7 +78,7 @@ impl<'a> Fields<'a> {
     /// The fields of `table`, which messages call `what`.
     pub fn new(what: &'static str, table: &'a Table, span: Span) -> Self {
         Fields {
-            what,
+            what: what.into(),
             table,
             span,
             known: Vec::new(),
@@ -126,7 +138,36 @@ impl<'a> Fields<'a> {
                 );
             }
         }
-        findings.asked.insert(self.what, self.known);
+        findings.asked.insert(self.what.into_owned(), self.known);
+    }
+}
+
+/// A table whose field `kind` says which other fields it has.
+pub struct Kinds<T: 'static> {
+    /// What messages call the table: `aqm`, and `aqm of kind red` once its kind is known.
+    pub what: &'static str,
+    /// A kind in quotes and a whole table, as messages show them.
+    pub examples: [&'static str; 2],
+    /// The kinds, and how the other fields of each are read.
+    pub all: &'static [(&'static str, FieldsReader<T>)],
+}
+
+/// Reads the fields of a table.
+pub type FieldsReader<T> = fn(&mut Fields<'_>, &mut Findings) -> Option<T>;
+
+impl<T: 'static> Kinds<T> {
+    /// Reads such a table.
+    pub fn read(&self, node: &Node, findings: &mut Findings) -> Option<T> {
+        let [kind, whole] = self.examples;
+        let table = table(node, findings, whole)?;
+        let mut fields = Fields::new(self.what, table, node.span);
+        let (kind, read) = fields.required(findings, "kind", kind, |node, findings| {
+            word(node, findings, self.all)
+        })?;
+        fields.what = format!("{} of kind {kind}", self.what).into();
+        let value = read(&mut fields, findings);
+        fields.finish(findings);
+        value
     }
 }
 
@@ -364,17 +405,23 @@ pub fn amount(node: &Node, findings: &mut Findings) -> Option<Amount> {
 pub fn choice<T: Copy>(
     words: &'static [(&'static str, T)],
 ) -> impl Fn(&Node, &mut Findings) -> Option<T> {
-    move |node, findings| {
-        let known = words.iter().map(|(word, _)| *word);
-        let text = located_text(node, findings)?;
-        let found = words.iter().find(|(word, _)| *word == text.value);
-        if found.is_none() {
-            findings.add(
-                node.span,
-                format!("\"{}\" is not known here", text.value),
-                suggestion(&text.value, known),
-            );
-        }
-        found.map(|(_, value)| *value)
+    move |node, findings| word(node, findings, words).map(|(_, value)| *value)
+}
+
+/// One of the given words, and what it stands for.
+fn word<T>(
+    node: &Node,
+    findings: &mut Findings,
+    words: &'static [(&'static str, T)],
+) -> Option<&'static (&'static str, T)> {
+    let text = located_text(node, findings)?;
+    let found = words.iter().find(|(word, _)| *word == text.value);
+    if found.is_none() {
+        findings.add(
+            node.span,
+            format!("\"{}\" is not known here", text.value),
+            suggestion(&text.value, words.iter().map(|(word, _)| *word)),
+        );
     }
+    found
 }

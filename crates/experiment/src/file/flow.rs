@@ -1,18 +1,21 @@
 //! A flow: which host sends what to which other host, from when on, and with which TCP.
 
-use fairwind_path::units::{Bandwidth, Bytes, Duration};
-use schemars::JsonSchema;
 use std::collections::BTreeMap;
 
-use super::schema::{BandwidthText, BytesText, DurationText, ParameterValue};
+use fairwind_path::units::{Bytes, Duration};
+use schemars::JsonSchema;
+
+use super::decode::{self, Fields, Findings};
+use super::schema::ParameterValue;
 use super::stack::Stack;
+use super::value::Node;
 use crate::diagnostic::Located;
 
+mod application;
+mod control;
 mod parameters;
 
-pub mod control;
-pub(super) mod read;
-
+pub use application::Application;
 pub use control::{Control, Switch};
 
 /// Traffic from one host to another, over TCP unless the application says otherwise.
@@ -45,23 +48,20 @@ pub struct Flow {
     #[schemars(with = "Option<Application>")]
     pub application: Application,
     /// Payload to send, above 0, for bulk. Default: without end.
-    #[schemars(with = "Option<BytesText>")]
     pub bytes: Option<Bytes>,
     /// When the flow starts, from the start of the run.
-    #[schemars(with = "Option<DurationText>", extend("default" = "0s"))]
+    #[schemars(with = "Option<Duration>", extend("default" = "0s"))]
     pub start: Duration,
     /// As `SO_RCVBUF`, in the kernel's own count, above 0. Default: autotuned up to `tcp_rmem`; 174760
     /// B with the 2005 stack.
-    #[schemars(with = "Option<BytesText>")]
     pub receive_buffer: Option<Bytes>,
     /// As `SO_SNDBUF`, in the kernel's own count, above 0. Default: autotuned up to `tcp_wmem`.
-    #[schemars(with = "Option<BytesText>")]
     pub send_buffer: Option<Bytes>,
     /// Number of copies, named `NAME-1`, `NAME-2`, ….
     #[schemars(with = "Option<u32>", range(min = 1, max = 100_000), extend("default" = 1))]
     pub count: u32,
     /// Time between the starts of two copies.
-    #[schemars(with = "Option<DurationText>", extend("default" = "0s"))]
+    #[schemars(with = "Option<Duration>", extend("default" = "0s"))]
     pub every: Duration,
     /// TCP of both hosts. Default: the file's.
     #[schemars(with = "Option<Stack>")]
@@ -75,79 +75,79 @@ pub struct Flow {
     pub pacing: bool,
 }
 
-/// What a sender has to send.
-#[derive(Clone, Debug, PartialEq, JsonSchema)]
-#[schemars(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Application {
-    /// As much as the connection takes, or the flow's `bytes`.
-    Bulk,
-    /// Sessions that fetch objects one after another, each over a new connection.
-    Web {
-        /// Number of sessions at the same time.
-        #[schemars(with = "Option<u32>", range(min = 1, max = 100_000), extend("default" = 1))]
-        sessions: u32,
-        /// Mean size of an object, above 0; sizes follow a Pareto distribution.
-        #[schemars(with = "Option<BytesText>", extend("default" = "12kB"))]
-        object_mean: Bytes,
-        /// Shape of that distribution, 1.001 to 100; the smaller, the heavier the tail.
-        #[schemars(with = "Option<f64>", extend("default" = 1.2))]
-        object_shape: f64,
-        /// Mean time between two objects, exponentially distributed.
-        #[schemars(with = "Option<DurationText>", extend("default" = "1s"))]
-        think_mean: Duration,
-    },
-    /// UDP datagrams at even intervals, without acknowledgements. Fields for TCP are refused.
-    Constant {
-        /// Sending rate in IP bytes, above 0.
-        #[schemars(with = "BandwidthText")]
-        rate: Bandwidth,
-        /// Size of a datagram with its IP header, 28 B to 65535 B.
-        #[schemars(with = "Option<BytesText>", extend("default" = "1500B"))]
-        packet: u32,
-    },
-    /// A TCP connection that alternately has data to send and has none.
-    OnOff {
-        /// Mean length of a period with data, above 0.
-        #[schemars(with = "DurationText")]
-        on: Duration,
-        /// Mean length of a period without data, above 0.
-        #[schemars(with = "DurationText")]
-        off: Duration,
-        /// Whether lengths are exponentially distributed; otherwise all are the same.
-        #[schemars(with = "Option<bool>", extend("default" = true))]
-        random: bool,
-    },
-    /// Any program, in the lab; the simulator refuses it. Everything that the programs of the two hosts
-    /// send to each other and no other flow claims is the flow's.
-    Command {
-        /// Command line at `from`, run by the shell; `{from}` and `{to}` stand for the hosts'
-        /// addresses. The flow is over when it ends.
-        client: String,
-        /// Command line at `to`, started before the client and ended after it. Default: none.
-        #[schemars(with = "Option<String>")]
-        server: Option<String>,
-    },
-}
-
-impl Application {
-    /// Its name in files and results.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Application::Bulk => "bulk",
-            Application::Web { .. } => "web",
-            Application::Constant { .. } => "constant",
-            Application::OnOff { .. } => "on-off",
-            Application::Command { .. } => "command",
-        }
-    }
-
-    /// Whether it runs over TCP.
-    pub fn uses_tcp(&self) -> bool {
-        !matches!(self, Application::Constant { .. })
-    }
-}
+/// Range of a segment's payload in bytes: the kernel's minimum, and what fits into an IP packet.
+const MSS_RANGE: (u64, u64) = (48, 65_483);
 
 impl Flow {
+    /// Reads `[[flow]]` table number `position` (from 1). `stack` and `mss` are the file's, for a flow
+    /// without its own.
+    pub(super) fn read(
+        node: &Node,
+        position: usize,
+        stack: Stack,
+        mss: u32,
+        findings: &mut Findings,
+    ) -> Option<Flow> {
+        let example = "[[flow]] with from = \"a\" and to = \"b\"";
+        let table = decode::table(node, findings, example)?;
+        let mut fields = Fields::new("flow", table, node.span);
+        let name = fields.optional(findings, "name", decode::name);
+        let from = fields.required(findings, "from", "\"a\"", decode::name);
+        let to = fields.required(findings, "to", "\"b\"", decode::name);
+        let stack = fields
+            .optional(findings, "stack", decode::choice(Stack::WORDS))
+            .unwrap_or(stack);
+        let application = fields
+            .optional(findings, "application", |node, f| {
+                application::APPLICATION.read(node, f)
+            })
+            .unwrap_or(Application::Bulk);
+        let congestion_control = match fields.node("congestion_control") {
+            Some(node) => decode::located_text(node, findings),
+            None => Some(Located {
+                value: stack.default_control().to_owned(),
+                span: node.span,
+            }),
+        };
+        let parameters = fields.node("parameters");
+        let control = congestion_control
+            .as_ref()
+            .and_then(|name| control::control(name, parameters, findings));
+        let switch = fields.optional(findings, "switch", control::switches);
+        let bytes = fields.optional(findings, "bytes", decode::bytes);
+        let start = fields.optional(findings, "start", decode::duration);
+        let receive_buffer = fields.optional(findings, "receive_buffer", decode::bytes);
+        let send_buffer = fields.optional(findings, "send_buffer", decode::bytes);
+        let count = fields.optional(findings, "count", decode::whole(1, 100_000));
+        let every = fields.optional(findings, "every", decode::duration);
+        let own_mss = fields.optional(findings, "mss", segment_payload);
+        let pacing = fields.optional(findings, "pacing", decode::boolean);
+        fields.finish(findings);
+        application::refuse_others(table, &application, findings);
+        let (from, to) = two_hosts(from?, to?, findings)?;
+        Some(Flow {
+            name: name.unwrap_or_else(|| Located {
+                value: format!("flow-{position}"),
+                span: node.span,
+            }),
+            from,
+            to,
+            congestion_control: congestion_control?,
+            control: control?,
+            switch: switch.unwrap_or_default(),
+            application,
+            bytes,
+            start: start.unwrap_or(Duration::ZERO),
+            receive_buffer,
+            send_buffer,
+            count: count.unwrap_or(1) as u32,
+            every: every.unwrap_or(Duration::ZERO),
+            stack,
+            mss: own_mss.unwrap_or(mss),
+            pacing: pacing.unwrap_or(false),
+        })
+    }
+
     /// Why the simulator cannot run it; none if it can.
     pub fn only_in_lab(&self) -> Option<String> {
         if matches!(self.application, Application::Command { .. }) {
@@ -173,4 +173,27 @@ impl Flow {
             (name, self.start + self.every * u64::from(copy))
         })
     }
+}
+
+/// Reads the payload of a full segment.
+pub(super) fn segment_payload(node: &Node, findings: &mut Findings) -> Option<u32> {
+    let (least, greatest) = MSS_RANGE;
+    decode::whole(least, greatest)(node, findings).map(|mss| mss as u32)
+}
+
+/// The two ends, unless they are the same host.
+fn two_hosts(
+    from: Located<String>,
+    to: Located<String>,
+    findings: &mut Findings,
+) -> Option<(Located<String>, Located<String>)> {
+    if from.value != to.value {
+        return Some((from, to));
+    }
+    findings.add(
+        to.span,
+        format!("a flow from `{}` to itself", from.value),
+        "name two different hosts",
+    );
+    None
 }

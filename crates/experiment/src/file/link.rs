@@ -1,19 +1,25 @@
 //! A link: two directions, each with a bandwidth, a delay, a queue and impairments.
 
-pub(super) mod read;
+mod impairments;
+mod queueing;
 
 use fairwind_path::accounting::Accounting;
-use fairwind_path::trace::Steps;
-use fairwind_path::units::{Bandwidth, Bytes, Duration};
+use fairwind_path::delay::{Delay, Jitter, ReorderConfig};
+use fairwind_path::loss::LossConfig;
+use fairwind_path::pipe::Aqm;
+use fairwind_path::queue::Capacity;
+use fairwind_path::rate::Rate;
+use fairwind_path::schema::Probability;
+use fairwind_path::units::Duration;
 use schemars::JsonSchema;
 
-use super::schema::{
-    AccountingWord, BytesText, DelayValue, DurationText, JitterValue, LossValue, Probability,
-    QueueText, RateValue, SchedulerTable,
-};
-use super::trace::{RateTrace, Recording};
+use super::decode::{self, Fields, Findings};
+use super::schema::{DelayValue, JitterValue, LossValue, RateValue};
+use super::trace::{self, Recordings};
+use super::value::{Node, Value};
 use crate::diagnostic::Located;
-use crate::units_text::Amount;
+
+pub use queueing::Scheduler;
 
 /// A link between two nodes. Hosts and routers come into being by being named here.
 #[derive(Clone, Debug, JsonSchema)]
@@ -55,222 +61,196 @@ pub struct Direction {
     pub jitter: Option<Jitter>,
     /// Length of the queue, including the packet in transmission; with a scheduler, of each class's
     /// queue. Default: `"50pkt"` with a bandwidth, as in Dummynet; unlimited without.
-    #[schemars(with = "Option<QueueText>")]
-    pub queue: Option<Queue>,
+    pub queue: Option<Capacity>,
     /// Active queue management. Default: `{ kind = "drop-tail" }`.
     #[schemars(with = "Option<Aqm>")]
     pub aqm: Aqm,
     /// Which packet is sent next. Default: `{ kind = "fifo" }`.
-    #[schemars(with = "Option<SchedulerTable>")]
+    #[schemars(with = "Option<Scheduler>")]
     pub scheduler: Scheduler,
     /// Random loss before the queue.
     #[schemars(with = "Option<LossValue>", extend("default" = 0))]
-    pub loss: Loss,
+    pub loss: LossConfig,
     /// Share of packets that arrive twice.
     #[schemars(with = "Option<Probability>", extend("default" = 0))]
     pub duplicate: f64,
     /// Packets that leave their place in the order. Default: none.
-    #[schemars(with = "Option<Reorder>")]
-    pub reorder: Option<Reorder>,
+    pub reorder: Option<ReorderConfig>,
     /// Which bytes the bandwidth counts. Default: the file's.
-    #[schemars(with = "Option<AccountingWord>")]
+    #[schemars(with = "Option<Accounting>")]
     pub accounting: Accounting,
 }
 
 /// Dummynet's default.
-const DEFAULT_QUEUE: Queue = Queue::Limited(Amount::Packets(50));
+const DEFAULT_QUEUE: Capacity = Capacity::Packets(50);
 
-/// The bandwidth of a direction.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Rate {
-    /// Packets take no time to send.
-    Unlimited,
-    /// Always the same.
-    Constant(Bandwidth),
-    /// Follows a bandwidth trace.
-    Trace(RateTrace),
+/// The words of `accounting`.
+pub(super) const ACCOUNTING: &[(&str, Accounting)] = &[
+    ("ip", Accounting::Ip),
+    ("ethernet", Accounting::Ethernet),
+    ("ethernet-wire", Accounting::EthernetWire),
+];
+
+impl Link {
+    /// Reads a `[[link]]` table. `accounting` is the file's, `recordings` says where traces are looked up.
+    pub(super) fn read(
+        node: &Node,
+        accounting: Accounting,
+        recordings: Recordings<'_>,
+        findings: &mut Findings,
+    ) -> Option<Link> {
+        let example = "[[link]] with between = [\"a\", \"b\"]";
+        let table = decode::table(node, findings, example)?;
+        let mut fields = Fields::new("link", table, node.span);
+        let name = fields.optional(findings, "name", decode::name);
+        let between = fields.required(findings, "between", "[\"a\", \"b\"]", between);
+        let plain = Direction::plain(accounting);
+        let forward = Direction::read(&mut fields, &plain, recordings, findings);
+        let capture = fields.optional(findings, "capture", decode::boolean);
+        let reverse_node = fields.node("reverse");
+        let reverse = match reverse_node {
+            Some(node) => {
+                let example = "{ bandwidth = \"384kbit/s\" }";
+                let table = decode::table(node, findings, example)?;
+                let mut fields = Fields::new("reverse", table, node.span);
+                let reverse = Direction::read(&mut fields, &forward, recordings, findings);
+                fields.finish(findings);
+                reverse
+            }
+            None => forward.clone(),
+        };
+        fields.finish(findings);
+        let between = between?;
+        let name = name.unwrap_or_else(|| Located {
+            value: format!("{}-{}", between[0].value, between[1].value),
+            span: between[0].span,
+        });
+        Some(Link {
+            name,
+            between,
+            forward,
+            reverse,
+            capture: capture.unwrap_or(false),
+            reverse_written: reverse_node.is_some(),
+        })
+    }
 }
 
-/// The propagation delay of a direction.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Delay {
-    /// Always the same.
-    Constant(Duration),
-    /// Follows a recording.
-    Trace(Recording<Steps<Duration>>),
-}
-
-/// The limit of a queue's length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Queue {
-    /// No limit.
-    Unlimited,
-    /// At most this number of packets or bytes.
-    Limited(Amount),
+fn between(node: &Node, findings: &mut Findings) -> Option<[Located<String>; 2]> {
+    let example = "[\"a\", \"b\"]";
+    let items = decode::list(node, findings, example)?;
+    let [from, to] = items else {
+        findings.add(
+            node.span,
+            format!("a link has two ends, not {}", items.len()),
+            format!("write between = {example}"),
+        );
+        return None;
+    };
+    let ends = [decode::name(from, findings)?, decode::name(to, findings)?];
+    if ends[0].value == ends[1].value {
+        findings.add(
+            node.span,
+            format!("a link from `{}` to itself", ends[0].value),
+            format!("write two different nodes: between = {example}"),
+        );
+        return None;
+    }
+    Some(ends)
 }
 
 impl Direction {
+    /// Unlimited, without delay or loss.
+    pub fn plain(accounting: Accounting) -> Direction {
+        Direction {
+            bandwidth: Rate::Unlimited,
+            delay: Delay::Constant(Duration::ZERO),
+            jitter: None,
+            queue: None,
+            aqm: Aqm::DropTail,
+            scheduler: Scheduler::Fifo,
+            loss: LossConfig::None,
+            duplicate: 0.0,
+            reorder: None,
+            accounting,
+        }
+    }
+
+    /// Reads the fields that a direction sets itself; the others are taken from `base`.
+    fn read(
+        fields: &mut Fields<'_>,
+        base: &Direction,
+        recordings: Recordings<'_>,
+        findings: &mut Findings,
+    ) -> Direction {
+        Direction {
+            bandwidth: fields
+                .optional(findings, "bandwidth", |node, f| rate(node, recordings, f))
+                .unwrap_or_else(|| base.bandwidth.clone()),
+            delay: fields
+                .optional(findings, "delay", |node, f| delay(node, recordings, f))
+                .unwrap_or_else(|| base.delay.clone()),
+            jitter: fields
+                .optional(findings, "jitter", impairments::jitter)
+                .or(base.jitter),
+            queue: fields
+                .optional(findings, "queue", queueing::queue)
+                .or(base.queue),
+            aqm: fields
+                .optional(findings, "aqm", |node, f| queueing::AQM.read(node, f))
+                .unwrap_or_else(|| base.aqm.clone()),
+            scheduler: fields
+                .optional(findings, "scheduler", |node, f| {
+                    queueing::SCHEDULER.read(node, f)
+                })
+                .unwrap_or_else(|| base.scheduler.clone()),
+            loss: fields
+                .optional(findings, "loss", |node, f| {
+                    impairments::loss(node, recordings, f)
+                })
+                .unwrap_or_else(|| base.loss.clone()),
+            duplicate: fields
+                .optional(findings, "duplicate", decode::probability)
+                .unwrap_or(base.duplicate),
+            reorder: fields
+                .optional(findings, "reorder", impairments::reorder)
+                .or(base.reorder),
+            accounting: fields
+                .optional(findings, "accounting", decode::choice(ACCOUNTING))
+                .unwrap_or(base.accounting),
+        }
+    }
+
     /// Whether its bandwidth, delay or loss follows a recording.
     pub fn follows_traces(&self) -> bool {
-        matches!(self.bandwidth, Rate::Trace(_))
-            || matches!(self.delay, Delay::Trace(_))
-            || matches!(self.loss, Loss::Trace(_))
+        matches!(self.bandwidth, Rate::Steps(_) | Rate::Opportunities(_))
+            || matches!(self.delay, Delay::Steps(_))
+            || matches!(self.loss, LossConfig::Steps(_))
     }
 
     /// The file's queue, or the default if the file has none.
-    pub fn queue_or_default(&self) -> Queue {
+    pub fn queue_or_default(&self) -> Capacity {
         match (self.queue, &self.bandwidth) {
             (Some(queue), _) => queue,
-            (None, Rate::Unlimited) => Queue::Unlimited,
+            (None, Rate::Unlimited) => Capacity::Unlimited,
             (None, _) => DEFAULT_QUEUE,
         }
     }
 }
 
-/// Random changes of the delay.
-#[derive(Clone, Debug, PartialEq, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct Jitter {
-    /// How much the delay changes.
-    #[schemars(with = "DurationText")]
-    pub amount: Duration,
-    /// How the changes are spread.
-    #[schemars(with = "Option<Distribution>", extend("default" = "uniform"))]
-    pub distribution: Distribution,
-    /// Correlation of a packet's change with that of the packet before, below 1.
-    #[schemars(with = "Option<Probability>", extend("default" = 0))]
-    pub correlation: f64,
-    /// Whether a packet with a shorter delay overtakes others; otherwise each packet waits for the one
-    /// before.
-    #[schemars(with = "Option<bool>", extend("default" = false))]
-    pub overtake: bool,
-}
-
-/// How random delays are spread about their mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
-#[schemars(rename_all = "kebab-case")]
-pub enum Distribution {
-    /// Evenly from -amount to +amount.
-    Uniform,
-    /// The amount is the standard deviation.
-    Normal,
-    /// Never below the delay, of shape 3 and mean amount.
-    Pareto,
-}
-
-/// Active queue management.
-#[derive(Clone, Debug, PartialEq, JsonSchema)]
-#[schemars(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Aqm {
-    /// What does not fit is dropped.
-    DropTail,
-    /// Random Early Detection (Floyd and Jacobson, 1993). Thresholds are in packets, or in bytes if the
-    /// queue is in bytes.
-    Red {
-        /// Weight of the newest queue length in the average, above 0 to 1.
-        #[schemars(with = "Option<f64>", extend("default" = 0.002))]
-        w_q: f64,
-        /// Average length below which nothing is dropped, 0 or more.
-        min_th: f64,
-        /// Average length from which everything is dropped, above `min_th`.
-        max_th: f64,
-        /// Drop probability just below `max_th`, above 0 to 1.
-        #[schemars(with = "Option<f64>", extend("default" = 0.1))]
-        max_p: f64,
-        /// From `max_th` to twice `max_th` the probability rises from `max_p` to 1, instead of jumping
-        /// to 1.
-        #[schemars(with = "Option<bool>", extend("default" = false))]
-        gentle: bool,
-        /// Packet size for which the average decays one step while the link is idle.
-        #[schemars(with = "Option<BytesText>", extend("default" = "500B"))]
-        mean_packet: Bytes,
-    },
-    /// CoDel (RFC 8289).
-    #[schemars(rename = "codel")]
-    CoDel {
-        /// Time in the queue that is tolerated, above 0.
-        #[schemars(with = "Option<DurationText>", extend("default" = "5ms"))]
-        target: Duration,
-        /// How long `target` must be exceeded before packets are dropped, above 0.
-        #[schemars(with = "Option<DurationText>", extend("default" = "100ms"))]
-        interval: Duration,
-    },
-}
-
-/// Scheduler. A packet belongs to the class of its flow if the scheduler names the flow, otherwise to that of
-/// the host that sent it, otherwise to that of the host it goes to; all other packets share one last class.
-/// An acknowledgement belongs to the flow that it acknowledges, and is sent by the flow's receiver.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Scheduler {
-    /// First in, first out.
-    Fifo,
-    /// Strict priority: the first name goes before the second, and so on.
-    Priority {
-        /// Flows or hosts, the most important first.
-        order: Vec<Located<String>>,
-    },
-    /// WF2Q+ (Bennett and Zhang 1997): shares by weight.
-    Wf2q {
-        /// Flows or hosts and their weights.
-        weights: Vec<(Located<String>, u32)>,
-    },
-}
-
-impl Scheduler {
-    /// The names of flows and hosts in it, in the order of their classes.
-    pub fn names(&self) -> Vec<&Located<String>> {
-        match self {
-            Scheduler::Fifo => Vec::new(),
-            Scheduler::Priority { order } => order.iter().collect(),
-            Scheduler::Wf2q { weights } => weights.iter().map(|(name, _)| name).collect(),
-        }
+fn rate(node: &Node, recordings: Recordings<'_>, findings: &mut Findings) -> Option<Rate> {
+    if let Value::Table(table) = &node.value {
+        return trace::rate(node, table, recordings, findings);
     }
+    if node.is_text("unlimited") {
+        return Some(Rate::Unlimited);
+    }
+    decode::bandwidth(node, findings).map(Rate::Constant)
 }
 
-/// Random loss.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Loss {
-    /// Nothing is lost.
-    None,
-    /// Each packet independently, with this probability.
-    Bernoulli(f64),
-    /// Correlated losses.
-    Model(LossModel),
-    /// Each packet independently, with the recorded probability.
-    Trace(Recording<Steps<f64>>),
-}
-
-/// Loss with memory.
-#[derive(Clone, Debug, PartialEq, JsonSchema)]
-#[schemars(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum LossModel {
-    /// A good and a bad state (Gilbert, 1960; Elliott, 1963), in netem's letters. The state may change
-    /// before each packet.
-    GilbertElliott {
-        /// Probability of a change from good to bad.
-        #[schemars(with = "Probability")]
-        p: f64,
-        /// Probability of a change from bad to good.
-        #[schemars(with = "Probability")]
-        r: f64,
-        /// Probability that a packet passes in the bad state.
-        #[schemars(with = "Option<Probability>", extend("default" = 0))]
-        h: f64,
-        /// Probability that a packet passes in the good state.
-        #[schemars(with = "Option<Probability>", extend("default" = 1))]
-        k: f64,
-    },
-}
-
-/// Packets that overtake others.
-#[derive(Clone, Debug, PartialEq, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct Reorder {
-    /// Probability that a packet leaves its place.
-    #[schemars(with = "Probability")]
-    pub probability: f64,
-    /// How much later the packet arrives, above 0, overtaken by those behind it. Default: the packet
-    /// skips the link's delay and overtakes those before it, as in netem.
-    #[schemars(with = "Option<DurationText>")]
-    pub delay: Option<Duration>,
+fn delay(node: &Node, recordings: Recordings<'_>, findings: &mut Findings) -> Option<Delay> {
+    if let Value::Table(table) = &node.value {
+        return trace::steps(node, table, recordings, "ms", findings).map(Delay::Steps);
+    }
+    decode::duration(node, findings).map(Delay::Constant)
 }

@@ -1,13 +1,18 @@
 //! The JSON Schema of the experiment file, generated from the doc comments of the model, so that editors show
 //! what this crate reads.
 
+use std::borrow::Cow;
+
+use fairwind_path::delay::Jitter;
+use fairwind_path::loss::LossConfig;
+use fairwind_path::schema::{Probability, Unlimited};
+use fairwind_path::units::{Bandwidth, Duration};
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use super::ExperimentFile;
+use super::trace::TraceTable;
 
 /// The schema as it ships in `docs/reference/experiment.schema.json`.
 pub fn json() -> String {
@@ -42,157 +47,55 @@ fn without_null(schema: &mut Schema) {
     }
 }
 
-/// A string with a pattern, for the fields whose type in memory is a quantity.
-macro_rules! text_schema {
-    ($name:ident, $pattern:literal, $description:literal, $($example:literal),+) => {
+/// The schema of a field that can be written in several forms.
+macro_rules! forms {
+    ($name:ident, $description:literal, $($form:ty),+) => {
         #[doc = $description]
         pub(crate) struct $name;
         impl JsonSchema for $name {
             fn schema_name() -> Cow<'static, str> {
                 stringify!($name).into()
             }
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
                 json_schema!({
-                    "type": "string",
-                    "pattern": $pattern,
                     "description": $description,
-                    "examples": [$($example),+],
+                    "anyOf": [$(generator.subschema_for::<$form>()),+],
                 })
             }
         }
     };
 }
 
-text_schema!(
-    DurationText,
-    "^[0-9.]+ ?(ns|us|µs|ms|s|min|h)$",
-    "A length of time: a number and ns, us, ms, s, min or h.",
-    "10ms",
-    "300s"
+forms!(
+    RateValue,
+    "A bandwidth, `unlimited`, or a recorded trace.",
+    Bandwidth,
+    Unlimited,
+    TraceTable
 );
-text_schema!(
-    BandwidthText,
-    "^[0-9.]+ ?([kMGT]?bit/s|[kMG]?B/s)$",
-    "A bandwidth: a number and bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s, B/s, kB/s, MB/s or GB/s.",
-    "50Mbit/s",
-    "384kbit/s"
+forms!(
+    DelayValue,
+    "A time, or a recorded trace.",
+    Duration,
+    TraceTable
 );
-text_schema!(
-    BytesText,
-    "^[0-9.]+ ?([kMGT]?B|[KMG]iB)$",
-    "A size: a number and B, kB, MB, GB, TB, KiB, MiB or GiB.",
-    "500MB",
-    "64KiB"
+forms!(
+    LossValue,
+    "A probability of independent losses, a model, or a recorded trace.",
+    Probability,
+    LossConfig,
+    TraceTable
 );
-text_schema!(
-    QueueText,
-    "^([0-9.]+ ?(pkt|[kMGT]?B|[KMG]iB)|unlimited)$",
-    "The length of a queue: packets, bytes, or `unlimited`.",
-    "50pkt",
-    "75kB"
+forms!(
+    JitterValue,
+    "A time (uniform jitter of this amount), or the whole model.",
+    Duration,
+    Jitter
 );
-text_schema!(PercentText, "^[0-9.]+ ?%$", "A percentage.", "0.5%");
-text_schema!(UnlimitedText, "^unlimited$", "No limit.", "unlimited");
-
-/// A probability from 0 to 1, or a percentage.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[expect(dead_code, reason = "stands for its schema")]
-pub(crate) enum Probability {
-    Share(#[schemars(range(min = 0.0, max = 1.0))] f64),
-    Percent(PercentText),
-}
-
-/// A bandwidth, `unlimited`, or a recorded trace.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[expect(dead_code, reason = "stands for its schema")]
-pub(crate) enum RateValue {
-    Constant(BandwidthText),
-    Unlimited(UnlimitedText),
-    Trace(TraceTable),
-}
-
-/// A time, or a recorded trace.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[expect(dead_code, reason = "stands for its schema")]
-pub(crate) enum DelayValue {
-    Constant(DurationText),
-    Trace(TraceTable),
-}
-
-/// A probability of independent losses, a model, or a recorded trace.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[expect(dead_code, reason = "stands for its schema")]
-pub(crate) enum LossValue {
-    Bernoulli(Probability),
-    Model(super::link::LossModel),
-    Trace(TraceTable),
-}
-
-/// A time (uniform jitter of this amount), or the whole model.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[expect(dead_code, reason = "stands for its schema")]
-pub(crate) enum JitterValue {
-    Amount(DurationText),
-    Model(super::link::Jitter),
-}
-
-/// Which bytes a bandwidth counts.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "kebab-case")]
-#[expect(dead_code, reason = "stands for its schema")]
-pub(crate) enum AccountingWord {
-    /// IP bytes, header included.
-    Ip,
-    /// Ethernet frames: 18 bytes more.
-    Ethernet,
-    /// Ethernet frames with preamble and gap: 38 bytes more.
-    EthernetWire,
-}
-
-/// Which packet goes next.
-#[derive(JsonSchema)]
-#[schemars(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-#[expect(dead_code, reason = "stands for its schema")]
-pub(crate) enum SchedulerTable {
-    /// First in, first out.
-    Fifo,
-    /// Strict priority.
-    Priority {
-        /// Flows or hosts, the most important first; all others come last.
-        order: Vec<String>,
-    },
-    /// WF2Q+: shares by weight.
-    #[schemars(rename = "wf2q+")]
-    Wf2q {
-        /// Flows or hosts and their weights, 1 to 1000000; all others share one class of weight 1.
-        weights: BTreeMap<String, u32>,
-    },
-}
-
-/// A value that follows a recording.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "stands for its schema")]
-pub(crate) struct TraceTable {
-    /// The recording, relative to the experiment file; a name that ends in `.gz` is unpacked. A CSV
-    /// file of times and values or, for a bandwidth, mahimahi's packet opportunities.
-    trace: String,
-    /// Start again at the end; otherwise the last value stays. Packet opportunities always repeat.
-    #[schemars(extend("default" = false))]
-    repeat: Option<bool>,
-}
-
-/// A congestion control's parameter: a number in the parameter's own unit, a time, or a switch.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[expect(dead_code, reason = "stands for its schema")]
-pub(crate) enum ParameterValue {
-    Number(f64),
-    Switch(bool),
-    Quantity(String),
-}
+forms!(
+    ParameterValue,
+    "A congestion control's parameter: a number in the parameter's own unit, a time, or a switch.",
+    f64,
+    bool,
+    String
+);

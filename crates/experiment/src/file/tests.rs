@@ -7,16 +7,19 @@ use std::path::Path;
 
 use fairwind_cc::native::Parameters;
 use fairwind_path::accounting::Accounting;
+use fairwind_path::codel::CoDelConfig;
+use fairwind_path::delay::{Delay, Displacement, Jitter, JitterDistribution, ReorderConfig};
+use fairwind_path::loss::LossConfig;
+use fairwind_path::pipe::Aqm;
+use fairwind_path::queue::Capacity;
+use fairwind_path::rate::Rate;
+use fairwind_path::red::RedConfig;
 use fairwind_path::units::{Bandwidth, Bytes, Duration, Time};
 
 use super::flow::{Application, Control};
-use super::link::{
-    Aqm, Delay, Distribution, Jitter, Loss, LossModel, Queue, Rate, Reorder, Scheduler,
-};
-use super::trace::RateTrace;
+use super::link::Scheduler;
 use super::{ExperimentFile, Record, Stack, decode, read, read_noting, schema};
 use crate::diagnostic::Sources;
-use crate::units_text::Amount;
 
 /// A typical file.
 const SHAPE: &str = r#"
@@ -181,16 +184,16 @@ fn the_agreed_shape_is_read() {
     assert_eq!(bottleneck.name.value, "bottleneck");
     assert_eq!(
         bottleneck.forward.aqm,
-        Aqm::Red {
+        Aqm::Red(RedConfig {
             w_q: 0.002,
             min_th: 5.0,
             max_th: 15.0,
             max_p: 0.1,
             gentle: false,
             mean_packet: Bytes(500),
-        }
+        })
     );
-    assert_eq!(bottleneck.forward.loss, Loss::Bernoulli(0.005));
+    assert_eq!(bottleneck.forward.loss, LossConfig::Bernoulli(0.005));
     let one = &file.flow[0];
     assert_eq!(one.bytes, Some(Bytes(500_000_000)));
     assert_eq!(one.receive_buffer, Some(Bytes(1_000_000)));
@@ -240,9 +243,9 @@ fn what_a_file_does_not_say_has_its_documented_default() {
     assert_eq!(link.name.value, "a-b");
     assert_eq!(link.forward.bandwidth, Rate::Unlimited);
     assert_eq!(link.forward.delay, Delay::Constant(Duration::ZERO));
-    assert_eq!(link.forward.queue_or_default(), Queue::Unlimited);
+    assert_eq!(link.forward.queue_or_default(), Capacity::Unlimited);
     assert_eq!(link.forward.scheduler, Scheduler::Fifo);
-    assert_eq!(link.forward.loss, Loss::None);
+    assert_eq!(link.forward.loss, LossConfig::None);
     let flow = &file.flow[0];
     assert_eq!(flow.name.value, "flow-1");
     assert_eq!(flow.application, Application::Bulk);
@@ -252,8 +255,7 @@ fn what_a_file_does_not_say_has_its_documented_default() {
 #[test]
 fn a_link_of_limited_bandwidth_has_a_queue_of_fifty_packets() {
     let link = &parsed(SHAPE, &[]).link[0];
-    let fifty = Queue::Limited(Amount::Packets(50));
-    assert_eq!(link.forward.queue_or_default(), fifty);
+    assert_eq!(link.forward.queue_or_default(), Capacity::Packets(50));
 }
 
 #[test]
@@ -274,41 +276,40 @@ fn every_field_means_what_it_says() {
         link.forward.jitter,
         Some(Jitter {
             amount: Duration::from_millis(2),
-            distribution: Distribution::Normal,
+            distribution: JitterDistribution::Normal,
             correlation: 0.25,
             overtake: true,
         })
     );
-    assert_eq!(
-        link.forward.queue,
-        Some(Queue::Limited(Amount::Bytes(75_000)))
-    );
+    assert_eq!(link.forward.queue, Some(Capacity::Bytes(75_000)));
     assert_eq!(
         link.forward.loss,
-        Loss::Model(LossModel::GilbertElliott {
+        LossConfig::GilbertElliott {
             p: 0.01,
             r: 0.2,
             h: 0.1,
             k: 0.999,
-        })
+        }
     );
     assert_eq!(
         link.forward.reorder,
-        Some(Reorder {
+        Some(ReorderConfig {
             probability: 0.01,
-            delay: Some(Duration::from_millis(3)),
+            displacement: Displacement::Late(Duration::from_millis(3)),
         })
     );
     assert_eq!(link.forward.accounting, Accounting::EthernetWire);
     assert_eq!(link.reverse.bandwidth, Rate::Unlimited);
-    assert_eq!(link.reverse.queue, Some(Queue::Unlimited));
-    assert_eq!(link.reverse.loss, Loss::None);
+    assert_eq!(link.reverse.queue, Some(Capacity::Unlimited));
+    assert_eq!(link.reverse.loss, LossConfig::None);
+    let reorder = link.reverse.reorder.map(|reorder| reorder.displacement);
+    assert_eq!(reorder, Some(Displacement::SkipsDelay));
     assert_eq!(
         link.reverse.aqm,
-        Aqm::CoDel {
+        Aqm::CoDel(CoDelConfig {
             target: Duration::from_millis(2),
             interval: Duration::from_millis(50),
-        }
+        })
     );
     assert_eq!(file.link[1].forward.accounting, Accounting::Ethernet);
     assert_eq!(
@@ -422,10 +423,7 @@ fn overrides_reach_every_place() {
         file.link[1].reverse.delay,
         Delay::Constant(Duration::from_millis(1))
     );
-    assert_eq!(
-        file.link[0].forward.queue,
-        Some(Queue::Limited(Amount::Packets(7)))
-    );
+    assert_eq!(file.link[0].forward.queue, Some(Capacity::Packets(7)));
     assert_eq!(
         file.link[0].forward.delay,
         Delay::Constant(Duration::from_millis(3))
@@ -459,9 +457,7 @@ fn time_scale_makes_recordings_faster_and_leaves_their_values() {
     let rate_at = |set: &[String], millis| {
         let (file, _) = read(&text, "x.toml", folder.path(), set).unwrap();
         match &file.link[1].forward.bandwidth {
-            Rate::Trace(RateTrace::Steps(trace)) => {
-                trace.values.at(Time::from_millis(millis)).as_bps() / 1_000_000
-            }
+            Rate::Steps(trace) => trace.at(Time::from_millis(millis)).as_bps() / 1_000_000,
             other => panic!("{other:?}"),
         }
     };

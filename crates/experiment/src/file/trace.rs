@@ -4,41 +4,26 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use fairwind_path::trace::{
-    Opportunities, Steps, TraceError, Traced, parse_opportunities, parse_steps,
-};
+use fairwind_path::rate::Rate;
+use fairwind_path::trace::{Steps, TraceError, Traced, parse_opportunities, parse_steps};
 use fairwind_path::units::Bandwidth;
+use schemars::JsonSchema;
 
 use super::decode::{self, Fields, Findings};
 use super::value::{Node, Table};
 use crate::diagnostic::{Located, Span};
 
-/// A recording and the file it came from.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Recording<T> {
-    /// The file as the experiment file names it.
-    pub file: String,
-    /// The recorded values.
-    pub values: Arc<T>,
-}
-
-/// A bandwidth trace.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RateTrace {
-    /// Bandwidths over time.
-    Steps(Recording<Steps<Bandwidth>>),
-    /// Times at which packets may pass.
-    Opportunities(Recording<Opportunities>),
-}
-
-impl RateTrace {
-    /// The file as the experiment file names it.
-    pub fn file(&self) -> &str {
-        match self {
-            RateTrace::Steps(recording) => &recording.file,
-            RateTrace::Opportunities(recording) => &recording.file,
-        }
-    }
+/// A value that follows a recording.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct TraceTable {
+    /// The recording, relative to the experiment file; a name that ends in `.gz` is unpacked. A CSV
+    /// file of times and values or, for a bandwidth, mahimahi's packet opportunities.
+    #[schemars(with = "String")]
+    trace: Located<String>,
+    /// Start again at the end; otherwise the last value stays. Packet opportunities always repeat.
+    #[schemars(with = "Option<bool>", extend("default" = false))]
+    repeat: bool,
 }
 
 /// Where recordings are looked up, and how fast they are played back.
@@ -50,13 +35,12 @@ pub struct Recordings<'a> {
     pub time_scale: f64,
 }
 
-/// The fields of a `{ trace = … }` table, and the text of the file.
+/// A recording as text.
 struct Source {
-    file: Located<String>,
+    table: TraceTable,
     /// The file's path as messages show it.
     shown: String,
     text: String,
-    repeat: bool,
 }
 
 /// Reads a bandwidth trace: packet opportunities if the file has one column, or a second one called
@@ -66,23 +50,27 @@ pub fn rate(
     table: &Table,
     recordings: Recordings<'_>,
     findings: &mut Findings,
-) -> Option<RateTrace> {
+) -> Option<Rate> {
     let source = source(node, table, recordings.folder, findings)?;
     if holds_opportunities(&source.text) {
-        let parsed = parse_opportunities(&source.text).map(|o| o.faster(recordings.time_scale));
-        return recording(source, parsed, findings).map(RateTrace::Opportunities);
+        let parsed =
+            parse_opportunities(&source.text).map_err(|error| source.note(error, findings));
+        let trace = parsed.ok()?.faster(recordings.time_scale);
+        return Some(Rate::Opportunities(Arc::new(trace.named(source.name()))));
     }
-    let (file, shown) = (source.file.clone(), source.shown.clone());
-    let steps: Recording<Steps<Bandwidth>> = steps_of(source, "mbps", recordings, findings)?;
-    if steps.values.values().iter().all(|rate| rate.as_bps() == 0) {
+    let steps: Arc<Steps<Bandwidth>> = source.steps("mbps", recordings, findings)?;
+    if steps.values().iter().all(|rate| rate.as_bps() == 0) {
         findings.add(
-            file.span,
-            format!("nothing passes at the bandwidth of trace `{shown}`: it is always 0"),
+            source.table.trace.span,
+            format!(
+                "nothing passes at the bandwidth of trace `{}`: it is always 0",
+                source.shown
+            ),
             "name a trace with a bandwidth above 0",
         );
         return None;
     }
-    Some(RateTrace::Steps(steps))
+    Some(Rate::Steps(steps))
 }
 
 /// Reads a recorded delay or loss; `unit` is that of values without a header.
@@ -92,73 +80,67 @@ pub fn steps<V: Traced>(
     recordings: Recordings<'_>,
     unit: &str,
     findings: &mut Findings,
-) -> Option<Recording<Steps<V>>> {
-    let source = source(node, table, recordings.folder, findings)?;
-    steps_of(source, unit, recordings, findings)
+) -> Option<Arc<Steps<V>>> {
+    source(node, table, recordings.folder, findings)?.steps(unit, recordings, findings)
 }
 
-fn steps_of<V: Traced>(
-    source: Source,
-    unit: &str,
-    recordings: Recordings<'_>,
-    findings: &mut Findings,
-) -> Option<Recording<Steps<V>>> {
-    let repeat = source.repeat;
-    let parsed = parse_steps::<V>(&source.text, unit);
-    let parsed = parsed.map(|steps| if repeat { steps.repeated() } else { steps });
-    let parsed = parsed.map(|steps| steps.faster(recordings.time_scale));
-    recording(source, parsed, findings)
-}
+impl Source {
+    /// The file as the experiment file names it.
+    fn name(&self) -> &str {
+        &self.table.trace.value
+    }
 
-/// Reports an error at the line of the trace file where it is.
-fn recording<T>(
-    source: Source,
-    parsed: Result<T, TraceError>,
-    findings: &mut Findings,
-) -> Option<Recording<T>> {
-    match parsed {
-        Ok(values) => Some(Recording {
-            file: source.file.value,
-            values: Arc::new(values),
-        }),
-        Err(TraceError { line, reason }) => {
-            let (message, help) = reason.split_once("; ").unwrap_or((&reason, ""));
-            let start: usize = source
-                .text
-                .split_inclusive('\n')
-                .take(line - 1)
-                .map(str::len)
-                .sum();
-            let length = source.text[start..].lines().next().map_or(0, str::len);
-            let span = Span {
-                source: findings.sources.add(&source.shown, &source.text),
-                start,
-                end: start + length,
-            };
-            findings.add(span, message, help);
-            None
+    fn steps<V: Traced>(
+        &self,
+        unit: &str,
+        recordings: Recordings<'_>,
+        findings: &mut Findings,
+    ) -> Option<Arc<Steps<V>>> {
+        let parsed = parse_steps(&self.text, unit).map_err(|error| self.note(error, findings));
+        let mut steps: Steps<V> = parsed.ok()?;
+        if self.table.repeat {
+            steps = steps.repeated();
         }
+        Some(Arc::new(
+            steps.faster(recordings.time_scale).named(self.name()),
+        ))
+    }
+
+    /// Reports an error at the line of the trace file where it is.
+    fn note(&self, TraceError { line, reason }: TraceError, findings: &mut Findings) {
+        let (message, help) = reason.split_once("; ").unwrap_or((&reason, ""));
+        let lines = self.text.split_inclusive('\n');
+        let start: usize = lines.take(line - 1).map(str::len).sum();
+        let length = self.text[start..].lines().next().map_or(0, str::len);
+        let span = Span {
+            source: findings.sources.add(&self.shown, &self.text),
+            start,
+            end: start + length,
+        };
+        findings.add(span, message, help);
     }
 }
 
 /// Reads `{ trace = "file.csv", repeat = true }`; the file is looked up in `folder`.
 fn source(node: &Node, table: &Table, folder: &Path, findings: &mut Findings) -> Option<Source> {
     let mut fields = Fields::new("trace", table, node.span);
-    let file = fields.required(findings, "trace", "\"file.csv\"", decode::located_text);
+    let trace = fields.required(findings, "trace", "\"file.csv\"", decode::located_text);
     let repeat = fields.optional(findings, "repeat", decode::boolean);
     fields.finish(findings);
-    let file = file?;
-    let path = folder.join(&file.value);
+    let trace = trace?;
+    let path = folder.join(&trace.value);
     match read(&path) {
         Ok(text) => Some(Source {
-            file,
+            table: TraceTable {
+                trace,
+                repeat: repeat.unwrap_or(false),
+            },
             shown: path.display().to_string(),
             text,
-            repeat: repeat.unwrap_or(false),
         }),
         Err(error) => {
             findings.add(
-                file.span,
+                trace.span,
                 format!("trace `{}` cannot be read: {error}", path.display()),
                 "name a text file; a path is relative to the experiment file",
             );

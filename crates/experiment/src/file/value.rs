@@ -72,6 +72,11 @@ impl Table {
 }
 
 impl Node {
+    /// Whether it is this string.
+    pub fn is_text(&self, word: &str) -> bool {
+        matches!(&self.value, Value::String(text) if text == word)
+    }
+
     /// What messages call the value.
     pub fn noun(&self) -> &'static str {
         match self.value {

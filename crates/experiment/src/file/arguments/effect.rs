@@ -1,10 +1,12 @@
 //! Finds fields that have no effect on the path they are given for.
 
+use fairwind_path::delay::{Delay, Displacement};
+use fairwind_path::rate::Rate;
 use fairwind_path::units::Duration;
 
 use crate::diagnostic::Located;
 use crate::file::decode::Findings;
-use crate::file::link::{Delay, Direction, Link, Rate};
+use crate::file::link::{Direction, Link};
 use crate::file::value::{Table, Value};
 
 /// Fields that need a bandwidth: without one, no packet ever waits.
@@ -55,8 +57,9 @@ fn is_unlimited(direction: &Direction) -> bool {
 }
 
 fn has_no_delay_to_skip(direction: &Direction) -> bool {
-    let own = direction.reorder.as_ref().and_then(|reorder| reorder.delay);
-    own.is_none()
+    let is_late = |displacement| matches!(displacement, Displacement::Late(_));
+    let own = direction.reorder.map(|reorder| reorder.displacement);
+    !own.is_some_and(is_late)
         && direction.jitter.is_none()
         && direction.delay == Delay::Constant(Duration::ZERO)
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::parameters;
 use crate::diagnostic::{Located, some, suggestion};
 use crate::file::decode::{self, Fields, Findings};
-use crate::file::schema::{DurationText, ParameterValue};
+use crate::file::schema::ParameterValue;
 use crate::file::value::Node;
 
 /// Congestion controls in the sources of Linux 6.x that are not in `cc/`, by their names there.
@@ -61,7 +61,6 @@ impl Control {
 #[schemars(deny_unknown_fields)]
 pub struct Switch {
     /// When, from the start of the run: above 0 and later than the entry before.
-    #[schemars(with = "DurationText")]
     pub at: Duration,
     /// The congestion control from then on, also of connections that open later.
     #[schemars(with = "String")]
