@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use fairwind_lab::LabError;
+use fairwind_scenario::Experiment;
 use fairwind_trace::kernel::TraceError;
 
-use crate::experiment::Experiment;
 use crate::record::Recorder;
 use crate::result::RunResult;
 

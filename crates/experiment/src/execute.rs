@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use fairwind_scenario::Experiment;
+
 use crate::engine::{self, Engine, EngineError};
-use crate::experiment::Experiment;
 use crate::record::NoRecorder;
 use crate::report::{self, ReportError};
 use crate::result::{EXPERIMENT_FILE, ResultError, RunResult, Summary, seed_folder, write_text};

@@ -14,10 +14,9 @@ use fairwind_experiment::record::{FlowSample, LinkSample, Recorder};
 use fairwind_experiment::result::{
     FORMAT_VERSION, FlowResult, LinkResult, Performance, RunResult, Summary,
 };
-use fairwind_experiment::{
-    Engine, EngineError, ExecuteError, ExecuteOptions, Experiment, Progress, execute,
-};
+use fairwind_experiment::{Engine, EngineError, ExecuteError, ExecuteOptions, Progress, execute};
 use fairwind_instruments::Instruments;
+use fairwind_scenario::Experiment;
 
 const TEXT: &str = r#"duration = "10s"
 seeds = [1, 2, 3]

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use fairwind_experiment::engine::sim::Sim;
 use fairwind_experiment::result::{Performance, RunResult};
-use fairwind_experiment::{Completed, ExecuteOptions, Experiment, execute};
+use fairwind_experiment::{Completed, ExecuteOptions, execute};
+use fairwind_scenario::Experiment;
 
 const DUMBBELL: &str = r#"
 title = "two flows"

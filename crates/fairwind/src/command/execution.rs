@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fairwind_experiment::result::RunResult;
-use fairwind_experiment::{Completed, Engine, ExecuteError, ExecuteOptions, Experiment, execute};
+use fairwind_experiment::{Completed, Engine, ExecuteError, ExecuteOptions, execute};
+use fairwind_scenario::Experiment;
 
 use crate::failure::Failure;
 use crate::progress::Bar;

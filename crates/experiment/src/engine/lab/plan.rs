@@ -8,14 +8,14 @@ use std::path::Path;
 use fairwind_lab::emulator::Capture;
 use fairwind_lab::host::{HostConfig, Offload, Pairing};
 use fairwind_lab::network::{FlowId, FlowKey, Network, NodeId, PipeId};
+use fairwind_scenario::file::{self, Stack, flow};
+use fairwind_scenario::pipes;
+use fairwind_scenario::topology::DirectedLink;
+use fairwind_scenario::{Experiment, FlowCopy};
 
 use super::stack;
 use crate::engine::EngineError;
-use crate::experiment::{Experiment, FlowCopy};
-use crate::file::{self, Stack, flow};
-use crate::pipes;
 use crate::result::CAPTURES_FOLDER;
-use crate::topology::DirectedLink;
 
 /// Bytes of a full packet besides its payload: IP, TCP, time stamps.
 const HEADERS: u32 = 52;

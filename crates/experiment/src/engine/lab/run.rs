@@ -11,6 +11,8 @@ use fairwind_lab::emulator::{Emulator, EmulatorOptions};
 use fairwind_lab::host::{Host, HostConfig};
 use fairwind_lab::{LabError, privilege};
 use fairwind_path::units::Duration;
+use fairwind_scenario::file::flow;
+use fairwind_scenario::{Experiment, FlowCopy};
 use fairwind_trace::filter::Filter;
 use fairwind_trace::kernel::{self, Options};
 use fairwind_trace::session::Session;
@@ -23,8 +25,6 @@ use super::totals::{self, Measured};
 use crate::engine::performance::Stopwatch;
 use crate::engine::work::Work;
 use crate::engine::{EngineError, Run};
-use crate::experiment::{Experiment, FlowCopy};
-use crate::file::flow;
 use crate::record::{FlowSample, LinkSample, Recorder};
 use crate::result::{CAPTURES_FOLDER, PROGRAMS_FOLDER, RunResult};
 

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fairwind_experiment::file::arguments::{self, LinkArgument};
-use fairwind_experiment::file::link::{Direction, Link};
-use fairwind_experiment::pipes;
 use fairwind_lab::exec::ExecConfig;
+use fairwind_scenario::file::arguments::{self, LinkArgument};
+use fairwind_scenario::file::link::{Direction, Link};
+use fairwind_scenario::pipes;
 
 use crate::failure::Failure;
 

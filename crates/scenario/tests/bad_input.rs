@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use fairwind_experiment::Experiment;
+use fairwind_scenario::Experiment;
 
 /// A valid file; tests break it in one place.
 const GOOD: &str = r#"title = "two hosts"

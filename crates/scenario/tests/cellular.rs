@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use fairwind_experiment::Experiment;
 use fairwind_path::rate::Rate;
 use fairwind_path::units::{Bandwidth, Time};
+use fairwind_scenario::Experiment;
 
 /// The recordings' folder; none if it is not there.
 fn cellular() -> Option<PathBuf> {
