@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::result::{Machine, Performance};
+use fairwind_result::{Machine, Performance};
 
 /// Measures the cost of a run from its creation on.
 #[derive(Debug)]

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use fairwind_cc::native::Parameters;
 use fairwind_instruments::Instruments;
 use fairwind_path::units::Time;
+use fairwind_result::record::{FlowSample, LinkSample, Recorder};
+use fairwind_result::{FORMAT_VERSION, RunResult};
 use fairwind_scenario::file;
 use fairwind_scenario::file::flow::{self, Control, Flow};
 use fairwind_scenario::pipes;
@@ -16,8 +18,6 @@ use fairwind_sim::scenario::{FlowConfig, Hop, Sampling, Scenario, Stack, Switch,
 use super::performance::Stopwatch;
 use super::work::Work;
 use super::{Engine, EngineError, Run, totals};
-use crate::record::{FlowSample, LinkSample, Recorder};
-use crate::result::{FORMAT_VERSION, RunResult};
 
 /// Runs experiments in virtual time with `fairwind-sim`.
 #[derive(Clone, Copy, Debug, Default)]

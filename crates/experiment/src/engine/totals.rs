@@ -2,12 +2,11 @@
 
 use fairwind_path::pipe::PipeStatistics;
 use fairwind_path::rate::Rate;
+use fairwind_result::{FlowResult, LinkResult};
 use fairwind_scenario::FlowCopy;
 use fairwind_scenario::file::{ExperimentFile, flow};
 use fairwind_scenario::topology::DirectedLink;
 use fairwind_sim::outcome::FlowOutcome;
-
-use crate::result::{FlowResult, LinkResult};
 
 /// A flow's totals in the units of results.
 pub fn flow_result(copy: &FlowCopy<'_>, outcome: &FlowOutcome) -> FlowResult {

@@ -8,6 +8,7 @@ use std::path::Path;
 use fairwind_lab::emulator::Capture;
 use fairwind_lab::host::{HostConfig, Offload, Pairing};
 use fairwind_lab::network::{FlowId, FlowKey, Network, NodeId, PipeId};
+use fairwind_result::CAPTURES_FOLDER;
 use fairwind_scenario::file::{self, Stack, flow};
 use fairwind_scenario::pipes;
 use fairwind_scenario::topology::DirectedLink;
@@ -15,7 +16,6 @@ use fairwind_scenario::{Experiment, FlowCopy};
 
 use super::stack;
 use crate::engine::EngineError;
-use crate::result::CAPTURES_FOLDER;
 
 /// Bytes of a full packet besides its payload: IP, TCP, time stamps.
 const HEADERS: u32 = 52;

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use fairwind_lab::application;
 use fairwind_lab::statistics::{FlowCounts, Statistics};
 use fairwind_path::units::Duration;
+use fairwind_result::{
+    EmulatorResult, FORMAT_VERSION, FlowResult, Late, Machine, Performance, RunResult,
+};
 use fairwind_scenario::FlowCopy;
 use fairwind_scenario::file::flow::Application;
 use fairwind_sim::outcome::FlowOutcome;
@@ -14,9 +17,6 @@ use super::connections::FlowTotals;
 use super::plan::Plan;
 use super::stack;
 use crate::engine::{Run, totals};
-use crate::result::{
-    EmulatorResult, FORMAT_VERSION, FlowResult, Late, Machine, Performance, RunResult,
-};
 
 /// Everything measured in a run.
 pub struct Measured {
