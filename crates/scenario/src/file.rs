@@ -35,6 +35,19 @@ use decode::{Fields, Findings};
 use trace::Recordings;
 use value::{Node, Table, Value};
 
+/// Default of `mss`: an Ethernet packet without the headers of IP and TCP, timestamps included.
+const DEFAULT_MSS: u32 = 1448;
+/// Choices of `hz`: those of `kernel/Kconfig.hz` for which a jiffy is a whole number of microseconds.
+const HZ: [u32; 3] = [100, 250, 1000];
+/// Default of `hz`, as in most distributions.
+const DEFAULT_HZ: u32 = 250;
+/// Default of `tcp_rmem`, the kernel's.
+const DEFAULT_RMEM: [u64; 3] = [4_096, 131_072, 6_291_456];
+/// Default of `tcp_wmem`, the kernel's.
+const DEFAULT_WMEM: [u64; 3] = [4_096, 16_384, 4_194_304];
+/// Range of `time_scale`: from a second in a quarter of an hour to a day in a minute and a half.
+const TIME_SCALE_RANGE: (f64, f64) = (0.001, 1000.0);
+
 /// An experiment: links, flows over them, and how long and how often it runs.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -57,22 +70,30 @@ pub struct ExperimentFile {
     #[schemars(with = "Option<Accounting>", extend("default" = "ip"))]
     pub accounting: Accounting,
     /// Payload of a full segment, bytes; headers add 52 bytes.
-    #[schemars(with = "Option<u32>", range(min = 48, max = 65_483), extend("default" = 1448))]
+    #[schemars(
+        with = "Option<u32>",
+        range(min = flow::MSS_RANGE.0, max = flow::MSS_RANGE.1),
+        extend("default" = DEFAULT_MSS)
+    )]
     pub mss: u32,
     /// Jiffies per second; timers and cubic's clock count in jiffies. For the simulator's `linux` stack
     /// only: the lab's kernel has its own.
-    #[schemars(with = "Option<u32>", extend("enum" = [100, 250, 1000], "default" = 250))]
+    #[schemars(with = "Option<u32>", extend("enum" = HZ, "default" = DEFAULT_HZ))]
     pub hz: u32,
     /// Minimum, default and maximum receive buffer, bytes, as `net.ipv4.tcp_rmem`; none smaller than
     /// the one before.
-    #[schemars(with = "Option<[u64; 3]>", extend("default" = [4096, 131_072, 6_291_456]))]
+    #[schemars(with = "Option<[u64; 3]>", extend("default" = DEFAULT_RMEM))]
     pub tcp_rmem: [u64; 3],
     /// Minimum, default and maximum send buffer, bytes, as `net.ipv4.tcp_wmem`; none smaller than the
     /// one before.
-    #[schemars(with = "Option<[u64; 3]>", extend("default" = [4096, 16_384, 4_194_304]))]
+    #[schemars(with = "Option<[u64; 3]>", extend("default" = DEFAULT_WMEM))]
     pub tcp_wmem: [u64; 3],
     /// Factor by which recordings are played back faster than they were recorded.
-    #[schemars(with = "Option<f64>", range(min = 0.001, max = 1000.0), extend("default" = 1))]
+    #[schemars(
+        with = "Option<f64>",
+        range(min = TIME_SCALE_RANGE.0, max = TIME_SCALE_RANGE.1),
+        extend("default" = 1)
+    )]
     pub time_scale: f64,
     /// Which time series are written.
     #[schemars(with = "Option<Record>")]
@@ -84,9 +105,6 @@ pub struct ExperimentFile {
     #[schemars(length(min = 1))]
     pub flow: Vec<Flow>,
 }
-
-/// Range of `time_scale`: from a second in a quarter of an hour to a day in a minute and a half.
-const TIME_SCALE_RANGE: (f64, f64) = (0.001, 1000.0);
 
 impl ExperimentFile {
     /// Reads the whole document, which messages call `name`; traces are looked up in `folder`. Returns none
@@ -112,7 +130,7 @@ impl ExperimentFile {
             .unwrap_or(Accounting::Ip);
         let mss = fields
             .optional(findings, "mss", flow::segment_payload)
-            .unwrap_or(1448);
+            .unwrap_or(DEFAULT_MSS);
         let hz = fields.optional(findings, "hz", hz);
         let tcp_rmem = fields.optional(findings, "tcp_rmem", three_sizes);
         let tcp_wmem = fields.optional(findings, "tcp_wmem", three_sizes);
@@ -152,9 +170,9 @@ impl ExperimentFile {
             stack,
             accounting,
             mss,
-            hz: hz.unwrap_or(250),
-            tcp_rmem: tcp_rmem.unwrap_or([4_096, 131_072, 6_291_456]),
-            tcp_wmem: tcp_wmem.unwrap_or([4_096, 16_384, 4_194_304]),
+            hz: hz.unwrap_or(DEFAULT_HZ),
+            tcp_rmem: tcp_rmem.unwrap_or(DEFAULT_RMEM),
+            tcp_wmem: tcp_wmem.unwrap_or(DEFAULT_WMEM),
             time_scale,
             record: record.unwrap_or_default(),
             // With a link or flow missing, the others cannot be checked against each other.
@@ -275,11 +293,10 @@ fn three_sizes(node: &Node, findings: &mut Findings) -> Option<[u64; 3]> {
     }
 }
 
-/// Jiffies per second: the choices of `kernel/Kconfig.hz` for which a jiffy is a whole number of
-/// microseconds.
+/// Jiffies per second.
 fn hz(node: &Node, findings: &mut Findings) -> Option<u32> {
     let hz = decode::whole(1, u64::from(u32::MAX))(node, findings)? as u32;
-    if [100, 250, 1000].contains(&hz) {
+    if HZ.contains(&hz) {
         return Some(hz);
     }
     findings.add(

@@ -1,5 +1,5 @@
 //! Decodes the tree into typed fields. Each reader returns the value, or reports how to write it and returns
-//! none, so that one pass finds every problem.
+//! none, so that one pass finds every problem. serde would stop at the first one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -67,7 +67,7 @@ pub struct Flow {
     #[schemars(with = "Option<Stack>")]
     pub stack: Stack,
     /// Payload of a full segment, bytes. Default: the file's.
-    #[schemars(with = "Option<u32>", range(min = 48, max = 65_483))]
+    #[schemars(with = "Option<u32>", range(min = MSS_RANGE.0, max = MSS_RANGE.1))]
     pub mss: u32,
     /// Whether packets are spread over the round-trip time even if the congestion control does not ask
     /// for it, as with the `fq` queueing discipline.
@@ -76,7 +76,7 @@ pub struct Flow {
 }
 
 /// Range of a segment's payload in bytes: the kernel's minimum, and what fits into an IP packet.
-const MSS_RANGE: (u64, u64) = (48, 65_483);
+pub(super) const MSS_RANGE: (u64, u64) = (48, 65_483);
 
 impl Flow {
     /// Reads `[[flow]]` table number `position` (from 1). `stack` and `mss` are the file's, for a flow

@@ -481,7 +481,7 @@ fn fields_read() -> BTreeMap<String, Vec<String>> {
             let mut fields: Vec<String> = fields.iter().map(|f| f.to_string()).collect();
             fields.sort();
             fields.dedup();
-            (what.to_owned(), fields)
+            (what, fields)
         })
         .collect()
 }

@@ -1,6 +1,6 @@
 //! Finds fields that have no effect on the path they are given for.
 
-use fairwind_path::delay::{Delay, Displacement};
+use fairwind_path::delay::{Delay, Displacement, ReorderConfig};
 use fairwind_path::rate::Rate;
 use fairwind_path::units::Duration;
 
@@ -57,9 +57,8 @@ fn is_unlimited(direction: &Direction) -> bool {
 }
 
 fn has_no_delay_to_skip(direction: &Direction) -> bool {
-    let is_late = |displacement| matches!(displacement, Displacement::Late(_));
-    let own = direction.reorder.map(|reorder| reorder.displacement);
-    !own.is_some_and(is_late)
+    let skips_delay = |reorder: ReorderConfig| reorder.displacement == Displacement::SkipsDelay;
+    direction.reorder.is_none_or(skips_delay)
         && direction.jitter.is_none()
         && direction.delay == Delay::Constant(Duration::ZERO)
 }
