@@ -10,7 +10,8 @@ use fairwind_path::queue::Capacity;
 use fairwind_path::rate::Rate;
 use fairwind_path::units::Duration;
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Sources};
+use crate::file::decode::Findings;
 use crate::file::link::Scheduler;
 use crate::file::{self, ExperimentFile, Flow};
 use crate::topology::{DirectedLink, Topology};
@@ -69,7 +70,9 @@ impl Experiment {
         folder: &Path,
         set: &[String],
     ) -> Result<Experiment, Diagnostic> {
-        let (file, topology) = file::read(text, name, folder, set)?;
+        let mut findings = Findings::new(Sources::new(name, text));
+        let read = file::read(text, name, folder, set, &mut findings);
+        let (file, topology) = findings.result(read)?;
         Ok(Experiment {
             file,
             topology,

@@ -10,7 +10,7 @@ use fairwind_path::accounting::Accounting;
 use fairwind_path::units::Duration;
 use schemars::JsonSchema;
 
-use crate::diagnostic::{Diagnostic, Sources, Span};
+use crate::diagnostic::Span;
 use crate::topology::Topology;
 
 pub mod arguments;
@@ -191,19 +191,8 @@ impl ExperimentFile {
 }
 
 /// Reads an experiment file and finds the routes of its flows. Messages call it `name`; traces are looked up
-/// in `folder`; `set` holds the arguments of `--set`, applied in order.
+/// in `folder`; `set` holds the arguments of `--set`, applied in order. None if too much of it is wrong.
 pub fn read(
-    text: &str,
-    name: &str,
-    folder: &Path,
-    set: &[String],
-) -> Result<(ExperimentFile, Topology), Diagnostic> {
-    let mut findings = Findings::new(Sources::new(name, text));
-    let read = read_noting(text, name, folder, set, &mut findings);
-    findings.result(read)
-}
-
-fn read_noting(
     text: &str,
     name: &str,
     folder: &Path,

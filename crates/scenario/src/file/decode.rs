@@ -85,6 +85,17 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// The fields of the table that `node` must be; `example` shows how it is written.
+    pub fn of(
+        what: &'static str,
+        node: &'a Node,
+        findings: &mut Findings,
+        example: &str,
+    ) -> Option<Self> {
+        let table = table(node, findings, example)?;
+        Some(Fields::new(what, table, node.span))
+    }
+
     /// The place of the table itself, for reports of missing fields.
     pub fn span(&self) -> Span {
         self.span
@@ -93,6 +104,11 @@ impl<'a> Fields<'a> {
     /// The node of a field, if the table has it.
     pub fn node(&mut self, name: &'static str) -> Option<&'a Node> {
         self.known.push(name);
+        self.table.get(name)
+    }
+
+    /// The node of a field that is read elsewhere, too.
+    pub fn peek(&self, name: &str) -> Option<&'a Node> {
         self.table.get(name)
     }
 
@@ -159,8 +175,7 @@ impl<T: 'static> Kinds<T> {
     /// Reads such a table.
     pub fn read(&self, node: &Node, findings: &mut Findings) -> Option<T> {
         let [kind, whole] = self.examples;
-        let table = table(node, findings, whole)?;
-        let mut fields = Fields::new(self.what, table, node.span);
+        let mut fields = Fields::of(self.what, node, findings, whole)?;
         let (kind, read) = fields.required(findings, "kind", kind, |node, findings| {
             word(node, findings, self.all)
         })?;

@@ -89,8 +89,7 @@ impl Flow {
         findings: &mut Findings,
     ) -> Option<Flow> {
         let example = "[[flow]] with from = \"a\" and to = \"b\"";
-        let table = decode::table(node, findings, example)?;
-        let mut fields = Fields::new("flow", table, node.span);
+        let mut fields = Fields::of("flow", node, findings, example)?;
         let name = fields.optional(findings, "name", decode::name);
         let from = fields.required(findings, "from", "\"a\"", decode::name);
         let to = fields.required(findings, "to", "\"b\"", decode::name);
@@ -122,8 +121,8 @@ impl Flow {
         let every = fields.optional(findings, "every", decode::duration);
         let own_mss = fields.optional(findings, "mss", segment_payload);
         let pacing = fields.optional(findings, "pacing", decode::boolean);
+        application::refuse_others(&fields, &application, findings);
         fields.finish(findings);
-        application::refuse_others(table, &application, findings);
         let (from, to) = two_hosts(from?, to?, findings)?;
         Some(Flow {
             name: name.unwrap_or_else(|| Located {

@@ -100,8 +100,7 @@ impl Link {
         findings: &mut Findings,
     ) -> Option<Link> {
         let example = "[[link]] with between = [\"a\", \"b\"]";
-        let table = decode::table(node, findings, example)?;
-        let mut fields = Fields::new("link", table, node.span);
+        let mut fields = Fields::of("link", node, findings, example)?;
         let name = fields.optional(findings, "name", decode::name);
         let between = fields.required(findings, "between", "[\"a\", \"b\"]", between);
         let plain = Direction::plain(accounting);
@@ -111,8 +110,7 @@ impl Link {
         let reverse = match reverse_node {
             Some(node) => {
                 let example = "{ bandwidth = \"384kbit/s\" }";
-                let table = decode::table(node, findings, example)?;
-                let mut fields = Fields::new("reverse", table, node.span);
+                let mut fields = Fields::of("reverse", node, findings, example)?;
                 let reverse = Direction::read(&mut fields, &forward, recordings, findings);
                 fields.finish(findings);
                 reverse

@@ -35,8 +35,7 @@ impl Default for Record {
 impl Record {
     /// Reads a `[record]` table.
     pub(super) fn read(node: &Node, findings: &mut Findings) -> Option<Record> {
-        let table = decode::table(node, findings, "{ interval = \"100ms\" }")?;
-        let mut fields = Fields::new("record", table, node.span);
+        let mut fields = Fields::of("record", node, findings, "{ interval = \"100ms\" }")?;
         let default = Record::default();
         let record = Record {
             series: fields

@@ -16,9 +16,11 @@ use fairwind_path::rate::Rate;
 use fairwind_path::red::RedConfig;
 use fairwind_path::units::{Bandwidth, Bytes, Duration, Time};
 
+use super::decode::Findings;
 use super::flow::{Application, Control};
 use super::link::Scheduler;
-use super::{ExperimentFile, Record, Stack, decode, read, read_noting, schema};
+use super::{ExperimentFile, Record, Stack, read, schema};
+use crate::Experiment;
 use crate::diagnostic::Sources;
 
 /// A typical file.
@@ -160,8 +162,8 @@ application = { kind = "command", client = "iperf3 -c {to} -t 50", server = "ipe
 
 fn parsed(text: &str, set: &[&str]) -> ExperimentFile {
     let set: Vec<String> = set.iter().map(|s| s.to_string()).collect();
-    match read(text, "x.toml", Path::new(""), &set) {
-        Ok((file, _)) => file,
+    match Experiment::parse(text, "x.toml", Path::new(""), &set) {
+        Ok(experiment) => experiment.file().clone(),
         Err(diagnostic) => panic!("{diagnostic}"),
     }
 }
@@ -455,8 +457,8 @@ fn time_scale_makes_recordings_faster_and_leaves_their_values() {
     std::fs::write(folder.path().join("rate.csv"), "0,1\n10,5\n").unwrap();
     let text = SHAPE.replace("\"15Mbit/s\" ", "{ trace = \"rate.csv\" } ");
     let rate_at = |set: &[String], millis| {
-        let (file, _) = read(&text, "x.toml", folder.path(), set).unwrap();
-        match &file.link[1].forward.bandwidth {
+        let experiment = Experiment::parse(&text, "x.toml", folder.path(), set).unwrap();
+        match &experiment.file().link[1].forward.bandwidth {
             Rate::Steps(trace) => trace.at(Time::from_millis(millis)).as_bps() / 1_000_000,
             other => panic!("{other:?}"),
         }
@@ -472,8 +474,8 @@ fn fields_read() -> BTreeMap<String, Vec<String>> {
     std::fs::write(folder.path().join("rate.csv"), "0,1\n").unwrap();
     let trace = "{ trace = \"rate.csv\", repeat = true }";
     let text = EVERYTHING.replace("\"10Mbit/s\"", trace);
-    let mut findings = decode::Findings::new(Sources::new("x.toml", &text));
-    read_noting(&text, "x.toml", folder.path(), &[], &mut findings).unwrap();
+    let mut findings = Findings::new(Sources::new("x.toml", &text));
+    read(&text, "x.toml", folder.path(), &[], &mut findings).unwrap();
     findings
         .asked
         .into_iter()
@@ -576,7 +578,7 @@ mod fuzz {
         fn a_damaged_file_is_read_or_its_faults_are_told_with_their_lines(
             text in damaged_text(&[SHAPE, EVERYTHING])
         ) {
-            if let Err(diagnostic) = read(&text, "x.toml", Path::new(""), &[]) {
+            if let Err(diagnostic) = Experiment::parse(&text, "x.toml", Path::new(""), &[]) {
                 prop_assert!(!diagnostic.problems.is_empty());
                 for problem in diagnostic.problems {
                     prop_assert!(problem.line <= text.split('\n').count());
@@ -590,7 +592,7 @@ mod fuzz {
             "[a-z0-9\"\\[\\]{}=., -]{0,30}",
             damaged_text(&["duration=2s", "link.one.delay=5ms", "seeds=[1, 2]"]),
         ]) {
-            let _ = read(EVERYTHING, "x.toml", Path::new(""), &[argument]);
+            let _ = Experiment::parse(EVERYTHING, "x.toml", Path::new(""), &[argument]);
         }
     }
 }

@@ -4,7 +4,7 @@ use fairwind_path::units::{Bandwidth, Bytes, Duration};
 use schemars::JsonSchema;
 
 use crate::file::decode::{self, Fields, Findings, Kinds};
-use crate::file::value::{Node, Table};
+use crate::file::value::Node;
 
 /// What a sender has to send.
 #[derive(Clone, Debug, PartialEq, JsonSchema)]
@@ -166,11 +166,11 @@ const OF_CONNECTIONS: [&str; 5] = ["switch", "receive_buffer", "send_buffer", "m
 /// Fields of a flow that belong to TCP in its hosts.
 const OF_HOSTS: [&str; 3] = ["congestion_control", "parameters", "stack"];
 
-/// Reports the fields of the flow in `flow` that do not apply to its application.
-pub fn refuse_others(flow: &Table, application: &Application, findings: &mut Findings) {
+/// Reports the fields of a flow that do not apply to its application.
+pub fn refuse_others(flow: &Fields<'_>, application: &Application, findings: &mut Findings) {
     let mut refuse = |fields: &[&str], help: &str| {
         for field in fields {
-            let Some(node) = flow.get(field) else {
+            let Some(node) = flow.peek(field) else {
                 continue;
             };
             let message = format!("`{field}` with the application `{}`", application.kind());

@@ -154,8 +154,7 @@ pub fn switches(node: &Node, findings: &mut Findings) -> Option<Vec<Switch>> {
 
 fn switch(node: &Node, findings: &mut Findings) -> Option<Switch> {
     let example = "{ at = \"60s\", congestion_control = \"nocc\" }";
-    let table = decode::table(node, findings, example)?;
-    let mut fields = Fields::new("switch", table, node.span);
+    let mut fields = Fields::of("switch", node, findings, example)?;
     let at = fields.required(findings, "at", "\"60s\"", decode::positive_duration);
     let name = fields.required(
         findings,

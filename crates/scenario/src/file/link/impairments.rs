@@ -86,8 +86,7 @@ pub fn loss(
 /// Reads a reordering.
 pub fn reorder(node: &Node, findings: &mut Findings) -> Option<ReorderConfig> {
     let example = "{ probability = 0.01, delay = \"10ms\" }";
-    let table = decode::table(node, findings, example)?;
-    let mut fields = Fields::new("reorder", table, node.span);
+    let mut fields = Fields::of("reorder", node, findings, example)?;
     let probability = fields.required(findings, "probability", "0.01", decode::probability);
     let delay = fields.optional(findings, "delay", decode::positive_duration);
     fields.finish(findings);
