@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use fairwind_lab::LabError;
+use fairwind_result::RunResult;
+use fairwind_result::record::Recorder;
+use fairwind_scenario::Experiment;
 use fairwind_trace::kernel::TraceError;
-
-use crate::experiment::Experiment;
-use crate::record::Recorder;
-use crate::result::RunResult;
 
 pub mod lab;
 pub mod performance;

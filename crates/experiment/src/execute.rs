@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use fairwind_report::ReportError;
+use fairwind_result::record::NoRecorder;
+use fairwind_result::series::{ParquetRecorder, SeriesError};
+use fairwind_result::{EXPERIMENT_FILE, ResultError, RunResult, Summary, seed_folder, write_text};
+use fairwind_scenario::Experiment;
+
 use crate::engine::{self, Engine, EngineError};
-use crate::experiment::Experiment;
-use crate::record::NoRecorder;
-use crate::report::{self, ReportError};
-use crate::result::{EXPERIMENT_FILE, ResultError, RunResult, Summary, seed_folder, write_text};
-use crate::series::{ParquetRecorder, SeriesError};
 
 mod folder;
 mod leftovers;
@@ -179,10 +180,10 @@ pub fn execute(
         summary.write(dir)?;
         remove_unfinished(dir, &seeds, &runs)?;
     }
-    report::write(dir)?;
+    fairwind_report::write(dir)?;
     let dir = destination.publish()?;
     Ok(Completed {
-        report: dir.join(crate::result::REPORT_FILE),
+        report: dir.join(fairwind_result::REPORT_FILE),
         dir,
         runs,
         summary,
@@ -200,7 +201,7 @@ fn incompleteness(
         None => Ok(runs.iter().find_map(RunResult::incompleteness)),
         Some(error) if runs.is_empty() || !engine.is_real_time() => Err(error),
         Some(ExecuteError::Stopped) => {
-            let stopped = || format!("stopped after {}", crate::result::seeds_text(&done(runs)));
+            let stopped = || format!("stopped after {}", fairwind_result::seeds_text(&done(runs)));
             let reason = runs.iter().find_map(RunResult::incompleteness);
             Ok(Some(reason.unwrap_or_else(stopped)))
         }

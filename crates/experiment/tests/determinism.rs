@@ -8,8 +8,9 @@ use std::path::Path;
 
 use expect_test::{ExpectFile, expect_file};
 use fairwind_experiment::engine::sim::Sim;
-use fairwind_experiment::result::{Performance, RunResult};
-use fairwind_experiment::{ExecuteOptions, Experiment, execute};
+use fairwind_experiment::{ExecuteOptions, execute};
+use fairwind_result::{Performance, RunResult};
+use fairwind_scenario::Experiment;
 
 fn check(text: &str, expected: ExpectFile) {
     let experiment = Experiment::parse(text, "x.toml", Path::new(""), &[])

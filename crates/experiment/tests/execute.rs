@@ -10,14 +10,11 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairwind_experiment::engine::Run;
-use fairwind_experiment::record::{FlowSample, LinkSample, Recorder};
-use fairwind_experiment::result::{
-    FORMAT_VERSION, FlowResult, LinkResult, Performance, RunResult, Summary,
-};
-use fairwind_experiment::{
-    Engine, EngineError, ExecuteError, ExecuteOptions, Experiment, Progress, execute,
-};
+use fairwind_experiment::{Engine, EngineError, ExecuteError, ExecuteOptions, Progress, execute};
 use fairwind_instruments::Instruments;
+use fairwind_result::record::{FlowSample, LinkSample, Recorder};
+use fairwind_result::{FORMAT_VERSION, FlowResult, LinkResult, Performance, RunResult, Summary};
+use fairwind_scenario::Experiment;
 
 const TEXT: &str = r#"duration = "10s"
 seeds = [1, 2, 3]

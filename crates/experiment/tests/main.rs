@@ -1,9 +1,7 @@
-//! Experiment files, the engines that run them, and the results.
+//! The engines that run experiments, and the results.
 
-mod bad_input;
-mod cellular;
 mod determinism;
 mod execute;
+mod pipes;
 mod simulation;
 mod switch;
-mod topology;

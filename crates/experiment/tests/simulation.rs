@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use fairwind_experiment::engine::sim::Sim;
-use fairwind_experiment::result::{Performance, RunResult};
-use fairwind_experiment::{Completed, ExecuteOptions, Experiment, execute};
+use fairwind_experiment::{Completed, ExecuteOptions, execute};
+use fairwind_result::{Performance, RunResult};
+use fairwind_scenario::Experiment;
 
 const DUMBBELL: &str = r#"
 title = "two flows"

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use fairwind_experiment::engine::Run;
 use fairwind_experiment::engine::sim::Sim;
-use fairwind_experiment::record::{FlowSample, LinkSample, Recorder};
-use fairwind_experiment::{Engine, EngineError, Experiment};
+use fairwind_experiment::{Engine, EngineError};
+use fairwind_result::record::{FlowSample, LinkSample, Recorder};
+use fairwind_scenario::Experiment;
 
 /// One packet in a hundred is lost: reno takes that for congestion; nocc, from 5 s on, does not and is
 /// limited only by the receiver's window.

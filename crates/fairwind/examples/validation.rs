@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::{Parser, ValueEnum};
-use fairwind_experiment::result::{RunResult, Stored};
+use fairwind_result::{RunResult, Stored};
 
 /// Run the validation cells in both engines and print the table
 #[derive(Parser)]

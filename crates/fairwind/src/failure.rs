@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use fairwind_experiment::Diagnostic;
+use fairwind_scenario::Diagnostic;
 
 /// Why a command failed.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! What `sim run` and `lab run` print at the end: a line about the run, a table of flows, one of links.
 
-use fairwind_experiment::result::{EmulatorResult, Performance, RunResult, Statistic, Summary};
+use fairwind_result::{EmulatorResult, Performance, RunResult, Statistic, Summary};
 
 use crate::table::Table;
 
@@ -199,8 +199,9 @@ fn cost(performance: &Performance) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fairwind_result::{FlowResult, LinkResult};
+
     use super::*;
-    use fairwind_experiment::result::{FlowResult, LinkResult};
 
     fn run(seed: u64, goodput_mbps: f64) -> RunResult {
         RunResult {

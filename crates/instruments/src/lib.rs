@@ -10,6 +10,9 @@
 //! RFC lacks have names of our own. Times are in microseconds, as the kernel counts them; the RFC's
 //! are in milliseconds.
 
+#[cfg(feature = "parquet")]
+pub mod layout;
+
 mod congestion_state;
 mod value;
 

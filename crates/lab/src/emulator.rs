@@ -90,8 +90,8 @@ impl Emulator {
     /// Starts the network between these hosts.
     ///
     /// # Errors
-    /// Fails if a host of the network is not among `hosts`, a route is a loop, a pipe is captured
-    /// twice, a capture file cannot be created, or a thread cannot be started.
+    /// Fails if a host of the network is not among `hosts`, a pipe is captured twice, a capture file
+    /// cannot be created, or a thread cannot be started.
     pub fn start(
         network: &Network,
         hosts: &[Host],
@@ -108,7 +108,7 @@ impl Emulator {
             })?;
             by_node.insert(node, Arc::clone(tap));
         }
-        let routes = network.routes()?;
+        let routes = network.routes();
         let (to_samples, samples) = mpsc::sync_channel(SAMPLES);
         let clock = Clock::starting_in(options.lead);
         let start_unix_ns = unix_ns() + options.lead.as_nanos();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
 use fairwind_path::pipe::PipeConfig;
+use fairwind_path::routes::Edge;
 
 use crate::LabError;
 
@@ -20,8 +21,8 @@ pub struct NodeId(pub(crate) usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PipeId(pub(crate) usize);
 
-/// Hosts and routers joined by pipes. Packets take the route with the fewest pipes to their
-/// destination host; among several, the one whose pipes were added first.
+/// Hosts and routers joined by pipes. Packets take the best route of [`fairwind_path::routes`] to their
+/// destination host; pipes are in the order of addition.
 #[derive(Clone, Debug, Default)]
 pub struct Network {
     /// The address of each host; routers have none.
@@ -30,8 +31,6 @@ pub struct Network {
     more_addresses: HashMap<Ipv4Addr, usize>,
     pipes: Vec<PipePlan>,
     flows: Vec<FlowKey>,
-    /// Pipes that override the shortest route, by node and destination address.
-    route_overrides: HashMap<(usize, Ipv4Addr), usize>,
     /// The node of the host that gets packets for addresses that no host has.
     gateway: Option<usize>,
 }
@@ -47,6 +46,16 @@ pub(crate) struct PipePlan {
     pub default_class: u16,
     /// Classes by flow, and whether for its acknowledgements.
     pub classes: HashMap<(usize, bool), u16>,
+}
+
+impl PipePlan {
+    fn edge(&self) -> Edge {
+        Edge {
+            from: self.from,
+            to: self.to,
+            delay: self.config.delay.base.at_start(),
+        }
+    }
 }
 
 impl PipeId {
@@ -161,27 +170,6 @@ impl Network {
         self.pipes[pipe.0].default_class = class;
     }
 
-    /// Sends packets for the host with this address from `node` through `pipe`, instead of along
-    /// the shortest route.
-    ///
-    /// # Errors
-    /// Fails if the pipe does not begin at the node, or no host has the address.
-    pub fn set_route(&mut self, node: NodeId, to: Ipv4Addr, pipe: PipeId) -> Result<(), LabError> {
-        let PipePlan { name, from, .. } = &self.pipes[pipe.0];
-        if *from != node.0 {
-            return Err(LabError::Network(format!(
-                "a route to {to} leads through the pipe {name}, which begins elsewhere"
-            )));
-        }
-        if !self.nodes.contains(&Some(to)) {
-            return Err(LabError::Network(format!(
-                "a route leads to {to}, which is no host's address"
-            )));
-        }
-        self.route_overrides.insert((node.0, to), pipe.0);
-        Ok(())
-    }
-
     /// Sends packets whose destination is no host's address to this host. Without a gateway they
     /// are dropped and counted.
     pub fn set_gateway(&mut self, host: NodeId) {
@@ -228,7 +216,7 @@ mod tests {
         let a = network.add_host(address(1)).unwrap();
         let b = network.add_host(address(2)).unwrap();
         link(&mut network, a, b);
-        assert_eq!(network.parts(&network.routes().unwrap()), [[0], [1]]);
+        assert_eq!(network.parts(&network.routes()), [[0], [1]]);
     }
 
     #[test]
@@ -240,7 +228,7 @@ mod tests {
         link(&mut network, a, b); // 0, 1
         link(&mut network, a, r); // 2, 3
         link(&mut network, r, b); // 4, 5
-        let routes = network.routes().unwrap();
+        let routes = network.routes();
         assert_eq!(network.parts(&routes), [vec![0, 2, 3, 4, 5], vec![1]]);
         assert!(routes.enter(a.0, 0));
         assert!(!routes.enter(a.0, 2));
@@ -256,7 +244,7 @@ mod tests {
         link(&mut network, r, s); // 2, 3
         link(&mut network, s, b); // 4, 5
         link(&mut network, r, b); // 6, 7
-        let routes = network.routes().unwrap();
+        let routes = network.routes();
         let to_b = routes.host(address(2)).unwrap();
         assert_eq!(routes.next(a.0, to_b), Some(0));
         assert_eq!(routes.next(r.0, to_b), Some(6));
@@ -276,19 +264,20 @@ mod tests {
         for taken in [2, 7] {
             assert!(network.add_address(a, address(taken)).is_err());
         }
-        let routes = network.routes().unwrap();
+        let routes = network.routes();
         assert_eq!(routes.host(address(7)), routes.host(address(2)));
     }
 
     #[test]
-    fn hosts_do_not_forward() {
+    fn hosts_forward_what_is_not_for_them() {
         let mut network = Network::new();
         let hosts = [1, 2, 3].map(|n| network.add_host(address(n)).unwrap());
-        link(&mut network, hosts[0], hosts[1]);
-        link(&mut network, hosts[1], hosts[2]);
-        let routes = network.routes().unwrap();
+        link(&mut network, hosts[0], hosts[1]); // 0, 1
+        link(&mut network, hosts[1], hosts[2]); // 2, 3
+        let routes = network.routes();
         let to_last = routes.host(address(3)).unwrap();
-        assert_eq!(routes.next(hosts[0].0, to_last), None);
+        assert_eq!(routes.next(hosts[0].0, to_last), Some(0));
+        assert_eq!(routes.next(hosts[1].0, to_last), Some(2));
     }
 
     #[test]
@@ -298,56 +287,12 @@ mod tests {
         let b = network.add_host(address(2)).unwrap();
         link(&mut network, a, b);
         network.set_gateway(b);
-        let routes = network.routes().unwrap();
+        let routes = network.routes();
         let strangers = routes.host(Ipv4Addr::new(192, 0, 2, 1)).unwrap();
         assert_eq!(routes.next(a.0, strangers), Some(0));
         assert_eq!(routes.next(b.0, strangers), None);
         let to_a = routes.host(address(1)).unwrap();
         assert_eq!(routes.next(b.0, to_a), Some(1));
-    }
-
-    #[test]
-    fn a_route_that_was_set_is_taken() {
-        let mut network = Network::new();
-        let a = network.add_host(address(1)).unwrap();
-        let b = network.add_host(address(2)).unwrap();
-        let [r, s] = [network.add_router(), network.add_router()];
-        link(&mut network, a, r); // 0, 1
-        link(&mut network, r, s); // 2, 3
-        link(&mut network, s, b); // 4, 5
-        link(&mut network, r, b); // 6, 7
-        network.set_route(r, address(2), PipeId(2)).unwrap();
-        let routes = network.routes().unwrap();
-        let to_b = routes.host(address(2)).unwrap();
-        assert_eq!(routes.next(r.0, to_b), Some(2));
-        assert_eq!(routes.next(s.0, to_b), Some(4));
-        assert_eq!(routes.next(b.0, routes.host(address(1)).unwrap()), Some(7));
-    }
-
-    #[test]
-    fn a_route_that_cannot_be_is_refused() {
-        let mut network = Network::new();
-        let a = network.add_host(address(1)).unwrap();
-        let b = network.add_host(address(2)).unwrap();
-        let [r, s] = [network.add_router(), network.add_router()];
-        link(&mut network, a, r); // 0, 1
-        link(&mut network, r, s); // 2, 3
-        link(&mut network, s, b); // 4, 5
-        let elsewhere = network.set_route(s, address(2), PipeId(2)).unwrap_err();
-        assert_eq!(
-            elsewhere.to_string(),
-            "a route to 10.0.0.2 leads through the pipe there, which begins elsewhere"
-        );
-        let nobody = network.set_route(r, address(3), PipeId(2)).unwrap_err();
-        assert_eq!(
-            nobody.to_string(),
-            "a route leads to 10.0.0.3, which is no host's address"
-        );
-        network.set_route(s, address(2), PipeId(3)).unwrap();
-        assert_eq!(
-            network.routes().unwrap_err().to_string(),
-            "routes to 10.0.0.2 go in a circle"
-        );
     }
 
     #[test]

@@ -3,16 +3,23 @@
 //! Sizes given to a pipe are always IP bytes. The accounting converts them to the bytes that consume
 //! bandwidth; queues and statistics count IP bytes in any case.
 
-/// How the IP bytes of a packet translate into bytes of bandwidth.
+/// Which bytes a bandwidth counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "AccountingWord", rename_all = "kebab-case")
+)]
 pub enum Accounting {
-    /// IP bytes, header included, as Dummynet and ns count.
+    /// IP bytes, header included.
+    // As Dummynet and ns count.
     #[default]
     Ip,
-    /// Ethernet frames, IEEE 802.3: 14 bytes of header and 4 of check sequence, and at least 46 of
-    /// payload.
+    /// Ethernet frames: 18 bytes more.
+    // IEEE 802.3: 14 bytes of header and 4 of check sequence, and at least 46 of payload.
     Ethernet,
-    /// As `Ethernet`, plus 8 bytes of preamble and 12 of interframe gap, during which the wire is busy.
+    /// Ethernet frames with preamble and gap: 38 bytes more.
+    // 8 bytes of preamble and 12 of interframe gap, during which the wire is busy.
     EthernetWire,
 }
 

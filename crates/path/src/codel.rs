@@ -14,10 +14,23 @@ use crate::units::{Duration, Time};
 
 /// The parameters of CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct CoDelConfig {
-    /// Acceptable standing queueing delay.
+    /// Time in the queue that is tolerated, above 0.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<Duration>", extend("default" = CoDelConfig::default().target.to_string()))
+    )]
     pub target: Duration,
-    /// How long the delay must stay above `target` before packets are dropped.
+    /// How long `target` must be exceeded before packets are dropped, above 0.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<Duration>", extend("default" = CoDelConfig::default().interval.to_string()))
+    )]
     pub interval: Duration,
 }
 

@@ -21,7 +21,7 @@ pub struct PipeConfig {
     pub delay: DelayConfig,
     /// Limit of the queue.
     pub capacity: Capacity,
-    /// Active queue management.
+    /// Active queue management. With several scheduler classes, each class has an independent instance.
     pub aqm: Aqm,
     /// Scheduler.
     pub scheduler: SchedulerConfig,
@@ -34,15 +34,22 @@ pub struct PipeConfig {
     pub reorder: Option<ReorderConfig>,
 }
 
-/// Active queue management. With several scheduler classes, each class has an independent instance.
+/// Active queue management.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)
+)]
 pub enum Aqm {
-    /// Drops only what does not fit.
+    /// What does not fit is dropped.
     #[default]
     DropTail,
-    /// Random early detection.
+    /// Random Early Detection (Floyd and Jacobson, 1993). Thresholds are in packets, or in bytes if the
+    /// queue is in bytes.
     Red(RedConfig),
-    /// Controlled delay.
+    /// CoDel (RFC 8289).
+    #[cfg_attr(feature = "schema", schemars(rename = "codel"))]
     CoDel(CoDelConfig),
 }
 

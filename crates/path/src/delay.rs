@@ -4,7 +4,7 @@
 //! |---|---|
 //! | netem and NIST Net mix each random number with the one before it, which narrows the distribution | a normal process with the given correlation is mapped to the distribution, whose shape is kept |
 //! | netem's and NIST Net's Pareto lies around the base, with standard deviation `amount` | above the base, with mean `amount`: the base is the propagation delay |
-//! | jitter reorders packets in netem | in order unless `keep_order` is false |
+//! | jitter reorders packets in netem | in order unless it may `overtake` |
 //! | netem's reordered packets skip the delay, every n-th for certain with `gap` | they skip it or are delayed further, always at random |
 
 use std::f64::consts::FRAC_1_SQRT_2;
@@ -19,19 +19,17 @@ use crate::units::{Duration, Time};
 pub struct DelayConfig {
     /// The delay without jitter.
     pub base: Delay,
-    /// Random variation.
+    /// Random variation. Without it, a packet with a smaller delay does not overtake the one before it, but
+    /// arrives together with it.
     pub jitter: Option<Jitter>,
-    /// A packet with a smaller delay does not overtake the one before it, but arrives together with it.
-    pub keep_order: bool,
 }
 
 impl Default for DelayConfig {
-    /// No delay, in order.
+    /// No delay.
     fn default() -> DelayConfig {
         DelayConfig {
             base: Delay::Constant(Duration::ZERO),
             jitter: None,
-            keep_order: true,
         }
     }
 }
@@ -45,35 +43,82 @@ pub enum Delay {
     Steps(Arc<Steps<Duration>>),
 }
 
-/// Random variation of the delay from packet to packet.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Jitter {
-    /// Size of the variation; its meaning depends on the distribution.
-    pub amount: Duration,
-    /// The distribution.
-    pub distribution: JitterDistribution,
-    /// Correlation between the variations of successive packets, at least 0 and below 1.
-    pub correlation: f64,
+impl Delay {
+    /// The delay at the start of the run.
+    pub fn at_start(&self) -> Duration {
+        match self {
+            Delay::Constant(delay) => *delay,
+            Delay::Steps(steps) => steps.at(Time::ZERO),
+        }
+    }
 }
 
-/// Distribution of the jitter. A negative delay counts as zero.
+/// Random changes of the delay.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
+pub struct Jitter {
+    /// How much the delay changes.
+    pub amount: Duration,
+    /// How the changes are spread.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<JitterDistribution>", extend("default" = "uniform"))
+    )]
+    pub distribution: JitterDistribution,
+    /// Correlation of a packet's change with that of the packet before, below 1.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::schema::Probability>", extend("default" = 0))
+    )]
+    pub correlation: f64,
+    /// Whether a packet with a shorter delay overtakes others; otherwise each packet waits for the one
+    /// before.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<bool>", extend("default" = false))
+    )]
+    pub overtake: bool,
+}
+
+/// How random delays are spread about their mean.
+// A negative delay counts as zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "Distribution", rename_all = "kebab-case")
+)]
 pub enum JitterDistribution {
-    /// Uniform between base - amount and base + amount.
+    /// Evenly from -amount to +amount.
     #[default]
     Uniform,
-    /// Normal around the base with standard deviation amount.
+    /// The amount is the standard deviation.
     Normal,
-    /// Never below the base, with a long tail above it: Pareto of shape 3 and mean amount.
+    /// Never below the delay, of shape 3 and mean amount.
     Pareto,
 }
 
-/// Deliberate reordering of packets.
+/// Packets that overtake others.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "Reorder", deny_unknown_fields)
+)]
 pub struct ReorderConfig {
-    /// Probability, 0 to 1, that a packet is displaced.
+    /// Probability that a packet leaves its place.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Probability"))]
     pub probability: f64,
-    /// How it is displaced.
+    /// How much later the packet arrives, above 0, overtaken by those behind it. Default: the packet
+    /// skips the link's delay and overtakes those before it, as in netem.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(rename = "delay", with = "Option<Duration>")
+    )]
     pub displacement: Displacement,
 }
 
@@ -91,6 +136,7 @@ pub enum Displacement {
 pub(crate) struct DelayLine {
     base: Base,
     jitter: Option<JitterProcess>,
+    /// A packet with a smaller delay does not overtake the one before it.
     keep_order: bool,
     reorder: Option<ReorderConfig>,
     /// The far-end time of the last packet that was not displaced.
@@ -114,7 +160,7 @@ impl DelayLine {
                 jitter,
                 state: None,
             }),
-            keep_order: config.keep_order,
+            keep_order: config.jitter.is_none_or(|jitter| !jitter.overtake),
             reorder: reorder.filter(|reorder| reorder.probability > 0.0),
             last: Time::ZERO,
         }
@@ -230,11 +276,11 @@ mod tests {
             amount: Duration::from_millis(AMOUNT_MS),
             distribution,
             correlation,
+            overtake: false,
         };
         let config = DelayConfig {
             base: Delay::Constant(Duration::from_millis(100)),
             jitter: Some(jitter),
-            keep_order: true,
         };
         let (mut travel, mut random) = (DelayLine::new(&config, None), Random::new(3));
         let sent = (0..100_000).map(Time::from_secs);
@@ -330,7 +376,10 @@ mod tests {
             })
         };
         assert_eq!(far_ends(&config), [59, 59, 59]);
-        config.keep_order = false;
+        config.jitter = Some(Jitter {
+            overtake: true,
+            ..Jitter::default()
+        });
         assert_eq!(far_ends(&config), [59, 16, 55]);
     }
 
@@ -357,7 +406,7 @@ mod tests {
         let jitter = Jitter {
             amount: Duration::from_millis(50),
             distribution: JitterDistribution::Normal,
-            correlation: 0.0,
+            ..Jitter::default()
         };
         let config = DelayConfig {
             jitter: Some(jitter),

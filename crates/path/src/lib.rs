@@ -5,12 +5,13 @@
 //! code runs in virtual time in the simulator and in real time in an emulator.
 //!
 //! The vocabulary is Dummynet's: a pipe has a bandwidth, a delay and a queue of limited size, and may
-//! have active queue management (AQM) and a scheduler.
+//! have active queue management (AQM) and a scheduler. [`routes`] says which pipes a packet takes.
 
 pub mod accounting;
 pub mod pipe;
 pub mod queue;
 pub mod rate;
+pub mod routes;
 pub mod statistics;
 pub mod trace;
 pub mod units;
@@ -20,6 +21,9 @@ pub mod delay;
 pub mod loss;
 pub mod red;
 pub mod scheduler;
+
+#[cfg(feature = "schema")]
+pub mod schema;
 
 mod config;
 mod held;

@@ -8,6 +8,9 @@
 //! | netem takes 1-h and 1-k, the probabilities of loss | h and k, as in Gilbert and Elliott: the probabilities of survival |
 //! | netem can correlate independent losses | bursts only by the Gilbert-Elliott chain |
 //! | netem and Dummynet lose packets before the queue | the same |
+//!
+//! The Gilbert-Elliott chain starts in the good state. In the long run p / (p + r) of the packets meet the bad
+//! state, 1 / r at a time. Gilbert's simple model has h = 0 and k = 1.
 
 use std::sync::Arc;
 
@@ -16,26 +19,51 @@ use crate::trace::{Cursor, Steps};
 use crate::units::Time;
 
 /// Random loss of arriving packets, before they reach the queue.
+// The schema is that of the table of a model.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(
+        rename = "LossModel",
+        description = "Loss with memory.",
+        tag = "kind",
+        rename_all = "kebab-case",
+        deny_unknown_fields
+    )
+)]
 pub enum LossConfig {
     /// No packet is lost.
     #[default]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     None,
     /// Each packet with this probability, 0 to 1, independently of the others.
+    #[cfg_attr(feature = "schema", schemars(skip))]
     Bernoulli(f64),
-    /// Bursts: a Markov chain of a good and a bad state, which starts in the good one and moves before
-    /// each packet. In the long run p / (p + r) of the packets meet the bad state, 1 / r at a time.
+    /// A good and a bad state (Gilbert, 1960; Elliott, 1963), in netem's letters. The state may change
+    /// before each packet.
     GilbertElliott {
-        /// Probability of going from good to bad.
+        /// Probability of a change from good to bad.
+        #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Probability"))]
         p: f64,
-        /// Probability of going from bad to good.
+        /// Probability of a change from bad to good.
+        #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Probability"))]
         r: f64,
-        /// Probability that a packet survives in the bad state; 0 in Gilbert's simple model.
+        /// Probability that a packet passes in the bad state.
+        #[cfg_attr(
+            feature = "schema",
+            schemars(with = "Option<crate::schema::Probability>", extend("default" = 0))
+        )]
         h: f64,
-        /// Probability that a packet survives in the good state; 1 in Gilbert's simple model.
+        /// Probability that a packet passes in the good state.
+        #[cfg_attr(
+            feature = "schema",
+            schemars(with = "Option<crate::schema::Probability>", extend("default" = 1))
+        )]
         k: f64,
     },
     /// As `Bernoulli`, with a probability that changes over time as recorded.
+    #[cfg_attr(feature = "schema", schemars(skip))]
     Steps(Arc<Steps<f64>>),
 }
 

@@ -22,19 +22,40 @@ const MAX_PACKET: f64 = 1500.0;
 
 /// The parameters of RED. Thresholds are in bytes if the queue's capacity is, otherwise in packets.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct RedConfig {
-    /// Weight of the current queue length in the average; above 0, at most 1.
+    /// Weight of the newest queue length in the average, above 0 to 1.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<f64>", extend("default" = RedConfig::default().w_q))
+    )]
     pub w_q: f64,
-    /// No packet is dropped while the average is below this.
+    /// Average length below which nothing is dropped, 0 or more.
     pub min_th: f64,
-    /// Average at which the drop probability reaches `max_p`.
+    /// Average length from which everything is dropped, above `min_th`.
     pub max_th: f64,
-    /// Drop probability at `max_th`; above 0, at most 1.
+    /// Drop probability just below `max_th`, above 0 to 1.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<f64>", extend("default" = RedConfig::default().max_p))
+    )]
     pub max_p: f64,
-    /// Above `max_th` the probability rises linearly to 1 at twice `max_th`, instead of jumping to 1.
+    /// From `max_th` to twice `max_th` the probability rises from `max_p` to 1, instead of jumping
+    /// to 1.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<bool>", extend("default" = RedConfig::default().gentle))
+    )]
     pub gentle: bool,
-    /// While the queue is idle, its average decays by one step for each packet of this size that could
-    /// have been sent.
+    /// Packet size for which the average decays one step while the link is idle.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<Bytes>", extend("default" = RedConfig::default().mean_packet.to_string()))
+    )]
     pub mean_packet: Bytes,
 }
 

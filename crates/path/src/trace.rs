@@ -35,6 +35,8 @@ pub struct Steps<V> {
     values: Vec<V>,
     /// Nanoseconds after which the trace repeats; 0 if the last value holds for ever.
     period: u64,
+    /// See [`Steps::name`].
+    name: String,
 }
 
 impl<V: Copy> Steps<V> {
@@ -74,6 +76,7 @@ impl<V: Copy> Steps<V> {
             starts,
             values,
             period: 0,
+            name: String::new(),
         })
     }
 
@@ -126,7 +129,19 @@ impl<V: Copy> Steps<V> {
             starts,
             values,
             period,
+            name: self.name.clone(),
         }
+    }
+
+    /// The same steps with a name.
+    pub fn named(self, name: impl Into<String>) -> Steps<V> {
+        let name = name.into();
+        Steps { name, ..self }
+    }
+
+    /// What people call the trace, such as its file; empty unless [`Steps::named`].
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The value at `time`, counted from the start of the trace.
@@ -221,6 +236,8 @@ pub struct Opportunities {
     pub(crate) period: u64,
     /// Bytes of all opportunities.
     pub(crate) bytes: u64,
+    /// See [`Opportunities::name`].
+    name: String,
 }
 
 impl Opportunities {
@@ -263,7 +280,19 @@ impl Opportunities {
             list,
             period,
             bytes: total,
+            name: String::new(),
         })
+    }
+
+    /// The same opportunities with a name.
+    pub fn named(self, name: impl Into<String>) -> Opportunities {
+        let name = name.into();
+        Opportunities { name, ..self }
+    }
+
+    /// What people call the trace, such as its file; empty unless [`Opportunities::named`].
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The same bandwidth with time compressed by the factor `times`, above 0; below 1 it is stretched.
@@ -287,6 +316,7 @@ impl Opportunities {
             list,
             period: sooner(self.period, times).max(1),
             bytes: remaining(before) * OPPORTUNITY_BYTES,
+            name: self.name.clone(),
         }
     }
 

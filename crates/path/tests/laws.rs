@@ -99,21 +99,18 @@ fn any_config() -> impl Strategy<Value = PipeConfig> {
         Just(JitterDistribution::Normal),
         Just(JitterDistribution::Pareto),
     ];
-    let jitter =
-        (0u64..20, distribution, 0.0..0.99).prop_map(|(millis, distribution, correlation)| {
-            Jitter {
-                amount: Duration::from_millis(millis),
-                distribution,
-                correlation,
-            }
-        });
-    let delay = (0u64..30, proptest::option::of(jitter), any::<bool>()).prop_map(
-        |(millis, jitter, keep_order)| DelayConfig {
-            base: Delay::Constant(Duration::from_millis(millis)),
-            jitter,
-            keep_order,
+    let jitter = (0u64..20, distribution, 0.0..0.99, any::<bool>()).prop_map(
+        |(millis, distribution, correlation, overtake)| Jitter {
+            amount: Duration::from_millis(millis),
+            distribution,
+            correlation,
+            overtake,
         },
     );
+    let delay = (0u64..30, proptest::option::of(jitter)).prop_map(|(millis, jitter)| DelayConfig {
+        base: Delay::Constant(Duration::from_millis(millis)),
+        jitter,
+    });
     let displacement = prop_oneof![
         Just(Displacement::SkipsDelay),
         (0u64..10).prop_map(|millis| Displacement::Late(Duration::from_millis(millis))),
@@ -211,8 +208,9 @@ proptest! {
     fn nothing_is_reordered_where_none_is_asked_for(
         config in any_config(), packets in packets(), seed: u64,
     ) {
+        let in_order = |jitter| Jitter { overtake: false, ..jitter };
         let config = PipeConfig {
-            delay: DelayConfig { keep_order: true, ..config.delay },
+            delay: DelayConfig { jitter: config.delay.jitter.map(in_order), ..config.delay },
             reorder: None,
             ..config
         };
@@ -394,6 +392,7 @@ fn a_wrong_configuration_does_not_panic() {
         amount: Duration::from_millis(1),
         distribution: JitterDistribution::Normal,
         correlation: 2.0,
+        overtake: false,
     };
     let red = RedConfig {
         w_q: f64::NAN,

@@ -3,7 +3,6 @@
 
 mod columns;
 mod encode;
-pub mod layout;
 mod reader;
 mod writer;
 

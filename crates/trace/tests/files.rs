@@ -7,12 +7,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{
-    connection, in_new_network_namespace, netns, privileged, program, set_control,
-};
 use fairwind_cc::{kernel, native};
+use fairwind_instruments::layout::TIME;
 use fairwind_trace::control_state::ControlState;
-use fairwind_trace::file::layout::TIME;
 use fairwind_trace::file::{self, CONTROL, Columns, write_csv};
 use fairwind_trace::filter::Filter;
 use fairwind_trace::instrument::{INSTRUMENTS, find};
@@ -20,6 +17,10 @@ use fairwind_trace::kernel::Options;
 use fairwind_trace::plan::Plan;
 use fairwind_trace::record::{INDEX_FILE, Index, Limits, Recorder, WhenFull};
 use fairwind_trace::session::Session;
+
+use crate::common::{
+    connection, in_new_network_namespace, netns, privileged, program, set_control,
+};
 use tempfile::TempDir;
 
 fn here(every_ack: bool) -> Options {

@@ -2,10 +2,10 @@
 //! real time.
 
 use fairwind_lab::host::Offload;
+use fairwind_result::RunResult;
+use fairwind_result::record::Recorder;
 
 use super::{Engine, EngineError, Run};
-use crate::record::Recorder;
-use crate::result::RunResult;
 
 mod connections;
 mod controls;

@@ -3,8 +3,7 @@
 use std::time::Instant;
 
 use fairwind_kernel::{process_cpu_ns, thread_cpu_ns};
-
-use crate::result::{Machine, Performance};
+use fairwind_result::{Machine, Performance};
 
 /// Measures the cost of a run from its creation on.
 #[derive(Debug)]

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use fairwind_cc::native::Parameters;
 use fairwind_instruments::Instruments;
 use fairwind_path::units::Time;
+use fairwind_result::record::{FlowSample, LinkSample, Recorder};
+use fairwind_result::{FORMAT_VERSION, RunResult};
+use fairwind_scenario::file;
+use fairwind_scenario::file::flow::{self, Control, Flow};
+use fairwind_scenario::pipes;
+use fairwind_scenario::topology::DirectedLink;
+use fairwind_scenario::{Experiment, FlowCopy};
 use fairwind_sim::outcome::{Observer, PipeSample};
 use fairwind_sim::scenario::{FlowConfig, Hop, Sampling, Scenario, Stack, Switch, TcpConfig};
 
 use super::performance::Stopwatch;
 use super::work::Work;
 use super::{Engine, EngineError, Run, totals};
-use crate::experiment::{Experiment, FlowCopy};
-use crate::file;
-use crate::file::flow::{self, Control, Flow};
-use crate::pipes;
-use crate::record::{FlowSample, LinkSample, Recorder};
-use crate::result::{FORMAT_VERSION, RunResult};
-use crate::topology::DirectedLink;
 
 /// Runs experiments in virtual time with `fairwind-sim`.
 #[derive(Clone, Copy, Debug, Default)]

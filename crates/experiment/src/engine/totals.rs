@@ -1,13 +1,12 @@
 //! Converts the engines' totals to the units of results.
 
 use fairwind_path::pipe::PipeStatistics;
+use fairwind_path::rate::Rate;
+use fairwind_result::{FlowResult, LinkResult};
+use fairwind_scenario::FlowCopy;
+use fairwind_scenario::file::{ExperimentFile, flow};
+use fairwind_scenario::topology::DirectedLink;
 use fairwind_sim::outcome::FlowOutcome;
-
-use crate::experiment::FlowCopy;
-use crate::file::link::Rate;
-use crate::file::{ExperimentFile, flow};
-use crate::result::{FlowResult, LinkResult};
-use crate::topology::DirectedLink;
 
 /// A flow's totals in the units of results.
 pub fn flow_result(copy: &FlowCopy<'_>, outcome: &FlowOutcome) -> FlowResult {
@@ -80,9 +79,9 @@ mod tests {
     use std::path::Path;
 
     use fairwind_path::units::Duration;
+    use fairwind_scenario::Experiment;
 
     use super::*;
-    use crate::experiment::Experiment;
 
     fn experiment() -> Experiment {
         let text = "duration = \"10s\"\n\

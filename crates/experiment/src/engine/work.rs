@@ -1,8 +1,7 @@
 //! What the ends of a flow do, the same in every engine.
 
+use fairwind_scenario::file::flow::{self, Flow};
 use fairwind_workload::Application;
-
-use crate::file::flow::{self, Flow};
 
 /// What the two ends of a flow do.
 #[derive(Clone, Debug, PartialEq)]

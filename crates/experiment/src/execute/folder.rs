@@ -5,12 +5,13 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::ExecuteError;
-use super::leftovers::{self, Working};
-use crate::result::{
+use fairwind_result::{
     CAPTURES_FOLDER, EXPERIMENT_FILE, FLOWS_FILE, LINKS_FILE, PLOTS_FOLDER, PROGRAMS_FOLDER,
     REPORT_FILE, RESULT_FILE, SUMMARY_FILE,
 };
+
+use super::ExecuteError;
+use super::leftovers::{self, Working};
 
 /// Where a result will be published, and the folder beside it in which it is written.
 #[derive(Debug)]

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fairwind_advice::HistorySet;
-use fairwind_experiment::Experiment;
 use fairwind_experiment::engine::sim::scenario;
 use fairwind_path::units::Time;
+use fairwind_scenario::Experiment;
 use fairwind_sim::outcome::{FlowOutcome, Instruments, Observer, Outcome};
 use serde_json::{Value, json};
 

@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use fairwind_experiment::engine::lab::Lab;
 use fairwind_experiment::engine::sim::Sim;
-use fairwind_experiment::result::{EXPERIMENT_FILE, FLOWS_FILE, RunResult, Stored, seed_folder};
-use fairwind_experiment::{ExecuteOptions, Experiment, execute};
+use fairwind_experiment::{ExecuteOptions, execute};
 use fairwind_lab::host::Offload;
+use fairwind_result::{EXPERIMENT_FILE, FLOWS_FILE, RunResult, Stored, seed_folder};
+use fairwind_scenario::Experiment;
 
 use crate::Error;
 

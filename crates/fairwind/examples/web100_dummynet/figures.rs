@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use fairwind_experiment::overlay::{self, Overlay, Spread};
-use fairwind_experiment::result::{Stored, seed_folder};
+use fairwind_report::overlay::{self, Overlay, Spread};
+use fairwind_result::{Stored, seed_folder};
 
 use crate::Error;
 use crate::bench::{Bench, EXPERIMENTS, Engine, Variant};

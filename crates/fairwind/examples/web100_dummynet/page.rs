@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use fairwind_experiment::result::Machine;
+use fairwind_result::Machine;
 
 use crate::Error;
 

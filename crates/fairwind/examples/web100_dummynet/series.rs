@@ -1,8 +1,8 @@
 //! What the tables need from time series.
 
-use fairwind_experiment::result::{FlowResult, RunResult, Statistic};
-use fairwind_experiment::series::columns::FLOW;
-use fairwind_experiment::series::reader::scan;
+use fairwind_result::series::columns::FLOW;
+use fairwind_result::series::reader::scan;
+use fairwind_result::{FlowResult, RunResult, Statistic};
 
 use crate::Error;
 use crate::bench::Done;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use fairwind_experiment::result::{FlowResult, RunResult, Statistic};
-use fairwind_experiment::series::columns::FLOW;
-use fairwind_experiment::series::reader::scan;
+use fairwind_result::series::columns::FLOW;
+use fairwind_result::series::reader::scan;
+use fairwind_result::{FlowResult, RunResult, Statistic};
 
 use crate::Error;
 use crate::bench::{Bench, Done, Variant};

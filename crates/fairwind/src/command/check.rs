@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fairwind_experiment::Experiment;
+use fairwind_scenario::Experiment;
 
 use crate::failure::Failure;
 use crate::output;

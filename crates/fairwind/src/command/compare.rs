@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fairwind_experiment::compare::compare;
-use fairwind_experiment::overlay::{self, OverlayError};
+use fairwind_report::overlay::{self, OverlayError};
+use fairwind_result::compare::compare;
 
 use super::report;
 use crate::failure::Failure;

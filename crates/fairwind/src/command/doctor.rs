@@ -6,8 +6,8 @@ mod facts;
 mod purpose;
 
 use clap::Args;
-use fairwind_experiment::units_text;
 use fairwind_path::units::{Bandwidth, Duration};
+use fairwind_scenario::units_text;
 use serde_json::{Value, json};
 
 pub use purpose::Purpose;

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fairwind_experiment::result::RunResult;
-use fairwind_experiment::{Completed, Engine, ExecuteError, ExecuteOptions, Experiment, execute};
+use fairwind_experiment::{Completed, Engine, ExecuteError, ExecuteOptions, execute};
+use fairwind_result::RunResult;
+use fairwind_scenario::Experiment;
 
 use crate::failure::Failure;
 use crate::progress::Bar;

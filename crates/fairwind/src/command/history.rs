@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use fairwind_advice_client::{DEFAULT_URL, path_segment, query};
 use fairwind_advisor::PathConfig;
 use fairwind_advisor::http::HistoryAnswer;
-use fairwind_experiment::plot::history::{HopCurve, svg};
+use fairwind_report::plot::history::{HopCurve, svg};
 use jiff::Timestamp;
 use serde_json::json;
 

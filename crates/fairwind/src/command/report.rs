@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fairwind_experiment::report::{self, ReportError};
-use fairwind_experiment::result::ResultError;
+use fairwind_report::ReportError;
+use fairwind_result::ResultError;
 
 use crate::failure::Failure;
 use crate::output;
@@ -24,7 +24,7 @@ pub struct Report {
 
 impl Report {
     pub fn run(self) -> Result<(), Failure> {
-        let page = report::write(&self.dir).map_err(failure)?;
+        let page = fairwind_report::write(&self.dir).map_err(failure)?;
         output::line(&page.display().to_string())?;
         Ok(())
     }

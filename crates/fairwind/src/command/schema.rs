@@ -27,7 +27,7 @@ enum Of {
 impl Schema {
     pub fn run(self) -> Result<(), Failure> {
         match self.of {
-            Of::Experiment => output::line(&fairwind_experiment::file::schema::json())?,
+            Of::Experiment => output::line(&fairwind_scenario::file::schema::json())?,
             Of::TraceDaemon => output::line(include_str!(
                 "../../../../docs/reference/trace-daemon.schema.json"
             ))?,

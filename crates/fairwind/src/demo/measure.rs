@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use fairwind_experiment::page::Point;
-use fairwind_experiment::result::{FLOWS_FILE, RunResult};
-use fairwind_experiment::series::SeriesError;
-use fairwind_experiment::series::columns::FLOW;
-use fairwind_experiment::series::reader::scan;
+use fairwind_report::page::Point;
+use fairwind_result::series::SeriesError;
+use fairwind_result::series::columns::FLOW;
+use fairwind_result::series::reader::scan;
+use fairwind_result::{FLOWS_FILE, RunResult};
 
 use super::network::{TRANSFER, others};
 use super::story::START_S;

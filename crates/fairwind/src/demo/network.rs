@@ -176,9 +176,10 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fairwind_scenario::Experiment;
+
     use super::*;
     use crate::demo::day::Day;
-    use fairwind_experiment::Experiment;
 
     #[test]
     fn every_way_is_an_experiment_that_can_be_run() {

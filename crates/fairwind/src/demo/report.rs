@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fairwind_advice::{Forecast, Hop, ModelKind, Samples, Settings};
-use fairwind_experiment::page::{
+use fairwind_report::page::{
     Area, Chart, Curve, Heading, Page, Panel, Point, Style, Table, escape, number,
 };
 

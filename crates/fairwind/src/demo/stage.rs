@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use fairwind_experiment::engine::lab::Lab;
 use fairwind_experiment::engine::sim::Sim;
-use fairwind_experiment::{
-    Completed, Engine, ExecuteError, ExecuteOptions, Experiment, Progress, execute,
-};
+use fairwind_experiment::{Completed, Engine, ExecuteError, ExecuteOptions, Progress, execute};
+use fairwind_scenario::Experiment;
 
 use super::advised::{self, Advised};
 use super::day::Day;

@@ -1,10 +1,11 @@
-//! Routes: the fewest pipes to each host, unless [`Network::set_route`] says otherwise.
+//! Routes: the next pipe for each node and address.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-use super::Network;
-use crate::LabError;
+use fairwind_path::routes::{Edge, toward};
+
+use super::{Network, PipePlan};
 
 /// The next pipe for each node and address.
 #[derive(Clone, Debug)]
@@ -36,19 +37,12 @@ impl Routes {
 
 impl Network {
     /// The next pipe for every node and address.
-    ///
-    /// # Errors
-    /// Fails if a route is a loop.
-    pub(crate) fn routes(&self) -> Result<Routes, LabError> {
+    pub(crate) fn routes(&self) -> Routes {
+        let edges: Vec<Edge> = self.pipes.iter().map(PipePlan::edge).collect();
         let toward: Vec<Vec<Option<usize>>> = self
             .hosts()
-            .map(|(node, address)| self.toward(node, address))
+            .map(|(node, _)| toward(node, self.nodes.len(), &edges))
             .collect();
-        for ((target, address), pipes) in self.hosts().zip(&toward) {
-            for start in 0..self.nodes.len() {
-                self.follow(pipes, start, target, address)?;
-            }
-        }
         let next = (0..self.nodes.len())
             .map(|node| toward.iter().map(|pipes| pipes[node]).collect())
             .collect();
@@ -57,57 +51,12 @@ impl Network {
         let more = more.filter_map(|(&address, &node)| Some((address, number(node)?)));
         let hosts = self.hosts().enumerate();
         let hosts = hosts.map(|(n, (_, address))| (address, n));
-        Ok(Routes {
+        Routes {
             gateway: self
                 .hosts()
                 .position(|(node, _)| Some(node) == self.gateway),
             hosts: hosts.chain(more).collect(),
             next,
-        })
-    }
-
-    /// Follows a route to its end; fails if it is a loop.
-    fn follow(
-        &self,
-        next: &[Option<usize>],
-        start: usize,
-        target: usize,
-        address: Ipv4Addr,
-    ) -> Result<(), LabError> {
-        let mut node = start;
-        for _ in 0..=self.nodes.len() {
-            match next[node] {
-                Some(pipe) if node != target => node = self.pipes[pipe].to,
-                _ => return Ok(()),
-            }
         }
-        Err(LabError::Network(format!(
-            "routes to {address} go in a circle"
-        )))
-    }
-
-    /// For each node, the first pipe of the shortest route to `target`, or the one set by
-    /// [`Network::set_route`].
-    fn toward(&self, target: usize, address: Ipv4Addr) -> Vec<Option<usize>> {
-        let mut next = vec![None; self.nodes.len()];
-        let mut reached = VecDeque::from([target]);
-        while let Some(node) = reached.pop_front() {
-            for (index, pipe) in self.pipes.iter().enumerate() {
-                let passes = pipe.to == node && (node == target || self.nodes[node].is_none());
-                if passes && pipe.from != target && next[pipe.from].is_none() {
-                    next[pipe.from] = Some(index);
-                    reached.push_back(pipe.from);
-                }
-            }
-        }
-        for (node, next) in next.iter_mut().enumerate() {
-            *next = self
-                .route_overrides
-                .get(&(node, address))
-                .copied()
-                .or(*next);
-        }
-        next[target] = None;
-        next
     }
 }

@@ -5,12 +5,12 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
+use fairwind_instruments::layout::TIME;
 use parquet::column::reader::ColumnReader;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 
-use super::layout::TIME;
 use super::{CONNECTION_KEY, FileError};
 use crate::record::Connection;
 

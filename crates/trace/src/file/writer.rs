@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use fairwind_instruments::layout;
 use parquet::basic::Encoding;
 use parquet::column::page::{CompressedPage, Page, PageWriter};
 use parquet::column::writer::ColumnCloseResult;
@@ -16,7 +17,7 @@ use parquet::schema::types::{ColumnDescPtr, TypePtr};
 
 use super::columns::{Columns, Group, Integers};
 use super::encode::Runs;
-use super::{CONNECTION_KEY, CONTROL, FileError, layout};
+use super::{CONNECTION_KEY, CONTROL, FileError};
 
 /// A file being written.
 pub(crate) struct ConnectionFile {

@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use fairwind_result::record::{FlowSample, Recorder};
 use fairwind_trace::event::{Event, Identity, Sample};
 
 use super::instruments::{Traced, payload_received};
-use crate::record::{FlowSample, Recorder};
 
 /// Slow-start thresholds above this many packets, except the infinite one, do not occur on real
 /// connections.

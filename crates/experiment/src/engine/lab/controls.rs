@@ -3,9 +3,9 @@
 use fairwind_cc::kernel::{self, Loaded};
 use fairwind_cc::native::Parameters;
 use fairwind_lab::congestion_control::load_private;
+use fairwind_scenario::file::flow::Control;
 
 use crate::engine::EngineError;
-use crate::file::flow::Control;
 
 /// The congestion controls of one run. Those of `cc/` are unloaded when this is dropped.
 pub struct Controls {

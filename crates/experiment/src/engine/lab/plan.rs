@@ -8,14 +8,14 @@ use std::path::Path;
 use fairwind_lab::emulator::Capture;
 use fairwind_lab::host::{HostConfig, Offload, Pairing};
 use fairwind_lab::network::{FlowId, FlowKey, Network, NodeId, PipeId};
+use fairwind_result::CAPTURES_FOLDER;
+use fairwind_scenario::file::{self, Stack, flow};
+use fairwind_scenario::pipes;
+use fairwind_scenario::topology::DirectedLink;
+use fairwind_scenario::{Experiment, FlowCopy};
 
 use super::stack;
 use crate::engine::EngineError;
-use crate::experiment::{Experiment, FlowCopy};
-use crate::file::{self, Stack, flow};
-use crate::pipes;
-use crate::result::CAPTURES_FOLDER;
-use crate::topology::DirectedLink;
 
 /// Bytes of a full packet besides its payload: IP, TCP, time stamps.
 const HEADERS: u32 = 52;
@@ -50,13 +50,6 @@ pub struct PlannedHost {
     pub stack: Stack,
     /// Position in the topology.
     node: usize,
-}
-
-/// The nodes and pipes added so far, by position in the topology and by [`DirectedLink::index`].
-#[derive(Clone, Copy)]
-struct Built<'a> {
-    nodes: &'a [NodeId],
-    pipes: &'a [PipeId],
 }
 
 /// The ends of a flow.
@@ -181,7 +174,7 @@ impl Plan {
     /// flows are in the order of the plan's.
     ///
     /// # Errors
-    /// Fails if the emulator refuses an address, a pipe or a route.
+    /// Fails if the emulator refuses an address or a pipe.
     pub fn network(&self, experiment: &Experiment) -> Result<(Network, Vec<PipeId>), EngineError> {
         let file = experiment.file();
         let mut network = Network::new();
@@ -210,11 +203,7 @@ impl Plan {
             }
             let port = planned.port;
             let flow = network.add_flow(FlowKey { from, to, port });
-            let built = Built {
-                nodes: &nodes,
-                pipes: &pipe_ids,
-            };
-            self.lead(&mut network, built, experiment, *planned, &copy, flow)?;
+            set_classes(&mut network, &pipe_ids, experiment, &copy, flow);
         }
         Ok((network, pipe_ids))
     }
@@ -231,36 +220,23 @@ impl Plan {
             })
             .collect()
     }
+}
 
-    /// Sets the routes of a flow and the classes of its packets.
-    fn lead(
-        &self,
-        network: &mut Network,
-        built: Built<'_>,
-        experiment: &Experiment,
-        planned: PlannedFlow,
-        copy: &FlowCopy<'_>,
-        flow: FlowId,
-    ) -> Result<(), EngineError> {
-        let file = experiment.file();
-        let topology = experiment.topology();
-        let route = &topology.routes()[copy.position];
-        let ways = [
-            (&route.forward, planned.to, false),
-            (&route.backward, planned.from, true),
-        ];
-        for (way, target, acknowledgements) in ways {
-            for direction in way {
-                let pipe = built.pipes[direction.index()];
-                let (start, _) = topology.ends(*direction);
-                let node = built.nodes[topology.node(start).expect("links end at nodes")];
-                network.set_route(node, self.hosts[target].address, pipe)?;
-                let settings = direction.of(&file.link[direction.link()]);
-                let class = pipes::class(settings, copy.flow, acknowledgements);
-                network.set_class(pipe, flow, acknowledgements, class);
-            }
+/// Sets the classes of a flow's packets in the pipes on its route.
+fn set_classes(
+    network: &mut Network,
+    pipes: &[PipeId],
+    experiment: &Experiment,
+    copy: &FlowCopy<'_>,
+    flow: FlowId,
+) {
+    let route = &experiment.topology().routes()[copy.position];
+    for (way, acknowledgements) in [(&route.forward, false), (&route.backward, true)] {
+        for direction in way {
+            let link = &experiment.file().link[direction.link()];
+            let class = pipes::class(direction.of(link), copy.flow, acknowledgements);
+            network.set_class(pipes[direction.index()], flow, acknowledgements, class);
         }
-        Ok(())
     }
 }
 

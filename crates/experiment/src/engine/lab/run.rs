@@ -11,6 +11,10 @@ use fairwind_lab::emulator::{Emulator, EmulatorOptions};
 use fairwind_lab::host::{Host, HostConfig};
 use fairwind_lab::{LabError, privilege};
 use fairwind_path::units::Duration;
+use fairwind_result::record::{FlowSample, LinkSample, Recorder};
+use fairwind_result::{CAPTURES_FOLDER, PROGRAMS_FOLDER, RunResult};
+use fairwind_scenario::file::flow;
+use fairwind_scenario::{Experiment, FlowCopy};
 use fairwind_trace::filter::Filter;
 use fairwind_trace::kernel::{self, Options};
 use fairwind_trace::session::Session;
@@ -23,10 +27,6 @@ use super::totals::{self, Measured};
 use crate::engine::performance::Stopwatch;
 use crate::engine::work::Work;
 use crate::engine::{EngineError, Run};
-use crate::experiment::{Experiment, FlowCopy};
-use crate::file::flow;
-use crate::record::{FlowSample, LinkSample, Recorder};
-use crate::result::{CAPTURES_FOLDER, PROGRAMS_FOLDER, RunResult};
 
 /// The network of the hosts' addresses.
 const ADDRESSES: &str = "10.77.0.0/16";

@@ -3,7 +3,7 @@
 //! The kernel can be configured to come near Linux 2.4, but not to equal it: see [`CLASSIC_2005`]
 //! for what is set, and `docs/reference/lab.md` for what is not possible.
 
-use crate::file::Stack;
+use fairwind_scenario::file::Stack;
 
 /// Sysctls that make a present-day host behave like Linux 2.4.
 const CLASSIC_2005: &[(&str, &str)] = &[

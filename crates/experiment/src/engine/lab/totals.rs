@@ -5,6 +5,11 @@ use std::collections::BTreeMap;
 use fairwind_lab::application;
 use fairwind_lab::emulator::{FlowCounts, Statistics};
 use fairwind_path::units::Duration;
+use fairwind_result::{
+    EmulatorResult, FORMAT_VERSION, FlowResult, Late, Machine, Performance, RunResult,
+};
+use fairwind_scenario::FlowCopy;
+use fairwind_scenario::file::flow::Application;
 use fairwind_sim::outcome::FlowOutcome;
 use fairwind_trace::kernel::Counts;
 
@@ -12,11 +17,6 @@ use super::connections::FlowTotals;
 use super::plan::Plan;
 use super::stack;
 use crate::engine::{Run, totals};
-use crate::experiment::FlowCopy;
-use crate::file::flow::Application;
-use crate::result::{
-    EmulatorResult, FORMAT_VERSION, FlowResult, Late, Machine, Performance, RunResult,
-};
 
 /// Everything measured in a run.
 pub struct Measured {
@@ -207,9 +207,9 @@ mod tests {
     use fairwind_lab::emulator::NamedPipe;
     use fairwind_path::pipe::{Pipe, PipeConfig};
     use fairwind_path::units::Time;
+    use fairwind_scenario::Experiment;
 
     use super::*;
-    use crate::experiment::Experiment;
 
     #[test]
     fn what_was_measured_until_the_trace_failed_is_a_result() {

@@ -22,8 +22,9 @@ use fairwind::interrupt;
 use fairwind_advice::HistorySet;
 use fairwind_experiment::engine::lab::Lab;
 use fairwind_experiment::engine::sim::Sim;
-use fairwind_experiment::{ExecuteOptions, Experiment, Progress, execute};
+use fairwind_experiment::{ExecuteOptions, Progress, execute};
 use fairwind_lab::host::Offload;
+use fairwind_scenario::Experiment;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 

@@ -150,8 +150,9 @@ application = {{ kind = \"command\", client = {:?} }}
 
 #[cfg(test)]
 mod tests {
+    use fairwind_scenario::Experiment;
+
     use super::*;
-    use fairwind_experiment::Experiment;
 
     #[test]
     fn every_way_is_an_experiment_that_can_be_run() {

@@ -1,7 +1,7 @@
 //! `name=value` on the command line, the value in the units that people write.
 
 use fairwind_cc::native::Control;
-use fairwind_experiment::units_text::{self, Amount};
+use fairwind_scenario::units_text::{self, Amount};
 
 use crate::failure::Failure;
 

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fairwind_experiment::file::arguments::{self, LinkArgument};
-use fairwind_experiment::file::link::{Delay, Direction, Link, Loss, Rate};
-use fairwind_experiment::pipes;
 use fairwind_lab::exec::ExecConfig;
+use fairwind_scenario::file::arguments::{self, LinkArgument};
+use fairwind_scenario::file::link::{Direction, Link};
+use fairwind_scenario::pipes;
 
 use crate::failure::Failure;
 
@@ -76,7 +76,8 @@ impl PathOptions {
         });
         let all: Vec<LinkArgument> = options.chain(set).collect();
         let link = arguments::link(&all, Path::new(""), self.time_scale.unwrap_or(1.0))?;
-        if self.time_scale.is_some() && ![&link.forward, &link.reverse].into_iter().any(is_traced) {
+        let mut directions = [&link.forward, &link.reverse].into_iter();
+        if self.time_scale.is_some() && !directions.any(Direction::follows_traces) {
             return Err(Failure::input(
                 "--time-scale has no effect on a path without a recorded trace: write \
                  --set 'bandwidth={trace=\"FILE\"}', too",
@@ -84,13 +85,6 @@ impl PathOptions {
         }
         Ok(link)
     }
-}
-
-/// Whether the bandwidth, delay or loss of the direction follows a recording.
-fn is_traced(direction: &Direction) -> bool {
-    matches!(direction.bandwidth, Rate::Trace(_))
-        || matches!(direction.delay, Delay::Trace(_))
-        || matches!(direction.loss, Loss::Trace(_))
 }
 
 /// The ports in a scheduler, in the order of its classes.

@@ -1,7 +1,7 @@
 //! The columns of a trace's files.
 
 use fairwind_cc::{kernel, native};
-use fairwind_experiment::diagnostic::suggestion;
+use fairwind_scenario::diagnostic::suggestion;
 use fairwind_trace::control_state::ControlState;
 use fairwind_trace::file::Columns;
 use fairwind_trace::instrument::{INSTRUMENTS, Instrument, find};

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fairwind_experiment::Diagnostic;
-use fairwind_experiment::diagnostic::{Sources, Span};
-use fairwind_experiment::file::decode::{self, Fields, Findings};
-use fairwind_experiment::file::value::{self, Node, Table, Value};
+use fairwind_scenario::Diagnostic;
+use fairwind_scenario::diagnostic::{Sources, Span};
+use fairwind_scenario::file::decode::{self, Fields, Findings};
+use fairwind_scenario::file::value::{self, Node, Table, Value};
 use fairwind_trace::filter::{Filter, Network};
 use fairwind_trace::instrument::Instrument;
 use fairwind_trace::kernel::Options;

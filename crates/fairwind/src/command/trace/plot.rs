@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fairwind_experiment::plot::traced::{self, TracedCurves};
-use fairwind_experiment::series::decimate::{Decimator, Point};
+use fairwind_report::plot::traced::{self, TracedCurves};
+use fairwind_result::series::decimate::{Decimator, Point};
 use fairwind_trace::file::{self, FileError, Series};
 use fairwind_trace::record::{Connection, INDEX_FILE, Index};
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use fairwind_experiment::units_text::{self, UnitError};
+use fairwind_scenario::units_text::{self, UnitError};
 use fairwind_trace::session::MIN_INTERVAL;
 
 const OWN_NAMESPACE: &str = "/proc/self/ns/net";

@@ -1,0 +1,253 @@
+//! The report over several seeds.
+
+use std::fmt::Write;
+
+use fairwind_result::{REPORT_FILE, RunResult, Statistic, Summary, seed_folder, seeds_text};
+
+use super::html::{Heading, Table, escape, fill, number};
+use super::{doubts_html, experiment_html, facts_html, head_html, swatch, versions_text};
+use crate::plot::ticks::Ticks;
+
+/// Most rows in a table; nobody reads more.
+const ROWS_AT_MOST: usize = 200;
+/// Most flows in the drawing.
+const DRAWN_AT_MOST: usize = 24;
+
+/// The page for `summary` and its `runs`, with the text of the experiment file.
+pub fn page(summary: &Summary, runs: &[RunResult], experiment: Option<&str>) -> String {
+    let facts = [
+        escape(&summary.engine),
+        format!("stack {}", escape(&summary.stack)),
+        format!("{} runs, {}", runs.len(), seeds_text(&summary.seeds)),
+        format!("{} s each", summary.duration_s),
+    ];
+    fill(
+        include_str!("overview.html"),
+        &[
+            ("head", &head_html(&summary.title, "img-src data: 'self'")),
+            ("title", &escape(&summary.title)),
+            ("facts", &facts_html(&facts)),
+            (
+                "doubts",
+                &doubts_html(&summary.incomplete, &summary.warnings),
+            ),
+            ("whiskers", &whiskers(summary, runs)),
+            ("flows", &flows(summary)),
+            ("links", &links(summary)),
+            ("runs", &runs_table(runs)),
+            (
+                "experiment",
+                &experiment_html(experiment, &summary.overrides),
+            ),
+            ("accounting", &escape(&summary.accounting)),
+            (
+                "versions",
+                &format!(
+                    "{}; engine {}, result format {}.",
+                    versions_text(&summary.versions),
+                    escape(&summary.engine),
+                    summary.format_version
+                ),
+            ),
+        ],
+    )
+}
+
+/// `mean ± half-width`.
+fn spread(statistic: Option<Statistic>, scale: f64, digits: usize) -> String {
+    let Some(statistic) = statistic else {
+        return number(None, digits);
+    };
+    let mean = number(Some(statistic.mean * scale), digits);
+    match statistic.interval95 {
+        Some(half) => format!(
+            "{mean} <span class=\"spread\">± {}</span>",
+            number(Some(half * scale), digits)
+        ),
+        None => mean,
+    }
+}
+
+fn flows(summary: &Summary) -> String {
+    let mut table = Table::new(vec![
+        Heading::text("Flow"),
+        Heading::text("Control"),
+        Heading::number("Goodput", "Mbit/s"),
+        Heading::number("Std. deviation", "Mbit/s, of 1 s"),
+        Heading::number("Completion", "s"),
+        Heading::number("Retransmitted", "segments"),
+        Heading::number("Timeouts", ""),
+        Heading::number("RTT min", "ms"),
+        Heading::number("RTT mean", "ms"),
+    ]);
+    for (at, flow) in summary.flows.iter().enumerate() {
+        let colour = if at < DRAWN_AT_MOST {
+            swatch(at)
+        } else {
+            String::new()
+        };
+        table.row(vec![
+            format!("{colour}{}", escape(&flow.name)),
+            escape(flow.congestion_control.as_deref().unwrap_or("–")),
+            spread(flow.goodput_mbps, 1.0, 3),
+            spread(flow.goodput_sd_mbps, 1.0, 3),
+            spread(flow.completion_s, 1.0, 3),
+            spread(flow.retransmits, 1.0, 1),
+            spread(flow.timeouts, 1.0, 1),
+            spread(flow.rtt_min_ms, 1.0, 2),
+            spread(flow.rtt_mean_ms, 1.0, 2),
+        ]);
+    }
+    table.html(ROWS_AT_MOST)
+}
+
+fn links(summary: &Summary) -> String {
+    let mut table = Table::new(vec![
+        Heading::text("Link"),
+        Heading::number("Utilization", "%"),
+        Heading::number("Queue mean", "packets"),
+        Heading::number("Queue 99 %", "packets"),
+        Heading::number("Dropped", "packets"),
+    ]);
+    for link in &summary.links {
+        table.row(vec![
+            escape(&link.name),
+            spread(link.utilization, 100.0, 2),
+            spread(link.queue_mean_pkts, 1.0, 2),
+            spread(link.queue_p99_pkts, 1.0, 1),
+            spread(link.drops, 1.0, 1),
+        ]);
+    }
+    table.html(ROWS_AT_MOST)
+}
+
+fn runs_table(runs: &[RunResult]) -> String {
+    let mut table = Table::new(vec![
+        Heading::text("Run"),
+        Heading::number("Goodput of all flows", "Mbit/s"),
+        Heading::number("Retransmitted", "segments"),
+        Heading::number("Dropped", "packets"),
+        Heading::number("Processor time", "s"),
+    ]);
+    for run in runs {
+        let goodput: f64 = run.flows.iter().map(|flow| flow.goodput_mbps).sum();
+        let retransmits: u64 = run.flows.iter().map(|flow| flow.retransmits).sum();
+        let drops: u64 = run.links.iter().map(|link| link.drops).sum();
+        table.row(vec![
+            format!(
+                "<a href=\"{}/{REPORT_FILE}\">seed {}</a>",
+                seed_folder(run.seed),
+                run.seed
+            ),
+            number(Some(goodput), 3),
+            number(Some(retransmits as f64), 0),
+            number(Some(drops as f64), 0),
+            number(Some(run.performance.cpu_s), 3),
+        ]);
+    }
+    table.html(ROWS_AT_MOST)
+}
+
+/// A drawing of each flow's goodput: a dot per run, a line for the mean and a bar for its interval.
+fn whiskers(summary: &Summary, runs: &[RunResult]) -> String {
+    const WIDTH: f64 = 1056.0;
+    const LEFT: f64 = 190.0;
+    const RIGHT: f64 = 20.0;
+    const ROW: f64 = 30.0;
+    const FOOT: f64 = 44.0;
+    let flows = &summary.flows[..summary.flows.len().min(DRAWN_AT_MOST)];
+    let goodputs = || flows.iter().filter_map(|flow| flow.goodput_mbps);
+    let ends = |s: Statistic| {
+        (
+            s.mean - s.interval95.unwrap_or(0.0),
+            s.mean + s.interval95.unwrap_or(0.0),
+        )
+    };
+    let least = goodputs()
+        .map(|s| s.min.min(ends(s).0))
+        .fold(f64::INFINITY, f64::min);
+    let greatest = goodputs().map(|s| s.max.max(ends(s).1)).fold(0.0, f64::max);
+    let ticks = Ticks::around(least, greatest, 8);
+    let height = ROW * flows.len() as f64 + FOOT;
+    let foot = height - FOOT + 4.0;
+    let x = |value: f64| LEFT + (WIDTH - LEFT - RIGHT) * ticks.share(value);
+    let mut svg = format!(
+        "<svg class=\"whiskers\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
+         aria-label=\"Goodput of each flow in each run\">\n"
+    );
+    for (value, label) in ticks.labels() {
+        let at = x(value);
+        let text_y = foot + 16.0;
+        let _ = write!(
+            svg,
+            "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"0\" y2=\"{foot:.1}\"/>\
+             <text class=\"axis\" x=\"{at:.1}\" y=\"{text_y:.1}\" text-anchor=\"middle\">{label}</text>"
+        );
+    }
+    let _ = writeln!(
+        svg,
+        "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">Mbit/s</text>",
+        (LEFT + WIDTH - RIGHT) / 2.0,
+        height - 6.0
+    );
+    for (row, flow) in flows.iter().enumerate() {
+        let middle = ROW * row as f64 + ROW / 2.0;
+        let colour = row % crate::plot::palette::LIGHT.len();
+        let _ = write!(
+            svg,
+            "<g style=\"color:var(--c{colour})\">\
+             <text x=\"0\" y=\"{:.1}\">{}</text>",
+            middle + 4.5,
+            escape(&shortened(&flow.name, 26))
+        );
+        if let Some(goodput) = flow.goodput_mbps {
+            let (from, to) = ends(goodput);
+            let (from, to) = (x(from.max(ticks.start())), x(to));
+            let mean = x(goodput.mean);
+            let _ = write!(
+                svg,
+                "<rect x=\"{from:.1}\" width=\"{:.1}\" y=\"{:.1}\" height=\"14\" rx=\"2\" \
+                 fill=\"currentColor\" fill-opacity=\"0.22\"/>\
+                 <line x1=\"{mean:.1}\" x2=\"{mean:.1}\" y1=\"{:.1}\" y2=\"{:.1}\" \
+                 stroke=\"currentColor\" stroke-width=\"2\"/>",
+                (to - from).max(1.0),
+                middle - 7.0,
+                middle - 9.0,
+                middle + 9.0
+            );
+        }
+        for run in runs {
+            if let Some(found) = run.flows.iter().find(|f| f.name == flow.name) {
+                let _ = write!(
+                    svg,
+                    "<circle cx=\"{:.1}\" cy=\"{middle:.1}\" r=\"3.5\" fill=\"currentColor\">\
+                     <title>seed {}: {} Mbit/s</title></circle>",
+                    x(found.goodput_mbps),
+                    run.seed,
+                    number(Some(found.goodput_mbps), 3)
+                );
+            }
+        }
+        svg.push_str("</g>\n");
+    }
+    svg.push_str("</svg>\n");
+    if summary.flows.len() > flows.len() {
+        let _ = writeln!(
+            svg,
+            "<p class=\"note\">The first {} of {} flows.</p>",
+            flows.len(),
+            summary.flows.len()
+        );
+    }
+    svg
+}
+
+/// `text`, cut to `most` characters.
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(most - 1).collect();
+    short.push('…');
+    short
+}

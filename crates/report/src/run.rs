@@ -1,0 +1,304 @@
+//! The report of one run.
+
+use fairwind_result::series::curves::{CURVES_AT_MOST, Curves};
+use fairwind_result::{EmulatorResult, FlowResult, LinkResult, RunResult};
+
+use super::html::{Heading, Table, escape, fill, number};
+use super::{
+    data, doubts_html, experiment_html, facts_html, head_html, library, swatch, versions_text,
+};
+
+/// Content security policy: the page may draw, and save what it has drawn.
+const POLICY: &str = "script-src 'unsafe-inline'; img-src data: blob: 'self'";
+
+/// Most rows in a table; nobody reads more.
+const ROWS_AT_MOST: usize = 200;
+
+/// The page of `run`, with plots if there are `curves`, and the text of the experiment file.
+pub fn page(run: &RunResult, curves: Option<&Curves>, experiment: Option<&str>) -> String {
+    let plots = curves.map_or_else(without_plots, |curves| plots(run, curves));
+    let scripts = curves.map_or_else(String::new, |curves| scripts(run, curves));
+    fill(
+        include_str!("run.html"),
+        &[
+            ("head", &head_html(&run.title, POLICY)),
+            ("title", &escape(&run.title)),
+            ("facts", &facts(run)),
+            ("doubts", &doubts_html(&run.incomplete, &run.warnings)),
+            ("figures", &figures(run)),
+            ("flows", &flows(&run.flows, curves.is_some())),
+            ("links", &links(&run.links)),
+            ("plots", &plots),
+            ("experiment", &experiment_html(experiment, &run.overrides)),
+            ("accounting", &escape(&run.accounting)),
+            ("versions", &versions(run)),
+            ("cost", &cost(run)),
+            ("scripts", &scripts),
+        ],
+    )
+}
+
+fn facts(run: &RunResult) -> String {
+    let mut facts = vec![
+        escape(&run.engine),
+        format!("stack {}", escape(&run.stack)),
+        format!("seed {}", run.seed),
+        format!("{} s", shortest(run.duration_s)),
+    ];
+    if run.warmup_s > 0.0 {
+        facts.push(format!(
+            "first {} s left out of the totals",
+            shortest(run.warmup_s)
+        ));
+    }
+    facts_html(&facts)
+}
+
+/// A number in its shortest form.
+fn shortest(value: f64) -> String {
+    format!("{value}")
+}
+
+/// The most important numbers.
+fn figures(run: &RunResult) -> String {
+    let mut figures = Vec::new();
+    let total: f64 = run.flows.iter().map(|flow| flow.goodput_mbps).sum();
+    figures.push(figure(
+        "Goodput of all flows",
+        number(Some(total), 3),
+        "Mbit/s",
+    ));
+    if let Some(index) = fairness(&run.flows) {
+        figures.push(figure("Jain’s fairness index", number(Some(index), 3), ""));
+    }
+    let busiest = run
+        .links
+        .iter()
+        .filter_map(|link| Some((link, link.utilization?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    if let Some((link, utilization)) = busiest {
+        let label = format!("Utilization of {}", escape(&link.name));
+        figures.push(figure(&label, number(Some(100.0 * utilization), 1), "%"));
+    }
+    let drops: u64 = run.links.iter().map(|l| l.drops + l.random_losses).sum();
+    figures.push(figure("Packets lost", number(Some(drops as f64), 0), ""));
+    let retransmits: u64 = run.flows.iter().map(|flow| flow.retransmits).sum();
+    figures.push(figure(
+        "Segments sent again",
+        number(Some(retransmits as f64), 0),
+        "",
+    ));
+    figures.concat()
+}
+
+fn figure(label: &str, value: String, unit: &str) -> String {
+    format!("<div><strong>{value} <small>{unit}</small></strong><span>{label}</span></div>\n")
+}
+
+/// Jain's fairness index of the goodputs of the bulk flows: 1 if all are equal, 1/n if one has everything;
+/// none for fewer than two flows (Jain, Chiu, Hawe: DEC-TR-301, 1984).
+fn fairness(flows: &[FlowResult]) -> Option<f64> {
+    let goodputs: Vec<f64> = flows
+        .iter()
+        .filter(|flow| flow.application == "bulk")
+        .map(|flow| flow.goodput_mbps)
+        .collect();
+    let sum: f64 = goodputs.iter().sum();
+    let squares: f64 = goodputs.iter().map(|goodput| goodput * goodput).sum();
+    (goodputs.len() > 1 && squares > 0.0).then(|| sum * sum / (goodputs.len() as f64 * squares))
+}
+
+fn flows(flows: &[FlowResult], coloured: bool) -> String {
+    let mut table = Table::new(vec![
+        Heading::text("Flow"),
+        Heading::text("Control"),
+        Heading::number("Goodput", "Mbit/s"),
+        Heading::number("Std. deviation", "Mbit/s, of 1 s"),
+        Heading::number("Delivered", "MB"),
+        Heading::number("Completion", "s"),
+        Heading::number("Retransmitted", "segments"),
+        Heading::number("Timeouts", ""),
+        Heading::number("RTT min", "ms"),
+        Heading::number("RTT mean", "ms"),
+        Heading::number("Objects", ""),
+    ]);
+    for (at, flow) in flows.iter().enumerate() {
+        let colour = if coloured && at < CURVES_AT_MOST {
+            swatch(at)
+        } else {
+            String::new()
+        };
+        table.row(vec![
+            format!("{colour}{}", escape(&flow.name)),
+            escape(flow.congestion_control.as_deref().unwrap_or("–")),
+            number(Some(flow.goodput_mbps), 3),
+            number(flow.goodput_sd_mbps, 3),
+            number(Some(flow.bytes as f64 / 1e6), 2),
+            number(flow.completion_s, 3),
+            number(Some(flow.retransmits as f64), 0),
+            number(Some(flow.timeouts as f64), 0),
+            number(flow.rtt_min_ms, 2),
+            number(flow.rtt_mean_ms, 2),
+            number(flow.objects.map(|objects| objects as f64), 0),
+        ]);
+    }
+    table.html(ROWS_AT_MOST)
+}
+
+fn links(links: &[LinkResult]) -> String {
+    let mut table = Table::new(vec![
+        Heading::text("Link"),
+        Heading::number("Utilization", "%"),
+        Heading::number("Queue mean", "packets"),
+        Heading::number("Queue 99 %", "packets"),
+        Heading::number("Dropped", "packets"),
+        Heading::number("Lost at random", "packets"),
+        Heading::number("Carried", "packets"),
+        Heading::number("Carried", "MB"),
+    ]);
+    for link in links {
+        table.row(vec![
+            escape(&link.name),
+            number(link.utilization.map(|share| 100.0 * share), 2),
+            number(Some(link.queue_mean_pkts), 2),
+            number(Some(link.queue_p99_pkts), 0),
+            number(Some(link.drops as f64), 0),
+            number(Some(link.random_losses as f64), 0),
+            number(Some(link.packets as f64), 0),
+            number(Some(link.bytes as f64 / 1e6), 2),
+        ]);
+    }
+    table.html(ROWS_AT_MOST)
+}
+
+fn plots(run: &RunResult, curves: &Curves) -> String {
+    let mut omitted = String::new();
+    if run.flows.len() > curves.flows.len() {
+        omitted = format!(
+            " The first {} of {} flows are drawn.",
+            curves.flows.len(),
+            run.flows.len()
+        );
+    }
+    let several: Vec<String> = curves
+        .flows
+        .iter()
+        .filter(|flow| flow.connections > 1)
+        .map(|flow| format!("{} ({})", escape(&flow.name), flow.connections))
+        .collect();
+    if !several.is_empty() {
+        omitted.push_str(&format!(
+            " Flows of several connections have no window and no round-trip time: {}.",
+            several.join(", ")
+        ));
+    }
+    let uncovered: Vec<String> = curves
+        .flows
+        .iter()
+        .filter(|flow| !flow.covered)
+        .map(|flow| escape(&flow.name))
+        .collect();
+    if !uncovered.is_empty() {
+        omitted.push_str(&format!(
+            " The samples do not cover all that these flows delivered, so their throughput is not \
+             drawn: {}.",
+            uncovered.join(", ")
+        ));
+    }
+    let interval = if curves.interval_s == 1.0 {
+        "1 s".to_owned()
+    } else {
+        format!("{} ms", shortest((curves.interval_s * 1e3).round()))
+    };
+    fill(
+        include_str!("plots.html"),
+        &[("interval", &interval), ("omitted", &omitted)],
+    )
+}
+
+fn without_plots() -> String {
+    "<section>\n<h2>Over time</h2>\n\
+     <p class=\"note\">No time series were recorded in this run.</p>\n</section>\n"
+        .to_owned()
+}
+
+/// The data, plotly.js and the script that draws, each in its own element.
+fn scripts(run: &RunResult, curves: &Curves) -> String {
+    format!(
+        "<script type=\"application/octet-stream\" id=\"data\">{}</script>\n\
+         <!-- plotly.js, copyright 2012-2025 Plotly, Inc., MIT licence; packed as gzip, base64 -->\n\
+         <script type=\"application/octet-stream\" id=\"library\">{}</script>\n\
+         <script>\n{}</script>",
+        library::packed(data::json(run, curves).as_bytes()),
+        library::plotly(),
+        include_str!("plots.js"),
+    )
+}
+
+fn versions(run: &RunResult) -> String {
+    format!(
+        "{}; engine {}, seed {}, result format {}.",
+        versions_text(&run.versions),
+        escape(&run.engine),
+        run.seed,
+        run.format_version
+    )
+}
+
+fn cost(run: &RunResult) -> String {
+    let cost = &run.performance;
+    let mut text = format!(
+        "{} data packets and {} events in {} s of processor time, {} s on the clock, {} MB of memory",
+        number(Some(cost.data_packets as f64), 0),
+        number(Some(cost.events as f64), 0),
+        number(Some(cost.cpu_s), 3),
+        number(Some(cost.wall_s), 3),
+        number(Some(cost.peak_rss_mb), 1),
+    );
+    if let Some(machine) = &cost.machine {
+        text.push_str(&format!(
+            "; {}, {} processors, {}",
+            escape(&machine.cpu),
+            machine.cores,
+            escape(&machine.system)
+        ));
+    }
+    text.push('.');
+    if let Some(emulator) = &run.emulator {
+        text.push_str(&lateness(emulator));
+    }
+    text
+}
+
+/// How well the lab kept time.
+fn lateness(emulator: &EmulatorResult) -> String {
+    let us = |value| number(Some(value), 0);
+    format!(
+        " {} packets emulated, late by {} µs (median), {} µs (99 %), {} µs (most).",
+        number(Some(emulator.packets as f64), 0),
+        us(emulator.lateness_p50_us),
+        us(emulator.lateness_p99_us),
+        us(emulator.lateness_max_us)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(goodput_mbps: f64) -> FlowResult {
+        FlowResult {
+            application: "bulk".into(),
+            goodput_mbps,
+            ..FlowResult::default()
+        }
+    }
+
+    #[test]
+    fn fairness_is_one_for_equal_and_a_half_for_one_of_two() {
+        assert_eq!(fairness(&[flow(3.0), flow(3.0)]), Some(1.0));
+        assert_eq!(fairness(&[flow(3.0), flow(0.0)]), Some(0.5));
+        assert_eq!(fairness(&[flow(3.0)]), None);
+        assert_eq!(fairness(&[flow(0.0), flow(0.0)]), None);
+    }
+}

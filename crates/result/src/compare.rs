@@ -1,0 +1,354 @@
+//! Compares two results: every metric of the flows and links in both, matched by name, and the names found in
+//! only one of them.
+//!
+//! A result of several seeds enters with its means and 95 % intervals. `Display` prints a table, `Serialize`
+//! writes JSON.
+
+pub mod table;
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::{
+    FlowResult, FlowSummary, LinkResult, LinkSummary, ResultError, RunResult, Statistic, Stored,
+    Summary, round,
+};
+
+/// Two results side by side.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The first result.
+    pub a: Side,
+    /// The second result.
+    pub b: Side,
+    /// Reasons why the two are hard to compare, in words: different accounting or duration, a run that ended
+    /// early, warnings about a run's numbers, ….
+    pub caveats: Vec<String>,
+    /// Flows in both, in the order of `a`.
+    pub flows: Vec<Item>,
+    /// Links in both, in the order of `a`.
+    pub links: Vec<Item>,
+    /// What `b` lacks.
+    pub only_in_a: Names,
+    /// What `a` lacks.
+    pub only_in_b: Names,
+}
+
+/// Where one of the results comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Side {
+    /// The folder, as the caller named it.
+    pub path: String,
+    /// Title of the experiment.
+    pub title: String,
+    /// The engine that ran it: `sim` or `lab`.
+    pub engine: String,
+    /// The seeds; one for a single run.
+    pub seeds: Vec<u64>,
+}
+
+/// Names of flows and links.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Names {
+    /// Of flows.
+    pub flows: Vec<String>,
+    /// Of links.
+    pub links: Vec<String>,
+}
+
+/// A flow or a link that both results have.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Item {
+    /// Its name.
+    pub name: String,
+    /// Congestion control in `a` and in `b`; for flows only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion_control: Option<[Option<String>; 2]>,
+    /// The metrics that at least one of the two has.
+    pub metrics: Vec<Difference>,
+}
+
+/// One metric in both results.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// The metric's name in `result.json`, unit included.
+    pub metric: &'static str,
+    /// In the first result, if it has the metric.
+    pub a: Option<Statistic>,
+    /// In the second result, if it has the metric.
+    pub b: Option<Statistic>,
+    /// Mean of `b` less mean of `a`, if both have it.
+    #[serde(with = "round::option")]
+    pub absolute: Option<f64>,
+    /// `absolute` divided by the mean of `a`; none if that mean is 0.
+    #[serde(with = "round::option")]
+    pub relative: Option<f64>,
+    /// Whether the 95 % intervals overlap; none unless both results have one and at least one is wider than
+    /// 0. (A single run has none, and may well lie outside the interval of a mean.)
+    pub overlap: Option<bool>,
+}
+
+impl Difference {
+    fn of(metric: &'static str, a: Option<Statistic>, b: Option<Statistic>) -> Difference {
+        let both = a.zip(b);
+        let absolute = both.map(|(a, b)| b.mean - a.mean);
+        let relative = both
+            .filter(|(a, _)| a.mean != 0.0)
+            .map(|(a, b)| (b.mean - a.mean) / a.mean);
+        let overlap = both.and_then(|(a, b)| {
+            let reach = a.interval95? + b.interval95?;
+            // Deterministic runs are identical: repeating them proves nothing.
+            (reach > 0.0).then(|| (b.mean - a.mean).abs() <= reach)
+        });
+        Difference {
+            metric,
+            a,
+            b,
+            absolute,
+            relative,
+            overlap,
+        }
+    }
+}
+
+/// Compares the results in two folders; each may hold a run or several seeds.
+pub fn compare(a: &Path, b: &Path) -> Result<Comparison, ResultError> {
+    let first = Contents::from(Stored::read(a)?);
+    let second = Contents::from(Stored::read(b)?);
+    let (flows, flows_a, flows_b) = matched(&first.flows, &second.flows);
+    let (links, links_a, links_b) = matched(&first.links, &second.links);
+    Ok(Comparison {
+        caveats: caveats(&first, &second),
+        a: first.side(a),
+        b: second.side(b),
+        flows,
+        links,
+        only_in_a: Names {
+            flows: flows_a,
+            links: links_a,
+        },
+        only_in_b: Names {
+            flows: flows_b,
+            links: links_b,
+        },
+    })
+}
+
+/// The fields that a run and a summary share.
+struct Contents {
+    title: String,
+    engine: String,
+    seeds: Vec<u64>,
+    overrides: Vec<String>,
+    accounting: String,
+    stack: String,
+    duration_s: f64,
+    warmup_s: f64,
+    incomplete: Option<String>,
+    warnings: Vec<String>,
+    flows: Vec<Entry>,
+    links: Vec<Entry>,
+}
+
+/// A flow or link of one result.
+struct Entry {
+    name: String,
+    /// For flows: the congestion control, if there is one.
+    control: Option<Option<String>>,
+    metrics: Vec<(&'static str, Option<Statistic>)>,
+}
+
+impl Contents {
+    fn side(&self, path: &Path) -> Side {
+        Side {
+            path: path.display().to_string(),
+            title: self.title.clone(),
+            engine: self.engine.clone(),
+            seeds: self.seeds.clone(),
+        }
+    }
+}
+
+impl From<Stored> for Contents {
+    fn from(stored: Stored) -> Contents {
+        match stored {
+            Stored::Run(run) => run.into(),
+            Stored::Summary(summary) => summary.into(),
+        }
+    }
+}
+
+impl From<RunResult> for Contents {
+    fn from(run: RunResult) -> Contents {
+        Contents {
+            title: run.title,
+            engine: run.engine,
+            seeds: vec![run.seed],
+            overrides: run.overrides,
+            accounting: run.accounting,
+            stack: run.stack,
+            duration_s: run.duration_s,
+            warmup_s: run.warmup_s,
+            incomplete: run.incomplete,
+            warnings: run.warnings,
+            flows: run.flows.into_iter().map(Entry::from).collect(),
+            links: run.links.into_iter().map(Entry::from).collect(),
+        }
+    }
+}
+
+impl From<Summary> for Contents {
+    fn from(summary: Summary) -> Contents {
+        Contents {
+            title: summary.title,
+            engine: summary.engine,
+            seeds: summary.seeds,
+            overrides: summary.overrides,
+            accounting: summary.accounting,
+            stack: summary.stack,
+            duration_s: summary.duration_s,
+            warmup_s: summary.warmup_s,
+            incomplete: summary.incomplete,
+            warnings: summary.warnings,
+            flows: summary.flows.into_iter().map(Entry::from).collect(),
+            links: summary.links.into_iter().map(Entry::from).collect(),
+        }
+    }
+}
+
+impl From<FlowSummary> for Entry {
+    fn from(flow: FlowSummary) -> Entry {
+        Entry {
+            name: flow.name,
+            control: Some(flow.congestion_control),
+            metrics: vec![
+                ("goodput_mbps", flow.goodput_mbps),
+                ("goodput_sd_mbps", flow.goodput_sd_mbps),
+                ("bytes", flow.bytes),
+                ("completion_s", flow.completion_s),
+                ("retransmits", flow.retransmits),
+                ("timeouts", flow.timeouts),
+                ("rtt_min_ms", flow.rtt_min_ms),
+                ("rtt_mean_ms", flow.rtt_mean_ms),
+            ],
+        }
+    }
+}
+
+impl From<FlowResult> for Entry {
+    fn from(flow: FlowResult) -> Entry {
+        FlowSummary::of(&[&flow], &flow).into()
+    }
+}
+
+impl From<LinkSummary> for Entry {
+    fn from(link: LinkSummary) -> Entry {
+        Entry {
+            name: link.name,
+            control: None,
+            metrics: vec![
+                ("utilization", link.utilization),
+                ("queue_mean_pkts", link.queue_mean_pkts),
+                ("queue_p99_pkts", link.queue_p99_pkts),
+                ("drops", link.drops),
+            ],
+        }
+    }
+}
+
+impl From<LinkResult> for Entry {
+    fn from(link: LinkResult) -> Entry {
+        LinkSummary::of(&[&link], &link).into()
+    }
+}
+
+/// The entries in both, then the names only in `a` and the names only in `b`.
+fn matched(a: &[Entry], b: &[Entry]) -> (Vec<Item>, Vec<String>, Vec<String>) {
+    let lacking = |of: &[Entry], other: &[Entry]| {
+        of.iter()
+            .filter(|entry| !other.iter().any(|o| o.name == entry.name))
+            .map(|entry| entry.name.clone())
+            .collect()
+    };
+    let items = a
+        .iter()
+        .filter_map(|first| {
+            let second = b.iter().find(|entry| entry.name == first.name)?;
+            Some(item(first, second))
+        })
+        .collect();
+    (items, lacking(a, b), lacking(b, a))
+}
+
+fn item(a: &Entry, b: &Entry) -> Item {
+    Item {
+        name: a.name.clone(),
+        congestion_control: a
+            .control
+            .clone()
+            .zip(b.control.clone())
+            .map(|(a, b)| [a, b]),
+        metrics: a
+            .metrics
+            .iter()
+            .zip(&b.metrics)
+            .filter(|((_, a), (_, b))| a.is_some() || b.is_some())
+            .map(|(&(metric, a), &(_, b))| Difference::of(metric, a, b))
+            .collect(),
+    }
+}
+
+fn caveats(a: &Contents, b: &Contents) -> Vec<String> {
+    let mut caveats = Vec::new();
+    if a.title != b.title {
+        caveats.push(format!(
+            "these are different experiments: \"{}\" and \"{}\"",
+            a.title, b.title
+        ));
+    }
+    if a.overrides != b.overrides {
+        let text = |overrides: &[String]| match overrides {
+            [] => "nothing".to_owned(),
+            some => some.join(", "),
+        };
+        caveats.push(format!(
+            "values were overridden with --set. A: {}. B: {}",
+            text(&a.overrides),
+            text(&b.overrides)
+        ));
+    }
+    if a.accounting != b.accounting {
+        caveats.push(format!(
+            "rates are counted differently. A: {} B: {}",
+            a.accounting, b.accounting
+        ));
+    }
+    if a.stack != b.stack {
+        caveats.push(format!(
+            "the TCP stacks differ: {} and {}",
+            a.stack, b.stack
+        ));
+    }
+    if a.duration_s != b.duration_s {
+        caveats.push(format!(
+            "the runs last {} s and {} s",
+            a.duration_s, b.duration_s
+        ));
+    }
+    if a.warmup_s != b.warmup_s {
+        caveats.push(format!(
+            "the totals begin at {} s and at {} s",
+            a.warmup_s, b.warmup_s
+        ));
+    }
+    for (name, side) in [("A", a), ("B", b)] {
+        let incomplete = side.incomplete.iter();
+        caveats.extend(incomplete.map(|reason| format!("{name} is incomplete: {reason}")));
+        caveats.extend(side.warnings.iter().map(|text| format!("{name}: {text}")));
+    }
+    caveats
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! Results in files: `result.json` and `summary.json`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::{FORMAT_VERSION, RESULT_FILE, RunResult, SUMMARY_FILE, Summary};
+
+/// Why a result could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultError {
+    /// A file operation failed.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The file is not a valid result.
+    #[error("{}: not a readable result: {reason}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Written by a newer fairwind.
+    #[error(
+        "{}: result format {found}, but this fairwind reads up to {FORMAT_VERSION}; use a newer one",
+        path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format version.
+        found: u32,
+    },
+    /// The folder holds no result.
+    #[error(
+        "{}: no result here; a result folder holds {RESULT_FILE} or {SUMMARY_FILE}",
+        path.display()
+    )]
+    Missing {
+        /// The folder.
+        path: PathBuf,
+    },
+}
+
+/// What a result folder holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stored {
+    /// `result.json`: one run.
+    Run(RunResult),
+    /// `summary.json`: several seeds, each in its sub-folder.
+    Summary(Summary),
+}
+
+impl Stored {
+    /// Reads the result in `folder`, which may also be a `result.json` or `summary.json` itself.
+    pub fn read(folder: &Path) -> Result<Stored, ResultError> {
+        let named = folder.file_name().and_then(|name| name.to_str());
+        match named {
+            Some(SUMMARY_FILE) => return read_json(folder).map(Stored::Summary),
+            Some(RESULT_FILE) => return read_json(folder).map(Stored::Run),
+            _ => {}
+        }
+        if folder.join(SUMMARY_FILE).is_file() {
+            return read_json(&folder.join(SUMMARY_FILE)).map(Stored::Summary);
+        }
+        if folder.join(RESULT_FILE).is_file() {
+            return read_json(&folder.join(RESULT_FILE)).map(Stored::Run);
+        }
+        Err(ResultError::Missing {
+            path: folder.to_owned(),
+        })
+    }
+}
+
+impl RunResult {
+    /// The text of `result.json`: indented, in the order of the fields, with a newline at the end.
+    pub fn to_json(&self) -> String {
+        json(self)
+    }
+
+    /// Writes `result.json` into `folder`.
+    pub fn write(&self, folder: &Path) -> Result<(), ResultError> {
+        write_text(&folder.join(RESULT_FILE), &self.to_json())
+    }
+
+    /// Reads `result.json` in `folder`.
+    pub fn read(folder: &Path) -> Result<RunResult, ResultError> {
+        read_json(&folder.join(RESULT_FILE))
+    }
+}
+
+impl Summary {
+    /// The text of `summary.json`: indented, in the order of the fields, with a newline at the end.
+    pub fn to_json(&self) -> String {
+        json(self)
+    }
+
+    /// Writes `summary.json` into `folder`.
+    pub fn write(&self, folder: &Path) -> Result<(), ResultError> {
+        write_text(&folder.join(SUMMARY_FILE), &self.to_json())
+    }
+
+    /// Reads `summary.json` in `folder`.
+    pub fn read(folder: &Path) -> Result<Summary, ResultError> {
+        read_json(&folder.join(SUMMARY_FILE))
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    let mut text =
+        serde_json::to_string_pretty(value).expect("results have string keys and finite numbers");
+    text.push('\n');
+    text
+}
+
+/// Writes `text` to `path` and syncs it to disk, so that a full disk is an error here.
+pub fn write_text(path: &Path, text: &str) -> Result<(), ResultError> {
+    let io = |source| ResultError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let mut file = fs::File::create(path).map_err(io)?;
+    std::io::Write::write_all(&mut file, text.as_bytes()).map_err(io)?;
+    file.sync_all().map_err(io)
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ResultError> {
+    #[derive(Deserialize)]
+    struct Version {
+        format_version: u32,
+    }
+    let text = fs::read_to_string(path).map_err(|source| ResultError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    let malformed = |error: serde_json::Error| ResultError::Malformed {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    };
+    // The version first: a later format may lack fields that this one needs.
+    let version: Version = serde_json::from_str(&text).map_err(malformed)?;
+    if version.format_version > FORMAT_VERSION {
+        return Err(ResultError::Newer {
+            path: path.to_owned(),
+            found: version.format_version,
+        });
+    }
+    serde_json::from_str(&text).map_err(malformed)
+}

@@ -1,0 +1,300 @@
+//! The experiment file: TOML whose quantities have units, checked completely before anything runs.
+//!
+//! [`read`] turns text into an [`ExperimentFile`] in four steps: it parses the TOML into a tree that records
+//! places, applies `--set`, decodes the tree into typed fields, and checks the fields against each other.
+//! Each step records the problems it finds and continues where it can.
+
+use std::path::Path;
+
+use fairwind_path::accounting::Accounting;
+use fairwind_path::units::Duration;
+use schemars::JsonSchema;
+
+use crate::diagnostic::Span;
+use crate::topology::Topology;
+
+pub mod arguments;
+mod check;
+pub mod decode;
+mod overrides;
+pub mod value;
+
+pub mod flow;
+pub mod link;
+mod record;
+pub mod schema;
+mod stack;
+mod trace;
+
+pub use flow::Flow;
+pub use link::Link;
+pub use record::Record;
+pub use stack::Stack;
+
+use decode::{Fields, Findings};
+use trace::Recordings;
+use value::{Node, Table, Value};
+
+/// Default of `mss`: an Ethernet packet without the headers of IP and TCP, timestamps included.
+const DEFAULT_MSS: u32 = 1448;
+/// Choices of `hz`: those of `kernel/Kconfig.hz` for which a jiffy is a whole number of microseconds.
+const HZ: [u32; 3] = [100, 250, 1000];
+/// Default of `hz`, as in most distributions.
+const DEFAULT_HZ: u32 = 250;
+/// Default of `tcp_rmem`, the kernel's.
+const DEFAULT_RMEM: [u64; 3] = [4_096, 131_072, 6_291_456];
+/// Default of `tcp_wmem`, the kernel's.
+const DEFAULT_WMEM: [u64; 3] = [4_096, 16_384, 4_194_304];
+/// Range of `time_scale`: from a second in a quarter of an hour to a day in a minute and a half.
+const TIME_SCALE_RANGE: (f64, f64) = (0.001, 1000.0);
+
+/// An experiment: links, flows over them, and how long and how often it runs.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct ExperimentFile {
+    /// What the experiment shows; the title of its reports. Default: the file's name.
+    #[schemars(with = "Option<String>")]
+    pub title: String,
+    /// Length of a run, above 0.
+    pub duration: Duration,
+    /// Time at the beginning that totals leave out, below `duration`; time series include it.
+    #[schemars(with = "Option<Duration>", extend("default" = "0s"))]
+    pub warmup: Duration,
+    /// Seeds of the random choices, one run each: all different, 0 to 2^63 - 1.
+    #[schemars(with = "Option<Vec<u64>>", length(min = 1), extend("default" = [1], "uniqueItems" = true))]
+    pub seeds: Vec<u64>,
+    /// TCP of the hosts.
+    #[schemars(with = "Option<Stack>", extend("default" = "linux"))]
+    pub stack: Stack,
+    /// Which bytes a bandwidth counts.
+    #[schemars(with = "Option<Accounting>", extend("default" = "ip"))]
+    pub accounting: Accounting,
+    /// Payload of a full segment, bytes; headers add 52 bytes.
+    #[schemars(
+        with = "Option<u32>",
+        range(min = flow::MSS_RANGE.0, max = flow::MSS_RANGE.1),
+        extend("default" = DEFAULT_MSS)
+    )]
+    pub mss: u32,
+    /// Jiffies per second; timers and cubic's clock count in jiffies. For the simulator's `linux` stack
+    /// only: the lab's kernel has its own.
+    #[schemars(with = "Option<u32>", extend("enum" = HZ, "default" = DEFAULT_HZ))]
+    pub hz: u32,
+    /// Minimum, default and maximum receive buffer, bytes, as `net.ipv4.tcp_rmem`; none smaller than
+    /// the one before.
+    #[schemars(with = "Option<[u64; 3]>", extend("default" = DEFAULT_RMEM))]
+    pub tcp_rmem: [u64; 3],
+    /// Minimum, default and maximum send buffer, bytes, as `net.ipv4.tcp_wmem`; none smaller than the
+    /// one before.
+    #[schemars(with = "Option<[u64; 3]>", extend("default" = DEFAULT_WMEM))]
+    pub tcp_wmem: [u64; 3],
+    /// Factor by which recordings are played back faster than they were recorded.
+    #[schemars(
+        with = "Option<f64>",
+        range(min = TIME_SCALE_RANGE.0, max = TIME_SCALE_RANGE.1),
+        extend("default" = 1)
+    )]
+    pub time_scale: f64,
+    /// Which time series are written.
+    #[schemars(with = "Option<Record>")]
+    pub record: Record,
+    /// Links. Hosts and routers exist because a link names them.
+    #[schemars(length(min = 1))]
+    pub link: Vec<Link>,
+    /// Flows.
+    #[schemars(length(min = 1))]
+    pub flow: Vec<Flow>,
+}
+
+impl ExperimentFile {
+    /// Reads the whole document, which messages call `name`; traces are looked up in `folder`. Returns none
+    /// only if too little is left to check further.
+    fn read(
+        table: &Table,
+        name: &str,
+        folder: &Path,
+        findings: &mut Findings,
+    ) -> Option<ExperimentFile> {
+        let whole_file = Span::default();
+        let mut fields = Fields::new("file", table, whole_file);
+        let title = fields.optional(findings, "title", decode::text);
+        let duration = fields.required(findings, "duration", "\"60s\"", decode::positive_duration);
+        let warmup_node = fields.node("warmup");
+        let warmup = warmup_node.and_then(|node| decode::duration(node, findings));
+        let seeds = fields.optional(findings, "seeds", seeds);
+        let stack = fields
+            .optional(findings, "stack", decode::choice(Stack::WORDS))
+            .unwrap_or(Stack::Linux);
+        let accounting = fields
+            .optional(findings, "accounting", decode::choice(link::ACCOUNTING))
+            .unwrap_or(Accounting::Ip);
+        let mss = fields
+            .optional(findings, "mss", flow::segment_payload)
+            .unwrap_or(DEFAULT_MSS);
+        let hz = fields.optional(findings, "hz", hz);
+        let tcp_rmem = fields.optional(findings, "tcp_rmem", three_sizes);
+        let tcp_wmem = fields.optional(findings, "tcp_wmem", three_sizes);
+        let time_scale = decode::number(TIME_SCALE_RANGE.0, TIME_SCALE_RANGE.1);
+        let time_scale = fields.optional(findings, "time_scale", time_scale);
+        let record = fields.optional(findings, "record", Record::read);
+        let links = tables(&mut fields, "link", findings);
+        let flows = tables(&mut fields, "flow", findings);
+        fields.finish(findings);
+
+        if let (Some(node), Some(warmup), Some(duration)) = (warmup_node, warmup, duration)
+            && warmup >= duration
+        {
+            findings.add(
+                node.span,
+                format!("a warm-up of {warmup} in a run of {duration} leaves nothing"),
+                "write a warm-up shorter than the duration",
+            );
+        }
+        let time_scale = time_scale.unwrap_or(1.0);
+        let recordings = Recordings { folder, time_scale };
+        let read_link = |node: &Node| Link::read(node, accounting, recordings, findings);
+        let link: Vec<_> = links.iter().map(read_link).collect();
+        let flow: Vec<_> = flows
+            .iter()
+            .enumerate()
+            .map(|(index, node)| Flow::read(node, index + 1, stack, mss, findings))
+            .collect();
+        Some(ExperimentFile {
+            title: title.unwrap_or_else(|| {
+                let stem = Path::new(name).file_stem();
+                stem.map_or(name.to_owned(), |stem| stem.to_string_lossy().into_owned())
+            }),
+            duration: duration?,
+            warmup: warmup.unwrap_or(Duration::ZERO),
+            seeds: seeds.unwrap_or_else(|| vec![1]),
+            stack,
+            accounting,
+            mss,
+            hz: hz.unwrap_or(DEFAULT_HZ),
+            tcp_rmem: tcp_rmem.unwrap_or(DEFAULT_RMEM),
+            tcp_wmem: tcp_wmem.unwrap_or(DEFAULT_WMEM),
+            time_scale,
+            record: record.unwrap_or_default(),
+            // With a link or flow missing, the others cannot be checked against each other.
+            link: link.into_iter().collect::<Option<_>>()?,
+            flow: flow.into_iter().collect::<Option<_>>()?,
+        })
+    }
+
+    /// Whether a bandwidth, delay or loss follows a recording.
+    pub fn follows_traces(&self) -> bool {
+        self.link
+            .iter()
+            .flat_map(|link| [&link.forward, &link.reverse])
+            .any(link::Direction::follows_traces)
+    }
+}
+
+/// Reads an experiment file and finds the routes of its flows. Messages call it `name`; traces are looked up
+/// in `folder`; `set` holds the arguments of `--set`, applied in order. None if too much of it is wrong.
+pub fn read(
+    text: &str,
+    name: &str,
+    folder: &Path,
+    set: &[String],
+    findings: &mut Findings,
+) -> Option<(ExperimentFile, Topology)> {
+    let parsed = value::parse_document(text).map_err(|finding| findings.list.push(finding));
+    let mut table = parsed.ok()?;
+    for argument in set {
+        let source = findings.sources.add("--set", argument);
+        overrides::apply(&mut table, argument, source, findings);
+    }
+    let file = ExperimentFile::read(&table, name, folder, findings)?;
+    let topology = check::check(&file, findings)?;
+    Some((file, topology))
+}
+
+/// The elements of `[[link]]` or `[[flow]]`, at least one.
+fn tables<'a>(fields: &mut Fields<'a>, name: &'static str, findings: &mut Findings) -> &'a [Node] {
+    let add = || format!("add a [[{name}]] table");
+    match fields.node(name) {
+        Some(Node {
+            value: Value::Array(items),
+            span,
+            ..
+        }) => {
+            if items.is_empty() {
+                findings.add(*span, format!("no {name}"), add());
+            }
+            items
+        }
+        Some(node) => {
+            findings.add(
+                node.span,
+                format!("`{name}` is {}, not a list of tables", node.noun()),
+                format!("write [[{name}]] with two brackets"),
+            );
+            &[]
+        }
+        None => {
+            findings.add(fields.span(), format!("no {name}"), add());
+            &[]
+        }
+    }
+}
+
+fn seeds(node: &Node, findings: &mut Findings) -> Option<Vec<u64>> {
+    let items = decode::list(node, findings, "[1, 2, 3]")?;
+    if items.is_empty() {
+        findings.add(node.span, "no seed", "write at least one: [1]");
+        return None;
+    }
+    let mut seeds: Vec<u64> = Vec::new();
+    for item in items {
+        let seed = decode::whole(0, i64::MAX as u64)(item, findings)?;
+        if seeds.contains(&seed) {
+            findings.add(
+                item.span,
+                format!("seed {seed} is listed twice"),
+                "the same seed gives the same run: write each once",
+            );
+            return None;
+        }
+        seeds.push(seed);
+    }
+    Some(seeds)
+}
+
+/// Three sizes in bytes, each at least as large as the one before.
+fn three_sizes(node: &Node, findings: &mut Findings) -> Option<[u64; 3]> {
+    let example = "[4096, 131072, 6291456]";
+    let items = decode::list(node, findings, example)?;
+    let size = decode::whole(1, i32::MAX as u64);
+    let sizes: Option<Vec<u64>> = items.iter().map(|item| size(item, findings)).collect();
+    match sizes?.as_slice() {
+        [least, default, greatest] if least <= default && default <= greatest => {
+            Some([*least, *default, *greatest])
+        }
+        _ => {
+            findings.add(
+                node.span,
+                "not least, default and greatest size",
+                format!("write three sizes in bytes that do not fall: {example}"),
+            );
+            None
+        }
+    }
+}
+
+/// Jiffies per second.
+fn hz(node: &Node, findings: &mut Findings) -> Option<u32> {
+    let hz = decode::whole(1, u64::from(u32::MAX))(node, findings)? as u32;
+    if HZ.contains(&hz) {
+        return Some(hz);
+    }
+    findings.add(
+        node.span,
+        format!("{hz} jiffies a second"),
+        "write 100, 250 or 1000, which kernels are built with",
+    );
+    None
+}
+
+#[cfg(test)]
+mod tests;

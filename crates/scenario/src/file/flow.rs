@@ -1,0 +1,198 @@
+//! A flow: which host sends what to which other host, from when on, and with which TCP.
+
+use std::collections::BTreeMap;
+
+use fairwind_path::units::{Bytes, Duration};
+use schemars::JsonSchema;
+
+use super::decode::{self, Fields, Findings};
+use super::schema::ParameterValue;
+use super::stack::Stack;
+use super::value::Node;
+use crate::diagnostic::Located;
+
+mod application;
+mod control;
+mod parameters;
+
+pub use application::Application;
+pub use control::{Control, Switch};
+
+/// Traffic from one host to another, over TCP unless the application says otherwise.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Flow {
+    /// Name in results, in `--set` and in schedulers, unique. Default: `flow-N`, its position from 1.
+    #[schemars(with = "Option<String>")]
+    pub name: Located<String>,
+    /// The host that sends the data.
+    #[schemars(with = "String")]
+    pub from: Located<String>,
+    /// The host that receives it.
+    #[schemars(with = "String")]
+    pub to: Located<String>,
+    /// Congestion control of the sender: one of `fairwind cc list` or, in the lab, one of the kernel,
+    /// such as `bbr` or `kernel:NAME`. Default: `"cubic"`; `"reno"` with the 2005 stack.
+    #[schemars(with = "Option<String>")]
+    pub congestion_control: Located<String>,
+    /// Parameters of the congestion control, such as `{ tau = "50ms" }`. Default: its own.
+    #[schemars(
+        rename = "parameters",
+        with = "Option<BTreeMap<String, ParameterValue>>"
+    )]
+    pub control: Control,
+    /// Other congestion controls from given times on, in the order of the times. Default: none.
+    #[schemars(with = "Option<Vec<Switch>>")]
+    pub switch: Vec<Switch>,
+    /// What the flow sends, and when. Default: `{ kind = "bulk" }`.
+    #[schemars(with = "Option<Application>")]
+    pub application: Application,
+    /// Payload to send, above 0, for bulk. Default: without end.
+    pub bytes: Option<Bytes>,
+    /// When the flow starts, from the start of the run.
+    #[schemars(with = "Option<Duration>", extend("default" = "0s"))]
+    pub start: Duration,
+    /// As `SO_RCVBUF`, in the kernel's own count, above 0. Default: autotuned up to `tcp_rmem`; 174760
+    /// B with the 2005 stack.
+    pub receive_buffer: Option<Bytes>,
+    /// As `SO_SNDBUF`, in the kernel's own count, above 0. Default: autotuned up to `tcp_wmem`.
+    pub send_buffer: Option<Bytes>,
+    /// Number of copies, named `NAME-1`, `NAME-2`, ….
+    #[schemars(with = "Option<u32>", range(min = 1, max = 100_000), extend("default" = 1))]
+    pub count: u32,
+    /// Time between the starts of two copies.
+    #[schemars(with = "Option<Duration>", extend("default" = "0s"))]
+    pub every: Duration,
+    /// TCP of both hosts. Default: the file's.
+    #[schemars(with = "Option<Stack>")]
+    pub stack: Stack,
+    /// Payload of a full segment, bytes. Default: the file's.
+    #[schemars(with = "Option<u32>", range(min = MSS_RANGE.0, max = MSS_RANGE.1))]
+    pub mss: u32,
+    /// Whether packets are spread over the round-trip time even if the congestion control does not ask
+    /// for it, as with the `fq` queueing discipline.
+    #[schemars(with = "Option<bool>", extend("default" = false))]
+    pub pacing: bool,
+}
+
+/// Range of a segment's payload in bytes: the kernel's minimum, and what fits into an IP packet.
+pub(super) const MSS_RANGE: (u64, u64) = (48, 65_483);
+
+impl Flow {
+    /// Reads `[[flow]]` table number `position` (from 1). `stack` and `mss` are the file's, for a flow
+    /// without its own.
+    pub(super) fn read(
+        node: &Node,
+        position: usize,
+        stack: Stack,
+        mss: u32,
+        findings: &mut Findings,
+    ) -> Option<Flow> {
+        let example = "[[flow]] with from = \"a\" and to = \"b\"";
+        let mut fields = Fields::of("flow", node, findings, example)?;
+        let name = fields.optional(findings, "name", decode::name);
+        let from = fields.required(findings, "from", "\"a\"", decode::name);
+        let to = fields.required(findings, "to", "\"b\"", decode::name);
+        let stack = fields
+            .optional(findings, "stack", decode::choice(Stack::WORDS))
+            .unwrap_or(stack);
+        let application = fields
+            .optional(findings, "application", |node, f| {
+                application::APPLICATION.read(node, f)
+            })
+            .unwrap_or(Application::Bulk);
+        let congestion_control = match fields.node("congestion_control") {
+            Some(node) => decode::located_text(node, findings),
+            None => Some(Located {
+                value: stack.default_control().to_owned(),
+                span: node.span,
+            }),
+        };
+        let parameters = fields.node("parameters");
+        let control = congestion_control
+            .as_ref()
+            .and_then(|name| control::control(name, parameters, findings));
+        let switch = fields.optional(findings, "switch", control::switches);
+        let bytes = fields.optional(findings, "bytes", decode::bytes);
+        let start = fields.optional(findings, "start", decode::duration);
+        let receive_buffer = fields.optional(findings, "receive_buffer", decode::bytes);
+        let send_buffer = fields.optional(findings, "send_buffer", decode::bytes);
+        let count = fields.optional(findings, "count", decode::whole(1, 100_000));
+        let every = fields.optional(findings, "every", decode::duration);
+        let own_mss = fields.optional(findings, "mss", segment_payload);
+        let pacing = fields.optional(findings, "pacing", decode::boolean);
+        application::refuse_others(&fields, &application, findings);
+        fields.finish(findings);
+        let (from, to) = two_hosts(from?, to?, findings)?;
+        Some(Flow {
+            name: name.unwrap_or_else(|| Located {
+                value: format!("flow-{position}"),
+                span: node.span,
+            }),
+            from,
+            to,
+            congestion_control: congestion_control?,
+            control: control?,
+            switch: switch.unwrap_or_default(),
+            application,
+            bytes,
+            start: start.unwrap_or(Duration::ZERO),
+            receive_buffer,
+            send_buffer,
+            count: count.unwrap_or(1) as u32,
+            every: every.unwrap_or(Duration::ZERO),
+            stack,
+            mss: own_mss.unwrap_or(mss),
+            pacing: pacing.unwrap_or(false),
+        })
+    }
+
+    /// Why the simulator cannot run it; none if it can.
+    pub fn only_in_lab(&self) -> Option<String> {
+        if matches!(self.application, Application::Command { .. }) {
+            return Some("the simulator has no programs".to_owned());
+        }
+        let later = self.switch.iter().map(|switch| &switch.control);
+        let mut controls = std::iter::once(&self.control).chain(later);
+        controls.find_map(|control| match control {
+            Control::Own(_) => None,
+            Control::Kernel(name) => {
+                Some(format!("the simulator has no congestion control `{name}`"))
+            }
+        })
+    }
+
+    /// Name and start of each copy.
+    pub fn copies(&self) -> impl Iterator<Item = (String, Duration)> + '_ {
+        (0..self.count).map(|copy| {
+            let name = match self.count {
+                1 => self.name.value.clone(),
+                _ => format!("{}-{}", self.name.value, copy + 1),
+            };
+            (name, self.start + self.every * u64::from(copy))
+        })
+    }
+}
+
+/// Reads the payload of a full segment.
+pub(super) fn segment_payload(node: &Node, findings: &mut Findings) -> Option<u32> {
+    let (least, greatest) = MSS_RANGE;
+    decode::whole(least, greatest)(node, findings).map(|mss| mss as u32)
+}
+
+/// The two ends, unless they are the same host.
+fn two_hosts(
+    from: Located<String>,
+    to: Located<String>,
+    findings: &mut Findings,
+) -> Option<(Located<String>, Located<String>)> {
+    if from.value != to.value {
+        return Some((from, to));
+    }
+    findings.add(
+        to.span,
+        format!("a flow from `{}` to itself", from.value),
+        "name two different hosts",
+    );
+    None
+}

@@ -1,0 +1,198 @@
+//! What the sender of a flow has to send.
+
+use fairwind_path::units::{Bandwidth, Bytes, Duration};
+use schemars::JsonSchema;
+
+use crate::file::decode::{self, Fields, Findings, Kinds};
+use crate::file::value::Node;
+
+/// What a sender has to send.
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Application {
+    /// As much as the connection takes, or the flow's `bytes`.
+    Bulk,
+    /// Sessions that fetch objects one after another, each over a new connection.
+    Web {
+        /// Number of sessions at the same time.
+        #[schemars(with = "Option<u32>", range(min = 1, max = 100_000), extend("default" = 1))]
+        sessions: u32,
+        /// Mean size of an object, above 0; sizes follow a Pareto distribution.
+        #[schemars(with = "Option<Bytes>", extend("default" = "12kB"))]
+        object_mean: Bytes,
+        /// Shape of that distribution, 1.001 to 100; the smaller, the heavier the tail.
+        #[schemars(with = "Option<f64>", extend("default" = 1.2))]
+        object_shape: f64,
+        /// Mean time between two objects, exponentially distributed.
+        #[schemars(with = "Option<Duration>", extend("default" = "1s"))]
+        think_mean: Duration,
+    },
+    /// UDP datagrams at even intervals, without acknowledgements. Fields for TCP are refused.
+    Constant {
+        /// Sending rate in IP bytes, above 0.
+        rate: Bandwidth,
+        /// Size of a datagram with its IP header, 28 B to 65535 B.
+        #[schemars(with = "Option<Bytes>", extend("default" = "1500B"))]
+        packet: u32,
+    },
+    /// A TCP connection that alternately has data to send and has none.
+    OnOff {
+        /// Mean length of a period with data, above 0.
+        on: Duration,
+        /// Mean length of a period without data, above 0.
+        off: Duration,
+        /// Whether lengths are exponentially distributed; otherwise all are the same.
+        #[schemars(with = "Option<bool>", extend("default" = true))]
+        random: bool,
+    },
+    /// Any program, in the lab; the simulator refuses it. Everything that the programs of the two hosts
+    /// send to each other and no other flow claims is the flow's.
+    Command {
+        /// Command line at `from`, run by the shell; `{from}` and `{to}` stand for the hosts'
+        /// addresses. The flow is over when it ends.
+        client: String,
+        /// Command line at `to`, started before the client and ended after it. Default: none.
+        #[schemars(with = "Option<String>")]
+        server: Option<String>,
+    },
+}
+
+impl Application {
+    /// Its name in files and results.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Application::Bulk => "bulk",
+            Application::Web { .. } => "web",
+            Application::Constant { .. } => "constant",
+            Application::OnOff { .. } => "on-off",
+            Application::Command { .. } => "command",
+        }
+    }
+
+    /// Whether it runs over TCP.
+    pub fn uses_tcp(&self) -> bool {
+        !matches!(self, Application::Constant { .. })
+    }
+}
+
+/// How an `application` is read.
+pub const APPLICATION: Kinds<Application> = Kinds {
+    what: "application",
+    examples: ["\"web\"", "{ kind = \"web\", sessions = 20 }"],
+    all: &[
+        ("bulk", |_, _| Some(Application::Bulk)),
+        ("web", web),
+        ("constant", constant),
+        ("on-off", on_off),
+        ("command", command),
+    ],
+};
+
+fn web(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Application> {
+    let sessions = fields.optional(findings, "sessions", decode::whole(1, 100_000));
+    let object_mean = fields.optional(findings, "object_mean", decode::bytes);
+    // The mean of a Pareto distribution of shape 1 or less is infinite.
+    let shape = decode::number(1.001, 100.0);
+    let object_shape = fields.optional(findings, "object_shape", shape);
+    let think_mean = fields.optional(findings, "think_mean", decode::duration);
+    Some(Application::Web {
+        sessions: sessions.unwrap_or(1) as u32,
+        object_mean: object_mean.unwrap_or(Bytes(12_000)),
+        object_shape: object_shape.unwrap_or(1.2),
+        think_mean: think_mean.unwrap_or(Duration::from_secs(1)),
+    })
+}
+
+fn constant(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Application> {
+    let rate = fields.required(findings, "rate", "\"1Mbit/s\"", decode::bandwidth);
+    let packet = fields.optional(findings, "packet", datagram);
+    Some(Application::Constant {
+        rate: rate?,
+        packet: packet.unwrap_or(1_500),
+    })
+}
+
+fn on_off(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Application> {
+    let on = fields.required(findings, "on", "\"2s\"", decode::positive_duration);
+    let off = fields.required(findings, "off", "\"1s\"", decode::positive_duration);
+    let random = fields.optional(findings, "random", decode::boolean);
+    Some(Application::OnOff {
+        on: on?,
+        off: off?,
+        random: random.unwrap_or(true),
+    })
+}
+
+fn command(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<Application> {
+    let example = "\"iperf3 -c {to}\"";
+    let client = fields.required(findings, "client", example, command_line);
+    let server = fields.optional(findings, "server", command_line);
+    Some(Application::Command {
+        client: client?,
+        server,
+    })
+}
+
+/// A command line for the shell.
+fn command_line(node: &Node, findings: &mut Findings) -> Option<String> {
+    let text = decode::text(node, findings)?;
+    if text.trim().is_empty() || text.contains('\0') {
+        findings.add(
+            node.span,
+            format!("{text:?} is no command"),
+            "write what a shell would run, such as \"iperf3 -c {to}\"",
+        );
+        return None;
+    }
+    Some(text)
+}
+
+/// IP bytes of a datagram: at least the headers, at most what an IP packet holds.
+fn datagram(node: &Node, findings: &mut Findings) -> Option<u32> {
+    let bytes = decode::bytes(node, findings)?;
+    if (28..=65_535).contains(&bytes.0) {
+        return Some(bytes.0 as u32);
+    }
+    findings.add(
+        node.span,
+        format!("a datagram of {} bytes", bytes.0),
+        "write a size from \"28B\" to \"65535B\"",
+    );
+    None
+}
+
+/// Fields of a flow that belong to its connections.
+const OF_CONNECTIONS: [&str; 5] = ["switch", "receive_buffer", "send_buffer", "mss", "pacing"];
+/// Fields of a flow that belong to TCP in its hosts.
+const OF_HOSTS: [&str; 3] = ["congestion_control", "parameters", "stack"];
+
+/// Reports the fields of a flow that do not apply to its application.
+pub fn refuse_others(flow: &Fields<'_>, application: &Application, findings: &mut Findings) {
+    let mut refuse = |fields: &[&str], help: &str| {
+        for field in fields {
+            let Some(node) = flow.peek(field) else {
+                continue;
+            };
+            let message = format!("`{field}` with the application `{}`", application.kind());
+            findings.add(node.span, message, help);
+        }
+    };
+    if *application != Application::Bulk {
+        refuse(
+            &["bytes"],
+            "leave it out, or leave the application out: only bulk has a size",
+        );
+    }
+    match application {
+        Application::Constant { .. } => {
+            let help = "leave it out: datagrams have no TCP";
+            refuse(&OF_HOSTS, help);
+            refuse(&OF_CONNECTIONS, help);
+        }
+        Application::Command { .. } => {
+            let help = "leave it out: a program sets up its own connections";
+            refuse(&OF_CONNECTIONS, help);
+        }
+        Application::Bulk | Application::Web { .. } | Application::OnOff { .. } => {}
+    }
+}

@@ -1,0 +1,254 @@
+//! A link: two directions, each with a bandwidth, a delay, a queue and impairments.
+
+mod impairments;
+mod queueing;
+
+use fairwind_path::accounting::Accounting;
+use fairwind_path::delay::{Delay, Jitter, ReorderConfig};
+use fairwind_path::loss::LossConfig;
+use fairwind_path::pipe::Aqm;
+use fairwind_path::queue::Capacity;
+use fairwind_path::rate::Rate;
+use fairwind_path::schema::Probability;
+use fairwind_path::units::Duration;
+use schemars::JsonSchema;
+
+use super::decode::{self, Fields, Findings};
+use super::schema::{DelayValue, JitterValue, LossValue, RateValue};
+use super::trace::{self, Recordings};
+use super::value::{Node, Value};
+use crate::diagnostic::Located;
+
+pub use queueing::Scheduler;
+
+/// A link between two nodes. Hosts and routers come into being by being named here.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Link {
+    /// Name in results and in `--set`, unique. Default: the two nodes, `a-b`.
+    #[schemars(with = "Option<String>")]
+    pub name: Located<String>,
+    /// The two nodes that it joins, different from each other. Forward is from the first to the second.
+    #[schemars(with = "[String; 2]")]
+    pub between: [Located<String>; 2],
+    /// What the link is in its forward direction, and in the other where `reverse` is silent.
+    #[schemars(flatten)]
+    pub forward: Direction,
+    /// Fields that differ in the direction from the second node to the first. Default: symmetric.
+    #[schemars(with = "Option<Direction>")]
+    pub reverse: Direction,
+    /// Whether the lab writes every packet that leaves the link to `NAME.pcapng` and
+    /// `NAME.reverse.pcapng`; the simulator ignores it. Not allowed in `reverse`.
+    #[schemars(with = "Option<bool>", extend("default" = false))]
+    pub capture: bool,
+    /// Whether the file describes the reverse direction.
+    #[schemars(skip)]
+    pub reverse_written: bool,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Direction {
+    /// Sending rate, above 0. Default: unlimited.
+    #[schemars(with = "Option<RateValue>")]
+    pub bandwidth: Rate,
+    /// Propagation delay, one way.
+    #[schemars(with = "Option<DelayValue>", extend("default" = "0ms"))]
+    pub delay: Delay,
+    /// Random changes of the delay. Default: none.
+    #[schemars(with = "Option<JitterValue>")]
+    pub jitter: Option<Jitter>,
+    /// Length of the queue, including the packet in transmission; with a scheduler, of each class's
+    /// queue. Default: `"50pkt"` with a bandwidth, as in Dummynet; unlimited without.
+    pub queue: Option<Capacity>,
+    /// Active queue management. Default: `{ kind = "drop-tail" }`.
+    #[schemars(with = "Option<Aqm>")]
+    pub aqm: Aqm,
+    /// Which packet is sent next. Default: `{ kind = "fifo" }`.
+    #[schemars(with = "Option<Scheduler>")]
+    pub scheduler: Scheduler,
+    /// Random loss before the queue.
+    #[schemars(with = "Option<LossValue>", extend("default" = 0))]
+    pub loss: LossConfig,
+    /// Share of packets that arrive twice.
+    #[schemars(with = "Option<Probability>", extend("default" = 0))]
+    pub duplicate: f64,
+    /// Packets that leave their place in the order. Default: none.
+    pub reorder: Option<ReorderConfig>,
+    /// Which bytes the bandwidth counts. Default: the file's.
+    #[schemars(with = "Option<Accounting>")]
+    pub accounting: Accounting,
+}
+
+/// Dummynet's default.
+const DEFAULT_QUEUE: Capacity = Capacity::Packets(50);
+
+/// The words of `accounting`.
+pub(super) const ACCOUNTING: &[(&str, Accounting)] = &[
+    ("ip", Accounting::Ip),
+    ("ethernet", Accounting::Ethernet),
+    ("ethernet-wire", Accounting::EthernetWire),
+];
+
+impl Link {
+    /// Reads a `[[link]]` table. `accounting` is the file's, `recordings` says where traces are looked up.
+    pub(super) fn read(
+        node: &Node,
+        accounting: Accounting,
+        recordings: Recordings<'_>,
+        findings: &mut Findings,
+    ) -> Option<Link> {
+        let example = "[[link]] with between = [\"a\", \"b\"]";
+        let mut fields = Fields::of("link", node, findings, example)?;
+        let name = fields.optional(findings, "name", decode::name);
+        let between = fields.required(findings, "between", "[\"a\", \"b\"]", between);
+        let plain = Direction::plain(accounting);
+        let forward = Direction::read(&mut fields, &plain, recordings, findings);
+        let capture = fields.optional(findings, "capture", decode::boolean);
+        let reverse_node = fields.node("reverse");
+        let reverse = match reverse_node {
+            Some(node) => {
+                let example = "{ bandwidth = \"384kbit/s\" }";
+                let mut fields = Fields::of("reverse", node, findings, example)?;
+                let reverse = Direction::read(&mut fields, &forward, recordings, findings);
+                fields.finish(findings);
+                reverse
+            }
+            None => forward.clone(),
+        };
+        fields.finish(findings);
+        let between = between?;
+        let name = name.unwrap_or_else(|| Located {
+            value: format!("{}-{}", between[0].value, between[1].value),
+            span: between[0].span,
+        });
+        Some(Link {
+            name,
+            between,
+            forward,
+            reverse,
+            capture: capture.unwrap_or(false),
+            reverse_written: reverse_node.is_some(),
+        })
+    }
+}
+
+fn between(node: &Node, findings: &mut Findings) -> Option<[Located<String>; 2]> {
+    let example = "[\"a\", \"b\"]";
+    let items = decode::list(node, findings, example)?;
+    let [from, to] = items else {
+        findings.add(
+            node.span,
+            format!("a link has two ends, not {}", items.len()),
+            format!("write between = {example}"),
+        );
+        return None;
+    };
+    let ends = [decode::name(from, findings)?, decode::name(to, findings)?];
+    if ends[0].value == ends[1].value {
+        findings.add(
+            node.span,
+            format!("a link from `{}` to itself", ends[0].value),
+            format!("write two different nodes: between = {example}"),
+        );
+        return None;
+    }
+    Some(ends)
+}
+
+impl Direction {
+    /// Unlimited, without delay or loss.
+    pub fn plain(accounting: Accounting) -> Direction {
+        Direction {
+            bandwidth: Rate::Unlimited,
+            delay: Delay::Constant(Duration::ZERO),
+            jitter: None,
+            queue: None,
+            aqm: Aqm::DropTail,
+            scheduler: Scheduler::Fifo,
+            loss: LossConfig::None,
+            duplicate: 0.0,
+            reorder: None,
+            accounting,
+        }
+    }
+
+    /// Reads the fields that a direction sets itself; the others are taken from `base`.
+    fn read(
+        fields: &mut Fields<'_>,
+        base: &Direction,
+        recordings: Recordings<'_>,
+        findings: &mut Findings,
+    ) -> Direction {
+        Direction {
+            bandwidth: fields
+                .optional(findings, "bandwidth", |node, f| rate(node, recordings, f))
+                .unwrap_or_else(|| base.bandwidth.clone()),
+            delay: fields
+                .optional(findings, "delay", |node, f| delay(node, recordings, f))
+                .unwrap_or_else(|| base.delay.clone()),
+            jitter: fields
+                .optional(findings, "jitter", impairments::jitter)
+                .or(base.jitter),
+            queue: fields
+                .optional(findings, "queue", queueing::queue)
+                .or(base.queue),
+            aqm: fields
+                .optional(findings, "aqm", |node, f| queueing::AQM.read(node, f))
+                .unwrap_or_else(|| base.aqm.clone()),
+            scheduler: fields
+                .optional(findings, "scheduler", |node, f| {
+                    queueing::SCHEDULER.read(node, f)
+                })
+                .unwrap_or_else(|| base.scheduler.clone()),
+            loss: fields
+                .optional(findings, "loss", |node, f| {
+                    impairments::loss(node, recordings, f)
+                })
+                .unwrap_or_else(|| base.loss.clone()),
+            duplicate: fields
+                .optional(findings, "duplicate", decode::probability)
+                .unwrap_or(base.duplicate),
+            reorder: fields
+                .optional(findings, "reorder", impairments::reorder)
+                .or(base.reorder),
+            accounting: fields
+                .optional(findings, "accounting", decode::choice(ACCOUNTING))
+                .unwrap_or(base.accounting),
+        }
+    }
+
+    /// Whether its bandwidth, delay or loss follows a recording.
+    pub fn follows_traces(&self) -> bool {
+        matches!(self.bandwidth, Rate::Steps(_) | Rate::Opportunities(_))
+            || matches!(self.delay, Delay::Steps(_))
+            || matches!(self.loss, LossConfig::Steps(_))
+    }
+
+    /// The file's queue, or the default if the file has none.
+    pub fn queue_or_default(&self) -> Capacity {
+        match (self.queue, &self.bandwidth) {
+            (Some(queue), _) => queue,
+            (None, Rate::Unlimited) => Capacity::Unlimited,
+            (None, _) => DEFAULT_QUEUE,
+        }
+    }
+}
+
+fn rate(node: &Node, recordings: Recordings<'_>, findings: &mut Findings) -> Option<Rate> {
+    if let Value::Table(table) = &node.value {
+        return trace::rate(node, table, recordings, findings);
+    }
+    if node.is_text("unlimited") {
+        return Some(Rate::Unlimited);
+    }
+    decode::bandwidth(node, findings).map(Rate::Constant)
+}
+
+fn delay(node: &Node, recordings: Recordings<'_>, findings: &mut Findings) -> Option<Delay> {
+    if let Value::Table(table) = &node.value {
+        return trace::steps(node, table, recordings, "ms", findings).map(Delay::Steps);
+    }
+    decode::duration(node, findings).map(Delay::Constant)
+}

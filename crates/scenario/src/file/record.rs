@@ -1,0 +1,54 @@
+//! Which time series a run writes.
+
+use fairwind_path::units::Duration;
+use schemars::JsonSchema;
+
+use super::decode::{self, Fields, Findings};
+use super::value::Node;
+
+/// Which time series are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Record {
+    /// Whether time series are written.
+    #[schemars(with = "Option<bool>", extend("default" = Record::default().series))]
+    pub series: bool,
+    /// Time between two samples of each flow and link, above 0.
+    #[schemars(with = "Option<Duration>", extend("default" = Record::default().interval.to_string()))]
+    pub interval: Duration,
+    /// Sample each flow after every acknowledgement that it processes, instead of at the interval;
+    /// links are still sampled at the interval.
+    #[schemars(with = "Option<bool>", extend("default" = Record::default().every_ack))]
+    pub every_ack: bool,
+}
+
+impl Default for Record {
+    fn default() -> Record {
+        Record {
+            series: true,
+            interval: Duration::from_millis(100),
+            every_ack: false,
+        }
+    }
+}
+
+impl Record {
+    /// Reads a `[record]` table.
+    pub(super) fn read(node: &Node, findings: &mut Findings) -> Option<Record> {
+        let mut fields = Fields::of("record", node, findings, "{ interval = \"100ms\" }")?;
+        let default = Record::default();
+        let record = Record {
+            series: fields
+                .optional(findings, "series", decode::boolean)
+                .unwrap_or(default.series),
+            interval: fields
+                .optional(findings, "interval", decode::positive_duration)
+                .unwrap_or(default.interval),
+            every_ack: fields
+                .optional(findings, "every_ack", decode::boolean)
+                .unwrap_or(default.every_ack),
+        };
+        fields.finish(findings);
+        Some(record)
+    }
+}
