@@ -9,67 +9,76 @@ use fairwind_experiment::{Engine, ExecuteOptions, Experiment, execute};
 use serde_json::{Value, json};
 
 use crate::cache::{Policy, program};
-use crate::{Error, Task};
+use crate::{Error, Task, parallel};
 
-/// Runs an experiment with these seeds into `OUT/below/name`, or reads its kept result; none if there is none
-/// and nothing is to be run. A run that ends early is in the result, which then is not kept.
+/// How many experiments are simulated at the same time, and how many seeds of each.
+pub fn jobs(task: &Task<'_>, experiments: usize) -> (usize, usize) {
+    let all = task.options.jobs.unwrap_or_else(parallel::cores);
+    (all, all.div_ceil(experiments.max(1)))
+}
+
+/// An experiment to be run.
+pub struct Asked<'a, E> {
+    pub experiment: &'a Experiment,
+    pub engine: &'a E,
+    pub seeds: &'a [u64],
+    /// How many seeds at the same time, in the simulator.
+    pub jobs: usize,
+    /// The folder of its result, `OUT/below/name`.
+    pub below: &'a str,
+    pub name: &'a str,
+}
+
+/// Runs an experiment, or reads its kept result; none if there is none and nothing is to be run. A run that
+/// ends early is in the result, which then is not kept.
 pub fn run_or_kept<E: Engine + Debug>(
     task: &Task<'_>,
-    experiment: &Experiment,
-    engine: &E,
-    seeds: &[u64],
-    [below, name]: [&str; 2],
+    asked: &Asked<'_, E>,
 ) -> Result<Option<Vec<RunResult>>, Error> {
-    if let Some(runs) = kept(task, experiment, engine, seeds, [below, name]) {
+    if let Some(runs) = kept(task, asked) {
         return Ok(Some(runs));
     }
     if task.options.policy == Policy::Nothing {
         return Ok(None);
     }
-    let folder = task.out.join(below).join(name);
+    let folder = task.out.join(asked.below).join(asked.name);
     let begun = Instant::now();
     let options = ExecuteOptions {
         force: true,
-        seeds: Some(seeds.to_vec()),
-        jobs: task.options.jobs,
+        seeds: Some(asked.seeds.to_vec()),
+        jobs: Some(asked.jobs),
         ..ExecuteOptions::new(&folder)
     };
-    let completed = execute(experiment, engine, &options, task.host)?;
+    let completed = execute(asked.experiment, asked.engine, &options, task.host)?;
     task.host.go_on()?;
     let seconds = begun.elapsed().as_secs_f64();
     task.tell(&format!("{}: {seconds:.0} s", folder.display()));
     // What a recording holds would not be in the record.
-    if completed.incomplete.is_none() && !experiment.file().follows_traces() {
-        let asked = asked(experiment, engine, seeds);
-        task.cache(below).keep(name, &asked, &())?;
+    if completed.incomplete.is_none() && !asked.experiment.file().follows_traces() {
+        let cache = task.cache(asked.below);
+        cache.keep(asked.name, &depends_on(asked), &())?;
     }
     Ok(Some(completed.runs))
 }
 
-/// The kept result of an experiment with these seeds in `OUT/below/name`.
-pub fn kept<E: Engine + Debug>(
-    task: &Task<'_>,
-    experiment: &Experiment,
-    engine: &E,
-    seeds: &[u64],
-    [below, name]: [&str; 2],
-) -> Option<Vec<RunResult>> {
-    let asked = asked(experiment, engine, seeds);
-    task.cache(below).kept::<()>(name, &asked)?;
-    stored(&task.out.join(below).join(name), seeds)
+/// The kept result of an experiment.
+pub fn kept<E: Engine + Debug>(task: &Task<'_>, asked: &Asked<'_, E>) -> Option<Vec<RunResult>> {
+    let cache = task.cache(asked.below);
+    cache.kept::<()>(asked.name, &depends_on(asked))?;
+    stored(&task.out.join(asked.below).join(asked.name), asked.seeds)
 }
 
 /// All that a result depends on: also the program, if it simulates, or else the kernel.
-fn asked<E: Engine + Debug>(experiment: &Experiment, engine: &E, seeds: &[u64]) -> Value {
-    let on = match engine.is_real_time() {
+fn depends_on<E: Engine + Debug>(asked: &Asked<'_, E>) -> Value {
+    let on = match asked.engine.is_real_time() {
         true => fairwind_kernel::release(),
         false => program().to_owned(),
     };
     json!({
-        "experiment": experiment.text(),
-        "set": experiment.overrides(),
-        "seeds": seeds,
-        "engine": format!("{engine:?}"),
+        "experiment": asked.experiment.text(),
+        "set": asked.experiment.overrides(),
+        "seeds": asked.seeds,
+        "engine": format!("{:?}", asked.engine),
         "on": on,
     })
 }

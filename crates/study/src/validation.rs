@@ -4,17 +4,17 @@
 //! A run of the lab in which the kernel skipped a hook of the congestion control, which the result's warnings
 //! report, is no sample of that congestion control: it is left out of the means, and counted.
 
-use std::fmt::Write;
+use std::fmt::{Debug, Write};
 
 use fairwind_experiment::Experiment;
 use fairwind_experiment::engine::lab::Lab;
 use fairwind_experiment::engine::sim::Sim;
 use fairwind_experiment::result::RunResult;
 
-use crate::experiments::{kept, run_or_kept};
+use crate::experiments::{Asked, jobs, kept, run_or_kept};
 use crate::plan::{EXPERIMENT, Parameter, Run, Values};
 use crate::table::Table;
-use crate::{Error, Made, Task, page};
+use crate::{Error, Made, Task, page, parallel};
 
 /// What a run of its plan has.
 pub const PARAMETERS: &[Parameter] = &[Parameter {
@@ -27,8 +27,17 @@ pub const PARAMETERS: &[Parameter] = &[Parameter {
 /// # Errors
 /// If a run fails.
 pub fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
-    let cells = task.runs.iter().map(|run| cell(task, run));
-    let cells: Vec<Cell> = cells.collect::<Result<_, _>>()?;
+    let (at_a_time, seeds_at_a_time) = jobs(task, task.runs.len());
+    let simulate = |run: &Run| totals_in(task, run, &Sim, task.engines.has_sim(), seeds_at_a_time);
+    let simulated = parallel::each(&task.runs, at_a_time, simulate)?;
+    let mut cells = Vec::new();
+    for (run, sim) in task.runs.iter().zip(simulated) {
+        cells.push(Cell {
+            name: run.name(),
+            sim,
+            lab: totals_in(task, run, &Lab::default(), task.engines.has_lab(), 1)?,
+        });
+    }
     let mut section = table(&cells).section("cells");
     section.csv = Some(everything(&cells).csv());
     Ok(Made {
@@ -38,32 +47,31 @@ pub fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
     })
 }
 
-/// Runs a cell in the engines of the task.
-fn cell(task: &Task<'_>, run: &Run) -> Result<Cell, Error> {
+/// The totals of a cell in an engine. If that is not to run, the table shows what is kept.
+fn totals_in<E: fairwind_experiment::Engine + Debug>(
+    task: &Task<'_>,
+    run: &Run,
+    engine: &E,
+    is_to_run: bool,
+    jobs: usize,
+) -> Result<Option<Totals>, Error> {
     let name = run.name();
-    let file = task
-        .plan
-        .folder
-        .join(format!("{}.toml", run.get(EXPERIMENT)));
-    let experiment = Experiment::load(&file, &run.set)?;
+    let file = format!("{}.toml", run.get(EXPERIMENT));
+    let experiment = Experiment::load(&task.plan.folder.join(file), &run.set)?;
     let all = experiment.seeds();
-    let seeds = &all[..task.seeds().unwrap_or(all.len()).min(all.len())];
-    let (sim_place, lab_place) = ([name.as_str(), "sim"], [name.as_str(), "lab"]);
-    let lab_engine = Lab::default();
-    // Of an engine that is not to run, the table shows what there is.
-    let sim = match task.engines.has_sim() {
-        true => run_or_kept(task, &experiment, &Sim, seeds, sim_place)?,
-        false => kept(task, &experiment, &Sim, seeds, sim_place),
+    let asked = Asked {
+        experiment: &experiment,
+        engine,
+        seeds: &all[..task.seeds().unwrap_or(all.len()).min(all.len())],
+        jobs,
+        below: &name,
+        name: engine.name(),
     };
-    let lab = match task.engines.has_lab() {
-        true => run_or_kept(task, &experiment, &lab_engine, seeds, lab_place)?,
-        false => kept(task, &experiment, &lab_engine, seeds, lab_place),
+    let runs = match is_to_run {
+        true => run_or_kept(task, &asked)?,
+        false => kept(task, &asked),
     };
-    Ok(Cell {
-        sim: sim.map(|runs| totals(&runs)),
-        lab: lab.map(|runs| totals(&runs)),
-        name,
-    })
+    Ok(runs.map(|runs| totals(&runs)))
 }
 
 /// An engine of a cell.

@@ -139,33 +139,53 @@ send_buffer    = \"{buffer}B\"
 
 /// The client is in the east; the file comes from the west.
 fn with_programs(way: Way, programs: &Programs) -> String {
-    let mut flows = format!(
-        "
-[[flow]]
-name  = \"{TRANSFER}\"
-from  = \"east\"
-to    = \"west\"
-start = \"{START_S}s\"
-congestion_control = \"{}\"
-application = {{ kind = \"command\", client = {}, server = {} }}
-",
-        control(way),
-        quoted(&programs.client),
-        quoted(&programs.server),
-    );
-    if way == Way::Advised {
-        flows.push_str(&format!(
+    let sites = Sites {
+        client: "east",
+        server: "west",
+    };
+    sites.flows(START_S, control(way), way, programs)
+}
+
+/// The hosts of the programs that move a file.
+pub struct Sites<'a> {
+    /// Of the client.
+    pub client: &'a str,
+    /// Of the server, and of the advisor if there is one.
+    pub server: &'a str,
+}
+
+impl Sites<'_> {
+    /// The flows of the programs, as TOML: the transfer, which starts after `start_s` seconds, and the advisor of
+    /// the way that needs one.
+    pub fn flows(&self, start_s: f64, control: &str, way: Way, programs: &Programs) -> String {
+        let Sites { client, server } = self;
+        let mut flows = format!(
             "
 [[flow]]
+name  = \"{TRANSFER}\"
+from  = \"{client}\"
+to    = \"{server}\"
+start = \"{start_s}s\"
+congestion_control = \"{control}\"
+application = {{ kind = \"command\", client = {}, server = {} }}
+",
+            quoted(&programs.client),
+            quoted(&programs.server),
+        );
+        if way == Way::Advised {
+            flows.push_str(&format!(
+                "
+[[flow]]
 name = \"{ADVISOR}\"
-from = \"west\"
-to   = \"east\"
+from = \"{server}\"
+to   = \"{client}\"
 application = {{ kind = \"command\", client = {} }}
 ",
-            quoted(&programs.advisor)
-        ));
+                quoted(&programs.advisor)
+            ));
+        }
+        flows
     }
-    flows
 }
 
 /// Quotes a string for TOML.

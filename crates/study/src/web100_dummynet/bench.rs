@@ -9,9 +9,9 @@ use fairwind_experiment::engine::sim::Sim;
 use fairwind_experiment::result::{FLOWS_FILE, RunResult, seed_folder};
 use fairwind_lab::host::Offload;
 
-use crate::experiments::run_or_kept;
+use crate::experiments::{Asked, jobs, run_or_kept};
 use crate::plan::{EXPERIMENT, Plan, Run};
-use crate::{Error, Task};
+use crate::{Error, Task, parallel};
 
 /// The lab configured like the testbed: network cards of 2005 did not cut segments.
 const LAB: Lab = Lab {
@@ -81,12 +81,23 @@ impl<'a> Bench<'a> {
             engines,
             done: BTreeMap::new(),
         };
-        for run in &task.runs {
-            let engines = bench.engines.iter();
-            let done = engines.map(|&engine| bench.run_in(engine, run));
-            let done = done.collect::<Result<Vec<Done>, Error>>()?;
-            done.iter().for_each(|done| done.tell_warnings(task));
-            bench.done.insert(run.name(), done);
+        let (in_lab, simulated): (Vec<Engine>, Vec<Engine>) = bench
+            .engines
+            .iter()
+            .copied()
+            .partition(|engine| *engine == Engine::Lab);
+        let simulations = work(task, &simulated);
+        let (at_a_time, seeds_at_a_time) = jobs(task, simulations.len());
+        let mut all = parallel::each(&simulations, at_a_time, |&(run, engine)| {
+            bench.run_in(engine, run, seeds_at_a_time)
+        })?;
+        for (run, engine) in work(task, &in_lab) {
+            all.push(bench.run_in(engine, run, 1)?);
+        }
+        // The lab comes last also in the tables.
+        for (name, done) in all {
+            done.tell_warnings(task);
+            bench.done.entry(name).or_default().push(done);
         }
         Ok(bench)
     }
@@ -136,7 +147,8 @@ impl<'a> Bench<'a> {
         Ok(Experiment::load(&path, &set)?)
     }
 
-    fn run_in(&self, engine: Engine, run: &Run) -> Result<Done, Error> {
+    /// The run in an engine, by its name, so many seeds at a time.
+    fn run_in(&self, engine: Engine, run: &Run, jobs: usize) -> Result<(String, Done), Error> {
         let experiment = self.load(engine, run)?;
         let name = run.name();
         let folder = self.folder(engine.folder(), &name);
@@ -146,12 +158,30 @@ impl<'a> Bench<'a> {
         };
         let all = experiment.seeds();
         let seeds = &all[..most.unwrap_or(all.len()).min(all.len())];
-        let place = [engine.folder(), name.as_str()];
+        let below = engine.folder();
         let runs = match engine {
             Engine::Sim | Engine::SimToday => {
-                run_or_kept(self.task, &experiment, &Sim, seeds, place)?
+                let asked = Asked {
+                    experiment: &experiment,
+                    engine: &Sim,
+                    seeds,
+                    jobs,
+                    below,
+                    name: &name,
+                };
+                run_or_kept(self.task, &asked)?
             }
-            Engine::Lab => run_or_kept(self.task, &experiment, &LAB, seeds, place)?,
+            Engine::Lab => {
+                let asked = Asked {
+                    experiment: &experiment,
+                    engine: &LAB,
+                    seeds,
+                    jobs,
+                    below,
+                    name: &name,
+                };
+                run_or_kept(self.task, &asked)?
+            }
         };
         let shown = folder.display();
         let runs =
@@ -159,12 +189,20 @@ impl<'a> Bench<'a> {
         if let Some(reason) = runs.iter().find_map(|run| run.incomplete.as_ref()) {
             return Err(Error::work(format!("{shown}: incomplete: {reason}")));
         }
-        Ok(Done {
+        let done = Done {
             engine,
             folder,
             runs,
-        })
+        };
+        Ok((name, done))
     }
+}
+
+/// The runs in these engines.
+fn work<'a>(task: &'a Task<'_>, engines: &[Engine]) -> Vec<(&'a Run, Engine)> {
+    let runs = task.runs.iter();
+    runs.flat_map(|run| engines.iter().map(move |engine| (run, *engine)))
+        .collect()
 }
 
 impl Done {

@@ -116,7 +116,7 @@ impl Small<'_> {
 
     /// Runs a test, or returns its kept result; none if it has none and is not to be run.
     fn run(&self, case: Case, test: &Test) -> Result<Option<Moved>, Error> {
-        let run = || {
+        let run = || -> Result<Value, Error> {
             fs::create_dir_all(&self.results).map_err(Error::at(&self.results))?;
             let moved = match case.engine {
                 Engine::Sim => self.simulate(case, test)?,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{BUFFER_OF_OTHERS, FILE_BYTES, START_S, buffer_bytes};
 use crate::demo::lab::Programs;
-use crate::demo::network::TRANSFER;
+use crate::demo::network::{Sites, TRANSFER};
 use crate::demo::story::Way;
 
 /// How the file is moved.
@@ -119,32 +119,11 @@ fn with_programs(way: Way, programs: &Programs) -> String {
         Way::Nocc => "nocc",
         _ => "reno",
     };
-    let mut flows = format!(
-        "
-[[flow]]
-name  = \"{TRANSFER}\"
-from  = \"router\"
-to    = \"ftp-server\"
-start = \"{START_S}s\"
-congestion_control = \"{control}\"
-application = {{ kind = \"command\", client = {client:?}, server = {server:?} }}
-",
-        client = programs.client,
-        server = programs.server,
-    );
-    if way == Way::Advised {
-        flows.push_str(&format!(
-            "
-[[flow]]
-name = \"advisor\"
-from = \"ftp-server\"
-to   = \"router\"
-application = {{ kind = \"command\", client = {:?} }}
-",
-            programs.advisor
-        ));
-    }
-    flows
+    let sites = Sites {
+        client: "router",
+        server: "ftp-server",
+    };
+    sites.flows(START_S, control, way, programs)
 }
 
 #[cfg(test)]
