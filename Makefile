@@ -4,8 +4,9 @@ OUT ?= out
 CARGO := scripts/cargo
 DENY := target/tools/bin/cargo-deny
 CARGO_DENY := PATH="$(CURDIR)/target/tools/bin:$$PATH" $(CARGO) deny --locked
-DCCS := $(CARGO) run --profile optimised --package fairwind --example dccs -- experiments/dccs $(OUT)/dccs
-WEB100 := $(CARGO) run --release --package fairwind --example web100_dummynet -- experiments/web100-dummynet $(OUT)/web100-dummynet
+REPRODUCE := run --package fairwind --bin fairwind
+DCCS := $(CARGO) $(REPRODUCE) --profile optimised -- reproduce dccs --out $(OUT)/dccs
+WEB100 := $(CARGO) $(REPRODUCE) --release -- reproduce web100-dummynet --out $(OUT)/web100-dummynet
 
 .PHONY: help demo test fuzz lint advisories docs fresh bench experiments experiments-lab validation kernels dccs dccs-lab drsftp
 
@@ -80,38 +81,32 @@ bench:
 
 experiments:
 	@scripts/setup build
-	$(WEB100)
+	$(WEB100) $(ARGS)
 
-# Existing results of the lab are kept, so it may be interrupted; PAGE=FILE puts tables and figures into the
-# page, ARGS is passed to the program (ARGS=--help).
+# These and the following targets keep every result, so they may be interrupted; PAGE=FILE puts tables and
+# figures into the page, ARGS is passed to `fairwind reproduce` (ARGS=--help).
 experiments-lab:
 	@scripts/setup build
 	$(WEB100) --engine both $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
-# Completed transfers are kept, so it may be interrupted; PAGE=FILE puts the tables into the page, ARGS is
-# passed to the program (ARGS="--scale 0.01" takes half a minute).
+# ARGS="--scale 0.01" takes half a minute, ARGS="--recorded FILE" adds a recorded series.
 dccs:
 	@scripts/setup build
 	nice -n 10 $(DCCS) $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
-# Completed tests are kept, so it may be interrupted.
 dccs-lab:
 	@scripts/setup build
-	$(CARGO) build --profile optimised --package fairwind --bin fairwind
 	$(DCCS) --engine lab $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
-# Completed transfers are kept, so it may be interrupted; PAGE=FILE puts the tables and figures into the page,
-# ARGS is passed to the program (ARGS="--path 95 --sizes 1 8 128" takes ten minutes).
+# ARGS="--only path=95 --only size=1,8,128" takes ten minutes.
 drsftp:
 	@scripts/setup build
-	$(CARGO) build --release --package fairwind --bin fairwind
-	experiments/drsftp/run --out $(OUT)/drsftp $(if $(PAGE),--page $(PAGE)) $(ARGS)
+	$(CARGO) $(REPRODUCE) --release -- reproduce drsftp --out $(OUT)/drsftp $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
-# Existing results of the lab are used again; ARGS is passed to the program (ARGS="--only sim").
+# ARGS="--engine sim" runs the simulator alone.
 validation:
 	@scripts/setup build
-	$(CARGO) build --release --package fairwind --bin fairwind
-	$(CARGO) run --release --package fairwind --example validation -- experiments/validation $(OUT)/validation $(ARGS)
+	$(CARGO) $(REPRODUCE) --release -- reproduce validation --out $(OUT)/validation $(if $(PAGE),--page $(PAGE)) $(ARGS)
 
 # KERNELS="6.1 6.12-btf" selects kernels (scripts/try-kernels).
 kernels:

@@ -90,6 +90,18 @@ impl From<Diagnostic> for Failure {
     }
 }
 
+impl From<fairwind_study::Error> for Failure {
+    fn from(error: fairwind_study::Error) -> Self {
+        use fairwind_study::Error;
+        match error {
+            Error::File(diagnostic) => Self::File(diagnostic),
+            Error::Input(what) => Self::Input(what),
+            Error::Work(what) => Self::Work(what),
+            Error::Stopped => Self::Stopped("what has been run is kept".to_owned()),
+        }
+    }
+}
+
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {

@@ -2,14 +2,17 @@
 //! real connections, and the congestion controls.
 
 mod command;
+mod failure;
+mod interrupt;
 mod output;
 mod progress;
 mod summary;
+mod table;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use fairwind::{demo, failure, interrupt, shell, table};
+use fairwind_study::shell;
 
 fn main() -> ExitCode {
     match command::Cli::parse().run() {

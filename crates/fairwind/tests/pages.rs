@@ -144,7 +144,7 @@ fn a_line_of_a_page_is_read_as_a_shell_reads_it() {
                   time fairwind cc load --all \\\n  --replace\n\
                   A=1 fairwind lab exec --server 'iperf3 -s -1' | tee log\n\
                   fairwind sim run a.toml && fairwind schema > out\n\
-                  cargo run -p fairwind --example dccs && cd fairwind\n";
+                  cargo bench -p fairwind --bench dumbbell && cd fairwind\n";
     let call = |arguments: &[&str]| Call {
         arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),
         ..Call::default()

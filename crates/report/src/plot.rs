@@ -3,6 +3,7 @@
 //! Each file is self-contained: text uses the reader's own fonts, nothing is loaded, and colours are light or
 //! dark as the reader prefers, light by default.
 
+pub mod curves;
 pub(crate) mod figure;
 mod frame;
 pub mod history;

@@ -1,5 +1,7 @@
 //! `fairwind demo`: fairwind's main use, in one command.
 
+mod table;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -7,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fairwind_experiment::execute::is_working_folder;
+use fairwind_study::demo::lab::{Arrival, SITE_FOLDER, missing};
+use fairwind_study::demo::network::TRAFFIC_FILE;
+use fairwind_study::demo::stage::{Outcomes, perform, simulate};
+use fairwind_study::demo::story::{CAPACITY_MBPS, DELAY_MS, Way};
+use fairwind_study::demo::{Story, monitor, report};
 use jiff::Timestamp;
 
-use crate::demo::lab::{Arrival, SITE_FOLDER, missing};
-use crate::demo::network::TRAFFIC_FILE;
-use crate::demo::stage::{Outcomes, perform, simulate};
-use crate::demo::story::{CAPACITY_MBPS, DELAY_MS, Way};
-use crate::demo::{Story, monitor, report, table};
 use crate::failure::Failure;
 use crate::progress::Bar;
 use crate::{interrupt, output};
@@ -78,7 +80,7 @@ impl Demo {
             clock_rate: Some(rate),
         } = &self.tests
         {
-            return monitor::run(file, advisor, *start, *rate);
+            return Ok(monitor::run(file, advisor, *start, *rate)?);
         }
         let story = match self.quick {
             true => Story::quick(self.seed),
@@ -94,11 +96,14 @@ impl Demo {
         output::line(&introduction(&story, in_lab, &missing))?;
         let bar = Bar::new(1);
         let outcomes = match in_lab {
-            true => perform(story, &self.out, &bar),
+            true => perform(story, std::env::current_exe()?, &self.out, &bar),
             false => simulate(story, &self.out, &bar),
         };
         bar.clear();
-        let outcomes = outcomes?;
+        let outcomes = outcomes.map_err(|error| match error {
+            fairwind_study::Error::Stopped => Failure::Interrupted,
+            other => other.into(),
+        })?;
         let page = report::write(&outcomes, &missing, &self.out)?;
         output::line(&format!(
             "{}{}",
@@ -215,10 +220,10 @@ fn is_ours(name: &OsStr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use fairwind::demo::advised::Advised;
-    use fairwind::demo::day::Day;
-    use fairwind::demo::measure::{Measured, Transfer};
-    use fairwind::demo::stage::Outcome;
+    use fairwind_study::demo::advised::Advised;
+    use fairwind_study::demo::day::Day;
+    use fairwind_study::demo::measure::{Measured, Transfer};
+    use fairwind_study::demo::stage::Outcome;
 
     use super::*;
 

@@ -21,6 +21,7 @@ mod put;
 #[cfg(test)]
 mod reference;
 mod report;
+mod reproduce;
 mod schema;
 mod serve;
 mod sim;
@@ -72,6 +73,7 @@ enum Command {
     Copy(copy::Copy),
     Compare(compare::Compare),
     Report(report::Report),
+    Reproduce(reproduce::Reproduce),
     /// Show the congestion controls, load them into the kernel, change them there
     #[command(subcommand)]
     Cc(cc::Command),
@@ -100,6 +102,7 @@ impl Cli {
             Command::Copy(command) => command.run(),
             Command::Compare(command) => command.run(),
             Command::Report(command) => command.run(),
+            Command::Reproduce(command) => command.run(),
             Command::Cc(command) => command.run(),
             Command::Advisor(command) => command.run(),
             Command::Advise(command) => command.run(),

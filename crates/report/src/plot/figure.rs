@@ -48,8 +48,8 @@ pub struct Across {
     pub from: f64,
     /// Value at its right end.
     pub to: f64,
-    /// Where its labels are.
-    pub ticks: Ticks,
+    /// Its labels and where they are, from left to right.
+    pub labels: Vec<(f64, String)>,
 }
 
 impl Across {
@@ -60,7 +60,7 @@ impl Across {
             label: "Time (s)",
             from: 0.0,
             to,
-            ticks: Ticks::up_to(to, 10),
+            labels: Ticks::up_to(to, 10).labels().collect(),
         }
     }
 
@@ -71,7 +71,7 @@ impl Across {
             label,
             from: ticks.start(),
             to: ticks.end(),
-            ticks,
+            labels: ticks.labels().collect(),
         }
     }
 }

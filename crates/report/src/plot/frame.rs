@@ -88,7 +88,7 @@ impl Frame<'_> {
                 y + 4.0
             );
         }
-        for (value, label) in self.across.ticks.labels() {
+        for &(value, ref label) in &self.across.labels {
             if value > self.across.to * (1.0 + 1e-9) {
                 break;
             }

@@ -51,7 +51,7 @@ pub fn svg(title: &str, days: f64, threshold_mbps: Option<f64>, hops: &[HopCurve
             label: "Time (days)",
             from: 0.0,
             to: days,
-            ticks: Ticks::up_to(days, STEPS),
+            labels: Ticks::up_to(days, STEPS).labels().collect(),
         },
         panels: vec![Panel {
             unit: "Mbit/s",

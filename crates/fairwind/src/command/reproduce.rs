@@ -1,0 +1,163 @@
+//! `fairwind reproduce`: the tables and figures of the papers, and the studies that make them.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use fairwind_study::cache::Policy;
+use fairwind_study::papers::Index;
+use fairwind_study::plan;
+use fairwind_study::reproduce::{Request, reproduce};
+use fairwind_study::{Engines, Filter, Host, Options, Plan};
+
+use crate::failure::Failure;
+use crate::table::Table;
+use crate::{interrupt, output};
+
+/// Make a table or figure of the papers, or a whole study; without a name, list them all
+///
+/// A study runs what its plan says (experiments/NAME/plan.toml) and keeps every result, so it may be
+/// interrupted. Tables go to OUT/tables, as Markdown and CSV, figures to OUT/figures. Of a table or
+/// figure of a paper it is said what the paper found, what was recorded here, and where what has
+/// just been made is.
+#[derive(Args)]
+#[command(after_help = "\
+Plans are those of a clone of fairwind. What is kept is used again as long as it is of the same
+experiment, seeds and program; of the lab, of the same kernel.
+
+Examples:
+  fairwind reproduce
+  fairwind reproduce web100:figure-4.1 --quick
+  fairwind reproduce enable:table-3 --engine lab
+  fairwind reproduce drsftp --only path=95 --only size=1,8,128
+  fairwind reproduce web100-dummynet --engine both --page docs/measurements/web100-dummynet.md")]
+pub struct Reproduce {
+    /// A study, or a table or figure of a paper
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// Folder of the plans
+    #[arg(long, value_name = "DIR", default_value = "experiments")]
+    experiments: PathBuf,
+    /// What runs it [default: the first of those that the list names]
+    #[arg(long, value_enum, value_name = "ENGINE")]
+    engine: Option<Engine>,
+    /// Folder for the results [default: out/STUDY]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// A quick look: fewer seeds, runs or bytes, as the plan says
+    #[arg(long)]
+    quick: bool,
+    /// Only runs with this value of a parameter of the plan, as size=1,8 or figure-4.1; * stands for any
+    /// characters; repeatable
+    #[arg(long, value_name = "[KEY=]VALUE")]
+    only: Vec<String>,
+    /// How often each run of the lab is made: transfers, or seeds of the experiment [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    runs: Option<u16>,
+    /// Stop after so many new runs in the lab
+    #[arg(long, value_name = "N")]
+    at_most: Option<usize>,
+    /// Run again what is kept
+    #[arg(long, alias = "force")]
+    again: bool,
+    /// Run nothing: make tables of what is kept
+    #[arg(long, conflicts_with = "again")]
+    kept: bool,
+    /// Simulations at the same time [default: the number of cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Size of transfers and length of their day, 0.001 to 1 of the paper's (dccs)
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    scale: Option<f64>,
+    /// The recorded series of available bandwidth, thesis_like.csv.gz; without it the generated one runs
+    /// alone (dccs)
+    #[arg(long, value_name = "FILE")]
+    recorded: Option<PathBuf>,
+    /// Congestion control of both ends (drsftp) [default: cubic]
+    #[arg(long, value_name = "NAME")]
+    control: Option<String>,
+    /// Put tables and figures of a whole study into this page and figures/ beside it
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Engine {
+    /// The simulator
+    Sim,
+    /// This machine's kernel; needs root
+    Lab,
+    /// Both, and their comparison
+    Both,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.001..=1.0).contains(&share) => Ok(share),
+        _ => Err("a number from 0.001 to 1".to_owned()),
+    }
+}
+
+impl Reproduce {
+    pub fn run(self) -> Result<(), Failure> {
+        let Some(what) = self.name else {
+            output::line(&list(&self.experiments)?)?;
+            return Ok(());
+        };
+        let request = Request {
+            experiments: self.experiments,
+            what,
+            out: self.out,
+            page: self.page,
+            options: Options {
+                engines: self.engine.map(|engine| match engine {
+                    Engine::Sim => Engines::Sim,
+                    Engine::Lab => Engines::Lab,
+                    Engine::Both => Engines::Both,
+                }),
+                only: self.only.iter().map(|text| Filter::parse(text)).collect(),
+                policy: match (self.again, self.kept) {
+                    (true, _) => Policy::All,
+                    (_, true) => Policy::Nothing,
+                    _ => Policy::Missing,
+                },
+                quick: self.quick,
+                repetitions: self.runs.map(usize::from),
+                at_most: self.at_most,
+                jobs: self.jobs.map(usize::from),
+                scale: self.scale,
+                recorded: self.recorded,
+                congestion_control: self.control,
+            },
+        };
+        interrupt::catch()?;
+        let host = Host {
+            fairwind: std::env::current_exe()?,
+            tell: &|line| eprintln!("{line}"),
+            is_stopped: &interrupt::asked,
+        };
+        output::line(&reproduce(&request, &host)?)?;
+        Ok(())
+    }
+}
+
+/// All tables and figures of the papers, and all studies.
+fn list(experiments: &std::path::Path) -> Result<String, Failure> {
+    let index = Index::read(experiments)?;
+    let mut rows = Table::new()
+        .words("name")
+        .words("table or figure")
+        .words("state");
+    for (_, row) in index.rows() {
+        rows.row([row.id.clone(), row.what.clone(), row.status()]);
+    }
+    let mut studies = Table::new()
+        .words("study")
+        .words("engines")
+        .words("what it shows");
+    for name in plan::names(experiments)? {
+        let plan = Plan::read(experiments, &name)?;
+        let engines: Vec<&str> = plan.engines.iter().map(|engine| engine.word()).collect();
+        studies.row([name, engines.join(", "), plan.title]);
+    }
+    Ok(format!("{}\n{}", rows.render(), studies.render()))
+}

@@ -1,0 +1,163 @@
+//! `fairwind reproduce` as its users meet it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+fn experiments() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
+}
+
+/// Calls it in a folder that is no clone, with the plans of this one.
+fn reproduce(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fairwind"))
+        .current_dir(folder)
+        .arg("reproduce")
+        .args(arguments)
+        .arg("--experiments")
+        .arg(experiments())
+        .output()
+        .unwrap()
+}
+
+fn out(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// What is said of wrong usage.
+fn refusal(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn without_a_name_all_tables_and_figures_are_listed_with_their_states() {
+    let folder = TempDir::new().unwrap();
+    let list = out(&reproduce(folder.path(), &[]));
+    let state = |id: &str| {
+        let line = list
+            .lines()
+            .find(|line| line.split_whitespace().next() == Some(id));
+        line.unwrap_or_else(|| panic!("no {id}: {list}")).to_owned()
+    };
+    assert!(state("enable:table-3").ends_with("made, by dccs (sim, lab)"));
+    assert!(state("web100:figure-4.1").ends_with("made, by web100-dummynet (sim, both)"));
+    assert!(state("drsftp:figure-8").ends_with("numbers only, by drsftp (lab)"));
+    assert!(state("imtcp:figure-7").ends_with("to be built: needs ImTCP and ImTCP-bg"));
+    assert!(state("enable:figure-9").contains("not made: "));
+    assert!(state("validation").contains("both, sim, lab"));
+}
+
+#[test]
+fn without_a_clone_it_says_where_plans_are() {
+    let folder = TempDir::new().unwrap();
+    for arguments in [&["reproduce"][..], &["reproduce", "dccs"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_fairwind"))
+            .current_dir(folder.path())
+            .args(arguments)
+            .output()
+            .unwrap();
+        let refusal = refusal(&output);
+        assert!(refusal.contains("experiments"), "{refusal}");
+        assert!(refusal.contains("--experiments DIR"), "{refusal}");
+    }
+}
+
+#[test]
+fn what_cannot_be_made_is_refused_with_what_can() {
+    let folder = TempDir::new().unwrap();
+    let refused = |arguments: &[&str]| refusal(&reproduce(folder.path(), arguments));
+    let said = refused(&["imtcp:figure-7"]);
+    assert!(said.contains("to be built: needs ImTCP"), "{said}");
+    let said = refused(&["web100:figure-4.31"]);
+    assert!(said.contains("did you mean web100:figure-4.1?"), "{said}");
+    let said = refused(&["drsftp", "--engine", "sim"]);
+    assert!(said.contains("cannot run with --engine sim"), "{said}");
+    let said = refused(&["web100-dummynet", "--only", "figure-4.25"]);
+    assert!(
+        said.contains("no run of web100-dummynet is figure-4.25"),
+        "{said}"
+    );
+    let said = refused(&["web100-dummynet", "--quick", "--page", "page.md"]);
+    assert!(said.contains("a page shows whole studies"), "{said}");
+}
+
+/// A figure with few packets, so that all its seeds are run: the recorded numbers come out.
+#[test]
+fn a_figure_of_the_simulator_comes_out_as_recorded_and_is_kept() {
+    let folder = TempDir::new().unwrap();
+    let arguments = ["web100:figure-4.8", "--out", "results"];
+    let first = reproduce(folder.path(), &arguments);
+    let said = String::from_utf8_lossy(&first.stderr).into_owned();
+    assert!(said.contains("results/sim/figure-4.8: "), "{said}");
+    let first = out(&first);
+    for expected in [
+        "Figure 4.8: loss 0.10 (Web100-Dummynet: Bassi's thesis)",
+        "the paper found: less than 2",
+        "ours, recorded:  2.30 ± 0.14; ",
+        "verdict:         differs: ",
+        "\n  results/tables/figures-4.1-to-4.8.md\n",
+        "\n  results/tables/figures-4.1-to-4.8.csv\n",
+        "\n  results/sim/figure-4.8/seed-1/plots/throughput.svg\n",
+        "\n| 4.8 | less than 2 | simulator | 2.30 ± 0.14 |",
+        "2 of 2 rows are as on docs/measurements/web100-dummynet.md",
+    ] {
+        assert!(first.contains(expected), "{expected}: {first}");
+    }
+    let csv = folder.path().join("results/tables/figures-4.1-to-4.8.csv");
+    let csv = fs::read_to_string(csv).unwrap();
+    assert!(
+        csv.contains("\n4.8,less than 2,simulator,2.30 ± 0.14,"),
+        "{csv}"
+    );
+    let again = reproduce(folder.path(), &arguments);
+    assert_eq!(String::from_utf8_lossy(&again.stderr), "");
+    assert_eq!(out(&again), first);
+    // What is kept is of other seeds now.
+    let quick = out(&reproduce(
+        folder.path(),
+        &["web100:figure-4.8", "--out", "results", "--quick"],
+    ));
+    assert!(
+        quick.contains("\n| 4.8 | less than 2 | simulator | "),
+        "{quick}"
+    );
+    assert!(!quick.contains("| 2.30 ± 0.14 |"), "{quick}");
+}
+
+#[test]
+fn a_page_gets_the_tables_of_a_whole_study() {
+    let folder = TempDir::new().unwrap();
+    // A study of one short cell of its own.
+    let study = folder.path().join("experiments/short");
+    fs::create_dir_all(&study).unwrap();
+    let experiment =
+        fs::read_to_string(experiments().join("validation/reno-5mbit-100ms-0.2bdp.toml"));
+    fs::write(study.join("cell.toml"), experiment.unwrap()).unwrap();
+    let plan = "title = \"Short\"\nstudy = \"simulator-and-kernel\"\nengines = [\"sim\"]\n\
+                [[run]]\nexperiment = \"cell\"\nset = [\"duration=12s\"]\n";
+    fs::write(study.join("plan.toml"), plan).unwrap();
+    let page = "# Page\n\n<!-- run -->\n<!-- end -->\n\n<!-- cells -->\nold\n<!-- end -->\n";
+    fs::write(folder.path().join("page.md"), page).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_fairwind"))
+        .current_dir(folder.path())
+        .args(["reproduce", "short", "--page", "page.md"])
+        .output()
+        .unwrap();
+    let said = out(&output);
+    assert!(said.starts_with("0 cells in both engines.\n"), "{said}");
+    assert!(said.ends_with("page.md\n"), "{said}");
+    let page = fs::read_to_string(folder.path().join("page.md")).unwrap();
+    assert!(page.contains("\n| cell | "), "{page}");
+    assert!(!page.contains("old"), "{page}");
+    assert!(
+        folder
+            .path()
+            .join("out/short/cell/sim/result.json")
+            .is_file()
+    );
+}

@@ -1,0 +1,281 @@
+//! Runs the transfers of the thesis' size: the inputs of each, the losses of its path, and its result.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fairwind_scenario::Experiment;
+use fairwind_experiment::engine::sim::scenario;
+use fairwind_path::units::Time;
+use fairwind_scenario::Experiment;
+use fairwind_sim::outcome::{FlowOutcome, Instruments, Observer, Outcome};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::case::{Case, Way};
+use super::following::{self, Input};
+use super::relation::{Relation, Trace, scaled};
+use super::series::{Series, available};
+use super::thesis::LEVELS;
+use crate::Error;
+use crate::cache::{Cache, digest, program, write_whole};
+
+/// The file, in bytes: throughput times transfer time of the thesis' tables, within 0.1 %.
+const FILE_BYTES: f64 = 16.384e9;
+/// The longest duration of a transfer.
+const SPAN: Duration = Duration::from_secs(8 * 3600);
+/// Round-trip time of the path, milliseconds: 25 ms each way (appendix B.2).
+const RTT_MS: f64 = 50.0;
+
+/// The result of a transfer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transfer {
+    pub case: Case,
+    /// Mean throughput, Mbit/s.
+    pub mbps: f64,
+    /// The transfer time for the thesis' file of 16 GB, seconds.
+    pub seconds: f64,
+    /// Mean throughput of the others while it ran, Mbit/s.
+    pub others_mbps: Vec<f64>,
+    /// The inputs it received, in the thesis' notation.
+    pub inputs: String,
+    pub timeouts: u64,
+}
+
+/// Where the experiments are and how large the transfers.
+pub struct Bench {
+    pub experiments: PathBuf,
+    pub results: PathBuf,
+    /// Transfers with the same inputs are the same, and share a record.
+    pub cache: Cache,
+    /// Size of the file and length of everything, as a share of the thesis'.
+    pub scale: f64,
+    pub relation: Relation,
+}
+
+impl Bench {
+    /// Runs one transfer over the series; none if it has no record and is not to be run.
+    pub fn run(&self, series: &Series, case: Case) -> Result<Option<Transfer>, Error> {
+        let level = &LEVELS[case.level];
+        let samples = series.with_less(level.less_mbps)?;
+        let start = series.start(case.time)?;
+        let inputs = match case.way {
+            Way::Advised(set) => {
+                let settings = following::settings(level.threshold_mbps, set);
+                following::inputs(&samples, &settings, start, SPAN)
+            }
+            Way::Standard | Way::Nocc => Vec::new(),
+        };
+        let trace = Trace {
+            relation: self.relation,
+            losses: case.losses,
+            rtt_ms: RTT_MS,
+            scale: self.scale,
+            share: 1.0,
+        }
+        .csv(&available(&samples, start, SPAN));
+        let folder = &self.results;
+        let name = format!("loss-{:016x}.csv", digest(trace.as_bytes()));
+        let trace_file = folder.join(name);
+        write_whole(&trace_file, &trace)?;
+        let file = self.experiments.join(file_of(case.others));
+        let trace_file = fs::canonicalize(&trace_file).map_err(Error::at(&trace_file))?;
+        let set = self.settings(case.way, &inputs, &trace_file);
+        let experiment = Experiment::load(&file, &set)?;
+        let mut asked = json!({ "experiment": experiment.text(), "set": set, "trace": trace });
+        let name = format!("{:016x}", digest(asked.to_string().as_bytes()));
+        asked["program"] = program().into();
+        let sent = self.cache.kept_or_run(&name, &asked, || {
+            let outcome = run_until_sent(&experiment)?;
+            let longest = SPAN.as_secs();
+            Sent::of(&outcome)
+                .ok_or_else(|| Error::work(format!("{case:?}: not sent within {longest} s")))
+        })?;
+        Ok(sent.map(|sent| self.transfer(case, &inputs, sent)))
+    }
+
+    fn transfer(&self, case: Case, inputs: &[Input], sent: Sent) -> Transfer {
+        let told = inputs.partition_point(|input| scaled(input.after, self.scale) < sent.seconds);
+        Transfer {
+            case,
+            mbps: sent.mbps,
+            seconds: sent.seconds / self.scale,
+            others_mbps: sent.others_mbps,
+            inputs: following::text(&inputs[..told]),
+            timeouts: sent.timeouts,
+        }
+    }
+
+    /// The overrides of the experiment file.
+    fn settings(&self, way: Way, inputs: &[Input], trace: &Path) -> Vec<String> {
+        let first = match way {
+            Way::Standard => "reno",
+            Way::Nocc => "nocc",
+            Way::Advised(_) => inputs
+                .first()
+                .map_or("reno", |i| following::control(i.mode)),
+        };
+        let trace = toml_text(&trace.display().to_string());
+        vec![
+            format!("duration={:.6}s", scaled(SPAN, self.scale)),
+            format!("flow.ftp.bytes={:.0}B", FILE_BYTES * self.scale),
+            format!("link.server.loss={{ trace = {trace} }}"),
+            format!("flow.ftp.congestion_control={first}"),
+            format!(
+                "flow.ftp.switch={}",
+                following::switches(inputs, self.scale)
+            ),
+        ]
+    }
+
+    /// The throughput of one background connection alone, Mbit/s.
+    pub fn background_alone(&self) -> Result<f64, Error> {
+        let file = self.experiments.join(file_of(1));
+        let set = ["duration=120s", "flow.ftp.start=119s"].map(str::to_owned);
+        let outcome = fairwind_sim::run(
+            &scenario(&Experiment::load(&file, &set)?, 1, false)?,
+            &mut (),
+        );
+        Ok(mean_mbps(&outcome.flows[1], 118.0))
+    }
+
+    /// The throughput at each loss of Table 1 with this delay and this stack, Mbit/s: the mean of all seeds.
+    pub fn table_1(experiments: &Path, delay_ms: f64, stack: &str) -> Result<[f64; 4], Error> {
+        let file = experiments.join("table-1.toml");
+        let mut observed = [0.0; 4];
+        for (percent, mbps) in (1..).zip(&mut observed) {
+            let set = [
+                format!("link.path.delay={}ms", delay_ms / 2.0),
+                format!("link.path.reverse.delay={}ms", delay_ms / 2.0),
+                format!("link.path.loss={percent}%"),
+                format!("stack={stack}"),
+            ];
+            let experiment = Experiment::load(&file, &set)?;
+            let seconds = experiment.file().duration.as_secs_f64();
+            for &seed in experiment.seeds() {
+                let outcome = fairwind_sim::run(&scenario(&experiment, seed, false)?, &mut ());
+                *mbps += outcome.flows[0].bytes as f64 * 8.0 / 1e6 / seconds;
+            }
+            *mbps /= experiment.seeds().len() as f64;
+        }
+        Ok(observed)
+    }
+}
+
+/// The experiment file with this number of other connections.
+fn file_of(others: usize) -> String {
+    match others {
+        0 => "transfer.toml".to_owned(),
+        others => format!("background-{others}.toml"),
+    }
+}
+
+/// Runs until the first flow has sent everything, without waiting for the others.
+fn run_until_sent(experiment: &Experiment) -> Result<Outcome, Error> {
+    struct UntilSent {
+        bytes: u64,
+        received: u64,
+    }
+    impl Observer for UntilSent {
+        fn flow(&mut self, flow: usize, _connection: usize, _now: Time, instruments: &Instruments) {
+            if flow == 0 {
+                self.received = instruments.bytes_received;
+            }
+        }
+        fn progress(&mut self, _now: Time) -> bool {
+            self.received < self.bytes
+        }
+    }
+    let bytes = experiment.flows()[0].flow.bytes;
+    let mut until = UntilSent {
+        bytes: bytes.map_or(u64::MAX, |bytes| bytes.0),
+        received: 0,
+    };
+    let scenario = scenario(experiment, experiment.seeds()[0], true)?;
+    Ok(fairwind_sim::run(&scenario, &mut until))
+}
+
+/// Mean throughput in the whole seconds until `took`, Mbit/s.
+fn mean_mbps(flow: &FlowOutcome, took: f64) -> f64 {
+    let seconds = (took.floor() as usize).clamp(1, flow.bytes_per_second.len().max(1));
+    let bytes: u64 = flow.bytes_per_second.iter().take(seconds).sum();
+    bytes as f64 * 8.0 / 1e6 / seconds as f64
+}
+
+/// The result of a run.
+#[derive(Serialize, Deserialize)]
+struct Sent {
+    mbps: f64,
+    seconds: f64,
+    others_mbps: Vec<f64>,
+    retransmits: u64,
+    timeouts: u64,
+}
+
+impl Sent {
+    /// None if the file was not sent completely.
+    fn of(outcome: &Outcome) -> Option<Sent> {
+        let (ftp, others) = outcome.flows.split_first()?;
+        let seconds = ftp.completion?.as_secs_f64();
+        Some(Sent {
+            mbps: ftp.bytes as f64 * 8.0 / 1e6 / seconds,
+            seconds,
+            others_mbps: others
+                .iter()
+                .map(|other| mean_mbps(other, seconds))
+                .collect(),
+            retransmits: ftp.retransmits,
+            timeouts: ftp.timeouts,
+        })
+    }
+}
+
+fn toml_text(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use fairwind_advice::HistorySet;
+
+    use super::super::relation::Losses;
+    use super::*;
+    use crate::cache::Policy;
+
+    /// The morning's row of Tables 3 and 4, at a five-hundredth of the size.
+    #[test]
+    fn the_advised_transfer_of_a_free_morning_is_as_fast_as_one_without_congestion_control() {
+        let results = tempfile::tempdir().unwrap();
+        let bench = Bench {
+            experiments: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/dccs"),
+            results: results.path().to_owned(),
+            cache: Cache::new(results.path(), Policy::Missing),
+            scale: 0.002,
+            relation: Relation { constant: 7.0 },
+        };
+        let series = Series::generated().unwrap();
+        let run = |way| {
+            let case = Case {
+                others: 0,
+                level: 0,
+                time: 2,
+                way,
+                losses: Losses::Rounded,
+            };
+            bench.run(&series, case).unwrap().unwrap()
+        };
+        let (standard, nocc) = (run(Way::Standard), run(Way::Nocc));
+        let advised = run(Way::Advised(HistorySet::All));
+        assert!(advised.inputs.starts_with('0'), "{}", advised.inputs);
+        assert!(!advised.inputs.contains('1'), "{}", advised.inputs);
+        assert_eq!(advised.mbps, nocc.mbps);
+        assert!(
+            nocc.mbps > 1.1 * standard.mbps,
+            "{} {}",
+            nocc.mbps,
+            standard.mbps
+        );
+        // A recorded result is used again unchanged.
+        assert_eq!(run(Way::Nocc), nocc);
+    }
+}

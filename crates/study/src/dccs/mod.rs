@@ -1,0 +1,221 @@
+//! The tests of Akarapu's thesis on dynamic TCP congestion control (Tables 1 to 27): in the simulator, over a
+//! generated curve of available bandwidth and a recorded one, and those of Tables 3 to 18 scaled down on the
+//! running kernel. Their tables are on `docs/measurements/advised-transfers.md`.
+
+mod bench;
+mod case;
+mod following;
+mod relation;
+mod scaled;
+mod series;
+mod tables;
+mod thesis;
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::json;
+
+use crate::cache::{Policy, program};
+use crate::demo::lab::missing;
+use crate::page::{self, Section};
+use crate::plan::{Parameter, Values};
+use crate::{Engines, Error, Made, Task, parallel};
+
+use bench::{Bench, Transfer};
+use case::Case;
+use relation::Relation;
+use series::Series;
+use tables::Done;
+use thesis::{LEVELS, TIMES};
+
+/// What a run of its plan has: a transfer beside `others` other connections.
+pub const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: case::OTHERS,
+        values: Values::Whole(0, 2),
+    },
+    Parameter {
+        name: case::WAY,
+        values: Values::Words(&case::WAYS),
+    },
+    Parameter {
+        name: case::LEVEL,
+        values: Values::Words(&case::LEVELS),
+    },
+    Parameter {
+        name: case::TIME,
+        values: Values::Words(&case::TIMES),
+    },
+    Parameter {
+        name: case::LOSSES,
+        values: Values::Words(&case::LOSSES_TAKEN),
+    },
+];
+
+/// Makes the transfers of the thesis' size in the simulator, or those scaled down in simulator and lab.
+///
+/// # Errors
+/// If a transfer fails, or the lab cannot run here.
+pub fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
+    let (table_1, relation) = tables::table_1(observed(task, "2005")?);
+    let cases: Vec<Case> = task.runs.iter().map(Case::of).collect();
+    let sections = match task.engines {
+        Engines::Sim => simulated(task, &cases, table_1, relation)?,
+        _ => {
+            let here = tables::fit(observed(task, "linux")?.map(|row| row.map(Some)));
+            in_lab(task, &cases, relation, here)?
+        }
+    };
+    Ok(Made {
+        sections,
+        ..Made::default()
+    })
+}
+
+/// The throughputs of Table 1 with this stack, at delays of 25 and 50 ms, Mbit/s.
+fn observed(task: &Task<'_>, stack: &str) -> Result<[[f64; 4]; 2], Error> {
+    let file = task.plan.folder.join("table-1.toml");
+    let text = fs::read_to_string(&file).map_err(Error::at(&file))?;
+    let asked = json!({ "experiment": text, "stack": stack, "program": program() });
+    let run = || -> Result<[[f64; 4]; 2], Error> {
+        let at = |delay_ms| Bench::table_1(&task.plan.folder, delay_ms, stack);
+        Ok([at(25.0)?, at(50.0)?])
+    };
+    let kept = task
+        .cache("")
+        .kept_or_run(&format!("table-1-{stack}"), &asked, run)?;
+    match kept {
+        Some(observed) => Ok(observed),
+        // Everything else follows from it.
+        None => run(),
+    }
+}
+
+/// The tables of transfers of the thesis' size.
+fn simulated(
+    task: &Task<'_>,
+    cases: &[Case],
+    table_1: Section,
+    relation: Relation,
+) -> Result<Vec<Section>, Error> {
+    let bench = Bench {
+        experiments: task.plan.folder.clone(),
+        results: task.out.to_owned(),
+        cache: task.cache(""),
+        scale: task.scale(),
+        relation,
+    };
+    let background_alone = bench.background_alone()?;
+    let all = all_series(task)?;
+    let transfers = transfers(task, &bench, &all, cases)?;
+    let done: Vec<Done> = all
+        .iter()
+        .zip(transfers)
+        .map(|(series, transfers)| Done {
+            series,
+            transfers,
+            background_alone,
+        })
+        .collect();
+    let mut sections = vec![table_1];
+    sections.extend(tables::all(&done));
+    sections.push(page::made("run"));
+    Ok(sections)
+}
+
+/// The tables of the scaled-down tests.
+fn in_lab(
+    task: &Task<'_>,
+    cases: &[Case],
+    relation: Relation,
+    relation_here: Relation,
+) -> Result<Vec<Section>, Error> {
+    let missing = missing();
+    if task.options.policy != Policy::Nothing && !missing.is_empty() {
+        let missing = missing.join("\n");
+        let help = "help: --engine sim needs none of it";
+        return Err(Error::work(format!("{missing}\n  {help}")));
+    }
+    let series = Series::generated()?;
+    let small = scaled::Small {
+        task,
+        results: task.out.join("scaled"),
+        cache: task.cache("scaled"),
+        relation,
+        relation_here,
+        series: &series,
+    };
+    let moved = small.run_all(cases)?;
+    let mut sections = scaled::tables::all(&moved, relation_here);
+    sections.push(page::made("lab run"));
+    Ok(sections)
+}
+
+fn all_series(task: &Task<'_>) -> Result<Vec<Series>, Error> {
+    let mut all = vec![Series::generated()?];
+    match &task.options.recorded {
+        Some(file) => all.push(recorded(file)?),
+        None => task.tell(
+            "the recorded series `thesis_like` is no part of fairwind: without --recorded FILE the generated \
+             one runs alone",
+        ),
+    }
+    Ok(all)
+}
+
+fn recorded(file: &Path) -> Result<Series, Error> {
+    Series::recorded(file)
+        .map_err(|error| Error::input(format!("{error}\n  help: name it with --recorded FILE")))
+}
+
+/// Runs all transfers over every series, several at a time, and returns those of each series.
+fn transfers(
+    task: &Task<'_>,
+    bench: &Bench,
+    all: &[Series],
+    cases: &[Case],
+) -> Result<Vec<Vec<Transfer>>, Error> {
+    // Transfers that may turn out to equal others come after them in the plan.
+    let work: Vec<(usize, Case)> = cases
+        .iter()
+        .flat_map(|case| (0..all.len()).map(move |series| (series, *case)))
+        .collect();
+    let jobs = task.options.jobs.unwrap_or_else(parallel::cores);
+    let made = parallel::each(&work, jobs, |&(series, case)| {
+        task.host.go_on()?;
+        let begun = Instant::now();
+        let transfer = bench.run(&all[series], case)?;
+        if let Some(transfer) = &transfer {
+            tell(task, &all[series], transfer, begun);
+        }
+        Ok(transfer.map(|transfer| (series, transfer)))
+    })?;
+    let mut transfers = vec![Vec::new(); all.len()];
+    for (series, transfer) in made.into_iter().flatten() {
+        transfers[series].push(transfer);
+    }
+    Ok(transfers)
+}
+
+fn tell(task: &Task<'_>, series: &Series, transfer: &Transfer, begun: Instant) {
+    let Case {
+        others,
+        level,
+        time,
+        way,
+        losses,
+    } = transfer.case;
+    task.tell(&format!(
+        "{} {way:?} {losses:?} used {} % at {:?} beside {others}: {:.2} Mbit/s, others {:.2?}, told {:?}, {} timeouts ({:.0} s)",
+        series.name,
+        LEVELS[level].used_percent,
+        TIMES[time],
+        transfer.mbps,
+        transfer.others_mbps,
+        transfer.inputs,
+        transfer.timeouts,
+        begun.elapsed().as_secs_f64()
+    ));
+}

@@ -1,0 +1,417 @@
+//! The tests scaled down, on the running kernel with the real server, client and advisor, and in the
+//! simulator: a 240th of the file while the day passes 240 times as fast.
+//!
+//! A window grows by a packet per round trip, whatever the file: over 50 ms, a standard transfer of such a
+//! small file would see no loss or one. So the path is scaled, too. With a round-trip time, windows and a
+//! queue 2.5 times smaller and 2.5² times the losses, standard TCP has the same rate, and loses and grows
+//! 2.5² times as often. The losses are also adapted to the TCP that runs here, whose constant is fitted as
+//! that of the thesis' TCP is.
+
+pub mod moved;
+pub mod network;
+pub mod tables;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fairwind_advice::HistorySet;
+use fairwind_experiment::engine::lab::Lab;
+use fairwind_experiment::engine::sim::Sim;
+use fairwind_experiment::{ExecuteOptions, Progress, execute};
+use fairwind_lab::host::Offload;
+use fairwind_scenario::Experiment;
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::case;
+use super::following::{self, Input};
+use super::relation::{Losses, Relation, Trace};
+use super::series::{Series, available};
+use super::thesis::LEVELS;
+use crate::cache::{Cache, digest, program, write_whole};
+use crate::demo::lab::{Arrival, Setup, Site};
+use crate::demo::measure::Measured;
+use crate::demo::story::Way;
+use crate::{Error, Task};
+use moved::{Moved, logged};
+use network::{Means, Network};
+
+/// Factor by which the day passes faster and the file is smaller.
+const RATE: f64 = 240.0;
+/// The file: 16.384 GB / 240.
+const FILE_BYTES: u64 = 68_266_667;
+/// Round-trip time of the thesis' path, milliseconds, and the factor by which it is shorter here.
+const RTT_MS: f64 = 50.0;
+const SHORTER: f64 = 2.5;
+/// When the transfer starts in a run, seconds: server and advisor are up, and the others in equilibrium.
+const START_S: f64 = 1.0;
+/// Buffer size that both programs request without others: the window, five eighths of what the kernel
+/// allocates for it, allows 70 Mbit/s, as that of the thesis' server does.
+const BUFFER_ALONE: u64 = 146_500;
+/// The same beside others, where the round-trip time varies and a link of 72.6 Mbit/s limits the server: the
+/// window of the thesis' 1 MB in the simulator, scaled.
+const BUFFER_BESIDE: u64 = 251_658;
+/// The receive buffer of one of the others: its window allows 83 Mbit/s alone, as in the thesis.
+const BUFFER_OF_OTHERS: u64 = 74_000;
+/// How long the throughput of the others alone is measured, seconds.
+const ALONE_S: f64 = 10.0;
+/// Seeds of the simulator: in a small file each loss has great weight.
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=10;
+
+/// What moves the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// The simulator; the mean of ten seeds.
+    Sim,
+    /// The running kernel; one run.
+    Lab,
+}
+
+/// One transfer; with `Nobody`, none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    pub engine: Engine,
+    /// Other connections.
+    pub others: usize,
+    /// Index in [`LEVELS`].
+    pub level: usize,
+    /// Index in the times of day.
+    pub time: usize,
+    pub way: Way,
+}
+
+/// Where and how the tests are run.
+pub struct Small<'a> {
+    pub task: &'a Task<'a>,
+    pub results: PathBuf,
+    pub cache: Cache,
+    /// Relation of the thesis' TCP.
+    pub relation: Relation,
+    /// Relation of the TCP that runs here.
+    pub relation_here: Relation,
+    pub series: &'a Series,
+}
+
+impl Small<'_> {
+    /// Runs the tests in the simulator and then in the lab, or returns their kept results.
+    pub fn run_all(&self, cases: &[case::Case]) -> Result<Vec<Moved>, Error> {
+        let mut moved = Vec::new();
+        let mut runs = 0;
+        for engine in [Engine::Sim, Engine::Lab] {
+            for case in scaled(cases, engine) {
+                self.task.host.go_on()?;
+                let test = self.test(case)?;
+                let is_new = self.cache.is_to_be_run(&name(case), &asked(case, &test));
+                if is_new && engine == Engine::Lab {
+                    if self.task.options.at_most == Some(runs) {
+                        return Err(Error::Stopped);
+                    }
+                    runs += 1;
+                }
+                moved.extend(self.run(case, &test)?);
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Runs a test, or returns its kept result; none if it has none and is not to be run.
+    fn run(&self, case: Case, test: &Test) -> Result<Option<Moved>, Error> {
+        let run = || -> Result<Value, Error> {
+            fs::create_dir_all(&self.results).map_err(Error::at(&self.results))?;
+            let moved = match case.engine {
+                Engine::Sim => self.simulate(case, test)?,
+                Engine::Lab => self.perform(case, test)?,
+            };
+            let Moved {
+                mbps,
+                others_mbps,
+                inputs,
+                retransmits,
+                ..
+            } = &moved;
+            self.task.tell(&format!(
+                "{}: {mbps:.2} Mbit/s, others {others_mbps:.2}, told {inputs:?}, {retransmits} sent again",
+                name(case)
+            ));
+            Ok(moved.json())
+        };
+        let kept = self
+            .cache
+            .kept_or_run(&name(case), &asked(case, test), run)?;
+        Ok(kept.and_then(|moved| Moved::parse(case, &moved)))
+    }
+
+    /// Prepares a test.
+    fn test(&self, case: Case) -> Result<Test, Error> {
+        let level = &LEVELS[case.level];
+        let samples = self.series.with_less(level.less_mbps)?;
+        let start = self.series.start(case.time)?;
+        let begins = start - SignedDuration::from_secs_f64(START_S * RATE);
+        let span = Duration::from_secs_f64(longest_s(case) * RATE);
+        let trace = Trace {
+            relation: self.relation,
+            losses: Losses::Rounded,
+            rtt_ms: RTT_MS,
+            scale: 1.0 / RATE,
+            share: (SHORTER * self.relation_here.constant / self.relation.constant).powi(2),
+        };
+        let settings = following::settings(level.threshold_mbps, HistorySet::All);
+        let inputs = match case.way {
+            Way::Advised => following::inputs(&samples, &settings, start, span),
+            _ => Vec::new(),
+        };
+        let (history, tests) = samples
+            .all()
+            .iter()
+            .filter(|sample| sample.time < start + SignedDuration::try_from(span).expect("hours"))
+            .partition(|sample| sample.time <= begins);
+        Ok(Test {
+            losses: trace.csv(&available(&samples, begins, span)),
+            inputs,
+            setup: Setup {
+                seed: 1,
+                file_bytes: FILE_BYTES,
+                buffer_bytes: buffer_bytes(case.others),
+                begins,
+                rate: RATE,
+                settings,
+                history,
+                tests,
+            },
+        })
+    }
+
+    fn network<'a>(&self, case: Case, losses: &'a Path, seed: u64) -> Network<'a> {
+        Network {
+            others: case.others,
+            losses,
+            longest_s: longest_s(case),
+            seed,
+        }
+    }
+
+    fn simulate(&self, case: Case, test: &Test) -> Result<Moved, Error> {
+        let folder = self.results.join(format!("{}.run", name(case)));
+        let losses = test.write_losses(&self.results)?;
+        let first = match (case.way, test.inputs.first()) {
+            (Way::Nocc, _) => "nocc",
+            (Way::Advised, Some(input)) => following::control(input.mode),
+            _ => "reno",
+        };
+        let switch = following::switches(&after(&test.inputs, START_S * RATE), 1.0 / RATE);
+        let means = Means::Simulated {
+            first,
+            switch: &switch,
+        };
+        let mut all = Vec::new();
+        for seed in SEEDS {
+            let text = self
+                .network(case, &losses, seed)
+                .experiment(case.way, &means);
+            let experiment = Experiment::parse(&text, "scaled", &self.results, &[])?;
+            let options = ExecuteOptions {
+                force: true,
+                ..ExecuteOptions::new(&folder)
+            };
+            let done = execute(&experiment, &Sim, &options, &())?;
+            let measured = Measured::read(&folder, &done.runs[0])?;
+            all.push(Moved::of(case, &measured, &test.inputs)?);
+        }
+        fs::remove_dir_all(&folder)?;
+        Ok(Moved::mean(&all))
+    }
+
+    fn perform(&self, case: Case, test: &Test) -> Result<Moved, Error> {
+        let folder = self.results.join(name(case));
+        let losses = test.write_losses(&self.results)?;
+        let fairwind = self.task.host.fairwind.clone();
+        let site = Site::prepare(&test.setup, fairwind, &self.results)?;
+        let log = site.log(case.way);
+        if log.exists() {
+            fs::remove_file(&log)?;
+        }
+        let programs = site.programs(case.way)?;
+        let means = Means::Programs(&programs);
+        let text = self.network(case, &losses, 1).experiment(case.way, &means);
+        let experiment = Experiment::parse(&text, "scaled", &self.results, &[])?;
+        let options = ExecuteOptions {
+            force: true,
+            ..ExecuteOptions::new(&folder)
+        };
+        let lab = Lab {
+            offload: Offload::None,
+            own_controls: false,
+        };
+        let until = UntilArrived {
+            task: self.task,
+            site: &site,
+            way: case.way,
+        };
+        let done = execute(&experiment, &lab, &options, &until)?;
+        self.task.host.go_on()?;
+        if case.way != Way::Nobody && site.arrival(case.way)? != Arrival::Identical {
+            let why = done.incomplete.unwrap_or_default();
+            let what = format!("{case:?}: the file has not arrived as it was sent {why}");
+            return Err(Error::work(what));
+        }
+        let inputs = match case.way {
+            Way::Advised => logged(&fs::read_to_string(&log)?),
+            _ => Vec::new(),
+        };
+        let measured = Measured::read(&folder, &done.runs[0])?;
+        Moved::of(case, &measured, &inputs)
+    }
+}
+
+/// A test, ready to be run.
+struct Test {
+    /// The losses, as a recording.
+    losses: String,
+    /// The advisor's answers at each next advice time, after the start of the transfer on its clock.
+    inputs: Vec<Input>,
+    setup: Setup,
+}
+
+/// All that the outcome depends on: also the program, if it simulates, or else the kernel.
+fn asked(case: Case, test: &Test) -> Value {
+    let on = match case.engine {
+        Engine::Sim => program().to_owned(),
+        Engine::Lab => fairwind_kernel::release(),
+    };
+    json!({
+        "losses": test.losses, "inputs": following::text(&test.inputs), "file": FILE_BYTES, "rate": RATE,
+        "buffer": test.setup.buffer_bytes, "others": BUFFER_OF_OTHERS, "start": START_S, "on": on,
+    })
+}
+
+impl Test {
+    fn write_losses(&self, folder: &Path) -> Result<PathBuf, Error> {
+        let folder = fs::canonicalize(folder)?;
+        let path = folder.join(format!("loss-{:016x}.csv", digest(self.losses.as_bytes())));
+        write_whole(&path, &self.losses)?;
+        Ok(path)
+    }
+}
+
+/// Ends a run when the file has arrived or a signal has come.
+struct UntilArrived<'a> {
+    task: &'a Task<'a>,
+    site: &'a Site,
+    way: Way,
+}
+
+impl Progress for UntilArrived<'_> {
+    fn run(&self, _: u64, _: f64) -> bool {
+        self.task.host.go_on().is_ok() && !self.site.has_arrived(self.way)
+    }
+}
+
+/// The tests of one engine for these transfers of the whole size: those with rounded losses and all history.
+/// Where there are others, they are alone first.
+fn scaled(cases: &[case::Case], engine: Engine) -> Vec<Case> {
+    let mut scaled: Vec<Case> = cases
+        .iter()
+        .filter(|case| case.losses == Losses::Rounded)
+        .filter_map(|case| {
+            let way = match case.way {
+                case::Way::Standard => Way::Standard,
+                case::Way::Nocc => Way::Nocc,
+                case::Way::Advised(HistorySet::All) => Way::Advised,
+                case::Way::Advised(_) => return None,
+            };
+            Some(Case {
+                engine,
+                others: case.others,
+                level: case.level,
+                time: case.time,
+                way,
+            })
+        })
+        .collect();
+    for others in 1..=2 {
+        if scaled.iter().any(|case| case.others == others) {
+            scaled.push(Case {
+                engine,
+                others,
+                level: 0,
+                time: 0,
+                way: Way::Nobody,
+            });
+        }
+    }
+    scaled.sort_by_key(|case| {
+        let in_a_row = [Way::Nobody, Way::Standard, Way::Nocc, Way::Advised];
+        let way = in_a_row.iter().position(|way| *way == case.way);
+        (case.others, case.level, case.time, way)
+    });
+    scaled
+}
+
+fn buffer_bytes(others: usize) -> u64 {
+    match others {
+        0 => BUFFER_ALONE,
+        _ => BUFFER_BESIDE,
+    }
+}
+
+/// The longest duration of a run, seconds.
+fn longest_s(case: Case) -> f64 {
+    let least_mbps = match (case.way, case.others, case.level) {
+        (Way::Nobody, ..) => return START_S + ALONE_S,
+        (_, 0, 0) => 25.0,
+        (_, 0, 1) => 14.0,
+        _ => 7.0,
+    };
+    START_S + 1.0 + FILE_BYTES as f64 * 8.0 / 1e6 / least_mbps
+}
+
+fn name(case: Case) -> String {
+    let Case {
+        engine,
+        others,
+        level,
+        time,
+        way,
+    } = case;
+    let engine = match engine {
+        Engine::Sim => "sim",
+        Engine::Lab => "lab",
+    };
+    let used = LEVELS[level].used_percent;
+    format!("{engine}-{used}-{time}-beside-{others}-{}", way.folder())
+}
+
+/// The inputs, `seconds` later.
+fn after(inputs: &[Input], seconds: f64) -> Vec<Input> {
+    let later = |input: &Input| Input {
+        after: input.after + Duration::from_secs_f64(seconds),
+        ..*input
+    };
+    inputs.iter().map(later).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Plan;
+
+    #[test]
+    fn every_test_of_the_thesis_is_there_once() {
+        let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+        let plan = Plan::read(&experiments, "dccs").unwrap();
+        let whole: Vec<case::Case> = plan.runs.iter().map(case::Case::of).collect();
+        let cases = scaled(&whole, Engine::Lab);
+        // 3 levels and 2 numbers of others, at 5 times of day in 3 ways; and each number of others alone.
+        assert_eq!(cases.len(), 5 * 5 * 3 + 2);
+        let mut names: Vec<String> = cases.into_iter().map(name).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 77);
+    }
+
+    #[test]
+    fn the_day_passes_as_much_faster_as_the_file_is_smaller() {
+        assert!((FILE_BYTES as f64 * RATE / 16.384e9 - 1.0).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,365 @@
+//! The two sites of the lab: the file in the west, the command lines of server, client and advisor, and the
+//! files that they leave behind.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use fairwind_advice::{Sample, Settings};
+use fairwind_advisor::local::Local;
+use fairwind_advisor::{Clock, PathConfig};
+use fairwind_cc::kernel::Loaded;
+use fairwind_cc::native;
+use fairwind_ftp::protocol::digest::Algorithm;
+use fairwind_lab::congestion_control::load_private;
+use jiff::Timestamp;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use rustix::process::geteuid;
+
+use super::day::Day;
+use super::story::{BUFFER_BYTES, HOP, PATH, Story, Way};
+use crate::Error;
+use crate::shell;
+
+/// The folder of what the two sites hold, in that of the demonstration; removed at its end.
+pub const SITE_FOLDER: &str = "site";
+/// The file that is moved.
+const FILE: &str = "random.bin";
+/// Where the server listens.
+const PORT: u16 = 2121;
+/// Where the advisor listens, in the server's host.
+const ADVISOR: &str = "127.0.0.1:8649";
+/// The addresses of the lab's hosts.
+const NETWORK: &str = "10.77.0.0/16";
+/// Bytes that are written, read or hashed at a time.
+const PIECE: usize = 1 << 18;
+
+/// What this machine lacks for the lab and its programs, each with what would help.
+pub fn missing() -> Vec<String> {
+    let lab = fairwind_lab::privilege::trial()
+        .err()
+        .map(|error| error.to_string());
+    let trace = fairwind_trace::kernel::check_requirements()
+        .err()
+        .map(|error| error.to_string());
+    let control = fairwind_cc::kernel::check_requirements()
+        .err()
+        .map(|error| error.to_string());
+    let mut missing: Vec<String> = [lab, trace, control].into_iter().flatten().collect();
+    missing.dedup();
+    missing
+}
+
+/// What is moved, over which path, and when.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Seed of the file's content.
+    pub seed: u64,
+    /// Size of the file, bytes.
+    pub file_bytes: u64,
+    /// Buffer size that both programs request, bytes.
+    pub buffer_bytes: u64,
+    /// Time on the advisor's clock at the start of a run.
+    pub begins: Timestamp,
+    /// Speed of the advisor's clock, relative to real time.
+    pub rate: f64,
+    /// The advisor's settings for the path.
+    pub settings: Settings,
+    /// Tests of the path until the start of a run, ascending.
+    pub history: Vec<Sample>,
+    /// Tests that the advisor learns of during a run, ascending.
+    pub tests: Vec<Sample>,
+}
+
+impl Setup {
+    /// The setup of the demonstration.
+    pub fn of(story: &Story, day: &Day) -> Setup {
+        Setup {
+            seed: story.seed,
+            file_bytes: story.file_bytes,
+            buffer_bytes: BUFFER_BYTES,
+            begins: story.begins,
+            rate: story.rate,
+            settings: story.settings(),
+            history: day.history.clone(),
+            tests: day.tests.clone(),
+        }
+    }
+}
+
+/// What became of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// The file that arrived is the one that was sent.
+    Identical,
+    /// The file that arrived is not the one that was sent.
+    Differs,
+    /// No file arrived.
+    Missing,
+}
+
+/// The command lines of one [`Way`].
+#[derive(Clone, Debug, Default)]
+pub struct Programs {
+    /// `fairwind get`, in the east.
+    pub client: String,
+    /// `fairwind serve`, in the west.
+    pub server: String,
+    /// `fairwind advisor` and the process that reports tests to it, in the west.
+    pub advisor: String,
+}
+
+/// What all ways share. When dropped, it leaves the kernel and the disk as they were.
+#[derive(Debug)]
+pub struct Site {
+    folder: PathBuf,
+    /// Path of the `fairwind` command.
+    fairwind: PathBuf,
+    checksum: String,
+    /// nocc, loaded for the connections of this run only.
+    nocc: Loaded,
+    buffer_bytes: u64,
+    begins: Timestamp,
+    rate: f64,
+}
+
+impl Site {
+    /// Writes the file, gives the advisor the path's history, and loads nocc under a private name. Everything
+    /// later is done by the command `fairwind`.
+    ///
+    /// # Errors
+    /// Fails if nocc cannot be loaded, a file cannot be written, or the advisor's store cannot be opened or
+    /// written.
+    pub fn prepare(setup: &Setup, fairwind: PathBuf, out: &Path) -> Result<Site, Error> {
+        let nocc = native::find("nocc")
+            .expect("it is in cc/")
+            .default_parameters();
+        let out = fs::canonicalize(out)?;
+        let mut site = Site {
+            folder: out.join(SITE_FOLDER),
+            fairwind,
+            checksum: String::new(),
+            nocc: load_private(&nocc).map_err(Error::work)?,
+            buffer_bytes: setup.buffer_bytes,
+            begins: setup.begins,
+            rate: setup.rate,
+        };
+        for folder in [site.west(), site.east(), site.state()] {
+            fs::create_dir_all(folder)?;
+        }
+        site.checksum = write_random(&site.west().join(FILE), setup.seed, setup.file_bytes)?;
+        site.teach(setup)?;
+        fs::write(site.tests(), tests_csv(&setup.tests))?;
+        Ok(site)
+    }
+
+    /// Stores the path's history and settings for the advisor.
+    fn teach(&self, setup: &Setup) -> Result<(), Error> {
+        let settings = setup.settings.clone();
+        let host = NETWORK.parse().map_err(Error::work)?;
+        let mut path = PathConfig::new(PATH, vec![host]);
+        path.hops = vec![HOP.to_owned()];
+        path.threshold_mbps = settings.threshold_mbps;
+        path.capacity_mbps = settings.capacity_mbps;
+        path.own = settings.own_path;
+        path.model = settings.model;
+        path.stale_after_s = settings.stale_after.as_secs() as u32;
+        path.controls = settings.controls;
+        path.controls.off = self.nocc.name().to_owned();
+        path.ping.interval_s = 0;
+        let clock = Clock::new(Some(setup.begins), 1.0);
+        let local = Local::open(Some(&self.state()), clock).map_err(Error::work)?;
+        local.put_path(path).map_err(Error::work)?;
+        let known = local.path(PATH).map_err(Error::work)?;
+        local
+            .fill(&known, Some(HOP), setup.history.clone())
+            .map_err(Error::work)?;
+        Ok(())
+    }
+
+    /// The command lines of a way.
+    ///
+    /// # Errors
+    /// If a path cannot be a word of the shell, or the server's configuration cannot be written.
+    pub fn programs(&self, way: Way) -> Result<Programs, Error> {
+        let fairwind = shell_word(&self.fairwind)?;
+        let (arrived, config) = (shell_word(&self.arrived(way))?, self.config(way));
+        fs::write(&config, self.configuration(way))?;
+        // Other users may have no access to the folder.
+        let run_as = match geteuid().is_root() {
+            true => " --run-as root",
+            false => "",
+        };
+        let server = format!(
+            "exec {fairwind} serve {} --config {} --listen 0.0.0.0:{PORT}{run_as}",
+            shell_word(&self.west())?,
+            shell_word(&config)?,
+        );
+        let client = format!(
+            "exec {fairwind} get ftp://{{to}}:{PORT}/{FILE} {arrived} --buffer {} --no-drs",
+            self.buffer_bytes
+        );
+        // The advisor's clock starts with the run.
+        let advisor = format!(
+            "{fairwind} advisor --state {} --listen {ADVISOR} --clock-start {begins} --clock-rate {rate} \
+             & exec {fairwind} demo --tests {} --advisor http://{ADVISOR} --clock-start {begins} \
+             --clock-rate {rate}",
+            shell_word(&self.state())?,
+            shell_word(&self.tests())?,
+            begins = self.begins,
+            rate = self.rate,
+        );
+        Ok(Programs {
+            client,
+            server,
+            advisor,
+        })
+    }
+
+    /// The server's configuration: the same buffers in all ways, so that only congestion control differs.
+    fn configuration(&self, way: Way) -> String {
+        let mut toml = format!("buffer = \"{}\"\ndrs = false\n", self.buffer_bytes);
+        if way == Way::Advised {
+            toml += &format!(
+                "advisor = \"http://{ADVISOR}\"\nallow_nocc = [\"{NETWORK}\"]\nadvice_log = {:?}\n",
+                self.log(way).display().to_string()
+            );
+        }
+        toml
+    }
+
+    /// Whether the client has the whole file; until then it has another name.
+    pub fn has_arrived(&self, way: Way) -> bool {
+        self.arrived(way).exists()
+    }
+
+    /// Whether the file that arrived this way is the one that was sent. Removes it.
+    ///
+    /// # Errors
+    /// Fails if the file is there but cannot be read.
+    pub fn arrival(&self, way: Way) -> Result<Arrival, Error> {
+        let path = self.arrived(way);
+        let arrival = match checksum(&path) {
+            Ok(sum) if sum == self.checksum => Arrival::Identical,
+            Ok(_) => Arrival::Differs,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Arrival::Missing,
+            Err(error) => return Err(Error::work(format!("{}: {error}", path.display()))),
+        };
+        // It has been checked; the next one needs the room.
+        let _ = fs::remove_file(path);
+        Ok(arrival)
+    }
+
+    /// The server's log of advice.
+    pub fn log(&self, way: Way) -> PathBuf {
+        let name = format!("{}.advice.jsonl", way.folder());
+        self.folder.with_file_name(name)
+    }
+
+    fn west(&self) -> PathBuf {
+        self.folder.join("west")
+    }
+
+    fn east(&self) -> PathBuf {
+        self.folder.join("east")
+    }
+
+    fn state(&self) -> PathBuf {
+        self.folder.join("advisor")
+    }
+
+    fn tests(&self) -> PathBuf {
+        self.folder.join("tests.csv")
+    }
+
+    fn config(&self, way: Way) -> PathBuf {
+        self.folder.join(format!("{}.toml", way.folder()))
+    }
+
+    fn arrived(&self, way: Way) -> PathBuf {
+        self.east().join(format!("{}.bin", way.folder()))
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        // The folder may not exist.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The tests that are still to come at the start of a run.
+fn tests_csv(tests: &[Sample]) -> String {
+    let lines = tests
+        .iter()
+        .map(|test| format!("{},{:.3}\n", test.time, test.available_mbps));
+    lines.collect()
+}
+
+/// Writes a file of random bytes, the same for the same seed, and returns its checksum.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_random(path: &Path, seed: u64, bytes: u64) -> io::Result<String> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut file = BufWriter::with_capacity(PIECE, File::create(path)?);
+    let mut sum = Algorithm::Sha256.start();
+    let mut left = bytes;
+    let mut piece = vec![0; PIECE];
+    while left > 0 {
+        let length = left.min(PIECE as u64) as usize;
+        random.fill_bytes(&mut piece[..length]);
+        sum.update(&piece[..length]);
+        file.write_all(&piece[..length])?;
+        left -= length as u64;
+    }
+    file.flush()?;
+    Ok(sum.finish())
+}
+
+fn checksum(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut sum = Algorithm::Sha256.start();
+    let mut piece = vec![0; PIECE];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(sum.finish()),
+            length => sum.update(&piece[..length]),
+        }
+    }
+}
+
+/// A path as a word of the shell. Braces are refused because the lab would replace them.
+fn shell_word(path: &Path) -> Result<String, Error> {
+    let text = path.to_str().filter(|text| !text.contains(['{', '}']));
+    let text = text.ok_or_else(|| {
+        Error::input(format!(
+            "{}: the path must be UTF-8 without braces for the shell of the lab",
+            path.display()
+        ))
+    })?;
+    Ok(shell::word(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_word_of_the_shell() {
+        let word = |path: &str| shell_word(Path::new(path));
+        assert_eq!(word("/a b").unwrap(), "'/a b'");
+        assert_eq!(word("/it's").unwrap(), "'/it'\\''s'");
+        assert!(word("/{to}").is_err());
+    }
+
+    #[test]
+    fn the_checksum_of_the_file_is_that_of_its_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("random.bin");
+        let sum = write_random(&path, 1, 300_000).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), 300_000);
+        assert_eq!(checksum(&path).unwrap(), sum);
+    }
+}

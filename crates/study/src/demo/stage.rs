@@ -1,0 +1,172 @@
+//! Runs every way, one after the other, and collects the results.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fairwind_experiment::engine::lab::Lab;
+use fairwind_experiment::engine::sim::Sim;
+use fairwind_experiment::{Completed, Engine, ExecuteOptions, Progress, execute};
+use fairwind_scenario::Experiment;
+
+use super::advised::{self, Advised};
+use super::day::Day;
+use super::lab::{Arrival, Setup, Site};
+use super::measure::Measured;
+use super::network::{self, Means, TRAFFIC_FILE};
+use super::story::{Story, Way};
+use crate::Error;
+
+/// The result of a way.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The way.
+    pub way: Way,
+    /// Its measurements.
+    pub measured: Measured,
+    /// The advisor's answers, and what was changed.
+    pub advised: Advised,
+    /// What became of the file; none if no file is moved, or only in the simulator.
+    pub file: Option<Arrival>,
+    /// The experiment, as TOML.
+    pub experiment: String,
+}
+
+/// The results of a demonstration.
+#[derive(Debug)]
+pub struct Outcomes {
+    /// The story.
+    pub story: Story,
+    /// Its day.
+    pub day: Day,
+    /// In the order of [`Way::ALL`].
+    pub ways: Vec<Outcome>,
+    /// `sim` or `lab`.
+    pub engine: &'static str,
+}
+
+impl Outcomes {
+    /// The result of this way.
+    pub fn of(&self, way: Way) -> &Outcome {
+        let found = self.ways.iter().find(|outcome| outcome.way == way);
+        found.expect("every way is run")
+    }
+
+    /// Share of their payload that the others lost while this way's transfer ran, compared with the run alone
+    /// in the same time; none without a transfer, or if one of the runs ended early.
+    pub fn others_lost(&self, way: Way) -> Option<f64> {
+        let end_s = self.of(way).measured.transfer.as_ref()?.end_s;
+        let (alone, beside) = self.others_bytes(way, super::story::START_S, end_s)?;
+        (alone > 0.0).then(|| 1.0 - beside / alone)
+    }
+
+    /// Payload that the others lost in the whole run compared with the run alone, bytes; none without a
+    /// transfer, or if one of the runs ended early.
+    pub fn others_lost_bytes(&self, way: Way) -> Option<f64> {
+        self.of(way).measured.transfer.as_ref()?;
+        let (alone, beside) = self.others_bytes(way, 0.0, self.story.length_s)?;
+        Some(alone - beside)
+    }
+
+    /// Payload that the others received between two times, alone and beside this way; none if one of the runs
+    /// ended early.
+    fn others_bytes(&self, way: Way, from_s: f64, to_s: f64) -> Option<(f64, f64)> {
+        let (alone, beside) = (&self.of(Way::Nobody).measured, &self.of(way).measured);
+        let bytes = |measured: &Measured| measured.others_bytes(from_s, to_s);
+        (alone.complete && beside.complete).then(|| (bytes(alone), bytes(beside)))
+    }
+}
+
+/// Runs all ways in the simulator; results go to folders below `out`.
+///
+/// # Errors
+/// [`Error::Stopped`] if `progress` stops a run; others if a file cannot be written.
+pub fn simulate(story: Story, out: &Path, progress: &dyn Progress) -> Result<Outcomes, Error> {
+    let day = Day::of(&story);
+    write_traffic(&story, &day, out)?;
+    let foreseen = advised::foreseen(&story, &day);
+    let run = |way: Way| -> Result<Outcome, Error> {
+        let text = network::experiment(&story, way, &Means::Simulated(&foreseen));
+        let measured = run(&text, way, &Sim, out, progress)?;
+        let transfer = measured.transfer.as_ref();
+        let advised = match (way, transfer) {
+            (Way::Advised, Some(transfer)) => foreseen.until(transfer.end_s),
+            _ => Advised::default(),
+        };
+        Ok(Outcome {
+            way,
+            measured,
+            advised,
+            file: None,
+            experiment: text,
+        })
+    };
+    let ways = Way::ALL.into_iter().map(run).collect::<Result<_, _>>()?;
+    Ok(Outcomes {
+        story,
+        day,
+        ways,
+        engine: "sim",
+    })
+}
+
+/// Runs all ways on the running kernel, with the programs of the command `fairwind`.
+///
+/// # Errors
+/// [`Error::Stopped`] if `progress` stops a run; others if a run fails or a file cannot be written.
+pub fn perform(
+    story: Story,
+    fairwind: PathBuf,
+    out: &Path,
+    progress: &dyn Progress,
+) -> Result<Outcomes, Error> {
+    let day = Day::of(&story);
+    write_traffic(&story, &day, out)?;
+    let site = Site::prepare(&Setup::of(&story, &day), fairwind, out)?;
+    let run = |way: Way| -> Result<Outcome, Error> {
+        let programs = site.programs(way)?;
+        let text = network::experiment(&story, way, &Means::Programs(&programs));
+        let measured = run(&text, way, &Lab::default(), out, progress)?;
+        Ok(Outcome {
+            way,
+            measured,
+            advised: advised::logged(&site.log(way)),
+            file: match way {
+                Way::Nobody => None,
+                way => Some(site.arrival(way)?),
+            },
+            experiment: text,
+        })
+    };
+    let ways = Way::ALL.into_iter().map(run).collect::<Result<_, _>>()?;
+    Ok(Outcomes {
+        story,
+        day,
+        ways,
+        engine: "lab",
+    })
+}
+
+fn write_traffic(story: &Story, day: &Day, out: &Path) -> Result<(), Error> {
+    let path = out.join(TRAFFIC_FILE);
+    fs::write(&path, day.traffic_csv(story))
+        .map_err(|error| Error::work(format!("{}: {error}", path.display())))
+}
+
+/// Runs an experiment once.
+fn run(
+    text: &str,
+    way: Way,
+    engine: &dyn Engine,
+    out: &Path,
+    progress: &dyn Progress,
+) -> Result<Measured, Error> {
+    let experiment = Experiment::parse(text, way.words(), out, &[])?;
+    let folder: PathBuf = out.join(way.folder());
+    let options = ExecuteOptions::new(&folder);
+    let Completed { runs, .. } = execute(&experiment, engine, &options, progress)?;
+    // In the lab a run that is stopped leaves a result.
+    if !progress.run(runs[0].seed, 1.0) {
+        return Err(Error::Stopped);
+    }
+    Measured::read(&folder, &runs[0]).map_err(Error::work)
+}

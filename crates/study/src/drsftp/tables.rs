@@ -1,0 +1,411 @@
+//! The tables and figures of the page.
+
+use std::collections::BTreeSet;
+
+use fairwind_report::plot::curves::{Axis, Curve, Plot};
+use fairwind_result::Machine;
+
+use super::bench::{Cells, Measured, control};
+use super::report::Report;
+use super::{Kind, Line};
+use crate::page::{Figure, Section, figures_of, kernel};
+use crate::table::Table;
+use crate::{Made, Task};
+
+/// The kinds of buffers of Figure 10.
+const BETWEEN_SERVERS: [Kind; 3] = [Kind::Stock, Kind::Auto, Kind::Drs];
+
+/// Everything that comes of the transfers.
+pub fn all(task: &Task<'_>, done: &[Measured]) -> Made {
+    let mut page = Page {
+        plan: &task.plan.name,
+        made: Made::default(),
+    };
+    for measured in done {
+        if !measured.client_and_server.is_empty() {
+            page.rates(measured);
+            page.efficiencies(measured);
+        }
+        if let Some((size, reports)) = &measured.over_time {
+            page.over_time(measured.line, *size, reports);
+        }
+        if !measured.servers.is_empty() {
+            page.between_servers(measured);
+        }
+    }
+    if done
+        .iter()
+        .any(|measured| !measured.client_and_server.is_empty())
+    {
+        page.made.sections.push(goals(done).section("reach"));
+    }
+    page.made.sections.push(origin(task, done));
+    page.made
+}
+
+struct Page<'a> {
+    plan: &'a str,
+    made: Made,
+}
+
+impl Page<'_> {
+    /// Draws a figure and returns the link to it.
+    fn draw(&mut self, file: &str, plot: &Plot<'_>) -> String {
+        self.made.figures.push(Figure {
+            file: format!("{file}.svg"),
+            svg: plot.svg(),
+        });
+        format!(
+            "![{}]({}/{file}.svg)\n\n",
+            plot.title,
+            figures_of(self.plan)
+        )
+    }
+
+    /// Adds a part: figures, and below them a table.
+    fn part(&mut self, name: &str, figures: &str, table: &Table) {
+        self.made.sections.push(Section {
+            markdown: format!("{figures}{}", table.markdown()),
+            ..table.section(name)
+        });
+    }
+
+    /// Figures 4 and 5.
+    fn rates(&mut self, measured: &Measured) {
+        let (line, cells) = (measured.line, &measured.client_and_server);
+        let plot = Plot {
+            title: &format!("Rate at {}, round trip 100 ms", line.name),
+            what: "Means of the transfers of each size, by kind of buffer",
+            axis: Axis::Logarithmic("File (MB)"),
+            unit: "Mbit/s",
+            curves: &curves(cells, &Kind::ALL, mean_mbps),
+        };
+        let name = format!("rate-{}", line.word);
+        let figure = self.draw(&name, &plot);
+        let heads = Kind::ALL.map(|kind| format!("{} (Mbit/s)", kind.name()));
+        let mut table =
+            Table::of_numbers(&format!("| File | {} | DRS / 64 KiB |", heads.join(" | ")));
+        for size in sizes(cells) {
+            let mut row = vec![format!("{size} MB")];
+            row.extend(Kind::ALL.map(|kind| cell(cells, kind, size, rate_and_spread)));
+            let gain = ratio(cells, Kind::Drs, Kind::Stock, size);
+            row.push(gain.map_or(dash(), |gain| format!("{gain:.1}")));
+            table.row(&row);
+        }
+        self.part(&name, &figure, &table);
+    }
+
+    /// Figure 9.
+    fn efficiencies(&mut self, measured: &Measured) {
+        let (line, cells) = (measured.line, &measured.client_and_server);
+        let all_but_stock = &Kind::ALL[1..];
+        let plot = Plot {
+            title: &format!("Rate by receive buffer at {}", line.name),
+            what: "Means of the transfers of each size, by kind of buffer",
+            axis: Axis::Logarithmic("File (MB)"),
+            unit: "Mbit/s per MB",
+            curves: &curves(cells, all_but_stock, efficiency),
+        };
+        let name = format!("efficiency-{}", line.word);
+        let figure = self.draw(&name, &plot);
+        let heads = Kind::ALL.map(|kind| format!("{} (Mbit/s per MB)", kind.name()));
+        let mut table = Table::of_numbers(&format!("| File | {} |", heads.join(" | ")));
+        for size in sizes(cells) {
+            let mut row = vec![format!("{size} MB")];
+            let text = |reports: &[Report]| format!("{:.1}", efficiency(reports));
+            row.extend(Kind::ALL.map(|kind| cell(cells, kind, size, text)));
+            table.row(&row);
+        }
+        self.part(&name, &figure, &table);
+    }
+
+    /// Figures 6 and 7.
+    fn over_time(&mut self, line: &Line, size: u64, reports: &[Report]) {
+        let title = format!("Receive buffer at {}, {size} MB", line.name);
+        let buffers = Plot {
+            title: &title,
+            what: "What right-sizing asked for, in each transfer",
+            axis: Axis::Linear("Time (s)"),
+            unit: "MB",
+            curves: &numbered(reports, buffer_over_time),
+        };
+        let mut figures = self.draw(&format!("buffer-{}", line.word), &buffers);
+        let title = format!(
+            "Bandwidth estimates that changed the buffer at {}",
+            line.name
+        );
+        let estimates = Plot {
+            title: &title,
+            what: "In each transfer",
+            axis: Axis::Linear("Time (s)"),
+            unit: "Mbit/s",
+            curves: &numbered(reports, |report| {
+                let changes = report.changes().into_iter();
+                changes
+                    .map(|change| (change.seconds, change.mbps))
+                    .collect()
+            }),
+        };
+        figures += &self.draw(&format!("estimate-{}", line.word), &estimates);
+        let mut table = Table::of_numbers(
+            "| Transfer | Rate (Mbit/s) | Last buffer (MB) | Shortest echo (ms) | Last RTT (ms) | Messages |",
+        );
+        for (number, report) in (1_u32..).zip(reports) {
+            let value = |key: &str, digits: usize, unit: f64| {
+                let value = report.number(key);
+                value.map_or(dash(), |value| format!("{:.digits$}", value / unit))
+            };
+            table.row(&[
+                number.to_string(),
+                value("mbps", 1, 1.0),
+                value("drs_buffer_bytes", 2, 1e6),
+                value("drs_min_rtt_ms", 1, 1.0),
+                value("drs_rtt_ms", 1, 1.0),
+                value("drs_messages", 0, 1.0),
+            ]);
+        }
+        self.part(&format!("time-{}", line.word), &figures, &table);
+    }
+
+    /// Figure 10.
+    fn between_servers(&mut self, measured: &Measured) {
+        let (line, cells) = (measured.line, &measured.servers);
+        let plot = Plot {
+            title: &format!("Third-party transfers at {}, round trip 100 ms", line.name),
+            what: "Means of the transfers of each size, by kind of buffer",
+            axis: Axis::Logarithmic("File (MB)"),
+            unit: "Mbit/s",
+            curves: &curves(cells, &BETWEEN_SERVERS, mean_mbps),
+        };
+        let name = format!("third-party-{}", line.word);
+        let figure = self.draw(&name, &plot);
+        let heads = BETWEEN_SERVERS.map(|kind| format!("{} (Mbit/s)", kind.name()));
+        let mut table = Table::of_numbers(&format!(
+            "| File | {} | DRS against client-server |",
+            heads.join(" | ")
+        ));
+        for size in sizes(cells) {
+            let mut row = vec![format!("{size} MB")];
+            let text = |reports: &[Report]| format!("{:.1}", mean_mbps(reports));
+            row.extend(BETWEEN_SERVERS.map(|kind| cell(cells, kind, size, text)));
+            let of = |cells: &Cells| Some(mean_mbps(cells.get(&(Kind::Drs, size))?));
+            let against = of(cells).zip(of(&measured.client_and_server));
+            row.push(against.map_or(dash(), |(servers, direct)| above(servers / direct)));
+            table.row(&row);
+        }
+        self.part(&name, &figure, &table);
+    }
+}
+
+/// What was to be reached: with 128 MB and more, or else the largest size.
+fn goals(done: &[Measured]) -> Table {
+    let mut table =
+        Table::of_numbers("| Path | DRS / 64 KiB | DRS / tuned | DRS against autotuning |");
+    for measured in done {
+        let (line, cells) = (measured.line, &measured.client_and_server);
+        let all: Vec<u64> = sizes(cells).into_iter().collect();
+        let mut large: Vec<u64> = all.iter().copied().filter(|size| *size >= 128).collect();
+        if large.is_empty() {
+            large.extend(all.last());
+        }
+        for size in large {
+            let drs_by = |kind| ratio(cells, Kind::Drs, kind, size);
+            let goal = |reached: Option<String>, goal: String| {
+                format!("{} (at least {goal})", reached.unwrap_or_else(dash))
+            };
+            table.row(&[
+                format!("{}, {size} MB", line.name),
+                goal(
+                    drs_by(Kind::Stock).map(|ratio| format!("{ratio:.1}")),
+                    line.goal.to_string(),
+                ),
+                goal(
+                    drs_by(Kind::Tuned).map(|ratio| format!("{:.1} %", 100.0 * ratio)),
+                    "95 %".to_owned(),
+                ),
+                goal(drs_by(Kind::Auto).map(above), "-3 %".to_owned()),
+            ]);
+        }
+    }
+    table
+}
+
+/// When, on what and how the transfers were made.
+fn origin(task: &Task<'_>, done: &[Measured]) -> Section {
+    let machine = Machine::here();
+    let tables = done
+        .iter()
+        .flat_map(|measured| [&measured.client_and_server, &measured.servers]);
+    let over_time = done
+        .iter()
+        .filter_map(|measured| measured.over_time.as_ref());
+    let reports = tables
+        .flat_map(|cells| cells.values())
+        .chain(over_time.map(|(_, reports)| reports));
+    let days: BTreeSet<&str> = reports
+        .flatten()
+        .map(|report| report.day.as_str())
+        .collect();
+    let days: Vec<&str> = days.into_iter().collect();
+    let text = format!(
+        "Measured {} on {}, {}, {} processors, control {}, {} transfer(s) a cell or, with ±, more: `make \
+         drsftp PAGE=docs/measurements/right-sizing.md`.\n",
+        days.join(" and "),
+        machine.cpu,
+        kernel(&machine),
+        machine.cores,
+        control(task),
+        task.options.repetitions.unwrap_or(1)
+    );
+    Section::text("run", text)
+}
+
+fn sizes(cells: &Cells) -> BTreeSet<u64> {
+    cells.keys().map(|(_, size)| *size).collect()
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+/// The text for the transfers of a cell, or a dash if there are none.
+fn cell(cells: &Cells, kind: Kind, size: u64, text: impl Fn(&[Report]) -> String) -> String {
+    cells
+        .get(&(kind, size))
+        .map_or(dash(), |reports| text(reports))
+}
+
+/// The mean rate of one kind by that of another.
+fn ratio(cells: &Cells, of: Kind, by: Kind, size: u64) -> Option<f64> {
+    let mean = |kind| Some(mean_mbps(cells.get(&(kind, size))?));
+    Some(mean(of)? / mean(by)?)
+}
+
+/// By how much a ratio is above one, percent.
+fn above(ratio: f64) -> String {
+    format!("{:+.1} %", 100.0 * (ratio - 1.0))
+}
+
+fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let n = values.len() as f64;
+    values.sum::<f64>() / n
+}
+
+fn mean_mbps(reports: &[Report]) -> f64 {
+    mean(reports.iter().map(Report::mbps))
+}
+
+/// Rate by receive buffer, Mbit/s per MB.
+fn efficiency(reports: &[Report]) -> f64 {
+    mean_mbps(reports) / mean(reports.iter().map(Report::buffer_mb))
+}
+
+/// The mean rate, and of several transfers the standard deviation (n - 1).
+fn rate_and_spread(reports: &[Report]) -> String {
+    let mean = mean_mbps(reports);
+    let squares: f64 = reports
+        .iter()
+        .map(|report| (report.mbps() - mean).powi(2))
+        .sum();
+    match reports.len() {
+        1 => format!("{mean:.1}"),
+        n => format!("{mean:.1} ± {:.1}", (squares / (n - 1) as f64).sqrt()),
+    }
+}
+
+/// A curve over the sizes for each kind.
+fn curves(cells: &Cells, kinds: &[Kind], value: fn(&[Report]) -> f64) -> Vec<Curve> {
+    let curve = |kind: &Kind| Curve {
+        name: kind.name().to_owned(),
+        colour: kind.colour(),
+        points: cells
+            .iter()
+            .filter(|((of, _), _)| of == kind)
+            .map(|((_, size), reports)| (*size as f64, value(reports)))
+            .collect(),
+    };
+    kinds.iter().map(curve).collect()
+}
+
+/// A curve for each transfer.
+fn numbered(reports: &[Report], points: impl Fn(&Report) -> Vec<(f64, f64)>) -> Vec<Curve> {
+    let curve = |(at, report): (usize, &Report)| Curve {
+        name: format!("transfer {}", at + 1),
+        colour: at,
+        points: points(report),
+    };
+    reports.iter().enumerate().map(curve).collect()
+}
+
+/// The receive buffer, level from change to change until the end of the transfer: seconds and MB.
+fn buffer_over_time(report: &Report) -> Vec<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    for change in report.changes() {
+        points.extend(points.last().map(|(_, before)| (change.seconds, *before)));
+        points.push((change.seconds, change.bytes / 1e6));
+    }
+    let end = report.number("seconds");
+    let last = points.last().map(|(_, last)| *last);
+    points.extend(end.zip(last));
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::LINES;
+    use super::*;
+
+    fn report(transfer: serde_json::Value) -> Report {
+        Report {
+            transfer,
+            warnings: Vec::new(),
+            day: "2026-11-22".to_owned(),
+            program: String::new(),
+        }
+    }
+
+    fn at(mbps: &[f64]) -> Vec<Report> {
+        let report = |mbps: &f64| report(json!({ "mbps": mbps, "receive_buffer": 2e6 }));
+        mbps.iter().map(report).collect()
+    }
+
+    #[test]
+    fn goals_are_judged_at_128_mb_and_more() {
+        let mut cells = Cells::new();
+        for size in [8, 128] {
+            for (kind, mbps) in Kind::ALL.into_iter().zip([6.0, 81.0, 80.0, 84.0, 81.0]) {
+                cells.insert((kind, size), at(&[mbps]));
+            }
+        }
+        let measured = Measured {
+            line: &LINES[0],
+            client_and_server: cells,
+            servers: Cells::new(),
+            over_time: None,
+        };
+        assert_eq!(
+            goals(&[measured]).markdown(),
+            "| Path | DRS / 64 KiB | DRS / tuned | DRS against autotuning |\n|---|---:|---:|---:|\n\
+             | 95 Mbit/s, 128 MB | 13.5 (at least 5) | 100.0 % (at least 95 %) | -3.6 % (at least -3 %) |\n"
+        );
+    }
+
+    #[test]
+    fn several_transfers_have_a_spread() {
+        assert_eq!(rate_and_spread(&at(&[85.4])), "85.4");
+        assert_eq!(rate_and_spread(&at(&[84.0, 86.0])), "85.0 ± 1.4");
+        assert_eq!(efficiency(&at(&[84.0, 86.0])), 85.0);
+    }
+
+    #[test]
+    fn a_buffer_is_level_from_change_to_change() {
+        let change = |seconds, to| json!({ "what": "receive buffer", "to": to, "reason": "9 Mbit/s", "seconds": seconds });
+        let report = report(json!({
+            "seconds": 3.0, "changes": [change(1.0, "1000000"), change(2.0, "4000000")],
+        }));
+        let expected = [(1.0, 1.0), (2.0, 1.0), (2.0, 4.0), (3.0, 4.0)];
+        assert_eq!(buffer_over_time(&report), expected);
+    }
+}

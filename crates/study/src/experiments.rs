@@ -1,0 +1,99 @@
+//! Runs of experiment files: results in folders, which are kept.
+
+use std::fmt::Debug;
+use std::path::Path;
+use std::time::Instant;
+
+use fairwind_result::{RunResult, Stored, seed_folder};
+use fairwind_experiment::{Engine, ExecuteOptions, execute};
+use fairwind_scenario::Experiment;
+use serde_json::{Value, json};
+
+use crate::cache::{Policy, program};
+use crate::{Error, Task, parallel};
+
+/// How many experiments are simulated at the same time, and how many seeds of each.
+pub fn jobs(task: &Task<'_>, experiments: usize) -> (usize, usize) {
+    let all = task.options.jobs.unwrap_or_else(parallel::cores);
+    (all, all.div_ceil(experiments.max(1)))
+}
+
+/// An experiment to be run.
+pub struct Asked<'a, E> {
+    pub experiment: &'a Experiment,
+    pub engine: &'a E,
+    pub seeds: &'a [u64],
+    /// How many seeds at the same time, in the simulator.
+    pub jobs: usize,
+    /// The folder of its result, `OUT/below/name`.
+    pub below: &'a str,
+    pub name: &'a str,
+}
+
+/// Runs an experiment, or reads its kept result; none if there is none and nothing is to be run. A run that
+/// ends early is in the result, which then is not kept.
+pub fn run_or_kept<E: Engine + Debug>(
+    task: &Task<'_>,
+    asked: &Asked<'_, E>,
+) -> Result<Option<Vec<RunResult>>, Error> {
+    if let Some(runs) = kept(task, asked) {
+        return Ok(Some(runs));
+    }
+    if task.options.policy == Policy::Nothing {
+        return Ok(None);
+    }
+    let folder = task.out.join(asked.below).join(asked.name);
+    let begun = Instant::now();
+    let options = ExecuteOptions {
+        force: true,
+        seeds: Some(asked.seeds.to_vec()),
+        jobs: Some(asked.jobs),
+        ..ExecuteOptions::new(&folder)
+    };
+    let completed = execute(asked.experiment, asked.engine, &options, task.host)?;
+    task.host.go_on()?;
+    let seconds = begun.elapsed().as_secs_f64();
+    task.tell(&format!("{}: {seconds:.0} s", folder.display()));
+    // What a recording holds would not be in the record.
+    if completed.incomplete.is_none() && !asked.experiment.file().follows_traces() {
+        let cache = task.cache(asked.below);
+        cache.keep(asked.name, &depends_on(asked), &())?;
+    }
+    Ok(Some(completed.runs))
+}
+
+/// The kept result of an experiment.
+pub fn kept<E: Engine + Debug>(task: &Task<'_>, asked: &Asked<'_, E>) -> Option<Vec<RunResult>> {
+    let cache = task.cache(asked.below);
+    cache.kept::<()>(asked.name, &depends_on(asked))?;
+    stored(&task.out.join(asked.below).join(asked.name), asked.seeds)
+}
+
+/// All that a result depends on: also the program, if it simulates, or else the kernel.
+fn depends_on<E: Engine + Debug>(asked: &Asked<'_, E>) -> Value {
+    let on = match asked.engine.is_real_time() {
+        true => fairwind_kernel::release(),
+        false => program().to_owned(),
+    };
+    json!({
+        "experiment": asked.experiment.text(),
+        "set": asked.experiment.overrides(),
+        "seeds": asked.seeds,
+        "engine": format!("{:?}", asked.engine),
+        "on": on,
+    })
+}
+
+/// The runs in a folder, if they are of these seeds.
+fn stored(folder: &Path, seeds: &[u64]) -> Option<Vec<RunResult>> {
+    let runs = match Stored::read(folder).ok()? {
+        Stored::Run(run) => vec![run],
+        Stored::Summary(summary) => summary
+            .seeds
+            .iter()
+            .map(|&seed| RunResult::read(&folder.join(seed_folder(seed))).ok())
+            .collect::<Option<_>>()?,
+    };
+    let of_runs = runs.iter().map(|run| run.seed);
+    of_runs.eq(seeds.iter().copied()).then_some(runs)
+}

@@ -1,0 +1,108 @@
+//! Which runs of a plan are made: `--only size=1,8`, `--only figure-4.1`.
+
+use crate::plan::Run;
+
+/// A condition on the parameters of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// The parameter; any if none.
+    pub parameter: Option<String>,
+    /// The values that it may have. A `*` stands for any characters.
+    pub values: Vec<String>,
+}
+
+impl Filter {
+    /// Reads `PARAMETER=VALUE[,VALUE...]`, or values of any parameter.
+    pub fn parse(text: &str) -> Filter {
+        let (parameter, values) = match text.split_once('=') {
+            Some((parameter, values)) => (Some(parameter.trim().to_owned()), values),
+            None => (None, text),
+        };
+        Filter {
+            parameter,
+            values: values
+                .split(',')
+                .map(|value| value.trim().to_owned())
+                .collect(),
+        }
+    }
+
+    /// Whether the run has one of the values.
+    pub fn takes(&self, run: &Run) -> bool {
+        run.parameters.iter().any(|(name, value)| {
+            let is_it = self.parameter.as_ref().is_none_or(|wanted| wanted == name);
+            is_it && self.values.iter().any(|pattern| is_like(value, pattern))
+        })
+    }
+
+    /// The filters as one condition: those for the same parameter, or for any, are alternatives.
+    pub fn all_take(filters: &[Filter], run: &Run) -> bool {
+        filters.iter().all(|filter| {
+            let mut alternatives = filters
+                .iter()
+                .filter(|other| other.parameter == filter.parameter);
+            alternatives.any(|other| other.takes(run))
+        })
+    }
+}
+
+/// Whether the text is as the pattern says, in which a `*` stands for any characters.
+fn is_like(text: &str, pattern: &str) -> bool {
+    let Some((before, behind)) = pattern.split_once('*') else {
+        return text == pattern;
+    };
+    let Some(rest) = text.strip_prefix(before) else {
+        return false;
+    };
+    let mut places = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
+    places.any(|at| is_like(&rest[at..], behind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(parameters: &[(&str, &str)]) -> Run {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Run {
+            parameters: parameters.iter().map(owned).collect(),
+            ..Run::default()
+        }
+    }
+
+    #[test]
+    fn filters_for_one_parameter_are_alternatives_and_those_for_two_are_both_needed() {
+        let only = |texts: &[&str]| {
+            texts
+                .iter()
+                .map(|text| Filter::parse(text))
+                .collect::<Vec<_>>()
+        };
+        let run = run(&[("path", "95"), ("size", "8")]);
+        for texts in [
+            &["size=1,8"][..],
+            &["size=1", "size=8"],
+            &["95", "size=8"],
+            &[],
+        ] {
+            assert!(Filter::all_take(&only(texts), &run), "{texts:?}");
+        }
+        for texts in [
+            &["size=1"][..],
+            &["size=8", "path=1000"],
+            &["kind=8"],
+            &["9"],
+        ] {
+            assert!(!Filter::all_take(&only(texts), &run), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        assert!(is_like("cubic-5mbit-30ms", "cubic*"));
+        assert!(is_like("cubic-5mbit-30ms", "*mbit*"));
+        assert!(is_like("cubic", "cubic*"));
+        assert!(!is_like("cubic-5mbit", "reno*"));
+        assert!(!is_like("figure-4.13", "figure-4.1"));
+    }
+}

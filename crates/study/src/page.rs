@@ -1,0 +1,158 @@
+//! Pages whose parts between `<!-- NAME -->` and `<!-- end -->` are made by a study.
+
+use std::fs;
+use std::path::Path;
+
+use fairwind_result::Machine;
+use jiff::Zoned;
+
+use crate::Error;
+use crate::cache::write_whole;
+
+const END: &str = "<!-- end -->";
+/// Largest size of a figure of a page, bytes.
+const FIGURE_AT_MOST: usize = 150_000;
+
+/// A part of a page.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// Its name in the page.
+    pub name: String,
+    /// Its content, ending with a newline.
+    pub markdown: String,
+    /// Its table as comma-separated values, if it is one.
+    pub csv: Option<String>,
+}
+
+impl Section {
+    /// A part without a table.
+    pub fn text(name: impl Into<String>, markdown: impl Into<String>) -> Section {
+        Section {
+            name: name.into(),
+            markdown: markdown.into(),
+            csv: None,
+        }
+    }
+}
+
+/// A figure.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// Its file.
+    pub file: String,
+    /// Its content.
+    pub svg: String,
+}
+
+/// The folder of a plan's figures, beside its page.
+pub fn figures_of(plan: &str) -> String {
+    format!("figures/{plan}")
+}
+
+/// Replaces the parts of the page.
+///
+/// # Errors
+/// If the page cannot be read or written, or lacks one of the parts.
+pub fn fill(page: &Path, sections: &[Section]) -> Result<(), Error> {
+    let mut text = fs::read_to_string(page).map_err(Error::at(page))?;
+    for section in sections {
+        let missing = || {
+            Error::input(format!(
+                "{}: no part <!-- {} -->\n  help: name the page of the plan",
+                page.display(),
+                section.name
+            ))
+        };
+        let range = range(&text, &section.name).ok_or_else(missing)?;
+        text.replace_range(range, &section.markdown);
+    }
+    write_whole(page, &text)
+}
+
+/// What a page has between the marks of this part.
+pub fn part<'a>(page: &'a str, name: &str) -> Option<&'a str> {
+    range(page, name).map(|range| &page[range])
+}
+
+fn range(page: &str, name: &str) -> Option<std::ops::Range<usize>> {
+    let begin = format!("<!-- {name} -->\n");
+    let from = page.find(&begin)? + begin.len();
+    let length = page[from..].find(END)?;
+    Some(from..from + length)
+}
+
+/// Writes the figures into a folder.
+///
+/// # Errors
+/// If one cannot be written, or is too large for a page.
+pub fn write_figures(folder: &Path, figures: &[Figure]) -> Result<(), Error> {
+    for figure in figures {
+        let size = figure.svg.len();
+        if size > FIGURE_AT_MOST {
+            let most = format!("a figure of a page has at most {FIGURE_AT_MOST}");
+            return Err(Error::work(format!(
+                "{}: {size} bytes, {most}",
+                figure.file
+            )));
+        }
+        write_whole(&folder.join(&figure.file), &figure.svg)?;
+    }
+    Ok(())
+}
+
+/// When and on what the tables were made.
+pub fn made(name: &str) -> Section {
+    let machine = Machine::here();
+    let text = format!(
+        "Run on {} on {} cores of an {} with {}.\n",
+        Zoned::now().strftime("%Y-%m-%d"),
+        machine.cores,
+        machine.cpu,
+        kernel(&machine)
+    );
+    Section::text(name, text)
+}
+
+/// The kernel's name and release, without what the builder of the kernel added.
+pub fn kernel(machine: &Machine) -> String {
+    let release = machine.system.trim_start_matches("linux ");
+    let release = release.split('-').next().unwrap_or(release);
+    format!("Linux {release}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str =
+        "# Title\n\n<!-- run -->\nold\n<!-- end -->\n\n<!-- table -->\n<!-- end -->\n";
+
+    #[test]
+    fn only_what_is_between_the_marks_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let page = folder.path().join("page.md");
+        fs::write(&page, PAGE).unwrap();
+        let sections = [
+            Section::text("table", "| a |\n"),
+            Section::text("run", "new\n"),
+        ];
+        fill(&page, &sections).unwrap();
+        let filled = fs::read_to_string(&page).unwrap();
+        assert_eq!(
+            filled,
+            "# Title\n\n<!-- run -->\nnew\n<!-- end -->\n\n<!-- table -->\n| a |\n<!-- end -->\n"
+        );
+        assert_eq!(part(&filled, "run"), Some("new\n"));
+    }
+
+    #[test]
+    fn a_page_without_the_part_is_refused_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let page = folder.path().join("page.md");
+        fs::write(&page, PAGE).unwrap();
+        let sections = [Section::text("run", "new\n"), Section::text("other", "x\n")];
+        let error = fill(&page, &sections).unwrap_err().to_string();
+        assert!(error.contains("no part <!-- other -->"), "{error}");
+        assert_eq!(fs::read_to_string(&page).unwrap(), PAGE);
+    }
+}

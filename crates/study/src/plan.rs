@@ -1,0 +1,608 @@
+//! The plan of a study: `experiments/NAME/plan.toml`.
+//!
+//! ```toml
+//! title   = "…"                # what the study shows
+//! study   = "web100-dummynet"  # who knows what the parameters mean
+//! page    = "docs/…/page.md"   # the page that shows it, from the folder above `experiments`
+//! engines = ["sim", "lab"]     # what can run it; the first does unless another is asked for
+//!
+//! [[run]]                      # one run for each combination of values
+//! experiment = ["figure-4.1", "figure-4.2"]
+//! set        = ["duration=10s"]    # what replaces values of the experiment file
+//! suffix     = "-short"            # behind the name of the result
+//!
+//! [[table]]                    # a table of the page, if the study takes them from the plan
+//! section = "figures 4.1 and 4.2"
+//! kind    = "single"
+//! rows    = [{ run = "figure-4.1-short", cells = ["4.1", "7 to 10"] }]
+//!
+//! [[figure]]                   # a figure of the page: a plot of a run in both engines
+//! section = "figures"
+//! caption = "Throughput"
+//! run     = "figure-4.1-short"
+//! stack   = "linux"
+//! plot    = "throughput.svg"
+//! file    = "figure-4.1.svg"
+//!
+//! [quick]                      # what `--quick` changes
+//! seeds = 1
+//! only  = ["figure-4.1"]
+//! scale = 0.01
+//! ```
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fairwind_scenario::diagnostic::{Diagnostic, Sources, Span, nearest, suggestion};
+use fairwind_scenario::file::decode::{self, Fields, Findings};
+use fairwind_scenario::file::value::{Node, Table, Value, parse_document};
+
+use crate::{Engines, Error, Filter, Study};
+
+/// The name of the file.
+pub const FILE: &str = "plan.toml";
+
+/// A plan.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Its name: that of its folder.
+    pub name: String,
+    /// Its folder, which also holds its experiment files.
+    pub folder: PathBuf,
+    /// What the study shows.
+    pub title: String,
+    /// Who knows what the parameters mean.
+    pub study: Study,
+    /// The page that shows it, from the folder above the experiments.
+    pub page: Option<String>,
+    /// What can run it, at least one; the first does unless another is asked for.
+    pub engines: Vec<Engines>,
+    /// All runs.
+    pub runs: Vec<Run>,
+    /// Tables of the page.
+    pub tables: Vec<TablePlan>,
+    /// Figures of the page.
+    pub figures: Vec<FigurePlan>,
+    /// What a quick look runs.
+    pub quick: Quick,
+}
+
+/// A run: what the parameters are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    /// Names and values, in the order of the plan.
+    pub parameters: Vec<(String, String)>,
+    /// What replaces values of the experiment file, as `--set` does.
+    pub set: Vec<String>,
+    /// Behind the name of the experiment in that of the result.
+    pub suffix: String,
+}
+
+impl Run {
+    /// The value of a parameter; empty if the plan gives none.
+    pub fn get(&self, parameter: &str) -> &str {
+        let mut parameters = self.parameters.iter();
+        let found = parameters.find(|(name, _)| name == parameter);
+        found.map_or("", |(_, value)| value)
+    }
+
+    /// The experiment with its suffix: the name of the result.
+    pub fn name(&self) -> String {
+        format!("{}{}", self.get(EXPERIMENT), self.suffix)
+    }
+}
+
+/// The parameter that names an experiment file.
+pub const EXPERIMENT: &str = "experiment";
+
+/// A parameter of a study.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// Its values.
+    pub values: Values,
+}
+
+/// The values of a parameter.
+#[derive(Clone, Copy, Debug)]
+pub enum Values {
+    /// One of these.
+    Words(&'static [&'static str]),
+    /// An experiment file beside the plan, without `.toml`.
+    Experiment,
+    /// A whole number, both bounds included.
+    Whole(u64, u64),
+}
+
+/// A table of the page.
+#[derive(Clone, Debug)]
+pub struct TablePlan {
+    /// Its part of the page.
+    pub section: String,
+    /// What it is a table of.
+    pub kind: String,
+    /// Its rows.
+    pub rows: Vec<Row>,
+}
+
+/// A row of a table.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The [name](Run::name) of the run that it is about.
+    pub run: String,
+    /// What the plan says there, mostly in the words of a paper.
+    pub cells: Vec<String>,
+}
+
+/// A figure of the page: a plot of a run in both engines.
+#[derive(Clone, Debug)]
+pub struct FigurePlan {
+    /// Its part of the page.
+    pub section: String,
+    /// What it shows.
+    pub caption: String,
+    /// The [name](Run::name) of the run, or of a comparison that the study makes.
+    pub run: String,
+    /// The simulator's stack in it, as in an experiment file.
+    pub stack: String,
+    /// The plot's file.
+    pub plot: String,
+    /// Its file beside the page.
+    pub file: String,
+}
+
+/// What a quick look runs.
+#[derive(Clone, Debug, Default)]
+pub struct Quick {
+    /// How many seeds of each experiment; all if none.
+    pub seeds: Option<usize>,
+    /// Which runs.
+    pub only: Vec<Filter>,
+    /// The scale of transfers; whole if none.
+    pub scale: Option<f64>,
+}
+
+/// The names of all plans in the folder of experiments.
+///
+/// # Errors
+/// If the folder cannot be read.
+pub fn names(experiments: &Path) -> Result<Vec<String>, Error> {
+    let entries = fs::read_dir(experiments).map_err(|error| {
+        Error::input(format!(
+            "{}: no folder of experiments: {error}\n  help: run this in a clone of fairwind, or name the \
+             folder with --experiments DIR",
+            experiments.display()
+        ))
+    })?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let folder = entry.map_err(Error::at(experiments))?.path();
+        if folder.join(FILE).is_file() {
+            names.extend(
+                folder
+                    .file_name()
+                    .map(|name| name.to_string_lossy().into_owned()),
+            );
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+impl Plan {
+    /// Reads the plan of this name.
+    ///
+    /// # Errors
+    /// If there is none, or it is invalid; the diagnostic lists every problem with its line and its
+    /// correction.
+    pub fn read(experiments: &Path, name: &str) -> Result<Plan, Error> {
+        let names = names(experiments)?;
+        if !names.iter().any(|known| known == name) {
+            let known: Vec<&str> = names.iter().map(String::as_str).collect();
+            let help = match nearest(name, known.iter().copied()) {
+                Some(meant) => format!("did you mean {meant}?"),
+                None => format!(
+                    "the plans in {}: {}",
+                    experiments.display(),
+                    known.join(", ")
+                ),
+            };
+            return Err(Error::input(format!(
+                "no plan is called {name}\n  help: {help}"
+            )));
+        }
+        let folder = experiments.join(name);
+        let file = folder.join(FILE);
+        let text = fs::read_to_string(&file).map_err(Error::at(&file))?;
+        Ok(Plan::parse(&text, &file.display().to_string(), &folder)?)
+    }
+
+    /// Reads a text. Messages call it `name`; experiment files are in `folder`, whose name is the plan's.
+    ///
+    /// # Errors
+    /// If it is invalid.
+    pub fn parse(text: &str, name: &str, folder: &Path) -> Result<Plan, Diagnostic> {
+        let mut findings = Findings::new(Sources::new(name, text));
+        let plan = match parse_document(text) {
+            Ok(table) => plan(&table, folder, &mut findings),
+            Err(finding) => {
+                findings.list.push(finding);
+                None
+            }
+        };
+        match plan {
+            Some(plan) if findings.list.is_empty() => Ok(plan),
+            _ => Err(Diagnostic::new(&findings.sources, &findings.list)),
+        }
+    }
+
+    /// The runs that all filters take.
+    ///
+    /// # Errors
+    /// If a filter takes no run of the plan, or all together take none.
+    pub fn select(&self, filters: &[Filter]) -> Result<Vec<Run>, Error> {
+        for filter in filters {
+            if !self.runs.iter().any(|run| filter.takes(run)) {
+                return Err(self.takes_nothing(filter));
+            }
+        }
+        let taken = self
+            .runs
+            .iter()
+            .filter(|run| Filter::all_take(filters, run));
+        let taken: Vec<Run> = taken.cloned().collect();
+        match taken.is_empty() {
+            true => Err(Error::input(format!(
+                "no run of {} is all of that",
+                self.name
+            ))),
+            false => Ok(taken),
+        }
+    }
+
+    fn takes_nothing(&self, filter: &Filter) -> Error {
+        let parameters = self.runs.iter().flat_map(|run| &run.parameters);
+        let of_filter = parameters.filter(|(name, _)| {
+            let wanted = filter.parameter.as_ref();
+            wanted.is_none_or(|wanted| wanted == name)
+        });
+        let mut values: Vec<&str> = of_filter.map(|(_, value)| value.as_str()).collect();
+        values.sort_unstable();
+        values.dedup();
+        let help = match (&filter.parameter, values.is_empty()) {
+            (Some(_), true) => {
+                let known = self
+                    .study
+                    .parameters()
+                    .iter()
+                    .map(|parameter| parameter.name);
+                format!("its parameters: {}", known.collect::<Vec<_>>().join(", "))
+            }
+            _ => suggestion(&filter.values[0], values),
+        };
+        let what = filter.parameter.iter().map(|name| format!("{name}="));
+        let what = what.collect::<String>() + &filter.values.join(",");
+        Error::input(format!("no run of {} is {what}\n  help: {help}", self.name))
+    }
+}
+
+fn plan(table: &Table, folder: &Path, findings: &mut Findings) -> Option<Plan> {
+    let mut fields = Fields::new("plan", table, Span::default());
+    let title = fields.required(findings, "title", "\"…\"", decode::text);
+    let example = format!("\"{}\"", Study::WORDS[0].0);
+    let study = fields.required(findings, "study", &example, decode::choice(Study::WORDS));
+    let page = fields.optional(findings, "page", decode::text);
+    let engines = fields.required(findings, "engines", "[\"sim\"]", engines);
+    let (runs, tables) = (
+        list(&mut fields, "run", findings),
+        list(&mut fields, "table", findings),
+    );
+    let figures = list(&mut fields, "figure", findings);
+    let quick = fields.optional(findings, "quick", quick);
+    fields.finish(findings);
+    let study = study?;
+    if runs.is_empty() {
+        findings.add(
+            Span::default(),
+            "a plan without runs",
+            "add a [[run]] table",
+        );
+    }
+    let runs: Vec<Run> = runs
+        .iter()
+        .flat_map(|node| combinations(node, study.parameters(), folder, findings))
+        .collect();
+    let names: Vec<String> = runs.iter().map(Run::name).collect();
+    let tables: Vec<TablePlan> = tables
+        .iter()
+        .filter_map(|node| table_plan(node, study, &names, findings))
+        .collect();
+    let figures: Vec<FigurePlan> = figures
+        .iter()
+        .filter_map(|node| figure_plan(node, study, &names, findings))
+        .collect();
+    let name = folder.file_name().unwrap_or_default();
+    Some(Plan {
+        name: name.to_string_lossy().into_owned(),
+        folder: folder.to_owned(),
+        title: title?,
+        study,
+        page,
+        engines: engines?,
+        runs,
+        tables,
+        figures,
+        quick: quick.unwrap_or_default(),
+    })
+}
+
+/// The tables of a list, `[[name]]`; none if there is no such list.
+fn list<'a>(fields: &mut Fields<'a>, name: &'static str, findings: &mut Findings) -> &'a [Node] {
+    match fields.node(name) {
+        None => &[],
+        Some(Node {
+            value: Value::Array(items),
+            ..
+        }) => items,
+        Some(node) => {
+            findings.add(
+                node.span,
+                format!("`{name}` is {}, not a list of tables", node.noun()),
+                format!("write [[{name}]] with two brackets"),
+            );
+            &[]
+        }
+    }
+}
+
+fn engines(node: &Node, findings: &mut Findings) -> Option<Vec<Engines>> {
+    let items = decode::list(node, findings, "[\"sim\", \"lab\"]")?;
+    if items.is_empty() {
+        findings.add(node.span, "no engine", "write at least one: [\"sim\"]");
+        return None;
+    }
+    let engine = decode::choice(Engines::WORDS);
+    items.iter().map(|item| engine(item, findings)).collect()
+}
+
+fn texts(node: &Node, findings: &mut Findings) -> Option<Vec<String>> {
+    let items = decode::list(node, findings, "[\"…\"]")?;
+    items
+        .iter()
+        .map(|item| decode::text(item, findings))
+        .collect()
+}
+
+/// A run for each combination of values; the values of the first parameter change last.
+fn combinations(
+    node: &Node,
+    parameters: &[Parameter],
+    folder: &Path,
+    findings: &mut Findings,
+) -> Vec<Run> {
+    let Some(table) = decode::table(node, findings, "[[run]]") else {
+        return Vec::new();
+    };
+    let mut runs = vec![Run::default()];
+    for (key, value) in &table.entries {
+        let parameter = parameters
+            .iter()
+            .find(|parameter| parameter.name == key.value);
+        match (key.value.as_str(), parameter) {
+            (_, Some(parameter)) => {
+                let values = values(value, parameter.values, folder, findings);
+                runs = with_each(&runs, parameter.name, &values);
+            }
+            ("set", None) => {
+                let set = texts(value, findings).unwrap_or_default();
+                runs.iter_mut().for_each(|run| run.set.clone_from(&set));
+            }
+            ("suffix", None) => {
+                let suffix = decode::text(value, findings).unwrap_or_default();
+                runs.iter_mut()
+                    .for_each(|run| run.suffix.clone_from(&suffix));
+            }
+            (name, None) => {
+                let known = parameters.iter().map(|parameter| parameter.name);
+                findings.add(
+                    key.span,
+                    format!("unknown parameter `{name}` in run"),
+                    suggestion(name, known.chain(["set", "suffix"])),
+                );
+            }
+        }
+    }
+    runs
+}
+
+/// Each run with each value of a parameter.
+fn with_each(runs: &[Run], parameter: &str, values: &[String]) -> Vec<Run> {
+    let mut all = Vec::new();
+    for run in runs {
+        for value in values {
+            let mut run = run.clone();
+            run.parameters.push((parameter.to_owned(), value.clone()));
+            all.push(run);
+        }
+    }
+    all
+}
+
+/// A value or a list of them; those that are wrong are reported and left out.
+fn values(node: &Node, values: Values, folder: &Path, findings: &mut Findings) -> Vec<String> {
+    let items = match &node.value {
+        Value::Array(items) => items.as_slice(),
+        _ => std::slice::from_ref(node),
+    };
+    if items.is_empty() {
+        findings.add(node.span, "no value", "write at least one");
+    }
+    let value = |item: &Node| value(item, values, folder, findings);
+    items.iter().filter_map(value).collect()
+}
+
+fn value(node: &Node, values: Values, folder: &Path, findings: &mut Findings) -> Option<String> {
+    if let Values::Whole(least, greatest) = values {
+        let number = decode::whole(least, greatest)(node, findings);
+        return number.map(|number| number.to_string());
+    }
+    let text = match node.value {
+        Value::Integer(number) => number.to_string(),
+        _ => decode::text(node, findings)?,
+    };
+    match values {
+        Values::Words(words) if !words.contains(&text.as_str()) => {
+            let help = suggestion(&text, words.iter().copied());
+            findings.add(node.span, format!("\"{text}\" is not known here"), help);
+            None
+        }
+        Values::Experiment if !folder.join(format!("{text}.toml")).is_file() => {
+            let there = experiments_in(folder);
+            let help = suggestion(&text, there.iter().map(String::as_str));
+            findings.add(
+                node.span,
+                format!("no experiment {text}.toml beside the plan"),
+                help,
+            );
+            None
+        }
+        _ => Some(text),
+    }
+}
+
+/// The experiment files of a folder, without `.toml`, in the order of their names.
+pub fn experiments_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names
+        .filter(|name| name != FILE)
+        .filter_map(|name| name.strip_suffix(".toml").map(str::to_owned))
+        .collect();
+    names.sort();
+    names
+}
+
+fn table_plan(
+    node: &Node,
+    study: Study,
+    names: &[String],
+    findings: &mut Findings,
+) -> Option<TablePlan> {
+    let table = decode::table(node, findings, "[[table]]")?;
+    let mut fields = Fields::new("table", table, node.span);
+    let section = fields.required(findings, "section", "\"figure 4.1\"", decode::text);
+    let kinds = study.tables();
+    let example = format!("\"{}\"", kinds.first().copied().unwrap_or_default());
+    let kind = fields.required(findings, "kind", &example, |node, findings| {
+        value(node, Values::Words(kinds), Path::new(""), findings)
+    });
+    let run = fields.optional(findings, "run", |node, findings| {
+        name_of_run(node, names, findings)
+    });
+    let rows = fields.required(
+        findings,
+        "rows",
+        "[{ cells = [\"…\"] }]",
+        |node, findings| {
+            let items = decode::list(node, findings, "[{ cells = [\"…\"] }]")?;
+            let row = |item| row(item, run.as_deref(), names, findings);
+            items.iter().map(row).collect::<Option<Vec<Row>>>()
+        },
+    );
+    fields.finish(findings);
+    Some(TablePlan {
+        section: section?,
+        kind: kind?,
+        rows: rows?,
+    })
+}
+
+/// A row, of the run that it or else its table names.
+fn row(node: &Node, run: Option<&str>, names: &[String], findings: &mut Findings) -> Option<Row> {
+    let table = decode::table(node, findings, "{ run = \"…\", cells = [\"…\"] }")?;
+    let mut fields = Fields::new("row", table, node.span);
+    let own = fields.optional(findings, "run", |node, findings| {
+        name_of_run(node, names, findings)
+    });
+    let cells = fields.required(findings, "cells", "[\"…\"]", texts);
+    fields.finish(findings);
+    let run = own.or_else(|| run.map(str::to_owned));
+    if run.is_none() {
+        findings.add(
+            node.span,
+            "a row of no run",
+            "add run = \"…\" here or above `rows`",
+        );
+    }
+    Some(Row {
+        run: run?,
+        cells: cells?,
+    })
+}
+
+fn name_of_run(node: &Node, names: &[String], findings: &mut Findings) -> Option<String> {
+    let text = decode::text(node, findings)?;
+    if names.contains(&text) {
+        return Some(text);
+    }
+    findings.add(
+        node.span,
+        format!("no run of this plan is called {text}"),
+        suggestion(&text, names.iter().map(String::as_str)),
+    );
+    None
+}
+
+fn figure_plan(
+    node: &Node,
+    study: Study,
+    names: &[String],
+    findings: &mut Findings,
+) -> Option<FigurePlan> {
+    let table = decode::table(node, findings, "[[figure]]")?;
+    let mut fields = Fields::new("figure", table, node.span);
+    let section = fields.required(findings, "section", "\"figures\"", decode::text);
+    let caption = fields.required(findings, "caption", "\"Throughput\"", decode::text);
+    let mut known = names.to_vec();
+    known.extend(study.comparisons().iter().map(|name| (*name).to_owned()));
+    let run = fields.required(findings, "run", "\"…\"", |node, findings| {
+        name_of_run(node, &known, findings)
+    });
+    let stack = fields.required(findings, "stack", "\"linux\"", |node, findings| {
+        value(
+            node,
+            Values::Words(&["linux", "2005"]),
+            Path::new(""),
+            findings,
+        )
+    });
+    let plot = fields.required(findings, "plot", "\"throughput.svg\"", decode::text);
+    let file = fields.required(findings, "file", "\"figure.svg\"", decode::text);
+    fields.finish(findings);
+    Some(FigurePlan {
+        section: section?,
+        caption: caption?,
+        run: run?,
+        stack: stack?,
+        plot: plot?,
+        file: file?,
+    })
+}
+
+fn quick(node: &Node, findings: &mut Findings) -> Option<Quick> {
+    let table = decode::table(node, findings, "{ seeds = 1 }")?;
+    let mut fields = Fields::new("quick", table, node.span);
+    let seeds = fields.optional(findings, "seeds", decode::whole(1, 1_000));
+    let only = fields.optional(findings, "only", texts).unwrap_or_default();
+    let scale = fields.optional(findings, "scale", decode::number(0.001, 1.0));
+    fields.finish(findings);
+    Some(Quick {
+        seeds: seeds.map(|seeds| seeds as usize),
+        only: only.iter().map(|text| Filter::parse(text)).collect(),
+        scale,
+    })
+}
+
+#[cfg(test)]
+mod tests;

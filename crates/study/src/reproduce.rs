@@ -1,0 +1,207 @@
+//! Carries out a plan, or as much of it as makes one table or figure of a paper.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::cache::write_whole;
+use crate::page::{self, Section, figures_of};
+use crate::papers::{Index, Making, Paper, Row};
+use crate::plan::{self, Plan};
+use crate::{Engines, Error, Host, Made, Options, Task};
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The folder of plans.
+    pub experiments: PathBuf,
+    /// A plan, or a table or figure of a paper: `dccs`, `enable:table-3`.
+    pub what: String,
+    /// The folder of results; none for `out/PLAN`.
+    pub out: Option<PathBuf>,
+    /// The page whose parts are made anew.
+    pub page: Option<PathBuf>,
+    /// How the plan is carried out.
+    pub options: Options,
+}
+
+/// Makes what is asked for and returns what is said of it.
+///
+/// # Errors
+/// If nothing has that name, it cannot be made as is asked, or the work fails.
+pub fn reproduce(request: &Request, host: &Host<'_>) -> Result<String, Error> {
+    let plans = plan::names(&request.experiments)?;
+    if plans.contains(&request.what) || !request.what.contains(':') {
+        let plan = Plan::read(&request.experiments, &request.what)?;
+        return of_plan(request, &plan, host);
+    }
+    let index = Index::read(&request.experiments)?;
+    let (paper, row) = index.find(&request.what)?;
+    let Some(making) = &row.making else {
+        return Err(Error::input(format!("{}: {}", row.id, row.status())));
+    };
+    let plan = Plan::read(&request.experiments, &making.plan)?;
+    of_row(request, &plan, (paper, row, making), host)
+}
+
+fn of_plan(request: &Request, plan: &Plan, host: &Host<'_>) -> Result<String, Error> {
+    let engines = engines(request, &request.what, &plan.engines)?;
+    let out = out(request, plan);
+    let task = task(request, plan, engines, &out, &[], host)?;
+    if request.page.is_some() && (!task.is_whole() || task.scale() != 1.0) {
+        return Err(Error::input(
+            "a page shows whole studies\n  help: leave out --page, or --only, --quick and --scale",
+        ));
+    }
+    let made = plan.study.carry_out(&task)?;
+    write(&made, &out)?;
+    let Some(page) = &request.page else {
+        let sections = made.sections.iter();
+        let sections =
+            sections.map(|section| format!("<!-- {} -->\n{}\n", section.name, section.markdown));
+        return Ok(sections.collect::<String>() + &made.remarks);
+    };
+    page::fill(page, &made.sections)?;
+    let beside = page.parent().unwrap_or(Path::new(""));
+    page::write_figures(&beside.join(figures_of(&plan.name)), &made.figures)?;
+    Ok(format!("{}{}\n", made.remarks, page.display()))
+}
+
+fn of_row(
+    request: &Request,
+    plan: &Plan,
+    (paper, row, making): (&Paper, &Row, &Making),
+    host: &Host<'_>,
+) -> Result<String, Error> {
+    if request.page.is_some() {
+        return Err(Error::input(format!(
+            "a page shows whole studies\n  help: fairwind reproduce {} --page FILE",
+            plan.name
+        )));
+    }
+    let engines = engines(request, &row.id, &making.engines)?;
+    let out = out(request, plan);
+    let task = task(request, plan, engines, &out, &making.only, host)?;
+    let mut made = plan.study.carry_out(&task)?;
+    made.sections
+        .retain(|section| making.sections.contains(&section.name));
+    write(&made, &out)?;
+    let mut text = format!(
+        "{} ({})\n\nthe paper found: {}\nours, recorded:  {}\nverdict:         {}\n\nmade now:\n",
+        row.what,
+        paper.title,
+        or_nothing(&row.found),
+        or_nothing(&row.ours),
+        row.verdict()
+    );
+    for path in paths(&made, making, &out) {
+        text.push_str(&format!("  {}\n", path.display()));
+    }
+    for section in &made.sections {
+        text.push_str(&format!("\n{}", section.markdown));
+        text.push_str(&as_on_page(request, plan, section));
+    }
+    Ok(text + &made.remarks)
+}
+
+fn or_nothing(text: &str) -> &str {
+    match text {
+        "" => "no number",
+        text => text,
+    }
+}
+
+/// What runs it: what is asked for, if it can.
+fn engines(request: &Request, what: &str, known: &[Engines]) -> Result<Engines, Error> {
+    let asked = request.options.engines.unwrap_or(known[0]);
+    if known.contains(&asked) {
+        return Ok(asked);
+    }
+    let words: Vec<&str> = known.iter().map(|engine| engine.word()).collect();
+    Err(Error::input(format!(
+        "{what} cannot run with --engine {}\n  help: it can with {}",
+        asked.word(),
+        words.join(" or ")
+    )))
+}
+
+fn out(request: &Request, plan: &Plan) -> PathBuf {
+    let default = || Path::new("out").join(&plan.name);
+    request.out.clone().unwrap_or_else(default)
+}
+
+/// The runs that are asked for, of those that the `filters` take.
+fn task<'a>(
+    request: &'a Request,
+    plan: &'a Plan,
+    engines: Engines,
+    out: &'a Path,
+    filters: &[crate::Filter],
+    host: &'a Host<'a>,
+) -> Result<Task<'a>, Error> {
+    let options = &request.options;
+    let mut all = filters.to_vec();
+    match options.quick && options.only.is_empty() {
+        true => all.extend_from_slice(&plan.quick.only),
+        false => all.extend_from_slice(&options.only),
+    }
+    Ok(Task {
+        plan,
+        runs: plan.select(&all)?,
+        engines,
+        out,
+        options,
+        host,
+    })
+}
+
+/// Writes the tables and figures into folders of their own.
+fn write(made: &Made, out: &Path) -> Result<(), Error> {
+    for section in &made.sections {
+        if let Some(csv) = &section.csv {
+            write_whole(&table(out, section, "csv"), csv)?;
+            write_whole(&table(out, section, "md"), &section.markdown)?;
+        }
+    }
+    page::write_figures(&out.join("figures"), &made.figures)
+}
+
+fn table(out: &Path, section: &Section, kind: &str) -> PathBuf {
+    let name = section.name.replace(' ', "-");
+    out.join("tables").join(format!("{name}.{kind}"))
+}
+
+/// The files that show the table or figure.
+fn paths(made: &Made, making: &Making, out: &Path) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    for section in made.sections.iter().filter(|section| section.csv.is_some()) {
+        paths.extend(["md", "csv"].map(|kind| table(out, section, kind)));
+    }
+    let figures = made.figures.iter();
+    paths.extend(figures.map(|figure| out.join("figures").join(&figure.file)));
+    for result in &made.results {
+        let plots = making
+            .plots
+            .iter()
+            .map(|plot| result.join("plots").join(plot));
+        paths.extend(plots.filter(|plot| plot.is_file()));
+    }
+    paths
+}
+
+/// How many rows of a table the page has, too.
+fn as_on_page(request: &Request, plan: &Plan, section: &Section) -> String {
+    let Some(name) = plan.page.as_ref() else {
+        return String::new();
+    };
+    let repository = request.experiments.parent().unwrap_or(Path::new(""));
+    let text = fs::read_to_string(repository.join(name)).unwrap_or_default();
+    let Some(part) = page::part(&text, &section.name) else {
+        return String::new();
+    };
+    let is_row = |line: &&str| line.starts_with('|');
+    // The first two are heads and rule.
+    let rows: Vec<&str> = section.markdown.lines().filter(is_row).skip(2).collect();
+    let there: Vec<&str> = part.lines().filter(is_row).collect();
+    let same = rows.iter().filter(|row| there.contains(row)).count();
+    format!("{same} of {} rows are as on {name}\n", rows.len())
+}

@@ -1,0 +1,190 @@
+//! The studies, and what one is given and makes.
+
+use std::path::{Path, PathBuf};
+
+use fairwind_experiment::Progress;
+
+use crate::cache::{Cache, Policy};
+use crate::page::{Figure, Section};
+use crate::plan::{Parameter, Plan, Run};
+use crate::{Engines, Error, Filter, dccs, drsftp, validation, web100_dummynet};
+
+/// Who knows what the parameters of a plan mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Study {
+    /// [`web100_dummynet`].
+    Web100Dummynet,
+    /// [`dccs`].
+    AdvisedTransfers,
+    /// [`validation`].
+    SimulatorAndKernel,
+    /// [`drsftp`].
+    RightSizing,
+}
+
+impl Study {
+    /// The words of plans.
+    pub const WORDS: &'static [(&'static str, Study)] = &[
+        ("web100-dummynet", Study::Web100Dummynet),
+        ("advised-transfers", Study::AdvisedTransfers),
+        ("simulator-and-kernel", Study::SimulatorAndKernel),
+        ("right-sizing", Study::RightSizing),
+    ];
+
+    /// The parameters that its runs may have.
+    pub fn parameters(self) -> &'static [Parameter] {
+        match self {
+            Study::Web100Dummynet => web100_dummynet::PARAMETERS,
+            Study::AdvisedTransfers => dccs::PARAMETERS,
+            Study::SimulatorAndKernel => validation::PARAMETERS,
+            Study::RightSizing => drsftp::PARAMETERS,
+        }
+    }
+
+    /// The kinds of tables that it takes from the plan.
+    pub fn tables(self) -> &'static [&'static str] {
+        match self {
+            Study::Web100Dummynet => web100_dummynet::TABLES,
+            _ => &[],
+        }
+    }
+
+    /// The comparisons of runs that it makes besides those of the engines, as a figure of the plan names them.
+    pub fn comparisons(self) -> &'static [&'static str] {
+        match self {
+            Study::Web100Dummynet => web100_dummynet::COMPARISONS,
+            _ => &[],
+        }
+    }
+
+    /// Runs what has not been run and makes the tables and figures.
+    ///
+    /// # Errors
+    /// If a run fails or a file cannot be written.
+    pub fn carry_out(self, task: &Task<'_>) -> Result<Made, Error> {
+        match self {
+            Study::Web100Dummynet => web100_dummynet::carry_out(task),
+            Study::AdvisedTransfers => dccs::carry_out(task),
+            Study::SimulatorAndKernel => validation::carry_out(task),
+            Study::RightSizing => drsftp::carry_out(task),
+        }
+    }
+}
+
+/// The program that runs a study.
+pub struct Host<'a> {
+    /// The `fairwind` command, which studies of the lab start.
+    pub fairwind: PathBuf,
+    /// Says how it goes, in one line.
+    pub tell: &'a (dyn Fn(&str) + Sync),
+    /// Whether the study is to stop.
+    pub is_stopped: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Host<'_> {
+    /// Fails if the study is to stop.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    pub fn go_on(&self) -> Result<(), Error> {
+        match (self.is_stopped)() {
+            true => Err(Error::Stopped),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Progress for Host<'_> {
+    fn run(&self, _seed: u64, _share: f64) -> bool {
+        !(self.is_stopped)()
+    }
+}
+
+/// How a plan is carried out.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// What runs it; none for the plan's first.
+    pub engines: Option<Engines>,
+    /// Which runs.
+    pub only: Vec<Filter>,
+    /// What is run of these.
+    pub policy: Policy,
+    /// As the plan says for a quick look.
+    pub quick: bool,
+    /// How often each run of the lab is made; seeds, where it has them.
+    pub repetitions: Option<usize>,
+    /// Stop after so many new runs in the lab.
+    pub at_most: Option<usize>,
+    /// Simulations at the same time; none for one a core.
+    pub jobs: Option<usize>,
+    /// Size of the transfers, as a share of the paper's; none for the plan's.
+    pub scale: Option<f64>,
+    /// The recorded series of available bandwidth.
+    pub recorded: Option<PathBuf>,
+    /// Congestion control of transfers between programs.
+    pub congestion_control: Option<String>,
+}
+
+/// A plan to be carried out.
+pub struct Task<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The runs of it that are made.
+    pub runs: Vec<Run>,
+    /// What runs them.
+    pub engines: Engines,
+    /// The folder of all results.
+    pub out: &'a Path,
+    /// How it is carried out.
+    pub options: &'a Options,
+    /// The program that runs it.
+    pub host: &'a Host<'a>,
+}
+
+impl Task<'_> {
+    /// The kept results in a folder below that of all results.
+    pub fn cache(&self, folder: &str) -> Cache {
+        Cache::new(&self.out.join(folder), self.options.policy)
+    }
+
+    /// Whether all runs of the plan are made, in whole size.
+    pub fn is_whole(&self) -> bool {
+        self.runs.len() == self.plan.runs.len() && !self.options.quick
+    }
+
+    /// How many seeds of each experiment are run, of those that its file has; all if none.
+    pub fn seeds(&self) -> Option<usize> {
+        self.options
+            .quick
+            .then_some(self.plan.quick.seeds)
+            .flatten()
+    }
+
+    /// Size of the transfers, as a share of the paper's.
+    pub fn scale(&self) -> f64 {
+        let of_quick = self
+            .options
+            .quick
+            .then_some(self.plan.quick.scale)
+            .flatten();
+        self.options.scale.or(of_quick).unwrap_or(1.0)
+    }
+
+    /// Says how it goes.
+    pub fn tell(&self, line: &str) {
+        (self.host.tell)(line);
+    }
+}
+
+/// What a study has made.
+#[derive(Debug, Default)]
+pub struct Made {
+    /// The parts of its page.
+    pub sections: Vec<Section>,
+    /// The figures of its page.
+    pub figures: Vec<Figure>,
+    /// Result folders of single runs, the first seed of each, which hold plots.
+    pub results: Vec<PathBuf>,
+    /// What is said of the results besides, ending with a newline unless empty.
+    pub remarks: String,
+}

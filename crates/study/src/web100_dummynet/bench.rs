@@ -1,0 +1,236 @@
+//! Runs an experiment in an engine, or reads its kept result.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use fairwind_scenario::Experiment;
+use fairwind_experiment::engine::lab::Lab;
+use fairwind_experiment::engine::sim::Sim;
+use fairwind_result::{FLOWS_FILE, RunResult, seed_folder};
+use fairwind_lab::host::Offload;
+
+use crate::experiments::{Asked, jobs, run_or_kept};
+use crate::plan::{EXPERIMENT, Plan, Run};
+use crate::{Error, Task, parallel};
+
+/// The lab configured like the testbed: network cards of 2005 did not cut segments.
+const LAB: Lab = Lab {
+    offload: Offload::None,
+    own_controls: false,
+};
+
+/// The receive buffer with which Linux 6.x has the window that Linux 2.4 had with its largest, 131,070 bytes:
+/// five eighths of it with full segments.
+const WINDOW_OF_2005: &str = "209712B";
+
+/// What runs an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// The simulator, with the TCP of the file: that of 2005.
+    Sim,
+    /// The simulator with the TCP of Linux 6.x, to show the effect of the years between.
+    SimToday,
+    /// The lab.
+    Lab,
+}
+
+impl Engine {
+    /// The folder of its results.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Engine::Sim => "sim",
+            Engine::SimToday => "sim-today",
+            Engine::Lab => "lab",
+        }
+    }
+
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Sim => "simulator",
+            Engine::SimToday => "simulator, Linux 6",
+            Engine::Lab => "lab",
+        }
+    }
+}
+
+/// The results of all runs, in all engines.
+pub struct Bench<'a> {
+    task: &'a Task<'a>,
+    /// What makes the runs.
+    pub engines: Vec<Engine>,
+    /// By name of the run, in the order of the engines.
+    done: BTreeMap<String, Vec<Done>>,
+}
+
+/// A completed experiment: its folder and its runs, one per seed.
+pub struct Done {
+    pub engine: Engine,
+    pub folder: PathBuf,
+    pub runs: Vec<RunResult>,
+}
+
+impl<'a> Bench<'a> {
+    /// Makes all runs, or reads their kept results, and tells their warnings.
+    ///
+    /// # Errors
+    /// If one cannot be run, is incomplete, or has no result and is not to be run.
+    pub fn run(task: &'a Task<'a>, engines: Vec<Engine>) -> Result<Bench<'a>, Error> {
+        let mut bench = Bench {
+            task,
+            engines,
+            done: BTreeMap::new(),
+        };
+        let (in_lab, simulated): (Vec<Engine>, Vec<Engine>) = bench
+            .engines
+            .iter()
+            .copied()
+            .partition(|engine| *engine == Engine::Lab);
+        let simulations = work(task, &simulated);
+        let (at_a_time, seeds_at_a_time) = jobs(task, simulations.len());
+        let mut all = parallel::each(&simulations, at_a_time, |&(run, engine)| {
+            bench.run_in(engine, run, seeds_at_a_time)
+        })?;
+        for (run, engine) in work(task, &in_lab) {
+            all.push(bench.run_in(engine, run, 1)?);
+        }
+        // The lab comes last also in the tables.
+        for (name, done) in all {
+            done.tell_warnings(task);
+            bench.done.entry(name).or_default().push(done);
+        }
+        Ok(bench)
+    }
+
+    /// The run of this name in every engine, if it has been made.
+    pub fn find(&self, name: &str) -> Option<&[Done]> {
+        self.done.get(name).map(Vec::as_slice)
+    }
+
+    /// The plan's runs that have been made.
+    pub fn runs(&self) -> &[Run] {
+        &self.task.runs
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        self.task.plan
+    }
+
+    /// A folder below that of all results.
+    pub fn folder(&self, below: &str, name: &str) -> PathBuf {
+        self.task.out.join(below).join(name)
+    }
+
+    /// Says how it goes.
+    pub fn tell(&self, line: &str) {
+        self.task.tell(line);
+    }
+
+    fn load(&self, engine: Engine, run: &Run) -> Result<Experiment, Error> {
+        let file = format!("{}.toml", run.get(EXPERIMENT));
+        let path = self.task.plan.folder.join(file);
+        let experiment = Experiment::load(&path, &run.set)?;
+        if engine != Engine::SimToday {
+            return Ok(experiment);
+        }
+        let mut set = run.set.clone();
+        set.push("stack=linux".to_owned());
+        for flow in experiment.flows() {
+            if flow.flow.receive_buffer.is_none() {
+                set.push(format!(
+                    "flow.{}.receive_buffer={WINDOW_OF_2005}",
+                    flow.name
+                ));
+            }
+        }
+        Ok(Experiment::load(&path, &set)?)
+    }
+
+    /// The run in an engine, by its name, so many seeds at a time.
+    fn run_in(&self, engine: Engine, run: &Run, jobs: usize) -> Result<(String, Done), Error> {
+        let experiment = self.load(engine, run)?;
+        let name = run.name();
+        let folder = self.folder(engine.folder(), &name);
+        let most = match engine {
+            Engine::Sim | Engine::SimToday => self.task.seeds(),
+            Engine::Lab => Some(self.task.options.repetitions.unwrap_or(1)),
+        };
+        let all = experiment.seeds();
+        let seeds = &all[..most.unwrap_or(all.len()).min(all.len())];
+        let below = engine.folder();
+        let runs = match engine {
+            Engine::Sim | Engine::SimToday => {
+                let asked = Asked {
+                    experiment: &experiment,
+                    engine: &Sim,
+                    seeds,
+                    jobs,
+                    below,
+                    name: &name,
+                };
+                run_or_kept(self.task, &asked)?
+            }
+            Engine::Lab => {
+                let asked = Asked {
+                    experiment: &experiment,
+                    engine: &LAB,
+                    seeds,
+                    jobs,
+                    below,
+                    name: &name,
+                };
+                run_or_kept(self.task, &asked)?
+            }
+        };
+        let shown = folder.display();
+        let runs =
+            runs.ok_or_else(|| Error::work(format!("{shown}: not there, and not to be run")))?;
+        if let Some(reason) = runs.iter().find_map(|run| run.incomplete.as_ref()) {
+            return Err(Error::work(format!("{shown}: incomplete: {reason}")));
+        }
+        let done = Done {
+            engine,
+            folder,
+            runs,
+        };
+        Ok((name, done))
+    }
+}
+
+/// The runs in these engines.
+fn work<'a>(task: &'a Task<'_>, engines: &[Engine]) -> Vec<(&'a Run, Engine)> {
+    let runs = task.runs.iter();
+    runs.flat_map(|run| engines.iter().map(move |engine| (run, *engine)))
+        .collect()
+}
+
+impl Done {
+    fn tell_warnings(&self, task: &Task<'_>) {
+        for run in &self.runs {
+            for warning in &run.warnings {
+                let (folder, seed) = (self.folder.display(), run.seed);
+                task.tell(&format!("{folder}: seed {seed}: {warning}"));
+            }
+        }
+    }
+
+    /// The folder of the run with this seed.
+    pub fn run_folder(&self, seed: u64) -> PathBuf {
+        match self.runs.len() {
+            1 => self.folder.clone(),
+            _ => self.folder.join(seed_folder(seed)),
+        }
+    }
+
+    /// The folder of the first run.
+    pub fn first_run(&self) -> Option<PathBuf> {
+        let first = self.runs.first()?;
+        Some(self.run_folder(first.seed))
+    }
+
+    /// The series of the run with this seed.
+    pub fn series(&self, seed: u64) -> PathBuf {
+        self.run_folder(seed).join(FLOWS_FILE)
+    }
+}

@@ -1,0 +1,55 @@
+//! The experiments of the Web100-Dummynet thesis (Figures 4.1 to 4.24, Table 4.1) in the simulator, in the lab
+//! or in both: the tables of `docs/measurements/web100-dummynet.md`, and the curves of both engines overlaid.
+
+mod bench;
+mod figures;
+mod series;
+mod tables;
+
+use crate::plan::{EXPERIMENT, Parameter, Values};
+use crate::{Engines, Error, Made, Task, page};
+use bench::{Bench, Done, Engine};
+
+/// What a run of its plan has.
+pub const PARAMETERS: &[Parameter] = &[Parameter {
+    name: EXPERIMENT,
+    values: Values::Experiment,
+}];
+
+/// Its tables.
+pub const TABLES: &[&str] = tables::KINDS;
+
+/// Its comparisons of two runs of one engine.
+pub const COMPARISONS: &[&str] = &[figures::RED_IN_THE_LAB, figures::RED_IN_THE_SIMULATOR];
+
+/// Runs the experiments and makes the tables; with both engines also the figures. `OUT/sim` and `OUT/lab` get
+/// a result for each experiment, `OUT/sim-today` those of the simulator with the TCP of Linux 6.x in the place
+/// of that of 2005, `OUT/both` and `OUT/both-today` both over the lab's.
+///
+/// # Errors
+/// If a run fails or is incomplete.
+pub fn carry_out(task: &Task<'_>) -> Result<Made, Error> {
+    let engines = match task.engines {
+        Engines::Sim => vec![Engine::Sim],
+        Engines::Lab => vec![Engine::Lab],
+        Engines::Both => vec![Engine::Sim, Engine::SimToday, Engine::Lab],
+    };
+    let bench = Bench::run(task, engines)?;
+    let mut made = Made {
+        sections: tables::all(&bench)?,
+        ..Made::default()
+    };
+    made.sections.push(page::made("run"));
+    for run in bench.runs() {
+        let done = bench.find(&run.name()).unwrap_or_default();
+        made.results.extend(done.iter().filter_map(Done::first_run));
+    }
+    if bench.engines.len() > 1 {
+        let laid = figures::lay(&bench)?;
+        made.sections.push(figures::distances(&laid));
+        let (sections, figures) = figures::of_page(bench.plan(), &laid)?;
+        made.sections.extend(sections);
+        made.figures = figures;
+    }
+    Ok(made)
+}

@@ -1,0 +1,107 @@
+//! What the tables need from time series.
+
+use fairwind_result::series::columns::FLOW;
+use fairwind_result::series::reader::scan;
+use fairwind_result::{FlowResult, RunResult, Statistic};
+
+use super::bench::Done;
+use crate::Error;
+
+impl Done {
+    /// A metric of a flow over the runs.
+    pub fn over(&self, flow: usize, metric: fn(&FlowResult) -> f64) -> Option<Statistic> {
+        Statistic::of(self.runs.iter().map(|run| metric(&run.flows[flow])))
+    }
+
+    /// Throughput in each second of all runs, one after the other, Mbit/s.
+    pub fn per_second(&self, flow: usize) -> Result<Vec<f64>, Error> {
+        let mut all = Vec::new();
+        for run in &self.runs {
+            all.extend(self.throughput(run, flow, 1.0)?);
+        }
+        Ok(all)
+    }
+
+    /// Standard deviation of the throughput in each `interval_s` over the runs, Mbit/s.
+    pub fn deviation(&self, flow: usize, interval_s: f64) -> Result<Option<Statistic>, Error> {
+        let mut deviations = Vec::new();
+        for run in &self.runs {
+            deviations.push(standard_deviation(&self.throughput(run, flow, interval_s)?));
+        }
+        Ok(Statistic::of(deviations))
+    }
+
+    /// Throughput in each `interval_s` of a run as Web100 saw it, at the sender, Mbit/s.
+    pub fn throughput(
+        &self,
+        run: &RunResult,
+        flow: usize,
+        interval_s: f64,
+    ) -> Result<Vec<f64>, Error> {
+        let name = run.flows[flow].name.as_str();
+        let mut totals = vec![0.0; (run.duration_s / interval_s).round() as usize];
+        let path = self.series(run.seed);
+        scan(&path, FLOW, &[name], &["HCThruOctetsAcked"], |row| {
+            // A sample at the end of an interval belongs to it.
+            let at = ((row.time_s / interval_s - 1e-6).ceil() as usize).saturating_sub(1);
+            if let (Some(total), Some(bytes)) = (totals.get_mut(at), row.values[0]) {
+                *total = bytes as f64;
+            }
+        })?;
+        let mut before = 0.0;
+        Ok(totals
+            .into_iter()
+            .map(|total| {
+                let mbps = (total - before).max(0.0) * 8.0 / 1e6 / interval_s;
+                before = before.max(total);
+                mbps
+            })
+            .collect())
+    }
+}
+
+/// The average from the start to each second.
+pub fn averages(seconds: &[f64]) -> Vec<f64> {
+    let mut sum = 0.0;
+    let average = |(i, mbps): (usize, &f64)| {
+        sum += mbps;
+        sum / (i + 1) as f64
+    };
+    seconds.iter().enumerate().map(average).collect()
+}
+
+/// The standard deviation, with n - 1 in the denominator.
+fn standard_deviation(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
+    (squares / (n - 1.0)).sqrt()
+}
+
+/// The least and the greatest value.
+pub struct Range {
+    pub least: f64,
+    pub most: f64,
+}
+
+impl Range {
+    pub const NONE: Range = Range {
+        least: f64::INFINITY,
+        most: f64::NEG_INFINITY,
+    };
+
+    pub fn of(values: &[f64]) -> Range {
+        let mut range = Range::NONE;
+        for &value in values {
+            range.see(Some(value));
+        }
+        range
+    }
+
+    pub fn see(&mut self, value: Option<f64>) {
+        if let Some(value) = value {
+            self.least = self.least.min(value);
+            self.most = self.most.max(value);
+        }
+    }
+}

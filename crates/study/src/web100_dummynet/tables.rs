@@ -1,0 +1,252 @@
+//! The tables of the page: the thesis' values and, below or beside them, those of each engine.
+
+use fairwind_result::{FlowResult, RunResult, Statistic};
+use fairwind_result::series::columns::FLOW;
+use fairwind_result::series::reader::scan;
+
+use super::bench::{Bench, Done};
+use super::series::{Range, averages};
+use crate::Error;
+use crate::page::Section;
+use crate::plan::{Row, TablePlan};
+use crate::table::Table;
+
+/// What the plan has tables of.
+pub const KINDS: &[&str] = &["pairs", "single", "overseas", "convergence", "weights"];
+
+/// The plan's tables, as far as their runs have been made.
+pub fn all(bench: &Bench<'_>) -> Result<Vec<Section>, Error> {
+    let mut sections = Vec::new();
+    for plan in &bench.plan().tables {
+        let table = match plan.kind.as_str() {
+            "pairs" => pairs(bench, plan)?,
+            "single" => single_connections(bench, plan)?,
+            "overseas" => overseas(bench, plan)?,
+            "convergence" => convergence(bench, plan)?,
+            _ => weighted_queues(bench, plan)?,
+        };
+        if !table.is_empty() {
+            sections.push(table.section(&plan.section));
+        }
+    }
+    Ok(sections)
+}
+
+/// The rows whose runs have been made, each with its run in every engine.
+fn made<'a>(
+    bench: &'a Bench<'_>,
+    plan: &'a TablePlan,
+) -> impl Iterator<Item = (&'a Row, &'a [Done])> {
+    let rows = plan.rows.iter();
+    rows.filter_map(move |row| Some((row, bench.find(&row.run)?)))
+}
+
+/// A cell of the plan; empty if the plan has fewer.
+fn said(row: &Row, at: usize) -> String {
+    row.cells.get(at).cloned().unwrap_or_default()
+}
+
+fn single_connections(bench: &Bench<'_>, plan: &TablePlan) -> Result<Table, Error> {
+    let mut table = Table::new(
+        "| figure | the text says, Mbit/s | | mean goodput Mbit/s | SD of 1-s samples | \
+         1-s samples, least to most | retransmits | timeouts |",
+    );
+    for (row, all) in made(bench, plan) {
+        for (at, done) in all.iter().enumerate() {
+            let seconds = Range::of(&done.per_second(0)?);
+            let flow = |metric: fn(&FlowResult) -> f64| done.over(0, metric);
+            table.row(&[
+                first(at, &said(row, 0)),
+                first(at, &said(row, 1)),
+                done.engine.name().to_owned(),
+                interval(&flow(|f| f.goodput_mbps), 2),
+                interval(&flow(|f| f.goodput_sd_mbps.unwrap_or(f64::NAN)), 2),
+                format!("{:.1} to {:.1}", seconds.least, seconds.most),
+                interval(&flow(|f| f.retransmits as f64), 0),
+                interval(&flow(|f| f.timeouts as f64), 0),
+            ]);
+        }
+    }
+    Ok(table)
+}
+
+/// A column for each engine, of the run of the first row.
+fn overseas(bench: &Bench<'_>, plan: &TablePlan) -> Result<Table, Error> {
+    let done = made(bench, plan).next().map_or(&[][..], |(_, done)| done);
+    let names: Vec<&str> = done.iter().map(|done| done.engine.name()).collect();
+    let mut table = Table::new(&format!("| | the thesis | {} |", names.join(" | ")));
+    let columns: Vec<[String; 7]> = done.iter().map(overseas_column).collect::<Result<_, _>>()?;
+    if columns.is_empty() {
+        return Ok(table);
+    }
+    for (at, row) in plan.rows.iter().enumerate() {
+        let mut cells = vec![said(row, 0), said(row, 1)];
+        let of_row = columns.iter().map(|column| column.get(at).cloned());
+        cells.extend(of_row.map(Option::unwrap_or_default));
+        table.row(&cells);
+    }
+    Ok(table)
+}
+
+/// In the order of the plan's rows: average throughput, times of losses, largest window, range of the
+/// threshold, of the round-trip time and of the timeout, largest window of the receiver.
+fn overseas_column(done: &Done) -> Result<[String; 7], Error> {
+    let run = &done.runs[0];
+    let flow = &run.flows[0];
+    let columns = [
+        "CongSignals",
+        "CurCwnd",
+        "CurSsthresh",
+        "SmoothedRTT",
+        "CurRTO",
+        "CurRwinRcvd",
+    ];
+    let mut signals = 0;
+    let mut losses = Vec::new();
+    let (mut cwnd, mut rto, mut rwin) = (Range::NONE, Range::NONE, Range::NONE);
+    let (mut threshold, mut rtt) = (Range::NONE, Range::NONE);
+    let path = done.series(run.seed);
+    scan(&path, FLOW, &[&flow.name], &columns, |row| {
+        let value = |i: usize| row.values[i].map(|v| v as f64);
+        if row.values[0].is_some_and(|now| now > signals) {
+            signals = row.values[0].unwrap_or_default();
+            losses.push(format!("{:.1}", row.time_s));
+        }
+        cwnd.see(value(1));
+        threshold.see(value(2));
+        if row.values[3].is_none() {
+            return;
+        }
+        rtt.see(value(3).map(|us| us / 1e3));
+        rto.see(value(4).map(|us| us / 1e3));
+        rwin.see(value(5));
+    })?;
+    Ok([
+        format!("{:.2}", flow.goodput_mbps),
+        losses.join(", "),
+        format!("{:.0}", cwnd.most),
+        format!("{:.0} to {:.0}", threshold.least, threshold.most),
+        format!("{:.0} to {:.0}", rtt.least, rtt.most),
+        format!("{:.0} to {:.0}", rto.least, rto.most),
+        format!("{:.0}", rwin.most),
+    ])
+}
+
+fn pairs(bench: &Bench<'_>, plan: &TablePlan) -> Result<Table, Error> {
+    let mut table =
+        Table::new("| connections | | mean Mbit/s | SD Mbit/s, 0.1-s samples | 1-s samples |");
+    for (row, all) in made(bench, plan) {
+        table.row(&[
+            said(row, 0),
+            "thesis".to_owned(),
+            said(row, 1),
+            said(row, 2),
+            String::new(),
+        ]);
+        for done in all {
+            let goodput = |i| interval(&done.over(i, |f| f.goodput_mbps), 2);
+            let second = |i| interval(&done.over(i, |f| f.goodput_sd_mbps.unwrap_or(f64::NAN)), 2);
+            let tenth = [done.deviation(0, 0.1)?, done.deviation(1, 0.1)?];
+            table.row(&[
+                String::new(),
+                done.engine.name().to_owned(),
+                format!("{} / {}", goodput(0), goodput(1)),
+                format!("{} / {}", interval(&tenth[0], 2), interval(&tenth[1], 2)),
+                format!("{} / {}", second(0), second(1)),
+            ]);
+        }
+    }
+    Ok(table)
+}
+
+fn convergence(bench: &Bench<'_>, plan: &TablePlan) -> Result<Table, Error> {
+    let mut table = Table::new(
+        "| figure | queue | the text says | | within 6 to 8 Mbit/s from 50 s on, runs | \
+         apart by, Mbit/s, at 50, 100, 150, 200, 300 s | mean Mbit/s | drops |",
+    );
+    for (row, all) in made(bench, plan) {
+        for (at, done) in all.iter().enumerate() {
+            let (within, apart) = within_and_apart(done)?;
+            let drops = Statistic::of(done.runs.iter().map(drops));
+            table.row(&[
+                first(at, &said(row, 0)),
+                first(at, &said(row, 1)),
+                first(at, &said(row, 2)),
+                done.engine.name().to_owned(),
+                format!("{within} of {}", done.runs.len()),
+                apart,
+                format!(
+                    "{} / {}",
+                    interval(&done.over(0, |f| f.goodput_mbps), 2),
+                    interval(&done.over(1, |f| f.goodput_mbps), 2)
+                ),
+                interval(&drops, 0),
+            ]);
+        }
+    }
+    Ok(table)
+}
+
+/// In how many runs both averages stay within 6 to 8 Mbit/s from 50 s on, and how far apart they are over
+/// time.
+fn within_and_apart(done: &Done) -> Result<(usize, String), Error> {
+    let mut within = 0;
+    let mut apart = vec![Vec::new(); 5];
+    for run in &done.runs {
+        let averages: Vec<Vec<f64>> = (0..2)
+            .map(|flow| done.throughput(run, flow, 1.0).map(|s| averages(&s)))
+            .collect::<Result<_, _>>()?;
+        let inside =
+            |average: &Vec<f64>| average[49..].iter().all(|mbps| (6.0..=8.0).contains(mbps));
+        within += usize::from(averages.iter().all(inside));
+        for (at, second) in [50, 100, 150, 200, 300].into_iter().enumerate() {
+            apart[at].push((averages[0][second - 1] - averages[1][second - 1]).abs());
+        }
+    }
+    let apart: Vec<String> = apart
+        .into_iter()
+        .map(|values| format!("{:.2}", Statistic::of(values).map_or(f64::NAN, |s| s.mean)))
+        .collect();
+    Ok((within, apart.join(", ")))
+}
+
+/// A row of the plan for each flow of its run.
+fn weighted_queues(bench: &Bench<'_>, plan: &TablePlan) -> Result<Table, Error> {
+    let mut table =
+        Table::new("| connection | the text says, Mbit/s | | mean Mbit/s | SD Mbit/s |");
+    for (flow, (row, all)) in made(bench, plan).enumerate() {
+        for (at, done) in all.iter().enumerate() {
+            let sd = done.over(flow, |f| f.goodput_sd_mbps.unwrap_or(f64::NAN));
+            table.row(&[
+                first(at, &done.runs[0].flows[flow].name),
+                first(at, &said(row, 0)),
+                done.engine.name().to_owned(),
+                interval(&done.over(flow, |f| f.goodput_mbps), 2),
+                interval(&sd, 2),
+            ]);
+        }
+    }
+    Ok(table)
+}
+
+/// The text in the first of several rows, nothing in the others.
+fn first(row: usize, text: &str) -> String {
+    match row {
+        0 => text.to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn drops(run: &RunResult) -> f64 {
+    run.links.iter().map(|link| link.drops as f64).sum()
+}
+
+fn interval(statistic: &Option<Statistic>, digits: usize) -> String {
+    match statistic {
+        None => "-".to_owned(),
+        Some(s) => match s.interval95 {
+            Some(half) => format!("{:.digits$} ± {half:.digits$}", s.mean),
+            None => format!("{:.digits$}", s.mean),
+        },
+    }
+}
