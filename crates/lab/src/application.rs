@@ -7,7 +7,7 @@
 //! | the simulator | here |
 //! |---|---|
 //! | `from` opens the connection; data leaves with the last packet of the handshake | the same; data leaves once the thread learns of the handshake |
-//! | an object or a transfer is complete when its last byte is delivered; then the connection is gone | the connection is closed, without a packet, when its last byte is acknowledged ([`socket::vanish`]) |
+//! | an object or a transfer is complete when its last byte is delivered; then the connection is gone | the connection is closed, without a packet, when its last byte is acknowledged ([`socket::close_silently`]) |
 //! | at the end of an on period nothing more is sent | the kernel sends what it holds, up to about 48 kB (`TCP_NOTSENT_LOWAT`) |
 //! | datagrams leave when they are due | immediately if late, and not at all if very late ([`datagrams`]) |
 //! | at most `send_buffer` bytes are unacknowledged | the same by the kernel's count, which includes overhead per packet |
@@ -15,20 +15,19 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::{fs, io};
 
-use nix::sys::prctl;
-
+use fairwind_kernel::sysctl;
 use fairwind_path::units::{Duration, Time};
 use fairwind_workload::{Application, Driver};
 
 use crate::LabError;
+use crate::clock::Clock;
 use crate::host::Host;
 
-mod clock;
 mod counts;
 mod datagrams;
-mod epoll;
+mod event_loop;
+mod message_queue;
 mod outcome;
 mod plan;
 mod preparation;
@@ -39,19 +38,18 @@ mod shared;
 mod slots;
 mod socket;
 mod timers;
+mod wakeup;
 
 pub use outcome::{Failure, FlowOutcome};
 pub use plan::{Command, FlowPlan, SocketOptions, Switch, Work};
 
-use clock::Clock;
 use datagrams::{Datagrams, SentDatagrams, Stream};
+use event_loop::EventLoop;
+use message_queue::MessageQueue;
 use programs::RunningPrograms;
 use receiver::{Receiver, ReceiverReport};
 use sender::{FromReceiver, Release, Sender, SenderReport};
-use shared::{Mailbox, Shared};
-
-/// Epoll token of a thread's mailbox.
-const MAILBOX_TOKEN: u64 = u64::MAX;
+use shared::Shared;
 
 /// The running applications of a run. They stop when this is dropped.
 #[derive(Debug)]
@@ -75,8 +73,8 @@ pub struct Prepared {
 struct Pair {
     sender: Option<JoinHandle<SenderReport>>,
     receiver: Option<JoinHandle<ReceiverReport>>,
-    to_sender: Arc<Mailbox<FromReceiver>>,
-    to_receiver: Arc<Mailbox<Release>>,
+    to_sender: Arc<MessageQueue<FromReceiver>>,
+    to_receiver: Arc<MessageQueue<Release>>,
 }
 
 /// The flows of a pair, each with its index among all.
@@ -119,15 +117,16 @@ impl Applications {
 
     fn start_pair(&mut self, share: Share) -> Result<(), LabError> {
         let failed = |error| LabError::system("starting the applications", error);
-        let to_sender = Arc::new(Mailbox::new().map_err(failed)?);
-        let to_receiver = Arc::new(Mailbox::new().map_err(failed)?);
-        let shared = || Arc::clone(&self.shared);
-        let mailboxes = || (Arc::clone(&to_sender), Arc::clone(&to_receiver));
-        let (letters, releases) = mailboxes();
-        let receiver = Receiver::new(shared(), share.receiving, releases, letters);
-        let receiver = receiver.map_err(failed)?;
-        let (letters, releases) = mailboxes();
-        let sender = Sender::new(shared(), share.sending, letters, releases).map_err(failed)?;
+        let to_sender = Arc::new(MessageQueue::new().map_err(failed)?);
+        let to_receiver = Arc::new(MessageQueue::new().map_err(failed)?);
+        let queues = || (Arc::clone(&to_sender), Arc::clone(&to_receiver));
+        let (outbox, inbox) = queues();
+        let events = EventLoop::new(inbox, outbox).map_err(failed)?;
+        let shared = Arc::clone(&self.shared);
+        let receiver = Receiver::new(shared, share.receiving, events).map_err(failed)?;
+        let (inbox, outbox) = queues();
+        let events = EventLoop::new(inbox, outbox).map_err(failed)?;
+        let sender = Sender::new(Arc::clone(&self.shared), share.sending, events);
         self.pairs.push(Pair {
             sender: None,
             receiver: None,
@@ -187,7 +186,7 @@ impl Applications {
                 outcomes[flow.index].datagrams_skipped = flow.skipped;
             }
         }
-        sockets.into_iter().for_each(socket::vanish);
+        sockets.into_iter().for_each(socket::close_silently);
         self.finish_programs(now, &mut outcomes);
         for failure in self.shared.failures().into_iter().rev() {
             outcomes[failure.flow].failure = Some(failure.text);
@@ -280,8 +279,8 @@ impl Drop for Applications {
 
 impl Pair {
     fn join(&mut self) -> (SenderReport, ReceiverReport) {
-        self.to_sender.ring();
-        self.to_receiver.ring();
+        self.to_sender.wake();
+        self.to_receiver.wake();
         (
             self.sender.take().map(join).unwrap_or_default(),
             self.receiver.take().map(join).unwrap_or_default(),
@@ -363,14 +362,7 @@ impl NamespaceSwitcher {
     }
 }
 
-/// Makes the kernel wake the calling thread when requested, rather than up to 50 us later.
-fn wake_in_time() {
-    // Never fails.
-    let _ = prctl::set_timerslack(1);
-}
-
 /// True if TCP in the thread's network namespace uses the time stamp option.
 fn uses_timestamps() -> bool {
-    let text: io::Result<String> = fs::read_to_string("/proc/sys/net/ipv4/tcp_timestamps");
-    text.is_ok_and(|text| text.trim() != "0")
+    sysctl("net.ipv4.tcp_timestamps").is_some_and(|value| value != "0")
 }

@@ -1,7 +1,7 @@
 //! The lab: each host is an unnamed network namespace, and one process emulates the network between
 //! the hosts.
 //!
-//! Each host has one TUN device, held by the emulator. A packet that a host sends is read there,
+//! Each host has one TAP device, held by the emulator. A packet that a host sends is read there,
 //! goes through the [`Pipe`](fairwind_path::pipe::Pipe)s on its route (the same code as in the
 //! simulator), and is written to the destination host's device when it is due.
 //!

@@ -12,7 +12,6 @@ use fairwind_path::units::{Duration, Time};
 
 use super::pcapng;
 use crate::LabError;
-use crate::clock::Clock;
 use crate::network::PipeId;
 
 /// A pipe whose packets are written to a pcapng file: those that arrive at its far end, with the
@@ -75,7 +74,8 @@ const DESCRIBED: usize = 100;
 /// The emulator's side of a capture.
 #[derive(Debug)]
 pub struct Recorder {
-    clock: Clock,
+    /// Nanoseconds since 1970 at the run's time 0. Later adjustments of the machine's clock do not show.
+    start_unix_ns: u64,
     snap_length: usize,
     buffer: Vec<u8>,
     /// Packets in the buffer, and the time of the first.
@@ -98,8 +98,13 @@ pub struct Writer {
     thread: JoinHandle<Option<String>>,
 }
 
-/// Creates the file of a capture. `name` is the pipe's name.
-pub fn start(capture: &Capture, name: &str, clock: Clock) -> Result<(Recorder, Writer), LabError> {
+/// Creates the file of a capture. `name` is the pipe's name, `start_unix_ns` the run's time 0 in
+/// nanoseconds since 1970.
+pub fn start(
+    capture: &Capture,
+    name: &str,
+    start_unix_ns: u64,
+) -> Result<(Recorder, Writer), LabError> {
     let path = capture.file.display();
     let failed = |error| LabError::system(format!("making the capture file {path}"), error);
     let file = File::create(&capture.file).map_err(failed)?;
@@ -113,7 +118,7 @@ pub fn start(capture: &Capture, name: &str, clock: Clock) -> Result<(Recorder, W
         .spawn(move || write(file, &to_write, &written))
         .map_err(|error| LabError::system("starting the writer of a capture", error))?;
     let recorder = Recorder {
-        clock,
+        start_unix_ns,
         snap_length: capture.snap_length as usize,
         buffer,
         in_buffer: 0,
@@ -157,7 +162,7 @@ impl Recorder {
         }
         let kept = packet.len().min(self.snap_length);
         let entry = pcapng::Packet {
-            time_ns: self.clock.wall_nanos(time),
+            time_ns: self.unix_ns(time),
             bytes: &packet[..kept],
             len: packet.len() as u32,
             dropped: self.dropped,
@@ -177,7 +182,7 @@ impl Recorder {
         self.lost += 1;
         self.dropped += 1;
         if self.described.len() < DESCRIBED {
-            let description = describe(self.clock.wall_nanos(time), packet, cause);
+            let description = describe(self.unix_ns(time), packet, cause);
             self.described.push(description);
         }
     }
@@ -187,13 +192,17 @@ impl Recorder {
     pub fn finish(mut self, time: Time) -> (u64, u64) {
         let received = self.packets + self.in_buffer + self.missed + self.lost;
         let counts = (received, self.lost);
-        let now = self.clock.wall_nanos(time);
+        let now = self.unix_ns(time);
         pcapng::statistics(&mut self.buffer, now, counts, &self.described);
         // This part of the network has stopped, so blocking delays no packet.
         match self.full.send(self.buffer) {
             Ok(()) => (self.packets + self.in_buffer, self.missed),
             Err(_) => (self.packets, self.missed + self.in_buffer),
         }
+    }
+
+    fn unix_ns(&self, time: Time) -> u64 {
+        self.start_unix_ns + time.as_nanos()
     }
 
     fn hand_over(&mut self) {
@@ -225,14 +234,14 @@ impl Writer {
 }
 
 /// `lost at 1700000000.123456789: queue full: 10.0.0.1:4711 > 10.0.0.2:80, seq 17, 1500 bytes`
-fn describe(wall_ns: u64, packet: &[u8], cause: LossCause) -> String {
+fn describe(unix_ns: u64, packet: &[u8], cause: LossCause) -> String {
     let cause = match cause {
         LossCause::QueueFull => "queue full",
         LossCause::Red => "RED",
         LossCause::CoDel => "CoDel",
         LossCause::Random => "random",
     };
-    let (seconds, nanos) = (wall_ns / 1_000_000_000, wall_ns % 1_000_000_000);
+    let (seconds, nanos) = (unix_ns / 1_000_000_000, unix_ns % 1_000_000_000);
     let bytes = packet.len();
     let from = address(packet, 12, 0);
     let to = address(packet, 16, 2);
@@ -305,8 +314,8 @@ mod fuzz {
         #![proptest_config(cases(256))]
 
         #[test]
-        fn a_description_is_a_line_whatever_was_lost(wall_ns: u64, packet in damaged(&PACKETS)) {
-            let text = describe(wall_ns, &packet, LossCause::Random);
+        fn a_description_is_a_line_whatever_was_lost(unix_ns: u64, packet in damaged(&PACKETS)) {
+            let text = describe(unix_ns, &packet, LossCause::Random);
             prop_assert!(text.starts_with("lost at ") && text.len() < 120);
             let end = format!(" {} bytes", packet.len());
             prop_assert!(text.ends_with(&end));

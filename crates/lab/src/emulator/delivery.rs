@@ -11,7 +11,7 @@ use super::lateness::Lateness;
 use super::merge::{self, Run};
 use super::ring::Ring;
 use crate::clock::Clock;
-use crate::host::tap::{MAX_BATCH, Offload, Tun, vnet};
+use crate::host::tap::{MAX_BATCH, Offload, Tap, vnet};
 
 /// The outputs of a part of the network.
 pub struct Delivery {
@@ -27,7 +27,7 @@ pub struct Delivery {
 
 /// A host that receives from this part.
 struct Output {
-    tun: Arc<Tun>,
+    tap: Arc<Tap>,
     /// The host's number in the routes.
     host: usize,
     /// Position of its device in the ring.
@@ -55,12 +55,12 @@ impl Delivery {
 
     /// Adds the host with number `host` in the routes, at `node`; `device` is the position of its
     /// device in the ring.
-    pub fn add(&mut self, node: usize, host: usize, device: usize, tun: &Arc<Tun>) {
+    pub fn add(&mut self, node: usize, host: usize, device: usize, tap: &Arc<Tap>) {
         let output = Output {
-            tun: Arc::clone(tun),
+            tap: Arc::clone(tap),
             host,
             device,
-            merges: tun.offload() == Offload::Both,
+            merges: tap.offload() == Offload::Both,
         };
         if self.outputs.len() <= node {
             self.outputs.resize_with(node + 1, || None);
@@ -133,7 +133,7 @@ impl Delivery {
         for Due { node, id, time } in self.due.drain(..) {
             let now = self.clock.now();
             debug_assert!(now >= time);
-            match output(&self.outputs, node).tun.write(frame(arena, id)) {
+            match output(&self.outputs, node).tap.write(frame(arena, id)) {
                 Ok(()) => self.lateness.add(now - time),
                 Err(_) => self.undelivered += 1,
             }
@@ -175,7 +175,7 @@ impl Delivery {
         for (part, &id) in parts.iter_mut().zip(&ids[..count]).skip(1) {
             *part = IoSlice::new(&arena.packet(id)[run.payload()..]);
         }
-        let written = output(&self.outputs, node).tun.write_parts(&parts[..count]);
+        let written = output(&self.outputs, node).tap.write_parts(&parts[..count]);
         // The first has waited longest; the others are counted as equally late.
         for &id in &ids[..count] {
             match written {

@@ -83,7 +83,7 @@ impl Milestones {
     }
 
     /// Sends a sample if the channel has room; never blocks.
-    pub fn give(&mut self, sample: PipeSample) {
+    pub fn send_sample(&mut self, sample: PipeSample) {
         let Some(sampling) = &self.sampling else {
             return;
         };
@@ -154,8 +154,8 @@ mod tests {
             drops: 0,
             bytes: 0,
         };
-        milestones.give(sample);
-        milestones.give(sample);
+        milestones.send_sample(sample);
+        milestones.send_sample(sample);
         assert_eq!(milestones.lost(), 1);
         assert_eq!(samples.recv(), Ok(sample));
     }

@@ -2,19 +2,18 @@
 //! the processor to the hosts.
 
 use std::io::PipeReader;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use fairwind_path::units::{Duration, Time};
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::setpriority_process;
 
-use crate::clock::Clock;
-use crate::host::tap::Tun;
+use crate::clock::{Clock, minimise_timer_slack, timespec};
+use crate::host::tap::Tap;
 
-/// Timers wake a sleeper late, so the last part of the time before a departure is spent awake. The
+/// Timers wake a sleeper late, so in the last part of the time before a departure the thread spins. The
 /// hosts on this machine lose that processor time.
-const AWAKE: Duration = Duration::from_micros(25);
+const SPIN_TIME: Duration = Duration::from_micros(25);
 /// Under constant load, a thread polls at this interval only, as a network card under load
 /// moderates its interrupts: going to sleep and waking up costs more than handling a packet.
 const MODERATION: Duration = Duration::from_micros(20);
@@ -31,7 +30,7 @@ pub struct Pauses {
     /// Its other end is closed when the thread is to end.
     stopped: PipeReader,
     /// Packets from these end a longer pause.
-    inputs: Vec<Arc<Tun>>,
+    inputs: Vec<Arc<Tap>>,
     /// When the last pause ended.
     woken: Time,
     /// When the thread was last idle.
@@ -53,11 +52,9 @@ pub struct Outlook {
 
 impl Pauses {
     /// The pauses of the calling thread, which gets priority over the hosts' programs from now on.
-    pub fn begin(clock: Clock, stopped: PipeReader, inputs: Vec<Arc<Tun>>) -> Pauses {
-        // By default the kernel may delay this thread's timers by 50 us to coalesce them with
-        // others.
-        let _ = nix::sys::prctl::set_timerslack(1);
-        ahead_of_hosts();
+    pub fn begin(clock: Clock, stopped: PipeReader, inputs: Vec<Arc<Tap>>) -> Pauses {
+        minimise_timer_slack();
+        raise_priority();
         Pauses {
             clock,
             stopped,
@@ -96,7 +93,7 @@ impl Pauses {
         let rest = outlook.departure.map(|time| time - now);
         let same = rest.is_some() && outlook.departure == self.awaited;
         self.awaited = outlook.departure;
-        if same && rest < Some(AWAKE) {
+        if same && rest < Some(SPIN_TIME) {
             return false;
         }
         let often = !same && now - self.paused < MODERATION * 2;
@@ -116,37 +113,31 @@ impl Pauses {
     fn wait(&self, for_inputs: bool, time: Option<Duration>) -> bool {
         let inputs = if for_inputs { &self.inputs[..] } else { &[] };
         let mut fds = Vec::with_capacity(1 + inputs.len());
-        fds.push(PollFd::new(self.stopped.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(&self.stopped, PollFlags::IN));
         let mut idle = true;
-        for tun in inputs {
-            idle &= tun.sleep();
-            fds.push(PollFd::new(tun.as_fd(), PollFlags::POLLIN));
+        for tap in inputs {
+            idle &= tap.request_wakeup();
+            fds.push(PollFd::new(tap, PollFlags::IN));
         }
         let time = if idle { time } else { Some(Duration::ZERO) };
-        let time = time.map(|time| {
-            let nanos = time.as_nanos();
-            TimeSpec::new(
-                (nanos / 1_000_000_000) as i64,
-                (nanos % 1_000_000_000) as i64,
-            )
-        });
+        let time = time.map(|time| timespec(time.as_nanos()));
         // A signal only ends the sleep early, which callers treat like any other wake-up.
-        let _ = ppoll(&mut fds, time, None);
-        for (tun, fd) in inputs.iter().zip(&fds[1..]) {
-            tun.wake(fd.any() == Some(true));
+        let _ = poll(&mut fds, time.as_ref());
+        for (tap, fd) in inputs.iter().zip(&fds[1..]) {
+            tap.end_wakeup(!fd.revents().is_empty());
         }
-        fds[0].any() == Some(true)
+        !fds[0].revents().is_empty()
     }
 }
 
 /// Gives the calling thread priority over the hosts' programs and all others, as a network does not
 /// wait for them. They get the rest of the processor time; the kernel ensures that there is some.
-fn ahead_of_hosts() {
+fn raise_priority() {
     let lowest = libc::sched_param { sched_priority: 1 };
+    // By libc, because rustix does not have the call.
     // SAFETY: 0 is the calling thread, and the parameters outlive the call.
     if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &lowest) } != 0 {
         // Without the privilege, packets are merely later.
-        // SAFETY: the call takes numbers only.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
+        let _ = setpriority_process(None, -20);
     }
 }

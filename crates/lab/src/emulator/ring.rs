@@ -9,7 +9,7 @@ use std::sync::Arc;
 use io_uring::{IoUring, opcode, squeue, types};
 
 use super::arena::{Arena, PacketId};
-use crate::host::tap::{MAX_BATCH, Tun};
+use crate::host::tap::{MAX_BATCH, Tap};
 
 /// An io_uring whose submissions are complete when the submitting call returns.
 pub struct Ring {
@@ -19,8 +19,8 @@ pub struct Ring {
 impl Ring {
     /// A ring for the calling thread and these devices, which are addressed by their position here. `None` if
     /// the kernel does not support this or does not permit it.
-    pub fn new<'a>(tuns: impl Iterator<Item = &'a Arc<Tun>>) -> Option<Ring> {
-        let files: Vec<RawFd> = tuns.map(|tun| tun.as_fd().as_raw_fd()).collect();
+    pub fn new<'a>(taps: impl Iterator<Item = &'a Arc<Tap>>) -> Option<Ring> {
+        let files: Vec<RawFd> = taps.map(|tap| tap.as_fd().as_raw_fd()).collect();
         let mut builder = IoUring::builder();
         builder.setup_single_issuer().setup_coop_taskrun();
         let ring = builder.build(MAX_BATCH as u32).ok()?;

@@ -29,13 +29,13 @@ use super::ring::Ring;
 use super::statistics::{FlowCounts, LabLosses, NamedPipe, PipeSample};
 use super::transit::Transit;
 use crate::clock::Clock;
-use crate::host::tap::Tun;
+use crate::host::tap::Tap;
 use crate::host::tap::uplink::{Reader, Uplink};
 use crate::host::tap::vnet;
 use crate::network::{Network, Routes};
 
 /// The largest packet that a device can deliver.
-const LARGEST: usize = vnet::LEN + 65_536;
+const MAX_PACKET: usize = vnet::LEN + 65_536;
 /// Packets of up to this many IP bytes fit in a slot, whatever the MTU.
 const SLOT: usize = 2048 - vnet::LEN;
 /// Memory for packets in flight in one part of a network: 1.7 s of 1500-byte packets at 1 Gbit/s.
@@ -51,7 +51,7 @@ pub struct Worker {
     /// Reads and writes packets in batches, where the kernel supports it: the inputs' devices, then
     /// the outputs'.
     ring: Option<Ring>,
-    outputs: Vec<Arc<Tun>>,
+    outputs: Vec<Arc<Tap>>,
     transits: Vec<Transit>,
     /// Index among `transits`, by the pipe's index in the network.
     local: Vec<usize>,
@@ -72,7 +72,7 @@ pub struct Common<'a> {
     pub network: &'a Network,
     pub routes: Arc<Routes>,
     /// Devices of the hosts, by node.
-    pub tuns: HashMap<usize, Arc<Tun>>,
+    pub taps: HashMap<usize, Arc<Tap>>,
     /// The largest packet that a host sends, IP bytes.
     pub largest: usize,
     pub clock: Clock,
@@ -101,7 +101,7 @@ type Totals = (Vec<PipeStatistics>, Vec<FlowCounts>);
 /// A host that sends into this part.
 struct Input {
     node: usize,
-    tun: Arc<Tun>,
+    tap: Arc<Tap>,
     reader: Option<Reader>,
     /// Number of packets to ask for at the next read.
     expected: usize,
@@ -113,12 +113,12 @@ impl Worker {
         part: &[usize],
         recorders: &mut HashMap<usize, Recorder>,
     ) -> Worker {
-        let Common { network, tuns, .. } = common;
+        let Common { network, taps, .. } = common;
         let flows = network.flows();
         let mut local = vec![usize::MAX; network.pipes().len()];
         let mut transits = Vec::new();
         let mut inputs: Vec<Input> = Vec::new();
-        let mut outputs: Vec<(usize, usize, Arc<Tun>)> = Vec::new();
+        let mut outputs: Vec<(usize, usize, Arc<Tap>)> = Vec::new();
         let number = |node| network.hosts().position(|(host, _)| host == node);
         for &index in part {
             let plan = &network.pipes()[index];
@@ -127,24 +127,24 @@ impl Worker {
             let mut transit = Transit::new(index, plan, flows.len(), seed);
             transit.recorder = recorders.remove(&index);
             transits.push(transit);
-            if let Some(tun) = tuns.get(&plan.from)
+            if let Some(tap) = taps.get(&plan.from)
                 && common.routes.enter(plan.from, index)
                 && inputs.iter().all(|input| input.node != plan.from)
             {
                 inputs.push(Input {
                     node: plan.from,
-                    tun: Arc::clone(tun),
-                    reader: tun.uplink().and_then(Uplink::reader),
+                    tap: Arc::clone(tap),
+                    reader: tap.uplink().and_then(Uplink::reader),
                     expected: 1,
                 });
             }
-            if let (Some(tun), Some(host)) = (tuns.get(&plan.to), number(plan.to)) {
-                outputs.push((plan.to, host, Arc::clone(tun)));
+            if let (Some(tap), Some(host)) = (taps.get(&plan.to), number(plan.to)) {
+                outputs.push((plan.to, host, Arc::clone(tap)));
             }
         }
         let mut delivery = Delivery::new(common.clock);
-        for (place, (node, host, tun)) in outputs.iter().enumerate() {
-            delivery.add(*node, *host, inputs.len() + place, tun);
+        for (place, (node, host, tap)) in outputs.iter().enumerate() {
+            delivery.add(*node, *host, inputs.len() + place, tap);
         }
         let EmulatorOptions {
             warmup,
@@ -158,12 +158,12 @@ impl Worker {
                 vnet::padded(vnet::LEN + common.largest.max(SLOT)),
                 ARENA_BYTES,
             ),
-            large: vec![0; LARGEST].into_boxed_slice(),
+            large: vec![0; MAX_PACKET].into_boxed_slice(),
             routes: Arc::clone(&common.routes),
             inputs,
             delivery,
             ring: None,
-            outputs: outputs.into_iter().map(|(_, _, tun)| tun).collect(),
+            outputs: outputs.into_iter().map(|(_, _, tap)| tap).collect(),
             transits,
             local,
             agenda: BinaryHeap::new(),
@@ -178,9 +178,9 @@ impl Worker {
 
     /// Runs until the other end of `stopped` is closed.
     pub fn run(mut self, stopped: PipeReader) -> Report {
-        let inputs = self.inputs.iter().map(|input| Arc::clone(&input.tun));
+        let inputs = self.inputs.iter().map(|input| Arc::clone(&input.tap));
         let mut pauses = Pauses::begin(self.clock, stopped, inputs.collect());
-        let inputs = self.inputs.iter().map(|input| &input.tun);
+        let inputs = self.inputs.iter().map(|input| &input.tap);
         self.ring = Ring::new(inputs.chain(&self.outputs));
         if pauses.await_start() {
             return self.report();
@@ -328,7 +328,7 @@ impl Worker {
         }
         if milestone.sample {
             for transit in &mut self.transits {
-                self.milestones.give(transit.sample(milestone.time));
+                self.milestones.send_sample(transit.sample(milestone.time));
             }
         }
         if milestone.ends {
@@ -351,12 +351,12 @@ impl Worker {
         if self.transits[transit].departures.next() == Some(time)
             && let Some((time, id)) = self.transits[transit].departures.pop()
         {
-            self.reach(transit, id, time);
+            self.arrive(transit, id, time);
         }
     }
 
     /// Handles a packet that arrived at the far end of a pipe.
-    fn reach(&mut self, transit: usize, id: PacketId, time: Time) {
+    fn arrive(&mut self, transit: usize, id: PacketId, time: Time) {
         if let Some(recorder) = &mut self.transits[transit].recorder {
             recorder.reached(time, &self.arena.packet(id)[vnet::LEN..]);
         }

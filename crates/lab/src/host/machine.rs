@@ -1,4 +1,4 @@
-//! This machine's own network as one end of a path: a TUN device in the network namespace of this process,
+//! This machine's own network as one end of a path: a TAP device in the network namespace of this process,
 //! and a pair of addresses that nothing else there uses.
 //!
 //! The kernel names the device `fw0`, `fw1` ..., and it vanishes with the process. Its number determines the
@@ -8,7 +8,7 @@
 use std::fs;
 use std::net::Ipv4Addr;
 
-use super::tap::{Offload, Tun};
+use super::tap::{Offload, Tap};
 use crate::LabError;
 
 /// The kernel replaces `%d` by the first free number.
@@ -40,24 +40,24 @@ impl Pair {
 }
 
 /// Creates the device in the network namespace of the calling thread, and chooses its addresses.
-pub fn device(offload: Offload) -> Result<(Tun, Pair), LabError> {
+pub fn device(offload: Offload) -> Result<(Tap, Pair), LabError> {
     let path = "/proc/thread-self/net/route";
     let table = fs::read_to_string(path)
         .map_err(|error| LabError::system(format!("reading {path}"), error))?;
     let routes: Vec<Network> = table.lines().filter_map(Network::parse).collect();
     // Kept until a pair is found, so that the next device gets the next number.
-    let mut unfit = Vec::new();
-    while unfit.len() < PAIRS {
-        let tun = Tun::create(NAME, offload)?;
-        let number = tun.name().strip_prefix(PREFIX);
+    let mut conflicting = Vec::new();
+    while conflicting.len() < PAIRS {
+        let tap = Tap::create(NAME, offload)?;
+        let number = tap.name().strip_prefix(PREFIX);
         let Some(number) = number.and_then(|number| number.parse().ok()) else {
             break;
         };
         let pair = Pair::numbered(number);
-        if !routes.iter().any(|network| network.is_in_the_way(pair)) {
-            return Ok((tun, pair));
+        if !routes.iter().any(|network| network.conflicts_with(pair)) {
+            return Ok((tap, pair));
         }
-        unfit.push(tun);
+        conflicting.push(tap);
     }
     Err(LabError::Network(
         "no addresses are left for this machine's end of the path: all of 10.77.0.0/16 are taken"
@@ -85,7 +85,7 @@ impl Network {
         })
     }
 
-    fn is_in_the_way(self, pair: Pair) -> bool {
+    fn conflicts_with(self, pair: Pair) -> bool {
         let leads_to = |address: Ipv4Addr| u32::from(address) & self.mask == self.address;
         self.mask.count_ones() >= WIDEST && (leads_to(pair.host) || leads_to(pair.machine))
     }
@@ -96,13 +96,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn routes_to_either_address_are_in_the_way() {
+    fn routes_to_either_address_conflict() {
         // Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT
         let line = "eth0\t00034D0A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0";
         let network = Network::parse(line).unwrap();
         assert_eq!(network.address, u32::from(Ipv4Addr::new(10, 77, 3, 0)));
-        assert!(network.is_in_the_way(Pair::numbered(3)));
-        assert!(!network.is_in_the_way(Pair::numbered(4)));
+        assert!(network.conflicts_with(Pair::numbered(3)));
+        assert!(!network.conflicts_with(Pair::numbered(4)));
         let heading = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\tMTU";
         assert_eq!(Network::parse(heading), None);
     }
@@ -113,11 +113,11 @@ mod tests {
             address: 0,
             mask: 0,
         };
-        assert!(!default.is_in_the_way(Pair::numbered(0)));
+        assert!(!default.conflicts_with(Pair::numbered(0)));
         let wide = Network {
             address: u32::from(Ipv4Addr::new(10, 0, 0, 0)),
             mask: 0xff00_0000,
         };
-        assert!(!wide.is_in_the_way(Pair::numbered(0)));
+        assert!(!wide.conflicts_with(Pair::numbered(0)));
     }
 }

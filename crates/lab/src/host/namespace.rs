@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::thread;
 
-use nix::sched::{CloneFlags, setns, unshare};
+use fairwind_kernel::{NamespaceType, unshare};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::LabError;
 
@@ -22,7 +23,7 @@ impl Namespace {
     pub fn create() -> Result<Namespace, LabError> {
         // On a separate thread, so that the caller stays in its namespace.
         on_thread(|| {
-            unshare(CloneFlags::CLONE_NEWNET)
+            unshare(NamespaceType::Network)
                 .map_err(|error| LabError::system("making a network namespace", error))?;
             Namespace::current()
         })
@@ -59,8 +60,14 @@ impl Namespace {
 
     /// Moves the calling thread into the namespace permanently.
     pub fn enter(&self) -> Result<(), LabError> {
-        setns(&self.file, CloneFlags::CLONE_NEWNET)
+        self.enter_before_exec()
             .map_err(|error| LabError::system("entering the network namespace", error))
+    }
+
+    /// Does the same by a system call alone, as is required between fork and exec.
+    pub fn enter_before_exec(&self) -> io::Result<()> {
+        let network = Some(LinkNameSpaceType::Network);
+        Ok(move_into_link_name_space(self.file.as_fd(), network)?)
     }
 }
 

@@ -5,96 +5,64 @@
 //! when the thread that started it ends, for whatever reason.
 
 mod init;
+mod procfs;
 mod program;
 mod reexec;
+mod report;
+mod signals;
 mod sysfs;
 
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::io::{self, PipeReader};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sched::{CloneFlags, unshare};
-use nix::sys::signal::{SigSet, Signal, kill};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::time::TimeSpec;
-use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::Pid;
+use fairwind_kernel::{NamespaceType, unshare};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, waitpid,
+};
 
 use crate::LabError;
+use crate::clock::timespec;
 
-pub use program::{Output, Program, shell, socket_inode, with_placeholder};
+pub use procfs::{open_sockets, processes};
+pub use program::{Output, Program, shell, with_placeholder};
+pub use report::ProgramEvent;
+pub use signals::BlockedSignals;
+
+use report::ReportReader;
+use signals::{SignalFd, SignalSet};
 
 /// How long programs may take to end once asked to.
-const ENDS_WITHIN: Duration = Duration::from_millis(500);
+const GRACE_PERIOD: Duration = Duration::from_millis(500);
 /// How long their first process may take beyond that.
-const ENDS_SURELY_WITHIN: Duration = Duration::from_secs(1);
+const FIRST_PROCESS_GRACE_PERIOD: Duration = Duration::from_secs(1);
 
 /// A command, and servers that run beside it.
 #[derive(Clone, Debug)]
 pub struct Programs {
     pub command: Program,
     pub servers: Vec<Program>,
-    /// Start times. `None`: at once, and signals to this process are passed on to the command.
+    /// Start times. `None`: at once, and signals to this process are forwarded to the command.
     pub schedule: Option<Schedule>,
 }
 
-/// Times of CLOCK_MONOTONIC.
+/// Times of CLOCK_MONOTONIC, nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
-    pub servers: TimeSpec,
+    pub servers_ns: u64,
     /// The command starts at this time or, if later, once all servers listen.
-    pub command: TimeSpec,
+    pub command_ns: u64,
 }
 
-/// A report about running programs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProgramEvent {
-    /// The PID of the namespace's first process, in this process' PID namespace.
-    FirstProcess(i32),
-    /// The command ended with this exit code; 128 plus the signal's number if a signal ended it.
-    CommandEnded(u8),
-    /// A server failed while the command ran.
-    ServerEnded(String),
-    /// The programs could not be run.
-    Failed(String),
-}
-
-/// Signals passed on to the command.
-const PASSED_ON: [Signal; 6] = [
-    Signal::SIGINT,
-    Signal::SIGQUIT,
-    Signal::SIGTERM,
-    Signal::SIGHUP,
-    Signal::SIGUSR1,
-    Signal::SIGUSR2,
-];
-
-/// Blocks the signals that are for the command, in the calling thread and in threads that it starts
-/// from now on. Call it before any thread is started. Dropping it restores the calling thread's
-/// mask.
-pub struct BlockedSignals {
-    before: SigSet,
-}
-
-impl BlockedSignals {
-    pub fn new() -> Result<BlockedSignals, LabError> {
-        passed_on()
-            .thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK)
-            .map(|before| BlockedSignals { before })
-            .map_err(|error| LabError::system("holding signals back", error))
-    }
-}
-
-impl Drop for BlockedSignals {
-    fn drop(&mut self) {
-        let _ = self.before.thread_set_mask();
-    }
-}
-
-fn passed_on() -> SigSet {
-    PASSED_ON.into_iter().collect()
+/// The first process of the programs' PID namespace.
+struct FirstProcess {
+    pid: Pid,
+    /// Readable once it has ended.
+    pidfd: OwnedFd,
 }
 
 /// Runs the command beside the servers. Returns how it ended, as an exit code.
@@ -107,19 +75,19 @@ pub fn run(command: &Program, servers: &[Program]) -> Result<u8, LabError> {
         servers: servers.to_vec(),
         schedule: None,
     };
-    let signals = SignalFd::with_flags(&passed_on(), SfdFlags::SFD_CLOEXEC)
+    let signals = SignalFd::new(SignalSet::forwarded())
         .map_err(|error| LabError::system("waiting for signals", error))?;
+    let forward = |process: &FirstProcess| {
+        signals.forward(process.pid);
+        Ok(())
+    };
     let mut outcome = None;
-    let status = supervise(
-        &programs,
-        signals.as_fd(),
-        |child| pass_on(&signals, child),
-        |news| match news {
-            ProgramEvent::CommandEnded(code) => outcome = Some(Ok(code)),
-            ProgramEvent::Failed(text) => outcome = Some(Err(LabError::Program(text))),
-            ProgramEvent::FirstProcess(_) | ProgramEvent::ServerEnded(_) => {}
-        },
-    )?;
+    let on_report = |report: ProgramEvent| match report {
+        ProgramEvent::CommandEnded(code) => outcome = Some(Ok(code)),
+        ProgramEvent::Failed(text) => outcome = Some(Err(LabError::Program(text))),
+        ProgramEvent::FirstProcess(_) | ProgramEvent::ServerEnded(_) => {}
+    };
+    let status = supervise(&programs, signals.as_fd(), forward, on_report)?;
     outcome.unwrap_or_else(|| Ok(exit_code(status)))
 }
 
@@ -131,101 +99,80 @@ pub fn run(command: &Program, servers: &[Program]) -> Result<u8, LabError> {
 pub fn run_scheduled(
     programs: &Programs,
     stop: BorrowedFd,
-    hear: impl FnMut(ProgramEvent),
+    on_report: impl FnMut(ProgramEvent),
 ) -> Result<(), LabError> {
-    let ask_to_end = |child| {
-        let _ = kill(child, Signal::SIGTERM);
-    };
-    supervise(programs, stop, ask_to_end, hear).map(drop)
+    supervise(programs, stop, FirstProcess::terminate, on_report).map(drop)
 }
 
 /// Creates the namespace and its first process, and waits for that process to end. `on_event` is
-/// called when `event` is readable; for scheduled programs once, after which they have to end.
+/// called when `event` is readable.
 fn supervise(
     programs: &Programs,
     event: BorrowedFd,
-    on_event: impl FnMut(Pid),
-    mut hear: impl FnMut(ProgramEvent),
-) -> Result<WaitStatus, LabError> {
+    on_event: impl FnMut(&FirstProcess) -> io::Result<()>,
+    mut on_report: impl FnMut(ProgramEvent),
+) -> Result<ExitStatus, LabError> {
     let (reports, report) = io::pipe().map_err(|error| LabError::system("making a pipe", error))?;
-    unshare(CloneFlags::CLONE_NEWPID)
+    unshare(NamespaceType::Pid)
         .map_err(|error| LabError::system("making a PID namespace", error))?;
-    let (child, keep_alive) = reexec::start_first_process(programs, &report)?;
+    let (pid, keep_alive) = reexec::start_first_process(programs, &report)?;
     drop(report);
-    hear(ProgramEvent::FirstProcess(child.as_raw()));
+    on_report(ProgramEvent::FirstProcess(pid.as_raw_pid()));
     let mut has_reported = false;
-    let mut hear = |news| {
+    let on_report = |report| {
         has_reported = true;
-        hear(news);
+        on_report(report);
     };
-    let ended = match programs.schedule {
-        None => attend(child, reports, event, on_event, &mut hear),
-        Some(_) => attend_and_end(child, reports, event, on_event, &mut hear),
-    };
+    let ended = await_end(pid, reports, event, on_event, on_report);
     drop(keep_alive);
     let status = ended.map_err(|error| LabError::system("waiting for programs", error))?;
-    match status {
-        WaitStatus::Exited(_, code) if code != 0 && !has_reported => Err(LabError::Program(
-            format!("the process that starts the programs ended with exit code {code} at once"),
-        )),
+    match status.code() {
+        Some(code) if code != 0 && !has_reported => Err(LabError::Program(format!(
+            "the process that starts the programs ended with exit code {code} at once"
+        ))),
         _ => Ok(status),
     }
 }
 
-/// Forwards reports and handles events until the first process has ended.
-fn attend(
-    child: Pid,
+/// Passes reports on and handles events until the first process has ended.
+fn await_end(
+    pid: Pid,
     reports: PipeReader,
     event: BorrowedFd,
-    mut on_event: impl FnMut(Pid),
-    mut hear: impl FnMut(ProgramEvent),
-) -> nix::Result<WaitStatus> {
-    let ended = pidfd(child)?;
-    let mut ear = ReportReader::new(reports);
+    mut on_event: impl FnMut(&FirstProcess) -> io::Result<()>,
+    mut on_report: impl FnMut(ProgramEvent),
+) -> io::Result<ExitStatus> {
+    let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+    let process = FirstProcess { pid, pidfd };
+    let mut reports = ReportReader::new(reports);
     loop {
-        let [has_ended, reported, happened] =
-            readable([ended.as_fd(), ear.pipe.as_fd(), event], None)?;
-        if happened {
-            on_event(child);
-        }
+        let fds = [process.pidfd.as_fd(), reports.as_fd(), event];
+        let [ended, reported, happened] = readable(fds, None)?;
         if reported {
-            ear.listen(&mut hear);
+            reports.read(&mut on_report);
         }
-        if has_ended {
-            ear.listen_to_the_end(&mut hear);
-            return waitpid(child, None);
+        if ended {
+            reports.read_to_end(&mut on_report);
+            let status = waitpid(Some(pid), WaitOptions::empty())?;
+            let (_, status) = status.expect("the call waits for the end of a child");
+            return Ok(exit_status(status));
+        }
+        if happened {
+            on_event(&process)?;
         }
     }
 }
 
-/// Like [`attend`], but after the first event the first process must end soon, or is killed.
-fn attend_and_end(
-    child: Pid,
-    reports: PipeReader,
-    event: BorrowedFd,
-    mut on_event: impl FnMut(Pid),
-    mut hear: impl FnMut(ProgramEvent),
-) -> nix::Result<WaitStatus> {
-    let ended = pidfd(child)?;
-    let mut ear = ReportReader::new(reports);
-    loop {
-        let [has_ended, reported, happened] =
-            readable([ended.as_fd(), ear.pipe.as_fd(), event], None)?;
-        if reported {
-            ear.listen(&mut hear);
+impl FirstProcess {
+    /// Asks it to end the programs and itself, waits for that, and kills it if it takes too long.
+    fn terminate(&self) -> io::Result<()> {
+        let _ = kill_process(self.pid, Signal::TERM);
+        let longest = GRACE_PERIOD + FIRST_PROCESS_GRACE_PERIOD;
+        let [in_time] = readable([self.pidfd.as_fd()], Some(longest))?;
+        if !in_time {
+            let _ = kill_process(self.pid, Signal::KILL);
         }
-        if happened && !has_ended {
-            on_event(child);
-            let [in_time] = readable([ended.as_fd()], Some(ENDS_WITHIN + ENDS_SURELY_WITHIN))?;
-            if !in_time {
-                let _ = kill(child, Signal::SIGKILL);
-            }
-        }
-        if has_ended || happened {
-            let status = waitpid(child, None);
-            ear.listen_to_the_end(&mut hear);
-            return status;
-        }
+        Ok(())
     }
 }
 
@@ -234,107 +181,26 @@ fn attend_and_end(
 fn readable<const N: usize>(
     fds: [BorrowedFd; N],
     longest: Option<Duration>,
-) -> nix::Result<[bool; N]> {
-    let mut fds = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-    let timeout = longest.map_or(PollTimeout::NONE, |longest| {
-        PollTimeout::try_from(longest).unwrap_or(PollTimeout::MAX)
-    });
-    match poll(&mut fds, timeout) {
-        Ok(_) => Ok(fds.map(|fd| fd.any() == Some(true))),
-        Err(Errno::EINTR) => Ok([false; N]),
-        Err(error) => Err(error),
+) -> io::Result<[bool; N]> {
+    let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    let timeout = longest.map(|longest| timespec(longest.as_nanos() as u64));
+    match poll(&mut fds, timeout.as_ref()) {
+        Ok(_) => Ok(fds.map(|fd| !fd.revents().is_empty())),
+        Err(Errno::INTR) => Ok([false; N]),
+        Err(error) => Err(error.into()),
     }
 }
 
-/// Reads the reports of the first process, line by line.
-struct ReportReader {
-    pipe: PipeReader,
-    heard: Vec<u8>,
-    ended: bool,
+fn exit_status(status: WaitStatus) -> ExitStatus {
+    ExitStatus::from_raw(status.as_raw())
 }
 
-impl ReportReader {
-    fn new(pipe: PipeReader) -> ReportReader {
-        ReportReader {
-            pipe,
-            heard: Vec::new(),
-            ended: false,
-        }
-    }
-
-    /// Reads once, waiting if there is nothing to read.
-    fn listen(&mut self, hear: &mut impl FnMut(ProgramEvent)) {
-        let mut buffer = [0; 4096];
-        let len = self.pipe.read(&mut buffer).unwrap_or(0);
-        self.ended = len == 0;
-        self.heard.extend(&buffer[..len]);
-        while let Some(end) = self.heard.iter().position(|&byte| byte == b'\n') {
-            let line: Vec<u8> = self.heard.drain(..=end).collect();
-            if let Some(news) = ProgramEvent::parse(&String::from_utf8_lossy(&line)) {
-                hear(news);
-            }
-        }
-    }
-
-    fn listen_to_the_end(&mut self, hear: &mut impl FnMut(ProgramEvent)) {
-        while !self.ended {
-            self.listen(hear);
-        }
-    }
-}
-
-impl ProgramEvent {
-    /// The report as one line.
-    fn line(&self) -> String {
-        let (kind, text) = match self {
-            ProgramEvent::FirstProcess(pid) => ('P', pid.to_string()),
-            ProgramEvent::CommandEnded(code) => ('C', code.to_string()),
-            ProgramEvent::ServerEnded(text) => ('S', text.clone()),
-            ProgramEvent::Failed(text) => ('F', text.clone()),
-        };
-        format!("{kind}{}\n", text.replace('\n', " "))
-    }
-
-    fn parse(line: &str) -> Option<ProgramEvent> {
-        let line = line.trim_end_matches('\n');
-        let text = line.get(1..)?;
-        match line.get(..1)? {
-            "P" => text.parse().ok().map(ProgramEvent::FirstProcess),
-            "C" => text.parse().ok().map(ProgramEvent::CommandEnded),
-            "S" => Some(ProgramEvent::ServerEnded(text.to_owned())),
-            "F" => Some(ProgramEvent::Failed(text.to_owned())),
-            _ => None,
-        }
-    }
-}
-
-fn say(mut report: &PipeWriter, news: &ProgramEvent) {
-    // Fails only if nobody reads the reports any more.
-    let _ = report.write_all(news.line().as_bytes());
-}
-
-/// Passes one signal on to `to`, unless the terminal sent it, and so to the whole process group.
-fn pass_on(signals: &SignalFd, to: Pid) {
-    if let Ok(Some(info)) = signals.read_signal()
-        && info.ssi_code <= 0
-        && let Ok(signal) = Signal::try_from(info.ssi_signo as i32)
-    {
-        let _ = kill(to, signal);
-    }
-}
-
-fn pidfd(pid: Pid) -> nix::Result<OwnedFd> {
-    // SAFETY: the call takes numbers only.
-    let fd = Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) })?;
-    // SAFETY: the descriptor has just been opened and has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
-}
-
-fn exit_code(status: WaitStatus) -> u8 {
-    match status {
-        WaitStatus::Exited(_, code) => code as u8,
-        WaitStatus::Signaled(_, signal, _) => 128 + signal as u8,
-        _ => 1,
+/// As a shell gives it.
+fn exit_code(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128 + signal as u8,
+        (None, None) => 1,
     }
 }
 
@@ -344,35 +210,8 @@ mod tests {
 
     #[test]
     fn exit_codes_are_those_of_a_shell() {
-        let pid = Pid::from_raw(1);
-        assert_eq!(exit_code(WaitStatus::Exited(pid, 3)), 3);
-        let killed = WaitStatus::Signaled(pid, Signal::SIGKILL, false);
-        assert_eq!(exit_code(killed), 137);
-    }
-
-    #[test]
-    fn news_are_lines() {
-        let news = ProgramEvent::ServerEnded("two\nlines".to_owned());
-        assert_eq!(news.line(), "Stwo lines\n");
-        assert_eq!(
-            ProgramEvent::parse("C7\n"),
-            Some(ProgramEvent::CommandEnded(7))
-        );
-        assert_eq!(ProgramEvent::parse("\n"), None);
-    }
-
-    #[test]
-    fn what_has_ended_is_heard_to_the_end() {
-        let (pipe, writer) = io::pipe().unwrap();
-        say(&writer, &ProgramEvent::Failed("no".to_owned()));
-        say(&writer, &ProgramEvent::CommandEnded(3));
-        drop(writer);
-        let mut heard = Vec::new();
-        ReportReader::new(pipe).listen_to_the_end(&mut |news| heard.push(news));
-        let expected = [
-            ProgramEvent::Failed("no".to_owned()),
-            ProgramEvent::CommandEnded(3),
-        ];
-        assert_eq!(heard, expected);
+        // As wait(2) gives them: the exit code in the second byte, the signal in the first.
+        assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), 3);
+        assert_eq!(exit_code(ExitStatus::from_raw(libc::SIGKILL)), 137);
     }
 }

@@ -11,8 +11,8 @@ use super::netlink::{self, attribute};
 use crate::LabError;
 
 /// Sets `pfifo_fast` on an interface of the calling thread's network namespace.
-pub fn set_plain(interface: u32) -> Result<(), LabError> {
-    match netlink::order(&request(interface)) {
+pub fn set_pfifo_fast(interface: u32) -> Result<(), LabError> {
+    match netlink::transact(&request(interface)) {
         // A kernel without queueing disciplines has no other queue.
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
         done => done.map_err(|error: io::Error| {
@@ -25,14 +25,14 @@ pub fn set_plain(interface: u32) -> Result<(), LabError> {
 fn request(interface: u32) -> Vec<u8> {
     const ROOT: u32 = 0xffff_ffff;
     const TCA_KIND: u16 = 1;
-    let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
-    let mut message = netlink::head(libc::RTM_NEWQDISC, flags);
+    let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+    let mut message = netlink::request(libc::RTM_NEWQDISC, flags);
     let (family, handle, info) = (0u32, 0u32, 0u32);
     for number in [family, interface, handle, ROOT, info] {
         message.extend(number.to_ne_bytes());
     }
     message.extend(attribute(TCA_KIND, b"pfifo_fast\0"));
-    netlink::whole(message)
+    netlink::with_length(message)
 }
 
 #[cfg(test)]

@@ -30,14 +30,15 @@ pub struct Route<'a> {
 /// Adds the route.
 pub fn add(route: &Route<'_>) -> Result<(), LabError> {
     let failed = |error: io::Error| LabError::system("setting the route of a host", error);
-    netlink::order(&request(route)).map_err(failed)
+    netlink::transact(&request(route)).map_err(failed)
 }
 
 /// `ip route add default|TO dev INDEX [src SOURCE] [congctl NAME] [initcwnd PACKETS]`
 fn request(route: &Route<'_>) -> Vec<u8> {
     const METRIC_INITCWND: u16 = 11;
     const METRIC_CC_ALGO: u16 = 16;
-    let mut message = netlink::head(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
+    let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+    let mut message = netlink::request(libc::RTM_NEWROUTE, flags);
     let (length, any_length, no_service) = (route.to.map_or(0, |_| 32), 0, 0);
     message.extend([libc::AF_INET as u8, length, any_length, no_service]);
     message.extend([
@@ -65,7 +66,7 @@ fn request(route: &Route<'_>) -> Vec<u8> {
     if !metrics.is_empty() {
         message.extend(attribute(libc::RTA_METRICS, &metrics));
     }
-    netlink::whole(message)
+    netlink::with_length(message)
 }
 
 #[cfg(test)]

@@ -1,45 +1,22 @@
-//! Devices of the TUN driver: network interfaces whose packets this process reads and writes. They are TAP
-//! devices, with Ethernet headers, because the kernel handles packets written to those in fewer steps, and
-//! TCP can merge them.
+//! TAP devices: network interfaces whose Ethernet frames this process reads and writes. The frames hold IP
+//! packets; the kernel handles them in fewer steps than the bare packets of a TUN device, and TCP can merge
+//! them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
-
 use std::sync::Arc;
 
-use nix::errno::Errno;
+use rustix::io::Errno;
 
+use super::ifreq::{Ifreq, Request};
 use crate::LabError;
 
 pub mod uplink;
 pub mod vnet;
 
 use uplink::Uplink;
-
-mod ioctls {
-    nix::ioctl_read_bad!(
-        set_iff,
-        nix::request_code_write!(b'T', 202, size_of::<libc::c_int>()),
-        libc::ifreq
-    );
-    nix::ioctl_write_int_bad!(
-        set_offload,
-        nix::request_code_write!(b'T', 208, size_of::<libc::c_uint>())
-    );
-    nix::ioctl_write_ptr_bad!(set_address, libc::SIOCSIFHWADDR as libc::Ioctl, libc::ifreq);
-    nix::ioctl_write_ptr_bad!(
-        set_steering,
-        nix::request_code_read!(b'T', 224, size_of::<libc::c_int>()),
-        libc::c_int
-    );
-    nix::ioctl_write_ptr_bad!(
-        set_filter,
-        nix::request_code_read!(b'T', 225, size_of::<libc::c_int>()),
-        libc::c_int
-    );
-}
 
 /// Most packets read or written in one batch.
 pub const MAX_BATCH: usize = 32;
@@ -63,50 +40,41 @@ pub enum Offload {
 
 /// The emulator's side of an interface, which vanishes when this is dropped.
 #[derive(Debug)]
-pub struct Tun {
+pub struct Tap {
     file: File,
     name: String,
     offload: Offload,
     uplink: Option<Arc<Uplink>>,
 }
 
-impl Tun {
+impl Tap {
     /// Creates the interface in the network namespace of the calling thread. The kernel replaces `%d` in the
     /// name by the first free number there.
-    pub fn create(name: &str, offload: Offload) -> Result<Tun, LabError> {
+    pub fn create(name: &str, offload: Offload) -> Result<Tap, LabError> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .custom_flags(libc::O_NONBLOCK)
             .open("/dev/net/tun")
             .map_err(LabError::NoTun)?;
-        let failed = |action: &str, error: Errno| {
-            LabError::system(format!("{action} the TUN device {name}"), error)
-        };
-        let mut request = super::interface::request(name);
-        request.ifr_ifru.ifru_flags =
-            (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
-        // SAFETY: the descriptor is open, and the request is a whole ifreq that outlives the call, which
-        // writes the name into it.
-        unsafe { ioctls::set_iff(file.as_raw_fd(), &mut request) }
-            .map_err(|error| failed("making", error))?;
-        let name = super::interface::name(&request);
-        request.ifr_ifru.ifru_hwaddr = hardware_address(vnet::ADDRESS);
-        // SAFETY: as above; the call reads the address.
-        unsafe { ioctls::set_address(file.as_raw_fd(), &request) }
-            .map_err(|error| failed("setting the address of", error))?;
-        let features = match offload {
-            Offload::Send | Offload::Both => {
-                libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN
+        let failed = |action: &'static str| {
+            move |error: io::Error| {
+                LabError::system(format!("{action} the TUN device {name}"), error)
             }
-            Offload::None => libc::TUN_F_CSUM,
-            Offload::Software => 0,
         };
-        // SAFETY: the descriptor is open, and the argument is an integer.
-        unsafe { ioctls::set_offload(file.as_raw_fd(), features as libc::c_int) }
-            .map_err(|error| failed("setting the offloads of", error))?;
+        let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+        let mut ifreq = Ifreq::new(name).with_flags(flags as libc::c_short);
+        ifreq
+            .send(&file, Request::SetTun)
+            .map_err(failed("making"))?;
+        let name = ifreq.name();
+        ifreq
+            .with_hardware_address(vnet::ADDRESS)
+            .send(&file, Request::SetHardwareAddress)
+            .map_err(failed("setting the address of"))?;
+        set_offload(&file, offload).map_err(failed("setting the offloads of"))?;
         let uplink = Uplink::new(|filter| set_filter(&file, filter));
-        Ok(Tun {
+        Ok(Tap {
             file,
             name,
             offload,
@@ -124,9 +92,9 @@ impl Tun {
     #[inline]
     pub fn read(&self, first: &mut [u8], rest: &mut [u8]) -> io::Result<Option<usize>> {
         let mut buffers = [IoSliceMut::new(first), IoSliceMut::new(rest)];
-        match nix::sys::uio::readv(&self.file, &mut buffers) {
+        match rustix::io::readv(&self.file, &mut buffers) {
             Ok(len) => Ok(Some(len)),
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(None),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -135,16 +103,14 @@ impl Tun {
     #[inline]
     pub fn write(&self, packet: &[u8]) -> io::Result<()> {
         debug_assert!(packet.len() > vnet::LEN);
-        nix::unistd::write(&self.file, packet)
-            .map(drop)
-            .map_err(Into::into)
+        rustix::io::write(&self.file, packet)?;
+        Ok(())
     }
 
     /// Writes a packet in several parts, the first of which begins with the [`vnet`] headers.
     pub fn write_parts(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
-        nix::sys::uio::writev(&self.file, parts)
-            .map(drop)
-            .map_err(Into::into)
+        rustix::io::writev(&self.file, parts)?;
+        Ok(())
     }
 
     /// The packets that the host sends, if they are not to be read from the device.
@@ -152,16 +118,19 @@ impl Tun {
         self.uplink.as_ref()
     }
 
-    /// Makes the descriptor readable once the host has sent something. Returns false if it already has.
-    pub fn sleep(&self) -> bool {
-        self.uplink.as_ref().is_none_or(|uplink| uplink.sleep())
+    /// Requests a wake-up: the descriptor becomes readable once the host has sent something. Returns false if
+    /// it already has.
+    pub fn request_wakeup(&self) -> bool {
+        self.uplink
+            .as_ref()
+            .is_none_or(|uplink| uplink.request_wakeup())
     }
 
-    /// Ends what [`Tun::sleep`] began; `told` if the descriptor was readable.
-    pub fn wake(&self, told: bool) {
+    /// Ends what [`Tap::request_wakeup`] began; `readable` if the descriptor was.
+    pub fn end_wakeup(&self, readable: bool) {
         let Some(uplink) = &self.uplink else { return };
-        uplink.wake();
-        if told {
+        uplink.cancel_wakeup();
+        if readable {
             // One byte of a packet that is in the ring as a whole.
             let _ = self.read(&mut [0; vnet::LEN + 1], &mut []);
         }
@@ -173,34 +142,45 @@ impl Tun {
     }
 
     /// True if the device may return packets that it is to segment.
-    pub fn cuts(&self) -> bool {
+    pub fn may_return_unsegmented(&self) -> bool {
         matches!(self.offload, Offload::Send | Offload::Both)
     }
 }
 
-fn hardware_address(address: [u8; 6]) -> libc::sockaddr {
-    // SAFETY: a sockaddr consists of integers, for which zero is valid.
-    let mut socket_address: libc::sockaddr = unsafe { std::mem::zeroed() };
-    socket_address.sa_family = libc::ARPHRD_ETHER;
-    for (to, from) in socket_address.sa_data.iter_mut().zip(address) {
-        *to = from as libc::c_char;
+impl AsFd for Tap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
-    socket_address
+}
+
+/// Sets what the host may leave to the device.
+fn set_offload(file: &File, offload: Offload) -> io::Result<()> {
+    let features = match offload {
+        Offload::Send | Offload::Both => {
+            libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN
+        }
+        Offload::None => libc::TUN_F_CSUM,
+        Offload::Software => 0,
+    };
+    // SAFETY: the call takes an integer.
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, features) })
 }
 
 /// Installs the eBPF program as the filter of every packet that the host sends.
-fn set_filter(file: &File, program: BorrowedFd<'_>) -> Result<(), Errno> {
-    let program = program.as_raw_fd();
+fn set_filter(file: &File, program: BorrowedFd<'_>) -> io::Result<()> {
     // A device with a program for choosing among its queues does not hash each packet for that. As this one
     // has one queue, the program never runs for it.
-    // SAFETY: here and below, both descriptors are open, and the call reads an integer.
-    unsafe { ioctls::set_steering(file.as_raw_fd(), &program) }?;
-    // SAFETY: as above.
-    unsafe { ioctls::set_filter(file.as_raw_fd(), &program) }.map(drop)
+    for request in [libc::TUNSETSTEERINGEBPF, libc::TUNSETFILTEREBPF] {
+        let program: libc::c_int = program.as_raw_fd();
+        // SAFETY: the call reads an integer.
+        checked(unsafe { libc::ioctl(file.as_raw_fd(), request, &raw const program) })?;
+    }
+    Ok(())
 }
 
-impl AsFd for Tun {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+fn checked(result: libc::c_int) -> io::Result<()> {
+    match result {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
     }
 }

@@ -6,15 +6,17 @@
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use fairwind_kernel::TcpInfo;
-use nix::errno::Errno;
+use rustix::io::Errno;
+use rustix::net::netlink::SOCK_DIAG;
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, recv, send};
 
 use crate::application::counts::Counts;
-use crate::application::socket::{self, set_integer};
+use crate::host::netlink::{self, HEADER, field};
 
-const NETLINK_SOCK_DIAG: i32 = 4;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const INET_DIAG_INFO: u16 = 2;
 /// Multicast groups for closed connections (`SKNLGRP_INET_TCP_DESTROY`, and that of IPv6, which
@@ -22,11 +24,10 @@ const INET_DIAG_INFO: u16 = 2;
 const GONE: u32 = (1 << 0) | (1 << 2);
 /// All states except `TCP_LISTEN`, `TCP_TIME_WAIT` and `TCP_NEW_SYN_RECV`, which have no counts.
 const STATES: u32 = !((1 << 10) | (1 << 6) | (1 << 12));
-const HEADER: usize = 16;
 /// Length of `struct inet_diag_msg`.
 const MESSAGE: usize = 72;
 /// Buffer for messages about closed connections until they are read, bytes.
-const ROOM: i32 = 8 << 20;
+const RECEIVE_BUFFER: usize = 8 << 20;
 
 /// A connection as one of its ends reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +54,9 @@ impl Diag {
     /// Opens the sockets in the network namespace of the calling thread; connections closed from
     /// now on are reported.
     pub fn open() -> io::Result<Diag> {
-        let ask = netlink(0, 0)?;
-        let gone = netlink(GONE, libc::SOCK_NONBLOCK)?;
-        set_integer(&gone, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, ROOM)?;
+        let ask = netlink::open(Some(SOCK_DIAG), 0, SocketFlags::empty())?;
+        let gone = netlink::open(Some(SOCK_DIAG), GONE, SocketFlags::NONBLOCK)?;
+        set_socket_recv_buffer_size_force(&gone, RECEIVE_BUFFER)?;
         Ok(Diag {
             ask,
             gone,
@@ -69,7 +70,7 @@ impl Diag {
         loop {
             match receive(&self.gone, &mut self.buffer) {
                 Ok(len) => drop(parse(&self.buffer[..len], &mut connections)?),
-                Err(Errno::EAGAIN) => break,
+                Err(Errno::AGAIN) => break,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -79,8 +80,9 @@ impl Diag {
         Ok(connections)
     }
 
+    /// Adds the existing connections of an address family.
     fn dump(&mut self, family: u8, connections: &mut Vec<Connection>) -> io::Result<()> {
-        socket::send(&self.ask, &request(family))?;
+        send(&self.ask, &dump_request(family), SendFlags::empty())?;
         loop {
             let len = receive(&self.ask, &mut self.buffer)?;
             if parse(&self.buffer[..len], connections)? {
@@ -90,75 +92,34 @@ impl Diag {
     }
 }
 
-fn netlink(groups: u32, flags: i32) -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | flags;
-    // SAFETY: the call takes numbers only.
-    let fd = Errno::result(unsafe { libc::socket(libc::AF_NETLINK, kind, NETLINK_SOCK_DIAG) })?;
-    // SAFETY: the descriptor has just been opened and has no other owner.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: the structure consists of integers.
-    let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
-    address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
-    address.nl_groups = groups;
-    // SAFETY: the address is a local structure of the given length.
-    let done = unsafe {
-        libc::bind(
-            socket.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of_val(&address) as libc::socklen_t,
-        )
-    };
-    Errno::result(done)?;
-    Ok(socket)
-}
-
 fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
-    // SAFETY: the kernel writes at most `buffer.len()` bytes to the buffer.
-    let got = unsafe {
-        libc::recv(
-            socket.as_raw_fd(),
-            buffer.as_mut_ptr().cast(),
-            buffer.len(),
-            0,
-        )
-    };
-    Errno::result(got).map(|got| got as usize)
+    let (len, _) = recv(socket, buffer, RecvFlags::empty())?;
+    Ok(len)
 }
 
 /// A request for all TCP connections of a family, with their counts.
-fn request(family: u8) -> Vec<u8> {
+fn dump_request(family: u8) -> Vec<u8> {
     const LENGTH: usize = HEADER + 56;
-    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
-    let mut request = Vec::with_capacity(LENGTH);
-    request.extend((LENGTH as u32).to_ne_bytes());
-    request.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    request.extend(flags.to_ne_bytes());
-    request.extend([0; 8]);
+    let mut request = netlink::request(SOCK_DIAG_BY_FAMILY, libc::NLM_F_DUMP);
     let with_info = 1 << (INET_DIAG_INFO - 1);
     request.extend([family, libc::IPPROTO_TCP as u8, with_info, 0]);
     request.extend(STATES.to_ne_bytes());
     request.resize(LENGTH, 0);
-    request
+    netlink::with_length(request)
 }
 
-/// Adds the connections of a message. Returns true if it is the last of an answer.
-fn parse(mut bytes: &[u8], connections: &mut Vec<Connection>) -> io::Result<bool> {
-    while let Some(length) = number::<4>(bytes, 0).map(u32::from_ne_bytes) {
-        let length = length as usize;
-        if length < HEADER || length > bytes.len() {
-            break;
-        }
-        let body = &bytes[HEADER..length];
-        match number(bytes, 4).map_or(0, u16::from_ne_bytes) {
+/// Adds the connections of a datagram. Returns true if it is the last of an answer.
+fn parse(datagram: &[u8], connections: &mut Vec<Connection>) -> io::Result<bool> {
+    for (kind, body) in netlink::messages(datagram) {
+        match kind {
             kind if i32::from(kind) == libc::NLMSG_DONE => return Ok(true),
             kind if i32::from(kind) == libc::NLMSG_ERROR => {
-                let error = number(body, 0).map_or(0, i32::from_ne_bytes);
-                return Err(io::Error::from_raw_os_error(-error));
+                let error = netlink::error_number(body).unwrap_or(0);
+                return Err(io::Error::from_raw_os_error(error));
             }
             SOCK_DIAG_BY_FAMILY => connections.extend(connection(body)),
             _ => {}
         }
-        bytes = &bytes[length.next_multiple_of(4).min(bytes.len())..];
     }
     Ok(false)
 }
@@ -167,15 +128,15 @@ fn parse(mut bytes: &[u8], connections: &mut Vec<Connection>) -> io::Result<bool
 /// or no IPv4 address.
 fn connection(body: &[u8]) -> Option<Connection> {
     let attributes = body.get(MESSAGE..)?;
-    let counts = TcpInfo::parse(attribute(attributes, INET_DIAG_INFO)?).into();
-    let port = |at| number(body, at).map(u16::from_be_bytes);
-    let cookie = |at| number(body, at).map(u32::from_ne_bytes).map(u64::from);
+    let counts = TcpInfo::parse(netlink::find_attribute(attributes, INET_DIAG_INFO)?).into();
+    let port = |at| field(body, at).map(u16::from_be_bytes);
+    let cookie = |at| field(body, at).map(u32::from_ne_bytes).map(u64::from);
     Some(Connection {
         cookie: cookie(44)? | cookie(48)? << 32,
         local_port: port(4)?,
         remote_port: port(6)?,
         remote: address(body[0], &body[24..40])?,
-        inode: number(body, 68).map(u32::from_ne_bytes)?.into(),
+        inode: field(body, 68).map(u32::from_ne_bytes)?.into(),
         counts,
     })
 }
@@ -190,22 +151,6 @@ fn address(family: u8, bytes: &[u8]) -> Option<Ipv4Addr> {
         _ => return None,
     };
     Some(octets.into())
-}
-
-fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
-    loop {
-        let length = usize::from(u16::from_ne_bytes(number(bytes, 0)?));
-        let kind = u16::from_ne_bytes(number(bytes, 2)?);
-        let value = bytes.get(4..length)?;
-        if kind == wanted {
-            return Some(value);
-        }
-        bytes = bytes.get(length.next_multiple_of(4)..)?;
-    }
-}
-
-fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..at + N)?.try_into().ok()
 }
 
 #[cfg(test)]

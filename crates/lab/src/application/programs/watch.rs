@@ -17,8 +17,8 @@ use crate::application::plan::{FlowPlan, Work};
 use crate::application::shared::Shared;
 use crate::host::Host;
 
-/// Polling interval; whole seconds, where the meters' intervals end, are multiples of it.
-const INTERVAL: Duration = Duration::from_millis(100);
+/// Whole seconds, where the meters' intervals end, are multiples of it.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What the programs of one flow did.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct Watch {
     hosts: Vec<WatchedHost>,
     flows: Vec<Flow>,
     /// Ports of flows without programs, with the receiving host.
-    taken: HashSet<(Ipv4Addr, u16)>,
+    traffic_ports: HashSet<(Ipv4Addr, u16)>,
 }
 
 struct WatchedHost {
@@ -71,11 +71,10 @@ impl Watch {
                 hosts.push(WatchedHost::new(host)?);
             }
         }
-        let own = |plan: &FlowPlan| matches!(plan.work, Work::Traffic(_));
-        let taken = plans.iter().filter(|plan| own(plan));
-        let taken = taken
-            .map(|plan| (plan.to.config().address, plan.port))
-            .collect();
+        let traffic = plans
+            .iter()
+            .filter(|plan| matches!(plan.work, Work::Traffic(_)));
+        let traffic_ports = traffic.map(|plan| (plan.to.config().address, plan.port));
         let flow = |command: Arc<CommandFlow>| Flow {
             watched: WatchedFlow {
                 index: command.index,
@@ -94,7 +93,7 @@ impl Watch {
             shared,
             hosts,
             flows,
-            taken,
+            traffic_ports: traffic_ports.collect(),
         })
     }
 
@@ -107,8 +106,8 @@ impl Watch {
             if self.shared.is_stopped() {
                 break;
             }
-            self.look(next);
-            self.switch();
+            self.poll(next);
+            self.apply_switches();
             if !warm && next >= self.shared.warmup {
                 warm = true;
                 self.flows
@@ -118,7 +117,7 @@ impl Watch {
             // Polls missed because one took long are skipped.
             let now = self.shared.clock.now();
             while next <= now {
-                next += INTERVAL;
+                next += POLL_INTERVAL;
             }
             if next > self.shared.end && now < self.shared.end {
                 next = self.shared.end;
@@ -128,7 +127,7 @@ impl Watch {
     }
 
     /// Adds what happened up to `time`.
-    fn look(&mut self, time: Time) {
+    fn poll(&mut self, time: Time) {
         // What is seen now happened earlier.
         let before = Time::from_nanos(time.as_nanos().saturating_sub(1));
         for at in 0..self.hosts.len() {
@@ -182,7 +181,8 @@ impl Watch {
     fn flow_of(&self, local: Ipv4Addr, connection: &Connection) -> Option<usize> {
         let here = (local, connection.local_port);
         let there = (connection.remote, connection.remote_port);
-        let of_no_program = self.taken.contains(&here) || self.taken.contains(&there);
+        let of_no_program =
+            self.traffic_ports.contains(&here) || self.traffic_ports.contains(&there);
         if of_no_program || connection.remote_port == 0 {
             return None;
         }
@@ -213,7 +213,7 @@ impl Watch {
     }
 
     /// Makes the switches that are due, and applies them to connections opened since.
-    fn switch(&mut self) {
+    fn apply_switches(&mut self) {
         let now = self.shared.clock.now();
         for flow in &mut self.flows {
             let plan = &flow.command.plan;
@@ -229,7 +229,7 @@ impl Watch {
                 continue;
             };
             let name = &switch.congestion_control;
-            let changed = sockets::set_congestion_control(first, ends(plan), name);
+            let changed = sockets::switch_congestion_control(first, ends(plan), name);
             match changed {
                 Err(error) => self.shared.fail(
                     flow.watched.index,

@@ -11,7 +11,7 @@ use crate::host::tap::uplink::Reader;
 use crate::host::tap::vnet::{self, Header};
 
 /// Packets of at most this many bytes, the length of an IPv4 header, are discarded.
-const SHORTEST: usize = 20;
+const IPV4_HEADER: usize = 20;
 
 impl Worker {
     /// Reads a limited number of packets from each host. True if there was any.
@@ -57,7 +57,7 @@ impl Worker {
         };
         let len = vnet::LEN + packet.len();
         let slot = self.arena.slot(id);
-        if packet.len() <= SHORTEST || len > slot.len() {
+        if packet.len() <= IPV4_HEADER || len > slot.len() {
             self.mishaps.unroutable += 1;
             self.arena.put(id);
             return;
@@ -70,7 +70,7 @@ impl Worker {
 
     fn read_device(&mut self, input: usize) -> bool {
         // A packet of a device that segments is as much work as many of another.
-        match self.ring.is_some() && !self.inputs[input].tun.cuts() {
+        match self.ring.is_some() && !self.inputs[input].tap.may_return_unsegmented() {
             true => self.read_together(input),
             false => self.read_each(input),
         }
@@ -120,16 +120,16 @@ impl Worker {
 
     /// Reads one packet. False if there is none.
     fn read(&mut self, input: usize) -> bool {
-        let Input { node, ref tun, .. } = self.inputs[input];
+        let Input { node, ref tap, .. } = self.inputs[input];
         let Some(id) = self.arena.take() else {
             // The host must not block on the emulator's memory: what it sends now is lost.
-            let read = tun.read(&mut self.large, &mut []);
+            let read = tap.read(&mut self.large, &mut []);
             self.mishaps.no_memory += 1;
             return matches!(read, Ok(Some(_)));
         };
         let slot = self.arena.slot(id);
         let room = slot.len();
-        let Ok(Some(len)) = tun.read(slot, &mut self.large[room..]) else {
+        let Ok(Some(len)) = tap.read(slot, &mut self.large[room..]) else {
             self.arena.put(id);
             return false;
         };
@@ -145,7 +145,7 @@ impl Worker {
     fn receive(&mut self, node: usize, id: PacketId, len: usize, now: Time) {
         let slot = self.arena.slot(id);
         let room = slot.len();
-        if len <= vnet::LEN + SHORTEST {
+        if len <= vnet::LEN + IPV4_HEADER {
             self.mishaps.unroutable += 1;
             self.arena.put(id);
             return;

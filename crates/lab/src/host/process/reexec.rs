@@ -12,17 +12,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::sys::prctl::set_name;
-use nix::sys::time::TimeSpec;
-use nix::unistd::Pid;
+use rustix::process::Pid;
+use rustix::thread::set_name;
 use serde::{Deserialize, Serialize};
 
 use super::init::first_process;
 use super::program::{Output, Program};
-use super::{ProgramEvent, Programs, Schedule, passed_on, say};
+use super::signals::SignalSet;
+use super::{ProgramEvent, Programs, Schedule};
 use crate::LabError;
 use crate::host::namespace::Namespace;
 
@@ -34,8 +32,8 @@ const NAME: &str = "fairwind-first-process";
 struct Spec {
     command: ProgramSpec,
     servers: Vec<ProgramSpec>,
-    /// When to start the servers and the command, since the origin of CLOCK_MONOTONIC.
-    schedule: Option<[Duration; 2]>,
+    /// When to start the servers and the command: times of CLOCK_MONOTONIC, nanoseconds.
+    schedule: Option<[u64; 2]>,
 }
 
 /// A [`Program`], with descriptors by number.
@@ -70,7 +68,7 @@ pub fn start_first_process(
     unsafe {
         command.pre_exec(move || {
             // Signals that come before the process reads them stay pending.
-            passed_on().thread_set_mask()?;
+            SignalSet::forwarded().set_mask()?;
             inherited
                 .iter()
                 .try_for_each(|&fd| close_on_exec(fd, false))
@@ -79,7 +77,7 @@ pub fn start_first_process(
     let child = command.spawn().map_err(failed)?;
     // Fails only if the process has ended, which its parent notices.
     let _ = keep_alive.write_all(text.as_bytes());
-    Ok((Pid::from_raw(child.id() as i32), keep_alive))
+    Ok((Pid::from_child(&child), keep_alive))
 }
 
 // The C library calls it before `main` in every program that contains this crate, with the whole
@@ -115,7 +113,7 @@ fn run_first_process(alive: RawFd, report: RawFd) -> io::Result<u8> {
     let programs = read_programs(&alive);
     let done = programs.and_then(|programs| first_process(&programs, &alive, &report));
     Ok(done.unwrap_or_else(|error| {
-        say(&report, &ProgramEvent::Failed(error.to_string()));
+        ProgramEvent::Failed(error.to_string()).write(&report);
         1
     }))
 }
@@ -142,7 +140,7 @@ impl Spec {
             servers: programs.servers.iter().map(ProgramSpec::of).collect(),
             schedule: programs
                 .schedule
-                .map(|Schedule { servers, command }| [servers, command].map(Duration::from)),
+                .map(|schedule| [schedule.servers_ns, schedule.command_ns]),
         }
     }
 
@@ -162,9 +160,9 @@ impl Spec {
         Ok(Programs {
             command: self.command.program()?,
             servers: servers.collect::<Result<_, _>>()?,
-            schedule: self.schedule.map(|times| {
-                let [servers, command] = times.map(TimeSpec::from);
-                Schedule { servers, command }
+            schedule: self.schedule.map(|[servers_ns, command_ns]| Schedule {
+                servers_ns,
+                command_ns,
             }),
         })
     }
@@ -221,9 +219,12 @@ fn close_all_on_exec() -> io::Result<()> {
     Ok(())
 }
 
+/// By libc, because rustix takes only descriptors that are known to be open.
 fn close_on_exec(fd: RawFd, close: bool) -> io::Result<()> {
     let flags = if close { libc::FD_CLOEXEC } else { 0 };
     // SAFETY: the call takes numbers only.
-    Errno::result(unsafe { libc::fcntl(fd, libc::F_SETFD, flags) })?;
-    Ok(())
+    match unsafe { libc::fcntl(fd, libc::F_SETFD, flags) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
 }

@@ -1,11 +1,13 @@
 //! /sys for a program in a host: shows the host's network devices, and everything else unchanged.
 
 use std::ffi::{CStr, CString};
-use std::fs;
-use std::os::fd::RawFd;
-use std::ptr;
+use std::os::fd::{AsFd, OwnedFd};
 
-use nix::sched::{CloneFlags, unshare};
+use fairwind_kernel::{NamespaceType, unshare};
+use rustix::fs::CWD;
+use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, mount, move_mount, open_tree};
+
+use super::procfs::{Mount, mounts};
 
 const SYS: &CStr = c"/sys";
 
@@ -13,32 +15,28 @@ const SYS: &CStr = c"/sys";
 #[derive(Debug)]
 pub struct Sysfs {
     /// Mount flags of the present /sys; `None` if it is not mounted.
-    flags: Option<libc::c_ulong>,
-    /// Mount points below it, such as /sys/fs/cgroup, with a descriptor for each.
-    below: Vec<(CString, RawFd)>,
+    flags: Option<MountFlags>,
+    /// Mount points below it, such as /sys/fs/cgroup, and a clone of what is mounted there.
+    below: Vec<(CString, Option<OwnedFd>)>,
 }
 
 impl Sysfs {
     /// Reads the mounts of this process.
-    pub fn look() -> Sysfs {
-        Sysfs::read(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
+    pub fn of_this_process() -> Sysfs {
+        Sysfs::new(&mounts())
     }
 
-    fn read(mountinfo: &str) -> Sysfs {
+    fn new(mounts: &[Mount]) -> Sysfs {
         let mut sysfs = Sysfs {
             flags: None,
             below: Vec::new(),
         };
         let mut points: Vec<&str> = Vec::new();
-        for line in mountinfo.lines() {
-            let mut columns = line.split(' ').skip(4);
-            let (Some(point), Some(options)) = (columns.next(), columns.next()) else {
-                continue;
-            };
+        for Mount { point, read_only } in mounts {
             if point == "/sys" {
-                let read_only = options.split(',').any(|option| option == "ro");
-                let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-                sysfs.flags = Some(flags | if read_only { libc::MS_RDONLY } else { 0 });
+                let mut flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+                flags.set(MountFlags::RDONLY, *read_only);
+                sysfs.flags = Some(flags);
             } else if point.starts_with("/sys/") {
                 points.push(point);
             }
@@ -52,7 +50,7 @@ impl Sysfs {
                 rest.is_some_and(|rest| rest.first() == Some(&b'/'))
             });
             if let (false, Ok(point)) = (covered, CString::new(point)) {
-                sysfs.below.push((point, -1));
+                sysfs.below.push((point, None));
             }
         }
         sysfs
@@ -63,67 +61,59 @@ impl Sysfs {
     /// stays as it was, which matters only to programs that look at devices there.
     pub fn mount(&mut self) {
         let Some(flags) = self.flags else { return };
-        if unshare(CloneFlags::CLONE_NEWNS).is_err() {
+        if unshare(NamespaceType::Mount).is_err() {
             return;
         }
         for (point, tree) in &mut self.below {
-            *tree = open_tree(point);
+            *tree = clone_tree(point);
         }
-        let kind = c"sysfs".as_ptr();
-        // SAFETY: the strings are NUL-terminated, and no data is given.
-        let failed = unsafe { libc::mount(kind, SYS.as_ptr(), kind, flags, ptr::null()) } != 0;
+        if mount(c"sysfs", SYS, c"sysfs", flags, None::<&CStr>).is_err() {
+            return;
+        }
         for (point, tree) in &self.below {
-            if *tree >= 0 && !failed {
-                move_mount(*tree, point);
+            if let Some(tree) = tree {
+                move_tree(tree, point);
             }
         }
     }
 }
 
-/// A clone of the mounts at `point`, closed on exec; negative if there are none.
-fn open_tree(point: &CStr) -> RawFd {
-    let flags =
-        libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as libc::c_uint;
-    // SAFETY: the path is NUL-terminated.
-    unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, point.as_ptr(), flags) as RawFd }
+/// A clone of the mounts at `point`, closed on exec; `None` if there are none.
+fn clone_tree(point: &CStr) -> Option<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    open_tree(CWD, point, flags).ok()
 }
 
-fn move_mount(tree: RawFd, point: &CStr) {
-    let (nothing, here) = (c"".as_ptr(), libc::AT_FDCWD);
-    let flags = libc::MOVE_MOUNT_F_EMPTY_PATH;
-    // SAFETY: the paths are NUL-terminated.
-    unsafe {
-        libc::syscall(
-            libc::SYS_move_mount,
-            tree,
-            nothing,
-            here,
-            point.as_ptr(),
-            flags,
-        )
-    };
+fn move_tree(tree: &OwnedFd, point: &CStr) {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    let _ = move_mount(tree.as_fd(), c"", CWD, point, flags);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::process::procfs::parse_mounts;
 
     #[test]
     fn what_is_mounted_below_sys_stays() {
-        let sysfs = Sysfs::read(
+        let mounts = parse_mounts(
             "21 30 0:20 / /sys rw,nosuid,nodev shared:7 - sysfs sysfs rw\n\
              22 21 0:21 / /sys/kernel/debug rw - debugfs debugfs rw\n\
              23 22 0:22 / /sys/kernel/debug/tracing rw - tracefs tracefs rw\n\
              24 21 0:23 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n\
              30 1 254:0 / /system rw - ext4 /dev/vda rw\n",
         );
+        let sysfs = Sysfs::new(&mounts);
         let below: Vec<_> = sysfs
             .below
             .iter()
             .map(|(point, _)| point.to_str())
             .collect();
         assert_eq!(below, [Ok("/sys/fs/cgroup"), Ok("/sys/kernel/debug")]);
-        assert_eq!(sysfs.flags.map(|flags| flags & libc::MS_RDONLY), Some(0));
-        assert_eq!(Sysfs::read("").flags, None);
+        let read_only = sysfs.flags.map(|flags| flags.contains(MountFlags::RDONLY));
+        assert_eq!(read_only, Some(false));
+        assert_eq!(Sysfs::new(&[]).flags, None);
     }
 }

@@ -7,13 +7,14 @@
 mod records;
 
 use std::ffi::OsStr;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use fairwind_bpf::messages;
 use libbpf_rs::{MapCore, MapHandle, Object, ObjectBuilder};
-use nix::errno::Errno;
+use rustix::mm::ProtFlags;
 
 use records::{Batch, Mapping, PAGE, Records};
 
@@ -32,13 +33,13 @@ pub struct Uplink {
 impl Uplink {
     /// The rings of a device; `attach` installs the filter there. `None` if the kernel does not support this
     /// or does not permit it.
-    pub fn new(attach: impl FnOnce(BorrowedFd<'_>) -> Result<(), Errno>) -> Option<Uplink> {
+    pub fn new(attach: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>) -> Option<Uplink> {
         let object = load()?;
         let state = handle(&object, ".bss.uplink")?;
         let uplink = Uplink {
             packets: Records::new(&handle(&object, "packets")?)?,
             spilled: Records::new(&handle(&object, "spilled")?)?,
-            state: Mapping::new(state.as_fd(), 0, PAGE, libc::PROT_READ | libc::PROT_WRITE)?,
+            state: Mapping::new(state.as_fd(), 0, PAGE, ProtFlags::READ | ProtFlags::WRITE)?,
             read: AtomicBool::new(false),
         };
         let program = object.progs().next()?;
@@ -63,8 +64,8 @@ impl Uplink {
 
     /// Requests a wake-up: the next packet makes the device readable. Returns false if a packet is already
     /// there.
-    pub fn sleep(&self) -> bool {
-        self.asleep().store(1, Ordering::Relaxed);
+    pub fn request_wakeup(&self) -> bool {
+        self.wakeup_requested().store(1, Ordering::Relaxed);
         // Pairs with the exchange in `bpf_ringbuf_submit`: either the filter sees the flag, or its packet is
         // seen below.
         fence(Ordering::SeqCst);
@@ -72,11 +73,11 @@ impl Uplink {
     }
 
     /// Cancels the wake-up.
-    pub fn wake(&self) {
-        self.asleep().store(0, Ordering::Relaxed);
+    pub fn cancel_wakeup(&self) {
+        self.wakeup_requested().store(0, Ordering::Relaxed);
     }
 
-    fn asleep(&self) -> &AtomicU32 {
+    fn wakeup_requested(&self) -> &AtomicU32 {
         // SAFETY: the state is a mapped page that lives as long as `self`, and begins with an integer that is
         // only ever changed atomically.
         unsafe { AtomicU32::from_ptr(self.state.at(0).cast()) }

@@ -2,11 +2,12 @@
 //!
 //! Source of the layout: Documentation/bpf/ringbuf.rst and kernel/bpf/ringbuf.c of Linux.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::ptr::NonNull;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use libbpf_rs::{MapCore, MapHandle};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::host::tap::MAX_BATCH;
 
@@ -84,7 +85,7 @@ impl Drop for Batch<'_> {
 impl Records {
     pub fn new(ring: &MapHandle) -> Option<Records> {
         let size = ring.max_entries() as usize;
-        let (read, write) = (libc::PROT_READ, libc::PROT_WRITE);
+        let (read, write) = (ProtFlags::READ, ProtFlags::WRITE);
         Some(Records {
             consumer: Mapping::new(ring.as_fd(), 0, PAGE, read | write)?,
             data: Mapping::new(ring.as_fd(), PAGE, PAGE + 2 * size, read)?,
@@ -169,22 +170,17 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    pub fn new(map: BorrowedFd<'_>, offset: usize, len: usize, protection: i32) -> Option<Mapping> {
+    /// Maps `len` bytes of a BPF map; `None` if the kernel refuses.
+    pub fn new(
+        map: BorrowedFd<'_>,
+        offset: usize,
+        len: usize,
+        protection: ProtFlags,
+    ) -> Option<Mapping> {
+        let (anywhere, flags) = (ptr::null_mut(), MapFlags::SHARED);
         // SAFETY: a new mapping, at an address that the kernel chooses.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                protection,
-                libc::MAP_SHARED,
-                map.as_raw_fd(),
-                offset as libc::off_t,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return None;
-        }
-        let start = NonNull::new(start.cast())?;
+        let start = unsafe { mmap(anywhere, len, protection, flags, map, offset as u64) };
+        let start = NonNull::new(start.ok()?.cast())?;
         Some(Mapping { start, len })
     }
 
@@ -198,6 +194,6 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: `self` owns the mapping, and nothing borrowed from it is left.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
