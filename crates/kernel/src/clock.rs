@@ -14,6 +14,16 @@ pub fn unix_ns() -> u64 {
     now_ns(ClockId::Realtime)
 }
 
+/// Processor time of the calling thread, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    now_ns(ClockId::ThreadCPUTime)
+}
+
+/// Processor time of this process, including what the kernel did while it ran, in nanoseconds.
+pub fn process_cpu_ns() -> u64 {
+    now_ns(ClockId::ProcessCPUTime)
+}
+
 #[inline]
 fn now_ns(clock: ClockId) -> u64 {
     let now = clock_gettime(clock);
@@ -40,6 +50,13 @@ mod tests {
         assert!(monotonic_ns() >= begun);
         // 2020 was 1,577,836,800 s after 1970.
         assert!(unix_ns() > 1_577_836_800_000_000_000);
+    }
+
+    #[test]
+    fn processor_time_passes_with_work() {
+        let [thread, process] = [thread_cpu_ns(), process_cpu_ns()];
+        while thread_cpu_ns() < thread + 1_000_000 {}
+        assert!(process_cpu_ns() >= process + 1_000_000);
     }
 
     #[test]

@@ -7,6 +7,9 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libc::{IPPROTO_TCP, SOL_SOCKET, c_int};
 
+/// asm-generic/socket.h
+const SO_BUF_LOCK: c_int = 72;
+
 /// Limits the rate at which TCP paces a socket (`SO_MAX_PACING_RATE`), bytes a second; `None` lifts the limit.
 ///
 /// # Errors
@@ -39,6 +42,38 @@ pub fn set_max_segment_size(socket: impl AsFd, bytes: u32) -> io::Result<()> {
 pub fn set_notsent_lowat(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     let bytes = bytes.to_ne_bytes();
     set(socket, IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes)
+}
+
+/// Limits the window that a TCP socket offers (`TCP_WINDOW_CLAMP`), bytes; what has been offered already is not
+/// taken back.
+///
+/// # Errors
+///
+/// If this is not a TCP socket.
+pub fn set_window_clamp(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    let bytes = bytes.to_ne_bytes();
+    set(socket, IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, &bytes)
+}
+
+/// Which buffers a program has set, so that they are not autotuned (`SO_BUF_LOCK`, Linux 5.15): the send buffer
+/// if bit 0 is set, the receive buffer if bit 1 is.
+///
+/// # Errors
+///
+/// If the kernel does not have the option.
+pub fn buffer_locks(socket: impl AsFd) -> io::Result<u32> {
+    let mut locks = [0; 4];
+    get(socket, SOL_SOCKET, SO_BUF_LOCK, &mut locks)?;
+    Ok(u32::from_ne_bytes(locks))
+}
+
+/// Sets what [`buffer_locks`] reads.
+///
+/// # Errors
+///
+/// If the kernel does not have the option.
+pub fn set_buffer_locks(socket: impl AsFd, locks: u32) -> io::Result<()> {
+    set(socket, SOL_SOCKET, SO_BUF_LOCK, &locks.to_ne_bytes())
 }
 
 /// Freezes a connection (`TCP_REPAIR`): from now on it sends nothing, not even when it is closed.
@@ -166,6 +201,9 @@ mod tests {
         let no_limit = number(&socket, SOL_SOCKET, libc::SO_MAX_PACING_RATE);
         assert_eq!(no_limit, u32::MAX);
         assert!(set_max_segment_size(&socket, 1).is_err());
+        set_window_clamp(&socket, 100_000).unwrap();
+        let clamp = number(&socket, IPPROTO_TCP, libc::TCP_WINDOW_CLAMP);
+        assert_eq!(clamp, 100_000);
     }
 
     #[test]

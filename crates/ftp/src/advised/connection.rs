@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use fairwind_advice_client::Limited;
 use fairwind_kernel::TcpInfo;
+use fairwind_kernel::sockopt::set_max_pacing_rate;
 
 use super::buffer::{Buffer, Role};
 use super::control::{self, Refusal};
 use super::limited::Sent;
 use super::orders::{Orders, in_mbps, is_nocc};
-use super::pacing;
 use super::record::{Event, EventLog, Setting};
 use crate::data::Direction;
 use crate::data::buffers::Side;
@@ -130,7 +130,7 @@ impl Connection {
 
     /// Limits the rate, and makes sure that the congestion control knows.
     fn pace(&mut self, wanted: Option<u64>, told: &mut EventLog<'_>) {
-        if self.pacing == wanted || pacing::set(&self.socket, wanted).is_err() {
+        if self.pacing == wanted || set_max_pacing_rate(&self.socket, wanted).is_err() {
             return;
         }
         let before = std::mem::replace(&mut self.pacing, wanted);

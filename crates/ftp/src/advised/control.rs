@@ -1,11 +1,11 @@
 //! The congestion control of a live connection.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 use std::os::fd::AsFd;
 
 use fairwind_cc::{kernel, native};
+use fairwind_kernel::sysctl;
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 
@@ -83,7 +83,7 @@ fn allowing(name: &str, allowed: &str) -> String {
 }
 
 fn allowed() -> String {
-    fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap_or_default()
+    sysctl(ALLOWED).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ mod control;
 mod follower;
 mod limited;
 mod orders;
-mod pacing;
 mod record;
 mod server;
 mod sight;

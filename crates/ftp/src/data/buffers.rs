@@ -11,16 +11,13 @@
 //! - The window scale is fixed in the handshake, from the largest of the buffer, `tcp_rmem[2]` and
 //!   `rmem_max`; from the buffer alone if a program has set that (`tcp_select_initial_window`).
 
-use std::fs;
 use std::io;
-use std::mem::size_of;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
+use fairwind_kernel::sockopt::{buffer_locks, set_buffer_locks, set_window_clamp};
+use fairwind_kernel::sysctl_numbers;
 use rustix::io::Errno;
 use rustix::net::sockopt;
-
-/// asm-generic/socket.h
-const SO_BUF_LOCK: libc::c_int = 72;
 
 /// A clamp that limits no window: the largest that RFC 7323 allows.
 const NO_CLAMP: u32 = 1 << 30;
@@ -66,12 +63,12 @@ impl Side {
 
     /// The current limits; Linux's defaults where they cannot be read.
     pub fn limits(self) -> Limits {
-        let (settable, adapted, default) = match self {
-            Self::Send => ("core/wmem_max", "ipv4/tcp_wmem", 4 << 20),
-            Self::Receive => ("core/rmem_max", "ipv4/tcp_rmem", 6 << 20),
+        let (adapted, default) = match self {
+            Self::Send => ("net.ipv4.tcp_wmem", 4 << 20),
+            Self::Receive => ("net.ipv4.tcp_rmem", 6 << 20),
         };
         Limits {
-            settable: last_number(settable).unwrap_or(212_992),
+            settable: last_number(self.sysctl()).unwrap_or(212_992),
             adapted: last_number(adapted).unwrap_or(default) / 2,
         }
     }
@@ -85,8 +82,7 @@ impl Side {
 }
 
 fn last_number(sysctl: &str) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/sys/net/{sysctl}")).ok()?;
-    text.split_whitespace().last()?.parse().ok()
+    sysctl_numbers(sysctl)?.pop()
 }
 
 /// The buffer's size, in bytes as passed to setsockopt.
@@ -153,9 +149,8 @@ fn force(socket: impl AsFd, side: Side, bytes: u32) -> Result<(), Errno> {
 /// # Errors
 /// If `SO_BUF_LOCK` cannot be read or set, as before Linux 5.15.
 pub fn give_back(socket: impl AsFd, side: Side) -> io::Result<()> {
-    let locks = option(&socket, libc::SOL_SOCKET, SO_BUF_LOCK)?;
-    let locks = locks & !side.lock_bit();
-    set_option(socket, libc::SOL_SOCKET, SO_BUF_LOCK, locks)
+    let locks = buffer_locks(&socket)?;
+    set_buffer_locks(socket, locks & !side.lock_bit())
 }
 
 /// Limits the offered window to `bytes` from now on; what has been offered already is not taken back.
@@ -163,7 +158,7 @@ pub fn give_back(socket: impl AsFd, side: Side) -> io::Result<()> {
 /// # Errors
 /// If the socket option cannot be set.
 pub fn clamp_window(socket: impl AsFd, bytes: u32) -> io::Result<()> {
-    set_option(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)
+    set_window_clamp(socket, bytes)
 }
 
 /// Before a socket connects or listens: makes sure that its window can grow to `bytes`.
@@ -200,7 +195,7 @@ pub fn is_widened(socket: impl AsFd, bytes: u32) -> io::Result<bool> {
 /// # Errors
 /// If `SO_BUF_LOCK` cannot be read, as before Linux 5.15.
 pub fn is_set(socket: impl AsFd, side: Side) -> io::Result<bool> {
-    Ok(option(socket, libc::SOL_SOCKET, SO_BUF_LOCK)? & side.lock_bit() != 0)
+    Ok(buffer_locks(socket)? & side.lock_bit() != 0)
 }
 
 /// Once the connection is open: returns a receive buffer that was widened for the sake of the window
@@ -209,9 +204,8 @@ pub fn is_set(socket: impl AsFd, side: Side) -> io::Result<bool> {
 /// # Errors
 /// If a socket option cannot be read or set.
 pub fn settle_window_scale(socket: impl AsFd) -> io::Result<()> {
-    let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").unwrap_or_default();
-    let default = text.split_whitespace().nth(1).and_then(|n| n.parse().ok());
-    let bytes: usize = default.unwrap_or(131_072);
+    let sizes = sysctl_numbers("net.ipv4.tcp_rmem").unwrap_or_default();
+    let bytes = sizes.get(1).map_or(131_072, |&bytes| bytes as usize);
     sockopt::set_socket_recv_buffer_size(&socket, bytes / 2)?;
     give_back(socket, Side::Receive)
 }
@@ -219,33 +213,6 @@ pub fn settle_window_scale(socket: impl AsFd) -> io::Result<()> {
 /// The shift that Linux chooses for a window of `bytes` (RFC 7323 section 2.2: at most 14).
 pub fn window_scale(bytes: u64) -> u32 {
     bytes.max(1).ilog2().saturating_sub(15).min(14)
-}
-
-fn option(socket: impl AsFd, level: libc::c_int, name: libc::c_int) -> io::Result<u32> {
-    let mut value = 0u32;
-    let mut length = size_of::<u32>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes, which `value` has.
-    let result = unsafe {
-        let place = (&raw mut value).cast();
-        libc::getsockopt(socket.as_fd().as_raw_fd(), level, name, place, &mut length)
-    };
-    match result {
-        0 => Ok(value),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-fn set_option(socket: impl AsFd, level: i32, name: i32, value: u32) -> io::Result<()> {
-    let length = size_of::<u32>() as libc::socklen_t;
-    // SAFETY: the kernel reads `length` bytes, which `value` has.
-    let result = unsafe {
-        let place = (&raw const value).cast();
-        libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, place, length)
-    };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 #[cfg(test)]
