@@ -32,6 +32,7 @@ mod ring;
 mod segment;
 mod statistics;
 mod transit;
+mod words;
 mod worker;
 
 pub use capture::{Capture, CaptureCounts};

@@ -6,6 +6,7 @@
 //! | Linux merges what one poll of the card finds | what is due when the emulator looks |
 //! | merges until PSH or a flow's end | the same; up to 44 segments, as many full-size ones as fit into 64 kB |
 
+use super::words::{add, put, word};
 use crate::host::tap::vnet::{self, Header};
 
 /// Most segments in one packet.
@@ -115,20 +116,6 @@ fn seq(packet: &[u8], tcp: usize) -> u32 {
         packet[tcp + 6],
         packet[tcp + 7],
     ])
-}
-
-fn word(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn put(bytes: &mut [u8], at: usize, value: u16) {
-    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
-}
-
-/// Adds in ones' complement.
-fn add(a: u16, b: u16) -> u16 {
-    let (sum, carry) = a.overflowing_add(b);
-    sum + u16::from(carry)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! | a card computes the checksums | left to be computed (`NEEDS_CSUM`), as between virtual machines on one host; the pseudo-header's part is correct for each segment |
 //! | Linux numbers IPv4 segments from the packet's id | the same |
 
+use super::words::{fold, put, word};
 use crate::host::tap::vnet::{self, Header};
 
 /// A packet to be cut into TCP segments.
@@ -119,20 +120,6 @@ impl<'a> Segments<'a> {
         let sum = u32::from(word(tcp, 16)) + u32::from(!before) + u32::from(now);
         put(tcp, 16, fold(sum));
     }
-}
-
-fn word(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn put(bytes: &mut [u8], at: usize, value: u16) {
-    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
-}
-
-/// Folds a sum into 16 bits, in ones' complement.
-fn fold(sum: u32) -> u16 {
-    let sum = (sum & 0xffff) + (sum >> 16);
-    ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
 #[cfg(test)]
