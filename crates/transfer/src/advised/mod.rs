@@ -15,7 +15,6 @@ mod follower;
 mod limited;
 mod observer;
 mod orders;
-mod pacing;
 mod record;
 
 use std::net::IpAddr;
