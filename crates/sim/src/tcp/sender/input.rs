@@ -147,7 +147,7 @@ impl Sender {
             if acked.lowest < prior.highest_sacked {
                 self.note_reordering(acked.lowest);
             }
-        } else if measured && self.is_sack_rtt_above_age_of_head(effects) {
+        } else if measured && self.is_sacked_older_than_head(effects) {
             effects.add(flag::SET_XMIT_TIMER);
         }
         let sample = &effects.rate.sample;
@@ -251,9 +251,9 @@ impl Sender {
         true
     }
 
-    /// Whether a segment acknowledged selectively has been sent before the one at the head of the
+    /// Whether the first segment newly acknowledged selectively was sent before the head of the
     /// queue.
-    fn is_sack_rtt_above_age_of_head(&self, effects: &Effects) -> bool {
+    fn is_sacked_older_than_head(&self, effects: &Effects) -> bool {
         let now_us = self.tp.tcp_mstamp;
         let Some((sack_rtt_us, _)) = effects.sacked().until(now_us) else {
             return false;
