@@ -30,8 +30,8 @@ use fairwind_result::{
     seed_folder, write_text,
 };
 
-use crate::plot::{self, palette};
 use html::escape;
+use plot::palette;
 
 /// Why a report could not be made.
 #[derive(Debug, thiserror::Error)]

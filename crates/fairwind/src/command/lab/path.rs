@@ -76,8 +76,8 @@ impl PathOptions {
         });
         let all: Vec<LinkArgument> = options.chain(set).collect();
         let link = arguments::link(&all, Path::new(""), self.time_scale.unwrap_or(1.0))?;
-        let mut directions = [&link.forward, &link.reverse].into_iter();
-        if self.time_scale.is_some() && !directions.any(Direction::follows_traces) {
+        let follows_traces = link.forward.follows_traces() || link.reverse.follows_traces();
+        if self.time_scale.is_some() && !follows_traces {
             return Err(Failure::input(
                 "--time-scale has no effect on a path without a recorded trace: write \
                  --set 'bandwidth={trace=\"FILE\"}', too",
