@@ -243,3 +243,42 @@ fn documented(instrument: &Instrument) -> String {
     let Instrument { name, meaning, .. } = instrument;
     format!("| `{name}` | {unit}| {object} | {meaning} |")
 }
+
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, damaged};
+    use fairwind_trace::file;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A file of two flows with a gap in one column.
+    fn example() -> Vec<u8> {
+        let folder = tempfile::tempdir().unwrap();
+        let flows = names(&["one", "two"]);
+        let mut recorder = ParquetRecorder::create(folder.path(), &flows, &[]).unwrap();
+        for n in 0..50 {
+            let mut sample = sample();
+            sample.time_ns = n * 1_000_000;
+            sample.instruments.cur_ssthresh = (n > 20).then_some(n);
+            recorder.flow(n as usize % 2, &sample);
+        }
+        recorder.finish().unwrap();
+        fs::read(folder.path().join(FLOWS_FILE)).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(cases(64))]
+
+        #[test]
+        fn a_damaged_file_is_read_or_refused(bytes in damaged(&[example()])) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(FLOWS_FILE);
+            fs::write(&path, bytes).unwrap();
+            let _ = scan(&path, FLOW, &["one"], &["CurCwnd", "CurSsthresh"], |_| {});
+            let _ = file::connection(&path);
+            let _ = file::times(&path);
+            let _ = file::series(&path, "CurSsthresh");
+            let _ = file::write_csv(&path, &mut std::io::sink());
+        }
+    }
+}
