@@ -202,6 +202,8 @@ fn as_on_page(request: &Request, plan: &Plan, section: &Section) -> String {
     // The first two are heads and rule.
     let rows: Vec<&str> = section.markdown.lines().filter(is_row).skip(2).collect();
     let there: Vec<&str> = part.lines().filter(is_row).collect();
-    let same = rows.iter().filter(|row| there.contains(row)).count();
+    // A table with a column for each engine may have more of them there.
+    let is_there = |row: &&&str| there.iter().any(|other| other.starts_with(**row));
+    let same = rows.iter().filter(is_there).count();
     format!("{same} of {} rows are as on {name}\n", rows.len())
 }

@@ -243,7 +243,12 @@ impl<'a> Bench<'a> {
             }
             Between::Servers => {
                 let options = options.join(" ");
-                let moving = format!("{} {options}", moving.join(" "));
+                // A client that only directs has no buffers of its own.
+                let sizing = match cell.kind {
+                    Kind::Drs => "",
+                    _ => " --no-drs",
+                };
+                let moving = moving.join(" ") + sizing;
                 arguments.extend(["sh", "-c", BETWEEN_SERVERS].iter().map(OsString::from));
                 arguments.push(fairwind.into());
                 arguments.push(received.into());
