@@ -5,7 +5,7 @@ CARGO := scripts/cargo
 DCCS := $(CARGO) run --profile optimised --package fairwind --example dccs -- experiments/dccs $(OUT)/dccs
 WEB100 := $(CARGO) run --release --package fairwind --example web100_dummynet -- experiments/web100-dummynet $(OUT)/web100-dummynet
 
-.PHONY: help demo test fuzz lint docs fresh bench experiments experiments-lab validation kernels dccs dccs-lab drsftp
+.PHONY: help demo test fuzz lint formats docs fresh bench experiments experiments-lab validation kernels dccs dccs-lab drsftp
 
 help:
 	@echo "make demo             one file over a shared path, moved three ways: build, run, table and report"
@@ -41,11 +41,13 @@ fuzz:
 	@scripts/setup test
 	@scripts/fuzz $(or $(MINUTES),10)
 
-lint:
+lint: formats
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+formats:
 	@scripts/setup lint
 	$(CARGO) fmt --all --check
 	find cc docs crates -name '*.[ch]' -print0 | xargs -0 clang-format --dry-run --Werror
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 # mdBook is built once, below target.
 MDBOOK := target/tools/bin/mdbook
