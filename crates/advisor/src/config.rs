@@ -17,28 +17,34 @@ pub const DEFAULT_LISTEN: Listen =
 
 /// The contents of the file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Listening addresses: address and port, a Unix socket, or several of them.
+    /// As `--listen`: one string or an array. Default: `"127.0.0.1:8649"`.
+    #[cfg_attr(test, schema(value_type = Vec<String>))]
     #[serde(default, deserialize_with = "one_or_several")]
     pub listen: Vec<Listen>,
-    /// Permissions of Unix sockets, such as `0o660`.
+    /// Permissions of Unix sockets, such as `0o660`. Default: `0o600`.
     pub socket_mode: Option<u32>,
-    /// Names and addresses by which clients reach the service.
+    /// As `--name`: an array of names and addresses.
     #[serde(default)]
     pub names: Vec<String>,
-    /// The file of tokens.
+    /// As `--tokens`.
+    #[cfg_attr(test, schema(value_type = Option<String>))]
     pub tokens: Option<PathBuf>,
-    /// Certificate and key for TLS.
+    /// Certificate and key for TLS: `{ certificate = "FILE", key = "FILE" }`.
+    #[cfg_attr(test, schema(value_type = Option<String>))]
     pub tls: Option<TlsFiles>,
-    /// A transfer log in the xferlog format of FTP servers; hosts in it become paths.
+    /// As `--xferlog`.
+    #[cfg_attr(test, schema(value_type = Option<String>))]
     pub xferlog: Option<PathBuf>,
-    /// Which of these hosts become paths, how many, and for how long.
+    /// Which hosts of the transfer log become paths: a table.
+    #[cfg_attr(test, schema(value_type = Object))]
     #[serde(default)]
     pub discovery: Discovery,
-    /// Memory for histories, MiB; [`crate::service::DEFAULT_HISTORY_BYTES`] by default.
+    /// As `--history-memory`, MiB. Default: `512`.
     pub history_mib: Option<usize>,
-    /// Paths, declared at every start; stored paths that are not listed here are left unchanged.
+    /// Paths, declared at every start: an array of tables.
     #[serde(default, rename = "path")]
     pub paths: Vec<PathConfig>,
 }

@@ -12,13 +12,16 @@ use crate::path::PathConfig;
 
 /// The configuration for paths to undeclared hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Discovery {
     /// Only hosts in these networks become paths.
+    #[cfg_attr(test, schema(value_type = Vec<String>))]
     pub networks: Vec<IpNet>,
-    /// Days without a transfer after which a host is forgotten with its history; at least 1.
+    /// Days without a transfer after which a path is forgotten, at least 1.
     pub forget_after_days: u32,
-    /// The maximum number of such paths; beyond it, the one with the oldest transfer is forgotten first.
+    /// Most paths from the log; beyond it, the path whose host has not appeared for the longest time is
+    /// forgotten.
     pub hosts_at_most: u32,
 }
 

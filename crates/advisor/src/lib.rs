@@ -18,6 +18,8 @@ pub mod local;
 pub mod metrics;
 pub mod monitor;
 pub mod path;
+#[cfg(test)]
+mod reference;
 pub mod run;
 pub mod service;
 pub mod state;

@@ -27,78 +27,80 @@ pub const HOPS_AT_MOST: usize = 64;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PathConfig {
-    /// Up to 64 letters, digits, `.`, `_` and `-`.
+    /// 1 to 64 letters, digits, `.`, `_` and `-`.
     #[schema(example = "argonne")]
     #[serde(default)]
     pub name: String,
-    /// The hosts at its other end: addresses, networks (`192.0.2.0/24`), names, and the names under
+    /// Hosts at the other end, at most 1,000: addresses, networks (`192.0.2.0/24`), names, and all names of
     /// a domain (`*.example.org`).
     #[schema(value_type = Vec<String>, example = json!(["192.0.2.0/24", "data.example.org"]))]
     pub hosts: Vec<HostPattern>,
-    /// The hops whose available bandwidth is measured; every one must have recent tests before
-    /// congestion control is switched off. Without them every hop counts of which tests are reported,
-    /// until it has been silent for 12 times the usual time between its tests.
+    /// Hops that are measured, at most 32; each needs a recent sample before congestion control is switched
+    /// off. Without them every hop counts that has samples, until it has been silent for 12 times the usual
+    /// time between them.
     #[serde(default)]
     pub hops: Vec<String>,
-    /// Below so many Mbit/s of available bandwidth a hop is congested. Without it the advice is
-    /// congestion control always.
+    /// A hop with less available bandwidth, Mbit/s, is congested. Without a threshold congestion control
+    /// stays on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold_mbps: Option<f64>,
-    /// Bandwidth of the narrowest link, Mbit/s, if known: buffers then fit it.
+    /// Bandwidth of the narrowest link, Mbit/s; buffers then fit it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_mbps: Option<f64>,
-    /// Whether the path is the operator's own, so that congestion control may be switched off on it.
+    /// The path is your own: congestion control may be switched off on it.
     #[serde(default)]
     pub own: bool,
-    /// The model that forecasts.
+    /// The model that forecasts: `"profile"`, or `"linear"`, that of the thesis.
     #[schema(value_type = Model)]
     #[serde(default = "default::model")]
     pub model: ModelKind,
-    /// Where a day begins: a name of the IANA time zone database.
+    /// Time zone of the days, a name of the IANA time zone database such as `"America/Chicago"`.
     #[schema(example = "America/Chicago")]
     #[serde(default = "default::time_zone")]
     pub time_zone: String,
-    /// The span of the straight lines of the linear model, seconds: more than 0, at most a day.
+    /// Span of the linear model's lines (t1 - t0 of the thesis), 1 to 86400 s.
     #[serde(default = "default::window_s")]
     pub window_s: u32,
-    /// Two-sided confidence of the bound on the rate of change, between 0 and 1.
+    /// Two-sided confidence of the linear model's bound on the rate of change, between 0 and 1.
     #[serde(default = "default::confidence")]
     pub confidence: f64,
-    /// The change of available bandwidth that makes it time to ask again: `{relative = 0.05}` or
-    /// `{absolute_mbps = 2.0}`.
+    /// Change of available bandwidth after which the next advice is due: `{ relative = 0.05 }` or
+    /// `{ absolute_mbps = 2.0 }`.
     #[schema(value_type = serde_json::Value, example = json!({"relative": 0.05}))]
     #[serde(default = "default::change")]
     pub change: Change,
-    /// Nobody is asked to ask again earlier than this, seconds.
+    /// Shortest time until the next advice, at least 1 s.
     #[serde(default = "default::shortest_interval_s")]
     pub shortest_interval_s: u32,
-    /// Nobody is asked to ask again later than this, seconds.
+    /// Longest time until the next advice, seconds; not below `shortest_interval_s`.
     #[serde(default = "default::longest_interval_s")]
     pub longest_interval_s: u32,
-    /// A hop whose newest test is older counts as congested, seconds.
+    /// A hop whose newest sample is older counts as congested; at least 1 s.
     #[serde(default = "default::stale_after_s")]
     pub stale_after_s: u32,
-    /// The earlier days to learn from: `"all"`, `"same_weekday"` or `{last_days = 7}`.
+    /// Days to learn from: `"all"`, `"same_weekday"` or `{ last_days = 7 }`.
     #[schema(value_type = serde_json::Value, example = json!("all"))]
     #[serde(default = "default::history")]
     pub history: HistorySet,
-    /// The congestion controls that stand for the two modes: `on` (none: the kernel's default), `off`.
+    /// Names of congestion controls, at most 15 characters: `on` (without it the kernel's default) and
+    /// `off`.
     #[schema(value_type = Object, example = json!({"on": "cubic", "off": "nocc"}))]
     #[serde(default)]
     pub controls: Controls,
-    /// Least and largest buffer that is advised: `smallest_bytes`, `largest_bytes`.
+    /// Smallest and largest buffer that is advised: `smallest_bytes`, `largest_bytes`.
     #[schema(value_type = Object, example = json!({"smallest_bytes": 65_536, "largest_bytes": 67_108_864}))]
     #[serde(default)]
     pub buffers: Buffers,
-    /// Without congestion control, pace at this multiple of the available bandwidth; none: no pacing.
+    /// Without congestion control, pace at this multiple of the available bandwidth. Without this key there
+    /// is no pacing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace_at: Option<f64>,
-    /// How the round-trip time is measured by ICMP echo.
+    /// ICMP echo: `host` (without it the first of `hosts` that is a single host), and `interval_s`, whole
+    /// seconds; 0: never.
     #[serde(default)]
     pub ping: Ping,
-    /// Whether transfers of our own that the network limited count as tests of the available bandwidth,
-    /// on the hop `transfers`: while they are recent, beside the hops. Unless this is said they count
-    /// only on a path without declared hops, and there only while no hop is tested.
+    /// Whether reported transfers that the network limited are samples of the path, on the hop `transfers`.
+    /// Default: only on a path without declared hops, while no other hop is measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfers_are_tests: Option<bool>,
 }

@@ -55,16 +55,18 @@ pub struct TransferReport {
     pub bytes: u64,
     /// How long that took, seconds.
     pub seconds: f64,
-    /// Segments that were sent again, if known.
+    /// Segments that were sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
-    /// Smallest round-trip time that the connection saw, milliseconds, if known.
+    /// Least round-trip time of the connection, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ms: Option<f64>,
-    /// What kept it from going faster, if known. Without it the transfer is no test of the path.
+    /// From the sender: seconds during which the network (`network_s`), the receiver's window
+    /// (`receiver_s`) and the sender itself (`sender_s`) kept it from going faster. Without it the transfer
+    /// is no sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited: Option<Limited>,
-    /// Which way the data went.
+    /// `"sent"` or `"received"`, seen from the host that reports.
     pub direction: Direction,
 }
 

@@ -36,48 +36,46 @@ use schema::{AccountingWord, DurationText};
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ExperimentFile {
-    /// What it shows; stands above reports. Default: the file's name.
+    /// What the experiment shows; the title of its reports. Default: the file's name.
     #[schemars(with = "Option<String>")]
     pub title: String,
-    /// Length of the run.
+    /// Length of a run, above 0.
     #[schemars(with = "DurationText")]
     pub duration: Duration,
-    /// Time at the beginning that summaries leave out, below `duration`. Default: 0.
+    /// Time at the beginning that totals leave out, below `duration`; time series include it.
     #[schemars(with = "Option<DurationText>", extend("default" = "0s"))]
     pub warmup: Duration,
-    /// Seeds of the random choices, one run each, 0 to 2^63 - 1, no two the same. Default: `[1]`.
+    /// Seeds of the random choices, one run each: all different, 0 to 2^63 - 1.
     #[schemars(with = "Option<Vec<u64>>", length(min = 1), extend("default" = [1], "uniqueItems" = true))]
     pub seeds: Vec<u64>,
-    /// Whose TCP the hosts have. Default: `linux`.
+    /// TCP of the hosts.
     #[schemars(with = "Option<Stack>", extend("default" = "linux"))]
     pub stack: Stack,
-    /// Which bytes the links' bandwidths count. Default: `ip`.
+    /// Which bytes a bandwidth counts.
     #[schemars(with = "Option<AccountingWord>", extend("default" = "ip"))]
     pub accounting: Accounting,
-    /// Payload of a full segment in bytes, 48 to 65483. Default: 1448, with 52 bytes of headers a
-    /// packet of 1500.
+    /// Payload of a full segment, bytes; headers add 52 bytes.
     #[schemars(with = "Option<u32>", range(min = 48, max = 65_483), extend("default" = 1448))]
     pub mss: u32,
-    /// Jiffies a second, in which the simulated kernel's timers and cubic's time are counted. Default:
-    /// 250.
+    /// Jiffies per second; timers and cubic's clock count in jiffies. For the simulator's `linux` stack
+    /// only: the lab's kernel has its own.
     #[schemars(with = "Option<u32>", extend("enum" = [100, 250, 1000], "default" = 250))]
     pub hz: u32,
-    /// Least, default and greatest receive buffer in bytes, as the kernel's `net.ipv4.tcp_rmem`.
-    /// Default: `[4096, 131072, 6291456]`.
+    /// Minimum, default and maximum receive buffer, bytes, as `net.ipv4.tcp_rmem`; none smaller than
+    /// the one before.
     #[schemars(with = "Option<[u64; 3]>", extend("default" = [4096, 131_072, 6_291_456]))]
     pub tcp_rmem: [u64; 3],
-    /// Least, default and greatest send buffer in bytes, as the kernel's `net.ipv4.tcp_wmem`.
-    /// Default: `[4096, 16384, 4194304]`.
+    /// Minimum, default and maximum send buffer, bytes, as `net.ipv4.tcp_wmem`; none smaller than the
+    /// one before.
     #[schemars(with = "Option<[u64; 3]>", extend("default" = [4096, 16_384, 4_194_304]))]
     pub tcp_wmem: [u64; 3],
-    /// How many times faster than recorded the traces of bandwidths, delays and losses run, 0.001
-    /// to 1000; their values stay as they are. Default: 1.
+    /// Factor by which recordings are played back faster than they were recorded.
     #[schemars(with = "Option<f64>", range(min = 0.001, max = 1000.0), extend("default" = 1))]
     pub time_scale: f64,
-    /// What is recorded over time.
+    /// Which time series are written.
     #[schemars(with = "Option<Record>")]
     pub record: Record,
-    /// Links; hosts and routers come into being by being named as their ends.
+    /// Links. Hosts and routers exist because a link names them.
     #[schemars(length(min = 1))]
     pub link: Vec<Link>,
     /// Flows.
@@ -99,14 +97,14 @@ impl ExperimentFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Record {
-    /// Whether series are written at all. Default: true.
+    /// Whether time series are written.
     #[schemars(with = "Option<bool>", extend("default" = true))]
     pub series: bool,
-    /// Time between two samples. Default: `100ms`.
+    /// Time between two samples of each flow and link, above 0.
     #[schemars(with = "Option<DurationText>", extend("default" = "100ms"))]
     pub interval: Duration,
-    /// A flow's sample after every acknowledgement it processes, besides those of links at each
-    /// interval. Default: false.
+    /// Sample each flow after every acknowledgement that it processes, instead of at the interval;
+    /// links are still sampled at the interval.
     #[schemars(with = "Option<bool>", extend("default" = false))]
     pub every_ack: bool,
 }

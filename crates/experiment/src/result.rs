@@ -258,11 +258,10 @@ impl Machine {
             .lines()
             .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
             .map_or_else(String::new, |(_, model)| model.trim().to_owned());
-        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         Machine {
             cpu,
             cores: std::thread::available_parallelism().map_or(0, |n| n.get() as u64),
-            system: format!("{} {}", std::env::consts::OS, release.trim())
+            system: format!("{} {}", std::env::consts::OS, fairwind_kernel::release())
                 .trim()
                 .to_owned(),
         }

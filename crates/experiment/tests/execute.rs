@@ -17,6 +17,7 @@ use fairwind_experiment::result::{
 use fairwind_experiment::{
     Engine, EngineError, ExecuteError, ExecuteOptions, Experiment, Progress, execute,
 };
+use fairwind_instruments::Instruments;
 
 const TEXT: &str = r#"duration = "10s"
 seeds = [1, 2, 3]
@@ -78,8 +79,11 @@ impl Engine for Pretender {
                 0,
                 &FlowSample {
                     time_ns,
-                    cur_cwnd: noise >> 8,
-                    ..FlowSample::default()
+                    connection: 0,
+                    instruments: Instruments {
+                        cur_cwnd: noise >> 8,
+                        ..Instruments::default()
+                    },
                 },
             );
             recorder.link(

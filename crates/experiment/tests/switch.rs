@@ -39,8 +39,8 @@ struct Halves {
 impl Recorder for Halves {
     fn flow(&mut self, _flow: usize, sample: &FlowSample) {
         let half = usize::from(sample.time_ns >= 5_000_000_000);
-        self.windows[half] = self.windows[half].max(sample.cur_cwnd);
-        self.received[half] = sample.bytes_received;
+        self.windows[half] = self.windows[half].max(sample.instruments.cur_cwnd);
+        self.received[half] = sample.instruments.bytes_received;
     }
     fn link(&mut self, _link: usize, _sample: &LinkSample) {}
 }

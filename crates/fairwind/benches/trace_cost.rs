@@ -207,14 +207,7 @@ fn flow(hosts: &[Host; 2]) -> FlowPlan {
 
 /// Processor time of this process, including what the kernel did while it ran.
 fn process_s() -> f64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the pointer is to a timespec that is written.
-    let failed = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
-    assert_eq!(failed, 0);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+    fairwind_kernel::process_cpu_ns() as f64 * 1e-9
 }
 
 /// Time that the processors were not idle, from the first line of `/proc/stat`.

@@ -1,8 +1,6 @@
 //! `fairwind get`, `put`, `ls` and `copy` as their users meet them, with a server in this process; and
 //! behind a long path, which needs root.
 
-#[path = "../../ftp/tests/advisor/mod.rs"]
-mod advisor;
 mod gate;
 mod long_path;
 
@@ -14,9 +12,10 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::thread;
 
-use advisor::{Reply, TestAdvisor, advice};
+use fairwind_ftp::assembly::bind_server;
 use fairwind_ftp::drs::RightSizingServer;
-use fairwind_ftp::server::{Config, Server, Stop, UserConfig, hash_password};
+use fairwind_ftp::server::{Config, Extension, Server, Stop, UserConfig, hash_password};
+use fairwind_testing::advisor::{Reply, TestAdvisor, advice};
 use fairwind_testing::{permitted, root, wait_until};
 use gate::Gate;
 use rustix::process::{Pid, Signal, kill_process};
@@ -33,7 +32,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        Self::with_server(Server::bind)
+        Self::with_server(bind_server)
     }
 
     fn with_server(bind: impl FnOnce(Config) -> io::Result<Server>) -> Self {
@@ -361,7 +360,8 @@ fn an_upload_follows_its_advisor_and_tells_it_how_it_went() {
     let gate = Gate::opened_when(move || asked.asked().len() == 3);
     let bench = Bench::with_server(|config| {
         let right_sizing = Arc::new(RightSizingServer::default());
-        Server::with_extensions(config, vec![right_sizing, Arc::new(gate)])
+        let extensions: Vec<Arc<dyn Extension>> = vec![right_sizing, Arc::new(gate)];
+        Server::bind(config, Arc::new(extensions))
     });
     let bytes: Vec<u8> = (0..16_000_000u32).map(|n| (n % 251) as u8).collect();
     fs::write(bench.here.path().join("x"), &bytes).unwrap();

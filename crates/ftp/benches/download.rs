@@ -11,8 +11,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fairwind_ftp::assembly::bind_server;
 use fairwind_ftp::protocol::host_port::parse_passive_reply;
-use fairwind_ftp::server::{Config, Server, Stop};
+use fairwind_ftp::server::{Config, Stop};
 use fairwind_testing::{install_root, keep_to, proftpd_modules};
 
 const PAIRS: usize = 15;
@@ -98,7 +99,7 @@ fn serve(root: &Path, port: u16) {
         listen: SocketAddr::from(([127, 0, 0, 1], port)),
         ..Config::new(root)
     };
-    Server::bind(config).unwrap().run(&Stop::default()).unwrap();
+    bind_server(config).unwrap().run(&Stop::default()).unwrap();
 }
 
 fn ours(root: &Path) -> Peer {

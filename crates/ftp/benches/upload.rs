@@ -9,8 +9,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use fairwind_ftp::assembly::bind_server;
 use fairwind_ftp::protocol::host_port::parse_passive_reply;
-use fairwind_ftp::server::{Config, Server, Stop, SyncPolicy, UserConfig, hash_password};
+use fairwind_ftp::server::{Config, Stop, SyncPolicy, UserConfig, hash_password};
 
 const PAIRS: usize = 5;
 /// Number of files and bytes of each.
@@ -63,7 +64,7 @@ fn serve(dir: &Path, sync: SyncPolicy) -> SocketAddr {
         sync,
         ..Config::new(dir)
     };
-    let server = Server::bind(config).unwrap();
+    let server = bind_server(config).unwrap();
     let address = server.address().unwrap();
     std::thread::spawn(move || server.run(&Stop::default()));
     address

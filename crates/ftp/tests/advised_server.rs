@@ -7,8 +7,8 @@ use std::net::TcpListener;
 use std::sync::{LazyLock, Mutex};
 use std::time::Instant;
 
-use crate::advisor::{Reply, TestAdvisor, advice};
 use crate::common::{Client, Running, noise};
+use fairwind_testing::advisor::{Reply, TestAdvisor, advice};
 use fairwind_testing::{permitted, root, wait_until};
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};

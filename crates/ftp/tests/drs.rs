@@ -10,11 +10,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::{Client, Running, TIMEOUT, data, noise};
+use fairwind_ftp::assembly::{ClientSetup, client_extensions};
 use fairwind_ftp::client::{
-    self, Connection, Credentials, Extension, FileReport, Options, Place, Retrieval, ServerFacts,
-    SessionExtension, Setup, Storage, third_party,
+    Connection, Credentials, Extension, FileReport, Options, Place, Retrieval, ServerFacts,
+    SessionExtension, Storage, third_party,
 };
-use fairwind_ftp::data::{Buffer, Transfer, TransferWatcher};
+use fairwind_ftp::extension::TransferExtension;
+use fairwind_transfer::{Buffer, Transfer, TransferWatcher};
 
 const TOKEN: &str = "00112233445566778899aabbccddeeff";
 
@@ -222,11 +224,13 @@ impl Extension for Slow {
     }
 }
 
-impl SessionExtension for Slow {
+impl TransferExtension for Slow {
     fn watch(&mut self, _: &Transfer) -> Option<Box<dyn TransferWatcher>> {
         Some(Box::new(Pace(Instant::now())))
     }
 }
+
+impl SessionExtension for Slow {}
 
 /// Delays each byte to its time on a schedule that starts here.
 struct Pace(Instant);
@@ -245,13 +249,13 @@ impl TransferWatcher for Pace {
 /// This project's client; `drs` turns on its right-sizing.
 fn connection(server: &Running, path: &str, drs: bool) -> Connection {
     let url = format!("ftp://alice:secret@{}/{path}", server.address);
-    let setup = Setup {
+    let setup = ClientSetup {
         drs,
         advisor: None,
         allow_nocc: Vec::new(),
         buffer: Buffer::Auto,
     };
-    let mut extensions = client::extensions(&setup).unwrap();
+    let mut extensions = client_extensions(&setup).unwrap();
     extensions.push(Arc::new(Slow));
     let options = Options {
         patience: TIMEOUT,

@@ -1,8 +1,6 @@
 //! Server and client, checked against each other, the RFCs, and third-party servers and clients.
 
-mod advised;
 mod advised_server;
-mod advisor;
 mod client;
 mod common;
 mod drs;
@@ -11,6 +9,5 @@ mod partials;
 mod patterns;
 mod peers;
 mod replies;
-mod reported;
 mod server;
 mod strangers;

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use argon2::password_hash::PasswordHasher;
 use argon2::{Argon2, Params};
 
+use fairwind_ftp::assembly::bind_server;
 use fairwind_ftp::protocol::host_port::parse_passive_reply;
-use fairwind_ftp::server::{Server, Stop};
+use fairwind_ftp::server::Stop;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use socket2::{Domain, Socket, Type};
 
@@ -651,7 +652,7 @@ fn another_configuration_is_for_new_sessions_and_disturbs_nobody() {
         config.read(settings).unwrap();
         config
     };
-    let server = Server::bind(config("")).unwrap();
+    let server = bind_server(config("")).unwrap();
     let (address, reload, stop) = (server.address().unwrap(), server.reload(), Stop::default());
     let asked = stop.clone();
     let running = thread::spawn(move || server.run(&asked));

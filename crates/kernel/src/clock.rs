@@ -1,40 +1,39 @@
 //! The kernel's clocks, and the length of its jiffies.
 
+use rustix::time::{ClockId, clock_getres, clock_gettime};
+
 /// `CLOCK_MONOTONIC`, the clock of eBPF programs and traces, in nanoseconds.
 #[inline]
 pub fn monotonic_ns() -> u64 {
-    now_ns(libc::CLOCK_MONOTONIC)
+    now_ns(ClockId::Monotonic)
 }
 
 /// `CLOCK_REALTIME`, in nanoseconds since 1970.
 #[inline]
 pub fn unix_ns() -> u64 {
-    now_ns(libc::CLOCK_REALTIME)
+    now_ns(ClockId::Realtime)
+}
+
+/// Processor time of the calling thread, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    now_ns(ClockId::ThreadCPUTime)
+}
+
+/// Processor time of this process, including what the kernel did while it ran, in nanoseconds.
+pub fn process_cpu_ns() -> u64 {
+    now_ns(ClockId::ProcessCPUTime)
 }
 
 #[inline]
-fn now_ns(clock: libc::clockid_t) -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the pointer is to a timespec that is written.
-    let failed = unsafe { libc::clock_gettime(clock, &mut now) };
-    assert_eq!(failed, 0, "Linux has the clock");
+fn now_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Jiffies per second of the running kernel.
 pub fn hz() -> u32 {
     // The coarse clock advances once a jiffy, which is its resolution.
-    let mut resolution = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the pointer is to a timespec that is written.
-    let failed = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut resolution) };
-    assert_eq!(failed, 0, "Linux has a coarse clock");
-    hz_from_resolution(resolution.tv_nsec)
+    hz_from_resolution(clock_getres(ClockId::MonotonicCoarse).tv_nsec)
 }
 
 fn hz_from_resolution(nanoseconds: i64) -> u32 {
@@ -51,6 +50,13 @@ mod tests {
         assert!(monotonic_ns() >= begun);
         // 2020 was 1,577,836,800 s after 1970.
         assert!(unix_ns() > 1_577_836_800_000_000_000);
+    }
+
+    #[test]
+    fn processor_time_passes_with_work() {
+        let [thread, process] = [thread_cpu_ns(), process_cpu_ns()];
+        while thread_cpu_ns() < thread + 1_000_000 {}
+        assert!(process_cpu_ns() >= process + 1_000_000);
     }
 
     #[test]

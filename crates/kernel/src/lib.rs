@@ -1,18 +1,25 @@
 //! Properties of the running kernel, queried before anything relies on them: its release, clocks and
 //! jiffies, BTF, sysctls and mounts, the capabilities of this process, and the state of its connections.
+//!
+//! System calls go through rustix. Those that it lacks, or has as unsafe functions only, and that more
+//! than one crate needs, are here.
 
 mod capability;
 mod clock;
+mod namespace;
 mod release;
 mod sysctl;
 mod tcp_info;
 
+pub mod sockopt;
+
 pub use capability::{
     BPF, Capabilities, Capability, NET_ADMIN, NET_BIND_SERVICE, NET_RAW, PERFMON, SYS_ADMIN,
 };
-pub use clock::{hz, monotonic_ns, unix_ns};
+pub use clock::{hz, monotonic_ns, process_cpu_ns, thread_cpu_ns, unix_ns};
+pub use namespace::{NamespaceType, unshare};
 pub use release::{release, version};
-pub use sysctl::{mounted, sysctl, sysctl_numbers};
+pub use sysctl::{mounted, set_sysctl, sysctl, sysctl_numbers};
 pub use tcp_info::TcpInfo;
 
 /// Whether the kernel has BTF, a description of its types (`CONFIG_DEBUG_INFO_BTF`), which eBPF

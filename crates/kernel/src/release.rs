@@ -1,18 +1,9 @@
 //! The release of the running kernel.
 
-use std::ffi::CStr;
-use std::mem;
-
 /// The release of the running kernel, as by `uname -r`.
 pub fn release() -> String {
-    // SAFETY: an all-zero utsname is valid, and uname writes strings that end with a zero.
-    unsafe {
-        let mut name: libc::utsname = mem::zeroed();
-        libc::uname(&mut name);
-        CStr::from_ptr(name.release.as_ptr())
-            .to_string_lossy()
-            .into_owned()
-    }
+    let names = rustix::system::uname();
+    names.release().to_string_lossy().into_owned()
 }
 
 /// Major and minor version of a release; `None` if it does not begin with them.

@@ -1,15 +1,13 @@
 //! Sysctls and mount points.
 
-use std::fs;
 use std::path::PathBuf;
+use std::{fs, io};
 
 /// The value of a sysctl such as `net.core.rmem_max`; `None` if this kernel or network namespace does
 /// not have it.
 pub fn sysctl(name: &str) -> Option<String> {
-    let path = format!("/proc/sys/{}", name.replace('.', "/"));
-    fs::read_to_string(path)
-        .ok()
-        .map(|text| text.trim().to_owned())
+    let text = fs::read_to_string(path(name)).ok()?;
+    Some(text.trim().to_owned())
 }
 
 /// The numbers of a sysctl such as `net.ipv4.tcp_rmem`; `None` if it does not exist or its value is not
@@ -18,6 +16,20 @@ pub fn sysctl_numbers(name: &str) -> Option<Vec<u64>> {
     let text = sysctl(name)?;
     let numbers = text.split_whitespace().map(str::parse);
     numbers.collect::<Result<_, _>>().ok()
+}
+
+/// Sets a sysctl such as `net.ipv4.tcp_rmem`; those of `net` in the network namespace of the calling
+/// thread.
+///
+/// # Errors
+///
+/// If this kernel or network namespace does not have it, or refuses the value.
+pub fn set_sysctl(name: &str, value: &str) -> io::Result<()> {
+    fs::write(path(name), value)
+}
+
+fn path(name: &str) -> String {
+    format!("/proc/sys/{}", name.replace('.', "/"))
 }
 
 /// The first mount point of a file system of type `bpf`, `cgroup2` or another, as this process sees it.

@@ -6,9 +6,11 @@
 use std::io;
 use std::mem::{offset_of, size_of};
 use std::ops::Deref;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::ptr;
 use std::time::Duration;
+
+use crate::sockopt;
 
 const LEN: usize = size_of::<libc::tcp_info>();
 /// Offset of a bit field that libc's structure omits: `tcpi_delivery_rate_app_limited` and others.
@@ -31,21 +33,8 @@ impl TcpInfo {
     /// If this is not a TCP socket.
     pub fn of(socket: impl AsFd) -> io::Result<TcpInfo> {
         let mut bytes = [0; LEN];
-        let mut length = LEN as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes, which `bytes` has.
-        let failed = unsafe {
-            libc::getsockopt(
-                socket.as_fd().as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                bytes.as_mut_ptr().cast(),
-                &mut length,
-            )
-        };
-        match failed {
-            0 => Ok(TcpInfo::parse(&bytes[..length as usize])),
-            _ => Err(io::Error::last_os_error()),
-        }
+        let written = sockopt::get(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
+        Ok(TcpInfo::parse(&bytes[..written]))
     }
 
     /// The structure as the kernel has written it, here or in a message of `sock_diag`.

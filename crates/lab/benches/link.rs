@@ -11,9 +11,9 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use fairwind_lab::congestion_control::Control;
+use fairwind_lab::emulator::Lateness;
 use fairwind_lab::exec::{self, ExecConfig, PEER_PLACEHOLDER, Peer};
 use fairwind_lab::host::Offload;
-use fairwind_lab::lateness::Lateness;
 use fairwind_path::delay::{Delay, DelayConfig};
 use fairwind_path::pipe::PipeConfig;
 use fairwind_path::queue::Capacity;

@@ -8,19 +8,40 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
 
+use fairwind_kernel::unix_ns;
 use fairwind_path::units::Duration;
 
 use crate::LabError;
-use crate::capture::{self, Writer};
 use crate::clock::Clock;
 use crate::host::Host;
+use crate::host::tap::Tap;
 use crate::network::Network;
-use crate::statistics::{FlowCounts, LabLosses, NamedPipe, PipeSample, Statistics};
-use crate::tun::Tun;
-use crate::wakeful::Wakeful;
-use crate::worker::{Common, Report, Worker};
 
-pub use crate::capture::{Capture, CaptureCounts};
+mod arena;
+mod capture;
+mod classifier;
+mod cpu_latency;
+mod delivery;
+mod departures;
+mod lateness;
+mod merge;
+mod milestones;
+mod pause;
+mod pcapng;
+mod ring;
+mod segment;
+mod statistics;
+mod transit;
+mod words;
+mod worker;
+
+pub use capture::{Capture, CaptureCounts};
+pub use lateness::{Lateness, LatenessSummary};
+pub use statistics::{FlowCounts, LabLosses, NamedPipe, PipeSample, Statistics};
+
+use capture::Writer;
+use cpu_latency::CpuLatencyRequest;
+use worker::{Common, Report, Worker};
 
 /// Capacity of the samples' channel; further ones are dropped and counted.
 const SAMPLES: usize = 1 << 16;
@@ -55,7 +76,7 @@ pub struct Emulator {
     workers: Vec<Running>,
     /// The captures' writers, with the index of their pipe.
     captures: Vec<(usize, Writer)>,
-    _wakeful: Wakeful,
+    _cpu_latency: CpuLatencyRequest,
 }
 
 #[derive(Debug)]
@@ -76,28 +97,29 @@ impl Emulator {
         hosts: &[Host],
         options: EmulatorOptions,
     ) -> Result<Emulator, LabError> {
-        let mut tuns: HashMap<Ipv4Addr, &Arc<Tun>> = HashMap::new();
+        let mut taps: HashMap<Ipv4Addr, &Arc<Tap>> = HashMap::new();
         for host in hosts {
-            tuns.insert(host.config().address, host.tun());
+            taps.insert(host.config().address, host.tap());
         }
         let mut by_node = HashMap::new();
         for (node, address) in network.hosts() {
-            let tun = tuns.get(&address).ok_or_else(|| {
+            let tap = taps.get(&address).ok_or_else(|| {
                 LabError::Network(format!("no host has the address {address} of the network"))
             })?;
-            by_node.insert(node, Arc::clone(tun));
+            by_node.insert(node, Arc::clone(tap));
         }
         let routes = network.routes()?;
         let (to_samples, samples) = mpsc::sync_channel(SAMPLES);
         let clock = Clock::starting_in(options.lead);
+        let start_unix_ns = unix_ns() + options.lead.as_nanos();
         let mut captures = Vec::new();
         let mut recorders = HashMap::new();
         for capture in &options.captures {
             let pipe = capture.pipe.index();
-            let (recorder, writer) = capture::start(capture, &network.pipes()[pipe].name, clock)?;
+            let name = &network.pipes()[pipe].name;
+            let (recorder, writer) = capture::start(capture, name, start_unix_ns)?;
             captures.push((pipe, writer));
             if recorders.insert(pipe, recorder).is_some() {
-                let name = &network.pipes()[pipe].name;
                 return Err(LabError::Network(format!(
                     "the pipe {name} is to be captured twice"
                 )));
@@ -107,7 +129,7 @@ impl Emulator {
         let common = Common {
             network,
             routes: Arc::new(routes),
-            tuns: by_node,
+            taps: by_node,
             largest: mtus.max().unwrap_or(0).into(),
             clock,
             options: &options,
@@ -126,13 +148,13 @@ impl Emulator {
             samples,
             workers: workers.collect::<Result<_, _>>()?,
             captures,
-            _wakeful: Wakeful::begin(),
+            _cpu_latency: CpuLatencyRequest::zero(),
         })
     }
 
     /// CLOCK_MONOTONIC at the network's time 0, nanoseconds; with a lead it may lie in the future.
     pub fn epoch_ns(&self) -> u64 {
-        self.clock.start_nanos()
+        self.clock.start_ns()
     }
 
     /// The samples of the pipes as they are taken: for each pipe in the order of time.

@@ -11,13 +11,10 @@ use std::thread;
 use fairwind_path::pipe::PipeConfig;
 
 use crate::congestion_control::{self, Control};
-use crate::emulator::{Capture, Emulator, EmulatorOptions};
-use crate::host::{Host, HostConfig, Offload};
-use crate::machine::Pair;
+use crate::emulator::{Capture, Emulator, EmulatorOptions, Statistics};
+use crate::host::process::{self, BlockedSignals, Program, shell, with_placeholder};
+use crate::host::{Host, HostConfig, Offload, Pair};
 use crate::network::{FlowId, FlowKey, Network, PipeId};
-use crate::process::{self, BlockedSignals};
-use crate::program::{Program, shell, with_placeholder};
-use crate::statistics::Statistics;
 use crate::{LabError, privilege};
 
 /// Addresses of the command's host and, if the peer is a host of the lab, of the peer.

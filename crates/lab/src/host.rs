@@ -1,18 +1,32 @@
-//! A host: a network namespace with a loopback and one TUN device, and TCP configured for
+//! A host: a network namespace with a loopback and one TAP device, and TCP configured for
 //! measurements.
 
 use std::fs;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use crate::LabError;
-use crate::interface::{Interfaces, Settings};
-use crate::machine::{self, Pair};
-use crate::namespace::Namespace;
-use crate::route::{self, Route};
-use crate::tun::Tun;
+use fairwind_kernel::set_sysctl;
 
-pub use crate::tun::Offload;
+use crate::LabError;
+
+mod ifreq;
+mod interface;
+mod machine;
+mod namespace;
+mod queueing;
+mod route;
+
+pub(crate) mod netlink;
+pub(crate) mod process;
+pub(crate) mod tap;
+
+pub use machine::Pair;
+pub use tap::Offload;
+
+use interface::{Interfaces, Settings};
+use namespace::Namespace;
+use route::Route;
+use tap::Tap;
 
 /// The name of every host's interface.
 pub const INTERFACE: &str = "fw0";
@@ -84,7 +98,7 @@ pub struct Pairing {
 pub struct Host {
     config: HostConfig,
     namespace: Arc<Namespace>,
-    tun: Arc<Tun>,
+    tap: Arc<Tap>,
 }
 
 impl Host {
@@ -101,12 +115,12 @@ impl Host {
             )));
         }
         let namespace = Namespace::create()?;
-        let tun = namespace.within(|| {
+        let tap = namespace.within(|| {
             set_sysctls(&config)?;
-            let tun = Tun::create(INTERFACE, config.offload)?;
+            let tap = Tap::create(INTERFACE, config.offload)?;
             let interfaces = Interfaces::open()?;
-            interfaces.raise("lo")?;
-            interfaces.set_up(
+            interfaces.bring_up("lo")?;
+            interfaces.configure(
                 INTERFACE,
                 Settings {
                     address: config.address,
@@ -131,19 +145,19 @@ impl Host {
                     initial_window: config.initial_window,
                 })?;
             }
-            Ok(tun)
+            Ok(tap)
         })?;
         Ok(Host {
             config,
             namespace: Arc::new(namespace),
-            tun: Arc::new(tun),
+            tap: Arc::new(tap),
         })
     }
 
     /// Puts a device of the emulator into this process' own network namespace, which so becomes a
     /// host of the lab. It is reached at [`Pair::machine`] of the returned pair; [`Pair::host`] is
     /// for the lab's host at the other end. Nothing else of the machine's network is changed, and
-    /// the device vanishes with the last clone of this. See [`crate::machine`].
+    /// the device vanishes with the last clone of this.
     ///
     /// Connections that begin or end here use `congestion_control`, a name in the kernel, unless
     /// the program chooses one; `None`: the machine's default.
@@ -155,7 +169,7 @@ impl Host {
         offload: Offload,
         congestion_control: Option<String>,
     ) -> Result<(Host, Pair), LabError> {
-        let (tun, pair) = machine::device(offload)?;
+        let (tap, pair) = machine::device(offload)?;
         let config = HostConfig {
             offload,
             congestion_control,
@@ -168,10 +182,10 @@ impl Host {
             queue: DEVICE_QUEUE,
         };
         // As in the lab's other hosts; the setting concerns the new device alone.
-        let _ = set_sysctl(&format!("net.ipv6.conf.{}.disable_ipv6", tun.name()), "1");
-        interfaces.set_up(tun.name(), settings)?;
+        let _ = set_sysctl(&format!("net.ipv6.conf.{}.disable_ipv6", tap.name()), "1");
+        interfaces.configure(tap.name(), settings)?;
         route::add(&Route {
-            interface: interfaces.index(tun.name())?,
+            interface: interfaces.index(tap.name())?,
             to: Some(pair.host),
             congestion_control: config.congestion_control.as_deref(),
             ..Route::default()
@@ -180,7 +194,7 @@ impl Host {
             Host {
                 config,
                 namespace: Arc::new(Namespace::current()?),
-                tun: Arc::new(tun),
+                tap: Arc::new(tap),
             },
             pair,
         ))
@@ -203,7 +217,7 @@ impl Host {
     /// # Errors
     /// Fails if the kernel's table of interfaces cannot be read.
     pub fn device_drops(&self) -> Result<u64, LabError> {
-        if let Some(uplink) = self.tun.uplink() {
+        if let Some(uplink) = self.tap.uplink() {
             return Ok(uplink.lost());
         }
         let path = "/proc/thread-self/net/dev";
@@ -211,7 +225,7 @@ impl Host {
             fs::read_to_string(path)
                 .map_err(|error| LabError::system(format!("reading {path}"), error))
         })?;
-        Ok(transmit_drops(&table, self.tun.name()))
+        Ok(transmit_drops(&table, self.tap.name()))
     }
 
     /// Runs `work` on a thread in the host's network namespace.
@@ -234,33 +248,27 @@ impl Host {
         &self.namespace
     }
 
-    pub(crate) fn tun(&self) -> &Arc<Tun> {
-        &self.tun
+    pub(crate) fn tap(&self) -> &Arc<Tap> {
+        &self.tap
     }
 }
 
 fn set_sysctls(config: &HostConfig) -> Result<(), LabError> {
+    let set = |name: &str, value: &str| {
+        set_sysctl(name, value)
+            .map_err(|error| LabError::system(format!("setting {name} to `{value}`"), error))
+    };
     // IPv6 neighbour discovery would add packets to the path. A kernel without IPv6 has no such
     // file and needs none.
     let _ = set_sysctl("net.ipv6.conf.all.disable_ipv6", "1");
     let _ = set_sysctl("net.ipv6.conf.default.disable_ipv6", "1");
     // A run must not inherit TCP metrics from an earlier one.
-    set_sysctl("net.ipv4.tcp_no_metrics_save", "1")?;
-    set_sysctl("net.ipv4.ping_group_range", "0 2147483647")?;
-    set_sysctl("net.ipv4.tcp_rmem", &words(config.tcp_rmem))?;
-    set_sysctl("net.ipv4.tcp_wmem", &words(config.tcp_wmem))?;
-    let set = |(name, value): &(String, String)| set_sysctl(name, value);
-    config.sysctls.iter().try_for_each(set)
-}
-
-/// Sets the sysctl in the network namespace of the calling thread.
-fn set_sysctl(name: &str, value: &str) -> Result<(), LabError> {
-    fs::write(sysctl_path(name), value)
-        .map_err(|error| LabError::system(format!("setting {name} to `{value}`"), error))
-}
-
-fn sysctl_path(name: &str) -> String {
-    format!("/proc/sys/{}", name.replace('.', "/"))
+    set("net.ipv4.tcp_no_metrics_save", "1")?;
+    set("net.ipv4.ping_group_range", "0 2147483647")?;
+    set("net.ipv4.tcp_rmem", &words(config.tcp_rmem))?;
+    set("net.ipv4.tcp_wmem", &words(config.tcp_wmem))?;
+    let mut others = config.sysctls.iter();
+    others.try_for_each(|(name, value)| set(name, value))
 }
 
 fn words(numbers: [u64; 3]) -> String {

@@ -1,7 +1,7 @@
 //! The lab: each host is an unnamed network namespace, and one process emulates the network between
 //! the hosts.
 //!
-//! Each host has one TUN device, held by the emulator. A packet that a host sends is read there,
+//! Each host has one TAP device, held by the emulator. A packet that a host sends is read there,
 //! goes through the [`Pipe`](fairwind_path::pipe::Pipe)s on its route (the same code as in the
 //! simulator), and is written to the destination host's device when it is due.
 //!
@@ -14,40 +14,12 @@
 pub mod application;
 pub mod congestion_control;
 pub mod emulator;
-pub mod error;
 pub mod exec;
 pub mod host;
-pub mod lateness;
-pub mod machine;
 pub mod network;
 pub mod privilege;
-pub mod statistics;
 
-mod arena;
-mod capture;
-mod classifier;
 mod clock;
-mod delivery;
-mod departures;
-mod interface;
-mod merge;
-mod milestones;
-mod namespace;
-mod netlink;
-mod pause;
-mod pcapng;
-mod process;
-mod program;
-mod queueing;
-mod ring;
-mod route;
-mod segment;
-mod sysfs;
-mod transit;
-mod tun;
-mod uplink;
-mod vnet;
-mod wakeful;
-mod worker;
+mod error;
 
 pub use error::LabError;

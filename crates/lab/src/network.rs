@@ -1,11 +1,16 @@
 //! Description of a network: hosts and routers joined by pipes, and the routes between them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
 use fairwind_path::pipe::PipeConfig;
 
 use crate::LabError;
+
+mod parts;
+mod routes;
+
+pub(crate) use routes::Routes;
 
 /// A host or router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,16 +47,6 @@ pub(crate) struct PipePlan {
     pub default_class: u16,
     /// Classes by flow, and whether for its acknowledgements.
     pub classes: HashMap<(usize, bool), u16>,
-}
-
-/// The next pipe for each node and address.
-#[derive(Clone, Debug)]
-pub(crate) struct Routes {
-    hosts: HashMap<Ipv4Addr, usize>,
-    /// The number of the host that gets packets for all other addresses.
-    gateway: Option<usize>,
-    /// By node, then by host in the order of addition.
-    next: Vec<Vec<Option<usize>>>,
 }
 
 impl PipeId {
@@ -210,162 +205,6 @@ impl Network {
     pub(crate) fn hosts(&self) -> impl Iterator<Item = (usize, Ipv4Addr)> {
         let address = |(node, address): (usize, &Option<Ipv4Addr>)| Some((node, (*address)?));
         self.nodes.iter().enumerate().filter_map(address)
-    }
-
-    /// The next pipe for every node and address.
-    ///
-    /// # Errors
-    /// Fails if a route is a loop.
-    pub(crate) fn routes(&self) -> Result<Routes, LabError> {
-        let toward: Vec<Vec<Option<usize>>> = self
-            .hosts()
-            .map(|(node, address)| self.toward(node, address))
-            .collect();
-        for ((target, address), pipes) in self.hosts().zip(&toward) {
-            for start in 0..self.nodes.len() {
-                self.follow(pipes, start, target, address)?;
-            }
-        }
-        let next = (0..self.nodes.len())
-            .map(|node| toward.iter().map(|pipes| pipes[node]).collect())
-            .collect();
-        let number = |of: usize| self.hosts().position(|(node, _)| node == of);
-        let more = self.more_addresses.iter();
-        let more = more.filter_map(|(&address, &node)| Some((address, number(node)?)));
-        let hosts = self.hosts().enumerate();
-        let hosts = hosts.map(|(n, (_, address))| (address, n));
-        Ok(Routes {
-            gateway: self
-                .hosts()
-                .position(|(node, _)| Some(node) == self.gateway),
-            hosts: hosts.chain(more).collect(),
-            next,
-        })
-    }
-
-    /// Follows a route to its end; fails if it is a loop.
-    fn follow(
-        &self,
-        next: &[Option<usize>],
-        start: usize,
-        target: usize,
-        address: Ipv4Addr,
-    ) -> Result<(), LabError> {
-        let mut node = start;
-        for _ in 0..=self.nodes.len() {
-            match next[node] {
-                Some(pipe) if node != target => node = self.pipes[pipe].to,
-                _ => return Ok(()),
-            }
-        }
-        Err(LabError::Network(format!(
-            "routes to {address} go in a circle"
-        )))
-    }
-
-    /// For each node, the first pipe of the shortest route to `target`, or the one set by
-    /// [`Network::set_route`].
-    fn toward(&self, target: usize, address: Ipv4Addr) -> Vec<Option<usize>> {
-        let mut next = vec![None; self.nodes.len()];
-        let mut reached = VecDeque::from([target]);
-        while let Some(node) = reached.pop_front() {
-            for (index, pipe) in self.pipes.iter().enumerate() {
-                let passes = pipe.to == node && (node == target || self.nodes[node].is_none());
-                if passes && pipe.from != target && next[pipe.from].is_none() {
-                    next[pipe.from] = Some(index);
-                    reached.push_back(pipe.from);
-                }
-            }
-        }
-        for (node, next) in next.iter_mut().enumerate() {
-            *next = self
-                .route_overrides
-                .get(&(node, address))
-                .copied()
-                .or(*next);
-        }
-        next[target] = None;
-        next
-    }
-
-    /// Divides the pipes into parts that no packet crosses, so that each can be emulated
-    /// separately. All pipes that one host sends into are in the same part. Pipes that no packet
-    /// takes are in the first.
-    pub(crate) fn parts(&self, routes: &Routes) -> Vec<Vec<usize>> {
-        let mut parts = Parts::new(self.pipes.len());
-        let mut used = vec![false; self.pipes.len()];
-        for (source, _) in self.hosts() {
-            let mut first = None;
-            for target in 0..self.hosts().count() {
-                let mut node = source;
-                let mut before = first;
-                while let Some(pipe) = routes.next[node][target] {
-                    used[pipe] = true;
-                    if let Some(before) = before {
-                        parts.join(before, pipe);
-                    }
-                    first = first.or(Some(pipe));
-                    before = Some(pipe);
-                    node = self.pipes[pipe].to;
-                }
-            }
-        }
-        for pipe in (0..used.len()).filter(|&pipe| !used[pipe]) {
-            parts.join(0, pipe);
-        }
-        parts.members()
-    }
-}
-
-impl Routes {
-    /// The number, for [`Routes::next`], of the host that gets packets for this address.
-    pub fn host(&self, address: Ipv4Addr) -> Option<usize> {
-        self.hosts.get(&address).copied().or(self.gateway)
-    }
-
-    /// The next pipe from `node` toward the host of this number.
-    #[inline]
-    pub fn next(&self, node: usize, host: usize) -> Option<usize> {
-        self.next[node][host]
-    }
-
-    /// True if packets from a host at `node` enter the pipe.
-    pub fn enter(&self, node: usize, pipe: usize) -> bool {
-        self.next[node].contains(&Some(pipe))
-    }
-}
-
-/// Disjoint sets of pipes (union-find).
-struct Parts {
-    parent: Vec<usize>,
-}
-
-impl Parts {
-    fn new(len: usize) -> Parts {
-        Parts {
-            parent: (0..len).collect(),
-        }
-    }
-
-    fn root(&self, mut of: usize) -> usize {
-        while self.parent[of] != of {
-            of = self.parent[of];
-        }
-        of
-    }
-
-    fn join(&mut self, a: usize, b: usize) {
-        let (a, b) = (self.root(a), self.root(b));
-        self.parent[a.max(b)] = a.min(b);
-    }
-
-    fn members(&self) -> Vec<Vec<usize>> {
-        let mut members: Vec<Vec<usize>> = vec![Vec::new(); self.parent.len()];
-        for pipe in 0..self.parent.len() {
-            members[self.root(pipe)].push(pipe);
-        }
-        members.retain(|part| !part.is_empty());
-        members
     }
 }
 

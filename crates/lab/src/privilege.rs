@@ -8,9 +8,8 @@ use std::thread;
 use fairwind_kernel::{Capabilities, NET_ADMIN, SYS_ADMIN};
 
 use crate::LabError;
+use crate::host::process::{self, Program};
 use crate::host::{Host, HostConfig};
-use crate::process;
-use crate::program::Program;
 
 /// Checks that this process can run the lab.
 ///

@@ -9,7 +9,7 @@ use fairwind_cc::native::Parameters;
 use fairwind_path::units::Time;
 use fairwind_sim::packet::{Kind, Packet, SackBlocks, SackPool};
 use fairwind_sim::scenario::{Stack, TcpConfig};
-use fairwind_sim::tcp::sender::Sender;
+use fairwind_sim::tcp::Sender;
 
 use crate::exchange::{Ack, Exchange, SenderState};
 
@@ -104,7 +104,7 @@ fn open(exchange: &Exchange, parameters: &Parameters) -> Sender {
 }
 
 fn standing(sender: &Sender) -> SenderState {
-    let tp = &sender.tp;
+    let tp = sender.tp();
     SenderState {
         cwnd: tp.snd_cwnd,
         ssthresh: tp.snd_ssthresh,

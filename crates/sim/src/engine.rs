@@ -9,9 +9,7 @@ use crate::network::Network;
 use crate::outcome::{Observer, Outcome};
 use crate::packet::{Kind, Packet, SackPool};
 use crate::scenario::{FlowConfig, Sampling, Scenario};
-use crate::tcp::Reply;
-use crate::tcp::receiver::Receiver;
-use crate::tcp::sender::{Sender, Statistics};
+use crate::tcp::{Receiver, Reply, Sender, Statistics};
 
 mod housekeeping;
 mod totals;

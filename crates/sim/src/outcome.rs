@@ -3,6 +3,8 @@
 use fairwind_path::pipe::PipeStatistics;
 use fairwind_path::units::{Duration, Time};
 
+pub use fairwind_instruments::{CongestionState, Instruments};
+
 /// The totals of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
@@ -48,7 +50,9 @@ pub struct FlowOutcome {
 /// Receives samples and progress during a run. Every method ignores its event by default.
 pub trait Observer {
     /// The instruments of a connection. `connection` is its index within the flow; a flow of web
-    /// sessions has one connection per session. Times never decrease within a flow.
+    /// sessions has one connection per session, and the bytes that it has received are those of all
+    /// of the session's connections. Datagrams have no other instrument than these bytes. Times
+    /// never decrease within a flow.
     fn flow(&mut self, flow: usize, connection: usize, now: Time, instruments: &Instruments) {
         let _ = (flow, connection, now, instruments);
     }
@@ -65,71 +69,6 @@ pub trait Observer {
 
 /// Ignores every event.
 impl Observer for () {}
-
-/// Congestion state of a sender, as `tcpi_ca_state`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum CongestionState {
-    /// No sign of loss or reordering.
-    #[default]
-    Open = 0,
-    /// Duplicate or selective acknowledgements, but no loss detected yet.
-    Disorder = 1,
-    /// The window is reduced without fast recovery.
-    Cwr = 2,
-    /// Fast recovery.
-    Recovery = 3,
-    /// After a retransmission timeout.
-    Loss = 4,
-}
-
-/// A connection's instruments, with their RFC 4898 names where they have one.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Instruments {
-    /// CurCwnd, bytes.
-    pub cwnd_bytes: u64,
-    /// CurSsthresh, bytes; `u64::MAX` before the first reduction.
-    pub ssthresh_bytes: u64,
-    /// SmoothedRTT, microseconds; 0 before the first measurement.
-    pub smoothed_rtt_us: u32,
-    /// CurRTO, microseconds.
-    pub rto_us: u32,
-    /// SampleRTT, microseconds; 0 before the first measurement.
-    pub sample_rtt_us: u32,
-    /// MinRTT, microseconds; 0 before the first measurement.
-    pub min_rtt_us: u32,
-    /// RTTVar, microseconds.
-    pub rtt_var_us: u32,
-    /// PipeSize: bytes in flight.
-    pub in_flight_bytes: u64,
-    /// CurRwinRcvd: the receiver's window, bytes.
-    pub rwin_received_bytes: u64,
-    /// HCThruOctetsAcked: payload acknowledged, bytes.
-    pub bytes_acked: u64,
-    /// Payload delivered in order to the receiving application, bytes; over all connections of a
-    /// web session. The only instrument that datagrams have.
-    pub bytes_received: u64,
-    /// SegsRetrans, segments.
-    pub segments_retransmitted: u64,
-    /// Timeouts.
-    pub timeouts: u64,
-    /// CongSignals: reductions of the window by loss or timeout.
-    pub congestion_signals: u64,
-    /// The kernel's `sk_pacing_rate`, bytes per second; `u64::MAX` if unlimited.
-    pub pacing_rate: u64,
-    /// Delivery rate, bytes per second.
-    pub delivery_rate: u64,
-    /// CurReceiveBuffer, bytes.
-    pub receive_buffer_bytes: u64,
-    /// SndLimTimeRwin, microseconds.
-    pub limited_by_receiver_us: u64,
-    /// SndLimTimeCwnd, microseconds.
-    pub limited_by_cwnd_us: u64,
-    /// SndLimTimeSnd, microseconds.
-    pub limited_by_sender_us: u64,
-    /// The kernel's `ca_state`.
-    pub state: CongestionState,
-}
 
 /// The state of a pipe at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

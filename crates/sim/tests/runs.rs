@@ -87,7 +87,7 @@ impl Observer for Watch {
         assert!(now >= self.last);
         self.last = now;
         self.flow_samples += 1;
-        self.bytes_acked = self.bytes_acked.max(instruments.bytes_acked);
+        self.bytes_acked = self.bytes_acked.max(instruments.hc_thru_octets_acked);
     }
 
     fn pipe(&mut self, pipe: usize, _: Time, sample: &PipeSample) {
@@ -281,7 +281,7 @@ struct Windows([u64; 2]);
 impl Observer for Windows {
     fn flow(&mut self, _: usize, _: usize, now: Time, instruments: &Instruments) {
         let window = &mut self.0[usize::from(now >= Time::from_secs(5))];
-        *window = (*window).max(instruments.cwnd_bytes / 1448);
+        *window = (*window).max(instruments.cur_cwnd / 1448);
     }
 }
 

@@ -1,12 +1,15 @@
-//! Helpers for tests: on the running system, and with foreign input ([`fuzz`]).
+//! Helpers for tests: on the running system, with a scripted advisor ([`advisor`]), with foreign input
+//! ([`fuzz`]), for generated pages ([`page`]).
 //!
 //! A test that cannot run is skipped: it reports the reason and passes. With [`NO_SKIPS`] it fails, so
 //! that nothing goes untested unnoticed; [`SKIPPED`] names a file that gets a line for each skipped
 //! test.
 
+pub mod advisor;
 pub mod fuzz;
 
 mod network;
+pub mod page;
 mod peers;
 mod processors;
 mod recordings;

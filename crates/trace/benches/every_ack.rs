@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use fairwind_kernel::thread_cpu_ns;
 use fairwind_trace::file::Columns;
 use fairwind_trace::filter::Filter;
 use fairwind_trace::kernel::{Options, check_requirements};
@@ -61,14 +62,14 @@ fn connection() -> (TcpStream, TcpStream) {
 /// Processor time of a turn, nanoseconds.
 fn turn((stream, peer): &mut (TcpStream, TcpStream)) -> f64 {
     let message = [1; 100];
-    let began = thread_time_ns();
+    let began = thread_cpu_ns();
     for _ in 0..TRIPS {
         stream.write_all(&message).unwrap();
         peer.read_exact(&mut [0; 100]).unwrap();
         peer.write_all(&message).unwrap();
         stream.read_exact(&mut [0; 100]).unwrap();
     }
-    thread_time_ns() - began
+    (thread_cpu_ns() - began) as f64
 }
 
 /// The same with the trace: time of the turn, time of the reader, and number of samples.
@@ -92,7 +93,7 @@ fn traced(pair: &mut (TcpStream, TcpStream)) -> (f64, f64, f64) {
                 Recorder::create(folder.path(), Columns::default(), Limits::default()).unwrap();
             let mut session = Session::start(&options, None).unwrap();
             ready.send(()).unwrap();
-            let began = thread_time_ns();
+            let began = thread_cpu_ns();
             while !stop.load(Ordering::Relaxed) {
                 session
                     .step(|event| recorder.event(event).unwrap())
@@ -102,7 +103,7 @@ fn traced(pair: &mut (TcpStream, TcpStream)) -> (f64, f64, f64) {
                 .finish(|event| recorder.event(event).unwrap())
                 .unwrap();
             let (index, _) = recorder.finish(&counts, &manner).unwrap();
-            let time = thread_time_ns() - began;
+            let time = (thread_cpu_ns() - began) as f64;
             assert_eq!(index.lost, 0);
             let samples: u64 = index.connections.iter().map(|c| c.samples).sum();
             (time, samples as f64)
@@ -114,17 +115,6 @@ fn traced(pair: &mut (TcpStream, TcpStream)) -> (f64, f64, f64) {
     stop.store(true, Ordering::Relaxed);
     let (reading, samples) = reader.join().unwrap();
     (time, reading, samples)
-}
-
-fn thread_time_ns() -> f64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the pointer is to a valid `timespec`, which the call writes.
-    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    assert_eq!(failed, 0);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
 fn median(values: &mut [f64]) -> f64 {

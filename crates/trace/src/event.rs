@@ -107,71 +107,8 @@ impl Control {
     }
 }
 
-/// The kernel's values at one moment, with its names and units;
-/// [`INSTRUMENTS`](crate::instrument::INSTRUMENTS) derives RFC 4898's from them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-#[allow(missing_docs, reason = "the names are the kernel's")]
-pub struct Sample {
-    /// Connection and time.
-    pub head: Head,
-    pub state: u8,
-    pub ca_state: u8,
-    pub retransmits: u8,
-    pub pacing_status: u8,
-    pub snd_cwnd: u32,
-    pub snd_ssthresh: u32,
-    pub mss_cache: u32,
-    pub packets_out: u32,
-    pub sacked_out: u32,
-    pub lost_out: u32,
-    pub retrans_out: u32,
-    pub reordering: u32,
-    pub srtt_us: u32,
-    pub mdev_us: u32,
-    pub rttvar_us: u32,
-    pub min_rtt_us: u32,
-    pub sample_rtt_us: u32,
-    pub rcv_rtt_us: u32,
-    pub rto_jiffies: u32,
-    pub snd_wnd: u32,
-    pub rcv_wnd: u32,
-    pub snd_una: u32,
-    pub snd_nxt: u32,
-    pub write_seq: u32,
-    pub rcv_nxt: u32,
-    pub copied_seq: u32,
-    pub total_retrans: u32,
-    pub total_rto: u32,
-    pub rto_recoveries: u32,
-    pub cong_signals: u32,
-    pub fast_retran: u32,
-    pub delivered: u32,
-    pub delivered_ce: u32,
-    pub lost: u32,
-    pub dsack_dups: u32,
-    pub reord_seen: u32,
-    pub rate_delivered: u32,
-    pub rate_interval_us: u32,
-    pub segs_out: u32,
-    pub segs_in: u32,
-    pub data_segs_out: u32,
-    pub data_segs_in: u32,
-    pub sk_sndbuf: u32,
-    pub sk_rcvbuf: u32,
-    pub sk_wmem_queued: u32,
-    pub sk_rmem_alloc: u32,
-    pub busy_jiffies: u32,
-    pub rwnd_limited_jiffies: u32,
-    pub sndbuf_limited_jiffies: u32,
-    pub pacing_rate: u64,
-    /// Received segments that the kernel did not report to the tracer.
-    pub skipped: u64,
-    pub bytes_acked: u64,
-    pub bytes_received: u64,
-    pub bytes_sent: u64,
-    pub bytes_retrans: u64,
-}
+// `Sample`: the kernel's values at one moment, which event.h defines.
+include!(concat!(env!("OUT_DIR"), "/sample.rs"));
 
 const OPEN: u32 = 1;
 const IDENTITY: u32 = 2;

@@ -3,6 +3,7 @@
 
 mod columns;
 mod encode;
+pub mod layout;
 mod reader;
 mod writer;
 
@@ -13,14 +14,10 @@ pub(crate) use columns::{Block, Group, Source};
 pub use reader::{Series, connection, series, times, write_csv};
 pub(crate) use writer::ConnectionFile;
 
-/// First column: seconds since the trace began.
-pub const TIME: &str = "time_s";
 /// Last column: the name of the congestion control.
 pub const CONTROL: &str = "CongestionControl";
 /// Metadata key of the connection, as JSON: [`Connection`](crate::record::Connection).
 pub const CONNECTION_KEY: &str = "fairwind.connection";
-/// Metadata key of the columns' units, as JSON.
-pub const UNITS_KEY: &str = "fairwind.units";
 
 /// Why a file could not be written or read.
 #[derive(Debug, thiserror::Error)]

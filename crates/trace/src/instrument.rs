@@ -1,8 +1,7 @@
 //! The instruments: RFC 4898's variables, derived from the kernel's.
 //!
-//! Names are those of RFC 4898 without the prefix `tcpEStats` and the group; variables that the RFC
-//! lacks have names of our own. Times are in microseconds, as the kernel counts them; the RFC's are
-//! in milliseconds. docs/reference/instruments.md holds the same table, and a test compares them.
+//! What results have too is described in `fairwind-instruments`, whose rules for names and units
+//! hold here as well. docs/reference/instruments.md holds the same table, and a test compares them.
 
 mod table;
 
@@ -21,6 +20,8 @@ pub struct Instrument {
     pub rfc4898: Option<&'static str>,
     /// Its meaning, and what a missing value means.
     pub meaning: &'static str,
+    /// What is peculiar to the kernel's; empty if nothing is.
+    pub note: &'static str,
     /// The kernel's fields that it is computed from.
     pub kernel: &'static str,
     /// Whether it may be missing.
@@ -122,8 +123,12 @@ pub fn markdown() -> String {
         let rfc = i
             .rfc4898
             .map_or("none".to_owned(), |name| format!("`{name}`"));
+        let note = match i.note {
+            "" => String::new(),
+            note => format!("; {note}"),
+        };
         table += &format!(
-            "| `{}` | {unit} | {rfc} | {} | {} |\n",
+            "| `{}` | {unit} | {rfc} | {} | {}{note} |\n",
             i.name, i.kernel, i.meaning
         );
     }

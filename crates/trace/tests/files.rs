@@ -12,7 +12,8 @@ use crate::common::{
 };
 use fairwind_cc::{kernel, native};
 use fairwind_trace::control_state::ControlState;
-use fairwind_trace::file::{self, CONTROL, Columns, TIME, write_csv};
+use fairwind_trace::file::layout::TIME;
+use fairwind_trace::file::{self, CONTROL, Columns, write_csv};
 use fairwind_trace::filter::Filter;
 use fairwind_trace::instrument::{INSTRUMENTS, find};
 use fairwind_trace::kernel::Options;

@@ -25,37 +25,38 @@ pub struct AdviceAnswer {
     /// `congestion-control` or `no-congestion-control`.
     #[schema(example = "congestion-control")]
     pub mode: String,
-    /// The congestion control that stands for the mode; null: the kernel's default.
+    /// Name of the congestion control; null: the kernel's default.
     pub congestion_control: Option<String>,
-    /// Available bandwidth now, Mbit/s, of the hop that has least of it.
+    /// Available bandwidth now, Mbit/s, of the hop that has the least.
     pub available_mbps: Option<f64>,
-    /// Four of five times the available bandwidth lies between these, Mbit/s.
+    /// 80 % interval of the available bandwidth, Mbit/s; only of the profile model.
     pub interval_mbps: Option<[f64; 2]>,
-    /// Round-trip time, milliseconds.
+    /// Smoothed round-trip time, milliseconds.
     pub rtt_ms: Option<f64>,
-    /// Send buffer, bytes.
+    /// Send buffer: round-trip time times `capacity_mbps`; without that key, twice the product with the
+    /// available bandwidth. At most the bytes that remain, and within `buffers`.
     pub send_buffer_bytes: Option<u64>,
-    /// Receive buffer, bytes.
+    /// Receive buffer, computed in the same way.
     pub receive_buffer_bytes: Option<u64>,
-    /// Rate to pace at, Mbit/s.
+    /// Pacing rate, Mbit/s: `pace_at` times the available bandwidth; only without congestion control.
     pub pacing_mbps: Option<f64>,
-    /// Below so many Mbit/s of available bandwidth a hop is congested.
+    /// The path's threshold, Mbit/s.
     pub threshold_mbps: Option<f64>,
-    /// When to ask again, on the advisor's clock.
+    /// The moment of the next advice on the service's clock.
     #[schema(value_type = String, format = DateTime)]
     pub next_advice: Timestamp,
-    /// The model that forecast: `linear` or `profile`; `linear` also while the profile is being learned.
+    /// Model that forecast: `linear` or `profile`; `linear` also while the profile is being learned.
     pub model: String,
-    /// How many earlier days the forecast rests on.
+    /// Number of earlier days that the forecast uses.
     pub days_used: u32,
-    /// Mean goodness of fit of the days' straight lines, of the linear model.
+    /// Mean goodness of fit of the linear model's lines.
     pub r_squared: Option<f64>,
     /// Why, in a sentence.
     pub reason: String,
-    /// The path whose history it comes from; null if no path leads to the host.
+    /// Name of the path; null if the host has none.
     pub path: Option<String>,
-    /// Seconds of real time until the next advice. Clients use this and not `next_advice`, for the
-    /// advisor's clock may run faster than theirs.
+    /// Seconds of real time until the next advice. Clients wait for this time, not until `next_advice`,
+    /// because the service's clock may run faster than theirs.
     pub ask_again_after_s: f64,
 }
 

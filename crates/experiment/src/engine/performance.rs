@@ -2,32 +2,35 @@
 
 use std::time::Instant;
 
+use fairwind_kernel::{process_cpu_ns, thread_cpu_ns};
+
 use crate::result::{Machine, Performance};
 
 /// Measures the cost of a run from its creation on.
 #[derive(Debug)]
 pub struct Stopwatch {
     wall: Instant,
-    clock: libc::clockid_t,
-    cpu_s: f64,
+    /// Reads the processor time, nanoseconds.
+    cpu_clock: fn() -> u64,
+    cpu_ns: u64,
 }
 
 impl Stopwatch {
     /// Starts now, for a run that is entirely in the calling thread.
     pub fn of_thread() -> Stopwatch {
-        Stopwatch::start(libc::CLOCK_THREAD_CPUTIME_ID)
+        Stopwatch::start(thread_cpu_ns)
     }
 
     /// Starts now, for a run that is all the process does.
     pub fn of_process() -> Stopwatch {
-        Stopwatch::start(libc::CLOCK_PROCESS_CPUTIME_ID)
+        Stopwatch::start(process_cpu_ns)
     }
 
-    fn start(clock: libc::clockid_t) -> Stopwatch {
+    fn start(cpu_clock: fn() -> u64) -> Stopwatch {
         Stopwatch {
             wall: Instant::now(),
-            clock,
-            cpu_s: cpu_seconds(clock),
+            cpu_clock,
+            cpu_ns: cpu_clock(),
         }
     }
 
@@ -38,26 +41,12 @@ impl Stopwatch {
         Performance {
             data_packets,
             events,
-            cpu_s: cpu_seconds(self.clock) - self.cpu_s,
+            cpu_s: ((self.cpu_clock)() - self.cpu_ns) as f64 * 1e-9,
             wall_s: self.wall.elapsed().as_secs_f64(),
             peak_rss_mb: peak_rss_mb(),
             machine: Some(Machine::here()),
         }
     }
-}
-
-/// Processor time by this clock, seconds; 0 if it cannot be read.
-fn cpu_seconds(clock: libc::clockid_t) -> f64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the pointer is to a local timespec, which the call fills.
-    let failed = unsafe { libc::clock_gettime(clock, &mut time) } != 0;
-    if failed {
-        return 0.0;
-    }
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 /// Largest resident memory of the process so far, 10^6 bytes; 0 if the system does not report it.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use fairwind_cc::native::Parameters;
+use fairwind_instruments::Instruments;
 use fairwind_path::units::Time;
-use fairwind_sim::outcome::{CongestionState, Instruments, Observer, PipeSample};
+use fairwind_sim::outcome::{Observer, PipeSample};
 use fairwind_sim::scenario::{FlowConfig, Hop, Sampling, Scenario, Stack, Switch, TcpConfig};
 
 use super::performance::Stopwatch;
@@ -14,7 +15,7 @@ use crate::experiment::{Experiment, FlowCopy};
 use crate::file;
 use crate::file::flow::{self, Control, Flow};
 use crate::pipes;
-use crate::record::{self, FlowSample, LinkSample, Recorder};
+use crate::record::{FlowSample, LinkSample, Recorder};
 use crate::result::{FORMAT_VERSION, RunResult};
 use crate::topology::DirectedLink;
 
@@ -198,41 +199,13 @@ struct Watcher<'a> {
 }
 
 impl Observer for Watcher<'_> {
-    fn flow(&mut self, flow: usize, connection: usize, now: Time, i: &Instruments) {
-        let measured = |us: u32| (us > 0).then_some(us);
-        let limited = |value: u64| (value < u64::MAX).then_some(value);
+    fn flow(&mut self, flow: usize, connection: usize, now: Time, instruments: &Instruments) {
         self.recorder.flow(
             flow,
             &FlowSample {
                 time_ns: now.as_nanos(),
                 connection: connection as u32,
-                cur_cwnd: i.cwnd_bytes,
-                cur_ssthresh: limited(i.ssthresh_bytes),
-                smoothed_rtt_us: measured(i.smoothed_rtt_us),
-                cur_rto_us: i.rto_us,
-                sample_rtt_us: measured(i.sample_rtt_us),
-                min_rtt_us: measured(i.min_rtt_us),
-                rtt_var_us: i.rtt_var_us,
-                pipe_size: i.in_flight_bytes,
-                cur_rwin_rcvd: i.rwin_received_bytes,
-                hc_thru_octets_acked: i.bytes_acked,
-                segs_retrans: i.segments_retransmitted,
-                timeouts: i.timeouts,
-                cong_signals: i.congestion_signals,
-                cur_receive_buffer: i.receive_buffer_bytes,
-                snd_lim_time_rwin_us: i.limited_by_receiver_us,
-                snd_lim_time_cwnd_us: i.limited_by_cwnd_us,
-                snd_lim_time_snd_us: i.limited_by_sender_us,
-                pacing_rate: limited(i.pacing_rate),
-                delivery_rate: i.delivery_rate,
-                congestion_state: match i.state {
-                    CongestionState::Open => record::CongestionState::Open,
-                    CongestionState::Disorder => record::CongestionState::Disorder,
-                    CongestionState::Cwr => record::CongestionState::Cwr,
-                    CongestionState::Recovery => record::CongestionState::Recovery,
-                    CongestionState::Loss => record::CongestionState::Loss,
-                },
-                bytes_received: i.bytes_received,
+                instruments: *instruments,
             },
         );
     }
@@ -259,42 +232,5 @@ impl Observer for Watcher<'_> {
             self.stopped = true;
         }
         !self.stopped
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_not_measured_or_has_no_limit_is_nothing_in_the_series() {
-        struct Last(Option<FlowSample>);
-        impl Recorder for Last {
-            fn flow(&mut self, _flow: usize, sample: &FlowSample) {
-                self.0 = Some(*sample);
-            }
-            fn link(&mut self, _link: usize, _sample: &LinkSample) {}
-        }
-        let mut last = Last(None);
-        let mut watcher = Watcher {
-            recorder: &mut last,
-            progress: &|_| true,
-            link_of_pipe: Vec::new(),
-            duration_s: 1.0,
-            stopped: false,
-        };
-        let fresh = Instruments {
-            ssthresh_bytes: u64::MAX,
-            pacing_rate: u64::MAX,
-            ..Instruments::default()
-        };
-        watcher.flow(0, 0, Time::from_millis(5), &fresh);
-        let sample = last.0.unwrap();
-        assert_eq!(sample.time_ns, 5_000_000);
-        assert_eq!(sample.cur_ssthresh, None);
-        assert_eq!(sample.pacing_rate, None);
-        assert_eq!(sample.smoothed_rtt_us, None);
-        assert_eq!(sample.min_rtt_us, None);
-        assert_eq!(sample.sample_rtt_us, None);
     }
 }

@@ -19,8 +19,7 @@ pub use control::{Control, Switch};
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Flow {
-    /// Name in results, in `--set flow.NAME.…` and in schedulers, unique. Default: `flow-N`, N the
-    /// position in the file from 1. Copies are called `NAME-1`, `NAME-2`, …
+    /// Name in results, in `--set` and in schedulers, unique. Default: `flow-N`, its position from 1.
     #[schemars(with = "Option<String>")]
     pub name: Located<String>,
     /// The host that sends the data.
@@ -29,13 +28,11 @@ pub struct Flow {
     /// The host that receives it.
     #[schemars(with = "String")]
     pub to: Located<String>,
-    /// Congestion control of the sender; `fairwind cc list` prints them. One that only the kernel
-    /// may have, such as `bbr` or, for any name, `kernel:NAME`, runs only in the lab. Default:
-    /// `cubic`, and `reno` with the 2005 stack.
+    /// Congestion control of the sender: one of `fairwind cc list` or, in the lab, one of the kernel,
+    /// such as `bbr` or `kernel:NAME`. Default: `"cubic"`; `"reno"` with the 2005 stack.
     #[schemars(with = "Option<String>")]
     pub congestion_control: Located<String>,
-    /// Parameters of the congestion control: a number in the parameter's own unit, or a quantity
-    /// such as "50ms" for those that are times.
+    /// Parameters of the congestion control, such as `{ tau = "50ms" }`. Default: its own.
     #[schemars(
         rename = "parameters",
         with = "Option<BTreeMap<String, ParameterValue>>"
@@ -44,36 +41,36 @@ pub struct Flow {
     /// Other congestion controls from given times on, in the order of the times. Default: none.
     #[schemars(with = "Option<Vec<Switch>>")]
     pub switch: Vec<Switch>,
-    /// What the sender has to send. Default: bulk, as much as the connection takes.
+    /// What the flow sends, and when. Default: `{ kind = "bulk" }`.
     #[schemars(with = "Option<Application>")]
     pub application: Application,
-    /// Payload to send, for the bulk application. Default: without end.
+    /// Payload to send, above 0, for bulk. Default: without end.
     #[schemars(with = "Option<BytesText>")]
     pub bytes: Option<Bytes>,
-    /// When the flow starts, from the start of the run. Default: 0.
+    /// When the flow starts, from the start of the run.
     #[schemars(with = "Option<DurationText>", extend("default" = "0s"))]
     pub start: Duration,
-    /// Receive buffer as the kernel counts it (half of it or more is the window). Default:
-    /// autotuned up to `tcp_rmem`; 174760 B with the 2005 stack.
+    /// As `SO_RCVBUF`, in the kernel's own count, above 0. Default: autotuned up to `tcp_rmem`; 174760
+    /// B with the 2005 stack.
     #[schemars(with = "Option<BytesText>")]
     pub receive_buffer: Option<Bytes>,
-    /// Send buffer. Default: autotuned up to `tcp_wmem`.
+    /// As `SO_SNDBUF`, in the kernel's own count, above 0. Default: autotuned up to `tcp_wmem`.
     #[schemars(with = "Option<BytesText>")]
     pub send_buffer: Option<Bytes>,
-    /// Copies of the flow, 1 to 100000. Default: 1.
+    /// Number of copies, named `NAME-1`, `NAME-2`, ….
     #[schemars(with = "Option<u32>", range(min = 1, max = 100_000), extend("default" = 1))]
     pub count: u32,
-    /// Time between the starts of two copies. Default: 0.
+    /// Time between the starts of two copies.
     #[schemars(with = "Option<DurationText>", extend("default" = "0s"))]
     pub every: Duration,
-    /// Whose TCP the two ends have. Default: the file's `stack`.
+    /// TCP of both hosts. Default: the file's.
     #[schemars(with = "Option<Stack>")]
     pub stack: Stack,
-    /// Payload of a full segment in bytes, 48 to 65483. Default: the file's `mss`.
+    /// Payload of a full segment, bytes. Default: the file's.
     #[schemars(with = "Option<u32>", range(min = 48, max = 65_483))]
     pub mss: u32,
-    /// Spread packets over the round-trip time even if the control does not ask for it, as the `fq`
-    /// queueing discipline does. Default: false.
+    /// Whether packets are spread over the round-trip time even if the congestion control does not ask
+    /// for it, as with the `fq` queueing discipline.
     #[schemars(with = "Option<bool>", extend("default" = false))]
     pub pacing: bool,
 }
@@ -84,45 +81,44 @@ pub struct Flow {
 pub enum Application {
     /// As much as the connection takes, or the flow's `bytes`.
     Bulk,
-    /// Sessions that fetch objects one after the other, each over a connection of its own.
+    /// Sessions that fetch objects one after another, each over a new connection.
     Web {
-        /// Sessions at the same time, 1 to 100000. Default: 1.
+        /// Number of sessions at the same time.
         #[schemars(with = "Option<u32>", range(min = 1, max = 100_000), extend("default" = 1))]
         sessions: u32,
-        /// Mean size of an object; sizes follow a Pareto distribution. Default: `12kB`.
+        /// Mean size of an object, above 0; sizes follow a Pareto distribution.
         #[schemars(with = "Option<BytesText>", extend("default" = "12kB"))]
         object_mean: Bytes,
-        /// Shape of the Pareto distribution, above 1 to 100; the smaller, the heavier the tail.
-        /// Default: 1.2.
+        /// Shape of that distribution, 1.001 to 100; the smaller, the heavier the tail.
         #[schemars(with = "Option<f64>", extend("default" = 1.2))]
         object_shape: f64,
-        /// Mean think time between two objects, exponential. Default: `1s`.
+        /// Mean time between two objects, exponentially distributed.
         #[schemars(with = "Option<DurationText>", extend("default" = "1s"))]
         think_mean: Duration,
     },
-    /// Datagrams at even intervals without acknowledgements, as UDP.
+    /// UDP datagrams at even intervals, without acknowledgements. Fields for TCP are refused.
     Constant {
-        /// Rate in IP bytes.
+        /// Sending rate in IP bytes, above 0.
         #[schemars(with = "BandwidthText")]
         rate: Bandwidth,
-        /// Size of a datagram with its IP header, 28 B to 65535 B. Default: `1500B`.
+        /// Size of a datagram with its IP header, 28 B to 65535 B.
         #[schemars(with = "Option<BytesText>", extend("default" = "1500B"))]
         packet: u32,
     },
-    /// A TCP connection that has data for a while and none for a while, in turns.
+    /// A TCP connection that alternately has data to send and has none.
     OnOff {
-        /// Mean length of an on period.
+        /// Mean length of a period with data, above 0.
         #[schemars(with = "DurationText")]
         on: Duration,
-        /// Mean length of an off period.
+        /// Mean length of a period without data, above 0.
         #[schemars(with = "DurationText")]
         off: Duration,
-        /// Exponential lengths; otherwise all are the same. Default: true.
+        /// Whether lengths are exponentially distributed; otherwise all are the same.
         #[schemars(with = "Option<bool>", extend("default" = true))]
         random: bool,
     },
-    /// Any program in the lab; the simulator has no programs. Everything that the programs of the
-    /// two hosts send to each other and no other flow claims is the flow's.
+    /// Any program, in the lab; the simulator refuses it. Everything that the programs of the two hosts
+    /// send to each other and no other flow claims is the flow's.
     Command {
         /// Command line at `from`, run by the shell; `{from}` and `{to}` stand for the hosts'
         /// addresses. The flow is over when it ends.

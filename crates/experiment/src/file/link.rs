@@ -19,20 +19,20 @@ use crate::units_text::Amount;
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Link {
-    /// Name in results and in `--set link.NAME.…`, unique. Default: the two ends, `a-b`.
+    /// Name in results and in `--set`, unique. Default: the two nodes, `a-b`.
     #[schemars(with = "Option<String>")]
     pub name: Located<String>,
-    /// The two nodes that it joins. Forward is from the first to the second.
+    /// The two nodes that it joins, different from each other. Forward is from the first to the second.
     #[schemars(with = "[String; 2]")]
     pub between: [Located<String>; 2],
     /// What the link is in its forward direction, and in the other where `reverse` is silent.
     #[schemars(flatten)]
     pub forward: Direction,
-    /// Where the direction from the second node to the first differs.
+    /// Fields that differ in the direction from the second node to the first. Default: symmetric.
     #[schemars(with = "Option<Direction>")]
     pub reverse: Direction,
-    /// Whether the lab writes every packet that leaves the link to pcapng files, one a direction;
-    /// the simulator ignores it. Default: false.
+    /// Whether the lab writes every packet that leaves the link to `NAME.pcapng` and
+    /// `NAME.reverse.pcapng`; the simulator ignores it. Not allowed in `reverse`.
     #[schemars(with = "Option<bool>", extend("default" = false))]
     pub capture: bool,
     /// Whether the file describes the reverse direction.
@@ -44,36 +44,35 @@ pub struct Link {
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Direction {
-    /// Bandwidth. Default: unlimited.
+    /// Sending rate, above 0. Default: unlimited.
     #[schemars(with = "Option<RateValue>")]
     pub bandwidth: Rate,
-    /// Propagation delay, one way. Default: 0.
+    /// Propagation delay, one way.
     #[schemars(with = "Option<DelayValue>", extend("default" = "0ms"))]
     pub delay: Delay,
-    /// Random changes of the delay from packet to packet. Default: none.
+    /// Random changes of the delay. Default: none.
     #[schemars(with = "Option<JitterValue>")]
     pub jitter: Option<Jitter>,
-    /// Length of the queue, the packet in transmission included; with a scheduler each class has a
-    /// queue of this length. Default: `50pkt` (Dummynet's) where the bandwidth is limited,
-    /// `unlimited` where it is not.
+    /// Length of the queue, including the packet in transmission; with a scheduler, of each class's
+    /// queue. Default: `"50pkt"` with a bandwidth, as in Dummynet; unlimited without.
     #[schemars(with = "Option<QueueText>")]
     pub queue: Option<Queue>,
-    /// Active queue management. Default: drop-tail.
+    /// Active queue management. Default: `{ kind = "drop-tail" }`.
     #[schemars(with = "Option<Aqm>")]
     pub aqm: Aqm,
-    /// Which packet goes next. Default: first in, first out.
+    /// Which packet is sent next. Default: `{ kind = "fifo" }`.
     #[schemars(with = "Option<SchedulerTable>")]
     pub scheduler: Scheduler,
-    /// Random loss before the queue. Default: none.
+    /// Random loss before the queue.
     #[schemars(with = "Option<LossValue>", extend("default" = 0))]
     pub loss: Loss,
-    /// Probability that a packet arrives twice. Default: 0.
+    /// Share of packets that arrive twice.
     #[schemars(with = "Option<Probability>", extend("default" = 0))]
     pub duplicate: f64,
-    /// Packets that overtake others. Default: none.
+    /// Packets that leave their place in the order. Default: none.
     #[schemars(with = "Option<Reorder>")]
     pub reorder: Option<Reorder>,
-    /// Which bytes the bandwidth counts. Default: the file's `accounting`.
+    /// Which bytes the bandwidth counts. Default: the file's.
     #[schemars(with = "Option<AccountingWord>")]
     pub accounting: Accounting,
 }
@@ -132,17 +131,17 @@ impl Direction {
 #[derive(Clone, Debug, PartialEq, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Jitter {
-    /// How much; what it means depends on the distribution.
+    /// How much the delay changes.
     #[schemars(with = "DurationText")]
     pub amount: Duration,
-    /// How the changes are spread. Default: `uniform`.
+    /// How the changes are spread.
     #[schemars(with = "Option<Distribution>", extend("default" = "uniform"))]
     pub distribution: Distribution,
-    /// Correlation of a packet's change with the one before, 0 to below 1. Default: 0.
+    /// Correlation of a packet's change with that of the packet before, below 1.
     #[schemars(with = "Option<Probability>", extend("default" = 0))]
     pub correlation: f64,
-    /// Whether packets may overtake each other because of their delays. Default: false, a packet
-    /// waits for the one before.
+    /// Whether a packet with a shorter delay overtakes others; otherwise each packet waits for the one
+    /// before.
     #[schemars(with = "Option<bool>", extend("default" = false))]
     pub overtake: bool,
 }
@@ -151,11 +150,11 @@ pub struct Jitter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(rename_all = "kebab-case")]
 pub enum Distribution {
-    /// Evenly between -amount and +amount.
+    /// Evenly from -amount to +amount.
     Uniform,
-    /// Normal with the amount as standard deviation.
+    /// The amount is the standard deviation.
     Normal,
-    /// Never below the delay, with a long tail above it: Pareto of shape 3 and mean amount.
+    /// Never below the delay, of shape 3 and mean amount.
     Pareto,
 }
 
@@ -165,35 +164,34 @@ pub enum Distribution {
 pub enum Aqm {
     /// What does not fit is dropped.
     DropTail,
-    /// Random Early Detection (Floyd and Jacobson 1993). Thresholds are packets where the queue is
-    /// given in packets and bytes where it is given in bytes.
+    /// Random Early Detection (Floyd and Jacobson, 1993). Thresholds are in packets, or in bytes if the
+    /// queue is in bytes.
     Red {
-        /// Weight of the newest length in the average, above 0 to 1. Default: 0.002.
+        /// Weight of the newest queue length in the average, above 0 to 1.
         #[schemars(with = "Option<f64>", extend("default" = 0.002))]
         w_q: f64,
-        /// Average length below which nothing is dropped.
+        /// Average length below which nothing is dropped, 0 or more.
         min_th: f64,
         /// Average length from which everything is dropped, above `min_th`.
         max_th: f64,
-        /// Probability of a drop just below `max_th`, above 0 to 1. Default: 0.1.
+        /// Drop probability just below `max_th`, above 0 to 1.
         #[schemars(with = "Option<f64>", extend("default" = 0.1))]
         max_p: f64,
-        /// Between `max_th` and twice of it the probability rises from `max_p` to 1 instead of
-        /// jumping there. Default: false.
+        /// From `max_th` to twice `max_th` the probability rises from `max_p` to 1, instead of jumping
+        /// to 1.
         #[schemars(with = "Option<bool>", extend("default" = false))]
         gentle: bool,
-        /// Size of a packet for which the average decays one step while the link is idle. Default:
-        /// `500B`.
+        /// Packet size for which the average decays one step while the link is idle.
         #[schemars(with = "Option<BytesText>", extend("default" = "500B"))]
         mean_packet: Bytes,
     },
     /// CoDel (RFC 8289).
     #[schemars(rename = "codel")]
     CoDel {
-        /// Time in the queue that is tolerated. Default: `5ms`.
+        /// Time in the queue that is tolerated, above 0.
         #[schemars(with = "Option<DurationText>", extend("default" = "5ms"))]
         target: Duration,
-        /// Time over which it must be exceeded. Default: `100ms`.
+        /// How long `target` must be exceeded before packets are dropped, above 0.
         #[schemars(with = "Option<DurationText>", extend("default" = "100ms"))]
         interval: Duration,
     },
@@ -246,19 +244,19 @@ pub enum Loss {
 #[derive(Clone, Debug, PartialEq, JsonSchema)]
 #[schemars(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum LossModel {
-    /// Two states, good and bad (Gilbert 1960, Elliott 1963), in netem's letters. The state may
-    /// change before each packet.
+    /// A good and a bad state (Gilbert, 1960; Elliott, 1963), in netem's letters. The state may change
+    /// before each packet.
     GilbertElliott {
-        /// Probability of going from good to bad.
+        /// Probability of a change from good to bad.
         #[schemars(with = "Probability")]
         p: f64,
-        /// Probability of going from bad to good.
+        /// Probability of a change from bad to good.
         #[schemars(with = "Probability")]
         r: f64,
-        /// Probability that a packet passes in the bad state. Default: 0.
+        /// Probability that a packet passes in the bad state.
         #[schemars(with = "Option<Probability>", extend("default" = 0))]
         h: f64,
-        /// Probability that a packet passes in the good state. Default: 1.
+        /// Probability that a packet passes in the good state.
         #[schemars(with = "Option<Probability>", extend("default" = 1))]
         k: f64,
     },
@@ -271,8 +269,8 @@ pub struct Reorder {
     /// Probability that a packet leaves its place.
     #[schemars(with = "Probability")]
     pub probability: f64,
-    /// How much later it arrives, overtaken by those behind it. Default: it skips the link's delay
-    /// instead and overtakes those before it, as in netem.
+    /// How much later the packet arrives, above 0, overtaken by those behind it. Default: the packet
+    /// skips the link's delay and overtakes those before it, as in netem.
     #[schemars(with = "Option<DurationText>")]
     pub delay: Option<Duration>,
 }

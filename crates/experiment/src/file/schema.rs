@@ -179,9 +179,8 @@ pub(crate) enum SchedulerTable {
 #[schemars(deny_unknown_fields)]
 #[expect(dead_code, reason = "stands for its schema")]
 pub(crate) struct TraceTable {
-    /// The recording, relative to the experiment file; `.gz` is unpacked. A CSV of time and value
-    /// (`time_s` or `time_ms`, then a column whose name ends in `_mbps`, `_ms`, ... as
-    /// docs/reference/experiment-file.md lists), or, for a bandwidth, mahimahi's packet opportunities.
+    /// The recording, relative to the experiment file; a name that ends in `.gz` is unpacked. A CSV
+    /// file of times and values or, for a bandwidth, mahimahi's packet opportunities.
     trace: String,
     /// Start again at the end; otherwise the last value stays. Packet opportunities always repeat.
     #[schemars(extend("default" = false))]

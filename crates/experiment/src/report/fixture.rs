@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::record::{CongestionState, FlowSample, LinkSample, Recorder};
+use fairwind_instruments::Instruments;
+
+use crate::record::{FlowSample, LinkSample, Recorder};
 use crate::result::{
     EXPERIMENT_FILE, FORMAT_VERSION, FlowResult, LinkResult, Performance, RunResult, Summary,
     seed_folder,
@@ -189,14 +191,16 @@ fn sample(step: u64, state: &Flow) -> FlowSample {
     let rtt_us = (state.srtt * 1e6) as u32;
     FlowSample {
         time_ns: step * 10_000_000,
-        cur_cwnd: (state.cwnd * PACKET) as u64,
-        cur_ssthresh: state.ssthresh.map(|limit| (limit * PACKET) as u64),
-        smoothed_rtt_us: Some(rtt_us),
-        cur_rto_us: rtt_us + 200_000,
-        bytes_received: state.delivered as u64,
-        hc_thru_octets_acked: state.delivered as u64,
-        congestion_state: CongestionState::Open,
-        ..FlowSample::default()
+        connection: 0,
+        instruments: Instruments {
+            cur_cwnd: (state.cwnd * PACKET) as u64,
+            cur_ssthresh: state.ssthresh.map(|limit| (limit * PACKET) as u64),
+            smoothed_rtt_us: Some(rtt_us),
+            cur_rto_us: rtt_us + 200_000,
+            bytes_received: state.delivered as u64,
+            hc_thru_octets_acked: state.delivered as u64,
+            ..Instruments::default()
+        },
     }
 }
 

@@ -1,19 +1,12 @@
-//! The columns of the series, with their units.
-//!
-//! Flow instruments have their names in RFC 4898 (without the `tcpEStats` prefix and group), where
-//! it defines them. Times are in microseconds, as the kernel counts them; the RFC's own objects are
-//! in milliseconds.
+//! The columns of the series, with their units. Those of the flows are the [`INSTRUMENTS`].
 
-use std::sync::Arc;
-
-use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as PhysicalType};
+use fairwind_instruments::INSTRUMENTS;
+use fairwind_trace::file::layout;
 use parquet::errors::ParquetError;
-use parquet::schema::types::{Type, TypePtr};
+use parquet::schema::types::TypePtr;
 
 use crate::record::{FlowSample, LinkSample};
 
-/// First column of every series: seconds since the start of the run.
-pub const TIME: &str = "time_s";
 /// Second column of `flows.parquet`: the flow's name.
 pub const FLOW: &str = "flow";
 /// Second column of `links.parquet`: the link's name.
@@ -38,39 +31,21 @@ const fn always(name: &'static str, unit: &'static str) -> Column {
     }
 }
 
-const fn sometimes(name: &'static str, unit: &'static str) -> Column {
-    Column {
-        name,
-        unit,
-        optional: true,
+/// The integer columns of `flows.parquet`, in their order: the connection's number, and the
+/// instruments.
+pub const FLOW_COLUMNS: [Column; 1 + INSTRUMENTS.len()] = {
+    let mut columns = [always("connection", ""); 1 + INSTRUMENTS.len()];
+    let mut at = 0;
+    while at < INSTRUMENTS.len() {
+        columns[1 + at] = Column {
+            name: INSTRUMENTS[at].name,
+            unit: INSTRUMENTS[at].unit,
+            optional: INSTRUMENTS[at].optional,
+        };
+        at += 1;
     }
-}
-
-/// The integer columns of `flows.parquet`, in their order.
-pub const FLOW_COLUMNS: [Column; 22] = [
-    always("connection", ""),
-    always("CurCwnd", "bytes"),
-    sometimes("CurSsthresh", "bytes"),
-    sometimes("SmoothedRTT", "us"),
-    always("CurRTO", "us"),
-    sometimes("SampleRTT", "us"),
-    sometimes("MinRTT", "us"),
-    always("RTTVar", "us"),
-    always("PipeSize", "bytes"),
-    always("CurRwinRcvd", "bytes"),
-    always("HCThruOctetsAcked", "bytes"),
-    always("SegsRetrans", "segments"),
-    always("Timeouts", ""),
-    always("CongSignals", ""),
-    always("CurReceiveBuffer", "bytes"),
-    always("SndLimTimeRwin", "us"),
-    always("SndLimTimeCwnd", "us"),
-    always("SndLimTimeSnd", "us"),
-    sometimes("PacingRate", "bytes/s"),
-    always("DeliveryRate", "bytes/s"),
-    always("CongestionState", ""),
-    always("BytesReceived", "bytes"),
-];
+    columns
+};
 
 /// The integer columns of `links.parquet`, in their order.
 pub const LINK_COLUMNS: [Column; 4] = [
@@ -82,30 +57,9 @@ pub const LINK_COLUMNS: [Column; 4] = [
 
 /// The values of a sample in the order of [`FLOW_COLUMNS`].
 pub fn flow_row(sample: &FlowSample) -> [Option<i64>; FLOW_COLUMNS.len()] {
-    [
-        Some(i64::from(sample.connection)),
-        Some(integer(sample.cur_cwnd)),
-        sample.cur_ssthresh.map(integer),
-        sample.smoothed_rtt_us.map(i64::from),
-        Some(i64::from(sample.cur_rto_us)),
-        sample.sample_rtt_us.map(i64::from),
-        sample.min_rtt_us.map(i64::from),
-        Some(i64::from(sample.rtt_var_us)),
-        Some(integer(sample.pipe_size)),
-        Some(integer(sample.cur_rwin_rcvd)),
-        Some(integer(sample.hc_thru_octets_acked)),
-        Some(integer(sample.segs_retrans)),
-        Some(integer(sample.timeouts)),
-        Some(integer(sample.cong_signals)),
-        Some(integer(sample.cur_receive_buffer)),
-        Some(integer(sample.snd_lim_time_rwin_us)),
-        Some(integer(sample.snd_lim_time_cwnd_us)),
-        Some(integer(sample.snd_lim_time_snd_us)),
-        sample.pacing_rate.map(integer),
-        Some(integer(sample.delivery_rate)),
-        Some(sample.congestion_state as i64),
-        Some(integer(sample.bytes_received)),
-    ]
+    let mut row = [Some(i64::from(sample.connection)); FLOW_COLUMNS.len()];
+    row[1..].copy_from_slice(&sample.instruments.to_values());
+    row
 }
 
 /// The values of a sample in the order of [`LINK_COLUMNS`].
@@ -122,30 +76,11 @@ fn integer(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// The Parquet schema of a series: [`TIME`], the name column, then `columns`.
+/// The Parquet schema of a series: the time, the name column, then `columns`.
 pub(super) fn schema(name_column: &str, columns: &[Column]) -> Result<TypePtr, ParquetError> {
-    let time = Type::primitive_type_builder(TIME, PhysicalType::DOUBLE)
-        .with_repetition(Repetition::REQUIRED)
-        .build()?;
-    let name = Type::primitive_type_builder(name_column, PhysicalType::BYTE_ARRAY)
-        .with_repetition(Repetition::REQUIRED)
-        .with_converted_type(ConvertedType::UTF8)
-        .with_logical_type(Some(LogicalType::String))
-        .build()?;
-    let mut fields = vec![Arc::new(time), Arc::new(name)];
+    let mut fields = vec![layout::text(name_column, false)?];
     for column in columns {
-        let repetition = if column.optional {
-            Repetition::OPTIONAL
-        } else {
-            Repetition::REQUIRED
-        };
-        let field = Type::primitive_type_builder(column.name, PhysicalType::INT64)
-            .with_repetition(repetition)
-            .build()?;
-        fields.push(Arc::new(field));
+        fields.push(layout::integer(column.name, column.optional)?);
     }
-    let schema = Type::group_type_builder("schema")
-        .with_fields(fields)
-        .build()?;
-    Ok(Arc::new(schema))
+    layout::schema(fields)
 }

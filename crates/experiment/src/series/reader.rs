@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 
+use fairwind_trace::file::layout::TIME;
 use parquet::column::reader::get_typed_column_reader;
 use parquet::data_type::{ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
 use super::SeriesError;
-use super::columns::TIME;
 
 /// A row of a series.
 #[derive(Clone, Copy, Debug)]

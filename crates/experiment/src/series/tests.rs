@@ -1,9 +1,12 @@
 use std::fs;
 
-use super::columns::{FLOW, FLOW_COLUMNS, LINK, LINK_COLUMNS, TIME};
+use fairwind_instruments::{CongestionState, INSTRUMENTS, Instrument, Instruments};
+use fairwind_trace::file::layout::TIME;
+
+use super::columns::{FLOW, FLOW_COLUMNS, LINK, LINK_COLUMNS};
 use super::reader::scan;
 use super::*;
-use crate::record::{CongestionState, FlowSample, LinkSample, Recorder};
+use crate::record::{FlowSample, LinkSample, Recorder};
 use crate::result::{FLOWS_FILE, LINKS_FILE};
 
 fn names(names: &[&str]) -> Vec<String> {
@@ -14,27 +17,29 @@ fn sample() -> FlowSample {
     FlowSample {
         time_ns: 1_500_000_000,
         connection: 1,
-        cur_cwnd: 2,
-        cur_ssthresh: None,
-        smoothed_rtt_us: Some(4),
-        cur_rto_us: 5,
-        sample_rtt_us: Some(6),
-        min_rtt_us: Some(7),
-        rtt_var_us: 8,
-        pipe_size: 9,
-        cur_rwin_rcvd: 10,
-        hc_thru_octets_acked: 11,
-        segs_retrans: 12,
-        timeouts: 13,
-        cong_signals: 14,
-        cur_receive_buffer: 15,
-        snd_lim_time_rwin_us: 16,
-        snd_lim_time_cwnd_us: 17,
-        snd_lim_time_snd_us: 18,
-        pacing_rate: Some(u64::MAX),
-        delivery_rate: 20,
-        congestion_state: CongestionState::Recovery,
-        bytes_received: 22,
+        instruments: Instruments {
+            cur_cwnd: 2,
+            cur_ssthresh: None,
+            smoothed_rtt_us: Some(4),
+            cur_rto_us: 5,
+            sample_rtt_us: Some(6),
+            min_rtt_us: Some(7),
+            rtt_var_us: 8,
+            pipe_size: 9,
+            cur_rwin_rcvd: 10,
+            hc_thru_octets_acked: 11,
+            segs_retrans: 12,
+            timeouts: 13,
+            cong_signals: 14,
+            cur_receive_buffer: 15,
+            snd_lim_time_rwin_us: 16,
+            snd_lim_time_cwnd_us: 17,
+            snd_lim_time_snd_us: 18,
+            pacing_rate: Some(u64::MAX),
+            delivery_rate: 20,
+            congestion_state: CongestionState::Recovery,
+            bytes_received: 22,
+        },
     }
 }
 
@@ -123,8 +128,8 @@ fn rows_beyond_a_row_group_keep_their_order_and_their_gaps() {
     for n in 0..150_000_u64 {
         let mut sample = sample();
         sample.time_ns = n * 1_000_000;
-        sample.cur_cwnd = n;
-        sample.cur_ssthresh = (n % 3 == 0).then_some(n);
+        sample.instruments.cur_cwnd = n;
+        sample.instruments.cur_ssthresh = (n % 3 == 0).then_some(n);
         recorder.flow((n % 2) as usize, &sample);
     }
     recorder.finish().unwrap();
@@ -203,9 +208,77 @@ fn a_sample_of_an_unknown_flow_is_an_error_of_the_recorder() {
 
 #[test]
 fn every_column_is_documented() {
-    let document = include_str!("../../../../docs/reference/result-files.md");
     let names = FLOW_COLUMNS.iter().chain(&LINK_COLUMNS).map(|c| c.name);
     for name in names.chain([TIME, FLOW, LINK]) {
-        assert!(document.contains(&format!("\n| `{name}` |")), "{name}");
+        assert!(DOCUMENT.contains(&format!("\n| `{name}` |")), "{name}");
+    }
+}
+
+#[test]
+fn the_document_holds_the_table_of_the_instruments() {
+    let (_, document) = DOCUMENT.split_once("\n| `connection` |").unwrap();
+    let rows = document.lines().skip(1);
+    let rows = rows.take_while(|line| line.starts_with("| `"));
+    let expected: Vec<String> = INSTRUMENTS.iter().map(documented).collect();
+    assert!(
+        rows.eq(expected.iter().map(String::as_str)),
+        "docs/reference/result-files.md should have:\n{}",
+        expected.join("\n")
+    );
+}
+
+const DOCUMENT: &str = include_str!("../../../../docs/reference/result-files.md");
+
+/// An instrument's row in the document.
+fn documented(instrument: &Instrument) -> String {
+    let unit = match instrument.unit {
+        "" => String::new(),
+        "us" => "µs ".to_owned(),
+        unit => format!("{unit} "),
+    };
+    let object = match instrument.rfc4898 {
+        Some(name) => format!("`{name}`"),
+        None => "none".to_owned(),
+    };
+    let Instrument { name, meaning, .. } = instrument;
+    format!("| `{name}` | {unit}| {object} | {meaning} |")
+}
+
+mod fuzz {
+    use fairwind_testing::fuzz::{cases, damaged};
+    use fairwind_trace::file;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A file of two flows with a gap in one column.
+    fn example() -> Vec<u8> {
+        let folder = tempfile::tempdir().unwrap();
+        let flows = names(&["one", "two"]);
+        let mut recorder = ParquetRecorder::create(folder.path(), &flows, &[]).unwrap();
+        for n in 0..50 {
+            let mut sample = sample();
+            sample.time_ns = n * 1_000_000;
+            sample.instruments.cur_ssthresh = (n > 20).then_some(n);
+            recorder.flow(n as usize % 2, &sample);
+        }
+        recorder.finish().unwrap();
+        fs::read(folder.path().join(FLOWS_FILE)).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(cases(64))]
+
+        #[test]
+        fn a_damaged_file_is_read_or_refused(bytes in damaged(&[example()])) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(FLOWS_FILE);
+            fs::write(&path, bytes).unwrap();
+            let _ = scan(&path, FLOW, &["one"], &["CurCwnd", "CurSsthresh"], |_| {});
+            let _ = file::connection(&path);
+            let _ = file::times(&path);
+            let _ = file::series(&path, "CurSsthresh");
+            let _ = file::write_csv(&path, &mut std::io::sink());
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fairwind_trace::file::layout;
 use parquet::basic::{Compression, Encoding};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -13,9 +14,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 
 use super::SeriesError;
-use super::columns::{
-    Column, FLOW, FLOW_COLUMNS, LINK, LINK_COLUMNS, TIME, flow_row, link_row, schema,
-};
+use super::columns::{Column, FLOW, FLOW_COLUMNS, LINK, LINK_COLUMNS, flow_row, link_row, schema};
 use crate::record::{FlowSample, LinkSample, Recorder};
 use crate::result::{FLOWS_FILE, FORMAT_VERSION, LINKS_FILE};
 
@@ -227,28 +226,16 @@ impl Table {
 /// Snappy for everything; delta encoding for the integers, which are counters and slowly changing
 /// windows; a dictionary for the names and for times, which many rows share.
 fn properties(name_column: &str, columns: &[Column]) -> WriterProperties {
-    let units: serde_json::Map<String, serde_json::Value> = columns
-        .iter()
-        .map(|column| (column.name.to_owned(), column.unit.into()))
-        .chain([(TIME.to_owned(), "s".into())])
-        .collect();
-    let mut properties = WriterProperties::builder()
-        .set_created_by(concat!("fairwind ", env!("CARGO_PKG_VERSION")).to_owned())
+    let version = KeyValue::new(
+        "fairwind.format_version".to_owned(),
+        FORMAT_VERSION.to_string(),
+    );
+    let units = layout::units(columns.iter().map(|column| (column.name, column.unit)));
+    let mut properties = layout::properties()
         .set_compression(Compression::SNAPPY)
-        .set_dictionary_enabled(false)
-        .set_column_dictionary_enabled(ColumnPath::from(TIME), true)
+        .set_column_dictionary_enabled(ColumnPath::from(layout::TIME), true)
         .set_column_dictionary_enabled(ColumnPath::from(name_column), true)
-        .set_offset_index_disabled(true)
-        .set_key_value_metadata(Some(vec![
-            KeyValue::new(
-                "fairwind.format_version".to_owned(),
-                FORMAT_VERSION.to_string(),
-            ),
-            KeyValue::new(
-                "fairwind.units".to_owned(),
-                serde_json::Value::Object(units).to_string(),
-            ),
-        ]));
+        .set_key_value_metadata(Some(vec![version, units]));
     for column in columns {
         properties = properties
             .set_column_encoding(ColumnPath::from(column.name), Encoding::DELTA_BINARY_PACKED);

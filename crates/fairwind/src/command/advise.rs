@@ -20,7 +20,7 @@ pub struct Advise {
     /// Bytes that remain
     #[arg(long, value_name = "N")]
     bytes: Option<u64>,
-    /// The advisor
+    /// Address of the advisor
     #[arg(long, value_name = "URL", env = "FAIRWIND_ADVISOR", default_value = DEFAULT_URL)]
     advisor: String,
     /// Print the answer as JSON

@@ -41,40 +41,41 @@ Examples:
 pub struct Advisor {
     #[command(subcommand)]
     action: Option<Action>,
-    /// Address and port, or unix:PATH for a Unix socket; repeat it for several [default: 127.0.0.1:8649]
+    /// Address and port, or unix:PATH for a Unix socket; port 0 takes any free port; repeatable [default:
+    /// 127.0.0.1:8649]
     ///
-    /// Beyond this machine only with --tokens. A Unix socket is its owner's alone.
+    /// Addresses other than the loopback need --tokens. A Unix socket is for its owner alone.
     #[arg(long, value_name = "WHERE")]
     listen: Vec<Listen>,
-    /// Name or address by which clients call the service, besides those of the loopback and those that
-    /// it listens on; requests to other names are refused. Repeat it for several
+    /// Name or address by which clients call the service, besides those of the loopback, of the addresses it
+    /// listens on and of the configuration file; requests to other names are refused; repeatable
     #[arg(long, value_name = "HOST")]
     name: Vec<String>,
-    /// Require clients from the network to present a token from this file
+    /// Require a token of this file from every client over the network
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
-    /// Speak TLS with this certificate (PEM)
+    /// Speak TLS with this certificate (PEM); needs --tls-key
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
-    /// Its private key (PEM)
+    /// Private key of --tls-certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Read this configuration file
+    /// Configuration file (TOML); options on the command line replace its values
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// State directory [default: $STATE_DIRECTORY, or fairwind in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// Make paths of the hosts that come up in this log of transfers
+    /// Declare a path for each host in this transfer log
     #[arg(long, value_name = "FILE")]
     xferlog: Option<PathBuf>,
-    /// Memory for the histories of paths, MiB [default: 512]
+    /// Memory for histories, MiB [default: 512]
     #[arg(long, value_name = "MIB")]
     history_memory: Option<usize>,
-    /// Start the clock at this time instead of now (for the lab)
+    /// Time at which the service's clock starts (RFC 3339); for the lab [default: now]
     #[arg(long, value_name = "TIME")]
     clock_start: Option<Timestamp>,
-    /// Speed up the clock by this factor (for the lab)
+    /// Speed of the service's clock, 0.001 to 1000000 times real time; for the lab
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = rate)]
     clock_rate: f64,
 }

@@ -19,7 +19,7 @@ Example:
 pub struct Check {
     /// Experiment file (TOML)
     file: PathBuf,
-    /// Change a value of the file; links and flows go by their names
+    /// Replace a value of the file; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 }

@@ -24,9 +24,9 @@ Examples:
 pub struct Compare {
     /// Result folder
     a: PathBuf,
-    /// Result folder to set beside it
+    /// Result folder to compare it with
     b: PathBuf,
-    /// Write figures and compare.html to this folder, over an earlier comparison there
+    /// Also write figures to this folder, as SVG files and together in compare.html, over an earlier comparison
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print the comparison as JSON and nothing else; with --out also the distributions

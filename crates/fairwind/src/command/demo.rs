@@ -36,19 +36,19 @@ Examples:
   fairwind demo --quick --seed 7 --out seven
   fairwind demo --sim")]
 pub struct Demo {
-    /// Seed of the day's curve, of the file and of all random choices
+    /// Seed of the day, of the file and of all random choices
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
     /// Folder for report and results
     #[arg(long, value_name = "DIR", default_value = "demo.result")]
     out: PathBuf,
-    /// Replace what an earlier demonstration has left in the folder
+    /// Replace an earlier result; a folder that holds anything else is refused
     #[arg(long)]
     force: bool,
-    /// Only the hours of a morning, and a smaller file
+    /// Only 08:30 to 14:00 of the day, and a file of 26 MB instead of 150 MB
     #[arg(long)]
     quick: bool,
-    /// In the simulator, whatever this machine can do
+    /// Use the simulator, whatever this machine can do
     #[arg(long)]
     sim: bool,
     #[command(flatten)]

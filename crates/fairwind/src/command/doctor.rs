@@ -28,7 +28,7 @@ Examples:
   fairwind doctor --for drs --bandwidth 10Gbit/s --rtt 100ms
   fairwind doctor --json | jq -r '.purposes[].checks[].fix | select(.)'")]
 pub struct Doctor {
-    /// What is to work [default: all]
+    /// What has to work, separated by commas; repeatable [default: all]
     #[arg(
         long = "for",
         value_name = "PURPOSE",
@@ -36,13 +36,13 @@ pub struct Doctor {
         value_delimiter = ','
     )]
     purposes: Vec<Purpose>,
-    /// Bandwidth that transfers are to reach
+    /// Bandwidth that transfers should reach
     #[arg(long, value_name = "RATE", default_value = "1Gbit/s", value_parser = bandwidth)]
     bandwidth: Bandwidth,
     /// Round-trip time of their path
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
     rtt: Duration,
-    /// Print the findings as JSON and nothing else
+    /// Print JSON and nothing else
     #[arg(long)]
     json: bool,
 }

@@ -15,22 +15,22 @@ use crate::{interrupt, output, summary};
 pub struct Execution {
     /// Experiment file (TOML)
     file: PathBuf,
-    /// Run this seed instead of the file's; repeat it for several
+    /// Run this seed instead of the file's; repeatable [default: the file's seeds]
     #[arg(long, value_name = "N")]
     seed: Vec<u64>,
     /// Result folder [default: the file's name with .result, in the current directory]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Change a value of the file; links and flows go by their names
+    /// Replace a value of the file; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Print result.json, or summary.json for several seeds, and nothing else
     #[arg(long)]
     json: bool,
-    /// Replace the result that the folder holds
+    /// Replace the result in that folder; without it an existing result is an error
     #[arg(long)]
     force: bool,
-    /// Write no time series, only totals
+    /// Write totals only, no time series and plots
     #[arg(long)]
     no_series: bool,
 }

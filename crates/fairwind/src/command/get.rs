@@ -33,14 +33,14 @@ Examples:
   fairwind get ftp://ftp.example.org/pub/src.tar - | tar x
   fairwind get ftp://192.0.2.7/big.iso --advisor http://127.0.0.1:8649 --json | jq .mbps")]
 pub struct Get {
-    /// URLs of files of one server; then, if wanted, the place for them: a directory, a file's name for
-    /// a single one, or - for standard output [default: the working directory]
+    /// URLs of one server and user; then, if wanted, the place for the files: a directory, a name for a single
+    /// file, or - for standard output [default: the working directory]
     #[arg(required = true, value_name = "URL|LOCAL")]
     what: Vec<String>,
-    /// Fetch directories with all that is in them
+    /// Move directories with everything in them
     #[arg(long, short)]
     recursive: bool,
-    /// Files at the same time, each over connections of its own
+    /// Files that move at the same time, each over its own connections
     #[arg(long, value_name = "N", default_value = "1")]
     parallel: NonZeroUsize,
     #[command(flatten)]

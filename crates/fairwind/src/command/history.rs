@@ -40,16 +40,16 @@ pub struct History {
     /// First moment [default: the beginning]
     #[arg(long, value_name = "TIME")]
     from: Option<Timestamp>,
-    /// Last moment [default: now]
+    /// First moment that is left out [default: none]
     #[arg(long, value_name = "TIME")]
     to: Option<Timestamp>,
-    /// Draw it into this file
+    /// Draw the history into this file and print its name
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
-    /// Print all samples as JSON
+    /// Print all samples as JSON, at most the newest 200,000 of each hop
     #[arg(long)]
     json: bool,
-    /// The advisor
+    /// Address of the advisor
     #[arg(long, value_name = "URL", env = "FAIRWIND_ADVISOR", default_value = DEFAULT_URL)]
     advisor: String,
 }

@@ -16,7 +16,7 @@ use crate::output;
 Example:
   fairwind man ~/.local/share/man/man1 && man fairwind-sim-run")]
 pub struct Man {
-    /// Folder for the pages; made if it is not there
+    /// Folder for the pages, which is made if necessary
     dir: PathBuf,
 }
 

@@ -18,6 +18,8 @@ mod man;
 #[cfg(test)]
 mod pages;
 mod put;
+#[cfg(test)]
+mod reference;
 mod report;
 mod schema;
 mod serve;

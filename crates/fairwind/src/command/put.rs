@@ -35,20 +35,21 @@ Examples:
   fairwind put run7 ftp://alice@ftp.example.org/runs/ --recursive
   fairwind put big.iso ftp://192.0.2.7/new.iso --buffer 16MB --json | jq .retransmits")]
 pub struct Put {
-    /// Files, directories with --recursive, or - for standard input, and the URL of the place for them
+    /// Files, directories with --recursive, or - for standard input; then the URL. A URL that ends with a slash
+    /// or names a directory takes the files; otherwise it is the new name of a single file
     #[arg(required = true, num_args = 2.., value_names = ["LOCAL", "URL"])]
     what: Vec<PathBuf>,
-    /// Store directories with all that is in them
+    /// Move directories with everything in them
     #[arg(long, short)]
     recursive: bool,
-    /// Files at the same time, each over connections of its own
+    /// Files that move at the same time, each over its own connections
     #[arg(long, value_name = "N", default_value = "1")]
     parallel: NonZeroUsize,
-    /// Store under the file's name at once, on servers where nobody may rename: a broken transfer then
-    /// leaves a partial file that looks complete
+    /// Store under the final name from the start, for servers that do not allow renaming; a broken transfer
+    /// then leaves a file that looks complete
     #[arg(long)]
     in_place: bool,
-    /// Make the directories of the URL that are not there
+    /// Make the directories of the URL that do not exist
     #[arg(long)]
     create_dirs: bool,
     #[command(flatten)]

@@ -13,8 +13,8 @@ Editors check and complete such files with it.
 Example:
   fairwind schema > experiment.schema.json")]
 pub struct Schema {
-    /// Of which file
-    #[arg(value_enum, default_value_t = Of::Experiment)]
+    /// File whose schema is printed
+    #[arg(value_enum, value_name = "FILE", default_value_t = Of::Experiment)]
     of: Of,
 }
 

@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
 use clap::Args;
-use fairwind_ftp::data::Buffer;
-use fairwind_ftp::server::{self, Config, Reload, Server, Stop, UserConfig};
+use fairwind_ftp::assembly;
+use fairwind_ftp::server::{self, Config, Reload, Stop, UserConfig};
+use fairwind_transfer::Buffer;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -42,59 +43,62 @@ Examples:
   fairwind serve /srv/data --user 'alice:$argon2id$…'  Alice may write
   fairwind serve /srv/data --config ftp.toml           All settings: docs/reference/ftp-server.md")]
 pub struct Serve {
-    /// Directory whose files are served
+    /// Directory to serve
     #[arg(required_unless_present = "hash_password")]
     dir: Option<PathBuf>,
-    /// Configuration file (TOML); options here replace what it says
+    /// Configuration file (TOML); options on the command line replace its values, and repeatable options add to
+    /// its lists
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Address and port for clients [default: 127.0.0.1:2121]
+    /// Address and port for clients; `[::]:PORT` serves IPv4 and IPv6; port 0 takes any free port [default:
+    /// 127.0.0.1:2121]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// User who may write; without a hash the password comes from FAIRWIND_FTP_PASSWORD
+    /// Add a user who may write; without a hash, the password is in FAIRWIND_FTP_PASSWORD; repeatable
     #[arg(long, value_name = "NAME[:HASH]")]
     user: Vec<String>,
-    /// Nobody without a password
+    /// Refuse anonymous users
     #[arg(long)]
     no_anonymous: bool,
-    /// Ports of passive data connections
+    /// Ports of passive data connections [default: the kernel chooses]
     #[arg(long, value_name = "FIRST-LAST", value_parser = ports)]
     passive_ports: Option<(u16, u16)>,
-    /// Address that clients behind address translation see of this server
+    /// IPv4 address in replies to PASV, for a server behind address translation
     #[arg(long, value_name = "ADDRESS")]
     masquerade: Option<std::net::Ipv4Addr>,
-    /// Network of other servers that third-party transfers may go to and come from
+    /// Network of other servers with which third-party transfers are allowed; repeatable
     #[arg(long, value_name = "NETWORK")]
     foreign_peer: Vec<ipnet::IpNet>,
-    /// Buffers of data sockets: auto for the kernel's own, or a size (64KiB)
+    /// Buffers of data connections: `auto` for the kernel's own, or a size such as 64KiB [default: auto]
     #[arg(long, value_name = "SIZE")]
     buffer: Option<Buffer>,
-    /// Do not size buffers to the path with clients that could
+    /// Do not offer right-sizing, buffers sized to the path
     #[arg(long)]
     no_drs: bool,
-    /// Advisor to follow
+    /// Follow this advisor
     #[arg(long, value_name = "URL")]
     advisor: Option<String>,
-    /// Network to which the paths are your own: there the advisor may switch congestion control off
+    /// Network to which the paths are your own, where advice may switch congestion control off; repeatable
     #[arg(long, value_name = "NETWORK")]
     allow_nocc: Vec<ipnet::IpNet>,
-    /// Log of what advice changed, one JSON object a line
+    /// Log of what advice did, one JSON object per line
     #[arg(long, value_name = "FILE")]
     advice_log: Option<PathBuf>,
     /// Log of transfers, in the format of xferlog(5)
     #[arg(long, value_name = "FILE")]
     xferlog: Option<PathBuf>,
-    /// What is synced to disk before success is reported: never (nothing) or uploads
+    /// What is forced to the disk before the client learns of success: `never` (nothing) or `uploads` [default:
+    /// never]
     #[arg(long, value_name = "WHAT")]
     sync: Option<server::SyncPolicy>,
-    /// User whose rights the server has, if root starts it [default: the owner of DIR, or nobody if that is
+    /// User whose rights the server has if root starts it [default: the owner of DIR, or nobody if that is
     /// root]
     #[arg(long, value_name = "USER[:GROUP]")]
     run_as: Option<String>,
-    /// Sessions at once from one address [default: 100]
+    /// Concurrent sessions from one address [default: 100]
     #[arg(long, value_name = "NUMBER")]
     sessions_per_address: Option<usize>,
-    /// Read a password, print its hash for the configuration, and do nothing else
+    /// Ask for a password, or read one line of standard input, print its hash, and exit
     #[arg(long)]
     hash_password: bool,
 }
@@ -112,7 +116,7 @@ impl Serve {
         // Before any thread is started: rights belong to a thread.
         let files = Files::keep(&mut config, self.config.as_deref()).map_err(Failure::work)?;
         let rights = Rights::of(&config)?;
-        let server = Server::bind(config).map_err(Failure::work)?;
+        let server = assembly::bind_server(config).map_err(Failure::work)?;
         let chosen = rights.give_up()?;
         let (stop, reload) = (Stop::default(), server.reload());
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(Failure::work)?;

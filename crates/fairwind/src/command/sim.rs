@@ -35,7 +35,7 @@ Examples:
 pub struct Run {
     #[command(flatten)]
     execution: Execution,
-    /// Seeds to run at the same time [default: the number of cores]
+    /// Seeds that run at the same time [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
 }

@@ -63,36 +63,35 @@ pub struct Trace {
     /// Show this file of a trace, instead of tracing
     #[arg(conflicts_with_all = TRACING)]
     file: Option<PathBuf>,
-    /// With a file: print all its samples as CSV
+    /// With FILE: print all its samples as CSV
     #[arg(long, requires = "file")]
     csv: bool,
-    /// Connections with this port at either end; repeat it for several
+    /// Connections with this port at either host; repeatable
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Vec<u16>,
-    /// Connections with this address, or one of this network, at either end
+    /// Connections with this address, or one of this network, at either host; repeatable
     #[arg(long, value_name = "ADDRESS")]
     host: Vec<Network>,
-    /// Connections of programs with this name
+    /// Connections of programs with this name, of which 15 bytes count; repeatable
     #[arg(long, value_name = "NAME")]
     program: Vec<String>,
-    /// Connections in this network namespace, an inode or a file such as /proc/1/ns/net
+    /// Connections in this network namespace: its inode, or a file such as /proc/1/ns/net; repeatable
     #[arg(long, value_name = "INODE|FILE", value_parser = value::namespace)]
     netns: Vec<u32>,
-    /// Connections of this control group (version 2) and those below, a folder
+    /// Connections of this control group (version 2), a folder, and all below it; repeatable
     #[arg(long, value_name = "FOLDER", value_parser = value::cgroup)]
     cgroup: Vec<u64>,
-    /// Time between samples, 1ms at least [default: 10ms, or none with --every-ack]
+    /// Time between samples, at least 1ms [default: 10ms, or none with --every-ack]
     #[arg(long, value_name = "TIME", value_parser = value::interval)]
     interval: Option<Duration>,
-    /// Sample whenever an acknowledgement comes
+    /// Take a sample whenever an acknowledgement arrives
     #[arg(long)]
     every_ack: bool,
-    /// Only these instruments in the files, by their names; docs/reference/instruments.md has them [default:
-    /// all]
+    /// Write only these instruments, separated by commas; needs --out [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = columns::variable)]
     #[arg(requires = "out")]
     variables: Vec<&'static Instrument>,
-    /// Keep the state of connections whose control is one of cc/ in the files, too
+    /// Also write the state of fairwind's own congestion controls; needs --out
     #[arg(long, requires = "out")]
     control_state: bool,
     /// How long to trace [default: until Ctrl-C]
@@ -101,13 +100,13 @@ pub struct Trace {
     /// Folder for the files, new or empty
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Show the connections while they are traced
+    /// Show the connections while they are traced, the busiest first
     #[arg(long)]
     live: bool,
-    /// Memory for samples that wait to be written
+    /// Memory for samples that wait to be written, 4KiB to 1GiB
     #[arg(long, value_name = "BYTES", value_parser = value::buffer, default_value = "16MiB")]
     buffer: u32,
-    /// Print trace.json at the end and nothing else
+    /// Print trace.json at the end and nothing else; needs --out, not with --live
     #[arg(long, conflicts_with = "live", requires = "out")]
     json: bool,
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use fairwind_ftp::assembly::{ClientSetup, client_extensions};
 use fairwind_ftp::client::{
     self, ChecksumPolicy, ClientError, Connection, Credentials, DataMode, Options, Outcome, Place,
-    Setup,
 };
-use fairwind_ftp::data::{Buffer, SocketPlan};
+use fairwind_transfer::{Buffer, SocketPlan};
 use ipnet::IpNet;
 
 use super::trace::duration;
@@ -22,14 +22,13 @@ use crate::{interrupt, output};
 /// How a server is reached.
 #[derive(Args)]
 pub struct Reach {
-    /// Have the server open data connections (EPRT, PORT), instead of this end
+    /// Have the server open data connections (EPRT, PORT)
     #[arg(long)]
     active: bool,
-    /// How long a connection, a reply, or the next byte may take
+    /// Longest wait for a connection, a reply or the next byte
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
     timeout: Duration,
-    /// How often to try again in a row, without a byte in between, when a connection breaks; the pauses
-    /// grow from 1 s to 30 s
+    /// Retries after a broken connection before the command gives up; the count starts again when a byte moves
     #[arg(long, value_name = "N", default_value_t = 5)]
     retries: u32,
 }
@@ -37,14 +36,14 @@ pub struct Reach {
 /// How files are moved.
 #[derive(Args)]
 pub struct Moving {
-    /// Do not size buffers to the path with servers that could
+    /// Do without right-sizing, buffers sized to the path, with servers that have it
     #[arg(long)]
     no_drs: bool,
-    /// Begin anew, whatever an earlier transfer left behind
+    /// Begin again from the start, ignoring partial files
     #[arg(long)]
     no_resume: bool,
-    /// Compare checksums: if the server makes any, always, or never
-    #[arg(long, value_enum, default_value_t = Checksums::Offered)]
+    /// When checksums are compared
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Checksums::Offered)]
     checksum: Checksums,
     /// Print the result as JSON and nothing else
     #[arg(long)]
@@ -54,25 +53,26 @@ pub struct Moving {
 /// Data connections of this host; a copy between two servers has none.
 #[derive(Args, Default)]
 pub struct Data {
-    /// Buffers of data connections: auto for the kernel's own, or a size (64KiB)
+    /// Buffers of data connections: `auto` for the kernel's own, or a size such as 64KiB
     #[arg(long, value_name = "SIZE", default_value = "auto")]
     buffer: Buffer,
-    /// Advisor to follow
+    /// Follow this advisor on the live connection
     #[arg(long, value_name = "URL")]
     advisor: Option<String>,
-    /// Network to which the path is your own: there the advisor may switch congestion control off
+    /// Network to which the path is your own, where advice may switch congestion control off; needs --advisor;
+    /// repeatable
     #[arg(long, value_name = "NETWORK", requires = "advisor")]
     allow_nocc: Vec<IpNet>,
-    /// Congestion control of this host's data connections [default: the host's]
+    /// Congestion control of this host's data connections [default: the machine's]
     #[arg(long, value_name = "NAME")]
     congestion_control: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Checksums {
-    /// If the server makes any
+    /// If the server computes any
     Offered,
-    /// Always; a server that makes none is a failure
+    /// Always, and a server that computes none is a failure
     Required,
     /// Never
     Off,
@@ -102,7 +102,7 @@ impl Moving {
         reach: &Reach,
         bar: &Arc<ByteBar>,
     ) -> Result<Options, Failure> {
-        let extensions = client::extensions(&Setup {
+        let extensions = client_extensions(&ClientSetup {
             drs: !self.no_drs,
             advisor: data.advisor.clone(),
             allow_nocc: data.allow_nocc.clone(),

@@ -3,9 +3,10 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use fairwind_ftp::data::{Transfer, TransferWatcher};
+use fairwind_ftp::extension::TransferExtension;
 use fairwind_ftp::server::{Extension, PeerFacts, SessionExtension};
 use fairwind_testing::wait_until;
+use fairwind_transfer::{Transfer, TransferWatcher};
 
 type Condition = Arc<dyn Fn() -> bool + Send + Sync>;
 
@@ -25,11 +26,13 @@ impl Extension for Gate {
     }
 }
 
-impl SessionExtension for Gate {
+impl TransferExtension for Gate {
     fn watch(&mut self, _: &Transfer) -> Option<Box<dyn TransferWatcher>> {
         Some(Box::new(self.clone()))
     }
 }
+
+impl SessionExtension for Gate {}
 
 impl TransferWatcher for Gate {
     fn started(&mut self, _: BorrowedFd<'_>, _: Option<u64>) {

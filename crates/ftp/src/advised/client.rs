@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Follow;
-use super::follower::Shared;
-use super::record::{Event, Record};
+use fairwind_transfer::advised::{Event, Follow, FollowedTransfer, Record};
+use fairwind_transfer::{Transfer, TransferWatcher};
+
 use crate::client::{Change, Extension, ExtensionReport, ServerFacts, SessionExtension};
-use crate::data::{Transfer, TransferWatcher};
+use crate::extension::TransferExtension;
 
 /// How long the end of a session waits until the last result has been reported to the advisor.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -35,16 +35,18 @@ impl Extension for AdvisedClient {
 struct Session {
     follow: Arc<Follow>,
     /// The previous transfer.
-    last: Option<Arc<Shared>>,
+    last: Option<Arc<FollowedTransfer>>,
+}
+
+impl TransferExtension for Session {
+    fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
+        let follower = self.follow.watch(transfer);
+        self.last = Some(follower.transfer());
+        Some(Box::new(follower))
+    }
 }
 
 impl SessionExtension for Session {
-    fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
-        let follower = self.follow.watch(transfer);
-        self.last = Some(follower.shared());
-        Some(Box::new(follower))
-    }
-
     fn report(&mut self) -> ExtensionReport {
         let mut report = ExtensionReport::default();
         for record in self.last.iter().flat_map(|last| last.records()) {
@@ -57,7 +59,7 @@ impl SessionExtension for Session {
 impl Drop for Session {
     fn drop(&mut self) {
         if let Some(last) = &self.last {
-            last.wait_until_told(Instant::now() + REPORT_TIMEOUT);
+            last.wait_until_reported(Instant::now() + REPORT_TIMEOUT);
         }
     }
 }

@@ -1,59 +1,7 @@
-//! Advice applied to live data connections: congestion control, buffers and pacing, as recommended by an
-//! advisor that knows the path's history.
-//!
-//! The advisor is asked when a transfer begins and whenever the next advice is due, in a separate thread.
-//! At most the first byte waits for it, for a few milliseconds. Without sound advice a transfer has the
-//! kernel's defaults, and the log has one line. What advice may do is bounded by what the transfer itself
-//! observes of the path. See `docs/explanation/advice-during-a-transfer.md`.
+//! Advice for the data connections of client and server, followed by [`fairwind_transfer::advised`].
 
-mod advisor;
-mod bounds;
-mod buffer;
 mod client;
-mod connection;
-mod control;
-mod follower;
-mod limited;
-mod orders;
-mod pacing;
-mod record;
 mod server;
-mod sight;
 
-use std::net::IpAddr;
-use std::sync::Arc;
-
-use ipnet::IpNet;
-
-pub use advisor::Advisor;
 pub use client::AdvisedClient;
-pub use follower::Follower;
-pub use record::{Event, Journal, Record, Setting};
 pub use server::AdvisedServer;
-
-use crate::data::Transfer;
-
-/// The advisor to follow, how far to follow it, and where to record that.
-#[derive(Debug)]
-pub struct Follow {
-    /// The advisor that is asked.
-    pub advisor: Arc<Advisor>,
-    /// Networks to which the paths are the operator's own: there congestion control may be off. Empty:
-    /// nowhere.
-    pub allow_nocc: Vec<IpNet>,
-    /// Where changes are recorded.
-    pub journal: Journal,
-}
-
-impl Follow {
-    /// A watcher that follows the advisor during this transfer.
-    pub fn watch(self: &Arc<Self>, transfer: &Transfer) -> Follower {
-        Follower::new(Arc::clone(self), transfer)
-    }
-
-    fn permits_nocc(&self, peer: IpAddr) -> bool {
-        self.allow_nocc
-            .iter()
-            .any(|network| network.contains(&peer))
-    }
-}

@@ -3,8 +3,10 @@
 use std::io;
 use std::sync::Arc;
 
-use super::{Advisor, Follow, Journal};
-use crate::data::{Transfer, TransferWatcher};
+use fairwind_transfer::advised::{Advisor, Follow, Journal};
+use fairwind_transfer::{Transfer, TransferWatcher};
+
+use crate::extension::TransferExtension;
 use crate::server::{Config, Extension, PeerFacts, SessionExtension};
 
 /// Follows an advisor in all transfers of a server.
@@ -37,8 +39,10 @@ impl Extension for AdvisedServer {
 
 struct Session(Arc<Follow>);
 
-impl SessionExtension for Session {
+impl TransferExtension for Session {
     fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
         Some(Box::new(self.0.watch(transfer)))
     }
 }
+
+impl SessionExtension for Session {}

@@ -74,9 +74,10 @@ pub fn run(
     }
     // Writes to an open stream have to stay in order.
     let in_order = places.contains(&None);
-    let workers = match in_order {
-        true => 1,
-        false => parallel.get().min(free.len()).max(1),
+    let workers = if in_order {
+        1
+    } else {
+        parallel.get().min(free.len()).max(1)
     };
     let progress = &first.options().progress;
     progress.expect(free.iter().filter_map(Job::size).sum());

@@ -16,7 +16,7 @@ use crate::protocol::Reply;
 
 /// How long the other server may take to end after one has failed.
 const GRACE: Duration = Duration::from_secs(5);
-/// Interval between two queries for the size of what has arrived, and between two looks at the answers.
+/// Interval between two queries for the size of what has arrived, and between two checks for answers.
 const SIZE_QUERY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs one action per server concurrently, so that neither waits for the other's round trips.
@@ -51,7 +51,7 @@ pub fn wait_for_final_replies(
             return Err(ClientError::Stopped);
         }
         if let [Some(one), Some(other)] = &last {
-            return conclude(&sessions, one, other);
+            return final_replies(&sessions, one, other);
         }
         let now = seen.load(Ordering::Acquire);
         if now != moved {
@@ -59,12 +59,12 @@ pub fn wait_for_final_replies(
         }
         let out_of_time = since.elapsed() >= options.patience;
         if out_of_time || failed.is_some_and(|since| since.elapsed() >= GRACE) {
-            return Err(silence(&sessions, &last, options.patience));
+            return Err(timeout_error(&sessions, &last, options.patience));
         }
         let silent_until = since + options.patience;
         let ended_until = failed.map_or(silent_until, |since| since + GRACE);
-        let next_look = Instant::now() + SIZE_QUERY_INTERVAL;
-        let until = silent_until.min(ended_until).min(next_look);
+        let next_check = Instant::now() + SIZE_QUERY_INTERVAL;
+        let until = silent_until.min(ended_until).min(next_check);
         let speaking = ready_sessions(&sessions, &last, options, until);
         for index in (0..2).filter(|index| speaking[*index]) {
             let session = &mut sessions[index];
@@ -109,7 +109,7 @@ fn ready_sessions(
     speaking
 }
 
-fn conclude(
+fn final_replies(
     sessions: &[&mut Session; 2],
     sent: &Reply,
     received: &Reply,
@@ -131,7 +131,7 @@ fn conclude(
 }
 
 /// The error if one server, or both, sent no final reply in time.
-fn silence(
+fn timeout_error(
     sessions: &[&mut Session; 2],
     last: &[Option<Reply>; 2],
     patience: Duration,
@@ -146,9 +146,10 @@ fn silence(
         .iter()
         .flatten()
         .any(|reply| !reply.is_positive() && (!reply.is_transient_failure() || reply.code == 452));
-    let text = match last.iter().flatten().any(|reply| !reply.is_positive()) {
-        true => said.join("; "),
-        false => format!("nothing moved for {patience:?}: {}", said.join("; ")),
+    let text = if last.iter().flatten().any(|reply| !reply.is_positive()) {
+        said.join("; ")
+    } else {
+        format!("nothing moved for {patience:?}: {}", said.join("; "))
     };
     ClientError::Servers(text, !refused)
 }
@@ -156,7 +157,7 @@ fn silence(
 /// Asks periodically, over a separate session, how much has arrived, until the returned sender is dropped.
 /// Nobody waits for this thread: the answer to its last query may come after the transfer has ended. If the
 /// session cannot be opened, the transfer goes on without progress reports.
-pub fn look(
+pub fn monitor_size(
     mut monitor: Connection,
     partial: Vec<u8>,
     seen: Arc<AtomicU64>,
@@ -164,12 +165,12 @@ pub fn look(
 ) -> Sender<()> {
     let (running, over) = channel();
     thread::spawn(move || {
-        while goes_on(&over, SIZE_QUERY_INTERVAL) {
+        while is_running(&over, SIZE_QUERY_INTERVAL) {
             let Ok(session) = monitor.session() else {
                 return;
             };
             match session.size(&partial) {
-                Ok(Some(size)) if goes_on(&over, Duration::ZERO) => {
+                Ok(Some(size)) if is_running(&over, Duration::ZERO) => {
                     seen.fetch_max(size, Ordering::AcqRel);
                     tell(size);
                 }
@@ -183,6 +184,6 @@ pub fn look(
 }
 
 /// Whether the sender still exists after `time`.
-fn goes_on(over: &Receiver<()>, time: Duration) -> bool {
+fn is_running(over: &Receiver<()>, time: Duration) -> bool {
     over.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
 }

@@ -252,10 +252,10 @@ impl Control {
     fn read(&mut self, bytes: &mut [u8], deadline: Instant) -> io::Result<usize> {
         let arrival = (self.stream.as_fd(), PollFlags::IN);
         let ready = wait(&*self.progress, &[arrival], Some(deadline))?;
-        match ready[0] {
-            true => self.stream.read(bytes),
-            false => Err(io::ErrorKind::WouldBlock.into()),
+        if !ready[0] {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
+        self.stream.read(bytes)
     }
 
     /// The error for a negative reply to the last command.

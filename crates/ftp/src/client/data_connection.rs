@@ -9,12 +9,12 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use fairwind_transfer::{Direction, SocketPlan, Transfer, TransferWatcher};
 use rustix::event::PollFlags;
 use socket2::SockRef;
 
 use super::waiting::wait;
 use super::{ClientError, DataMode, Session};
-use crate::data::{Direction, SocketPlan, Transfer, TransferWatcher};
 use crate::protocol::{Reply, host_port};
 
 /// An open data connection.
@@ -45,9 +45,8 @@ impl Session {
         direction: Direction,
     ) -> Result<Channel, ClientError> {
         let mut plan = self.options.plan.clone();
-        let peer = self.control.peer().ip();
         for extension in &mut self.extensions {
-            extension.plan(&mut plan, peer, direction);
+            extension.plan(&mut plan);
         }
         let opening = match self.options.mode {
             DataMode::Passive => self.open_passive(&plan)?,
@@ -96,11 +95,11 @@ impl Session {
     }
 
     /// Lets the extensions negotiate with the server before a file's data connection is set up.
-    pub(super) fn prepare(&mut self, direction: Direction) -> Result<(), ClientError> {
+    pub(super) fn prepare(&mut self) -> Result<(), ClientError> {
         let mut extensions = std::mem::take(&mut self.extensions);
         let result = extensions
             .iter_mut()
-            .try_for_each(|extension| extension.prepare(self, direction));
+            .try_for_each(|extension| extension.prepare(self));
         self.extensions = extensions;
         result
     }
@@ -178,10 +177,10 @@ impl Session {
             .local_addr()
             .map_err(|error| self.data_error(error))?;
         let reply = self.tell_address(address)?;
-        match reply.is_positive() {
-            true => Ok(Opening::Waiting(Arc::new(listener), plan)),
-            false => Err(self.control.refused(reply)),
+        if !reply.is_positive() {
+            return Err(self.control.refused(reply));
         }
+        Ok(Opening::Waiting(Arc::new(listener), plan))
     }
 
     /// Tells the server where to connect to: EPRT, or PORT if the server does not know EPRT.

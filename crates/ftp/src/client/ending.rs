@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use fairwind_transfer::TransferError;
+
 use super::checksum::Method;
 use super::{Checksum, ChecksumPolicy, ClientError, FileReport, Session, Verification};
-use crate::data::TransferError;
 use crate::protocol::Reply;
 
 /// How long the server has to explain a broken data connection.
@@ -105,10 +106,10 @@ impl Session {
                 _ => return Err(error),
             },
         };
-        match reply.is_positive() {
-            true => Ok(reply),
-            false => Err(self.control.refused(reply)),
+        if !reply.is_positive() {
+            return Err(self.control.refused(reply));
         }
+        Ok(reply)
     }
 
     /// Adds what the extensions did in the transfer that has just ended.

@@ -1,17 +1,13 @@
-//! The interface through which dynamic right-sizing and the advisor plug into the client.
+//! How extensions such as right-sizing plug into the client.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::net::SocketAddr;
 
-use ipnet::IpNet;
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{ClientError, Features};
-use crate::advised::{AdvisedClient, Advisor, Follow, Journal};
-use crate::data::{Buffer, Direction, SocketPlan, Transfer, TransferWatcher};
-use crate::drs::RightSizingClient;
+use crate::extension::TransferExtension;
 use crate::protocol::Reply;
 
 /// Adds commands, plans for data sockets and watchers to the client.
@@ -26,8 +22,8 @@ pub trait Extension: Send + Sync {
     /// If a control connection fails. A server's refusal is a reply, not an error.
     fn third_party(
         &self,
-        source: &mut dyn Talk,
-        destination: &mut dyn Talk,
+        source: &mut dyn ControlConnection,
+        destination: &mut dyn ControlConnection,
     ) -> Result<ExtensionReport, ClientError> {
         let _ = (source, destination);
         Ok(ExtensionReport::default())
@@ -48,7 +44,7 @@ pub struct ServerFacts<'a> {
 }
 
 /// A control connection on which no command is outstanding.
-pub trait Talk: Send {
+pub trait ControlConnection: Send {
     /// The server's answer to FEAT.
     fn features(&self) -> &Features;
 
@@ -64,27 +60,14 @@ pub trait Talk: Send {
 }
 
 /// An extension's part of one session. Only `prepare` may block, and only for the server's replies.
-pub trait SessionExtension: Send {
+pub trait SessionExtension: TransferExtension {
     /// Called before the data connection of a file is set up, for commands that negotiate with the server.
-    /// `direction` is as seen from this host.
     ///
     /// # Errors
     /// If the control connection fails.
-    fn prepare(&mut self, talk: &mut dyn Talk, direction: Direction) -> Result<(), ClientError> {
-        let _ = (talk, direction);
+    fn prepare(&mut self, control: &mut dyn ControlConnection) -> Result<(), ClientError> {
+        let _ = control;
         Ok(())
-    }
-
-    /// Called before a data socket connects to `peer` or listens for it; may change its `plan`.
-    fn plan(&mut self, plan: &mut SocketPlan, peer: IpAddr, direction: Direction) {
-        let _ = (plan, peer, direction);
-    }
-
-    /// Called when the data connection of a file's transfer is open; the watcher is called in the transfer's
-    /// thread.
-    fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
-        let _ = transfer;
-        None
     }
 
     /// Reports on the transfer that has just ended, whether complete or not.
@@ -119,46 +102,4 @@ pub struct ExtensionReport {
     pub figures: BTreeMap<String, f64>,
     /// Sentences for the user, for instance that the advisor could not be reached.
     pub notes: Vec<String>,
-}
-
-impl ExtensionReport {
-    /// Appends the report of another extension.
-    pub fn add(&mut self, other: Self) {
-        self.changes.extend(other.changes);
-        self.figures.extend(other.figures);
-        self.notes.extend(other.notes);
-    }
-}
-
-/// Which extensions the user chose.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setup {
-    /// Dynamic right-sizing, if the server supports it too.
-    pub drs: bool,
-    /// The advisor's URL.
-    pub advisor: Option<String>,
-    /// Networks whose paths the user owns, so that congestion control may be turned off there.
-    pub allow_nocc: Vec<IpNet>,
-    /// Buffer sizes; if the user fixed them, no extension changes them.
-    pub buffer: Buffer,
-}
-
-/// Creates all extensions of the client for a setup.
-///
-/// # Errors
-/// [`ClientError::Usage`] if the advisor's URL is invalid.
-pub fn extensions(setup: &Setup) -> Result<Vec<Arc<dyn Extension>>, ClientError> {
-    let mut extensions: Vec<Arc<dyn Extension>> = Vec::new();
-    if let Some(url) = &setup.advisor {
-        let advisor = Advisor::at(url).map_err(|error| ClientError::Usage(error.to_string()))?;
-        extensions.push(Arc::new(AdvisedClient::new(Follow {
-            advisor: Arc::new(advisor),
-            allow_nocc: setup.allow_nocc.clone(),
-            journal: Journal::default(),
-        })));
-    }
-    if setup.drs && setup.buffer == Buffer::Auto {
-        extensions.push(Arc::new(RightSizingClient::default()));
-    }
-    Ok(extensions)
 }

@@ -7,11 +7,11 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+use fairwind_transfer::{Bounds, Direction, Meter, Mover};
 use jiff::Timestamp;
 
 use super::data_connection::Channel;
 use super::{ClientError, Session, unix_listing};
-use crate::data::{Bounds, Direction, Meter, Mover};
 use crate::protocol::path::one_line;
 use crate::protocol::time;
 
@@ -244,10 +244,10 @@ impl Session {
         if !went.is_positive() {
             let refused = self.control.refused(went);
             let text = self.read_listing(verb, path)?;
-            return match text.trim_ascii().is_empty() {
-                true => Err(refused),
-                false => Ok(text),
-            };
+            if text.trim_ascii().is_empty() {
+                return Err(refused);
+            }
+            return Ok(text);
         }
         let text = self.read_hidden_too(verb);
         if let Ok(_) | Err(ClientError::Refused { .. }) = text {

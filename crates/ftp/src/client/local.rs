@@ -23,13 +23,12 @@ const ORIGIN: &str = "user.fairwind.origin";
 pub fn partial_name(name: &[u8]) -> Vec<u8> {
     // Leaves room for the longer suffix of [`stream_name`].
     const LONGEST: usize = 255 - b"..stream".len();
-    let middle = match name.len() <= LONGEST {
-        true => name.to_vec(),
-        false => {
-            let mut hasher = Algorithm::Sha256.start();
-            hasher.update(name);
-            hasher.finish().into_bytes()
-        }
+    let middle = if name.len() <= LONGEST {
+        name.to_vec()
+    } else {
+        let mut hasher = Algorithm::Sha256.start();
+        hasher.update(name);
+        hasher.finish().into_bytes()
     };
     [b".", middle.as_slice(), b".part"].concat()
 }
@@ -96,10 +95,10 @@ impl Partial {
         }
         // The transfer that held the lock before may have finished: then the name no longer leads to this
         // file.
-        match self.is_named().map_err(|error| self.failed(error))? {
-            true => Ok(()),
-            false => Err(busy()),
+        if !self.is_named().map_err(|error| self.failed(error))? {
+            return Err(busy());
         }
+        Ok(())
     }
 
     /// Whether the partial name still leads to the open file.

@@ -17,6 +17,7 @@ mod features;
 mod listing;
 mod local;
 mod moving;
+mod name_encoding;
 mod netrc;
 mod options;
 mod original;
@@ -27,7 +28,6 @@ mod retrieve;
 mod retry;
 mod running_checksum;
 mod session;
-mod spelling;
 mod store;
 mod stream;
 mod stream_retrieve;
@@ -44,7 +44,7 @@ pub use checksum::{Checksum, Verification};
 pub use credentials::{Ask, Credentials};
 pub use error::ClientError;
 pub use extension::{
-    Change, Extension, ExtensionReport, ServerFacts, SessionExtension, Setup, Talk, extensions,
+    Change, ControlConnection, Extension, ExtensionReport, ServerFacts, SessionExtension,
 };
 pub use features::Features;
 pub use listing::{Entry, Kind};

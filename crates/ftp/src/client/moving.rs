@@ -5,11 +5,12 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Instant;
 
+use fairwind_transfer::{Bounds, Meter, Mover, Transfer, TransferError, TransferWatcher, Watchers};
+
 use super::data_connection::Channel;
 use super::running_checksum::RunningChecksum;
 use super::tcp::ProgressWatcher;
 use super::{ClientError, FileReport, Session};
-use crate::data::{Bounds, Meter, Mover, Transfer, TransferError, TransferWatcher, Watchers};
 use crate::protocol::Reply;
 
 /// The bytes to move and what goes with them.
@@ -45,7 +46,7 @@ impl Session {
         let (direction, progress) = (transfer.direction, self.options.progress.clone());
         let meter = Meter::default();
         let mut following = Following {
-            own: ProgressWatcher::new(progress, &meter).telling(part.number, part.first),
+            own: ProgressWatcher::new(progress, &meter).reporting(part.number, part.first),
             checksum: part.checksum,
             first: part.first,
             others: Watchers(self.watchers(&transfer)),

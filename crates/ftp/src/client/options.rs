@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fairwind_transfer::SocketPlan;
+
 use super::{Extension, Progress, Silent};
-use crate::data::SocketPlan;
 
 /// Which side opens data connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

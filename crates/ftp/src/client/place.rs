@@ -33,9 +33,10 @@ pub struct Place {
 impl Place {
     /// Host and port, as shown in messages.
     pub fn server(&self) -> String {
-        match self.host.contains(':') {
-            true => format!("[{}]:{}", self.host, self.port),
-            false => format!("{}:{}", self.host, self.port),
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
         }
     }
 
@@ -106,10 +107,10 @@ impl FromStr for Place {
         }
         let decoded = |text: &str| {
             let bytes: Vec<u8> = percent_decode_str(text).collect();
-            match bytes.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) {
-                true => Err(wrong("a line end cannot be part of a name")),
-                false => Ok(bytes),
+            if bytes.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) {
+                return Err(wrong("a line end cannot be part of a name"));
             }
+            Ok(bytes)
         };
         let word = |text: &str| {
             String::from_utf8(decoded(text)?).map_err(|_| wrong("user or password is no UTF-8"))

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use fairwind_transfer::Direction;
 use rustix::net::sockopt;
 use serde::Serialize;
 use socket2::SockRef;
 
 use super::{Change, ExtensionReport, Verification, tcp};
-use crate::data::Direction;
 
 /// The result of one file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -199,8 +199,8 @@ impl Outcome {
 }
 
 fn mbps(bytes: u64, time: Duration) -> f64 {
-    match time.is_zero() {
-        true => 0.0,
-        false => bytes as f64 * 8.0 / time.as_secs_f64() / 1e6,
+    if time.is_zero() {
+        return 0.0;
     }
+    bytes as f64 * 8.0 / time.as_secs_f64() / 1e6
 }

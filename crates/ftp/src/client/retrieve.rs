@@ -6,6 +6,7 @@ use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use fairwind_transfer::Direction;
 use jiff::Timestamp;
 
 use super::checksum::Method;
@@ -19,7 +20,6 @@ use super::running_checksum::RunningChecksum;
 use super::stream_retrieve;
 use super::target::Target;
 use super::{ClientError, Connection, Entry, FileReport, Place, Session};
-use crate::data::Direction;
 use crate::protocol::path::one_line;
 
 /// A file to download.
@@ -262,7 +262,7 @@ impl Fetch<'_> {
             session.options.progress.begins(number, first);
             return Ok(running);
         }
-        session.prepare(Direction::Receive)?;
+        session.prepare()?;
         let began = Instant::now();
         let opened =
             session.open_channel("RETR", &self.retrieval.remote, first, Direction::Receive);

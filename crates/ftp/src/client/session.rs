@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use super::checksum::Method;
 use super::control::Control;
 use super::listing::{self, Entry, Kind};
-use super::spelling::{NameEncoding, first_odd_name};
+use super::name_encoding::{NameEncoding, first_odd_name};
 use super::{
-    ClientError, Credentials, Features, Options, Place, ServerFacts, SessionExtension, Talk,
+    ClientError, ControlConnection, Credentials, Features, Options, Place, ServerFacts,
+    SessionExtension,
 };
 use crate::protocol::digest::Algorithm;
 use crate::protocol::path::one_line;
@@ -28,7 +29,7 @@ pub struct Session {
     /// MLSD was refused: LIST is used.
     pub(super) plain_listings: bool,
     /// How names that are not UTF-8 are sent.
-    pub(super) spelling: NameEncoding,
+    pub(super) name_encoding: NameEncoding,
     /// The login directory.
     home: Option<Vec<u8>>,
 }
@@ -85,7 +86,7 @@ impl Session {
             plain_addresses: false,
             chosen_hash: None,
             plain_listings: false,
-            spelling: NameEncoding::default(),
+            name_encoding: NameEncoding::default(),
             home: None,
         })
     }
@@ -103,10 +104,10 @@ impl Session {
     /// Sends a command; a refusal is an error.
     pub(super) fn must(&mut self, verb: &str, argument: &[u8]) -> Result<Reply, ClientError> {
         let reply = self.control.ask(verb, argument)?;
-        match reply.is_positive() {
-            true => Ok(reply),
-            false => Err(self.control.refused(reply)),
+        if !reply.is_positive() {
+            return Err(self.control.refused(reply));
         }
+        Ok(reply)
     }
 
     /// The size of a file in bytes; `None` if the server does not say.
@@ -134,9 +135,10 @@ impl Session {
         argument.extend_from_slice(path);
         // vsftpd and others set a time with MDTM without announcing it in FEAT; the rest take the time for part
         // of a file name and refuse, since no such file exists.
-        let verb = match self.features.has("MFMT") {
-            true => "MFMT",
-            false => "MDTM",
+        let verb = if self.features.has("MFMT") {
+            "MFMT"
+        } else {
+            "MDTM"
         };
         self.control.ask(verb, &argument).map(drop)
     }
@@ -301,10 +303,10 @@ impl Session {
             return Ok(Renamed::NotFrom(reply));
         }
         let reply = self.control.ask("RNTO", to)?;
-        Ok(match reply.is_positive() {
-            true => Renamed::Done,
-            false => Renamed::NotTo(reply),
-        })
+        if !reply.is_positive() {
+            return Ok(Renamed::NotTo(reply));
+        }
+        Ok(Renamed::Done)
     }
 
     /// How this server computes checksums, the strongest algorithm first.
@@ -313,7 +315,7 @@ impl Session {
     }
 }
 
-impl Talk for Session {
+impl ControlConnection for Session {
     fn features(&self) -> &Features {
         &self.features
     }
@@ -345,10 +347,10 @@ fn log_in(control: &mut Control, credentials: &Credentials) -> Result<(), Client
     if reply.code == 332 {
         return Err(control.protocol_error("an account is wanted, which is not served"));
     }
-    match reply.is_positive() {
-        true => Ok(()),
-        false => Err(control.refused(reply)),
+    if !reply.is_positive() {
+        return Err(control.refused(reply));
     }
+    Ok(())
 }
 
 /// The text between quotation marks, in which a mark is doubled (RFC 959 appendix II).

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use fairwind_transfer::Direction;
 use jiff::Timestamp;
 
 use super::checksum::Method;
@@ -18,7 +19,6 @@ use super::running_checksum::RunningChecksum;
 use super::stream_store;
 use super::target::Target;
 use super::{ClientError, Connection, Entry, FileReport, Session};
-use crate::data::Direction;
 use crate::protocol::path::one_line;
 
 /// A file to upload.
@@ -109,9 +109,10 @@ impl Storage {
         let (directory, name) = place::split(&self.remote);
         Places {
             whole: self.remote.clone(),
-            partial: match in_place {
-                true => self.remote.clone(),
-                false => place::join(directory, &partial_name(name)),
+            partial: if in_place {
+                self.remote.clone()
+            } else {
+                place::join(directory, &partial_name(name))
             },
         }
     }
@@ -227,7 +228,7 @@ impl Push<'_> {
         if room.code == 452 || room.code == 552 {
             return Err(session.control.refused(room));
         }
-        session.prepare(Direction::Send)?;
+        session.prepare()?;
         let began = Instant::now();
         let opened = session.open_channel("STOR", &self.partial, first, Direction::Send);
         let opened = match opened {

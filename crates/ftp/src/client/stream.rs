@@ -54,10 +54,7 @@ impl Stream {
         let stands_still = waits && !rustix::fs::fcntl_getfl(&file)?.contains(OFlags::NONBLOCK);
         Ok(Self {
             waits,
-            most: match stands_still {
-                true => PIPE_BUF,
-                false => usize::MAX,
-            },
+            most: if stands_still { PIPE_BUF } else { usize::MAX },
             file,
             progress,
             sum: None,

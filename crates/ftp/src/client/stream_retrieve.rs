@@ -4,6 +4,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
+use fairwind_transfer::Direction;
+
 use super::ending::retransmits;
 use super::moving::Part;
 use super::original::Original;
@@ -12,7 +14,6 @@ use super::retry::Task;
 use super::stream::Stream;
 use super::target::Flow;
 use super::{ClientError, Connection, FileReport, Retrieval, Session};
-use crate::data::Direction;
 use crate::protocol::path::one_line;
 
 /// Downloads the file to `flow`; `number` identifies it in progress reports.
@@ -97,7 +98,7 @@ impl StreamDownload<'_> {
         stream.end_at(original.size);
         let first = stream.passed();
         if first == 0 || original.size != Some(first) {
-            session.prepare(Direction::Receive)?;
+            session.prepare()?;
             let began = Instant::now();
             let remote = &self.retrieval.remote;
             let channel = match session.open_channel("RETR", remote, first, Direction::Receive) {

@@ -4,6 +4,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
+use fairwind_transfer::Direction;
+
 use super::moving::Part;
 use super::place;
 use super::retry::Task;
@@ -11,7 +13,6 @@ use super::store::Storage;
 use super::stream::Stream;
 use super::target::Flow;
 use super::{ClientError, Connection, FileReport, Session};
-use crate::data::Direction;
 use crate::protocol::path::one_line;
 
 /// Uploads what `flow` yields; `number` identifies it in progress reports.
@@ -28,9 +29,10 @@ pub(super) fn run(
     let mut inflow = StreamUpload {
         storage,
         number,
-        partial: match connection.options().in_place {
-            true => storage.remote.clone(),
-            false => place::join(directory, &super::local::stream_name(name)),
+        partial: if connection.options().in_place {
+            storage.remote.clone()
+        } else {
+            place::join(directory, &super::local::stream_name(name))
         },
         stream,
         begun: false,
@@ -82,7 +84,7 @@ impl StreamUpload<'_> {
     fn push(&mut self, session: &mut Session) -> Result<(), ClientError> {
         let method = session.method()?;
         self.stream.sum_up(method.map(|method| method.algorithm()));
-        session.prepare(Direction::Send)?;
+        session.prepare()?;
         let began = Instant::now();
         let channel = session.open_channel("STOR", &self.partial, 0, Direction::Send)?;
         let part = Part {

@@ -101,10 +101,10 @@ impl Flow {
                     _ => OpenOptions::new().write(true).open(own(*number))?,
                 };
                 // The flags of an inherited pipe are shared with other processes and must not be changed.
-                match is_pipe(&open.metadata()?) {
-                    true => (own(*number), Some(open)),
-                    false => return Ok(Some(open)),
+                if !is_pipe(&open.metadata()?) {
+                    return Ok(Some(open));
                 }
+                (own(*number), Some(open))
             }
         };
         loop {

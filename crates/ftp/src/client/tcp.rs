@@ -4,10 +4,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use fairwind_kernel::TcpInfo;
+use fairwind_transfer::{Meter, TransferWatcher};
 use serde::Serialize;
 
 use super::Progress;
-use crate::data::{Meter, TransferWatcher};
 
 /// Stops a transfer when the user asks for it.
 pub struct ProgressWatcher<'a> {
@@ -27,7 +27,7 @@ impl<'a> ProgressWatcher<'a> {
     }
 
     /// Also reports progress of file number `file`, of which the transfer starts at byte `first`.
-    pub fn telling(self, file: usize, first: u64) -> Self {
+    pub fn reporting(self, file: usize, first: u64) -> Self {
         Self {
             file: Some((file, first)),
             ..self

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::both_ends::{at_once, look, wait_for_final_replies};
+use super::both_ends::{at_once, monitor_size, wait_for_final_replies};
 use super::checksum::Method;
 use super::ending::retransmits;
 use super::local::partial_name;
@@ -29,9 +29,10 @@ pub fn third_party(
     let from = source.place().path.clone();
     let to = destination.place().path.clone();
     let (directory, name) = place::split(&to);
-    let partial = match destination.options().in_place {
-        true => to.clone(),
-        false => place::join(directory, &partial_name(name)),
+    let partial = if destination.options().in_place {
+        to.clone()
+    } else {
+        place::join(directory, &partial_name(name))
     };
     let report = FileReport::new(
         shown(source.place(), &from),
@@ -114,9 +115,10 @@ impl Copy {
         if self.report.interruptions.is_empty() {
             self.report.resumed_at = first;
         }
-        let arrived = match original.size != Some(first) || first == 0 {
-            true => self.transfer(source, destination, &original, first, monitor)?,
-            false => Some(first),
+        let arrived = if original.size != Some(first) || first == 0 {
+            self.transfer(source, destination, &original, first, monitor)?
+        } else {
+            Some(first)
         };
         self.verify(source, destination, &original, arrived, methods)
     }
@@ -124,10 +126,10 @@ impl Copy {
     /// Number of bytes waiting at the destination, if they may be resumed.
     fn present(&self, destination: &mut Session) -> Result<Option<u64>, ClientError> {
         let options = &destination.options;
-        match self.begun || (options.resume && !options.in_place) {
-            true => destination.size(&self.partial),
-            false => Ok(None),
+        if !self.begun && (!options.resume || options.in_place) {
+            return Ok(None);
         }
+        destination.size(&self.partial)
     }
 
     fn first(&mut self, original: &Original, present: Option<u64>, verified: bool) -> u64 {
@@ -174,7 +176,7 @@ impl Copy {
         let options = source.options.clone();
         options.progress.begins(self.number, first);
         let (number, progress) = (self.number, Arc::clone(&options.progress));
-        let looking = look(
+        let monitoring = monitor_size(
             monitor,
             self.partial.clone(),
             Arc::clone(&seen),
@@ -182,7 +184,7 @@ impl Copy {
         );
         let result = wait_for_final_replies(source, destination, &seen, &options);
         let ended = Instant::now();
-        drop(looking);
+        drop(monitoring);
         let there = match &result {
             Ok(_) => destination.size(&self.partial),
             Err(_) => Ok(None),
@@ -199,16 +201,18 @@ impl Copy {
 
     /// Has one server listen and the other connect; the destination listens unless one of them refuses that.
     fn join(&mut self, source: &mut Session, destination: &mut Session) -> Result<(), ClientError> {
-        let first = match self.reversed {
-            false => connect(destination, source)?,
-            true => connect(source, destination)?,
+        let first = if self.reversed {
+            connect(source, destination)?
+        } else {
+            connect(destination, source)?
         };
         let Err(refusal) = first else {
             return Ok(());
         };
-        let second = match self.reversed {
-            false => connect(source, destination)?,
-            true => connect(destination, source)?,
+        let second = if self.reversed {
+            connect(destination, source)?
+        } else {
+            connect(source, destination)?
         };
         let Err(other) = second else {
             self.reversed = !self.reversed;
@@ -245,10 +249,11 @@ impl Copy {
             Err(why) => {
                 destination.delete(&self.partial)?;
                 let text = format!("{} is not what was sent: {why}", self.report.destination);
-                return Err(match self.continued {
+                return Err(if self.continued {
                     // The next attempt finds nothing to resume.
-                    true => ClientError::Servers(text, true),
-                    false => ClientError::Differs(text),
+                    ClientError::Servers(text, true)
+                } else {
+                    ClientError::Differs(text)
                 });
             }
         }
@@ -323,10 +328,10 @@ fn common(
 
 fn restart(session: &mut Session, first: u64) -> Result<(), ClientError> {
     let reply = session.control.ask("REST", first.to_string().as_bytes())?;
-    match reply.is_intermediate() {
-        true => Ok(()),
-        false => Err(session.control.refused(reply)),
+    if !reply.is_intermediate() {
+        return Err(session.control.refused(reply));
     }
+    Ok(())
 }
 
 /// Has `waiting` listen and sends its address to `other`. The inner error is a server's refusal.
@@ -339,10 +344,10 @@ fn connect(
         address => address?,
     };
     let reply = other.tell_address(address)?;
-    Ok(match reply.is_positive() {
-        true => Ok(()),
-        false => Err(other.control.refused(reply)),
-    })
+    if !reply.is_positive() {
+        return Ok(Err(other.control.refused(reply)));
+    }
+    Ok(Ok(()))
 }
 
 /// The address of `waiting` as `other` can reach it: the one at which this host reaches it, unless that is a

@@ -1,15 +1,16 @@
 //! Right-sizing in the client: with a server, or arranged between two.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
 
-use super::watcher::{RightSizing, lock};
-use super::{NAME, Record, Resize, Settings, Share, Token};
+use fairwind_transfer::drs::{Record, Resize, RightSizing, Settings, Share, SharedRecord, Token};
+use fairwind_transfer::{Direction, SocketPlan, Transfer, TransferWatcher};
+
+use super::NAME;
 use crate::client::{
-    Change, ClientError, Extension, ExtensionReport, ServerFacts, SessionExtension, Talk, at_once,
+    Change, ClientError, ControlConnection, Extension, ExtensionReport, ServerFacts,
+    SessionExtension, at_once,
 };
-use crate::data::{Direction, SocketPlan, Transfer, TransferWatcher};
+use crate::extension::TransferExtension;
 
 /// Right-sizing with servers that support it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,7 +25,7 @@ impl Extension for RightSizingClient {
             let session: Box<dyn SessionExtension> = Box::new(Session {
                 settings: self.settings,
                 negotiation: Negotiation::Due,
-                record: Arc::default(),
+                record: SharedRecord::default(),
             });
             session
         })
@@ -33,8 +34,8 @@ impl Extension for RightSizingClient {
     /// Both servers get the same token, by which they recognise each other.
     fn third_party(
         &self,
-        source: &mut dyn Talk,
-        destination: &mut dyn Talk,
+        source: &mut dyn ControlConnection,
+        destination: &mut dyn ControlConnection,
     ) -> Result<ExtensionReport, ClientError> {
         let report = ExtensionReport::default();
         if !source.features().has(NAME) || !destination.features().has(NAME) {
@@ -53,10 +54,10 @@ impl Extension for RightSizingClient {
     }
 }
 
-fn arm(talk: &mut dyn Talk, token: Token) -> Result<bool, ClientError> {
-    let reply = talk.ask(&format!("OPTS {NAME} {token}"))?;
+fn arm(control: &mut dyn ControlConnection, token: Token) -> Result<bool, ClientError> {
+    let reply = control.ask(&format!("OPTS {NAME} {token}"))?;
     if reply.code != 200 {
-        tracing::info!("{}: no right-sizing: {reply}", talk.peer());
+        tracing::info!("{}: no right-sizing: {reply}", control.peer());
     }
     Ok(reply.code == 200)
 }
@@ -73,7 +74,7 @@ struct Session {
     settings: Settings,
     negotiation: Negotiation,
     /// The record of the last transfer.
-    record: Arc<Mutex<Record>>,
+    record: SharedRecord,
 }
 
 impl Session {
@@ -85,18 +86,8 @@ impl Session {
     }
 }
 
-impl SessionExtension for Session {
-    fn prepare(&mut self, talk: &mut dyn Talk, _: Direction) -> Result<(), ClientError> {
-        if matches!(self.negotiation, Negotiation::Due) {
-            self.negotiation = match Token::random() {
-                Ok(token) if arm(talk, token)? => Negotiation::Done(token),
-                _ => Negotiation::Refused,
-            };
-        }
-        Ok(())
-    }
-
-    fn plan(&mut self, plan: &mut SocketPlan, _: IpAddr, _: Direction) {
+impl TransferExtension for Session {
+    fn plan(&mut self, plan: &mut SocketPlan) {
         if self.token().is_some() {
             plan.window_scale_for = Some(self.settings.ceiling as u32);
         }
@@ -104,19 +95,30 @@ impl SessionExtension for Session {
 
     fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
         let token = self.token()?;
-        self.record = Arc::default();
-        let record = Arc::clone(&self.record);
+        self.record = SharedRecord::default();
         Some(Box::new(RightSizing::new(
             transfer,
             token,
             self.settings,
             Share::unlimited(),
-            record,
+            self.record.clone(),
         )))
+    }
+}
+
+impl SessionExtension for Session {
+    fn prepare(&mut self, control: &mut dyn ControlConnection) -> Result<(), ClientError> {
+        if matches!(self.negotiation, Negotiation::Due) {
+            self.negotiation = match Token::random() {
+                Ok(token) if arm(control, token)? => Negotiation::Done(token),
+                _ => Negotiation::Refused,
+            };
+        }
+        Ok(())
     }
 
     fn report(&mut self) -> ExtensionReport {
-        report(&lock(&self.record))
+        report(&self.record.lock())
     }
 }
 

@@ -1,11 +1,10 @@
 //! Right-sizing in the server: `DRS` in the reply to FEAT, `OPTS DRS`.
 
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use fairwind_transfer::drs::{Budget, Caps, RightSizing, Settings, SharedRecord, Token};
+use fairwind_transfer::{SocketPlan, Transfer, TransferWatcher};
 
-use super::watcher::RightSizing;
-use super::{Budget, Caps, NAME, Record, Settings, Token};
-use crate::data::{Direction, SocketPlan, Transfer, TransferWatcher};
+use super::NAME;
+use crate::extension::TransferExtension;
 use crate::protocol::Reply;
 use crate::server::{Extension, Origin, PeerFacts, SessionExtension};
 
@@ -37,6 +36,24 @@ struct Session {
     token: Option<Token>,
 }
 
+impl TransferExtension for Session {
+    fn plan(&mut self, plan: &mut SocketPlan) {
+        if self.token.is_some() {
+            plan.window_scale_for = Some(self.server.settings.ceiling as u32);
+        }
+    }
+
+    fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
+        Some(Box::new(RightSizing::new(
+            transfer,
+            self.token?,
+            self.server.settings,
+            self.server.budget.share(self.server.caps, self.client),
+            SharedRecord::default(),
+        )))
+    }
+}
+
 impl SessionExtension for Session {
     fn features(&self) -> Vec<String> {
         vec![NAME.into()]
@@ -53,23 +70,6 @@ impl SessionExtension for Session {
             (None, true) => Reply::new(200, "Data connections will not be right-sized"),
             (None, false) => Reply::new(501, "OPTS DRS takes 32 hexadecimal digits, or OFF"),
         })
-    }
-
-    fn plan(&mut self, plan: &mut SocketPlan, _: Option<SocketAddr>, _: Option<Direction>) {
-        if self.token.is_some() {
-            plan.window_scale_for = Some(self.server.settings.ceiling as u32);
-        }
-    }
-
-    fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
-        let record = Arc::new(Mutex::new(Record::default()));
-        Some(Box::new(RightSizing::new(
-            transfer,
-            self.token?,
-            self.server.settings,
-            self.server.budget.share(self.server.caps, self.client),
-            record,
-        )))
     }
 
     fn reset(&mut self) {
@@ -105,14 +105,14 @@ mod tests {
     fn only_armed_sessions_prepare_windows_that_grow() {
         let mut session = session();
         let mut plan = SocketPlan::default();
-        session.plan(&mut plan, None, None);
+        session.plan(&mut plan);
         assert_eq!(plan.window_scale_for, None);
         session.opts("DRS", "00112233445566778899aabbccddeeff");
-        session.plan(&mut plan, None, None);
+        session.plan(&mut plan);
         assert_eq!(plan.window_scale_for, Some(33_554_432));
         session.reset();
         plan = SocketPlan::default();
-        session.plan(&mut plan, None, None);
+        session.plan(&mut plan);
         assert_eq!(plan.window_scale_for, None);
     }
 }

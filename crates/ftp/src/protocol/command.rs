@@ -178,12 +178,11 @@ impl Command {
             .unwrap_or(line.len());
         let (verb, argument) = (&line[..space], line.get(space + 1..).unwrap_or_default());
         if verb.is_empty() || verb.len() > 12 || !verb.iter().all(u8::is_ascii_alphanumeric) {
-            return match verb.iter().all(|byte| (0x20..0x7f).contains(byte)) {
-                true => Err(CommandError::Unknown(
-                    one_line(&verb[..verb.len().min(32)]).into_owned(),
-                )),
-                false => Err(CommandError::Binary),
-            };
+            if !verb.iter().all(|byte| (0x20..0x7f).contains(byte)) {
+                return Err(CommandError::Binary);
+            }
+            let shown = one_line(&verb[..verb.len().min(32)]);
+            return Err(CommandError::Unknown(shown.into_owned()));
         }
         let verb = String::from_utf8_lossy(verb).to_ascii_uppercase();
         Self::from_parts(&verb, argument)

@@ -97,9 +97,10 @@ impl LineDecoder {
 
     fn push(&mut self, byte: u8) {
         // One more than the limit: room for the CR of the line ending.
-        match self.line.len() <= self.limit {
-            true => self.line.push(byte),
-            false => self.overrun = true,
+        if self.line.len() <= self.limit {
+            self.line.push(byte);
+        } else {
+            self.overrun = true;
         }
     }
 
@@ -108,10 +109,10 @@ impl LineDecoder {
         if line.last() == Some(&b'\r') {
             line.pop();
         }
-        match std::mem::take(&mut self.overrun) || line.len() > self.limit {
-            true => Line::TooLong,
-            false => Line::Whole(line),
+        if std::mem::take(&mut self.overrun) || line.len() > self.limit {
+            return Line::TooLong;
         }
+        Line::Whole(line)
     }
 }
 

@@ -1,5 +1,7 @@
-//! The text of the control connection, for client and server. No I/O here.
+//! The text of the control connection, and that of files in TYPE A ([`ascii`]), for client and server. No
+//! sockets and no files here.
 
+pub mod ascii;
 pub mod command;
 pub mod digest;
 pub mod host_port;

@@ -1,9 +1,10 @@
 //! What the server can do and how it is doing: FEAT, OPTS, HELP, SITE, STAT.
 
+use fairwind_transfer::Meter;
+
 use super::channel::Setup;
 use super::listing;
 use super::session::Session;
-use crate::data::Meter;
 use crate::protocol::Reply;
 use crate::protocol::command::Representation;
 use crate::protocol::digest::Algorithm;

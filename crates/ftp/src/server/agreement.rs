@@ -3,15 +3,16 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
+use fairwind_transfer::RateLimitedLog;
+
 use super::channel::{Listening, Setup};
 use super::session::Session;
 use super::work::not_opened;
 use crate::protocol::command::{ExtendedPassive, Family};
 use crate::protocol::{Reply, host_port};
-use crate::sparing::Sparing;
 
-static BOUNCE: Sparing = Sparing::new();
-static NO_PORT: Sparing = Sparing::new();
+static BOUNCE: RateLimitedLog = RateLimitedLog::new();
+static NO_PORT: RateLimitedLog = RateLimitedLog::new();
 
 impl Session {
     pub(super) fn active(&mut self, address: SocketAddr) -> Reply {
@@ -77,7 +78,7 @@ impl Session {
     fn listen(&mut self) -> Result<SocketAddr, Reply> {
         // Drop the previous socket first: its port may be needed again.
         self.setup = None;
-        let plan = self.plan(None, None);
+        let plan = self.plan();
         let address = self.control.facts().local.ip();
         let config = &self.shared.config;
         let client = self.control.facts().peer.ip().into();

@@ -5,16 +5,15 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
+use fairwind_transfer::{RateLimitedLog, SocketPlan};
 use rustix::io::Errno;
 use socket2::SockRef;
 use tokio::net::TcpSocket;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::config::Config;
-use crate::data::SocketPlan;
-use crate::sparing::Sparing;
 
-static STRANGER: Sparing = Sparing::new();
+static STRANGER: RateLimitedLog = RateLimitedLog::new();
 
 /// What the client has asked for, until a transfer takes it.
 #[derive(Debug)]
@@ -52,7 +51,7 @@ impl Setup {
     /// What can be done before a transfer takes the data connection: accepts the client when it connects,
     /// and ends a wait of more than `connect_s`. Returns when something has changed. May be cancelled at
     /// any time; nothing is lost.
-    pub async fn go_on(setup: &mut Option<Self>, config: &Config, client: IpAddr) {
+    pub async fn advance(setup: &mut Option<Self>, config: &Config, client: IpAddr) {
         let next = match setup {
             Some(Self::Passive(listening)) => match listening.accept(config, client).await {
                 Ok(channel) => Self::Open(channel, listening.until),

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use fairwind_transfer::{Bounds, Buffer, Direction};
 use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::xferlog::LogOpener;
-use crate::data::{Bounds, Buffer, Direction};
 
 /// The server's configuration. [`Config::new`] has the defaults: loopback only, anonymous users may read,
 /// nobody may write.
@@ -118,13 +118,15 @@ impl FromStr for SyncPolicy {
 
 /// A named user.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UserConfig {
-    /// The name at login.
+    /// Not empty, without control characters, not `anonymous` or `ftp`, and used once.
     pub name: String,
-    /// The password's hash: a PHC string of Argon2, as `fairwind serve --hash-password` prints it.
+    /// A hash as `fairwind serve --hash-password` prints it (Argon2, PHC string); a plain password is
+    /// refused.
     pub password: String,
-    /// The user's own root, relative to the server's; none: the server's.
+    /// The user's root, a directory below the server's. Default: the server's.
     #[serde(default)]
     pub home: Option<PathBuf>,
     /// Whether the user may write.
@@ -134,46 +136,47 @@ pub struct UserConfig {
 
 /// Limits on what clients use.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Sessions at once.
+    /// Concurrent sessions.
     pub sessions: usize,
-    /// Sessions at once from one address.
+    /// As `--sessions-per-address`.
     pub sessions_per_address: usize,
-    /// A session ends after this many seconds without a command.
+    /// A session without a command ends after this time, seconds.
     pub idle_s: u64,
     /// Time for logging in, seconds.
     pub login_s: u64,
-    /// Wrong passwords before the connection is closed.
+    /// Wrong passwords in a session; the last one ends it.
     pub login_failures: u32,
-    /// Pause after a wrong password, milliseconds; doubled after each further one from the same address,
-    /// up to sixteenfold.
+    /// Pause after a wrong password, milliseconds; doubles with each further one from the same address, to
+    /// at most 16 times this value.
     pub login_pause_ms: u64,
-    /// Wrong passwords from one address after which named users cannot log in from there; 0: no such ban.
+    /// Wrong passwords from one address after which named users cannot log in from there; 0: no limit.
     pub login_ban_failures: u32,
-    /// Duration of that ban, and how long wrong passwords are remembered, seconds after the last one.
+    /// How long that lasts after the last wrong password, seconds; then wrong passwords are forgotten.
     pub login_ban_s: u64,
-    /// Seconds from PASV until the data connection is established and its transfer has begun. With PORT,
-    /// seconds that the client has to accept the connection.
+    /// Time for opening a data connection, from PASV or EPSV on, seconds; with PORT or EPRT, time for the
+    /// client to accept it.
     pub connect_s: u64,
-    /// A transfer ends after this many seconds in which nothing moves.
+    /// Time without progress after which a transfer ends, seconds.
     pub stalled_s: u64,
-    /// Lowest rate of a transfer, bytes a second, averaged over every `stalled_s`.
+    /// Lowest rate of a transfer, bytes per second, averaged over `stalled_s`; a slower one ends.
     pub least_rate: u64,
-    /// Longest duration of a transfer, seconds.
+    /// Longest transfer, seconds; an upload that reaches it can be resumed.
     pub longest_s: u64,
-    /// A client that acknowledges nothing for this time is considered gone, seconds.
+    /// A client that acknowledges nothing for this time counts as gone, seconds (`TCP_USER_TIMEOUT`,
+    /// `SO_KEEPALIVE`).
     pub unreachable_s: u64,
-    /// Checksums at once from one address, including those that wait for their turns.
+    /// Concurrent checksums of one address, waiting ones included.
     pub checksums_per_address: usize,
-    /// Longest computing time of one checksum, seconds.
+    /// Computing time of one checksum, seconds.
     pub checksum_s: u64,
-    /// Right-sized buffers of all clients together, in bytes as passed to setsockopt; the kernel may take
-    /// twice as much.
+    /// Size of all right-sized buffers together, bytes; the kernel may take twice as much memory.
     pub drs_bytes: u64,
-    /// Right-sized buffers of one address, in the same bytes.
+    /// Size of the right-sized buffers of one address, bytes.
     pub drs_bytes_per_address: u64,
-    /// Longest command, bytes.
+    /// Length of a command line, bytes.
     pub line: usize,
 }
 
@@ -253,23 +256,45 @@ impl Limits {
 
 /// The configuration file: TOML, every key optional. Keys replace what was set before; users are added.
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 struct File {
+    /// As `--listen`. Default: `"127.0.0.1:2121"`.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     listen: Option<SocketAddr>,
+    /// Whether `anonymous` and `ftp` may read, with any password. Default: `true`.
     anonymous: Option<bool>,
+    /// Named users: an array of tables.
     user: Vec<UserConfig>,
+    /// As `--passive-ports`, such as `[50000, 50100]`. Default: chosen by the kernel.
     passive_ports: Option<[u16; 2]>,
+    /// As `--masquerade`.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     masquerade: Option<Ipv4Addr>,
+    /// As `--foreign-peer`: an array such as `["192.0.2.0/24", "2001:db8::/32"]`.
+    #[cfg_attr(test, schemars(with = "Option<Vec<String>>"))]
     foreign_peers: Option<Vec<IpNet>>,
+    /// As `--buffer`. Default: `"auto"`.
     buffer: Option<String>,
+    /// Whether right-sizing is offered. Default: `true`.
     drs: Option<bool>,
+    /// As `--advisor`.
     advisor: Option<String>,
+    /// As `--allow-nocc`: an array.
+    #[cfg_attr(test, schemars(with = "Option<Vec<String>>"))]
     allow_nocc: Option<Vec<IpNet>>,
+    /// As `--advice-log`.
     advice_log: Option<PathBuf>,
+    /// As `--xferlog`.
     xferlog: Option<PathBuf>,
+    /// As `--run-as`.
     run_as: Option<String>,
+    /// As `--sync`. Default: `"never"`.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     sync: Option<SyncPolicy>,
+    /// Hours, at least 1, after which an unfinished upload that does not grow is removed. Default: `168`.
     partial_age_h: Option<NonZeroU32>,
+    /// Limits on what clients use: a table.
     limits: Option<Limits>,
 }
 
@@ -321,6 +346,9 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use fairwind_testing::page::{check_sections, keys};
+    use schemars::schema_for;
+
     use super::*;
 
     #[test]
@@ -387,6 +415,21 @@ mod tests {
                 .read(&format!("[limits]\n{key} = 3000000000"))
                 .unwrap();
         }
+    }
+
+    #[test]
+    fn generated_sections_have_the_keys_of_the_file() {
+        let known = check_sections("ftp-server.md", |section| {
+            let schema = match section.what {
+                "keys of the server" => schema_for!(File),
+                "keys of limits" => schema_for!(Limits),
+                "keys of a user" => schema_for!(UserConfig),
+                _ => return None,
+            };
+            let schema = serde_json::to_value(schema).expect("a schema is plain JSON");
+            Some(keys(&schema, section))
+        });
+        assert_eq!(known.len(), 3, "{known:?}");
     }
 
     #[test]

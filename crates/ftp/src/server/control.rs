@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use fairwind_kernel::TcpInfo;
+use fairwind_transfer::limit_silence;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,7 +13,6 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::extension::PeerFacts;
-use crate::data::limit_silence;
 use crate::protocol::Reply;
 use crate::protocol::line::{Line, LineDecoder};
 

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use fairwind_origin::Places;
+use fairwind_transfer::Meter;
 
 use super::Ledger;
 use super::digests::{Digests, Subject};
 use super::session::{AfterQuit, Interruption, Session};
 use super::turns::Turns;
-use crate::data::Meter;
 use crate::protocol::Reply;
 use crate::protocol::command::ByteRange;
 use crate::protocol::digest::{Algorithm, Hasher};
@@ -179,7 +179,9 @@ impl Session {
             let ledger = &shared.ledger;
             ledger.sum(sum, algorithm, client, seen, patience).await
         };
-        let (sum, interruption) = self.attend(summing, &meter, AfterQuit::Stops).await?;
+        let (sum, interruption) = self
+            .run_interruptible(summing, &meter, AfterQuit::Stops)
+            .await?;
         Ok(match (sum, interruption) {
             (_, Interruption::Aborted) => {
                 self.control

@@ -1,9 +1,35 @@
-//! Where dynamic right-sizing and advice, and later additions, plug into the server.
+//! How extensions such as right-sizing plug into the server.
 
+use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use crate::data::{Direction, SocketPlan, Transfer, TransferWatcher};
+use super::Config;
+use crate::extension::TransferExtension;
 use crate::protocol::Reply;
+
+/// The extensions of a server under one configuration.
+pub trait Extensions: Send + Sync {
+    /// Each of them, in the order in which they are asked.
+    fn all(&self) -> &[Arc<dyn Extension>];
+
+    /// Those under another configuration. What both need stays open.
+    ///
+    /// # Errors
+    /// If one of them cannot be opened as configured.
+    fn under(&self, config: &Config) -> io::Result<Arc<dyn Extensions>>;
+}
+
+/// The same extensions, whatever the configuration.
+impl Extensions for Vec<Arc<dyn Extension>> {
+    fn all(&self) -> &[Arc<dyn Extension>] {
+        self
+    }
+
+    fn under(&self, _: &Config) -> io::Result<Arc<dyn Extensions>> {
+        Ok(Arc::new(self.clone()))
+    }
+}
 
 /// An addition to the server: features, commands, plans for data sockets, watchers.
 pub trait Extension: Send + Sync {
@@ -21,7 +47,7 @@ pub struct PeerFacts {
 }
 
 /// An extension's part of one session. None of these methods may block.
-pub trait SessionExtension: Send {
+pub trait SessionExtension: TransferExtension {
     /// Lines for FEAT, without the leading space.
     fn features(&self) -> Vec<String> {
         Vec::new()
@@ -36,23 +62,6 @@ pub trait SessionExtension: Send {
     /// `SITE name arguments`; none if the name is not this extension's.
     fn site(&mut self, name: &str, arguments: &str) -> Option<Reply> {
         let _ = (name, arguments);
-        None
-    }
-
-    /// A data socket is about to listen (`peer` and `direction` are not known yet) or to connect.
-    fn plan(
-        &mut self,
-        plan: &mut SocketPlan,
-        peer: Option<SocketAddr>,
-        direction: Option<Direction>,
-    ) {
-        let _ = (plan, peer, direction);
-    }
-
-    /// The data connection of a file's transfer is open; the watcher will be called in the transfer's
-    /// thread.
-    fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
-        let _ = transfer;
         None
     }
 

@@ -140,12 +140,11 @@ impl Root {
         if leads_through_a_partial(path) {
             return Err(Errno::NOENT.into());
         }
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let mut flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         // O_PATH can be combined with few other flags.
-        let flags = match flags.contains(OFlags::PATH) {
-            true => flags - OFlags::NONBLOCK - OFlags::NOCTTY,
-            false => flags,
-        };
+        if flags.contains(OFlags::PATH) {
+            flags.remove(OFlags::NONBLOCK | OFlags::NOCTTY);
+        }
         let mut result = Err(Errno::AGAIN);
         for _ in 0..ATTEMPTS {
             result = rustix::fs::openat2(
@@ -225,10 +224,10 @@ impl Root {
         }
         let file = self.resolve(path, OFlags::RDONLY)?;
         let facts = facts(&file)?;
-        match facts.is_regular() {
-            true => Ok((file.into(), facts)),
-            false => Err(Errno::INVAL.into()),
+        if !facts.is_regular() {
+            return Err(Errno::INVAL.into());
         }
+        Ok((file.into(), facts))
     }
 
     /// Opens a directory for listing.
@@ -387,12 +386,11 @@ impl Directory {
     /// The names of unfinished uploads; none at all if there are any others.
     fn partials_only(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
-        self.each_name(|name| match partial::is_partial(name) {
-            true => {
+        self.each_name(|name| {
+            if partial::is_partial(name) {
                 names.push(OsStr::from_bytes(name).to_owned());
                 ControlFlow::Continue(())
-            }
-            false => {
+            } else {
                 names.clear();
                 ControlFlow::Break(())
             }

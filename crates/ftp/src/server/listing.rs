@@ -140,10 +140,10 @@ impl Subject {
                     text: text.to_vec(),
                     hidden,
                 };
-                match wanted.any(root)? {
-                    true => Ok(Self::Matches(wanted)),
-                    false => Err(Errno::NOENT.into()),
+                if !wanted.any(root)? {
+                    return Err(Errno::NOENT.into());
                 }
+                Ok(Self::Matches(wanted))
             }
             facts => facts.map(|_| Self::Path(path)),
         }
@@ -207,9 +207,10 @@ impl Lines<'_> {
             // Skip a name that has gone meanwhile.
             if shown && let Ok(facts) = directory.facts(&name) {
                 // Links are listed as what they lead to, if that is below the root.
-                let facts = match facts.is_link() {
-                    true => root.facts(&path.join(name.as_bytes())).unwrap_or(facts),
-                    false => facts,
+                let facts = if facts.is_link() {
+                    root.facts(&path.join(name.as_bytes())).unwrap_or(facts)
+                } else {
+                    facts
                 };
                 self.line(&facts, name.as_bytes())?;
             }

@@ -4,23 +4,25 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use fairwind_transfer::RateLimitedLog;
+
 use super::session::Session;
 use super::users::User;
 use crate::protocol::Reply;
 use crate::protocol::path::one_line;
-use crate::sparing::Sparing;
 
-static WRONG: Sparing = Sparing::new();
-static BANNED: Sparing = Sparing::new();
+static WRONG: RateLimitedLog = RateLimitedLog::new();
+static BANNED: RateLimitedLog = RateLimitedLog::new();
 
 impl Session {
     pub(super) fn take_name(&mut self, name: String) -> Reply {
         if self.user.is_some() {
             return Reply::new(503, "Already logged in; use REIN to start over");
         }
-        let text = match self.shared.users.is_anonymous_login(&name) {
-            true => "Anonymous login ok, send your e-mail address as password",
-            false => "Please specify the password",
+        let text = if self.shared.users.is_anonymous_login(&name) {
+            "Anonymous login ok, send your e-mail address as password"
+        } else {
+            "Please specify the password"
         };
         self.name = Some(name);
         Reply::new(331, text)
@@ -56,13 +58,11 @@ impl Session {
             () = tokio::time::sleep(pause) => {}
             _ = self.stop.wait_for(|stop| *stop) => {}
         }
-        Ok(match self.failures >= limits.login_failures {
-            true => {
-                self.over = true;
-                Reply::new(421, "Too many login failures; closing")
-            }
-            false => Reply::new(530, "Login incorrect"),
-        })
+        if self.failures >= limits.login_failures {
+            self.over = true;
+            return Ok(Reply::new(421, "Too many login failures; closing"));
+        }
+        Ok(Reply::new(530, "Login incorrect"))
     }
 
     /// The reply if named users cannot log in from the client's address now.
@@ -94,7 +94,7 @@ impl Session {
         let (shared, name) = (Arc::clone(&self.shared), name.to_owned());
         let looking = tokio::task::spawn_blocking(move || {
             let checks = &shared.ledger.checks;
-            checks.look(&turn, |memory| shared.users.login(&name, &password, memory))
+            checks.run(&turn, |memory| shared.users.login(&name, &password, memory))
         });
         looking.await.ok()?
     }

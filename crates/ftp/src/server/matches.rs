@@ -79,11 +79,14 @@ impl Wanted {
     fn search<'a>(&self, root: &'a Root, budget: Budget, take: &'a mut Take<'a>) -> io::Result<()> {
         let mut parts = Vec::new();
         for part in self.text.split(|byte| *byte == b'/') {
-            match is_pattern(part) {
-                _ if part.is_empty() => {}
-                true => parts.push(Part::Pattern(Pattern::parse(part))),
-                false => parts.push(Part::Name(unescaped(part))),
+            if part.is_empty() {
+                continue;
             }
+            parts.push(if is_pattern(part) {
+                Part::Pattern(Pattern::parse(part))
+            } else {
+                Part::Name(unescaped(part))
+            });
         }
         let patterns = parts.iter().filter(|part| matches!(part, Part::Pattern(_)));
         if patterns.count() > MAX_PATTERNS {

@@ -3,13 +3,13 @@
 
 mod abilities;
 mod agreement;
-mod answers;
 mod channel;
 mod config;
 mod control;
 mod copying;
 mod digest;
 mod digests;
+mod dispatch;
 mod extension;
 mod files;
 mod guesses;
@@ -38,13 +38,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use fairwind_origin::Places;
+use fairwind_transfer::RateLimitedLog;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, watch};
 
 pub use config::{Config, Limits, SyncPolicy, UserConfig};
-pub use extension::{Extension, PeerFacts, SessionExtension};
+pub use extension::{Extension, Extensions, PeerFacts, SessionExtension};
 pub use fairwind_origin::Origin;
 pub use passwords::hash_password;
 pub use xferlog::LogOpener;
@@ -61,18 +62,13 @@ use users::Users;
 use work::is_out_of_descriptors;
 use xferlog::Xferlog;
 
-use crate::advised::{AdvisedServer, Advisor};
-use crate::data::Buffer;
-use crate::drs::{Budget, Caps, RightSizingServer};
 use crate::protocol::Reply;
-use crate::sparing::Sparing;
 
 /// What sessions share that began under the same configuration.
 pub(crate) struct Shared {
     config: Config,
     users: Users,
-    extensions: Vec<Arc<dyn Extension>>,
-    advisor: Option<Arc<Advisor>>,
+    extensions: Arc<dyn Extensions>,
     xferlog: Option<Xferlog>,
     ledger: Arc<Ledger>,
 }
@@ -86,12 +82,11 @@ struct Ledger {
     guesses: Guesses,
     checksums: Checksums,
     uploads: Uploads,
-    buffers: Budget,
 }
 
-static CROWD: Sparing = Sparing::new();
-static CONTROL: Sparing = Sparing::new();
-static ACCEPT: Sparing = Sparing::new();
+static CROWD: RateLimitedLog = RateLimitedLog::new();
+static CONTROL: RateLimitedLog = RateLimitedLog::new();
+static ACCEPT: RateLimitedLog = RateLimitedLog::new();
 
 /// Asks a running server to stop.
 #[derive(Debug, Clone)]
@@ -114,8 +109,6 @@ impl Stop {
 #[derive(Clone)]
 pub struct Reload {
     current: Arc<RwLock<Arc<Shared>>>,
-    /// Extensions given by the caller; none if the configuration selects them.
-    extensions: Option<Vec<Arc<dyn Extension>>>,
 }
 
 impl Reload {
@@ -124,7 +117,7 @@ impl Reload {
     /// so is `listen`, which only a restart can change.
     ///
     /// # Errors
-    /// As [`Server::bind`]; the old configuration then stays in force.
+    /// As [`Server::bind`], or if an extension cannot be opened; the old configuration then stays in force.
     pub fn with(&self, config: Config) -> io::Result<()> {
         let old = self.current();
         if config.listen != old.config.listen {
@@ -135,7 +128,8 @@ impl Reload {
             listen: old.config.listen,
             ..config
         };
-        let shared = Shared::open(config, self.extensions.clone(), &old.ledger, Some(&old))?;
+        let extensions = old.extensions.under(&config)?;
+        let shared = Shared::open(config, extensions, &old.ledger, Some(&old))?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(shared);
         Ok(())
     }
@@ -150,7 +144,7 @@ impl Shared {
     /// path may be out of reach.
     fn open(
         config: Config,
-        given: Option<Vec<Arc<dyn Extension>>>,
+        extensions: Arc<dyn Extensions>,
         ledger: &Arc<Ledger>,
         before: Option<&Self>,
     ) -> io::Result<Self> {
@@ -158,22 +152,8 @@ impl Shared {
         let xferlog = config.xferlog.clone();
         let xferlog = xferlog.map(|path| Xferlog::open(path, opener.clone()));
         let users = before.filter(|before| before.config.root == config.root);
-        let (extensions, advisor) = match given {
-            Some(extensions) => (extensions, None),
-            None => {
-                let advisor = match before {
-                    Some(before) if before.config.advisor == config.advisor => {
-                        before.advisor.clone()
-                    }
-                    _ => advisor(&config)?,
-                };
-                let extensions = extensions(&config, &ledger.buffers, advisor.clone())?;
-                (extensions, advisor)
-            }
-        };
         Ok(Self {
             extensions,
-            advisor,
             users: Users::open(&config, users.map(|before| &before.users))?,
             xferlog: xferlog.transpose()?,
             ledger: Arc::clone(ledger),
@@ -194,59 +174,14 @@ const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 /// Pause after accepting a connection failed, for example because no descriptor is free.
 const ACCEPT_ERROR_PAUSE: Duration = Duration::from_millis(100);
 
-/// The advisor that the configuration names.
-fn advisor(config: &Config) -> io::Result<Option<Arc<Advisor>>> {
-    let advisor = config.advisor.as_deref().map(Advisor::at).transpose();
-    let advisor = advisor.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    Ok(advisor.map(Arc::new))
-}
-
-/// The extensions that the configuration selects.
-fn extensions(
-    config: &Config,
-    budget: &Budget,
-    advisor: Option<Arc<Advisor>>,
-) -> io::Result<Vec<Arc<dyn Extension>>> {
-    let mut extensions: Vec<Arc<dyn Extension>> = Vec::new();
-    if let Some(advisor) = advisor {
-        extensions.push(Arc::new(AdvisedServer::new(advisor, config)?));
-    }
-    // Buffers that the operator has fixed are not sized by anything else.
-    if config.drs && config.buffer == Buffer::Auto {
-        extensions.push(Arc::new(RightSizingServer {
-            budget: budget.clone(),
-            caps: Caps {
-                all: config.limits.drs_bytes,
-                own: config.limits.drs_bytes_per_address,
-            },
-            ..RightSizingServer::default()
-        }));
-    }
-    Ok(extensions)
-}
-
 impl Server {
-    /// Opens the root, the users' directories, the logs and the listening socket.
+    /// Opens the root, the users' directories, the logs and the listening socket. `extensions` are those
+    /// under this configuration, and are asked for others when it is replaced.
     ///
     /// # Errors
     /// If one of them cannot be opened, or the configuration is invalid.
-    pub fn bind(config: Config) -> io::Result<Self> {
-        Self::open(config, None)
-    }
-
-    /// As [`bind`](Self::bind), with these extensions instead of those that the configuration selects.
-    ///
-    /// # Errors
-    /// As [`bind`](Self::bind).
-    pub fn with_extensions(
-        config: Config,
-        extensions: Vec<Arc<dyn Extension>>,
-    ) -> io::Result<Self> {
-        Self::open(config, Some(extensions))
-    }
-
-    fn open(config: Config, extensions: Option<Vec<Arc<dyn Extension>>>) -> io::Result<Self> {
-        let shared = Shared::open(config, extensions.clone(), &Arc::default(), None)?;
+    pub fn bind(config: Config, extensions: Arc<dyn Extensions>) -> io::Result<Self> {
+        let shared = Shared::open(config, extensions, &Arc::default(), None)?;
         let address = shared.config.listen;
         let listener = listen(address)
             .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?;
@@ -254,7 +189,6 @@ impl Server {
             listener,
             reload: Reload {
                 current: Arc::new(RwLock::new(Arc::new(shared))),
-                extensions,
             },
         })
     }

@@ -154,9 +154,10 @@ impl Partial {
     /// If the file system refuses, or someone who bypasses the server has taken the file away.
     pub fn rename(&self, name: &OsStr, replaces: bool) -> io::Result<()> {
         self.is_here()?;
-        let flags = match replaces {
-            true => RenameFlags::empty(),
-            false => RenameFlags::NOREPLACE,
+        let flags = if replaces {
+            RenameFlags::empty()
+        } else {
+            RenameFlags::NOREPLACE
         };
         rustix::fs::renameat_with(&self.directory, &self.name, &self.directory, name, flags)?;
         // Not before: if renaming fails, the bytes are still the owner's. The file system may keep no
@@ -182,12 +183,12 @@ impl Partial {
 
     /// Checks that the name leads to the open file.
     fn is_here(&self) -> io::Result<()> {
-        match leads_to(&self.directory, &self.name, &self.file)? {
-            true => Ok(()),
-            false => Err(io::Error::other(
+        if !leads_to(&self.directory, &self.name, &self.file)? {
+            return Err(io::Error::other(
                 "the unfinished upload has been taken away meanwhile",
-            )),
+            ));
         }
+        Ok(())
     }
 }
 
@@ -221,10 +222,10 @@ fn leads_to(directory: &OwnedFd, name: &OsStr, file: &File) -> io::Result<bool> 
 
 fn gathered(file: &File, owner: &str, age: Duration) -> io::Result<u64> {
     let known = facts(file)?;
-    Ok(match is_older(&known, age) || !is_open_to(file, owner) {
-        true => 0,
-        false => known.size(),
-    })
+    if is_older(&known, age) || !is_open_to(file, owner) {
+        return Ok(0);
+    }
+    Ok(known.size())
 }
 
 fn is_open_to(file: &File, owner: &str) -> bool {

@@ -136,11 +136,11 @@ impl Checks {
     }
 
     /// Checks a password during a turn, in memory for that.
-    pub fn look<T>(&self, _: &Turn, look: impl FnOnce(&mut Memory) -> T) -> T {
+    pub fn run<T>(&self, _: &Turn, check: impl FnOnce(&mut Memory) -> T) -> T {
         let mut memory = self.idle().pop().unwrap_or_default();
-        let seen = look(&mut memory);
+        let result = check(&mut memory);
         self.idle().push(memory);
-        seen
+        result
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Memory>> {

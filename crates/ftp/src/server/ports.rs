@@ -8,8 +8,7 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use fairwind_origin::Origin;
-
-use crate::data::SocketPlan;
+use fairwind_transfer::SocketPlan;
 
 /// The ports that are listened on, and for whom.
 #[derive(Debug, Default)]

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fairwind_transfer::{Meter, SocketPlan};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
@@ -19,7 +19,6 @@ use super::files::Root;
 use super::listing::Selection;
 use super::users::User;
 use super::work::{file_failure, naming_failure};
-use crate::data::{Meter, SocketPlan};
 use crate::protocol::command::{ByteRange, Representation};
 use crate::protocol::digest::Algorithm;
 use crate::protocol::line::Line;
@@ -85,6 +84,7 @@ impl Session {
         Self {
             extensions: shared
                 .extensions
+                .all()
                 .iter()
                 .map(|extension| extension.open(&facts))
                 .collect(),
@@ -174,14 +174,14 @@ impl Session {
                     Err(_) => LATE,
                 }),
                 _ = self.stop.wait_for(|stop| *stop) => Ok(Next::Dismissed("Server shutting down; closing control connection")),
-                () = Setup::go_on(&mut self.setup, &self.shared.config, client) => continue,
+                () = Setup::advance(&mut self.setup, &self.shared.config, client) => continue,
             };
         }
     }
 
     /// Waits for `work`, meanwhile answers ABOR, STAT and NOOP, and keeps other commands for later. If
     /// the client interrupts, `meter` is asked to stop, but `work` is still waited for.
-    pub(super) async fn attend<T>(
+    pub(super) async fn run_interruptible<T>(
         &mut self,
         work: impl Future<Output = T>,
         meter: &Meter,
@@ -189,7 +189,7 @@ impl Session {
     ) -> io::Result<(T, Interruption)> {
         let mut work = pin!(work);
         let mut interruption = Interruption::None;
-        let mut glances = tokio::time::interval(PRESENCE_CHECK_INTERVAL);
+        let mut presence_checks = tokio::time::interval(PRESENCE_CHECK_INTERVAL);
         loop {
             let may_listen = interruption != Interruption::Gone && self.has_room();
             let line = tokio::select! {
@@ -197,11 +197,11 @@ impl Session {
                 done = &mut work => return Ok((done, interruption)),
                 line = self.control.line(), if may_listen => line,
                 // The end of the connection may be hidden behind lines that there is no room for.
-                _ = glances.tick(), if !may_listen && interruption == Interruption::None => {
-                    match self.control.is_left() {
-                        true => Ok(None),
-                        false => continue,
+                _ = presence_checks.tick(), if !may_listen && interruption == Interruption::None => {
+                    if !self.control.is_left() {
+                        continue;
                     }
+                    Ok(None)
                 }
                 _ = self.stop.wait_for(|stop| *stop), if interruption != Interruption::Gone => Ok(None),
             };
@@ -222,7 +222,7 @@ impl Session {
                     }
                     _ => self.waiting.push_back(line),
                 },
-                Ok(None) if self.quits() && after_quit == AfterQuit::GoesOn => {
+                Ok(None) if self.has_quit() && after_quit == AfterQuit::GoesOn => {
                     interruption = Interruption::Gone;
                 }
                 Ok(None) | Err(_) => {
@@ -247,21 +247,21 @@ impl Session {
     }
 
     /// Whether QUIT is among the commands kept.
-    pub(super) fn quits(&self) -> bool {
+    pub(super) fn has_quit(&self) -> bool {
         self.waiting
             .iter()
             .any(|line| parse(line) == Ok(Command::Quit))
     }
 
     /// Whether the client is still there after `time`.
-    pub(super) async fn stays(&mut self, time: Duration) -> bool {
+    pub(super) async fn is_present_after(&mut self, time: Duration) -> bool {
         match tokio::time::timeout(time, self.control.line()).await {
             Err(_) => true,
             Ok(Ok(Some(line))) => {
                 self.waiting.push_back(line);
                 true
             }
-            Ok(Ok(None) | Err(_)) => self.quits(),
+            Ok(Ok(None) | Err(_)) => self.has_quit(),
         }
     }
 
@@ -308,21 +308,17 @@ impl Session {
     /// The user if it may write, or the reply to one that may not.
     pub(super) fn writer(&self) -> Result<&User, Reply> {
         let user = self.user()?;
-        match user.write {
-            true => Ok(user),
-            false => Err(Reply::new(550, "Permission denied")),
+        if !user.write {
+            return Err(Reply::new(550, "Permission denied"));
         }
+        Ok(user)
     }
 
     /// The plan for a data socket.
-    pub(super) fn plan(
-        &mut self,
-        peer: Option<SocketAddr>,
-        direction: Option<crate::data::Direction>,
-    ) -> SocketPlan {
+    pub(super) fn plan(&mut self) -> SocketPlan {
         let mut plan = SocketPlan::with_buffer(self.shared.config.buffer);
         for extension in &mut self.extensions {
-            extension.plan(&mut plan, peer, direction);
+            extension.plan(&mut plan);
         }
         plan
     }

@@ -4,6 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fairwind_transfer::{
+    Direction, Meter, SocketPlan, Transfer, TransferError, Watchers, limit_silence,
+};
 use jiff::Zoned;
 use socket2::SockRef;
 
@@ -18,7 +21,6 @@ use super::upload::{Start, Upload, force_name};
 use super::uploads::Key;
 use super::work::{self, Outcome, Work, file_failure, not_opened, upload_failure};
 use super::xferlog::Entry;
-use crate::data::{Direction, Meter, SocketPlan, Transfer, TransferError, Watchers, limit_silence};
 use crate::protocol::command::ByteRange;
 use crate::protocol::{Reply, VirtualPath};
 
@@ -256,7 +258,7 @@ impl Session {
         let (started, direction) = (Instant::now(), work.direction());
         let (is_file, announced) = (work.is_file(), work.total());
         let _guard = StopWhenDropped(Arc::clone(&meter));
-        let (channel, interruption) = self.open_channel(setup, direction, &meter).await?;
+        let (channel, interruption) = self.open_channel(setup, &meter).await?;
         let (outcome, interruption) = match (channel, interruption) {
             (Ok(channel), Interruption::None) => self.run_work(work, channel, &meter).await?,
             (Ok(_), interruption) => (not_done(work, TransferError::Stopped), interruption),
@@ -264,7 +266,7 @@ impl Session {
                 let not_opened = not_opened(&error);
                 let outcome = not_done(work, TransferError::Connection(error));
                 let (reply, _) = self
-                    .conclude(outcome, interruption, announced, direction)
+                    .finish_transfer(outcome, interruption, announced, direction)
                     .await?;
                 return Ok(match interruption {
                     Interruption::Aborted => reply,
@@ -273,7 +275,7 @@ impl Session {
             }
         };
         let (reply, complete) = self
-            .conclude(outcome, interruption, announced, direction)
+            .finish_transfer(outcome, interruption, announced, direction)
             .await?;
         if is_file {
             self.log(path, &meter, started.elapsed(), direction, complete);
@@ -284,12 +286,11 @@ impl Session {
     async fn open_channel(
         &mut self,
         setup: Setup,
-        direction: Direction,
         meter: &Arc<Meter>,
     ) -> io::Result<(io::Result<Channel>, Interruption)> {
         let facts = self.control.facts();
         let plan = match &setup {
-            Setup::Active(address) => self.plan(Some(*address), Some(direction)),
+            Setup::Active(_) => self.plan(),
             // Settled when the socket began to listen.
             Setup::Passive(_) | Setup::Open(..) | Setup::Failed(_) => SocketPlan::default(),
         };
@@ -308,7 +309,8 @@ impl Session {
                 () = wanted.stopped() => Err(io::ErrorKind::Interrupted.into()),
             }
         };
-        self.attend(opening, meter, AfterQuit::GoesOn).await
+        self.run_interruptible(opening, meter, AfterQuit::GoesOn)
+            .await
     }
 
     async fn run_work(
@@ -336,27 +338,26 @@ impl Session {
             listener: channel.listener,
             total: work.total(),
         };
-        let watchers = match work.is_file() {
-            true => self
-                .extensions
-                .iter_mut()
-                .filter_map(|extension| extension.watch(&transfer))
-                .collect(),
-            false => Vec::new(),
-        };
+        let mut watchers = Watchers::default();
+        if work.is_file() {
+            let extensions = self.extensions.iter_mut();
+            let parts = extensions.filter_map(|extension| extension.watch(&transfer));
+            watchers.0.extend(parts);
+        }
         drop(transfer);
-        let mut watchers = Watchers(watchers);
         let stream = Arc::new(stream);
         meter.ends_waits_on(&stream, work.direction());
         let (seen, bounds) = (Arc::clone(meter), self.shared.config.limits.transfer());
         let running =
             tokio::task::spawn_blocking(move || work.run(&stream, &seen, &mut watchers, bounds));
-        let (outcome, interruption) = self.attend(running, meter, AfterQuit::GoesOn).await?;
+        let (outcome, interruption) = self
+            .run_interruptible(running, meter, AfterQuit::GoesOn)
+            .await?;
         Ok((outcome.map_err(io::Error::other)?, interruption))
     }
 
     /// Completes or abandons an upload, and returns the last reply; true if all bytes were moved.
-    async fn conclude(
+    async fn finish_transfer(
         &mut self,
         outcome: Outcome,
         interruption: Interruption,
@@ -376,9 +377,9 @@ impl Session {
                 .shortest_round_trip()
                 .clamp(Duration::from_millis(1), LONGEST_GRACE);
             let orderly = match interruption {
-                Interruption::Gone => self.quits(),
+                Interruption::Gone => self.has_quit(),
                 _ if arrived.is_some_and(|(all, moved)| moved >= all) => true,
-                _ => self.stays(grace).await,
+                _ => self.is_present_after(grace).await,
             };
             if !orderly {
                 result = Err(TransferError::Stopped);

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 
+use fairwind_transfer::RateLimitedLog;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -13,10 +14,9 @@ use super::copying;
 use super::files::{Facts, Root, facts};
 use super::partial::{Partial, UploadError, existing};
 use crate::protocol::VirtualPath;
-use crate::sparing::Sparing;
 
 /// Users can provoke it by the permissions of their directories.
-static STAYS: Sparing = Sparing::new();
+static STAYS: RateLimitedLog = RateLimitedLog::new();
 
 /// Where an upload begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,10 +134,10 @@ impl Upload {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let directory = self.partial().directory();
         let source = rustix::fs::openat(directory, &self.name, flags, Mode::empty())?;
-        match facts(&source)?.identity() == target.identity() {
-            true => Ok(source),
-            false => Err(UploadError::Busy),
+        if facts(&source)?.identity() != target.identity() {
+            return Err(UploadError::Busy);
         }
+        Ok(source)
     }
 
     /// Copies the bytes of a complete file that is continued. That file stays as it is until its
@@ -207,9 +207,10 @@ impl Upload {
     /// The disk is full: keeps what has arrived if it can be resumed, and makes room if it cannot.
     pub fn abandon_on_full_disk(self) {
         let replaces_a_file = !matches!(existing(self.partial().directory(), &self.name), Ok(None));
-        match replaces_a_file || self.force_bytes().is_err() {
-            true => self.discard(),
-            false => self.abandon(),
+        if replaces_a_file || self.force_bytes().is_err() {
+            self.discard();
+        } else {
+            self.abandon();
         }
     }
 

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fairwind_transfer::Meter;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::data::Meter;
 use crate::protocol::VirtualPath;
 
 /// An upload that has received nothing for this time can be taken over. A client that has given one up

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use fairwind_transfer::{Bounds, Direction, Meter, Mover, TransferError, TransferWatcher};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -12,9 +13,8 @@ use super::files::Root;
 use super::listing::{self, Form, Subject};
 use super::partial::UploadError;
 use super::upload::Upload;
-use crate::data::ascii::{FromNetwork, ToNetwork};
-use crate::data::{Bounds, Direction, Meter, Mover, TransferError, TransferWatcher};
 use crate::protocol::Reply;
+use crate::protocol::ascii::{FromNetwork, ToNetwork};
 use crate::protocol::command::Representation;
 
 /// The work of a data connection.
@@ -233,10 +233,10 @@ pub fn not_opened(error: &io::Error) -> Reply {
 
 /// An error in words that tell whose fault it is.
 fn words(error: &io::Error) -> String {
-    match is_out_of_descriptors(error) {
-        true => "the server has no descriptor free; try again later".into(),
-        false => error.to_string(),
+    if is_out_of_descriptors(error) {
+        return "the server has no descriptor free; try again later".into();
     }
+    error.to_string()
 }
 
 /// Whether this process or the system has no descriptor free.

@@ -9,12 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fairwind_transfer::{Direction, RateLimitedLog};
 use jiff::Zoned;
 use tokio::sync::Notify;
 
-use crate::data::Direction;
 use crate::protocol::command::Representation;
-use crate::sparing::Sparing;
 
 /// One transfer.
 #[derive(Debug, Clone)]
@@ -115,7 +114,7 @@ impl fmt::Debug for LogOpener {
 /// Most lines that wait to be written; further ones are lost.
 const WAITING: usize = 1_024;
 
-static LOST: Sparing = Sparing::new();
+static LOST: RateLimitedLog = RateLimitedLog::new();
 
 /// The log file. It is opened for every line, so that it can be rotated, and in a thread of its own, so
 /// that a file system that hangs delays nothing else.

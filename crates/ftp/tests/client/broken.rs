@@ -85,22 +85,25 @@ fn a_server_that_is_killed_is_gone_on_with_when_it_is_back() {
             retries: 1,
             ..options()
         };
-        let error = match sending {
-            false => get(address, "x", &target, killing),
-            true => put(address, &target, "y", killing),
+        let error = if sending {
+            put(address, &target, "y", killing)
+        } else {
+            get(address, "x", &target, killing)
         };
         assert!(error.is_err(), "nobody is there any more");
         let back = Process::start(there.path());
-        let report = match sending {
-            false => get(back.address, "x", &target, options()),
-            true => put(back.address, &target, "y", options()),
+        let report = if sending {
+            put(back.address, &target, "y", options())
+        } else {
+            get(back.address, "x", &target, options())
         };
         let report = report.unwrap();
         assert!(is_verified(&report), "{report:?}");
         assert!(report.resumed_at > 0, "sending {sending}: {report:?}");
-        let result = match sending {
-            false => fs::read(&target),
-            true => fs::read(there.path().join("y")),
+        let result = if sending {
+            fs::read(there.path().join("y"))
+        } else {
+            fs::read(&target)
         };
         assert_eq!(result.unwrap(), bytes);
     }
@@ -211,9 +214,10 @@ fn connections_that_are_cut_are_taken_up_again_in_both_directions() {
         let Some(server) = pyftpd(there.path(), &["cut=3000000"]) else {
             return;
         };
-        let report = match sending {
-            false => get(server.address, "x", &target, options()),
-            true => put(server.address, &target, "y", options()),
+        let report = if sending {
+            put(server.address, &target, "y", options())
+        } else {
+            get(server.address, "x", &target, options())
         };
         let report = report.unwrap();
         assert_eq!(report.interruptions.len(), 1, "{:?}", report.interruptions);

@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fairwind_ftp::assembly::bind_server;
 use fairwind_ftp::protocol::host_port::{parse_epsv_reply, parse_passive_reply};
 use fairwind_ftp::protocol::reply::{Reply, ReplyReader};
-use fairwind_ftp::server::{Config, Server, Stop, UserConfig, hash_password};
+use fairwind_ftp::server::{Config, Stop, UserConfig, hash_password};
 use socket2::{Domain, Socket, Type};
 
 /// Longer than anything in these tests takes.
@@ -56,7 +57,7 @@ impl Running {
         let dir = tempfile::tempdir().unwrap();
         let mut config = config(dir.path());
         change(&mut config);
-        let server = Server::bind(config).unwrap();
+        let server = bind_server(config).unwrap();
         let (address, stop) = (server.address().unwrap(), Stop::default());
         let asked = stop.clone();
         let thread = std::thread::spawn(move || server.run(&asked).unwrap());
@@ -309,7 +310,7 @@ fn a_server() {
     config
         .read(&std::env::var(SETTINGS).unwrap_or_default())
         .unwrap();
-    let server = Server::bind(config).unwrap();
+    let server = bind_server(config).unwrap();
     println!("\nserving {}", server.address().unwrap());
     server.run(&Stop::default()).unwrap();
 }

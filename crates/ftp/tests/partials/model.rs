@@ -249,9 +249,10 @@ impl World {
 
     fn remove_directory(&mut self, who: usize) {
         let empty = !self.files.contains_key(&2) && !self.partial_exists(2);
-        let code = match empty && self.server.path("d").exists() {
-            true => 250,
-            false => 550,
+        let code = if empty && self.server.path("d").exists() {
+            250
+        } else {
+            550
         };
         self.sessions[who].client.expect("RMD d", code);
     }

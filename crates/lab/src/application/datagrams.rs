@@ -2,27 +2,27 @@
 //!
 //! Datagram number k of a flow is due k intervals after the flow's start, so that neither rounding
 //! errors nor delays accumulate. A late one leaves immediately. One that is later than both
-//! [`LATEST`] and an interval is skipped and counted: a machine that stalled does not make up for
+//! [`MAX_LATENESS`] and an interval is skipped and counted: a machine that stalled does not make up for
 //! it with a burst. Datagrams that have not left when the run ends are skipped, too.
 
 use std::net::SocketAddrV4;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use nix::errno::Errno;
-
 use fairwind_path::units::{Duration, Time};
 use fairwind_workload::{Driver, Step};
+use rustix::io::Errno;
 
 use super::shared::Shared;
 use super::timers::Timers;
+use crate::clock::minimise_timer_slack;
 
 /// How late a datagram may leave at most.
-const LATEST: Duration = Duration::from_millis(10);
+const MAX_LATENESS: Duration = Duration::from_millis(10);
 /// Headers of IP and UDP, bytes.
 const HEADERS: u32 = 28;
 /// The largest packet of IPv4, bytes.
-const LARGEST: usize = 65_535;
+const MAX_PACKET: usize = 65_535;
 
 /// The stream of a flow's datagrams.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ struct Datagram {
 
 impl Datagram {
     fn is_in_time(&self, now: Time) -> bool {
-        now < self.next || now - self.due <= LATEST
+        now < self.next || now - self.due <= MAX_LATENESS
     }
 }
 
@@ -96,13 +96,13 @@ impl Datagrams {
             sent: streams.iter().map(sent).collect(),
             streams,
             timers,
-            zeros: vec![0; LARGEST],
+            zeros: vec![0; MAX_PACKET],
         }
     }
 
     /// Runs until the end of the run, or until asked to stop.
     pub fn run(mut self) -> Vec<SentDatagrams> {
-        super::wake_in_time();
+        minimise_timer_slack();
         self.shared.clock.await_start();
         while !self.shared.is_stopped() {
             let now = self.shared.clock.now();
@@ -160,7 +160,7 @@ impl Datagrams {
         let payload = size.saturating_sub(HEADERS) as usize;
         match super::socket::send(&stream.socket, &self.zeros[..payload]) {
             Ok(_) => true,
-            Err(Errno::EAGAIN | Errno::EINTR) => false,
+            Err(Errno::AGAIN | Errno::INTR) => false,
             Err(error) => {
                 let error = std::io::Error::from(error);
                 let text = format!("sending datagrams to {}: {error}", stream.to);

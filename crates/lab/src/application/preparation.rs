@@ -1,11 +1,12 @@
 //! Prepares the hosts and this process before the first connection.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::net::Ipv4Addr;
 
+use fairwind_kernel::set_sysctl;
 use fairwind_workload::Application;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::plan::{FlowPlan, Work};
 use super::socket::BACKLOG;
@@ -54,20 +55,19 @@ fn part<'a, 'b>(parts: &'b mut BTreeMap<Ipv4Addr, Part<'a>>, host: &'a Host) -> 
 fn prepare_host(part: &Part) -> Result<(), LabError> {
     part.host.within(|| {
         // Many web sessions may connect at once.
-        set("core/somaxconn", &BACKLOG.to_string())?;
+        set("net.core.somaxconn", &BACKLOG.to_string())?;
         // No outgoing connection may take the port of an incoming flow.
         let reserved: Vec<String> = part.ports.iter().map(u16::to_string).collect();
-        set("ipv4/ip_local_reserved_ports", &reserved.join(","))?;
+        set("net.ipv4.ip_local_reserved_ports", &reserved.join(","))?;
         if part.connections > USUAL_PORTS {
-            set("ipv4/ip_local_port_range", "1024 65535")?;
+            set("net.ipv4.ip_local_port_range", "1024 65535")?;
         }
         Ok(())
     })
 }
 
 fn set(name: &str, value: &str) -> Result<(), LabError> {
-    fs::write(format!("/proc/sys/net/{name}"), value)
-        .map_err(|error| LabError::system(format!("setting net.{}", name.replace('/', ".")), error))
+    set_sysctl(name, value).map_err(|error| LabError::system(format!("setting {name}"), error))
 }
 
 /// Raises the limit of descriptors for this number of connections: two for each, and as many for
@@ -75,18 +75,17 @@ fn set(name: &str, value: &str) -> Result<(), LabError> {
 /// provided that this suffices for half of the connections: idle web sessions have none. If
 /// descriptors run out after all, the flow reports it.
 fn allow_descriptors(connections: u64) -> Result<(), LabError> {
-    let failed = |error| LabError::system("reading the limit of open files", error);
     let needed = 4 * connections + OTHER_DESCRIPTORS;
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed)?;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let [soft, hard] = [current, maximum].map(|limit| limit.unwrap_or(u64::MAX));
     if soft >= needed {
         return Ok(());
     }
-    let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, needed, hard.max(needed)) else {
+    let Err(error) = limit_descriptors(needed, hard.max(needed)) else {
         return Ok(());
     };
     let least = connections + OTHER_DESCRIPTORS;
-    let hardest = || setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
-    if hard >= least && (soft == hard || hardest().is_ok()) {
+    if hard >= least && (soft == hard || limit_descriptors(hard, hard).is_ok()) {
         return Ok(());
     }
     let action = format!(
@@ -94,6 +93,14 @@ fn allow_descriptors(connections: u64) -> Result<(), LabError> {
          `ulimit -n` and fs.nr_open set it)"
     );
     Err(LabError::system(action, error))
+}
+
+fn limit_descriptors(soft: u64, hard: u64) -> Result<(), Errno> {
+    let limit = Rlimit {
+        current: Some(soft),
+        maximum: Some(hard),
+    };
+    setrlimit(Resource::Nofile, limit)
 }
 
 /// Checks that the host can send what the flow consists of.

@@ -9,22 +9,28 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
-use nix::sys::eventfd::{EfdFlags, EventFd};
-
 use fairwind_path::units::{Duration, Time};
 
 use super::plan::{Command, FlowPlan, Work};
 use super::shared::{Shared, lock};
-use super::watch::{Watch, WatchedFlow};
+use super::wakeup::Wakeup;
 use super::{join, spawn};
 use crate::LabError;
-use crate::process::{self, ProgramEvent, Programs, Schedule};
-use crate::program::{Output, Program, shell, with_placeholder};
+use crate::host::Host;
+use crate::host::process::{
+    self, Output, Program, ProgramEvent, Programs, Schedule, shell, with_placeholder,
+};
+
+mod sock_diag;
+mod sockets;
+mod watch;
+
+use watch::{Watch, WatchedFlow};
 
 /// How long before a flow's start its server is started.
 const SERVER_LEAD: Duration = Duration::from_secs(1);
 /// How long to wait for the first process of a flow's programs.
-const BEGINS_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
+const START_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// A flow with programs.
 #[derive(Debug)]
@@ -42,7 +48,7 @@ pub struct CommandFlow {
 #[derive(Debug)]
 pub struct RunningPrograms {
     pub flows: Vec<Arc<CommandFlow>>,
-    stop: Arc<EventFd>,
+    stop: Arc<Wakeup>,
     threads: Vec<JoinHandle<()>>,
     watch: Option<JoinHandle<Vec<WatchedFlow>>>,
 }
@@ -63,9 +69,8 @@ impl RunningPrograms {
     /// Starts the threads for all flows with programs. When this returns, this process has made all
     /// its forks, so that none happens while packets are in flight.
     pub fn start(shared: &Arc<Shared>, plans: &[FlowPlan]) -> Result<RunningPrograms, LabError> {
-        let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
-        let stop = EventFd::from_value_and_flags(0, flags)
-            .map_err(|error| LabError::system("starting the programs", error))?;
+        let stop =
+            Wakeup::new().map_err(|error| LabError::system("starting the programs", error))?;
         let mut running = RunningPrograms {
             flows: Vec::new(),
             stop: Arc::new(stop),
@@ -96,7 +101,7 @@ impl RunningPrograms {
         drop(begun);
         for _ in &running.flows {
             // A thread that failed has reported why.
-            let _ = begins.recv_timeout(BEGINS_WITHIN);
+            let _ = begins.recv_timeout(START_TIMEOUT);
         }
         let watch = Watch::new(Arc::clone(shared), running.flows.clone(), plans)?;
         running.watch = Some(spawn("fw-watch", move || watch.run())?);
@@ -106,18 +111,17 @@ impl RunningPrograms {
     /// Ends all programs; returns what the watching thread saw.
     pub fn stop(&mut self) -> Vec<WatchedFlow> {
         let watched = self.watch.take().map(join).unwrap_or_default();
-        // Fails only if the counter is full: then the threads have been notified already.
-        let _ = self.stop.write(1);
+        self.stop.notify();
         self.threads.drain(..).for_each(join);
         watched
     }
 }
 
 /// Runs a flow's programs.
-fn run(flow: &CommandFlow, shared: &Shared, stop: &EventFd, begun: mpsc::Sender<()>) {
+fn run(flow: &CommandFlow, shared: &Shared, stop: &Wakeup, begun: mpsc::Sender<()>) {
     let result = programs(flow, shared).and_then(|programs| {
-        let hear = |news| on_news(flow, shared, news, &begun);
-        process::run_scheduled(&programs, stop.as_fd(), hear)
+        let on_report = |report| on_report(flow, shared, report, &begun);
+        process::run_scheduled(&programs, stop.as_fd(), on_report)
     });
     flow.first_process.store(0, Ordering::Relaxed);
     if let Err(error) = result {
@@ -125,14 +129,14 @@ fn run(flow: &CommandFlow, shared: &Shared, stop: &EventFd, begun: mpsc::Sender<
     }
 }
 
-fn on_news(flow: &CommandFlow, shared: &Shared, news: ProgramEvent, begun: &mpsc::Sender<()>) {
+fn on_report(flow: &CommandFlow, shared: &Shared, report: ProgramEvent, begun: &mpsc::Sender<()>) {
     let fail = |text: String, file: &str| {
         shared.fail(
             flow.index,
             with_last_line(text, &flow.command.output.join(file)),
         );
     };
-    match news {
+    match report {
         ProgramEvent::FirstProcess(pid) => {
             flow.first_process.store(pid, Ordering::Relaxed);
             // The starting thread is waiting for this.
@@ -174,20 +178,19 @@ fn programs(flow: &CommandFlow, shared: &Shared) -> Result<Programs, LabError> {
         output,
     } = &flow.command;
     let [from, to] = [&plan.from, &plan.to].map(|host| host.config().address.to_string());
-    let program =
-        |host: &crate::host::Host, line: &OsStr, name: &str| -> Result<Program, LabError> {
-            let line = with_placeholder(line, "{to}", &to);
-            let line = with_placeholder(&line, "{from}", &from);
-            Ok(Program {
-                namespace: Arc::clone(host.namespace()),
-                words: shell(line),
-                environment: Vec::new(),
-                output: Some(Output {
-                    standard: file(output, name, "out")?,
-                    errors: file(output, name, "err")?,
-                }),
-            })
-        };
+    let program = |host: &Host, line: &OsStr, name: &str| -> Result<Program, LabError> {
+        let line = with_placeholder(line, "{to}", &to);
+        let line = with_placeholder(&line, "{from}", &from);
+        Ok(Program {
+            namespace: Arc::clone(host.namespace()),
+            words: shell(line),
+            environment: Vec::new(),
+            output: Some(Output {
+                standard: file(output, name, "out")?,
+                errors: file(output, name, "err")?,
+            }),
+        })
+    };
     let server = server
         .as_deref()
         .map(|line| program(&plan.to, line, "server"))
@@ -202,8 +205,8 @@ fn programs(flow: &CommandFlow, shared: &Shared) -> Result<Programs, LabError> {
         command: program(&plan.from, client, "client")?,
         servers: server.into_iter().collect(),
         schedule: Some(Schedule {
-            servers: shared.clock.monotonic(Time::from_nanos(lead)),
-            command: shared.clock.monotonic(Time::ZERO + start),
+            servers_ns: shared.clock.monotonic_ns(Time::from_nanos(lead)),
+            command_ns: shared.clock.monotonic_ns(Time::ZERO + start),
         }),
     })
 }

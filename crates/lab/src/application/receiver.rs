@@ -4,28 +4,28 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use nix::errno::Errno;
-
 use fairwind_path::units::{Duration, Time};
 use fairwind_workload::{Application, Meter};
+use rustix::io::Errno;
 
-use super::epoll::{Epoll, Event, Interest};
+use super::event_loop::{Event, EventLoop, Interest};
 use super::plan::{FlowPlan, Work};
 use super::sender::{FromReceiver, Release};
-use super::shared::{Announced, Mailbox, Shared};
+use super::shared::{PendingConnection, Shared};
 use super::slots::Slots;
-use super::{MAILBOX_TOKEN, socket};
+use super::socket;
+use crate::clock::minimise_timer_slack;
 
 /// Flag of the epoll tokens of flows' sockets, as opposed to those of connections.
 const OF_FLOW: u64 = 1 << 63;
 /// Most bytes read at once. Nothing is ever written there, so it takes no memory.
-const READ: usize = 4 << 20;
+const READ_SIZE: usize = 4 << 20;
 /// Most datagrams read at once.
-const DATAGRAMS: usize = 256;
-/// How long a complete connection may wait to be released.
-const RELEASE_WITHIN: Duration = Duration::from_millis(10);
+const DATAGRAM_BATCH: usize = 256;
+/// The longest wait while complete connections are to be released.
+const RELEASE_INTERVAL: Duration = Duration::from_millis(10);
 /// The longest wait for anything.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Results of a receiving thread.
 #[derive(Debug, Default)]
@@ -53,10 +53,9 @@ pub struct Receiver {
     connections: Slots<Incoming>,
     /// Connections complete and not yet released.
     complete: usize,
-    epoll: Epoll,
-    releases: Arc<Mailbox<Release>>,
-    sender: Arc<Mailbox<FromReceiver>>,
-    room: Vec<u8>,
+    /// Exchanges messages with the sender.
+    events: EventLoop<Release, FromReceiver>,
+    buffer: Vec<u8>,
 }
 
 struct Flow {
@@ -70,7 +69,7 @@ struct Flow {
 struct Incoming {
     flow: usize,
     socket: OwnedFd,
-    announced: Announced,
+    pending: PendingConnection,
     received: u64,
 }
 
@@ -79,14 +78,11 @@ impl Receiver {
     pub fn new(
         shared: Arc<Shared>,
         plans: Vec<(usize, FlowPlan, OwnedFd)>,
-        releases: Arc<Mailbox<Release>>,
-        sender: Arc<Mailbox<FromReceiver>>,
+        events: EventLoop<Release, FromReceiver>,
     ) -> io::Result<Receiver> {
-        let epoll = Epoll::new()?;
-        epoll.add(releases.bell(), MAILBOX_TOKEN, Interest::Read)?;
         let mut flows = Vec::new();
         for (index, plan, socket) in plans {
-            epoll.add(&socket, OF_FLOW | flows.len() as u64, Interest::Read)?;
+            events.add(&socket, OF_FLOW | flows.len() as u64, Interest::Read)?;
             let start = (Time::ZERO + plan.start).max(shared.warmup);
             flows.push(Flow {
                 received: ReceivedFlow {
@@ -106,16 +102,14 @@ impl Receiver {
             flows,
             connections: Slots::default(),
             complete: 0,
-            epoll,
-            releases,
-            sender,
-            room: vec![0; READ],
+            events,
+            buffer: vec![0; READ_SIZE],
         })
     }
 
     /// Runs until the end of the run, or until asked to stop.
     pub fn run(mut self) -> ReceiverReport {
-        super::wake_in_time();
+        minimise_timer_slack();
         let mut events = Vec::new();
         while !self.shared.is_stopped() {
             let now = self.shared.clock.now();
@@ -123,12 +117,12 @@ impl Receiver {
                 break;
             }
             let longest = if self.complete > 0 {
-                RELEASE_WITHIN
+                RELEASE_INTERVAL
             } else {
-                LONGEST_WAIT
+                POLL_INTERVAL
             };
             let left = self.shared.end - now + Duration::from_micros(1);
-            if self.epoll.wait(left.min(longest), &mut events).is_err() {
+            if self.events.wait(left.min(longest), &mut events).is_err() {
                 break;
             }
             let complete_before = self.complete;
@@ -136,9 +130,9 @@ impl Receiver {
                 self.on_event(*event);
             }
             if self.complete > complete_before {
-                self.sender.ring();
+                self.events.wake_other();
             }
-            for release in self.releases.take() {
+            for release in self.events.messages() {
                 self.release(release);
             }
         }
@@ -146,16 +140,13 @@ impl Receiver {
     }
 
     fn on_event(&mut self, event: Event) {
-        match event.token {
-            MAILBOX_TOKEN => {}
-            token if token & OF_FLOW == 0 => self.read(token),
-            token => {
-                let flow = (token & !OF_FLOW) as usize;
-                match self.flows[flow].plan.work {
-                    Work::Traffic(Application::ConstantRate { .. }) => self.read_datagrams(flow),
-                    _ => self.accept(flow),
-                }
-            }
+        if event.token & OF_FLOW == 0 {
+            return self.read(event.token);
+        }
+        let flow = (event.token & !OF_FLOW) as usize;
+        match self.flows[flow].plan.work {
+            Work::Traffic(Application::ConstantRate { .. }) => self.read_datagrams(flow),
+            _ => self.accept(flow),
         }
     }
 
@@ -164,14 +155,14 @@ impl Receiver {
             let of = &self.flows[flow];
             match socket::accept(&of.socket) {
                 Ok(Some((socket, port))) => {
-                    let announced = self.shared.announced(of.received.index).remove(&port);
-                    // Unannounced connections are dropped: nothing else in the lab has a reason to
+                    let pending = self.shared.pending(of.received.index).remove(&port);
+                    // Other connections are dropped: nothing else in the lab has a reason to
                     // connect to the port.
-                    let Some(announced) = announced else { continue };
+                    let Some(pending) = pending else { continue };
                     let number = self.connections.insert(Incoming {
                         flow,
                         socket,
-                        announced,
+                        pending,
                         received: 0,
                     });
                     self.watch(number);
@@ -182,7 +173,7 @@ impl Receiver {
                     let host = of.plan.to.config().address;
                     let text = format!("accepting connections to {host}:{port}: {error}");
                     self.shared.fail(of.received.index, text);
-                    return self.epoll.remove(&of.socket);
+                    return self.events.remove(&of.socket);
                 }
             }
         }
@@ -190,7 +181,7 @@ impl Receiver {
 
     fn watch(&mut self, number: u64) {
         if let Some(incoming) = self.connections.get_mut(number)
-            && let Err(error) = self.epoll.add(&incoming.socket, number, Interest::Read)
+            && let Err(error) = self.events.add(&incoming.socket, number, Interest::Read)
         {
             let index = self.flows[incoming.flow].received.index;
             self.shared
@@ -203,7 +194,7 @@ impl Receiver {
             return;
         };
         let flow = &mut self.flows[incoming.flow];
-        match socket::discard(&incoming.socket, &mut self.room) {
+        match socket::discard(&incoming.socket, &mut self.buffer) {
             Ok(0) => self.on_end(number, None),
             Ok(got) => {
                 let now = self.shared.clock.now();
@@ -211,14 +202,14 @@ impl Receiver {
                 self.shared.add_received(flow.received.index, got as u64);
                 incoming.received += got as u64;
                 if incoming
-                    .announced
+                    .pending
                     .bytes
                     .is_some_and(|all| incoming.received >= all)
                 {
                     self.on_complete(now, number);
                 }
             }
-            Err(Errno::EAGAIN | Errno::EINTR) => {}
+            Err(Errno::AGAIN | Errno::INTR) => {}
             Err(error) => self.on_end(number, Some(error)),
         }
     }
@@ -234,10 +225,10 @@ impl Receiver {
         if let Work::Traffic(Application::Bulk { .. }) = flow.plan.work {
             flow.received.complete_at = Some(now);
         }
-        self.epoll.remove(&incoming.socket);
+        self.events.remove(&incoming.socket);
         self.complete += 1;
-        self.sender.leave(FromReceiver::Complete {
-            connection: incoming.announced.connection,
+        self.events.send(FromReceiver::Complete {
+            connection: incoming.pending.connection,
             incoming: number,
             at: now,
         });
@@ -266,10 +257,10 @@ impl Receiver {
     fn release(&mut self, release: Release) {
         if let Some(incoming) = self.connections.remove(release.incoming) {
             self.complete -= 1;
-            socket::vanish(incoming.socket);
+            socket::close_silently(incoming.socket);
         }
         let connection = release.connection;
-        self.sender.leave(FromReceiver::Released { connection });
+        self.events.send(FromReceiver::Released { connection });
     }
 
     fn read_datagrams(&mut self, flow: usize) {
@@ -279,14 +270,14 @@ impl Receiver {
             flow.unread_before = Some(socket::drops(&flow.socket));
         }
         // One byte suffices to learn the length.
-        let room = &mut self.room[..1];
-        for _ in 0..DATAGRAMS {
-            match socket::discard(&flow.socket, room) {
+        let buffer = &mut self.buffer[..1];
+        for _ in 0..DATAGRAM_BATCH {
+            match socket::discard(&flow.socket, buffer) {
                 Ok(len) => {
                     flow.received.meter.add(now, len as u64);
                     self.shared.add_received(flow.received.index, len as u64);
                 }
-                Err(Errno::EINTR) => {}
+                Err(Errno::INTR) => {}
                 Err(_) => return,
             }
         }

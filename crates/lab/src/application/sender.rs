@@ -7,33 +7,32 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use nix::errno::Errno;
-
 use fairwind_path::units::{Duration, Time};
 use fairwind_workload::{Application, Driver, Step};
+use rustix::io::Errno;
 
 use super::counts::Counts;
-use super::epoll::{Epoll, Event, Interest};
+use super::event_loop::{Event, EventLoop, Interest};
 use super::plan::{FlowPlan, Work};
-use super::shared::{Mailbox, Shared};
+use super::shared::Shared;
 use super::slots::Slots;
-use super::socket;
 use super::timers::Timers;
-use super::{MAILBOX_TOKEN, NamespaceSwitcher};
+use super::{NamespaceSwitcher, socket};
+use crate::clock::minimise_timer_slack;
 
 /// Most bytes in one write, and to one connection before others get their turn.
-const WRITE: usize = 256 << 10;
+const WRITE_SIZE: usize = 256 << 10;
 /// The same for senders that write only a little ahead of what is sent.
-const WRITE_LITTLE: usize = 16 << 10;
+const ON_OFF_WRITE_SIZE: usize = 16 << 10;
 /// Ratio of a send buffer to the largest write, at least.
-const PARTS_OF_BUFFER: u64 = 16;
+const WRITES_PER_BUFFER: u64 = 16;
 /// The first and the longest wait for the last acknowledgement of a complete connection.
-const DRAIN_FIRST: Duration = Duration::from_millis(5);
-const DRAIN_LONGEST: Duration = Duration::from_millis(200);
+const DRAIN_INTERVAL_MIN: Duration = Duration::from_millis(5);
+const DRAIN_INTERVAL_MAX: Duration = Duration::from_millis(200);
 /// Least time until a web session whose connection failed continues.
-const AFTER_FAILURE: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// The longest wait for anything.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Messages from receivers to senders.
 #[derive(Clone, Copy, Debug)]
@@ -80,10 +79,9 @@ pub struct Sender {
     sessions: Vec<Session>,
     connections: Slots<Connection>,
     timers: Timers<Due>,
-    epoll: Epoll,
-    visitor: NamespaceSwitcher,
-    letters: Arc<Mailbox<FromReceiver>>,
-    receiver: Arc<Mailbox<Release>>,
+    /// Exchanges messages with the receiver.
+    events: EventLoop<FromReceiver, Release>,
+    namespaces: NamespaceSwitcher,
     zeros: Vec<u8>,
 }
 
@@ -92,7 +90,7 @@ struct Flow {
     plan: FlowPlan,
     timestamps: bool,
     /// Largest write, bytes.
-    write: usize,
+    write_size: usize,
     counts: Counts,
     switched: Vec<(Duration, String)>,
 }
@@ -142,22 +140,17 @@ impl Sender {
     pub fn new(
         shared: Arc<Shared>,
         plans: Vec<(usize, Vec<Driver>, FlowPlan)>,
-        letters: Arc<Mailbox<FromReceiver>>,
-        receiver: Arc<Mailbox<Release>>,
-    ) -> io::Result<Sender> {
-        let epoll = Epoll::new()?;
-        epoll.add(letters.bell(), MAILBOX_TOKEN, Interest::Read)?;
+        events: EventLoop<FromReceiver, Release>,
+    ) -> Sender {
         let mut sender = Sender {
             shared,
             flows: Vec::new(),
             sessions: Vec::new(),
             connections: Slots::default(),
             timers: Timers::new(),
-            epoll,
-            visitor: NamespaceSwitcher::default(),
-            letters,
-            receiver,
-            zeros: vec![0; WRITE],
+            events,
+            namespaces: NamespaceSwitcher::default(),
+            zeros: vec![0; WRITE_SIZE],
         };
         // Set first, so that it precedes everything else at the same time.
         if sender.shared.warmup > Time::ZERO {
@@ -167,7 +160,7 @@ impl Sender {
             sender.add(index, drivers, plan);
         }
         sender.timers.set(sender.shared.end, Due::End);
-        Ok(sender)
+        sender
     }
 
     fn add(&mut self, index: usize, drivers: Vec<Driver>, plan: FlowPlan) {
@@ -190,7 +183,7 @@ impl Sender {
                 .from
                 .within(|| Ok(super::uses_timestamps()))
                 .unwrap_or(true),
-            write: write_at_once(&plan),
+            write_size: write_size(&plan),
             plan,
             counts: Counts::default(),
             switched: Vec::new(),
@@ -199,7 +192,7 @@ impl Sender {
 
     /// Runs until the end of the run, or until asked to stop.
     pub fn run(mut self) -> SenderReport {
-        super::wake_in_time();
+        minimise_timer_slack();
         self.shared.clock.await_start();
         let mut events = Vec::new();
         while !self.shared.is_stopped() {
@@ -210,18 +203,15 @@ impl Sender {
             } else {
                 Duration::ZERO
             };
-            if self
-                .epoll
-                .wait(wait.min(LONGEST_WAIT), &mut events)
-                .is_err()
-            {
+            let wait = wait.min(POLL_INTERVAL);
+            if self.events.wait(wait, &mut events).is_err() {
                 break;
             }
             for &event in &events {
                 self.on_event(event);
             }
-            for letter in self.letters.take() {
-                self.on_letter(letter);
+            for message in self.events.messages() {
+                self.on_message(message);
             }
             let now = self.shared.clock.now();
             while let Some(due) = self.timers.take_due(now) {
@@ -243,11 +233,11 @@ impl Sender {
         };
         if let State::Draining { .. } = connection.state {
             // Events after the last byte do not matter.
-            self.epoll.remove(&connection.socket);
+            self.events.remove(&connection.socket);
         } else if event.failed {
             let error = socket::pending_error(&connection.socket)
                 .unwrap_or_else(|| io::ErrorKind::ConnectionAborted.into());
-            self.give_up(event.token, &error);
+            self.on_failure(event.token, &error);
         } else {
             connection.state = State::Open;
             self.write(event.token);
@@ -260,10 +250,10 @@ impl Sender {
             return;
         };
         let flow = &self.flows[self.sessions[connection.session].flow];
-        let mut room = WRITE;
+        let mut room = WRITE_SIZE;
         while connection.writing && room > 0 {
             let left = connection.left.unwrap_or(u64::MAX);
-            let now = left.min(flow.write.min(room) as u64) as usize;
+            let now = left.min(flow.write_size.min(room) as u64) as usize;
             let bytes = &self.zeros[..now];
             let sent = match left - now as u64 {
                 _ if now == 0 => break,
@@ -275,13 +265,13 @@ impl Sender {
                     connection.left = connection.left.map(|left| left - sent as u64);
                     room -= sent.min(room);
                 }
-                Err(Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS | Errno::ENOMEM) => break,
-                Err(error) => return self.give_up(number, &error.into()),
+                Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => break,
+                Err(error) => return self.on_failure(number, &error.into()),
             }
         }
         if !connection.writing || connection.left == Some(0) {
             let _ = self
-                .epoll
+                .events
                 .change(&connection.socket, number, Interest::Errors);
         }
     }
@@ -293,7 +283,7 @@ impl Sender {
                 if let Err(text) = self.open(session, bytes) {
                     self.shared
                         .fail(self.flows[self.sessions[session].flow].index, text);
-                    self.think(session, now);
+                    self.schedule_retry(session, now);
                 }
             }
             Step::Resume => self.set_writing(session, true),
@@ -319,7 +309,7 @@ impl Sender {
             };
             // While connecting, only the end of the handshake matters.
             if connection.state == State::Open || writing {
-                let _ = self.epoll.change(&connection.socket, number, interest);
+                let _ = self.events.change(&connection.socket, number, interest);
             }
         }
     }
@@ -354,12 +344,12 @@ impl Sender {
 
 /// A flow's largest write, bytes: the kernel accepts a write as a whole if the send buffer has any
 /// room.
-fn write_at_once(plan: &FlowPlan) -> usize {
+fn write_size(plan: &FlowPlan) -> usize {
     let most = match plan.work {
-        Work::Traffic(Application::OnOff { .. }) => WRITE_LITTLE,
-        _ => WRITE,
+        Work::Traffic(Application::OnOff { .. }) => ON_OFF_WRITE_SIZE,
+        _ => WRITE_SIZE,
     };
-    let of_buffer = |bytes: u64| (bytes / PARTS_OF_BUFFER).max(1) as usize;
+    let of_buffer = |bytes: u64| (bytes / WRITES_PER_BUFFER).max(1) as usize;
     plan.socket
         .send_buffer
         .map_or(most, |bytes| most.min(of_buffer(bytes)))

@@ -1,17 +1,14 @@
 //! State shared by the threads of a run.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nix::sys::eventfd::{EfdFlags, EventFd};
-
 use fairwind_path::units::Time;
 
-use super::clock::Clock;
 use super::outcome::Failure;
+use crate::clock::Clock;
 
 /// Most failures recorded per flow; a web flow could have thousands.
 const FAILURES_OF_A_FLOW: usize = 16;
@@ -24,17 +21,17 @@ pub struct Shared {
     pub end: Time,
     received: Vec<AtomicU64>,
     failures: Mutex<Vec<Failure>>,
-    announced: Vec<Mutex<HashMap<u16, Announced>>>,
+    pending: Vec<Mutex<HashMap<u16, PendingConnection>>>,
     stopped: AtomicBool,
     /// Held by a thread from its last look at `stopped` until it sleeps.
-    falling_asleep: Mutex<()>,
+    sleep: Mutex<()>,
     /// Notified when `stopped` is set.
     stopping: Condvar,
 }
 
-/// A connection that the sender is opening.
+/// A connection that the sender has opened and the receiver has not accepted.
 #[derive(Clone, Copy, Debug)]
-pub struct Announced {
+pub struct PendingConnection {
     /// The sender's number of the connection.
     pub connection: u64,
     /// Bytes that complete it, if it is to end.
@@ -49,9 +46,9 @@ impl Shared {
             end,
             received: (0..flows).map(|_| AtomicU64::new(0)).collect(),
             failures: Mutex::default(),
-            announced: (0..flows).map(|_| Mutex::default()).collect(),
+            pending: (0..flows).map(|_| Mutex::default()).collect(),
             stopped: AtomicBool::new(false),
-            falling_asleep: Mutex::default(),
+            sleep: Mutex::default(),
             stopping: Condvar::new(),
         }
     }
@@ -84,17 +81,16 @@ impl Shared {
         lock(&self.failures).clone()
     }
 
-    /// The connections of a flow that have been opened and not yet accepted, by the sender's port.
-    /// The sender holds the lock from connecting until the entry is inserted, so that the receiver
-    /// finds it.
-    pub fn announced(&self, flow: usize) -> MutexGuard<'_, HashMap<u16, Announced>> {
-        lock(&self.announced[flow])
+    /// The pending connections of a flow, by the sender's port. The sender holds the lock from
+    /// connecting until the entry is inserted, so that the receiver finds it.
+    pub fn pending(&self, flow: usize) -> MutexGuard<'_, HashMap<u16, PendingConnection>> {
+        lock(&self.pending[flow])
     }
 
     /// Asks all threads to stop.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
-        drop(lock(&self.falling_asleep));
+        drop(lock(&self.sleep));
         self.stopping.notify_all();
     }
 
@@ -105,7 +101,7 @@ impl Shared {
     /// Sleeps until this time of the run, or until all threads are asked to stop. It is as punctual as
     /// clock_nanosleep(2): a futex has the same timer.
     pub fn sleep_until(&self, time: Time) {
-        let mut awake = lock(&self.falling_asleep);
+        let mut awake = lock(&self.sleep);
         while !self.is_stopped() {
             let now = self.clock.now();
             if now >= time {
@@ -115,45 +111,6 @@ impl Shared {
             let woken = self.stopping.wait_timeout(awake, left);
             (awake, _) = woken.unwrap_or_else(PoisonError::into_inner);
         }
-    }
-}
-
-/// Messages for a thread that waits with epoll.
-#[derive(Debug)]
-pub struct Mailbox<T> {
-    letters: Mutex<Vec<T>>,
-    bell: EventFd,
-}
-
-impl<T> Mailbox<T> {
-    pub fn new() -> io::Result<Mailbox<T>> {
-        let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
-        Ok(Mailbox {
-            letters: Mutex::default(),
-            bell: EventFd::from_value_and_flags(0, flags)?,
-        })
-    }
-
-    /// Becomes readable when [`Mailbox::ring`] is called.
-    pub fn bell(&self) -> &EventFd {
-        &self.bell
-    }
-
-    /// Adds a message without waking the thread.
-    pub fn leave(&self, letter: T) {
-        lock(&self.letters).push(letter);
-    }
-
-    /// Wakes the thread.
-    pub fn ring(&self) {
-        // Fails only if the counter is full: then the thread has been notified already.
-        let _ = self.bell.write(1);
-    }
-
-    /// Removes all messages.
-    pub fn take(&self) -> Vec<T> {
-        let _ = self.bell.read();
-        std::mem::take(&mut *lock(&self.letters))
     }
 }
 

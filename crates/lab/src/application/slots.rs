@@ -1,4 +1,4 @@
-//! A map from numbers to things, in which the number of a removed thing finds nothing.
+//! A map from numbers to values, in which the number of a removed value finds nothing.
 
 /// Slots that are reused under new numbers.
 #[derive(Debug)]
@@ -17,22 +17,22 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Adds a thing. Its number differs from that of every other thing present, and of the last
+    /// Adds a value. Its number differs from that of every other value present, and of the last
     /// 2^32 in its slot.
-    pub fn insert(&mut self, thing: T) -> u64 {
+    pub fn insert(&mut self, value: T) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[index as usize];
-        slot.1 = Some(thing);
+        slot.1 = Some(value);
         (u64::from(slot.0) << 32) | u64::from(index)
     }
 
     pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         let (generation, index) = split(number);
         match self.slots.get_mut(index) {
-            Some((current, thing)) if *current == generation => thing.as_mut(),
+            Some((current, value)) if *current == generation => value.as_mut(),
             _ => None,
         }
     }
@@ -43,23 +43,23 @@ impl<T> Slots<T> {
         if slot.0 != generation {
             return None;
         }
-        let thing = slot.1.take()?;
+        let value = slot.1.take()?;
         slot.0 = slot.0.wrapping_add(1);
         self.free.push(index as u32);
-        Some(thing)
+        Some(value)
     }
 
-    /// All things present.
+    /// All values present.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots
             .iter_mut()
-            .filter_map(|(_, thing)| thing.as_mut())
+            .filter_map(|(_, value)| value.as_mut())
     }
 
-    /// Removes all things.
+    /// Removes all values.
     pub fn drain(&mut self) -> impl Iterator<Item = T> {
         self.free.clear();
-        self.slots.drain(..).filter_map(|(_, thing)| thing)
+        self.slots.drain(..).filter_map(|(_, value)| value)
     }
 }
 

@@ -4,10 +4,22 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use fairwind_kernel::TcpInfo;
-use nix::errno::Errno;
+use fairwind_kernel::sockopt::{
+    enter_repair_mode, set_max_pacing_rate, set_max_segment_size, set_notsent_lowat, unacknowledged,
+};
+use rustix::io::Errno;
+use rustix::net::sockopt::{
+    set_socket_linger, set_socket_recv_buffer_size_force, set_socket_send_buffer_size_force,
+    set_tcp_congestion, set_tcp_nodelay, socket_error,
+};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, acceptfrom_with, bind,
+    getsockname, recv, socket_with,
+};
 
 use super::counts::Counts;
 use super::plan::SocketOptions;
@@ -18,10 +30,10 @@ const TIMESTAMP_OPTION: u32 = 12;
 pub const BACKLOG: i32 = 65_535;
 /// Receive buffer for datagrams, bytes as the kernel counts them: 10 ms at 1 Gbit/s in the smallest
 /// packets.
-const DATAGRAM_BUFFER: u64 = 32 << 20;
+const DATAGRAM_BUFFER: usize = 32 << 20;
 /// Most bytes that an on-off sender gives the kernel ahead of transmission; they cannot be taken
 /// back at the end of an on period.
-const AHEAD_OF_SENDING: i32 = 32 << 10;
+const NOTSENT_LOWAT: u32 = 32 << 10;
 
 /// An option or call that the kernel refused, with the error.
 #[derive(Debug)]
@@ -30,70 +42,55 @@ pub struct Refused {
     pub error: io::Error,
 }
 
-fn refused(what: impl Into<String>) -> impl FnOnce(io::Error) -> Refused {
+fn refused<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Refused {
     let what = what.into();
-    move |error| Refused { what, error }
+    move |error| Refused {
+        what,
+        error: error.into(),
+    }
 }
 
 /// Creates a non-blocking TCP socket in the calling thread's network namespace.
 pub fn stream() -> io::Result<OwnedFd> {
-    socket(libc::SOCK_STREAM | libc::SOCK_NONBLOCK)
+    socket(SocketType::STREAM)
 }
 
-fn socket(kind: i32) -> io::Result<OwnedFd> {
-    // SAFETY: the call takes numbers only.
-    let fd = unsafe { libc::socket(libc::AF_INET, kind | libc::SOCK_CLOEXEC, 0) };
-    let fd = Errno::result(fd)?;
-    // SAFETY: the descriptor has just been opened and has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+fn socket(kind: SocketType) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    Ok(socket_with(AddressFamily::INET, kind, flags, None)?)
 }
 
 /// Sets the options of a sender's socket before it connects. `timestamps`: whether its host uses
 /// the time stamp option.
 pub fn set_up_sender(
-    socket: &impl AsRawFd,
+    socket: &OwnedFd,
     options: &SocketOptions,
     timestamps: bool,
 ) -> Result<(), Refused> {
-    set_integer(socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1).map_err(refused("TCP_NODELAY"))?;
+    set_tcp_nodelay(socket, true).map_err(refused("TCP_NODELAY"))?;
     if let Some(control) = &options.congestion_control {
         set_congestion_control(socket, control)
             .map_err(refused(format!("the congestion control `{control}`")))?;
     }
     if let Some(mss) = options.mss {
         let mss = mss + if timestamps { TIMESTAMP_OPTION } else { 0 };
-        set_integer(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, integer(mss))
-            .map_err(refused(format!("an mss of {mss} bytes")))?;
+        set_max_segment_size(socket, mss).map_err(refused(format!("an mss of {mss} bytes")))?;
     }
     if let Some(bytes) = options.send_buffer {
-        // The kernel doubles the value.
-        let half = integer(bytes / 2);
-        set_integer(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, half)
+        set_socket_send_buffer_size_force(socket, half(bytes))
             .map_err(refused(format!("a send buffer of {bytes} bytes")))?;
     }
     if options.pacing {
         // Any finite limit makes TCP pace itself if the interface does not.
         let highest = u64::MAX - 1;
-        set(
-            socket,
-            libc::SOL_SOCKET,
-            libc::SO_MAX_PACING_RATE,
-            &highest.to_ne_bytes(),
-        )
-        .map_err(refused("SO_MAX_PACING_RATE"))?;
+        set_max_pacing_rate(socket, Some(highest)).map_err(refused("SO_MAX_PACING_RATE"))?;
     }
     Ok(())
 }
 
 /// Lets a sender write only a little ahead of transmission.
-pub fn keep_little_ahead(socket: &impl AsRawFd) -> Result<(), Refused> {
-    set_integer(
-        socket,
-        libc::IPPROTO_TCP,
-        libc::TCP_NOTSENT_LOWAT,
-        AHEAD_OF_SENDING,
-    )
-    .map_err(refused("TCP_NOTSENT_LOWAT"))
+pub fn limit_unsent(socket: &OwnedFd) -> Result<(), Refused> {
+    set_notsent_lowat(socket, NOTSENT_LOWAT).map_err(refused("TCP_NOTSENT_LOWAT"))
 }
 
 /// Listens on a TCP port of the calling thread's host. Accepted sockets inherit the options.
@@ -101,194 +98,93 @@ pub fn listen(port: u16, options: &SocketOptions) -> Result<OwnedFd, Refused> {
     let listening = || format!("listening on TCP port {port}");
     let socket = stream().map_err(refused(listening()))?;
     if let Some(bytes) = options.receive_buffer {
-        // The kernel doubles the value.
-        let half = integer(bytes / 2);
-        set_integer(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, half)
+        set_socket_recv_buffer_size_force(&socket, half(bytes))
             .map_err(refused(format!("a receive buffer of {bytes} bytes")))?;
     }
-    bind(&socket, port).map_err(refused(listening()))?;
-    // SAFETY: the call takes numbers only.
-    let done = unsafe { libc::listen(socket.as_raw_fd(), BACKLOG) };
-    Errno::result(done).map_err(|error| refused(listening())(error.into()))?;
+    bind(&socket, &any_address(port)).map_err(refused(listening()))?;
+    rustix::net::listen(&socket, BACKLOG).map_err(refused(listening()))?;
     Ok(socket)
 }
 
 /// Opens a UDP socket that receives on a port of the calling thread's host.
 pub fn datagram_receiver(port: u16) -> Result<OwnedFd, Refused> {
     let opening = || format!("opening UDP port {port}");
-    let socket = socket(libc::SOCK_DGRAM | libc::SOCK_NONBLOCK).map_err(refused(opening()))?;
-    set_integer(
-        &socket,
-        libc::SOL_SOCKET,
-        libc::SO_RCVBUFFORCE,
-        integer(DATAGRAM_BUFFER),
-    )
-    .map_err(refused("SO_RCVBUFFORCE"))?;
-    bind(&socket, port).map_err(refused(opening()))?;
+    let socket = socket(SocketType::DGRAM).map_err(refused(opening()))?;
+    set_socket_recv_buffer_size_force(&socket, DATAGRAM_BUFFER)
+        .map_err(refused("SO_RCVBUFFORCE"))?;
+    bind(&socket, &any_address(port)).map_err(refused(opening()))?;
     Ok(socket)
 }
 
 /// Opens a UDP socket in the calling thread's namespace that sends to an address.
 pub fn datagram_sender(to: SocketAddrV4) -> Result<OwnedFd, Refused> {
     let opening = || format!("opening a UDP socket for {to}");
-    let socket = socket(libc::SOCK_DGRAM | libc::SOCK_NONBLOCK).map_err(refused(opening()))?;
+    let socket = socket(SocketType::DGRAM).map_err(refused(opening()))?;
     connect(&socket, to).map_err(refused(opening()))?;
     Ok(socket)
 }
 
-fn bind(socket: &impl AsRawFd, port: u16) -> io::Result<()> {
-    let address = address(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port));
-    // SAFETY: the address is a local structure of the given length.
-    let done = unsafe {
-        libc::bind(
-            socket.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of_val(&address) as libc::socklen_t,
-        )
-    };
-    Ok(Errno::result(done).map(drop)?)
+fn any_address(port: u16) -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port)
+}
+
+/// The kernel doubles the size of a buffer that is set.
+fn half(bytes: u64) -> usize {
+    (bytes / 2).min(i32::MAX as u64) as usize
 }
 
 /// Connects, or starts connecting: `EINPROGRESS` is no error.
-pub fn connect(socket: &impl AsRawFd, to: SocketAddrV4) -> io::Result<()> {
-    let address = address(to);
-    // SAFETY: the address is a local structure of the given length.
-    let done = unsafe {
-        libc::connect(
-            socket.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of_val(&address) as libc::socklen_t,
-        )
-    };
-    match Errno::result(done) {
-        Ok(_) | Err(Errno::EINPROGRESS) => Ok(()),
+pub fn connect(socket: &OwnedFd, to: SocketAddrV4) -> io::Result<()> {
+    match rustix::net::connect(socket, &to) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-fn address(to: SocketAddrV4) -> libc::sockaddr_in {
-    libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: to.port().to_be(),
-        sin_addr: libc::in_addr {
-            s_addr: u32::from_ne_bytes(to.ip().octets()),
-        },
-        sin_zero: [0; 8],
-    }
-}
-
 /// The local port.
-pub fn local_port(socket: &impl AsRawFd) -> io::Result<u16> {
-    let mut name = address(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
-    let mut len = size_of_val(&name) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes to a local structure.
-    let done =
-        unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut name).cast(), &raw mut len) };
-    Errno::result(done)?;
-    Ok(u16::from_be(name.sin_port))
+pub fn local_port(socket: &OwnedFd) -> io::Result<u16> {
+    let address = SocketAddrV4::try_from(getsockname(socket)?)?;
+    Ok(address.port())
 }
 
 /// Accepts the next connection, and returns it with the peer's port; `None` if none is waiting.
-pub fn accept(listener: &impl AsRawFd) -> io::Result<Option<(OwnedFd, u16)>> {
-    let mut name = address(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
-    let mut len = size_of_val(&name) as libc::socklen_t;
-    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: the kernel writes at most `len` bytes to a local structure.
-    let fd = unsafe {
-        libc::accept4(
-            listener.as_raw_fd(),
-            (&raw mut name).cast(),
-            &raw mut len,
-            flags,
-        )
-    };
-    match Errno::result(fd) {
-        // SAFETY: the descriptor has just been opened and has no other owner.
-        Ok(fd) => Ok(Some((
-            unsafe { OwnedFd::from_raw_fd(fd) },
-            u16::from_be(name.sin_port),
-        ))),
-        Err(Errno::EAGAIN | Errno::ECONNABORTED | Errno::EINTR) => Ok(None),
+pub fn accept(listener: &OwnedFd) -> io::Result<Option<(OwnedFd, u16)>> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    match acceptfrom_with(listener, flags) {
+        Ok((socket, peer)) => {
+            let peer = peer.and_then(|peer| SocketAddrV4::try_from(peer).ok());
+            Ok(Some((socket, peer.map_or(0, |peer| peer.port()))))
+        }
+        Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Sends as much as the kernel accepts at once.
-pub fn send(socket: &impl AsRawFd, bytes: &[u8]) -> Result<usize, Errno> {
-    send_with(socket, bytes, 0)
+pub fn send(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
+    send_with(socket, bytes, SendFlags::empty())
 }
 
 /// Like [`send`] when more follows: a partial segment waits for it.
-pub fn send_with_more_to_come(socket: &impl AsRawFd, bytes: &[u8]) -> Result<usize, Errno> {
-    send_with(socket, bytes, libc::MSG_MORE)
+pub fn send_with_more_to_come(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
+    send_with(socket, bytes, SendFlags::MORE)
 }
 
-fn send_with(socket: &impl AsRawFd, bytes: &[u8], flags: i32) -> Result<usize, Errno> {
-    // SAFETY: the kernel reads from a slice of the given length.
-    let sent = unsafe {
-        libc::send(
-            socket.as_raw_fd(),
-            bytes.as_ptr().cast(),
-            bytes.len(),
-            flags | libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
-        )
-    };
-    Errno::result(sent).map(|sent| sent as usize)
+fn send_with(socket: &OwnedFd, bytes: &[u8], flags: SendFlags) -> Result<usize, Errno> {
+    let flags = flags | SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    rustix::net::send(socket, bytes, flags)
 }
 
-/// Discards, without copying, what has arrived, at most as much as fits into `room`. For a datagram
+/// Discards, without copying, what has arrived, at most as much as fits into `buffer`. For a datagram
 /// it returns the whole length.
-pub fn discard(socket: &impl AsRawFd, room: &mut [u8]) -> Result<usize, Errno> {
-    // SAFETY: the kernel writes, if at all, to a slice of the given length.
-    let got = unsafe {
-        libc::recv(
-            socket.as_raw_fd(),
-            room.as_mut_ptr().cast(),
-            room.len(),
-            libc::MSG_TRUNC | libc::MSG_DONTWAIT,
-        )
-    };
-    Errno::result(got).map(|got| got as usize)
+pub fn discard(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
+    let (_, length) = recv(socket, buffer, RecvFlags::TRUNC | RecvFlags::DONTWAIT)?;
+    Ok(length)
 }
 
 /// Sets the congestion control, by the kernel's name.
-pub fn set_congestion_control(socket: &impl AsRawFd, name: &str) -> io::Result<()> {
-    set(
-        socket,
-        libc::IPPROTO_TCP,
-        libc::TCP_CONGESTION,
-        name.as_bytes(),
-    )
-}
-
-/// The congestion control, by the kernel's name.
-pub fn congestion_control(socket: &impl AsRawFd) -> io::Result<String> {
-    let mut name = [0; 16];
-    let len = get(socket, libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name)?;
-    let name: Vec<u8> = name[..len]
-        .iter()
-        .copied()
-        .take_while(|&byte| byte != 0)
-        .collect();
-    Ok(String::from_utf8_lossy(&name).into_owned())
-}
-
-/// The peer's address, if there is a peer and it has an IPv4 address.
-pub fn peer(socket: &impl AsRawFd) -> Option<Ipv4Addr> {
-    let mut name = [0u8; 28];
-    let mut len = name.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes to a local buffer.
-    let done =
-        unsafe { libc::getpeername(socket.as_raw_fd(), name.as_mut_ptr().cast(), &raw mut len) };
-    Errno::result(done).ok()?;
-    let octets = |at: usize| <[u8; 4]>::try_from(&name[at..at + 4]).ok();
-    // struct sockaddr_in: family, port, address; sockaddr_in6: family, port, flow, address, whose
-    // last four bytes are the IPv4 address.
-    match i32::from(u16::from_ne_bytes([name[0], name[1]])) {
-        libc::AF_INET => octets(4).map(Ipv4Addr::from),
-        libc::AF_INET6 if name[18..20] == [0xff, 0xff] => octets(20).map(Ipv4Addr::from),
-        _ => None,
-    }
+pub fn set_congestion_control(socket: &OwnedFd, name: &str) -> io::Result<()> {
+    Ok(set_tcp_congestion(socket, name)?)
 }
 
 /// The kernel's counts of a connection; zero if they cannot be read.
@@ -297,87 +193,26 @@ pub fn counts(socket: impl AsFd) -> Counts {
 }
 
 /// The connection's pending error, if any.
-pub fn pending_error(socket: &impl AsRawFd) -> Option<io::Error> {
-    let mut error = [0; 4];
-    get(socket, libc::SOL_SOCKET, libc::SO_ERROR, &mut error).ok()?;
-    match i32::from_ne_bytes(error) {
-        0 => None,
-        error => Some(io::Error::from_raw_os_error(error)),
-    }
+pub fn pending_error(socket: &OwnedFd) -> Option<io::Error> {
+    socket_error(socket).ok()?.err().map(io::Error::from)
 }
 
 /// Datagrams that the socket has dropped so far for lack of room.
-pub fn drops(socket: &impl AsRawFd) -> u64 {
-    const SO_MEMINFO: i32 = 55;
-    const SK_MEMINFO_DROPS: usize = 8;
-    let mut info = [0; 9 * 4];
-    match get(socket, libc::SOL_SOCKET, SO_MEMINFO, &mut info) {
-        Ok(len) if len == info.len() => {
-            let at = 4 * SK_MEMINFO_DROPS;
-            let drops = [info[at], info[at + 1], info[at + 2], info[at + 3]];
-            u32::from_ne_bytes(drops).into()
-        }
-        _ => 0,
-    }
+pub fn drops(socket: &OwnedFd) -> u64 {
+    fairwind_kernel::sockopt::drops(socket).map_or(0, u64::from)
 }
 
 /// True if everything written has been acknowledged.
-pub fn is_drained(socket: &impl AsRawFd) -> bool {
-    let mut bytes: libc::c_int = 0;
-    // SAFETY: the kernel writes a local integer. SIOCOUTQ is TIOCOUTQ.
-    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-    done != 0 || bytes == 0
+pub fn is_drained(socket: &OwnedFd) -> bool {
+    unacknowledged(socket).unwrap_or(0) == 0
 }
 
 /// Closes a connection without a packet, so that the path sees none that the simulator does not
 /// send, and without TIME_WAIT, which would occupy its port. The peer's end must be closed in the
 /// same way.
-pub fn vanish(socket: OwnedFd) {
-    const TCP_REPAIR: i32 = 19;
+pub fn close_silently(socket: OwnedFd) {
     // Without the privilege, the connection ends with a reset.
-    if set_integer(&socket, libc::IPPROTO_TCP, TCP_REPAIR, 1).is_err() {
-        // struct linger: on, 0 s.
-        let bytes = [1i32.to_ne_bytes(), 0i32.to_ne_bytes()].concat();
-        let _ = set(&socket, libc::SOL_SOCKET, libc::SO_LINGER, &bytes);
+    if enter_repair_mode(&socket).is_err() {
+        let _ = set_socket_linger(&socket, Some(Duration::ZERO));
     }
-}
-
-fn integer(number: impl TryInto<i32>) -> i32 {
-    number.try_into().unwrap_or(i32::MAX)
-}
-
-/// Sets an integer option.
-pub fn set_integer(socket: &impl AsRawFd, level: i32, option: i32, value: i32) -> io::Result<()> {
-    set(socket, level, option, &value.to_ne_bytes())
-}
-
-fn set(socket: &impl AsRawFd, level: i32, option: i32, value: &[u8]) -> io::Result<()> {
-    // SAFETY: the kernel reads a slice of the given length.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            value.as_ptr().cast(),
-            value.len() as libc::socklen_t,
-        )
-    };
-    Ok(Errno::result(done).map(drop)?)
-}
-
-/// Reads an option; returns its length.
-pub fn get(socket: &impl AsRawFd, level: i32, option: i32, value: &mut [u8]) -> io::Result<usize> {
-    let mut len = value.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes to a local buffer.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            value.as_mut_ptr().cast(),
-            &raw mut len,
-        )
-    };
-    Errno::result(done)?;
-    Ok(len as usize)
 }

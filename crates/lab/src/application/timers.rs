@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use fairwind_path::units::Time;
 
-/// Things due at certain times. Those due at the same time come in the order in which they were
+/// Values due at certain times. Those due at the same time come in the order in which they were
 /// set.
 #[derive(Debug)]
 pub struct Timers<T> {
@@ -17,7 +17,7 @@ pub struct Timers<T> {
 struct Timer<T> {
     time: Time,
     number: u64,
-    thing: T,
+    value: T,
 }
 
 impl<T> Timers<T> {
@@ -28,13 +28,13 @@ impl<T> Timers<T> {
         }
     }
 
-    pub fn set(&mut self, time: Time, thing: T) {
+    pub fn set(&mut self, time: Time, value: T) {
         self.set += 1;
         let number = self.set;
         self.heap.push(Reverse(Timer {
             time,
             number,
-            thing,
+            value,
         }));
     }
 
@@ -46,7 +46,7 @@ impl<T> Timers<T> {
     /// Removes the next one if it is due by `now`.
     pub fn take_due(&mut self, now: Time) -> Option<T> {
         match self.next() {
-            Some(time) if time <= now => self.heap.pop().map(|Reverse(timer)| timer.thing),
+            Some(time) if time <= now => self.heap.pop().map(|Reverse(timer)| timer.value),
             _ => None,
         }
     }

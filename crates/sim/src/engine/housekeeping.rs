@@ -61,8 +61,7 @@ impl Engine<'_> {
         for connection in &mut self.connections {
             if let Some((sender, _)) = &mut connection.ends {
                 connection.before = sender.statistics();
-                sender.rtt_mut().samples = 0;
-                sender.rtt_mut().sum_us = 0;
+                sender.reset_rtt_statistics();
             }
         }
     }
@@ -88,13 +87,16 @@ impl Engine<'_> {
     pub(super) fn show_flow(&self, now: Time, index: usize, observer: &mut dyn Observer) {
         let connection = &self.connections[index];
         let mut instruments = Instruments {
+            // The series have 0 for a closed connection, not a missing value.
+            cur_ssthresh: Some(0),
+            pacing_rate: Some(0),
             bytes_received: connection.received_before,
             ..Instruments::default()
         };
         if let Some((sender, receiver)) = &connection.ends {
             instruments = sender.instruments(now);
             instruments.bytes_received = connection.received_before + receiver.delivered();
-            instruments.receive_buffer_bytes = receiver.buffer_bytes();
+            instruments.cur_receive_buffer = receiver.buffer_bytes();
         } else if now < self.flow(index).start {
             return;
         }

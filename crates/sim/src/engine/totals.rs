@@ -5,7 +5,7 @@ use fairwind_workload::Meter;
 
 use crate::outcome::FlowOutcome;
 use crate::scenario::FlowConfig;
-use crate::tcp::sender::{Sender, Statistics};
+use crate::tcp::{Sender, Statistics};
 
 /// Totals of a flow over its connections.
 #[derive(Debug)]
@@ -36,9 +36,9 @@ impl Totals {
         self.outcome.retransmits += counts.retransmits - before.retransmits;
         self.outcome.timeouts += counts.timeouts - before.timeouts;
         self.outcome.packets_sent += counts.segments_sent - before.segments_sent;
-        self.rtt_sum_us += rtt.sum_us;
-        self.rtt_samples += rtt.samples;
-        self.rtt_least_us = self.rtt_least_us.min(rtt.least_us);
+        self.rtt_sum_us += rtt.sum_us();
+        self.rtt_samples += rtt.samples();
+        self.rtt_least_us = self.rtt_least_us.min(rtt.least_us());
     }
 
     /// Resets the counts when the warm-up ends. The meter starts only then, and the smallest

@@ -4,6 +4,7 @@
 use fairwind_path::units::{Duration, Time};
 
 use super::clock_ns;
+use super::constants::{DUPLICATE_THRESHOLD, RTO_INITIAL, RTO_MIN};
 use super::jiffies::Jiffies;
 use crate::agenda::NEVER;
 
@@ -15,13 +16,6 @@ const DELACK_MAX: Duration = Duration::from_millis(200);
 const MAX_QUICK_ACKS: u32 = 16;
 /// `tcp_comp_sack_nr`.
 const MAX_COMPRESSED: u32 = 44;
-/// `TCP_FASTRETRANS_THRESH`: this many duplicate ACKs are sent uncompressed.
-const UNCOMPRESSED_DUPLICATES: u32 = 3;
-
-/// `TCP_TIMEOUT_INIT`: the retransmission timeout while the round-trip time is unknown.
-const RTO_UNKNOWN: Duration = Duration::from_secs(1);
-/// `TCP_RTO_MIN`.
-const RTO_MIN: Duration = Duration::from_millis(200);
 
 /// The acknowledgement state of a receiver.
 #[derive(Debug)]
@@ -59,7 +53,7 @@ impl AckPolicy {
             quick: 0,
             jiffies,
             ato_min: jiffies.count(ATO_MIN),
-            rto: jiffies.count(RTO_UNKNOWN),
+            rto: jiffies.count(RTO_INITIAL),
             longest_delay: jiffies.count(DELACK_MAX),
             ato: 0,
             last_received: 0,
@@ -177,7 +171,8 @@ impl AckPolicy {
             self.compressed_rcv_nxt = rcv_nxt;
             self.duplicates = 0;
         }
-        if self.duplicates < UNCOMPRESSED_DUPLICATES {
+        // A sender needs these to find a loss.
+        if self.duplicates < DUPLICATE_THRESHOLD {
             self.duplicates += 1;
             return true;
         }

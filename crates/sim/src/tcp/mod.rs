@@ -1,5 +1,5 @@
-//! A TCP connection: [`sender::Sender`] and [`receiver::Receiver`], two state machines that are
-//! given the time and the arriving packets, and return what to send and when to wake them.
+//! A TCP connection: [`Sender`] and `Receiver`, two state machines that are given the time and the
+//! arriving packets, and return what to send and when to wake them.
 //!
 //! Data flows one way, so a connection has one of each. Behaviour and names follow Linux 6.x
 //! (`net/ipv4/tcp_input.c`, `tcp_output.c`, `tcp_recovery.c`, `tcp_rate.c`, `tcp_timer.c`); the
@@ -14,28 +14,25 @@ use fairwind_path::units::Time;
 
 use crate::packet::{Packet, SackBlocks};
 
-pub mod ack;
-pub mod ack_policy;
-mod cwnd_validation;
-mod instruments;
+mod ack_policy;
+mod constants;
 mod jiffies;
-pub mod output;
-pub mod rack;
-pub mod rate;
-pub mod receive_window;
-pub mod receiver;
-pub mod recovery;
-pub mod retransmit_queue;
-pub mod rtt;
-pub mod scoreboard;
-pub mod sender;
+mod receive_window;
+mod receiver;
+mod sender;
+mod stack;
+
+pub use sender::Sender;
+
+pub(crate) use receiver::Receiver;
+pub(crate) use sender::Statistics;
 
 #[cfg(test)]
 mod tests;
 
 /// A packet from a receiver, with its SACK blocks.
 #[derive(Clone, Copy, Debug)]
-pub struct Reply {
+pub(crate) struct Reply {
     /// The packet; its `sack` handle is not set yet.
     pub packet: Packet,
     /// Its blocks.

@@ -55,18 +55,16 @@ pub struct ReceiveWindow {
 impl ReceiveWindow {
     /// The window of a connection that has received nothing yet.
     pub fn new(config: &TcpConfig) -> Self {
-        let linux = config.stack == Stack::Linux;
-        let fixed = match config.receive_buffer {
+        let fixed = match (config.receive_buffer, config.stack) {
             // The program passes half of it to `SO_RCVBUF`, and the kernel doubles that.
-            Some(bytes) => Some((bytes.0 / 2 * 2).max(BUFFER_MIN)),
-            None if linux => None,
-            None => Some(CLASSIC_BUFFER),
+            (Some(bytes), _) => Some((bytes.0 / 2 * 2).max(BUFFER_MIN)),
+            (None, Stack::Linux) => None,
+            (None, Stack::Classic2005) => Some(CLASSIC_BUFFER),
         };
         let buffer = fixed.unwrap_or(config.tcp_rmem[1]);
-        let share = if linux {
-            SHARE_AT_FIRST
-        } else {
-            SHARE_OF_CLASSIC
+        let share = match config.stack {
+            Stack::Linux => SHARE_AT_FIRST,
+            Stack::Classic2005 => SHARE_OF_CLASSIC,
         };
         let full = window_of(buffer, share);
         let mss = u64::from(config.mss);

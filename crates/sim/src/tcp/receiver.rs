@@ -17,6 +17,7 @@ use std::ops::Range;
 use fairwind_path::units::{Duration, Time};
 
 use super::ack_policy::AckPolicy;
+use super::constants::MSS_DEFAULT;
 use super::jiffies::Jiffies;
 use super::receive_window::ReceiveWindow;
 use super::{Reply, milliseconds};
@@ -25,17 +26,14 @@ use crate::scenario::{Stack, TcpConfig};
 
 /// `TCP_SACK_BLOCKS_EXPECTED`: acknowledgements with more blocks are not held back.
 const BLOCKS_EXPECTED: usize = 2;
-/// `TCP_MSS_DEFAULT`, bytes: the assumed size of the peer's segments before the first arrives.
-const MSS_DEFAULT: u32 = 536;
 
 /// The receiving half of a connection.
 #[derive(Debug)]
 pub struct Receiver {
     mss: u32,
-    /// Payload of the largest segment so far (`rcv_mss`).
+    /// Payload of the largest segment so far, or what it is assumed to be (`rcv_mss`).
     largest: u32,
-    /// False for the stack at the time of the papers, which has no SACK compression.
-    linux: bool,
+    stack: Stack,
     /// When the SYN-ACK was sent; `None` once the first segment has arrived.
     syn_ack_sent: Option<Time>,
     rcv_nxt: u64,
@@ -57,14 +55,14 @@ pub struct Receiver {
 impl Receiver {
     /// A receiver that has received nothing yet.
     pub fn new(config: &TcpConfig) -> Self {
-        let jiffies = match (config.stack, config.hz) {
-            (Stack::Linux, Some(hz)) => Jiffies::new(hz),
-            _ => Jiffies::without_wheel(1_000_000_000),
+        let jiffies = match config.stack.wheel_hz(config.hz) {
+            Some(hz) => Jiffies::new(hz),
+            None => Jiffies::without_wheel(1_000_000_000),
         };
         Receiver {
             mss: config.mss,
             largest: config.mss.min(MSS_DEFAULT),
-            linux: config.stack == Stack::Linux,
+            stack: config.stack,
             syn_ack_sent: None,
             rcv_nxt: 0,
             out_of_order: Vec::new(),
@@ -130,7 +128,7 @@ impl Receiver {
         }
         if packet.len > self.largest {
             self.largest = packet.len;
-            if self.linux {
+            if self.stack.measures_overhead() {
                 self.window.learn_overhead(packet.len);
             }
         }
@@ -142,7 +140,7 @@ impl Receiver {
             self.on_in_order(now);
             // A segment that is not full, or has PSH, ends what the sender had to send, and the
             // application has read it (`tcp_measure_rcv_mss`, `tcp_cleanup_rbuf`).
-            let ends = packet.len < self.largest || packet.push && self.linux;
+            let ends = packet.len < self.largest || packet.push && self.stack.heeds_push();
             let now_due = ends || self.has_more_than_a_segment_pending();
             return self
                 .policy
@@ -200,7 +198,7 @@ impl Receiver {
         let before = self.rcv_nxt;
         self.rcv_nxt = packet.end();
         self.absorb_contiguous();
-        if self.linux {
+        if self.stack.withholds_unread_space() {
             self.unread = self.rcv_nxt - before;
         }
         self.on_in_order(now);
@@ -208,7 +206,7 @@ impl Receiver {
         let due_now =
             all_filled || self.has_more_than_a_segment_pending() || self.policy.in_quick_ack_mode();
         // RFC 5681, section 4.2: an immediate ACK when a segment fills in a gap.
-        if due_now || !self.linux {
+        if due_now || !self.stack.compresses_acks() {
             return Some(self.acknowledge(now, packet));
         }
         self.compressed_or_now(now, packet)
@@ -226,7 +224,7 @@ impl Receiver {
         // A range held back must not lose its place among the blocks (`tcp_sack_new_ofo_skb`).
         let crowded = self.place_of(&merged) >= BLOCKS_EXPECTED && self.policy.is_compressing();
         self.remember(merged);
-        if crowded || !self.linux {
+        if crowded || !self.stack.compresses_acks() {
             return Some(self.acknowledge(now, packet));
         }
         self.compressed_or_now(now, packet)

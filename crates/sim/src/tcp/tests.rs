@@ -11,6 +11,7 @@ mod cwnd_validation;
 mod delayed_ack;
 mod frto;
 mod handshake;
+mod instruments;
 mod jiffies;
 mod operations;
 mod pacing;

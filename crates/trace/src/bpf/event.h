@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The interface between the programs in the kernel and the reader: the events in the ring buffer,
- * the filter and the counts. src/event.rs, src/filter.rs and src/kernel/tracer.rs repeat the
- * layouts.
+ * the filter and the counts. build.rs repeats the layout of a sample in Rust, and src/event.rs,
+ * src/filter.rs and src/kernel/tracer.rs repeat the others.
  */
 #ifndef FAIRWIND_TRACE_EVENT_H
 #define FAIRWIND_TRACE_EVENT_H

@@ -10,7 +10,8 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 
-use super::{CONNECTION_KEY, FileError, TIME};
+use super::layout::TIME;
+use super::{CONNECTION_KEY, FileError};
 use crate::record::Connection;
 
 /// Writes the file as CSV: a line of names, then one line per sample; missing values are empty.

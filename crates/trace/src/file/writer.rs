@@ -5,19 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use parquet::basic::Type as PhysicalType;
-use parquet::basic::{ConvertedType, Encoding, LogicalType, Repetition};
+use parquet::basic::Encoding;
 use parquet::column::page::{CompressedPage, Page, PageWriter};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, KeyValue};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
-use parquet::schema::types::{ColumnDescPtr, Type, TypePtr};
+use parquet::schema::types::{ColumnDescPtr, TypePtr};
 
 use super::columns::{Columns, Group, Integers};
 use super::encode::Runs;
-use super::{CONNECTION_KEY, CONTROL, FileError, TIME, UNITS_KEY};
+use super::{CONNECTION_KEY, CONTROL, FileError, layout};
 
 /// A file being written.
 pub(crate) struct ConnectionFile {
@@ -195,53 +194,22 @@ fn chunk(
 }
 
 fn schema(columns: &Columns) -> Result<TypePtr, ParquetError> {
-    let time = Type::primitive_type_builder(TIME, PhysicalType::DOUBLE)
-        .with_repetition(Repetition::REQUIRED)
-        .build()?;
-    let control = Type::primitive_type_builder(CONTROL, PhysicalType::BYTE_ARRAY)
-        .with_repetition(Repetition::OPTIONAL)
-        .with_converted_type(ConvertedType::UTF8)
-        .with_logical_type(Some(LogicalType::String))
-        .build()?;
-    let mut fields = vec![Arc::new(time)];
+    let mut fields = Vec::new();
     for instrument in &columns.instruments {
-        fields.push(Arc::new(integer(instrument.name, instrument.optional)?));
+        fields.push(layout::integer(instrument.name, instrument.optional)?);
     }
     for field in columns.states.iter().flat_map(|state| &state.fields) {
-        fields.push(Arc::new(integer(&field.column, true)?));
+        fields.push(layout::integer(&field.column, true)?);
     }
-    fields.push(Arc::new(control));
-    let schema = Type::group_type_builder("schema")
-        .with_fields(fields)
-        .build()?;
-    Ok(Arc::new(schema))
-}
-
-fn integer(name: &str, optional: bool) -> Result<Type, ParquetError> {
-    let repetition = match optional {
-        true => Repetition::OPTIONAL,
-        false => Repetition::REQUIRED,
-    };
-    Type::primitive_type_builder(name, PhysicalType::INT64)
-        .with_repetition(repetition)
-        .build()
+    fields.push(layout::text(CONTROL, true)?);
+    layout::schema(fields)
 }
 
 fn properties(columns: &Columns) -> WriterProperties {
-    let units: serde_json::Map<String, serde_json::Value> = columns
-        .instruments
-        .iter()
-        .map(|instrument| (instrument.name.to_owned(), instrument.unit.into()))
-        .chain([(TIME.to_owned(), "s".into())])
-        .collect();
-    WriterProperties::builder()
-        .set_created_by(concat!("fairwind ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_dictionary_enabled(false)
-        .set_offset_index_disabled(true)
+    let instruments = columns.instruments.iter();
+    let units = layout::units(instruments.map(|instrument| (instrument.name, instrument.unit)));
+    layout::properties()
         .set_statistics_enabled(EnabledStatistics::None)
-        .set_key_value_metadata(Some(vec![KeyValue::new(
-            UNITS_KEY.to_owned(),
-            serde_json::Value::Object(units).to_string(),
-        )]))
+        .set_key_value_metadata(Some(vec![units]))
         .build()
 }

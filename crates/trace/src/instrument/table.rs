@@ -1,4 +1,4 @@
-//! The table of instruments: their names, and how they are computed from the kernel's values.
+//! The table of instruments: what they are, and how they are computed from the kernel's values.
 
 use super::{Instrument, Moment};
 use crate::event::Sample;
@@ -42,13 +42,14 @@ fn limited_by_sender(m: &Moment<'_>) -> Option<i64> {
 }
 
 macro_rules! instrument {
-    ($optional:literal, $name:literal, $unit:literal, $rfc:expr, $kernel:literal, $meaning:literal,
-     $value:expr, $fill:expr) => {
+    ($optional:literal, $name:expr, $unit:expr, $rfc:expr, $kernel:literal, $meaning:expr,
+     $note:literal, $value:expr, $fill:expr) => {
         Instrument {
             name: $name,
             unit: $unit,
             rfc4898: $rfc,
             meaning: $meaning,
+            note: $note,
             kernel: $kernel,
             optional: $optional,
             value: $value,
@@ -57,8 +58,18 @@ macro_rules! instrument {
     };
 }
 
+/// An instrument that is never missing. One that results have too is described there; only a note
+/// may add what is peculiar to the kernel's.
 macro_rules! always {
+    ($name:literal, $kernel:literal, $note:literal, $value:expr) => {{
+        const SHARED: fairwind_instruments::Instrument = fairwind_instruments::instrument($name);
+        always!(@ SHARED.name, SHARED.unit, SHARED.rfc4898, $kernel, SHARED.meaning, $note, $value)
+    }};
     ($name:literal, $unit:literal, $rfc:expr, $kernel:literal, $meaning:literal, $value:expr) => {
+        always!(@ $name, $unit, $rfc, $kernel, $meaning, "", $value)
+    };
+    (@ $name:expr, $unit:expr, $rfc:expr, $kernel:literal, $meaning:expr, $note:literal,
+     $value:expr) => {
         instrument!(
             false,
             $name,
@@ -66,6 +77,7 @@ macro_rules! always {
             $rfc,
             $kernel,
             $meaning,
+            $note,
             |m: &Moment<'_>| {
                 let value: fn(&Moment<'_>) -> i64 = $value;
                 Some(value(m))
@@ -79,8 +91,17 @@ macro_rules! always {
     };
 }
 
+/// An instrument that may be missing, in the same two ways.
 macro_rules! sometimes {
+    ($name:literal, $kernel:literal, $note:literal, $value:expr) => {{
+        const SHARED: fairwind_instruments::Instrument = fairwind_instruments::instrument($name);
+        sometimes!(@ SHARED.name, SHARED.unit, SHARED.rfc4898, $kernel, SHARED.meaning, $note, $value)
+    }};
     ($name:literal, $unit:literal, $rfc:expr, $kernel:literal, $meaning:literal, $value:expr) => {
+        sometimes!(@ $name, $unit, $rfc, $kernel, $meaning, "", $value)
+    };
+    (@ $name:expr, $unit:expr, $rfc:expr, $kernel:literal, $meaning:expr, $note:literal,
+     $value:expr) => {
         instrument!(
             true,
             $name,
@@ -88,6 +109,7 @@ macro_rules! sometimes {
             $rfc,
             $kernel,
             $meaning,
+            $note,
             $value,
             |samples, clock, values| {
                 let value: fn(&Moment<'_>) -> Option<i64> = $value;
@@ -102,65 +124,45 @@ macro_rules! sometimes {
 /// All instruments, in the order of the columns.
 #[rustfmt::skip]
 pub const INSTRUMENTS: [Instrument; 54] = [
-    always!("CurCwnd", "bytes", Some("tcpEStatsPerfCurCwnd"), "snd_cwnd × mss_cache",
-        "congestion window",
+    always!("CurCwnd", "snd_cwnd × mss_cache", "",
         |m| m.segments(m.sample.snd_cwnd)),
-    sometimes!("CurSsthresh", "bytes", Some("tcpEStatsPerfCurSsthresh"), "snd_ssthresh × mss_cache",
-        "slow-start threshold; missing before the first reduction",
+    sometimes!("CurSsthresh", "snd_ssthresh × mss_cache", "",
         |m| unless(m.sample.snd_ssthresh >= INFINITE_SSTHRESH, m.segments(m.sample.snd_ssthresh))),
-    sometimes!("SmoothedRTT", "us", Some("tcpEStatsPerfSmoothedRTT"), "srtt_us / 8",
-        "smoothed round-trip time; missing before the first measurement",
+    sometimes!("SmoothedRTT", "srtt_us / 8", "",
         |m| unless(m.sample.srtt_us == 0, i64::from(m.sample.srtt_us >> 3))),
-    always!("CurRTO", "us", Some("tcpEStatsPerfCurRTO"), "icsk_rto",
-        "retransmission timeout, in whole jiffies",
+    always!("CurRTO", "icsk_rto", "in whole jiffies",
         |m| m.jiffies_us(m.sample.rto_jiffies)),
-    sometimes!("SampleRTT", "us", Some("tcpEStatsPathSampleRTT"), "rack.rtt_us",
-        "round-trip time of the packet most recently delivered; missing before the first",
+    sometimes!("SampleRTT", "rack.rtt_us", "the kernel's is that of the packet most recently delivered",
         |m| unless(m.sample.sample_rtt_us == 0, i64::from(m.sample.sample_rtt_us))),
-    sometimes!("MinRTT", "us", Some("tcpEStatsPathMinRTT"), "rtt_min",
-        "smallest round-trip time of the latest five minutes (`tcp_min_rtt_wlen`); missing before the first",
+    sometimes!("MinRTT", "rtt_min", "the kernel's is that of the latest five minutes (`tcp_min_rtt_wlen`)",
         |m| unless(m.sample.min_rtt_us == u32::MAX, i64::from(m.sample.min_rtt_us))),
-    always!("RTTVar", "us", Some("tcpEStatsPathRTTVar"), "rttvar_us / 4",
-        "deviation of the round-trip time that enters the timeout",
+    always!("RTTVar", "rttvar_us / 4", "",
         |m| i64::from(m.sample.rttvar_us >> 2)),
-    always!("PipeSize", "bytes", Some("tcpEStatsPerfPipeSize"), "(packets_out − sacked_out − lost_out + retrans_out) × mss_cache",
-        "data in flight",
+    always!("PipeSize", "(packets_out − sacked_out − lost_out + retrans_out) × mss_cache", "",
         |m| m.segments(in_flight(m.sample))),
-    always!("CurRwinRcvd", "bytes", Some("tcpEStatsPerfCurRwinRcvd"), "snd_wnd",
-        "window that the other end advertised",
+    always!("CurRwinRcvd", "snd_wnd", "",
         |m| i64::from(m.sample.snd_wnd)),
-    always!("HCThruOctetsAcked", "bytes", Some("tcpEStatsAppHCThruOctetsAcked"), "bytes_acked",
-        "payload acknowledged; the kernel counts a byte each for the SYN of the side that opened and for the FIN",
+    always!("HCThruOctetsAcked", "bytes_acked", "the kernel counts a byte each for the SYN of the side that opened and for the FIN",
         |m| integer(m.sample.bytes_acked)),
-    always!("SegsRetrans", "segments", Some("tcpEStatsPerfSegsRetrans"), "total_retrans",
-        "sent again",
+    always!("SegsRetrans", "total_retrans", "",
         |m| i64::from(m.sample.total_retrans)),
-    sometimes!("Timeouts", "", Some("tcpEStatsPerfTimeouts"), "total_rto",
-        "retransmission timeouts, with those of SYNs and those that follow another (the RFC counts these apart); missing before Linux 6.7",
+    sometimes!("Timeouts", "total_rto", "with those of SYNs and those that follow another (the RFC counts these apart); missing before Linux 6.7",
         |m| unless(m.sample.total_rto == NOT_COUNTED, i64::from(m.sample.total_rto))),
-    sometimes!("CongSignals", "", Some("tcpEStatsPerfCongSignals"), "none: counted at each change of icsk_ca_state",
-        "reductions of the window by loss, timeout or ECN; missing for connections that were there before the trace",
+    sometimes!("CongSignals", "none: counted at each change of icsk_ca_state", "missing for connections that were there before the trace",
         |m| m.opened_ns.map(|_| i64::from(m.sample.cong_signals))),
-    always!("CurReceiveBuffer", "bytes", None, "sk_rcvbuf",
-        "receive buffer, as `SO_RCVBUF` gives it",
+    always!("CurReceiveBuffer", "sk_rcvbuf", "",
         |m| i64::from(m.sample.sk_rcvbuf)),
-    always!("SndLimTimeRwin", "us", Some("tcpEStatsPerfSndLimTimeRwin"), "chrono_stat (TCP_CHRONO_RWND_LIMITED)",
-        "time limited by the receiver's window",
+    always!("SndLimTimeRwin", "chrono_stat (TCP_CHRONO_RWND_LIMITED)", "",
         |m| m.jiffies_us(m.sample.rwnd_limited_jiffies)),
-    always!("SndLimTimeCwnd", "us", Some("tcpEStatsPerfSndLimTimeCwnd"), "chrono_stat (TCP_CHRONO_BUSY)",
-        "time with data under way and no other limit: that of the network",
+    always!("SndLimTimeCwnd", "chrono_stat (TCP_CHRONO_BUSY)", "that is, with data under way and no other limit",
         |m| m.jiffies_us(m.sample.busy_jiffies)),
-    sometimes!("SndLimTimeSnd", "us", Some("tcpEStatsPerfSndLimTimeSnd"), "the rest of the time since the first packet",
-        "time limited by the sending application or its buffer; missing for connections that were there before the trace",
+    sometimes!("SndLimTimeSnd", "the rest of the time since the first packet", "missing for connections that were there before the trace",
         limited_by_sender),
-    sometimes!("PacingRate", "bytes/s", None, "sk_pacing_rate",
-        "rate at which packets are spread; missing without pacing (`sk_pacing_status` none)",
+    sometimes!("PacingRate", "sk_pacing_rate", "`sk_pacing_status` is then none",
         |m| unless(m.sample.pacing_status == 0 || m.sample.pacing_rate == u64::MAX, integer(m.sample.pacing_rate))),
-    always!("DeliveryRate", "bytes/s", None, "rate_delivered × mss_cache / rate_interval_us",
-        "latest rate of delivery, as `tcpi_delivery_rate`; 0: not known",
+    always!("DeliveryRate", "rate_delivered × mss_cache / rate_interval_us", "",
         |m| delivery_rate(m.sample)),
-    always!("CongestionState", "", None, "icsk_ca_state",
-        "0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss",
+    always!("CongestionState", "icsk_ca_state", "",
         |m| i64::from(m.sample.ca_state)),
     always!("State", "", None, "sk_state",
         "1 established, 2 SYN sent, 3 SYN received, 4 FIN wait 1, 5 FIN wait 2, 7 closed, 8 close wait, 9 last ACK, 11 closing; the kernel's numbers, not those of RFC 4022",

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use fairwind_trace::event::{Event, Identity, Sample};
 
-use super::instruments::{Instruments, payload_received};
+use super::instruments::{Traced, payload_received};
 use crate::record::{FlowSample, Recorder};
 
 /// Slow-start thresholds above this many packets, except the infinite one, do not occur on real
@@ -75,7 +75,7 @@ impl FlowTotals {
 pub struct Connections {
     ends: Directory,
     times: Times,
-    instruments: Instruments,
+    traced: Traced,
     gauges: Vec<FlowTotals>,
     sockets: HashMap<u64, Socket>,
     /// Payload received so far and size of the receive buffer, by the sender's local and remote
@@ -124,7 +124,7 @@ impl Connections {
         Connections {
             ends: Directory::new(flows),
             times,
-            instruments: Instruments::new(),
+            traced: Traced::new(),
             gauges: vec![FlowTotals::default(); flows.len()],
             sockets: HashMap::new(),
             received: HashMap::new(),
@@ -162,8 +162,9 @@ impl Connections {
             };
             // Without a sample of the receiver, count what it has acknowledged.
             let (bytes, buffer) = other.unwrap_or((0, 0));
-            sample.bytes_received = bytes.max(sample.hc_thru_octets_acked);
-            sample.cur_receive_buffer = buffer;
+            let instruments = &mut sample.instruments;
+            instruments.bytes_received = bytes.max(instruments.hc_thru_octets_acked);
+            instruments.cur_receive_buffer = buffer;
             let gauge = &mut self.gauges[flow];
             sample.time_ns = sample.time_ns.max(gauge.last_row_ns);
             gauge.last_row_ns = sample.time_ns;
@@ -255,7 +256,7 @@ impl Connections {
             sample: FlowSample {
                 time_ns: now_ns.min(duration_ns),
                 connection: number,
-                ..self.instruments.flow_sample(sample, socket.opened_ns)
+                instruments: self.traced.instruments(sample, socket.opened_ns),
             },
             closes,
         });

@@ -1,97 +1,41 @@
-//! Converts a kernel's sample to the instruments of a flow, as traces compute them.
+//! The instruments of a flow from a kernel's sample, as traces compute them.
 
+use fairwind_instruments::{INSTRUMENTS, Instruments};
 use fairwind_trace::event::Sample;
-use fairwind_trace::instrument::{self, Instrument, Moment};
+use fairwind_trace::instrument::{Instrument, Moment, find};
 
-use crate::record::{CongestionState, FlowSample};
-
-/// The traces' instruments that make up a [`FlowSample`].
+/// The traces' instruments that a flow has.
 #[derive(Debug)]
-pub struct Instruments {
+pub struct Traced {
     hz: u32,
-    cwnd: &'static Instrument,
-    ssthresh: &'static Instrument,
-    smoothed_rtt: &'static Instrument,
-    rto: &'static Instrument,
-    sample_rtt: &'static Instrument,
-    min_rtt: &'static Instrument,
-    rtt_var: &'static Instrument,
-    pipe_size: &'static Instrument,
-    rwin_rcvd: &'static Instrument,
-    retransmits: &'static Instrument,
-    timeouts: &'static Instrument,
-    signals: &'static Instrument,
-    limited_by_receiver: &'static Instrument,
-    limited_by_cwnd: &'static Instrument,
-    limited_by_sender: &'static Instrument,
-    pacing_rate: &'static Instrument,
-    delivery_rate: &'static Instrument,
+    /// In the order of [`INSTRUMENTS`]; `None` for what only the peer knows.
+    instruments: [Option<&'static Instrument>; INSTRUMENTS.len()],
 }
 
-impl Instruments {
+impl Traced {
     /// Looks them up by name.
-    pub fn new() -> Instruments {
-        let find = |name| instrument::find(name).expect("traces have what results have");
-        Instruments {
+    pub fn new() -> Traced {
+        let mut instruments = [None; INSTRUMENTS.len()];
+        for (traced, instrument) in instruments.iter_mut().zip(INSTRUMENTS) {
+            *traced = find(instrument.name);
+        }
+        Traced {
             hz: fairwind_kernel::hz(),
-            cwnd: find("CurCwnd"),
-            ssthresh: find("CurSsthresh"),
-            smoothed_rtt: find("SmoothedRTT"),
-            rto: find("CurRTO"),
-            sample_rtt: find("SampleRTT"),
-            min_rtt: find("MinRTT"),
-            rtt_var: find("RTTVar"),
-            pipe_size: find("PipeSize"),
-            rwin_rcvd: find("CurRwinRcvd"),
-            retransmits: find("SegsRetrans"),
-            timeouts: find("Timeouts"),
-            signals: find("CongSignals"),
-            limited_by_receiver: find("SndLimTimeRwin"),
-            limited_by_cwnd: find("SndLimTimeCwnd"),
-            limited_by_sender: find("SndLimTimeSnd"),
-            pacing_rate: find("PacingRate"),
-            delivery_rate: find("DeliveryRate"),
+            instruments,
         }
     }
 
-    /// The instruments at that moment. The caller fills in time, connection and what only the peer
-    /// knows.
-    pub fn flow_sample(&self, sample: &Sample, opened_ns: u64) -> FlowSample {
+    /// The instruments at that moment. The caller fills in what only the peer knows.
+    pub fn instruments(&self, sample: &Sample, opened_ns: u64) -> Instruments {
         let moment = Moment {
             sample,
             hz: self.hz,
             opened_ns: Some(opened_ns),
         };
-        let value = |instrument: &Instrument| {
-            let value = instrument.value(&moment)?;
-            Some(u64::try_from(value).unwrap_or(0))
-        };
-        let number = |instrument| value(instrument).unwrap_or(0);
-        let us = |instrument| value(instrument).map(|us| u32::try_from(us).unwrap_or(u32::MAX));
-        FlowSample {
-            time_ns: 0,
-            connection: 0,
-            cur_cwnd: number(self.cwnd),
-            cur_ssthresh: value(self.ssthresh),
-            smoothed_rtt_us: us(self.smoothed_rtt),
-            cur_rto_us: us(self.rto).unwrap_or(0),
-            sample_rtt_us: us(self.sample_rtt),
-            min_rtt_us: us(self.min_rtt),
-            rtt_var_us: us(self.rtt_var).unwrap_or(0),
-            pipe_size: number(self.pipe_size),
-            cur_rwin_rcvd: number(self.rwin_rcvd),
+        let values = self.instruments.map(|traced| traced?.value(&moment));
+        Instruments {
             hc_thru_octets_acked: payload_acknowledged(sample),
-            segs_retrans: number(self.retransmits),
-            timeouts: number(self.timeouts),
-            cong_signals: number(self.signals),
-            cur_receive_buffer: 0,
-            snd_lim_time_rwin_us: number(self.limited_by_receiver),
-            snd_lim_time_cwnd_us: number(self.limited_by_cwnd),
-            snd_lim_time_snd_us: number(self.limited_by_sender),
-            pacing_rate: value(self.pacing_rate),
-            delivery_rate: number(self.delivery_rate),
-            congestion_state: congestion_state(sample.ca_state),
-            bytes_received: 0,
+            ..Instruments::from_values(values)
         }
     }
 }
@@ -111,19 +55,22 @@ pub fn payload_received(sample: &Sample) -> u64 {
     sample.bytes_received.saturating_sub(u64::from(fin))
 }
 
-fn congestion_state(state: u8) -> CongestionState {
-    match state {
-        1 => CongestionState::Disorder,
-        2 => CongestionState::Cwr,
-        3 => CongestionState::Recovery,
-        4 => CongestionState::Loss,
-        _ => CongestionState::Open,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use fairwind_instruments::CongestionState;
+
     use super::*;
+
+    #[test]
+    fn traces_have_all_but_what_the_peer_knows() {
+        let traced = Traced::new().instruments;
+        let all = INSTRUMENTS.iter().zip(traced);
+        let missing: Vec<&str> = all
+            .filter(|(_, traced)| traced.is_none())
+            .map(|(instrument, _)| instrument.name)
+            .collect();
+        assert_eq!(missing, ["BytesReceived"]);
+    }
 
     #[test]
     fn a_sample_of_the_kernel_becomes_bytes_and_microseconds() {
@@ -138,7 +85,7 @@ mod tests {
             bytes_sent: 14_480,
             ..Sample::default()
         };
-        let flow = Instruments::new().flow_sample(&sample, 0);
+        let flow = Traced::new().instruments(&sample, 0);
         assert_eq!(flow.cur_cwnd, 14_480);
         assert_eq!(flow.cur_ssthresh, None);
         assert_eq!(flow.smoothed_rtt_us, Some(20_000));

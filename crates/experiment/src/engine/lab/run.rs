@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time;
 
+use fairwind_instruments::Instruments;
 use fairwind_kernel::monotonic_ns;
 use fairwind_lab::application::{self, Applications, FlowPlan, SocketOptions};
 use fairwind_lab::emulator::{Emulator, EmulatorOptions};
@@ -444,8 +445,11 @@ impl DatagramRows {
                 flow,
                 &FlowSample {
                     time_ns: now.as_nanos(),
-                    bytes_received: applications.received(flow),
-                    ..FlowSample::default()
+                    connection: 0,
+                    instruments: Instruments {
+                        bytes_received: applications.received(flow),
+                        ..Instruments::default()
+                    },
                 },
             );
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fairwind_lab::application;
-use fairwind_lab::statistics::{FlowCounts, Statistics};
+use fairwind_lab::emulator::{FlowCounts, Statistics};
 use fairwind_path::units::Duration;
 use fairwind_sim::outcome::FlowOutcome;
 use fairwind_trace::kernel::Counts;
@@ -204,7 +204,7 @@ fn kernel_release() -> String {
 mod tests {
     use std::path::Path;
 
-    use fairwind_lab::statistics::NamedPipe;
+    use fairwind_lab::emulator::NamedPipe;
     use fairwind_path::pipe::{Pipe, PipeConfig};
     use fairwind_path::units::Time;
 

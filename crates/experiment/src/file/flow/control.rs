@@ -60,13 +60,13 @@ impl Control {
 #[derive(Clone, Debug, PartialEq, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Switch {
-    /// When, from the start of the run, above 0.
+    /// When, from the start of the run: above 0 and later than the entry before.
     #[schemars(with = "DurationText")]
     pub at: Duration,
-    /// The control that the connection takes, and each that is opened later.
+    /// The congestion control from then on, also of connections that open later.
     #[schemars(with = "String")]
     pub congestion_control: Located<String>,
-    /// Parameters of that control, as for the flow.
+    /// Parameters of that congestion control. Default: its own.
     #[schemars(
         rename = "parameters",
         with = "Option<BTreeMap<String, ParameterValue>>"

@@ -31,28 +31,29 @@ Examples:
   fairwind advisor backtest recorded.csv --threshold 42 --time-zone America/Chicago
   fairwind advisor backtest ifHCInOctets.csv.gz --capacity 155")]
 pub struct Backtest {
-    /// A recording, as `fairwind history import` reads it
+    /// Recording, as `fairwind history import` reads it
     #[arg(required_unless_present = "path", conflicts_with = "path")]
     file: Option<PathBuf>,
-    /// A path of the advisor, with its settings
+    /// Path of the advisor whose history is judged, with its settings; not with FILE
     #[arg(long, value_name = "NAME")]
     path: Option<String>,
-    /// Below so much available bandwidth the path is congested, Mbit/s
+    /// Threshold, Mbit/s; without one, calls/h, redundant and wrong state stay empty [default: the path's; none
+    /// for a recording]
     #[arg(long, value_name = "MBPS")]
     threshold: Option<f64>,
-    /// Capacity, where the recording has no column capacity_mbps, Mbit/s
+    /// Capacity, Mbit/s, if the recording has no column capacity_mbps; not with --path
     #[arg(long, value_name = "MBPS", conflicts_with = "path")]
     capacity: Option<f64>,
-    /// Where its day begins
+    /// Time zone of the days [default: the path's, or UTC]
     #[arg(long, value_name = "ZONE")]
     time_zone: Option<String>,
-    /// The first moment that is judged [default: the middle]
+    /// First moment that is judged [default: the middle of the history]
     #[arg(long, value_name = "TIME")]
     from: Option<Timestamp>,
-    /// How far ahead, minutes
+    /// How far ahead to forecast, 1 to 1440 minutes
     #[arg(long, value_name = "MINUTES", default_value = "60", value_parser = clap::value_parser!(u32).range(1..=1440))]
     ahead: u32,
-    /// State directory
+    /// State directory of the advisor [default: as for `fairwind advisor`]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     /// Print JSON

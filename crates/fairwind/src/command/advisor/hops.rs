@@ -32,7 +32,7 @@ Examples:
 pub struct List {
     /// Name of the path
     path: String,
-    /// State directory
+    /// State directory of the advisor [default: as for `fairwind advisor`]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     /// Print JSON
@@ -50,7 +50,7 @@ pub struct Remove {
     path: String,
     /// Name of the hop
     hop: String,
-    /// State directory
+    /// State directory of the advisor [default: as for `fairwind advisor`]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }

@@ -28,10 +28,10 @@ pub enum Paths {
 /// List the paths
 #[derive(Args)]
 pub struct List {
-    /// State directory
+    /// State directory of the advisor [default: as for `fairwind advisor`]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// Print all that is declared, as JSON
+    /// Print everything that is declared, as JSON
     #[arg(long)]
     json: bool,
 }
@@ -43,30 +43,30 @@ Examples:
   fairwind advisor paths add argonne 192.0.2.0/24 data.example.org --hop gateway --threshold 42 --own
   fairwind advisor paths add berkeley 198.51.100.7 --model linear --time-zone America/Los_Angeles")]
 pub struct Add {
-    /// Name: letters, digits, '.', '_' and '-'
+    /// Name of the path: letters, digits, `.`, `_` and `-`
     name: String,
-    /// Addresses, networks, names, and domains (*.example.org) at the other end
+    /// Hosts at the other end: addresses, networks, names, and domains (*.example.org)
     #[arg(required = true)]
     hosts: Vec<HostPattern>,
-    /// A hop whose available bandwidth is measured; repeat it for several
+    /// Hop that is measured; repeatable
     #[arg(long, value_name = "NAME")]
     hop: Vec<String>,
-    /// Below so much available bandwidth a hop is congested, Mbit/s
+    /// Available bandwidth below which a hop is congested, Mbit/s
     #[arg(long, value_name = "MBPS")]
     threshold: Option<f64>,
     /// Bandwidth of the narrowest link, Mbit/s
     #[arg(long, value_name = "MBPS")]
     capacity: Option<f64>,
-    /// The path is our own: congestion control may be switched off on it
+    /// The path is your own: congestion control may be switched off on it
     #[arg(long)]
     own: bool,
-    /// The model that forecasts
+    /// Model that forecasts
     #[arg(long, value_name = "MODEL", default_value = "profile")]
     model: Model,
-    /// Where its day begins, such as Europe/Berlin
+    /// Time zone of the days, such as Europe/Berlin
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     time_zone: String,
-    /// State directory
+    /// State directory of the advisor [default: as for `fairwind advisor`]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }
@@ -77,12 +77,12 @@ pub struct Add {
 Examples:
   fairwind advisor paths add-hosts argonne backup.example.org 203.0.113.0/24")]
 pub struct AddHosts {
-    /// Name
+    /// Name of the path
     name: String,
-    /// Addresses, networks, names, and domains (*.example.org) at the other end
+    /// Hosts at the other end: addresses, networks, names, and domains (*.example.org)
     #[arg(required = true)]
     hosts: Vec<HostPattern>,
-    /// State directory
+    /// State directory of the advisor [default: as for `fairwind advisor`]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }
@@ -90,9 +90,9 @@ pub struct AddHosts {
 /// Remove a path and its history
 #[derive(Args)]
 pub struct Remove {
-    /// Name
+    /// Name of the path
     name: String,
-    /// State directory
+    /// State directory of the advisor [default: as for `fairwind advisor`]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }

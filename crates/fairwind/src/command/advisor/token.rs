@@ -21,13 +21,12 @@ Examples:
   fairwind advisor token /etc/fairwind/tokens
   fairwind advisor token /etc/fairwind/tokens --read --into /etc/fairwind/token")]
 pub struct Token {
-    /// The file, which is created if need be, for its owner only
+    /// File of tokens, which is created if necessary, for its owner alone
     file: PathBuf,
-    /// A token that is good for questions only, not to declare paths and report tests and transfers
+    /// Generate a token with the right read; without this option it has the right write
     #[arg(long)]
     read: bool,
-    /// A new file for the token, its owner's alone, instead of standard output: what a client's
-    /// FAIRWIND_ADVISOR_TOKEN_FILE names
+    /// Write the token into this new file, for its owner alone, instead of printing it
     #[arg(long, value_name = "FILE")]
     into: Option<PathBuf>,
 }

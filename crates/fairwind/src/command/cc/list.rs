@@ -21,7 +21,7 @@ parameters = { tau = \"50ms\" }. Only root sees the number of users of a loaded 
 Example:
   fairwind cc list --json | jq -r '.controls[].name'")]
 pub struct List {
-    /// Print the list as JSON and nothing else
+    /// Print JSON and nothing else
     #[arg(long)]
     json: bool,
     #[command(flatten)]

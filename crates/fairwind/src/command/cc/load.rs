@@ -26,20 +26,20 @@ Examples:
   fairwind cc load --all
   fairwind cc load sfsack --replace            The version of this fairwind, for new connections")]
 pub struct Load {
-    /// Names of controls
+    /// Names of congestion controls, in cc/ or in the kernel
     #[arg(value_name = "NAME", required_unless_present = "all")]
     names: Vec<String>,
-    /// All controls, nocc only with --allow-nocc
+    /// Load all, nocc only with --allow-nocc
     #[arg(long, conflicts_with = "names")]
     all: bool,
-    /// Set a parameter of the one control that is loaded
+    /// Set a parameter; only if one congestion control is loaded; repeatable
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = value::assignment)]
     #[arg(conflicts_with = "all")]
     set: Vec<(String, String)>,
-    /// Replace those that are loaded; connections keep the previous version until they close
+    /// Replace those that are loaded, for new connections; without it a loaded one is refused
     #[arg(long)]
     replace: bool,
-    /// Load nocc, which switches congestion control off
+    /// Allow nocc, which switches congestion control off
     #[arg(long)]
     allow_nocc: bool,
     #[command(flatten)]

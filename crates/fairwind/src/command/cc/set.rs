@@ -18,7 +18,7 @@ Examples:
   fairwind cc set sfsack tau=50ms
   fairwind cc set cubic beta=0.8 hystart=off")]
 pub struct Set {
-    /// Name of the control
+    /// Name of the congestion control, in cc/ or in the kernel
     name: String,
     /// Parameters and their values
     #[arg(value_name = "NAME=VALUE", required = true, value_parser = value::assignment)]

@@ -14,7 +14,7 @@ use crate::table::Table;
 /// Show a control: its parameters, and their values in the kernel
 #[derive(Args)]
 pub struct Show {
-    /// Name of the control
+    /// Name of the congestion control, in cc/ or in the kernel
     name: String,
     /// Print JSON and nothing else
     #[arg(long)]

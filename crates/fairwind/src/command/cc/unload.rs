@@ -16,10 +16,10 @@ Examples:
   fairwind cc unload sfsack
   fairwind cc unload --all")]
 pub struct Unload {
-    /// Names of controls
+    /// Names of congestion controls, in cc/ or in the kernel
     #[arg(value_name = "NAME", required_unless_present = "all")]
     names: Vec<String>,
-    /// All that `fairwind cc load` has loaded
+    /// Remove all that `fairwind cc load` has loaded
     #[arg(long, conflicts_with = "names")]
     all: bool,
     #[command(flatten)]

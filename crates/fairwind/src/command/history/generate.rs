@@ -25,49 +25,49 @@ Examples:
   fairwind history generate --path lab --host 10.0.0.0/8 --weeks 9 --until 2026-03-02T14:00:00Z
   fairwind history generate --capacity 100 --quiet 20 --busy 70 --csv > curve.csv")]
 pub struct Generate {
-    /// The path; it is declared if it is new
+    /// Path, which is declared if it is new; required without --csv
     #[arg(long, value_name = "NAME", required_unless_present = "csv")]
     path: Option<String>,
-    /// A host at the other end of the path, beside those it has; repeat it for several
+    /// Host to add to the path; repeatable
     #[arg(long, value_name = "HOST")]
     host: Vec<HostPattern>,
-    /// The hop [default: the path's first]
+    /// Hop [default: the path's first declared hop, or path]
     #[arg(long, value_name = "NAME")]
     hop: Option<String>,
-    /// How many weeks
+    /// Length, 1 to 520 weeks
     #[arg(long, value_name = "N", default_value = "9", value_parser = clap::value_parser!(u32).range(1..=520))]
     weeks: u32,
-    /// The end [default: now]
+    /// End, which may be in the future [default: now]
     #[arg(long, value_name = "TIME")]
     until: Option<Timestamp>,
-    /// Seconds from sample to sample
+    /// Time between samples, 1 to 86400 seconds
     #[arg(long, value_name = "S", default_value = "300", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     interval: u32,
     /// Bandwidth of the link, Mbit/s
     #[arg(long, value_name = "MBPS", default_value = "100")]
     capacity: f64,
-    /// Traffic in the small hours of a working day, Mbit/s
+    /// Traffic at 04:00 of a working day, Mbit/s
     #[arg(long, value_name = "MBPS", default_value = "20")]
     quiet: f64,
-    /// Traffic in the afternoon of a working day, Mbit/s
+    /// Traffic at 15:00 of a working day, Mbit/s
     #[arg(long, value_name = "MBPS", default_value = "70")]
     busy: f64,
-    /// So much less traffic there is at the weekend, Mbit/s
+    /// By how much traffic is lower at the weekend, Mbit/s
     #[arg(long, value_name = "MBPS", default_value = "20")]
     weekend: f64,
     /// Standard deviation of the noise, which comes and goes within an hour, Mbit/s
     #[arg(long, value_name = "MBPS", default_value = "2")]
     noise: f64,
-    /// Where the day is, such as Europe/Berlin
+    /// Time zone of the days, such as Europe/Berlin
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     time_zone: String,
     /// Seed
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// Print CSV instead of writing history
+    /// Print CSV and write no history; not with --path, --host, --hop and --state
     #[arg(long, conflicts_with_all = ["path", "host", "hop", "state"])]
     csv: bool,
-    /// State directory
+    /// State directory of the advisor [default: as for `fairwind advisor`]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }

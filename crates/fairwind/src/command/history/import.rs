@@ -27,24 +27,24 @@ Examples:
   fairwind history import available.csv --path b --host b.example.org
   fairwind history import ifHCInOctets.csv --path argonne --hop gateway --capacity 155")]
 pub struct Import {
-    /// The recording; - for standard input
+    /// Recording; - for standard input
     file: PathBuf,
-    /// The path; it is declared if it is new
+    /// Path, which is declared if it is new
     #[arg(long, value_name = "NAME")]
     path: String,
-    /// A host at the other end of the path, beside those it has; repeat it for several
+    /// Host to add to the path; repeatable
     #[arg(long, value_name = "HOST")]
     host: Vec<HostPattern>,
-    /// The hop [default: the path's first]
+    /// Hop [default: the path's first declared hop, or path]
     #[arg(long, value_name = "NAME")]
     hop: Option<String>,
-    /// Capacity, where the file has no column capacity_mbps, Mbit/s
+    /// Capacity, Mbit/s, if the file has no column capacity_mbps
     #[arg(long, value_name = "MBPS")]
     capacity: Option<f64>,
-    /// Width of the counter, 32 or 64 [default: 64 if a value needs it, else 32]
+    /// Width of a counter, 32 or 64 [default: 64 if a value needs it, otherwise 32]
     #[arg(long, value_name = "BITS")]
     counter_bits: Option<u32>,
-    /// State directory
+    /// State directory of the advisor [default: as for `fairwind advisor`]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }

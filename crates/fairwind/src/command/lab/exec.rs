@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use clap::Args;
 use fairwind_cc::native;
 use fairwind_lab::congestion_control::Control;
+use fairwind_lab::emulator::Statistics;
 use fairwind_lab::exec::{ExecConfig, Peer};
-use fairwind_lab::statistics::Statistics;
 use fairwind_path::pipe::PipeConfig;
 use serde_json::{Value, json};
 
@@ -49,28 +49,28 @@ With --host:
 pub struct Exec {
     #[command(flatten)]
     path: path::PathOptions,
-    /// Congestion control of both ends: one of the kernel's, or one of `fairwind cc list`, loaded for
-    /// this run [default: the machine's]
+    /// Congestion control of all connections of both hosts: one of the kernel's, or one of `fairwind cc list`,
+    /// loaded for this run [default: the machine's]
     #[arg(long, value_name = "NAME")]
     congestion_control: Option<String>,
-    /// Set a parameter of the congestion control, which then is that of `fairwind cc list`; repeat it
-    /// for several
+    /// Set a parameter of that congestion control, which then is that of `fairwind cc list`; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = value::assignment)]
     #[arg(requires = "congestion_control")]
     parameter: Vec<(String, String)>,
-    /// Seed of all that is left to chance on the path
+    /// Seed of all random choices on the path
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// What the hosts leave to their network devices
-    #[arg(long, value_enum, default_value_t = Offloads::Send)]
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = Offloads::Send)]
     offload: Offloads,
-    /// Command line to run in the peer; the command starts when something listens there
+    /// Command line to run in the peer's shell; the command starts when something listens there, and fails if
+    /// nothing does within 30 s
     #[arg(long, value_name = "COMMAND LINE")]
     server: Option<OsString>,
-    /// Have this machine's own network at the other end instead of a peer
+    /// Put this machine at the other end instead of a peer; not with --server
     #[arg(long, conflicts_with = "server")]
     host: bool,
-    /// File for what the emulator did, as JSON
+    /// Write what the emulator did to this file, as JSON
     #[arg(long, value_name = "FILE")]
     statistics: Option<PathBuf>,
     #[command(flatten)]

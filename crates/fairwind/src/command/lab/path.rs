@@ -13,27 +13,30 @@ use crate::failure::Failure;
 /// What the path is like; both directions are alike where `reverse` says nothing.
 #[derive(Args)]
 pub struct PathOptions {
-    /// Bandwidth of each direction, of IP packets with their headers [default: unlimited]
+    /// Bandwidth of each direction; counts IP packets with their headers, as in the simulator [default:
+    /// unlimited]
     #[arg(long, value_name = "RATE")]
     bandwidth: Option<String>,
-    /// Delay of each direction; a round trip has it twice [default: 0ms]
+    /// Delay of each direction; a round trip takes twice this [default: 0ms]
     #[arg(long, value_name = "TIME")]
     delay: Option<String>,
-    /// Queue before the bandwidth of each direction, in packets or bytes [default: 50pkt]
+    /// Queue of each direction in packets (100pkt) or bytes (75kB), including the packet in transmission; needs
+    /// a bandwidth [default: 50pkt]
     #[arg(long, value_name = "AMOUNT")]
     queue: Option<String>,
-    /// Share of the packets of each direction that is lost at random [default: 0%]
+    /// Share of packets lost at random before the queue, each packet independently [default: 0%]
     #[arg(long, value_name = "SHARE")]
     loss: Option<String>,
-    /// Set any field that a link of an experiment file has, `reverse.` and a field for the way back
-    /// alone; repeat it for several
+    /// Set any field that a link of an experiment file has; with `reverse.` before it, for the way back alone;
+    /// repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// How many times faster than recorded traces run, 0.001 to 1000 [default: 1]
+    /// Play recordings of bandwidth, delay and loss faster by this factor, 0.001 to 1000; only with a recording
+    /// [default: 1]
     #[arg(long, value_name = "TIMES", value_parser = time_scale)]
     time_scale: Option<f64>,
-    /// Write the packets that arrive at the far end to this pcapng file, and those that come back to
-    /// the same name with .reverse in it
+    /// Write the packets that reach the far end to this pcapng file, and those that come back to the same name
+    /// with .reverse in it
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
 }

@@ -30,9 +30,9 @@ pub struct Run {
     #[command(flatten)]
     execution: Execution,
     /// What the hosts leave to their network devices
-    #[arg(long, value_enum, default_value_t = Offloads::Send)]
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = Offloads::Send)]
     offload: Offloads,
-    /// Run the controls of `fairwind cc list` even where the kernel has one of the same name
+    /// Run the congestion controls of `fairwind cc list` even where the kernel has one of the same name
     #[arg(long)]
     own_controls: bool,
 }

@@ -20,10 +20,10 @@ use crate::failure::Failure;
 /// What of the connections is kept.
 #[derive(Args)]
 pub struct Traced {
-    /// Folder for the instruments of all connections behind the path, new or empty
+    /// Write the instruments of all connections behind the path into this folder, new or empty
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
-    /// Time between samples, 1ms at least [default: a sample on every acknowledgement]
+    /// Time between samples, at least 1ms; needs --trace [default: a sample on every acknowledgement]
     #[arg(long, value_name = "TIME", value_parser = trace::interval, requires = "trace")]
     trace_interval: Option<Duration>,
 }

@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use fairwind_ftp::data::Buffer;
 use fairwind_ftp::server::Config;
+use fairwind_transfer::Buffer;
 use nix::unistd::Uid;
 use rustix::fs::{Access, AtFlags, Mode, OFlags, accessat};
 use rustix::thread::CapabilitySet;
@@ -237,8 +237,6 @@ fn capabilities(config: &Config) -> CapabilitySet {
 
 /// The first port that an unprivileged program may listen on.
 fn first_free_port() -> u16 {
-    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
-    text.ok()
-        .and_then(|text| text.trim().parse().ok())
-        .unwrap_or(1_024)
+    let port = fairwind_kernel::sysctl("net.ipv4.ip_unprivileged_port_start");
+    port.and_then(|port| port.parse().ok()).unwrap_or(1_024)
 }

@@ -237,6 +237,8 @@ fn inode<T: TryFrom<i64>>(
 
 #[cfg(test)]
 mod tests {
+    use fairwind_testing::page::{check_sections, keys};
+
     use super::*;
 
     fn wrong(text: &str) -> String {
@@ -314,10 +316,30 @@ mod tests {
         }
     }
 
+    fn schema() -> serde_json::Value {
+        let schema = include_str!("../../../../../docs/reference/trace-daemon.schema.json");
+        serde_json::from_str(schema).unwrap()
+    }
+
+    #[test]
+    fn generated_sections_have_the_keys_of_the_schema() {
+        let schema = schema();
+        let properties = &schema["properties"];
+        let known = check_sections("trace-daemon.md", |section| {
+            let table = match section.what {
+                "keys of the file" => &schema,
+                "keys of match" => &properties["match"],
+                "keys of limits" => &properties["limits"],
+                _ => return None,
+            };
+            Some(keys(table, section))
+        });
+        assert_eq!(known.len(), 3, "{known:?}");
+    }
+
     #[test]
     fn the_schema_has_the_fields_of_the_reader() {
-        let schema = include_str!("../../../../../docs/reference/trace-daemon.schema.json");
-        let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+        let schema = schema();
         let mut findings = Findings::new(Sources::new("t", ""));
         let table = value::parse_document("out = \"t\"\n[match]\n[limits]").unwrap();
         top(&table, &mut findings);

@@ -36,7 +36,7 @@ Example of a file:
 
 `fairwind schema trace-daemon` describes every field for editors.")]
 pub struct Daemon {
-    /// The file
+    /// File that says what to trace (TOML)
     file: PathBuf,
     /// Only say whether the file is right
     #[arg(long)]

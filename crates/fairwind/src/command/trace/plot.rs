@@ -29,7 +29,7 @@ Examples:
   fairwind trace plot iperf.trace
   fairwind trace plot iperf.trace/00001_10.0.0.1-40112_10.0.0.2-5201.parquet --out plots")]
 pub struct Plot {
-    /// A file of a trace, or its folder
+    /// File of a trace, or its folder
     path: PathBuf,
     /// Folder for the plots [default: plots in the folder, or the file's name with .plots]
     #[arg(long, value_name = "DIR")]

@@ -13,9 +13,9 @@ use crate::output;
 /// Show the file of a traced connection
 #[derive(Args)]
 pub struct Show {
-    /// A Parquet file of a trace
+    /// Parquet file of a trace
     file: PathBuf,
-    /// Print all samples as CSV, not what connection it is
+    /// Print all samples as CSV, instead of which connection it is
     #[arg(long)]
     csv: bool,
 }

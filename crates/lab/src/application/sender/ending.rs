@@ -5,14 +5,14 @@ use std::io;
 use fairwind_path::units::{Duration, Time};
 
 use super::{
-    AFTER_FAILURE, DRAIN_FIRST, DRAIN_LONGEST, Due, Flow, FromReceiver, Release, Sender,
+    DRAIN_INTERVAL_MAX, DRAIN_INTERVAL_MIN, Due, Flow, FromReceiver, RETRY_DELAY, Release, Sender,
     SenderReport, SentFlow, State,
 };
 use crate::application::socket;
 
 impl Sender {
     /// Removes and reports a connection that failed.
-    pub(super) fn give_up(&mut self, number: u64, error: &io::Error) {
+    pub(super) fn on_failure(&mut self, number: u64, error: &io::Error) {
         let Some(connection) = self.connections.remove(number) else {
             return;
         };
@@ -28,25 +28,25 @@ impl Sender {
             "the connection from {from} to {to}:{} failed: {error}",
             flow.plan.port
         );
-        self.shared.announced(flow.index).remove(&connection.port);
+        self.shared.pending(flow.index).remove(&connection.port);
         self.shared.fail(flow.index, text);
         self.sessions[session].connection = None;
-        self.think(session, self.shared.clock.now());
+        self.schedule_retry(session, self.shared.clock.now());
     }
 
     /// Lets a session whose connection failed continue, but not immediately.
-    pub(super) fn think(&mut self, session: usize, now: Time) {
+    pub(super) fn schedule_retry(&mut self, session: usize, now: Time) {
         if let Some(again) = self.sessions[session].driver.on_complete(now) {
             self.timers
-                .set(again.max(now + AFTER_FAILURE), Due::Application(session));
+                .set(again.max(now + RETRY_DELAY), Due::Application(session));
         }
     }
 
-    pub(super) fn on_letter(&mut self, letter: FromReceiver) {
-        match letter {
+    pub(super) fn on_message(&mut self, message: FromReceiver) {
+        match message {
             FromReceiver::Released { connection } => {
                 if let Some(connection) = self.connections.remove(connection) {
-                    socket::vanish(connection.socket);
+                    socket::close_silently(connection.socket);
                 }
             }
             FromReceiver::Complete {
@@ -61,7 +61,7 @@ impl Sender {
         let Some(connection) = self.connections.get_mut(number) else {
             // It failed meanwhile; only the receiver's end is left.
             let connection = number;
-            return self.receiver.leave(Release {
+            return self.events.send(Release {
                 incoming,
                 connection,
             });
@@ -72,9 +72,9 @@ impl Sender {
             .add_since(socket::counts(&connection.socket), connection.before);
         connection.state = State::Draining {
             incoming,
-            wait: DRAIN_FIRST,
+            wait: DRAIN_INTERVAL_MIN,
         };
-        self.epoll.remove(&connection.socket);
+        self.events.remove(&connection.socket);
         session.connection = None;
         if let Some(again) = session.driver.on_complete(at) {
             self.timers.set(again, Due::Application(connection.session));
@@ -91,14 +91,14 @@ impl Sender {
             return;
         };
         if socket::is_drained(&connection.socket) {
-            return self.receiver.leave(Release {
+            return self.events.send(Release {
                 incoming,
                 connection: number,
             });
         }
         connection.state = State::Draining {
             incoming,
-            wait: Duration::from_nanos(2 * wait.as_nanos()).min(DRAIN_LONGEST),
+            wait: Duration::from_nanos(2 * wait.as_nanos()).min(DRAIN_INTERVAL_MAX),
         };
         self.timers.set(now + wait, Due::Drain(number));
     }
@@ -111,7 +111,7 @@ impl Sender {
                 flow.counts
                     .add_since(socket::counts(&connection.socket), connection.before);
             }
-            self.epoll.remove(&connection.socket);
+            self.events.remove(&connection.socket);
             sockets.push(connection.socket);
         }
         let sent = |flow: Flow| SentFlow {

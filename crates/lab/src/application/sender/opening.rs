@@ -7,9 +7,9 @@ use fairwind_workload::Application;
 
 use super::{Connection, Sender, State};
 use crate::application::counts::Counts;
-use crate::application::epoll::Interest;
+use crate::application::event_loop::Interest;
 use crate::application::plan::Work;
-use crate::application::shared::Announced;
+use crate::application::shared::PendingConnection;
 use crate::application::socket::{self, Refused};
 
 impl Sender {
@@ -21,7 +21,7 @@ impl Sender {
         let from = plan.from.config().address;
         let failed =
             |error: io::Error| format!("opening a connection from {from} to {to}: {error}");
-        self.visitor
+        self.namespaces
             .enter(&plan.from)
             .map_err(|error| error.to_string())?;
         let socket = socket::stream().map_err(failed)?;
@@ -30,7 +30,7 @@ impl Sender {
         };
         socket::set_up_sender(&socket, &plan.socket, flow.timestamps).map_err(refused)?;
         if let Work::Traffic(Application::OnOff { .. }) = plan.work {
-            socket::keep_little_ahead(&socket).map_err(refused)?;
+            socket::limit_unsent(&socket).map_err(refused)?;
         }
         let index = flow.index;
         let number = self.connections.insert(Connection {
@@ -42,7 +42,7 @@ impl Sender {
             writing: true,
             before: Counts::default(),
         });
-        let opened = self.begin(number, index, to, bytes);
+        let opened = self.connect(number, index, to, bytes);
         match opened {
             Ok(()) => self.sessions[session].connection = Some(number),
             Err(_) => drop(self.connections.remove(number)),
@@ -50,8 +50,8 @@ impl Sender {
         opened.map_err(failed)
     }
 
-    /// Connects, and announces the connection to the receiver.
-    fn begin(
+    /// Connects, and tells the receiver about the pending connection.
+    fn connect(
         &mut self,
         number: u64,
         flow: usize,
@@ -61,15 +61,15 @@ impl Sender {
         let Some(connection) = self.connections.get_mut(number) else {
             return Ok(());
         };
-        let mut announced = self.shared.announced(flow);
+        let mut pending = self.shared.pending(flow);
         socket::connect(&connection.socket, to)?;
         connection.port = socket::local_port(&connection.socket)?;
-        let announcement = Announced {
+        let entry = PendingConnection {
             connection: number,
             bytes,
         };
-        announced.insert(connection.port, announcement);
-        drop(announced);
-        self.epoll.add(&connection.socket, number, Interest::Write)
+        pending.insert(connection.port, entry);
+        drop(pending);
+        self.events.add(&connection.socket, number, Interest::Write)
     }
 }

@@ -77,8 +77,8 @@ fn two_acknowledgements_take_one_segment_off_the_window() {
     // tcp_cwnd_down, rate halving: from 16 to 8 over 16 acknowledgements, and never more than one
     // segment above what is in flight.
     let mut s = Sending::established(&classic(), 100);
-    s.sender.tp.snd_cwnd = 16;
-    s.sender.tp.snd_ssthresh = 16;
+    s.sender.tp_mut().snd_cwnd = 16;
+    s.sender.tp_mut().snd_ssthresh = 16;
     s.write_without_end().sends(0..16);
     s.at(ms(200)).sack(0, &[1..2]).sends([16]);
     s.at(ms(201)).sack(0, &[1..3]).sends([17]);
@@ -96,14 +96,14 @@ fn two_acknowledgements_take_one_segment_off_the_window() {
     // Segment 0 arrives: the window is at most the threshold (tcp_complete_cwr).
     s.at(ms(302)).ack(18);
     s.state(Open);
-    assert!(s.sender.tp.snd_cwnd <= 8 + 1);
+    assert!(s.sender.tp().snd_cwnd <= 8 + 1);
     s.forget_sent();
 }
 
 #[test]
 fn nothing_is_paced() {
     let mut s = Sending::established(&classic(), 100);
-    s.sender.tp.snd_cwnd = 40;
+    s.sender.tp_mut().snd_cwnd = 40;
     s.write_without_end().sends(0..40);
 }
 

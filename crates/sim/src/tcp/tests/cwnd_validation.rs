@@ -19,10 +19,10 @@ fn in_slow_start_the_window_may_reach_twice_what_was_used() {
 #[test]
 fn in_congestion_avoidance_it_grows_only_if_used_up() {
     let mut s = Sending::established(&reno(), 100);
-    s.sender.tp.snd_ssthresh = 10;
+    s.sender.tp_mut().snd_ssthresh = 10;
     s.write(9).sends(0..9);
     s.at(ms(200)).ack(9).sends_nothing();
-    assert_eq!(s.sender.tp.snd_cwnd_cnt, 0);
+    assert_eq!(s.sender.tp().snd_cwnd_cnt, 0);
     s.write(10).sends(9..19);
     s.at(ms(300)).ack(19).sends_nothing();
     s.cwnd(11);
@@ -35,8 +35,8 @@ fn an_idle_window_is_halved_for_each_timeout() {
         let mut s = Sending::established(&reno(), 100);
         s.write(1).sends([0]);
         s.at(ms(200)).ack(1).sends_nothing();
-        s.sender.tp.snd_cwnd = 40;
-        s.sender.tp.snd_ssthresh = 2;
+        s.sender.tp_mut().snd_cwnd = 40;
+        s.sender.tp_mut().snd_ssthresh = 2;
         s.rto(100_000, 300);
         s.at(ms(100 + idle_ms)).write(1).sends([1]);
         s.cwnd(window);
@@ -51,7 +51,7 @@ fn a_restart_does_not_go_below_the_initial_window() {
     let mut s = Sending::established(&reno(), 100);
     s.write(1).sends([0]);
     s.at(ms(200)).ack(1).sends_nothing();
-    s.sender.tp.snd_cwnd = 7;
+    s.sender.tp_mut().snd_cwnd = 7;
     s.at(ms(5000)).write(8).sends(1..8);
     s.cwnd(7);
 }
@@ -64,7 +64,7 @@ fn a_retransmission_ends_the_idle_time_as_well() {
     s.at(ms(400)).sends([0]);
     s.at(ms(500)).ack(1).sends_nothing();
     s.rto(100_000, 300);
-    s.sender.tp.snd_cwnd = 40;
+    s.sender.tp_mut().snd_cwnd = 40;
     s.at(ms(600)).write(1).sends([1]);
     s.cwnd(40);
 }
@@ -75,8 +75,8 @@ fn a_window_unused_for_a_timeout_shrinks_half_way_to_its_use() {
     let mut s = Sending::established(&reno(), 100);
     s.write(1).sends([0]);
     s.at(ms(200)).ack(1).sends_nothing();
-    s.sender.tp.snd_cwnd = 40;
-    s.sender.tp.snd_ssthresh = 2;
+    s.sender.tp_mut().snd_cwnd = 40;
+    s.sender.tp_mut().snd_ssthresh = 2;
     s.rto(100_000, 300);
     s.at(ms(300)).write(1).sends([1]);
     s.cwnd(40);

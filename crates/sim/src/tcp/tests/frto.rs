@@ -29,8 +29,8 @@ fn a_timeout_is_spurious_if_data_sent_once_is_acknowledged_next() {
     s.at(ms(650)).echoing(ms(602)).ack(1).sends([11, 12]);
     s.at(ms(660)).echoing(ms(602)).ack(3).sends([13, 14]);
     s.state(Open).cwnd(12);
-    assert!(s.sender.tp.snd_ssthresh > 1000);
-    assert_eq!(s.sender.tp.lost_out, 0);
+    assert!(s.sender.tp().snd_ssthresh > 1000);
+    assert_eq!(s.sender.tp().lost_out, 0);
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_selective_acknowledgement_of_data_sent_once_is_as_good() {
     s.at(ms(650)).echoing(ms(602)).ack(1).sends([11, 12]);
     s.at(ms(660)).echoing(ms(602)).sack(1, &[2..3]);
     s.state(Disorder);
-    assert!(s.sender.tp.snd_ssthresh > 1000);
+    assert!(s.sender.tp().snd_ssthresh > 1000);
     s.sends([]);
 }
 

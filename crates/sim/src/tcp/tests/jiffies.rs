@@ -57,11 +57,11 @@ fn the_timer_of_a_syn_is_on_the_second_level_of_the_wheel() {
 #[test]
 fn cubic_counts_in_the_same_jiffies() {
     let mut s = ten_in_flight();
-    assert_eq!((s.sender.tp.hz, s.sender.tp.jiffies), (250, 275));
+    assert_eq!((s.sender.tp().hz, s.sender.tp().jiffies), (250, 275));
     s.at(Time::from_micros(203_999)).ack(1).sends(10..12);
-    assert_eq!(s.sender.tp.jiffies, 300);
+    assert_eq!(s.sender.tp().jiffies, 300);
     s.at(ms(204)).ack(2).sends(12..14);
-    assert_eq!(s.sender.tp.jiffies, 301);
+    assert_eq!(s.sender.tp().jiffies, 301);
 }
 
 #[test]

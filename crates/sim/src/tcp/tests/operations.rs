@@ -11,9 +11,7 @@ use super::script::{blank, tcp};
 use crate::agenda::NEVER;
 use crate::packet::{Kind, Packet, SackBlocks};
 use crate::scenario::{Stack, TcpConfig};
-use crate::tcp::Reply;
-use crate::tcp::receiver::Receiver;
-use crate::tcp::sender::Sender;
+use crate::tcp::{Receiver, Reply, Sender};
 
 #[derive(Clone, Debug)]
 enum Operation {
@@ -209,7 +207,7 @@ impl Connection {
         probes: u32,
         act: impl FnOnce(&mut Sender, Time, &mut Vec<Packet>),
     ) -> Result<(), TestCaseError> {
-        let cwnd_before = self.sender.tp.snd_cwnd;
+        let cwnd_before = self.sender.tp().snd_cwnd;
         let mut out = Vec::new();
         act(&mut self.sender, self.now, &mut out);
         self.sender.check_counters();
@@ -226,7 +224,7 @@ impl Connection {
             }
             self.under_way.push((packet, SackBlocks::default()));
         }
-        let cwnd = cwnd_before.max(self.sender.tp.snd_cwnd);
+        let cwnd = cwnd_before.max(self.sender.tp().snd_cwnd);
         let in_flight = self.sender.in_flight();
         if new > probes {
             prop_assert!(in_flight <= cwnd + probes);

@@ -15,17 +15,17 @@ fn paced() -> TcpConfig {
 fn the_rate_is_twice_the_window_a_round_trip_in_slow_start() {
     // tcp_pacing_ss_ratio: 2 * 10 * 1448 bytes / 0.1 s.
     let s = Sending::established(&paced(), 100);
-    assert_eq!(s.sender.tp.sk_pacing_rate, 289_600);
+    assert_eq!(s.sender.tp().sk_pacing_rate, 289_600);
 }
 
 #[test]
 fn it_is_1_2_times_that_from_half_the_threshold_on() {
     // tcp_pacing_ca_ratio: 1.2 * 12 * 1448 bytes / 0.1 s.
     let mut s = Sending::established(&reno(), 100);
-    s.sender.tp.snd_ssthresh = 24;
+    s.sender.tp_mut().snd_ssthresh = 24;
     s.write_without_end().sends(0..10);
     s.at(ms(200)).ack(2).sends(10..14);
-    assert_eq!(s.sender.tp.sk_pacing_rate, 208_512);
+    assert_eq!(s.sender.tp().sk_pacing_rate, 208_512);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn the_eleventh_segment_waits_for_the_tenth() {
     // tcp_update_skb_after_send spaces from data_segs_out >= 10 on: 1448 bytes at 289,600 bytes/s
     // are 5 ms after segment 9. (The rate would be 347,520 bytes/s with 12 in the window.)
     let mut s = Sending::established(&paced(), 100);
-    s.sender.tp.snd_cwnd = 12;
+    s.sender.tp_mut().snd_cwnd = 12;
     s.write_without_end().sends(0..10);
     s.at(ms(105)).sends([10]);
     s.at(ms(110)).sends([11]);

@@ -67,11 +67,11 @@ fn below_the_threshold_packets_are_conserved_and_then_slow_start_follows() {
 fn the_first_retransmission_leaves_whatever_the_count() {
     // tcp_cwnd_reduction: MAX(sndcnt, 1) while prr_out is 0.
     let mut s = Sending::established(&reno(), 100);
-    s.sender.tp.snd_ssthresh = 10;
+    s.sender.tp_mut().snd_ssthresh = 10;
     s.write_without_end().sends(0..10);
     s.at(ms(200)).sack(0, &[1..2]).sends([10]);
     s.at(ms(201)).sack(0, &[1..3]).sends([11]);
     s.at(ms(202)).sack(0, &[1..4]).sends([0]);
-    assert_eq!(s.sender.tp.prr_out, 1);
-    assert_eq!(s.sender.tp.prr_delivered, 1);
+    assert_eq!(s.sender.tp().prr_out, 1);
+    assert_eq!(s.sender.tp().prr_delivered, 1);
 }

@@ -47,5 +47,5 @@ fn the_syn_counts_as_delivered() {
     let mut s = Sending::established(&reno(), 100);
     s.write(2).sends([0, 1]);
     s.at(ms(200)).ack(2).sends_nothing();
-    assert_eq!(s.sender.tp.delivered, 3);
+    assert_eq!(s.sender.tp().delivered, 3);
 }

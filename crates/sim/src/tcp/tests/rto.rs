@@ -18,7 +18,7 @@ fn a_timeout_sends_the_first_segment_with_a_window_of_one() {
     // RFC 5681, section 3.1, equation (4) and the paragraph after it.
     let mut s = timeout_at_602();
     s.cwnd(1).ssthresh(5);
-    assert_eq!(s.sender.tp.lost_out, 5);
+    assert_eq!(s.sender.tp().lost_out, 5);
     assert_eq!(s.sender.statistics().timeouts, 1);
 }
 
@@ -83,10 +83,10 @@ fn the_timeout_is_never_below_the_mean_and_200_ms() {
     let mut sent = 10;
     for round in 0..40 {
         s.at(ms(20 + 10 * round)).ack(sent);
-        let burst = u64::from(s.sender.tp.snd_cwnd);
+        let burst = u64::from(s.sender.tp().snd_cwnd);
         s.sends(sent..sent + burst);
         sent += burst;
-        s.sender.tp.snd_ssthresh = 10;
+        s.sender.tp_mut().snd_ssthresh = 10;
     }
     s.rto(10_000, 210);
 }
@@ -98,9 +98,9 @@ fn what_was_sent_within_the_latest_round_trip_is_not_taken_for_lost() {
     let mut s = Sending::established(&reno(), 100);
     s.write(5).sends(0..5);
     s.at(ms(302)).sends([4]);
-    s.sender.rack.rtt_us = 400_000;
+    s.sender.loss().rack().set_rtt_us(400_000);
     s.at(ms(602)).sends([0]);
-    assert_eq!(s.sender.tp.lost_out, 4);
+    assert_eq!(s.sender.tp().lost_out, 4);
     s.state(Loss).cwnd(2);
 }
 
@@ -113,9 +113,9 @@ fn the_least_round_trip_time_is_not_taken_from_a_delayed_acknowledgement() {
         .write_bytes(100)
         .sends_bytes_of(&[(0, 100)]);
     s.at(ms(400_140)).ack_bytes(100).sends_nothing();
-    assert_eq!(s.sender.tp.rtt_min_us, 100_000);
+    assert_eq!(s.sender.tp().rtt_min_us, 100_000);
     // A full segment counts.
     s.write_bytes(1448).sends_bytes_of(&[(100, 1448)]);
     s.at(ms(400_280)).ack_bytes(1548).sends_nothing();
-    assert_eq!(s.sender.tp.rtt_min_us, 140_000);
+    assert_eq!(s.sender.tp().rtt_min_us, 140_000);
 }

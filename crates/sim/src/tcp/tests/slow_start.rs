@@ -28,7 +28,7 @@ fn what_slow_start_leaves_over_counts_towards_the_next_segment() {
     // tcp_reno_cong_avoid: of 5 acknowledged, 2 lift the window to the threshold and 3 count; with
     // 8 more and 1 more, 12 have been acknowledged at a window of 12.
     let mut s = Sending::established(&reno(), 100);
-    s.sender.tp.snd_ssthresh = 12;
+    s.sender.tp_mut().snd_ssthresh = 12;
     s.write_without_end().sends(0..10);
     s.at(ms(200)).ack(5).sends(10..17);
     s.cwnd(12);

@@ -55,10 +55,10 @@ fn the_same_control_again_changes_nothing() {
     let mut s = Sending::established(&tcp("cubic", Stack::Linux), 100);
     s.write_without_end().sends(0..10);
     s.at(ms(200)).ack(2).sends(10..14);
-    let before = s.sender.tp.clone();
+    let before = s.sender.tp().clone();
     s.switch_control("cubic");
-    assert_eq!(s.sender.tp.icsk_ca_priv, before.icsk_ca_priv);
-    assert_eq!(s.sender.tp.snd_ssthresh, before.snd_ssthresh);
+    assert_eq!(s.sender.tp().icsk_ca_priv, before.icsk_ca_priv);
+    assert_eq!(s.sender.tp().snd_ssthresh, before.snd_ssthresh);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn the_state_of_a_new_control_begins_empty() {
     s.write_without_end().sends(0..10);
     s.at(ms(200)).ack(2).sends(10..14);
     s.switch_control("reno");
-    assert!(s.sender.tp.icsk_ca_priv.iter().all(|word| *word == 0));
+    assert!(s.sender.tp().icsk_ca_priv.iter().all(|word| *word == 0));
 }
 
 #[test]

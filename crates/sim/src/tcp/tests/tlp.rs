@@ -98,7 +98,7 @@ fn a_duplicate_report_of_the_probe_says_that_nothing_was_lost() {
     s.at(ms(410)).write(5).sends(5..10);
     s.at(ms(510)).ack(7).sends_nothing();
     s.cwnd(10);
-    assert!(s.sender.tp.snd_ssthresh > 1000);
+    assert!(s.sender.tp().snd_ssthresh > 1000);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn an_acknowledged_probe_of_new_data_is_forgotten() {
     s.at(ms(310)).ack(11).sends(11..32);
     // Slow start: 11 were acknowledged.
     s.cwnd(21);
-    assert_eq!(s.sender.tlp_high_seq, None);
+    assert!(!s.sender.is_probing());
 }
 
 #[test]
@@ -131,6 +131,6 @@ fn a_probe_uncovers_the_loss_of_a_tail() {
     s.at(ms(200)).ack(1).sends_nothing();
     s.at(ms(402)).sends([4]);
     s.at(ms(502)).sack(1, &[4..5]).sends([1]);
-    assert_eq!(s.sender.tp.lost_out, 3);
+    assert_eq!(s.sender.tp().lost_out, 3);
     s.state(Recovery).ssthresh(5);
 }

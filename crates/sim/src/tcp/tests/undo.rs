@@ -21,7 +21,7 @@ fn a_time_stamp_from_before_the_retransmission_takes_fast_recovery_back() {
     let mut s = recovery_at_202();
     s.at(ms(204)).echoing(ms(100)).ack(4).sends([12, 13, 14]);
     s.state(Open).cwnd(11);
-    assert!(s.sender.tp.snd_ssthresh > 1000);
+    assert!(s.sender.tp().snd_ssthresh > 1000);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_duplicate_report_of_the_only_retransmission_takes_it_back() {
     s.cwnd(8);
     s.at(ms(304)).dsack(4, 0..1, &[]).sends([12, 13]);
     s.state(Open).cwnd(10);
-    assert!(s.sender.tp.snd_ssthresh > 1000);
+    assert!(s.sender.tp().snd_ssthresh > 1000);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_duplicate_report_can_come_when_all_is_acknowledged() {
     s.state(Open).cwnd(5);
     s.at(ms(327)).dsack(5, 0..1, &[]).sends_nothing();
     s.cwnd(10);
-    assert!(s.sender.tp.snd_ssthresh > 1000);
+    assert!(s.sender.tp().snd_ssthresh > 1000);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_time_stamp_from_before_a_timeout_takes_it_back() {
     s.cwnd(1).ssthresh(5);
     s.at(ms(650)).echoing(ms(100)).ack(1).sends([11]);
     s.state(Open).cwnd(11);
-    assert!(s.sender.tp.snd_ssthresh > 1000);
+    assert!(s.sender.tp().snd_ssthresh > 1000);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn what_rack_gave_up_and_an_undo_unmarked_is_not_given_up_again_at_once() {
     s.at(ms(202)).sack(0, &[2..5]).sends([0]);
     s.at(ms(203)).echoing(ms(100)).sack(1, &[2..5]);
     s.state(Disorder).cwnd(11);
-    assert_eq!(s.sender.tp.lost_out, 0);
+    assert_eq!(s.sender.tp().lost_out, 0);
     s.forget_sent();
     // No reordering timer runs for segment 1.
     s.at(ms(300)).sends_nothing();

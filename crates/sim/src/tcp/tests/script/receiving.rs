@@ -7,8 +7,7 @@ use fairwind_path::units::{Duration, Time};
 use super::{MSS, blank};
 use crate::packet::{Kind, Packet};
 use crate::scenario::TcpConfig;
-use crate::tcp::receiver::Receiver;
-use crate::tcp::{Reply, milliseconds};
+use crate::tcp::{Receiver, Reply, milliseconds};
 
 /// A receiver; the script is its peer.
 pub struct Receiving {

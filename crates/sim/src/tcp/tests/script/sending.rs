@@ -11,8 +11,7 @@ use crate::agenda::NEVER;
 use crate::outcome::CongestionState;
 use crate::packet::{Kind, Packet, SackBlocks};
 use crate::scenario::TcpConfig;
-use crate::tcp::milliseconds;
-use crate::tcp::sender::Sender;
+use crate::tcp::{Sender, milliseconds};
 
 /// A sender; the script is its peer.
 pub struct Sending {
@@ -265,27 +264,27 @@ impl Sending {
     }
 
     pub fn cwnd(&mut self, packets: u32) -> &mut Self {
-        assert_eq!(self.sender.tp.snd_cwnd, packets, "cwnd at {:?}", self.now);
+        assert_eq!(self.sender.tp().snd_cwnd, packets, "cwnd at {:?}", self.now);
         self
     }
 
     pub fn ssthresh(&mut self, packets: u32) -> &mut Self {
-        let ssthresh = self.sender.tp.snd_ssthresh;
+        let ssthresh = self.sender.tp().snd_ssthresh;
         assert_eq!(ssthresh, packets, "ssthresh at {:?}", self.now);
         self
     }
 
     pub fn state(&mut self, state: CongestionState) -> &mut Self {
         let instruments = self.sender.instruments(self.now);
-        assert_eq!(instruments.state, state, "at {:?}", self.now);
+        assert_eq!(instruments.congestion_state, state, "at {:?}", self.now);
         self
     }
 
     /// Asserts the smoothed round-trip time and the timeout.
     pub fn rto(&mut self, srtt_us: u32, rto_ms: u64) -> &mut Self {
-        let tp = &self.sender.tp;
+        let tp = self.sender.tp();
         assert_eq!(tp.srtt_us >> 3, srtt_us, "SRTT at {:?}", self.now);
-        let rto = self.sender.rtt().rto;
+        let rto = self.sender.rtt().rto();
         assert_eq!(rto, Duration::from_millis(rto_ms), "at {:?}", self.now);
         self
     }

@@ -1,0 +1,122 @@
+//! Waiting for sockets and for messages of another thread, with timeouts precise to the nanosecond.
+//!
+//! rustix waits that precisely (epoll_pwait2(2), Linux 5.11) with its feature `linux_5_11`, otherwise to the
+//! millisecond.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use fairwind_path::units::Duration;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+
+use super::message_queue::MessageQueue;
+use crate::clock::timespec;
+
+/// Most events that one call returns.
+const BATCH: usize = 256;
+/// Token of the inbox.
+const INBOX: u64 = u64::MAX;
+
+/// What to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    Read,
+    Write,
+    /// Only errors, which are always reported.
+    Errors,
+}
+
+impl Interest {
+    fn flags(self) -> EventFlags {
+        match self {
+            Interest::Read => EventFlags::IN,
+            Interest::Write => EventFlags::OUT,
+            Interest::Errors => EventFlags::empty(),
+        }
+    }
+}
+
+/// An event of a descriptor.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    pub token: u64,
+    /// The connection has failed, or the peer has closed it.
+    pub failed: bool,
+}
+
+/// A set of descriptors, each with a token, and the messages that a thread exchanges with another.
+pub struct EventLoop<In, Out> {
+    epoll: OwnedFd,
+    inbox: Arc<MessageQueue<In>>,
+    outbox: Arc<MessageQueue<Out>>,
+}
+
+impl<In, Out> EventLoop<In, Out> {
+    pub fn new(
+        inbox: Arc<MessageQueue<In>>,
+        outbox: Arc<MessageQueue<Out>>,
+    ) -> io::Result<EventLoop<In, Out>> {
+        let events = EventLoop {
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            inbox,
+            outbox,
+        };
+        events.add(&*events.inbox, INBOX, Interest::Read)?;
+        Ok(events)
+    }
+
+    pub fn add(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        let data = EventData::new_u64(token);
+        Ok(epoll::add(&self.epoll, fd, data, interest.flags())?)
+    }
+
+    pub fn change(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        let data = EventData::new_u64(token);
+        Ok(epoll::modify(&self.epoll, fd, data, interest.flags())?)
+    }
+
+    pub fn remove(&self, fd: impl AsFd) {
+        // Fails only for a descriptor that is not in the set, which is harmless.
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    /// Waits for at most `longest`, or for a message. Replaces the content of `events` by the events of
+    /// descriptors.
+    pub fn wait(&self, longest: Duration, events: &mut Vec<Event>) -> io::Result<()> {
+        events.clear();
+        let mut buffer = [MaybeUninit::<epoll::Event>::uninit(); BATCH];
+        let timeout = timespec(longest.as_nanos());
+        let ready = match epoll::wait(&self.epoll, &mut buffer, Some(&timeout)) {
+            Ok((ready, _)) => ready,
+            Err(Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let ready = ready.iter().map(|event| {
+            let flags = event.flags;
+            Event {
+                token: event.data.u64(),
+                failed: flags.intersects(EventFlags::ERR | EventFlags::HUP),
+            }
+        });
+        events.extend(ready.filter(|event| event.token != INBOX));
+        Ok(())
+    }
+
+    /// Removes all messages from the inbox.
+    pub fn messages(&self) -> Vec<In> {
+        self.inbox.take()
+    }
+
+    /// Leaves a message for the other thread without waking it.
+    pub fn send(&self, message: Out) {
+        self.outbox.push(message);
+    }
+
+    /// Wakes the other thread.
+    pub fn wake_other(&self) {
+        self.outbox.wake();
+    }
+}

@@ -1,0 +1,186 @@
+//! TAP devices: network interfaces whose Ethernet frames this process reads and writes. The frames hold IP
+//! packets; the kernel handles them in fewer steps than the bare packets of a TUN device, and TCP can merge
+//! them.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::ifreq::{Ifreq, Request};
+use crate::LabError;
+
+pub mod uplink;
+pub mod vnet;
+
+use uplink::Uplink;
+
+/// Most packets read or written in one batch.
+pub const MAX_BATCH: usize = 32;
+
+/// Work that the device does for the host. In every case queues, losses and delays apply to single segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Offload {
+    /// None at all: the host segments what it sends, and computes and verifies checksums.
+    Software,
+    /// The host segments what it sends. Checksums are neither computed nor verified, as between hosts that
+    /// share a machine.
+    None,
+    /// Sending: the device segments and computes checksums, as network cards do. Programs that capture the
+    /// host's packets see large ones.
+    #[default]
+    Send,
+    /// Sending and receiving: consecutive segments that are due together are delivered as one packet, as
+    /// cards and drivers do.
+    Both,
+}
+
+/// The emulator's side of an interface, which vanishes when this is dropped.
+#[derive(Debug)]
+pub struct Tap {
+    file: File,
+    name: String,
+    offload: Offload,
+    uplink: Option<Arc<Uplink>>,
+}
+
+impl Tap {
+    /// Creates the interface in the network namespace of the calling thread. The kernel replaces `%d` in the
+    /// name by the first free number there.
+    pub fn create(name: &str, offload: Offload) -> Result<Tap, LabError> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open("/dev/net/tun")
+            .map_err(LabError::NoTun)?;
+        let failed = |action: &'static str| {
+            move |error: io::Error| {
+                LabError::system(format!("{action} the TUN device {name}"), error)
+            }
+        };
+        let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+        let mut ifreq = Ifreq::new(name).with_flags(flags as libc::c_short);
+        ifreq
+            .send(&file, Request::SetTun)
+            .map_err(failed("making"))?;
+        let name = ifreq.name();
+        ifreq
+            .with_hardware_address(vnet::ADDRESS)
+            .send(&file, Request::SetHardwareAddress)
+            .map_err(failed("setting the address of"))?;
+        set_offload(&file, offload).map_err(failed("setting the offloads of"))?;
+        let uplink = Uplink::new(|filter| set_filter(&file, filter));
+        Ok(Tap {
+            file,
+            name,
+            offload,
+            uplink: uplink.map(Arc::new),
+        })
+    }
+
+    /// The interface's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads a packet with its [`vnet`] headers into the buffers, `first` before `rest`. `None` if there is
+    /// no packet.
+    #[inline]
+    pub fn read(&self, first: &mut [u8], rest: &mut [u8]) -> io::Result<Option<usize>> {
+        let mut buffers = [IoSliceMut::new(first), IoSliceMut::new(rest)];
+        match rustix::io::readv(&self.file, &mut buffers) {
+            Ok(len) => Ok(Some(len)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes a packet with its [`vnet`] headers: the host receives it before this returns.
+    #[inline]
+    pub fn write(&self, packet: &[u8]) -> io::Result<()> {
+        debug_assert!(packet.len() > vnet::LEN);
+        rustix::io::write(&self.file, packet)?;
+        Ok(())
+    }
+
+    /// Writes a packet in several parts, the first of which begins with the [`vnet`] headers.
+    pub fn write_parts(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        rustix::io::writev(&self.file, parts)?;
+        Ok(())
+    }
+
+    /// The packets that the host sends, if they are not to be read from the device.
+    pub fn uplink(&self) -> Option<&Arc<Uplink>> {
+        self.uplink.as_ref()
+    }
+
+    /// Requests a wake-up: the descriptor becomes readable once the host has sent something. Returns false if
+    /// it already has.
+    pub fn request_wakeup(&self) -> bool {
+        self.uplink
+            .as_ref()
+            .is_none_or(|uplink| uplink.request_wakeup())
+    }
+
+    /// Ends what [`Tap::request_wakeup`] began; `readable` if the descriptor was.
+    pub fn end_wakeup(&self, readable: bool) {
+        let Some(uplink) = &self.uplink else { return };
+        uplink.cancel_wakeup();
+        if readable {
+            // One byte of a packet that is in the ring as a whole.
+            let _ = self.read(&mut [0; vnet::LEN + 1], &mut []);
+        }
+    }
+
+    /// The offload that it was created with.
+    pub fn offload(&self) -> Offload {
+        self.offload
+    }
+
+    /// True if the device may return packets that it is to segment.
+    pub fn may_return_unsegmented(&self) -> bool {
+        matches!(self.offload, Offload::Send | Offload::Both)
+    }
+}
+
+impl AsFd for Tap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Sets what the host may leave to the device.
+fn set_offload(file: &File, offload: Offload) -> io::Result<()> {
+    let features = match offload {
+        Offload::Send | Offload::Both => {
+            libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN
+        }
+        Offload::None => libc::TUN_F_CSUM,
+        Offload::Software => 0,
+    };
+    // SAFETY: the call takes an integer.
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, features) })
+}
+
+/// Installs the eBPF program as the filter of every packet that the host sends.
+fn set_filter(file: &File, program: BorrowedFd<'_>) -> io::Result<()> {
+    // A device with a program for choosing among its queues does not hash each packet for that. As this one
+    // has one queue, the program never runs for it.
+    for request in [libc::TUNSETSTEERINGEBPF, libc::TUNSETFILTEREBPF] {
+        let program: libc::c_int = program.as_raw_fd();
+        // SAFETY: the call reads an integer.
+        checked(unsafe { libc::ioctl(file.as_raw_fd(), request, &raw const program) })?;
+    }
+    Ok(())
+}
+
+fn checked(result: libc::c_int) -> io::Result<()> {
+    match result {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}

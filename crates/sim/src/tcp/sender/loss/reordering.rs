@@ -1,0 +1,58 @@
+//! How much the path reorders (`tcp_check_sack_reordering`).
+
+use fairwind_cc::native::TcpSock;
+
+use crate::tcp::constants::DUPLICATE_THRESHOLD;
+
+/// `tcp_max_reordering`, segments.
+const MAX_REORDERING: u32 = 300;
+
+/// The reordering seen so far.
+#[derive(Debug)]
+pub struct Reordering {
+    /// How far beyond a hole data is delivered before the hole is a loss, segments (`reordering`).
+    degree: u32,
+    /// Any has been seen (`reord_seen`).
+    seen: bool,
+}
+
+impl Reordering {
+    /// None seen.
+    pub fn new() -> Self {
+        Reordering {
+            degree: DUPLICATE_THRESHOLD,
+            seen: false,
+        }
+    }
+
+    /// How far beyond a hole data is delivered before the hole is a loss, segments.
+    #[inline]
+    pub fn degree(&self) -> u32 {
+        self.degree
+    }
+
+    /// Whether any has been seen.
+    pub fn is_seen(&self) -> bool {
+        self.seen
+    }
+
+    /// Data from `low` on was delivered after bytes up to `highest`.
+    pub fn note(&mut self, tp: &TcpSock, low: u64, highest: u64) {
+        if low >= highest {
+            return;
+        }
+        let distance = (highest - low).div_ceil(u64::from(tp.mss_cache)) as u32;
+        self.degree = self.degree.max(distance.min(MAX_REORDERING));
+        self.seen = true;
+    }
+
+    /// Expects no more than at first.
+    pub fn reset(&mut self) {
+        self.degree = self.degree.min(DUPLICATE_THRESHOLD);
+    }
+
+    #[cfg(test)]
+    pub fn see(&mut self) {
+        self.seen = true;
+    }
+}

@@ -1,0 +1,284 @@
+//! Transmission: new data within the windows, retransmissions, and tail loss probes (RFC 8985,
+//! section 7), paced if the congestion control asks for it (`tcp_output.c`).
+//!
+//! | Linux 6.x | here |
+//! |---|---|
+//! | `tcp_write_xmit` sends bursts of up to 64 KiB | one segment per packet, the last of a burst with PSH |
+//! | Nagle's algorithm delays small segments | bulk senders set `TCP_NODELAY` |
+
+use fairwind_cc::native::ca_state;
+use fairwind_path::units::Duration;
+
+use super::Sender;
+use super::counters::Limit;
+use super::rate;
+use super::retransmit_queue::in_flight;
+use super::retransmit_timer::TimerUse;
+use super::tail_loss_probe::TailLossProbe;
+use crate::packet::{Kind, Packet, SackPool};
+
+impl Sender {
+    /// Sends new data as the windows allow (`tcp_write_xmit`).
+    #[inline]
+    pub(super) fn transmit_new(&mut self, out: &mut Vec<Packet>) {
+        let quota = self.tp.snd_cwnd.saturating_sub(in_flight(&self.tp));
+        if self.transmit_some(quota, out) > 0 {
+            self.schedule_loss_probe(false);
+        }
+    }
+
+    /// Sends up to `quota` new segments, as application, pacer and receiver's window allow. Returns
+    /// how many.
+    #[inline]
+    fn transmit_some(&mut self, quota: u32, out: &mut Vec<Packet>) -> u32 {
+        let end = self.sequence.sendable_end();
+        let first = out.len();
+        let mut sent = 0;
+        let mut limit = Limit::Cwnd;
+        loop {
+            if self.sequence.nxt() >= end {
+                limit = Limit::Sender;
+                break;
+            }
+            if sent == quota || self.pacer.holds(&self.tp) {
+                break;
+            }
+            let unsent = end - self.sequence.nxt();
+            let len = unsent.min(u64::from(self.tp.mss_cache));
+            if !self.sequence.fits_window(len) {
+                limit = Limit::Receiver;
+                break;
+            }
+            self.transmit_segment(len as u32, out);
+            sent += 1;
+        }
+        self.push_bursts(&mut out[first..]);
+        self.account_for(sent, end, limit);
+        sent
+    }
+
+    /// Notes what limits the sender now that `sent` segments of the bytes before `end` have left.
+    #[inline]
+    fn account_for(&mut self, sent: u32, end: u64, limit: Limit) {
+        let in_flight = in_flight(&self.tp);
+        let unsent = end - self.sequence.nxt();
+        rate::check_app_limited(&mut self.tp, unsent, in_flight);
+        let limit = if self.tp.packets_out == 0 && limit == Limit::Cwnd {
+            Limit::Sender
+        } else {
+            limit
+        };
+        self.counters.set_limit(self.clock.now(), limit);
+        let cwnd_limited = in_flight >= self.tp.snd_cwnd;
+        if (sent > 0 || cwnd_limited) && !self.window.note_use(&mut self.tp, cwnd_limited) {
+            let rto = self.clock.jiffies().count(self.rtt.rto());
+            let application_limited = self.sequence.is_all_buffered();
+            self.window
+                .shrink_unused(&mut self.tp, rto, application_limited);
+        }
+        if sent > 0 {
+            self.window.on_sent(&mut self.tp, sent);
+        }
+    }
+
+    /// Sets PSH on the last segment of each burst of two or more, as the kernel does when it leaves
+    /// segmentation to the device (`__tcp_transmit_skb`).
+    #[inline]
+    fn push_bursts(&mut self, sent: &mut [Packet]) {
+        if !self.stack.offloads_segmentation() || sent.len() < 2 {
+            return;
+        }
+        let most = self.window.burst_segments(&mut self.tp);
+        for burst in sent.chunks_mut(most) {
+            if let [_, .., last] = burst {
+                last.push = true;
+            }
+        }
+    }
+
+    #[inline]
+    fn transmit_segment(&mut self, len: u32, out: &mut Vec<Packet>) {
+        self.window.on_transmit(&mut self.tp);
+        let tx_us = self.pacer.depart(&self.tp);
+        let seq = self.sequence.nxt();
+        let was_empty = self.queue.is_empty();
+        self.queue.push(&mut self.tp, seq, len, tx_us);
+        out.push(self.packet(seq, len));
+        self.sequence.on_sent(&mut self.tp, len);
+        let segments_sent = self.counters.count_segment();
+        self.pacer.space(&self.tp, len, segments_sent);
+        if was_empty || self.timer.pending() == TimerUse::LossProbe {
+            self.rearm_rto();
+        }
+    }
+
+    /// Retransmits segments marked lost (`tcp_xmit_retransmit_queue`).
+    pub(super) fn transmit_lost(&mut self, out: &mut Vec<Packet>) {
+        let mut number = self.queue.retransmit_hint();
+        let mut head_sent = false;
+        while number < self.queue.end() {
+            if self.tp.retrans_out >= self.tp.lost_out || self.pacer.holds(&self.tp) {
+                break;
+            }
+            if in_flight(&self.tp) >= self.tp.snd_cwnd {
+                break;
+            }
+            if self.queue.awaits_retransmission(number) {
+                self.retransmit(number, out);
+                self.window.on_sent(&mut self.tp, 1);
+                head_sent |= number == self.queue.first();
+            }
+            number += 1;
+        }
+        self.queue.set_retransmit_hint(number);
+        if head_sent && self.timer.pending() != TimerUse::Reordering {
+            self.timer.set(TimerUse::Retransmit, self.rtt.rto());
+        }
+    }
+
+    /// Retransmits a segment and counts it (`tcp_retransmit_skb`).
+    fn retransmit(&mut self, number: u64, out: &mut Vec<Packet>) {
+        self.resend(number, out);
+        let tx_us = self.queue.mark_retransmitted(&mut self.tp, number);
+        self.episode.note_retransmission((tx_us / 1000) as u32);
+    }
+
+    /// `__tcp_retransmit_skb`.
+    fn resend(&mut self, number: u64, out: &mut Vec<Packet>) {
+        self.window.on_transmit(&mut self.tp);
+        let tx_us = self.pacer.depart(&self.tp);
+        let nxt = self.sequence.nxt();
+        let (seq, len) = self.queue.resend(&mut self.tp, number, tx_us, nxt);
+        out.push(self.packet(seq, len));
+        let segments_sent = self.counters.count_segment();
+        self.counters.count_retransmission();
+        self.pacer.space(&self.tp, len, segments_sent);
+    }
+
+    /// The retransmission timer has expired (`tcp_write_timer_handler`).
+    pub(super) fn on_retransmission_timer(&mut self, out: &mut Vec<Packet>) {
+        let expired = self.timer.expire();
+        if !self.established {
+            self.retry_syn(out);
+            return;
+        }
+        match expired {
+            TimerUse::Idle => {}
+            TimerUse::Retransmit => self.on_retransmission_timeout(out),
+            TimerUse::LossProbe => self.send_loss_probe(out),
+            TimerUse::Reordering => self.on_reordering_timeout(out),
+        }
+    }
+
+    /// `tcp_retransmit_timer`.
+    fn on_retransmission_timeout(&mut self, out: &mut Vec<Packet>) {
+        if self.queue.is_empty() {
+            return;
+        }
+        self.counters.count_timeout();
+        self.enter_loss();
+        self.tp.icsk_retransmits = self.tp.icsk_retransmits.saturating_add(1);
+        let head = self.queue.first();
+        self.queue.unmark_retransmitted(&mut self.tp, head);
+        self.retransmit(head, out);
+        self.rtt.back_off();
+        self.timer.set(TimerUse::Retransmit, self.rtt.rto());
+    }
+
+    /// Handles the reordering timer and retransmits what it finds lost.
+    fn on_reordering_timeout(&mut self, out: &mut Vec<Packet>) {
+        if self.recover_from_overdue() {
+            self.transmit_lost(out);
+        }
+        if self.timer.pending() != TimerUse::Retransmit {
+            self.rearm_rto();
+        }
+    }
+
+    /// `tcp_rearm_rto`.
+    pub(super) fn rearm_rto(&mut self) {
+        if self.queue.is_empty() {
+            self.timer.clear();
+            return;
+        }
+        let after = match self.timer.pending() {
+            TimerUse::Reordering | TimerUse::LossProbe => {
+                Duration::from_micros(self.rto_left_us().max(1) as u64)
+            }
+            TimerUse::Idle | TimerUse::Retransmit => self.rtt.rto(),
+        };
+        self.timer.set(TimerUse::Retransmit, after);
+    }
+
+    /// Time until the oldest segment times out, microseconds; not positive if it is overdue.
+    fn rto_left_us(&self) -> i64 {
+        let head = self.queue.head().map_or(0, |head| head.tx_us());
+        (head + self.rtt.rto().as_micros()) as i64 - self.tp.tcp_mstamp as i64
+    }
+
+    /// Arms the tail loss probe if one may be sent (`tcp_schedule_loss_probe`). `advancing` means
+    /// that the retransmission timeout counts from now.
+    #[inline]
+    pub(super) fn schedule_loss_probe(&mut self, advancing: bool) -> bool {
+        let state = self.tp.icsk_ca_state;
+        if !self.stack.probes_tail_losses()
+            || self.queue.is_empty()
+            || !(state == ca_state::OPEN || state == ca_state::CWR)
+        {
+            return false;
+        }
+        let mut timeout = TailLossProbe::timeout(&self.tp);
+        if advancing {
+            timeout = timeout.min(self.rtt.rto());
+        } else if let left_us @ 1.. = self.rto_left_us() {
+            timeout = timeout.min(Duration::from_micros(left_us as u64));
+        }
+        self.timer.set(TimerUse::LossProbe, timeout);
+        true
+    }
+
+    /// `tcp_send_loss_probe`.
+    fn send_loss_probe(&mut self, out: &mut Vec<Packet>) {
+        if !self.probe.is_in_flight() && self.transmit_probe(out) {
+            self.timer.end_probe();
+        }
+        self.rearm_rto();
+    }
+
+    /// Sends a new segment or the last one again, if there is one.
+    fn transmit_probe(&mut self, out: &mut Vec<Packet>) -> bool {
+        let unsent = self.sequence.sendable_end() - self.sequence.nxt();
+        let len = unsent.min(u64::from(self.tp.mss_cache));
+        let is_new = len > 0 && self.sequence.fits_window(len);
+        if is_new {
+            if self.transmit_some(1, out) == 0 {
+                return false;
+            }
+        } else if self.queue.is_empty() {
+            return false;
+        } else {
+            self.resend(self.queue.end() - 1, out);
+        }
+        self.probe.on_sent(self.sequence.nxt(), !is_new);
+        true
+    }
+
+    /// A segment that is sent now.
+    #[inline]
+    pub(super) fn packet(&self, seq: u64, len: u32) -> Packet {
+        Packet {
+            seq,
+            connection: self.connection,
+            len,
+            window: 0,
+            ts_val: self.pacer.timestamp_ms(&self.tp),
+            ts_ecr: self.ts_recent,
+            sack: SackPool::NONE,
+            size: (len + crate::packet::HEADER) as u16,
+            generation: self.generation,
+            hop: 0,
+            kind: Kind::Data,
+            push: false,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Delivery-rate samples (`tcp_rate.c`; Cheng et al., draft-cheng-iccrg-delivery-rate-estimation).
+
+use fairwind_cc::native::{RateSample, TcpSock};
+
+/// The latest delivery rate not limited by the application, or a higher one that was.
+#[derive(Debug, Default)]
+pub struct DeliveryRate {
+    delivered: u64,
+    interval_us: u64,
+}
+
+impl DeliveryRate {
+    /// Bytes per second; 0 before the first sample.
+    pub fn bytes_per_second(&self, mss: u32) -> u64 {
+        (self.delivered * u64::from(mss) * 1_000_000)
+            .checked_div(self.interval_us)
+            .unwrap_or(0)
+    }
+
+    /// Completes a sample after an acknowledgement (`tcp_rate_gen`). `delivered` and `lost` are the
+    /// packets that the acknowledgement newly delivered and marked lost.
+    #[inline]
+    pub fn generate(&mut self, tp: &mut TcpSock, rs: &mut Sample, delivered: u32, lost: u32) {
+        if tp.app_limited != 0 && tp.delivered.wrapping_sub(tp.app_limited) as i32 > 0 {
+            tp.app_limited = 0;
+        }
+        if delivered > 0 {
+            tp.delivered_mstamp = tp.tcp_mstamp;
+        }
+        let sample = &mut rs.sample;
+        sample.acked_sacked = delivered;
+        sample.losses = lost as i32;
+        if sample.prior_mstamp == 0 {
+            sample.delivered = -1;
+            sample.interval_us = -1;
+            return;
+        }
+        sample.delivered = tp.delivered.wrapping_sub(sample.prior_delivered) as i32;
+        let sending_us = sample.interval_us;
+        let acking_us = tp.tcp_mstamp.saturating_sub(sample.prior_mstamp) as i64;
+        sample.interval_us = sending_us.max(acking_us);
+        sample.snd_interval_us = sending_us as u32;
+        sample.rcv_interval_us = acking_us as u32;
+        if sample.interval_us < i64::from(tp.rtt_min_us) {
+            // Shorter than the smallest round trip: the acknowledgements came in a burst.
+            sample.interval_us = -1;
+            return;
+        }
+        let (packets, interval) = (sample.delivered as u64, sample.interval_us as u64);
+        if rs.app_limited && packets * self.interval_us < self.delivered * interval {
+            return;
+        }
+        self.delivered = packets;
+        self.interval_us = interval;
+    }
+}
+
+/// A rate sample under construction while one acknowledgement is processed.
+#[derive(Debug)]
+pub struct Sample {
+    /// The sample that the congestion control will see.
+    pub sample: RateSample,
+    last_end: u64,
+    app_limited: bool,
+}
+
+impl Sample {
+    /// A sample with nothing delivered yet.
+    #[inline]
+    pub fn new(prior_in_flight: u32) -> Self {
+        Sample {
+            sample: RateSample {
+                rtt_us: -1,
+                prior_in_flight,
+                ..RateSample::default()
+            },
+            last_end: 0,
+            app_limited: false,
+        }
+    }
+
+    /// Updates the sample with a segment that is delivered (`tcp_rate_skb_delivered`). `sent` orders
+    /// segments by their latest transmission: its time, microseconds, and the segment's end.
+    #[inline]
+    pub fn on_delivered(
+        &mut self,
+        tp: &mut TcpSock,
+        stamp: &RateStamp,
+        sent: (u64, u64),
+        is_retrans: bool,
+    ) {
+        if stamp.delivered_us == 0 {
+            return;
+        }
+        let first = self.sample.prior_mstamp == 0;
+        if first || sent > (tp.first_tx_mstamp, self.last_end) {
+            let (tx_us, end) = sent;
+            self.sample.prior_delivered = stamp.delivered;
+            self.sample.prior_mstamp = stamp.delivered_us;
+            self.sample.is_retrans = is_retrans;
+            self.app_limited = stamp.app_limited;
+            self.sample.is_app_limited = self.app_limited;
+            self.last_end = end;
+            self.sample.last_end_seq = self.last_end as u32;
+            tp.first_tx_mstamp = tx_us;
+            self.sample.interval_us = tx_us.saturating_sub(stamp.first_tx_us) as i64;
+        }
+    }
+}
+
+/// The state of delivery when a segment was last sent (`tx` of `struct tcp_skb_cb`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RateStamp {
+    /// `first_tx_mstamp`, microseconds.
+    first_tx_us: u64,
+    /// `delivered_mstamp`, microseconds; 0 once the stamp has been used.
+    delivered_us: u64,
+    /// `delivered`.
+    delivered: u32,
+    /// The application limited the sender.
+    app_limited: bool,
+}
+
+impl RateStamp {
+    /// The stamp of a segment that is sent at `tx_us`, microseconds (`tcp_rate_skb_sent`).
+    #[inline]
+    pub fn new(tp: &mut TcpSock, tx_us: u64) -> Self {
+        if tp.packets_out == 0 {
+            tp.first_tx_mstamp = tx_us;
+            tp.delivered_mstamp = tx_us;
+        }
+        RateStamp {
+            first_tx_us: tp.first_tx_mstamp,
+            delivered_us: tp.delivered_mstamp,
+            delivered: tp.delivered,
+            app_limited: tp.app_limited != 0,
+        }
+    }
+
+    /// The segment counts as delivered only once.
+    #[inline]
+    pub fn use_up(&mut self) {
+        self.delivered_us = 0;
+    }
+}
+
+/// Notes until when samples are limited by the application: `unsent` bytes are less than a segment,
+/// and the window has room (`tcp_rate_check_app_limited`).
+#[inline]
+pub fn check_app_limited(tp: &mut TcpSock, unsent: u64, in_flight: u32) {
+    if unsent < u64::from(tp.mss_cache) && in_flight < tp.snd_cwnd && tp.lost_out <= tp.retrans_out
+    {
+        tp.app_limited = tp.delivered.wrapping_add(in_flight).max(1);
+    }
+}

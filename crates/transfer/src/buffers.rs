@@ -1,0 +1,292 @@
+//! The buffers of a live TCP socket on Linux.
+//!
+//! - `SO_RCVBUF` and `SO_SNDBUF` are capped at `net.core.rmem_max` and `wmem_max` and then doubled, the
+//!   second half being for bookkeeping; `SO_RCVBUFFORCE` and `SO_SNDBUFFORCE` are not capped but need
+//!   `CAP_NET_ADMIN` (socket(7)).
+//! - Either call turns off the kernel's autotuning of that buffer. Autotuning reaches
+//!   `net.ipv4.tcp_rmem[2]` and `tcp_wmem[2]`, which may be more than a program can set; `SO_BUF_LOCK`
+//!   (Linux 5.15) returns the buffer to autotuning.
+//! - A larger receive buffer alone does not widen the window: the kernel has set `TCP_WINDOW_CLAMP` from
+//!   the size that the buffer had, and does not raise it for a buffer that a program sets.
+//! - The window scale is fixed in the handshake, from the largest of the buffer, `tcp_rmem[2]` and
+//!   `rmem_max`; from the buffer alone if a program has set that (`tcp_select_initial_window`).
+
+use std::io;
+use std::os::fd::AsFd;
+
+use fairwind_kernel::sockopt::{buffer_locks, set_buffer_locks, set_window_clamp};
+use fairwind_kernel::sysctl_numbers;
+use rustix::io::Errno;
+use rustix::net::sockopt;
+
+/// A clamp that limits no window: the largest that RFC 7323 allows.
+const NO_CLAMP: u32 = 1 << 30;
+
+/// One of the two buffers of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// `SO_SNDBUF`
+    Send,
+    /// `SO_RCVBUF`
+    Receive,
+}
+
+/// Outcome of a request for a buffer size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Granted {
+    /// The buffer has the size asked for.
+    Whole,
+    /// The system's limit cut it to this size, bytes.
+    Cut(u64),
+    /// The limit for programs is below what autotuning may reach, so the buffer is autotuned, starting at
+    /// this size, bytes.
+    Autotuned(u64),
+}
+
+/// The kernel's limits, in bytes as passed to setsockopt: half of what sockets then have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// What an unprivileged program can set: `rmem_max`, `wmem_max`.
+    pub settable: u64,
+    /// What autotuning can reach: half of `tcp_rmem[2]`, `tcp_wmem[2]`.
+    pub adapted: u64,
+}
+
+impl Side {
+    /// The sysctl that caps what programs ask for.
+    pub fn sysctl(self) -> &'static str {
+        match self {
+            Self::Send => "net.core.wmem_max",
+            Self::Receive => "net.core.rmem_max",
+        }
+    }
+
+    /// The current limits; Linux's defaults where they cannot be read.
+    pub fn limits(self) -> Limits {
+        let (adapted, default) = match self {
+            Self::Send => ("net.ipv4.tcp_wmem", 4 << 20),
+            Self::Receive => ("net.ipv4.tcp_rmem", 6 << 20),
+        };
+        Limits {
+            settable: last_number(self.sysctl()).unwrap_or(212_992),
+            adapted: last_number(adapted).unwrap_or(default) / 2,
+        }
+    }
+
+    fn lock_bit(self) -> u32 {
+        match self {
+            Self::Send => 1,
+            Self::Receive => 2,
+        }
+    }
+}
+
+fn last_number(sysctl: &str) -> Option<u64> {
+    sysctl_numbers(sysctl)?.pop()
+}
+
+/// The buffer's size, in bytes as passed to setsockopt.
+///
+/// # Errors
+/// If the socket option cannot be read.
+pub fn size(socket: impl AsFd, side: Side) -> io::Result<u64> {
+    let doubled = match side {
+        Side::Send => sockopt::socket_send_buffer_size(socket)?,
+        Side::Receive => sockopt::socket_recv_buffer_size(socket)?,
+    };
+    Ok(doubled as u64 / 2)
+}
+
+/// Sets the buffer, beyond the limits for programs if this process may do that, and lets the window grow
+/// with a receive buffer. A buffer that autotuning can make larger than this process may is left to it.
+///
+/// # Errors
+/// If a socket option cannot be read or set.
+pub fn set(socket: impl AsFd, side: Side, bytes: u32) -> io::Result<Granted> {
+    let socket = socket.as_fd();
+    let granted = match force(socket, side, bytes) {
+        Ok(()) => Granted::Whole,
+        Err(Errno::PERM) => set_within_limits(socket, side, bytes)?,
+        Err(error) => return Err(error.into()),
+    };
+    if side == Side::Receive {
+        clamp_window(socket, NO_CLAMP)?;
+    }
+    Ok(granted)
+}
+
+fn set_within_limits(socket: impl AsFd, side: Side, bytes: u32) -> io::Result<Granted> {
+    let limits = side.limits();
+    let (wanted, settable) = (u64::from(bytes), limits.settable);
+    let adapts = wanted > settable && limits.adapted > settable;
+    // Never shrink a buffer that the kernel has already grown.
+    if !adapts || size(&socket, side)? < settable {
+        let bytes = wanted.min(settable) as usize;
+        match side {
+            Side::Send => sockopt::set_socket_send_buffer_size(&socket, bytes)?,
+            Side::Receive => sockopt::set_socket_recv_buffer_size(&socket, bytes)?,
+        }
+    }
+    if adapts {
+        give_back(&socket, side)?;
+        return Ok(Granted::Autotuned(size(&socket, side)?));
+    }
+    Ok(if wanted <= settable {
+        Granted::Whole
+    } else {
+        Granted::Cut(settable)
+    })
+}
+
+fn force(socket: impl AsFd, side: Side, bytes: u32) -> Result<(), Errno> {
+    match side {
+        Side::Send => sockopt::set_socket_send_buffer_size_force(socket, bytes as usize),
+        Side::Receive => sockopt::set_socket_recv_buffer_size_force(socket, bytes as usize),
+    }
+}
+
+/// Returns the buffer to autotuning, starting at its current size.
+///
+/// # Errors
+/// If `SO_BUF_LOCK` cannot be read or set, as before Linux 5.15.
+pub fn give_back(socket: impl AsFd, side: Side) -> io::Result<()> {
+    let locks = buffer_locks(&socket)?;
+    set_buffer_locks(socket, locks & !side.lock_bit())
+}
+
+/// Limits the offered window to `bytes` from now on; what has been offered already is not taken back.
+///
+/// # Errors
+/// If the socket option cannot be set.
+pub fn clamp_window(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    set_window_clamp(socket, bytes)
+}
+
+/// Before a socket connects or listens: makes sure that its window can grow to `bytes`.
+///
+/// Does nothing if the sysctls yield a sufficient scale anyway, and can do nothing without
+/// `CAP_NET_ADMIN`: a buffer that an unprivileged program may set yields no larger scale than an
+/// autotuned one. If the buffer has been widened ([`is_widened`]), [`settle_window_scale`] undoes that.
+///
+/// # Errors
+/// If the buffer cannot be set for a reason other than missing privileges.
+pub fn prepare_window_scale(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    let limits = Side::Receive.limits();
+    let known = limits.settable.max(2 * limits.adapted);
+    if window_scale(known) >= window_scale(bytes.into()) {
+        return Ok(());
+    }
+    match force(socket, Side::Receive, bytes) {
+        Ok(()) | Err(Errno::PERM) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether [`prepare_window_scale`] has widened the buffer of the socket, or of the one that it was
+/// accepted from.
+///
+/// # Errors
+/// If a socket option cannot be read.
+pub fn is_widened(socket: impl AsFd, bytes: u32) -> io::Result<bool> {
+    Ok(is_set(&socket, Side::Receive)? && size(socket, Side::Receive)? == u64::from(bytes))
+}
+
+/// Whether a program has set the buffer, so that it is not autotuned.
+///
+/// # Errors
+/// If `SO_BUF_LOCK` cannot be read, as before Linux 5.15.
+pub fn is_set(socket: impl AsFd, side: Side) -> io::Result<bool> {
+    Ok(buffer_locks(socket)? & side.lock_bit() != 0)
+}
+
+/// Once the connection is open: returns a receive buffer that was widened for the sake of the window
+/// scale to autotuning, starting at its default size.
+///
+/// # Errors
+/// If a socket option cannot be read or set.
+pub fn settle_window_scale(socket: impl AsFd) -> io::Result<()> {
+    let sizes = sysctl_numbers("net.ipv4.tcp_rmem").unwrap_or_default();
+    let bytes = sizes.get(1).map_or(131_072, |&bytes| bytes as usize);
+    sockopt::set_socket_recv_buffer_size(&socket, bytes / 2)?;
+    give_back(socket, Side::Receive)
+}
+
+/// The shift that Linux chooses for a window of `bytes` (RFC 7323 section 2.2: at most 14).
+pub fn window_scale(bytes: u64) -> u32 {
+    bytes.max(1).ilog2().saturating_sub(15).min(14)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::thread;
+
+    use super::*;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (one, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn the_window_scale_is_that_of_linux() {
+        // ilog2(space) - 15, between 0 and 14.
+        assert_eq!(window_scale(65_535), 0);
+        assert_eq!(window_scale(65_536), 1);
+        assert_eq!(window_scale(6_291_456), 7);
+        assert_eq!(window_scale(16 << 20), 9);
+        assert_eq!(window_scale(64 << 20), 11);
+        assert_eq!(window_scale(u64::MAX), 14);
+    }
+
+    #[test]
+    fn a_buffer_has_the_size_that_was_asked_for() {
+        let (socket, _far) = pair();
+        for side in [Side::Send, Side::Receive] {
+            assert_eq!(set(&socket, side, 150_000).unwrap(), Granted::Whole);
+            assert_eq!(size(&socket, side).unwrap(), 150_000);
+        }
+    }
+
+    #[test]
+    fn a_buffer_given_back_is_the_kernels_again() {
+        let (socket, mut far) = pair();
+        set(&socket, Side::Receive, 65_536).unwrap();
+        give_back(&socket, Side::Receive).unwrap();
+        let sender = thread::spawn(move || far.write_all(&vec![7; 64 << 20]));
+        let mut chunk = vec![0; 256 << 10];
+        while (&socket).read(&mut chunk).unwrap() > 0 {}
+        sender.join().unwrap().unwrap();
+        assert!(size(&socket, Side::Receive).unwrap() > 65_536);
+    }
+
+    /// The window as advertised to the peer.
+    fn offered(socket: &TcpStream) -> u32 {
+        fairwind_kernel::TcpInfo::of(socket).unwrap().tcpi_rcv_wnd
+    }
+
+    #[test]
+    fn the_window_follows_a_buffer_that_grows() {
+        let (socket, mut far) = pair();
+        set(&socket, Side::Receive, 65_536).unwrap();
+        let sender = thread::spawn(move || far.write_all(&vec![7; 96 << 20]));
+        let mut chunk = vec![0; 256 << 10];
+        let mut moved = 0;
+        let mut narrow = 0;
+        loop {
+            match (&socket).read(&mut chunk).unwrap() {
+                0 => break,
+                count => moved += count,
+            }
+            if narrow == 0 && moved > 32 << 20 {
+                narrow = offered(&socket);
+                set(&socket, Side::Receive, 2 << 20).unwrap();
+            }
+        }
+        sender.join().unwrap().unwrap();
+        assert!(narrow <= 131_072, "{narrow} bytes before");
+        assert!(offered(&socket) > 1 << 20, "{} after", offered(&socket));
+    }
+}

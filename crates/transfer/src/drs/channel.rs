@@ -1,0 +1,371 @@
+//! The right-sizing connection: opened beside the data connection, between the same two hosts.
+//!
+//! The host that opened the data connection also opens this one, to the same address and port, and
+//! identifies itself with `DRS <token>`. The host that listened accepts it if it comes from the data
+//! connection's peer and presents the token. From then on both send nothing but
+//! [`Sbuf`](super::message::Sbuf).
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use fairwind_kernel::TcpInfo;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::message::{LINE_LIMIT, Line, Lines, trimmed};
+use super::rate::Rate;
+use super::token::Token;
+use crate::{RateLimitedLog, Transfer};
+
+static STRANGER: RateLimitedLog = RateLimitedLog::new();
+
+/// Time allowed for establishing the connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Most unidentified connections at once: as many as the backlog of the listening socket.
+const STRANGERS: usize = 4;
+
+/// How often to check whether the data connection has been established at the peer.
+const PEER_CHECK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Unsent bytes from which on nothing more is read: the peer does not read what it is sent.
+const BACKLOG: usize = 64 << 10;
+
+/// Malformed lines after which the peer is considered to speak another protocol.
+const FAULTS: u32 = 32;
+
+/// Wakes a waiting thread.
+#[derive(Debug)]
+pub struct Wake(OwnedFd);
+
+impl Wake {
+    /// Not signalled yet.
+    ///
+    /// # Errors
+    /// If no descriptor is free.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(eventfd(
+            0,
+            EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC,
+        )?))
+    }
+
+    /// Ends the wait, and every later one.
+    pub fn signal(&self) {
+        // Cannot fail: the counter is raised once and so never full.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+}
+
+/// Why the channel was not established, or has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// The transfer is over.
+    #[error("the transfer is over")]
+    Over,
+    /// It was not established in time.
+    #[error("none came within {} s", CONNECT_TIMEOUT.as_secs())]
+    Late,
+    /// The peer closed it.
+    #[error("the other end closed it")]
+    Closed,
+    /// The peer sent something other than this protocol.
+    #[error("{FAULTS} lines came that are no messages")]
+    Garbage,
+    /// The connection failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+impl From<Errno> for ChannelError {
+    fn from(error: Errno) -> Self {
+        Self::Io(error.into())
+    }
+}
+
+/// Waits until `deadline` for one of `sources`, or for the end of the transfer.
+fn wait(
+    wake: &Wake,
+    sources: &[(BorrowedFd<'_>, PollFlags)],
+    deadline: Instant,
+) -> Result<(), ChannelError> {
+    let mut fds = vec![PollFd::new(&wake.0, PollFlags::IN)];
+    fds.extend(
+        sources
+            .iter()
+            .map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)),
+    );
+    let time = deadline.saturating_duration_since(Instant::now());
+    let timeout = Timespec {
+        tv_sec: time.as_secs() as _,
+        tv_nsec: time.subsec_nanos().into(),
+    };
+    match poll(&mut fds, Some(&timeout)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    if !fds[0].revents().is_empty() {
+        return Err(ChannelError::Over);
+    }
+    Ok(())
+}
+
+/// The connection, once it is established.
+#[derive(Debug)]
+pub struct Channel {
+    stream: TcpStream,
+    lines: Lines,
+    /// Lines that arrived with the greeting.
+    early: Vec<Line>,
+    outgoing: Vec<u8>,
+    faults: u32,
+    rate: Rate,
+}
+
+impl Channel {
+    /// Opens or accepts the channel of a transfer whose data connection is `data`.
+    ///
+    /// # Errors
+    /// [`ChannelError`] if it is not established in time, the connection fails, or the transfer ends.
+    pub fn open(
+        transfer: &mut Transfer,
+        data: BorrowedFd<'_>,
+        token: Token,
+        wake: &Wake,
+    ) -> Result<Self, ChannelError> {
+        let deadline = Instant::now() + CONNECT_TIMEOUT;
+        match transfer.listener.take() {
+            Some(listener) => accept(&listener, transfer.peer, token, wake, deadline),
+            None => connect(transfer, data, token, wake, deadline),
+        }
+    }
+
+    fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            lines: Lines::default(),
+            early: Vec::new(),
+            outgoing: Vec::new(),
+            faults: 0,
+            rate: Rate::new(Instant::now()),
+        })
+    }
+
+    /// Waits for lines until `deadline`, sending what is due meanwhile.
+    ///
+    /// # Errors
+    /// [`ChannelError`] if the connection is closed or fails, or the transfer ends.
+    pub fn lines(&mut self, wake: &Wake, deadline: Instant) -> Result<Vec<Line>, ChannelError> {
+        if !self.early.is_empty() {
+            return Ok(std::mem::take(&mut self.early));
+        }
+        // Read nothing that could not be answered, and no more than the rate limit allows.
+        let now = Instant::now();
+        let pause = self.rate.pause(now);
+        let mut flags = PollFlags::empty();
+        flags.set(
+            PollFlags::IN,
+            self.outgoing.len() < BACKLOG && pause.is_none(),
+        );
+        flags.set(PollFlags::OUT, !self.outgoing.is_empty());
+        let deadline = pause.map_or(deadline, |pause| deadline.min(now + pause));
+        // A peer that is not read from is not polled either: a hangup would be reported at once, again
+        // and again.
+        let source = [(self.stream.as_fd(), flags)];
+        let sources = if flags.is_empty() { &[] } else { &source[..] };
+        wait(wake, sources, deadline)?;
+        self.flush()?;
+        if !flags.contains(PollFlags::IN) {
+            return Ok(Vec::new());
+        }
+        self.read()
+    }
+
+    fn read(&mut self) -> Result<Vec<Line>, ChannelError> {
+        let mut bytes = [0; 4_096];
+        match self.stream.read(&mut bytes) {
+            Ok(0) => Err(ChannelError::Closed),
+            Ok(count) => {
+                let lines = self.lines.take(&bytes[..count]);
+                self.rate.count(lines.len(), Instant::now());
+                Ok(lines)
+            }
+            Err(error) if is_later(&error) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether everything sent has at least left this process.
+    pub fn is_idle(&self) -> bool {
+        self.outgoing.is_empty()
+    }
+
+    /// Sends bytes, now or when there is room.
+    ///
+    /// # Errors
+    /// If the connection fails.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<(), ChannelError> {
+        self.outgoing.extend(bytes);
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<(), ChannelError> {
+        while !self.outgoing.is_empty() {
+            match self.stream.write(&self.outgoing) {
+                Ok(count) => drop(self.outgoing.drain(..count)),
+                Err(error) if is_later(&error) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a line that is not a message.
+    ///
+    /// # Errors
+    /// [`ChannelError::Garbage`] if there have been too many.
+    pub fn fault(&mut self) -> Result<(), ChannelError> {
+        self.faults += 1;
+        if self.faults >= FAULTS {
+            return Err(ChannelError::Garbage);
+        }
+        Ok(())
+    }
+}
+
+/// Connects as the data connection did, but not before that one is certain to be established at the peer:
+/// until then this one could be mistaken for it.
+fn connect(
+    transfer: &Transfer,
+    data: BorrowedFd<'_>,
+    token: Token,
+    wake: &Wake,
+    deadline: Instant,
+) -> Result<Channel, ChannelError> {
+    while !has_moved(data) {
+        if Instant::now() >= deadline {
+            return Err(ChannelError::Late);
+        }
+        wait(
+            wake,
+            &[],
+            deadline.min(Instant::now() + PEER_CHECK_INTERVAL),
+        )?;
+    }
+    let socket = Socket::new(
+        Domain::for_address(transfer.peer),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    socket.bind(&SocketAddr::new(transfer.local.ip(), 0).into())?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(&transfer.peer.into()) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {}
+        Err(error) => return Err(error.into()),
+    }
+    wait(wake, &[(socket.as_fd(), PollFlags::OUT)], deadline)?;
+    if let Some(error) = socket.take_error()? {
+        return Err(error.into());
+    }
+    if Instant::now() >= deadline {
+        return Err(ChannelError::Late);
+    }
+    let mut channel = Channel::new(socket.into())?;
+    channel.send(format!("DRS {token}\r\n").as_bytes())?;
+    Ok(channel)
+}
+
+/// Whether the peer's kernel has acknowledged or sent data.
+fn has_moved(data: BorrowedFd<'_>) -> bool {
+    // The SYN counts as one byte acknowledged.
+    TcpInfo::of(data)
+        .ok()
+        .is_none_or(|info| info.tcpi_bytes_acked > 1 || info.tcpi_bytes_received > 0)
+}
+
+/// Accepts connections until one presents the token.
+fn accept(
+    listener: &TcpListener,
+    peer: SocketAddr,
+    token: Token,
+    wake: &Wake,
+    deadline: Instant,
+) -> Result<Channel, ChannelError> {
+    let mut guests: Vec<Channel> = Vec::new();
+    loop {
+        if Instant::now() >= deadline {
+            return Err(ChannelError::Late);
+        }
+        let mut sources: Vec<_> = guests
+            .iter()
+            .map(|guest| (guest.stream.as_fd(), PollFlags::IN))
+            .collect();
+        if guests.len() < STRANGERS {
+            sources.push((listener.as_fd(), PollFlags::IN));
+        }
+        wait(wake, &sources, deadline)?;
+        if guests.len() < STRANGERS {
+            match listener.accept() {
+                Ok((stream, from)) if same_host(from, peer) => guests.push(Channel::new(stream)?),
+                Ok((_, from)) => STRANGER.warn(|| format!("right-sizing: {from} turned away")),
+                Err(error) if is_later(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let mut remaining = Vec::new();
+        for mut guest in guests {
+            match greet(&mut guest, token) {
+                Greeting::Known => return Ok(guest),
+                Greeting::Waiting => remaining.push(guest),
+                Greeting::Stranger => {
+                    STRANGER.warn(|| format!("right-sizing: a stranger at {peer} turned away"));
+                }
+            }
+        }
+        guests = remaining;
+    }
+}
+
+enum Greeting {
+    Known,
+    Waiting,
+    Stranger,
+}
+
+fn greet(guest: &mut Channel, token: Token) -> Greeting {
+    let Ok(mut lines) = guest.read() else {
+        return Greeting::Stranger;
+    };
+    if lines.is_empty() {
+        return Greeting::Waiting;
+    }
+    let rest = lines.split_off(1);
+    match &lines[0] {
+        Line::Whole(line) if greeting(trimmed(line)) == Some(token) => {
+            guest.early = rest;
+            Greeting::Known
+        }
+        _ => Greeting::Stranger,
+    }
+}
+
+fn greeting(line: &[u8]) -> Option<Token> {
+    debug_assert!(line.len() <= LINE_LIMIT);
+    let text = std::str::from_utf8(line).ok()?;
+    text.strip_prefix("DRS ")?.parse().ok()
+}
+
+fn same_host(one: SocketAddr, other: SocketAddr) -> bool {
+    one.ip().to_canonical() == other.ip().to_canonical()
+}
+
+fn is_later(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted)
+}

@@ -1,0 +1,153 @@
+//! What right-sizing did in one transfer.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::estimator::Estimate;
+use crate::Direction;
+
+/// A new size of the local buffer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Resize {
+    /// Time since the data connection opened.
+    pub time: Duration,
+    /// The size requested from the kernel, bytes.
+    pub bytes: u64,
+    /// The estimate that it follows from; none at the sender, which follows the receiver.
+    pub estimate: Option<Estimate>,
+}
+
+impl fmt::Display for Resize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:.3} s: {} bytes, ",
+            self.time.as_secs_f64(),
+            self.bytes
+        )?;
+        match &self.estimate {
+            Some(estimate) => write!(f, "{estimate}"),
+            None => f.write_str("asked for by the receiver"),
+        }
+    }
+}
+
+/// Statistics of one transfer.
+#[derive(Debug, Clone, Default)]
+pub struct Record {
+    /// When the data connection opened.
+    pub begin: Timestamp,
+    /// Whether this host sends or receives.
+    pub direction: Option<Direction>,
+    /// When the channel was established, since the data connection opened.
+    pub paired: Option<Duration>,
+    /// New sizes in chronological order: the first thousand, and the last one.
+    pub resizes: Vec<Resize>,
+    /// The receiver's estimates, one per round trip, and when they were made.
+    pub estimates: Vec<(Duration, Estimate)>,
+    /// Messages that the receiver sent, or that the sender echoed.
+    pub messages: u64,
+    /// Echoes that came back to the receiver.
+    pub echoes: u64,
+    /// Lines that were not messages, and echoes of no message.
+    pub faults: u64,
+    /// The shortest round trip of a message.
+    pub shortest_round_trip: Option<Duration>,
+    /// Integral of the buffer's size over time, byte seconds, up to the last update; the time of that
+    /// update; the size since.
+    area: (f64, Duration, u64),
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// A record that the right-sizing thread writes while others may read it.
+#[derive(Debug, Clone, Default)]
+pub struct SharedRecord(Arc<Mutex<Record>>);
+
+impl SharedRecord {
+    /// The record, which nobody else reads or writes meanwhile.
+    pub fn lock(&self) -> MutexGuard<'_, Record> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Most sizes kept.
+const RESIZES: usize = 1_000;
+
+/// Most estimates kept: more than an hour's at ten a second.
+const ESTIMATES: usize = 40_000;
+
+impl Record {
+    /// Records a new size.
+    pub fn resized(&mut self, resize: Resize) {
+        self.pass_time(resize.time);
+        self.area.2 = resize.bytes;
+        if self.resizes.len() > RESIZES {
+            self.resizes.pop();
+        }
+        self.resizes.push(resize);
+    }
+
+    /// Integrates the current size up to `now`.
+    pub fn pass_time(&mut self, now: Duration) {
+        let passed = now.saturating_sub(self.area.1).as_secs_f64();
+        self.area.0 += passed * self.area.2 as f64;
+        self.area.1 = now;
+    }
+
+    /// The buffer's size averaged over the time since it was first set, bytes.
+    pub fn mean_buffer(&self) -> Option<f64> {
+        let begin = self.resizes.first()?.time;
+        let length = self.area.1.saturating_sub(begin).as_secs_f64();
+        Some(if length > 0.0 {
+            self.area.0 / length
+        } else {
+            self.area.2 as f64
+        })
+    }
+
+    /// Records an estimate of the path, at most one per round trip.
+    pub fn estimated(&mut self, now: Duration, estimate: Estimate) {
+        let due = self
+            .estimates
+            .last()
+            .is_none_or(|(at, _)| now >= *at + estimate.round_trip);
+        if due && self.estimates.len() < ESTIMATES {
+            self.estimates.push((now, estimate));
+        }
+    }
+
+    /// Records the round-trip time of a message.
+    pub fn echoed(&mut self, took: Duration) {
+        self.echoes += 1;
+        self.shortest_round_trip = Some(self.shortest_round_trip.map_or(took, |old| old.min(took)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resize(seconds: u64, bytes: u64) -> Resize {
+        Resize {
+            time: Duration::from_secs(seconds),
+            bytes,
+            estimate: None,
+        }
+    }
+
+    #[test]
+    fn the_mean_buffer_is_weighted_by_time() {
+        let mut record = Record::default();
+        assert_eq!(record.mean_buffer(), None);
+        record.resized(resize(1, 1_000));
+        assert_eq!(record.mean_buffer(), Some(1_000.0));
+        record.resized(resize(2, 4_000));
+        record.pass_time(Duration::from_secs(4));
+        // One second of 1,000 and two of 4,000.
+        assert_eq!(record.mean_buffer(), Some(3_000.0));
+    }
+}

@@ -1,0 +1,19 @@
+//! Transfers over TCP, whatever protocol agrees on them: the options of a data connection ([`SocketPlan`],
+//! [`buffers`]), the loops that move files through it ([`Mover`]), and what follows it while it is open, so
+//! that its buffers fit the path ([`drs`]) and its congestion control is the one that an advisor recommends
+//! ([`advised`]).
+
+pub mod advised;
+pub mod buffers;
+pub mod drs;
+mod keepalive;
+mod mover;
+mod plan;
+mod rate_limited_log;
+mod watcher;
+
+pub use keepalive::limit_silence;
+pub use mover::{Bounds, Meter, Mover, TransferError};
+pub use plan::{Buffer, SocketPlan};
+pub use rate_limited_log::RateLimitedLog;
+pub use watcher::{Direction, Transfer, TransferWatcher, Watchers};

@@ -1,0 +1,705 @@
+//! The loops that move bytes between a file and a data connection, each in its own thread.
+//!
+//! The sockets block, with a timeout: at full speed that costs nothing. It expires for the watcher, which is
+//! to be called about every 50 ms while nothing moves; a stop ends the wait at once.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Advice, fadvise};
+use rustix::io::Errno;
+use tokio::sync::Notify;
+
+use super::{Direction, TransferWatcher};
+
+/// Timeout of one wait for room in the socket. A single call of sendfile may wait up to four times.
+const WAIT_TIMEOUT: Duration = Duration::from_millis(12);
+
+/// Timeout of one wait for bytes: a single read waits once.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// Most bytes moved by one system call, except by sendfile on a fast path ([`Stride`]).
+const CHUNK: usize = 256 << 10;
+
+/// Bytes asked of the next sendfile: more and more on a fast path, where fewer calls are faster; fewer as
+/// soon as a call takes longer than a [`WAIT_TIMEOUT`], so that the watcher of a slow path is still called for
+/// every [`CHUNK`].
+#[derive(Debug)]
+struct Stride(usize);
+
+impl Stride {
+    const LONGEST: usize = 2 << 20;
+
+    fn after(&mut self, taken: Duration) {
+        if taken < WAIT_TIMEOUT / 2 {
+            self.0 = (self.0 * 2).min(Self::LONGEST);
+        } else if taken > WAIT_TIMEOUT {
+            self.0 = (self.0 / 2).max(CHUNK);
+        }
+    }
+}
+
+/// Why a transfer ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// [`Meter::stop`] was called.
+    #[error("stopped")]
+    Stopped,
+    /// No byte moved for as long as [`Bounds`] allows.
+    #[error("nothing moved for {} s", .0.as_secs())]
+    Stalled(Duration),
+    /// Fewer bytes a second moved than [`Bounds::least_rate`] allows.
+    #[error("fewer than {0} bytes a second moved")]
+    Slow(u64),
+    /// It took longer than [`Bounds::longest`].
+    #[error("it took longer than {} s", .0.as_secs())]
+    Long(Duration),
+    /// The data connection failed.
+    #[error("data connection: {0}")]
+    Connection(io::Error),
+    /// The file could not be read or written.
+    #[error("{0}")]
+    File(io::Error),
+}
+
+/// How slow a transfer may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Longest time in which nothing moves.
+    pub patience: Duration,
+    /// Lowest rate, bytes a second, averaged over every `patience`.
+    pub least_rate: u64,
+    /// Longest duration of the whole transfer.
+    pub longest: Duration,
+}
+
+impl Bounds {
+    /// Limits only the time in which nothing moves, not the rate.
+    pub fn patience(patience: Duration) -> Self {
+        Self {
+            patience,
+            least_rate: 0,
+            longest: Duration::MAX,
+        }
+    }
+}
+
+/// The progress of a running transfer, as other threads see it, and the means to stop it.
+#[derive(Debug)]
+pub struct Meter {
+    begin: Instant,
+    moved: AtomicU64,
+    /// When a byte last moved, milliseconds after `begin`.
+    last: AtomicU64,
+    stopped: AtomicBool,
+    /// Notified when `stopped` is set.
+    stopping: Notify,
+    /// The socket on which the transfer may wait when `stopped` is set, and what ends that wait.
+    socket: Mutex<Option<(Weak<TcpStream>, Shutdown)>>,
+}
+
+impl Default for Meter {
+    fn default() -> Self {
+        Self {
+            begin: Instant::now(),
+            moved: AtomicU64::new(0),
+            last: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+            stopping: Notify::new(),
+            socket: Mutex::default(),
+        }
+    }
+}
+
+impl Meter {
+    /// Bytes moved so far.
+    pub fn moved(&self) -> u64 {
+        self.moved.load(Ordering::Relaxed)
+    }
+
+    /// Time since a byte last moved.
+    pub fn quiet(&self) -> Duration {
+        let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
+        self.begin.elapsed().saturating_sub(last)
+    }
+
+    fn add(&self, count: usize, now: Instant) -> u64 {
+        let last = now.saturating_duration_since(self.begin).as_millis();
+        self.last.store(last as u64, Ordering::Relaxed);
+        self.moved.fetch_add(count as u64, Ordering::Relaxed) + count as u64
+    }
+
+    /// Lets [`stop`](Self::stop) end a wait of the transfer on this socket, through which bytes go this way.
+    pub fn ends_waits_on(&self, socket: &Arc<TcpStream>, direction: Direction) {
+        let end = match direction {
+            Direction::Send => Shutdown::Write,
+            // What has arrived can still be read.
+            Direction::Receive => Shutdown::Read,
+        };
+        *self.socket() = Some((Arc::downgrade(socket), end));
+        if self.is_stopped() {
+            self.end_wait();
+        }
+    }
+
+    /// Asks the transfer to stop: it ends with [`TransferError::Stopped`], even if it waits on the socket
+    /// given to [`ends_waits_on`](Self::ends_waits_on). A wait on another socket ends with its timeout.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.stopping.notify_waiters();
+        self.end_wait();
+    }
+
+    fn end_wait(&self) {
+        let socket = self.socket();
+        let Some((socket, end)) = socket.as_ref() else {
+            return;
+        };
+        if let Some(socket) = socket.upgrade() {
+            // Fails if the connection has ended: then nothing waits on it.
+            let _ = socket.shutdown(*end);
+        }
+    }
+
+    fn socket(&self) -> MutexGuard<'_, Option<(Weak<TcpStream>, Shutdown)>> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the transfer has been asked to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the transfer is asked to stop.
+    pub async fn stopped(&self) {
+        // Made first, so that a request between the check and the wait is not missed.
+        let stopping = self.stopping.notified();
+        if !self.is_stopped() {
+            stopping.await;
+        }
+    }
+}
+
+/// A data connection about to move bytes.
+pub struct Mover<'a> {
+    socket: &'a TcpStream,
+    meter: &'a Meter,
+    watcher: &'a mut dyn TransferWatcher,
+    bounds: Bounds,
+    /// When the transfer began.
+    begin: Instant,
+    last: Instant,
+    /// Where the current measurement of the rate began: the time, and the bytes moved by then.
+    period: (Instant, u64),
+}
+
+impl<'a> Mover<'a> {
+    /// Prepares a connected socket for a transfer within `bounds`.
+    ///
+    /// # Errors
+    /// If the socket's mode or timeouts cannot be set.
+    pub fn new(
+        socket: &'a TcpStream,
+        meter: &'a Meter,
+        watcher: &'a mut dyn TransferWatcher,
+        bounds: Bounds,
+    ) -> Result<Self, TransferError> {
+        let set = || {
+            socket.set_nonblocking(false)?;
+            socket.set_read_timeout(Some(ARRIVAL_TIMEOUT))?;
+            socket.set_write_timeout(Some(WAIT_TIMEOUT))
+        };
+        set().map_err(TransferError::Connection)?;
+        Ok(Self {
+            socket,
+            meter,
+            watcher,
+            bounds,
+            begin: Instant::now(),
+            last: Instant::now(),
+            period: (Instant::now(), 0),
+        })
+    }
+
+    /// Sends bytes `first..end` of the file, or up to its end if that comes first, without copying them
+    /// through user space; then ends the stream.
+    ///
+    /// # Errors
+    /// [`TransferError`] if the file or the connection fails, a bound is exceeded, or the transfer is
+    /// stopped.
+    pub fn send_file(mut self, file: &File, first: u64, end: u64) -> Result<u64, TransferError> {
+        self.begin(Some(
+            end.min(file.metadata().map_err(TransferError::File)?.len())
+                .saturating_sub(first),
+        ));
+        let moved = self.send_range(file, first, end);
+        self.end(moved)
+    }
+
+    fn send_range(&mut self, file: &File, first: u64, end: u64) -> Result<(), TransferError> {
+        // Only a hint: failure does no harm.
+        let _ = fadvise(file, first, None, Advice::Sequential);
+        let (mut offset, mut stride) = (first, Stride(CHUNK));
+        while offset < end {
+            let count = usize::try_from(end - offset).map_or(stride.0, |rest| rest.min(stride.0));
+            let begin = self.last;
+            match rustix::fs::sendfile(self.socket, file, Some(&mut offset), count) {
+                Ok(0) => break,
+                Ok(count) => {
+                    self.moved(count)?;
+                    stride.after(self.last - begin);
+                }
+                Err(Errno::AGAIN | Errno::INTR) => self.waited()?,
+                Err(error @ (Errno::IO | Errno::INVAL | Errno::OVERFLOW)) => {
+                    return Err(TransferError::File(error.into()));
+                }
+                Err(error) => return Err(self.broken(error.into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends all that `source` yields, `total` bytes if known; then ends the stream.
+    ///
+    /// # Errors
+    /// As [`send_file`](Self::send_file).
+    pub fn send_from(
+        mut self,
+        source: &mut dyn Read,
+        total: Option<u64>,
+    ) -> Result<u64, TransferError> {
+        self.begin(total);
+        let moved = self.send_all_from(source);
+        self.end(moved)
+    }
+
+    fn send_all_from(&mut self, source: &mut dyn Read) -> Result<(), TransferError> {
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            let mut rest = match source.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(count) => &buffer[..count],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(TransferError::File(error)),
+            };
+            while !rest.is_empty() {
+                match (&mut &*self.socket).write(rest) {
+                    Ok(count) => {
+                        rest = &rest[count..];
+                        self.moved(count)?;
+                    }
+                    Err(error) if is_wait(&error) => self.waited()?,
+                    Err(error) => return Err(self.broken(error)),
+                }
+            }
+        }
+    }
+
+    /// Writes to `sink` all that arrives until the peer ends the stream; `total` is the number of bytes
+    /// expected, if known.
+    ///
+    /// # Errors
+    /// As [`send_file`](Self::send_file).
+    pub fn receive_into(
+        mut self,
+        sink: &mut dyn Write,
+        total: Option<u64>,
+    ) -> Result<u64, TransferError> {
+        self.begin(total);
+        let moved = self.receive_all_into(sink);
+        self.end(moved)
+    }
+
+    fn receive_all_into(&mut self, sink: &mut dyn Write) -> Result<(), TransferError> {
+        let mut buffer = vec![0; CHUNK];
+        match self.receive_with(&mut buffer, sink) {
+            Err(TransferError::Stopped) => {
+                self.drain(&mut buffer, sink)?;
+                Err(TransferError::Stopped)
+            }
+            result => result,
+        }
+    }
+
+    /// Takes what is already in the socket's buffer when the transfer is stopped: it need not be sent
+    /// again.
+    fn drain(&mut self, buffer: &mut [u8], sink: &mut dyn Write) -> Result<(), TransferError> {
+        let mut rest = rustix::io::ioctl_fionread(self.socket).unwrap_or(0);
+        while rest > 0 {
+            let most = usize::try_from(rest).map_or(buffer.len(), |rest| rest.min(buffer.len()));
+            match (&mut &*self.socket).read(&mut buffer[..most]) {
+                Ok(0) => break,
+                Ok(count) => {
+                    sink.write_all(&buffer[..count])
+                        .map_err(TransferError::File)?;
+                    self.count(count);
+                    rest -= count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn receive_with(
+        &mut self,
+        buffer: &mut [u8],
+        sink: &mut dyn Write,
+    ) -> Result<(), TransferError> {
+        loop {
+            match (&mut &*self.socket).read(buffer) {
+                // Once stopped, an end of stream does not mean that all bytes have come.
+                Ok(0) if self.meter.is_stopped() => return Err(TransferError::Stopped),
+                Ok(0) => return sink.flush().map_err(TransferError::File),
+                Ok(count) => {
+                    sink.write_all(&buffer[..count])
+                        .map_err(TransferError::File)?;
+                    self.moved(count)?;
+                }
+                Err(error) if is_wait(&error) => self.waited()?,
+                Err(error) => return Err(self.broken(error)),
+            }
+        }
+    }
+
+    fn begin(&mut self, total: Option<u64>) {
+        self.watcher.started(self.socket.as_fd(), total);
+        self.begin = Instant::now();
+        self.last = self.begin;
+        self.period = (self.begin, 0);
+    }
+
+    fn moved(&mut self, count: usize) -> Result<(), TransferError> {
+        self.count(count);
+        self.keep_bounds(self.last)?;
+        self.go_on()
+    }
+
+    fn count(&mut self, count: usize) {
+        self.last = Instant::now();
+        let moved = self.meter.add(count, self.last);
+        self.watcher.progressed(moved);
+    }
+
+    fn keep_bounds(&mut self, now: Instant) -> Result<(), TransferError> {
+        let Bounds {
+            patience,
+            least_rate,
+            longest,
+        } = self.bounds;
+        if now - self.begin >= longest {
+            return Err(TransferError::Long(longest));
+        }
+        let (since, before) = self.period;
+        if now - since < patience {
+            return Ok(());
+        }
+        let moved = self.meter.moved();
+        let least = (now - since).as_secs_f64() * least_rate as f64;
+        if ((moved - before) as f64) < least {
+            return Err(TransferError::Slow(least_rate));
+        }
+        self.period = (now, moved);
+        Ok(())
+    }
+
+    fn waited(&mut self) -> Result<(), TransferError> {
+        self.watcher.progressed(self.meter.moved());
+        let now = Instant::now();
+        if now - self.last >= self.bounds.patience {
+            return Err(TransferError::Stalled(self.bounds.patience));
+        }
+        self.keep_bounds(now)?;
+        self.go_on()
+    }
+
+    fn go_on(&self) -> Result<(), TransferError> {
+        if self.meter.is_stopped() {
+            return Err(TransferError::Stopped);
+        }
+        Ok(())
+    }
+
+    fn broken(&self, error: io::Error) -> TransferError {
+        if self.meter.is_stopped() {
+            return TransferError::Stopped;
+        }
+        TransferError::Connection(error)
+    }
+
+    fn end(self, result: Result<(), TransferError>) -> Result<u64, TransferError> {
+        let moved = self.meter.moved();
+        self.watcher.ended(moved);
+        result?;
+        // A copy of the socket held by a watcher must not keep the stream open.
+        match self.socket.shutdown(Shutdown::Write) {
+            Err(error) if error.kind() != io::ErrorKind::NotConnected => {
+                Err(TransferError::Connection(error))
+            }
+            _ => Ok(moved),
+        }
+    }
+}
+
+/// Whether the socket's timeout has expired (socket(7): `EAGAIN`). `ETIMEDOUT` is something else: the
+/// connection has ended because the peer is unreachable. The kernel reports it only once; the next read
+/// would look like the end of a file.
+fn is_wait(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, WouldBlock};
+    matches!(error.kind(), Interrupted | WouldBlock)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::fd::BorrowedFd;
+    use std::pin::pin;
+    use std::task::{Context, Wake, Waker};
+    use std::thread;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Notes {
+        total: Option<u64>,
+        calls: usize,
+        ended: Option<u64>,
+    }
+
+    impl TransferWatcher for Notes {
+        fn started(&mut self, _: BorrowedFd<'_>, total: Option<u64>) {
+            self.total = total;
+        }
+        fn progressed(&mut self, _: u64) {
+            self.calls += 1;
+        }
+        fn ended(&mut self, moved: u64) {
+            self.ended = Some(moved);
+        }
+    }
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (one, listener.accept().unwrap().0)
+    }
+
+    const TEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn a_part_of_a_file_arrives_as_it_is() {
+        let (near, mut far) = pair();
+        let mut file = tempfile::tempfile().unwrap();
+        let bytes: Vec<u8> = (0..8_000_000u32).map(|n| (n % 251) as u8).collect();
+        file.write_all(&bytes).unwrap();
+        let reader = thread::spawn(move || {
+            let mut got = Vec::new();
+            far.read_to_end(&mut got).unwrap();
+            got
+        });
+        let (meter, mut notes) = (Meter::default(), Notes::default());
+        let mover = Mover::new(&near, &meter, &mut notes, Bounds::patience(TEST_TIMEOUT)).unwrap();
+        assert_eq!(mover.send_file(&file, 10, 7_900_010).unwrap(), 7_900_000);
+        assert_eq!(reader.join().unwrap(), &bytes[10..7_900_010]);
+        assert_eq!(
+            (notes.total, notes.ended),
+            (Some(7_900_000), Some(7_900_000))
+        );
+        assert!(notes.calls >= 4, "2 MiB at a time at most: {}", notes.calls);
+    }
+
+    /// Asks for a stop on the first bytes, while more are waiting in the socket.
+    struct StopsWithMoreWaiting<'a> {
+        near: &'a TcpStream,
+        far: TcpStream,
+        meter: &'a Meter,
+        got: Vec<u8>,
+    }
+
+    impl Write for StopsWithMoreWaiting<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.got.is_empty() {
+                self.far.write_all(&[2; 50_000])?;
+                while rustix::io::ioctl_fionread(self.near)? < 50_000 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                self.meter.stop();
+            }
+            self.got.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_waits_in_the_socket_when_a_transfer_stops_is_kept() {
+        let (near, mut far) = pair();
+        far.write_all(&[1; 1_000]).unwrap();
+        let (meter, mut notes) = (Meter::default(), Notes::default());
+        let mut sink = StopsWithMoreWaiting {
+            near: &near,
+            far,
+            meter: &meter,
+            got: Vec::new(),
+        };
+        let mover = Mover::new(&near, &meter, &mut notes, Bounds::patience(TEST_TIMEOUT)).unwrap();
+        let error = mover.receive_into(&mut sink, None).unwrap_err();
+        assert!(matches!(error, TransferError::Stopped), "{error}");
+        assert_eq!(sink.got, [vec![1; 1_000], vec![2; 50_000]].concat());
+        assert_eq!((meter.moved(), notes.ended), (51_000, Some(51_000)));
+    }
+
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn who_waits_for_a_stop_is_woken_by_it() {
+        let woken = Arc::new(Woken(AtomicBool::new(false)));
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let meter = Meter::default();
+        let mut stopped = pin!(meter.stopped());
+        assert!(stopped.as_mut().poll(&mut context).is_pending());
+        meter.stop();
+        assert!(woken.0.load(Ordering::Relaxed));
+        assert!(stopped.as_mut().poll(&mut context).is_ready());
+        let mut late = pin!(meter.stopped());
+        assert!(late.as_mut().poll(&mut context).is_ready());
+    }
+
+    #[test]
+    fn a_stop_ends_a_wait_for_bytes_and_one_for_room() {
+        let (near, _far) = pair();
+        near.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+        near.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
+        let near = Arc::new(near);
+        let (receives, sends) = (Meter::default(), Meter::default());
+        receives.ends_waits_on(&near, Direction::Receive);
+        sends.ends_waits_on(&near, Direction::Send);
+        thread::scope(|scope| {
+            let reading = scope.spawn(|| (&*near).read(&mut [0]));
+            receives.stop();
+            assert_eq!(reading.join().unwrap().unwrap(), 0);
+            let writing = scope.spawn(|| {
+                loop {
+                    if let Err(error) = (&*near).write_all(&[0; CHUNK]) {
+                        break error.kind();
+                    }
+                }
+            });
+            sends.stop();
+            assert_eq!(writing.join().unwrap(), io::ErrorKind::BrokenPipe);
+        });
+    }
+
+    #[test]
+    fn calls_grow_on_a_fast_path_and_shrink_on_a_slow_one() {
+        let mut stride = Stride(CHUNK);
+        let mut after = |milliseconds| {
+            stride.after(Duration::from_millis(milliseconds));
+            stride.0 >> 10
+        };
+        assert_eq!(
+            [after(1), after(1), after(1), after(1)],
+            [512, 1024, 2048, 2048]
+        );
+        assert_eq!(
+            [after(7), after(13), after(100), after(100)],
+            [2048, 1024, 512, 256]
+        );
+        assert_eq!(after(100), 256);
+    }
+
+    #[test]
+    fn a_connection_that_stands_still_is_given_up() {
+        let (near, far) = pair();
+        let (meter, mut notes) = (Meter::default(), Notes::default());
+        let mover = Mover::new(
+            &near,
+            &meter,
+            &mut notes,
+            Bounds::patience(Duration::from_millis(100)),
+        )
+        .unwrap();
+        let error = mover.receive_into(&mut Vec::new(), None).unwrap_err();
+        assert!(matches!(error, TransferError::Stalled(_)), "{error}");
+        assert!(
+            notes.calls >= 2,
+            "the watcher hears of standing still: {}",
+            notes.calls
+        );
+        drop(far);
+    }
+
+    /// Sends a byte every 20 ms until the peer has gone.
+    fn trickle(mut far: TcpStream) {
+        while far.write_all(b"x").is_ok() {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn receive_within(bounds: Bounds) -> TransferError {
+        let (near, far) = pair();
+        let sender = thread::spawn(|| trickle(far));
+        let (meter, mut notes) = (Meter::default(), Notes::default());
+        let mover = Mover::new(&near, &meter, &mut notes, bounds).unwrap();
+        let error = mover.receive_into(&mut Vec::new(), None).unwrap_err();
+        assert!(meter.moved() > 1, "something moved all the time");
+        drop(near);
+        sender.join().unwrap();
+        error
+    }
+
+    #[test]
+    fn a_connection_that_trickles_is_given_up() {
+        let error = receive_within(Bounds {
+            patience: Duration::from_millis(500),
+            least_rate: 1_000,
+            longest: Duration::MAX,
+        });
+        assert!(matches!(error, TransferError::Slow(1_000)), "{error}");
+    }
+
+    #[test]
+    fn a_connection_that_never_ends_is_given_up() {
+        let error = receive_within(Bounds {
+            longest: Duration::from_millis(500),
+            ..Bounds::patience(TEST_TIMEOUT)
+        });
+        assert!(matches!(error, TransferError::Long(_)), "{error}");
+    }
+
+    #[test]
+    fn a_transfer_stops_when_asked_even_if_the_socket_is_full() {
+        let (near, far) = pair();
+        let meter = Meter::default();
+        let error = thread::scope(|scope| {
+            scope.spawn(|| {
+                while meter.moved() == 0 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                meter.stop();
+            });
+            let mut notes = Notes::default();
+            let mover =
+                Mover::new(&near, &meter, &mut notes, Bounds::patience(TEST_TIMEOUT)).unwrap();
+            mover.send_from(&mut io::repeat(0), None).unwrap_err()
+        });
+        assert!(matches!(error, TransferError::Stopped), "{error}");
+        drop(far);
+    }
+}

@@ -1,0 +1,4 @@
+//! Transfers on live connections, with a scripted advisor.
+
+mod advised;
+mod reported;
