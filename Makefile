@@ -8,7 +8,7 @@ REPRODUCE := run --package fairwind --bin fairwind
 DCCS := $(CARGO) $(REPRODUCE) --profile optimised -- reproduce dccs --out $(OUT)/dccs
 WEB100 := $(CARGO) $(REPRODUCE) --release -- reproduce web100-dummynet --out $(OUT)/web100-dummynet
 
-.PHONY: help demo test fuzz lint advisories docs fresh bench experiments experiments-lab validation kernels dccs dccs-lab drsftp
+.PHONY: help demo test fuzz lint formats advisories docs fresh bench experiments experiments-lab validation kernels dccs dccs-lab drsftp
 
 help:
 	@echo "make demo             one file over a shared path, moved three ways: build, run, table and report"
@@ -45,12 +45,14 @@ fuzz:
 	@scripts/setup test
 	@scripts/fuzz $(or $(MINUTES),10)
 
-lint: $(DENY)
+lint: formats $(DENY)
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO_DENY) --offline check bans licenses sources
+
+formats:
 	@scripts/setup lint
 	$(CARGO) fmt --all --check
 	find cc docs crates -name '*.[ch]' -print0 | xargs -0 clang-format --dry-run --Werror
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO_DENY) --offline check bans licenses sources
 
 advisories: $(DENY)
 	$(CARGO_DENY) fetch db

@@ -10,12 +10,14 @@ use std::time::{Duration, Instant};
 use fairwind_cc::{kernel, native};
 use fairwind_testing::advisor::{Reply, TestAdvisor, advice};
 use fairwind_testing::{or_skip, permitted, root, wait_until, with_stalls};
-use fairwind_transfer::advised::{Advisor, Event, Follow, Follower, Journal, Setting};
+use fairwind_transfer::advised::{Event, Follower, Setting};
 use fairwind_transfer::buffers::Side;
-use fairwind_transfer::{Direction, Transfer, TransferWatcher};
+use fairwind_transfer::{Direction, TransferWatcher};
 use rustix::net::sockopt::tcp_congestion;
 use serde_json::json;
 use socket2::SockRef;
+
+use crate::common::{follow, transfer};
 
 /// A short time until the next question, seconds.
 const SOON: f64 = 0.1;
@@ -45,20 +47,9 @@ impl Followed {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
-        let follow = Arc::new(Follow {
-            advisor: Arc::new(Advisor::at(url).unwrap()),
-            allow_nocc: allow_nocc.iter().map(|net| net.parse().unwrap()).collect(),
-            journal: Journal::default(),
-        });
-        let transfer = Transfer {
-            direction,
-            local: near.local_addr().unwrap(),
-            peer: near.peer_addr().unwrap(),
-            listener: None,
-            total: Some(1_000),
-        };
         let initial = tcp_congestion(near.as_fd()).unwrap();
-        let mut follower = follow.watch(&transfer);
+        let transfer = transfer(&near, direction, Some(1_000));
+        let mut follower = follow(url, allow_nocc).watch(&transfer);
         follower.started(near.as_fd(), Some(1_000));
         before_the_first_byte();
         near.write_all(b"x").unwrap();

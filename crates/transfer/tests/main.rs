@@ -1,4 +1,5 @@
 //! Transfers on live connections, with a scripted advisor.
 
 mod advised;
+mod common;
 mod reported;

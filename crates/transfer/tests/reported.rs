@@ -3,16 +3,16 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use fairwind_testing::advisor::{Reply, TestAdvisor, advice};
 use fairwind_testing::wait_until;
-use fairwind_transfer::advised::{Advisor, Follow, Journal};
-use fairwind_transfer::{Direction, Transfer, TransferWatcher};
+use fairwind_transfer::{Direction, TransferWatcher};
 use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
+
+use crate::common::{follow, transfer};
 
 /// The report of a transfer over loopback, in which `receive` takes all that `send` sends; `send` returns the
 /// number of its bytes.
@@ -31,19 +31,8 @@ fn reported(
     let listener = TcpListener::from(listener);
     let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (mut far, _) = listener.accept().unwrap();
-    let follow = Arc::new(Follow {
-        advisor: Arc::new(Advisor::at(&advisor.url()).unwrap()),
-        allow_nocc: Vec::new(),
-        journal: Journal::default(),
-    });
-    let transfer = Transfer {
-        direction,
-        local: near.local_addr().unwrap(),
-        peer: near.peer_addr().unwrap(),
-        listener: None,
-        total: None,
-    };
-    let mut follower = follow.watch(&transfer);
+    let transfer = transfer(&near, direction, None);
+    let mut follower = follow(&advisor.url(), &[]).watch(&transfer);
     follower.started(near.as_fd(), None);
     wait_until("asked", || !advisor.asked().is_empty());
     let receiving = thread::spawn(move || {
