@@ -4,10 +4,10 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
+use fairwind_experiment::{EngineError, ExecuteError};
 use fairwind_report::overlay::OverlayError;
 use fairwind_result::ResultError;
 use fairwind_result::series::SeriesError;
-use fairwind_experiment::{EngineError, ExecuteError};
 use fairwind_scenario::Diagnostic;
 
 /// Why a study failed.

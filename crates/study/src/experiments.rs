@@ -4,8 +4,8 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::time::Instant;
 
-use fairwind_result::{RunResult, Stored, seed_folder};
 use fairwind_experiment::{Engine, ExecuteOptions, execute};
+use fairwind_result::{RunResult, Stored, seed_folder};
 use fairwind_scenario::Experiment;
 use serde_json::{Value, json};
 

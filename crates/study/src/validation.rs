@@ -6,10 +6,10 @@
 
 use std::fmt::{Debug, Write};
 
-use fairwind_scenario::Experiment;
 use fairwind_experiment::engine::lab::Lab;
 use fairwind_experiment::engine::sim::Sim;
 use fairwind_result::RunResult;
+use fairwind_scenario::Experiment;
 
 use crate::experiments::{Asked, jobs, kept, run_or_kept};
 use crate::plan::{EXPERIMENT, Parameter, Run, Values};

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fairwind_scenario::Experiment;
 use fairwind_experiment::engine::sim::scenario;
 use fairwind_path::units::Time;
 use fairwind_scenario::Experiment;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fairwind_scenario::Experiment;
 use fairwind_experiment::engine::lab::Lab;
 use fairwind_experiment::engine::sim::Sim;
-use fairwind_result::{FLOWS_FILE, RunResult, seed_folder};
 use fairwind_lab::host::Offload;
+use fairwind_result::{FLOWS_FILE, RunResult, seed_folder};
+use fairwind_scenario::Experiment;
 
 use crate::experiments::{Asked, jobs, run_or_kept};
 use crate::plan::{EXPERIMENT, Plan, Run};

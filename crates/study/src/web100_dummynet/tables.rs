@@ -1,8 +1,8 @@
 //! The tables of the page: the thesis' values and, below or beside them, those of each engine.
 
-use fairwind_result::{FlowResult, RunResult, Statistic};
 use fairwind_result::series::columns::FLOW;
 use fairwind_result::series::reader::scan;
+use fairwind_result::{FlowResult, RunResult, Statistic};
 
 use super::bench::{Bench, Done};
 use super::series::{Range, averages};
