@@ -61,7 +61,7 @@ advisories: $(DENY)
 # cargo-deny is built once, below target.
 $(DENY):
 	@scripts/setup build
-	$(CARGO) install --quiet --locked --root target/tools cargo-deny@0.20.2
+	$(CARGO) install --quiet --locked --debug --root target/tools cargo-deny@0.20.2
 
 # mdBook is built once, below target.
 MDBOOK := target/tools/bin/mdbook
@@ -70,7 +70,7 @@ docs: $(MDBOOK)
 
 $(MDBOOK):
 	@scripts/setup build
-	$(CARGO) install --quiet --locked --root target/tools --no-default-features --features search mdbook@0.5.4
+	$(CARGO) install --quiet --locked --debug --root target/tools --no-default-features --features search mdbook@0.5.4
 
 # ROOTS="debian-12 ubuntu-24.04" measures these systems alone, USERS=root that user alone; PAGE=FILE receives the
 # table. More: scripts/fresh --help.
