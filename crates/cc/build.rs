@@ -27,7 +27,7 @@ fn main() {
         .files(sources)
         .compile("fairwind_cc_controls");
     for control in &controls {
-        compile_ebpf(&folder, control, &out);
+        compile_ebpf(control, &out);
     }
     // The symbol is renamed because readers who follow the page have a copy of the example in `cc/`.
     native(&folder)
@@ -36,7 +36,7 @@ fn main() {
         .compile("fairwind_cc_example");
     let example_out = out.join("example");
     fs::create_dir_all(&example_out).expect("OUT_DIR can be written");
-    compile_ebpf(&folder, &example, &example_out);
+    compile_ebpf(&example, &example_out);
     fs::write(out.join("controls.rs"), list_native(&controls)).expect("OUT_DIR can be written");
     fs::write(out.join("objects.rs"), list_ebpf(&controls)).expect("OUT_DIR can be written");
 }
@@ -96,10 +96,9 @@ fn native(folder: &Path) -> cc::Build {
     build
 }
 
-fn compile_ebpf(folder: &Path, control: &ControlFile, out: &Path) {
-    let include = format!("-I{}", folder.join("include").display());
+fn compile_ebpf(control: &ControlFile, out: &Path) {
     let object = out.join(format!("{}.bpf.o", control.name));
-    fairwind_bpf_build::compile(&control.path, object, &[&include]);
+    fairwind_bpf_build::compile(&control.path, object, &[]);
 }
 
 /// Rust declarations of the symbols that `CC_CONTROL` defines, and a table of them.

@@ -18,23 +18,8 @@
 #ifndef FAIRWIND_CC_H
 #define FAIRWIND_CC_H
 
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef signed int s32;
-typedef signed long long s64;
+#include <fairwind/tcp.h>
 
-#ifndef __cplusplus
-#if !defined(bool)
-#define bool _Bool
-#define true 1
-#define false 0
-#endif
-#endif
-
-/* Size of a control's state for each connection, bytes. */
-#define CC_PRIV_SIZE 104
 /* Maximum number of parameters of a control. */
 #define CC_PARAMETERS_MAX 8
 
@@ -42,32 +27,6 @@ typedef signed long long s64;
 #define TCP_INFINITE_SSTHRESH 0x7fffffff
 /* Initial window, packets (RFC 6928). */
 #define TCP_INIT_CWND 10
-
-/* Congestion states of the kernel, the argument of set_state. */
-enum tcp_ca_state {
-	TCP_CA_Open = 0,
-	TCP_CA_Disorder = 1,
-	TCP_CA_CWR = 2,
-	TCP_CA_Recovery = 3,
-	TCP_CA_Loss = 4,
-};
-
-/* Events, the argument of cwnd_event. */
-enum tcp_ca_event {
-	CA_EVENT_TX_START, /* first transmission with no packet in flight */
-	CA_EVENT_CWND_RESTART, /* the window was reset after an idle time */
-	CA_EVENT_COMPLETE_CWR, /* a reduction of the window has ended */
-	CA_EVENT_LOSS, /* retransmission timeout */
-	CA_EVENT_ECN_NO_CE, /* a packet without a CE mark arrived */
-	CA_EVENT_ECN_IS_CE, /* a packet with a CE mark arrived */
-};
-
-/* sk_pacing_status. */
-enum {
-	SK_PACING_NONE = 0,
-	SK_PACING_NEEDED = 1, /* TCP paces */
-	SK_PACING_FQ = 2, /* the fq queueing discipline paces */
-};
 
 /* Each argument is evaluated once: in the kernel, a field may change concurrently. */
 #define min(a, b)                              \

@@ -65,7 +65,7 @@ fn the_first_process_is_no_copy_of_this_one_and_has_nothing_of_the_emulator() {
     assert_eq!(outcome.exit_code, 0);
     let seen = fs::read_to_string(file.path()).unwrap();
     assert!(seen.starts_with("fairwind-first-process "), "{seen}");
-    for not_theirs in ["/dev/net/tun", "bpf", "io_uring"] {
+    for not_theirs in ["/dev/net/tun", "anon_inode:bpf", "anon_inode:[io_uring]"] {
         assert!(!seen.contains(not_theirs), "{seen}");
     }
 }

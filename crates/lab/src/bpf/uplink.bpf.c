@@ -4,11 +4,7 @@
  * the host sends into a ring that is mapped into the emulator, and has the device drop it. So the
  * device's own queue is never used, and reading takes no system call.
  */
-typedef unsigned char u8;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-
-#define SEC(name) __attribute__((section(name), used))
+#include <fairwind/kernel.h>
 
 /* src/uplink.rs relies on the layout of these structures. */
 
@@ -31,42 +27,21 @@ struct record {
 	u8 packet[];
 };
 
-/* From linux/bpf.h. */
-struct __sk_buff {
-	u32 len;
-	u32 before[43];
-	u32 gso_size;
-};
-
 /* Small: a ring is written and read from end to end, which is cheaper if it fits the processors' caches. */
 struct {
-	int (*type)[27]; /* BPF_MAP_TYPE_RINGBUF */
-	/* Bytes. */
-	int (*max_entries)[1 << 20];
-} packets __attribute__((section(".maps"), used));
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20); /* bytes */
+} packets SEC(".maps");
 
 struct {
-	int (*type)[27];
-	/* Bytes: room for 21,000 packets of 1500 bytes. */
-	int (*max_entries)[1 << 25];
-} spilled __attribute__((section(".maps"), used));
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 25); /* bytes: room for 21,000 packets of 1500 bytes */
+} spilled SEC(".maps");
 
 char uplink_license[] SEC("license") = "Dual BSD/GPL";
 
-enum {
-	/* Bytes of the header that the emulator does not need. */
-	ETHERNET = 14,
-	BPF_RB_NO_WAKEUP = 1,
-	/* For bpf_ringbuf_query: unread bytes. */
-	BPF_RB_AVAIL_DATA = 0,
-};
-
-static long (*const bpf_skb_load_bytes)(const void *skb, u32 offset, void *to,
-					u32 len) = (void *)26;
-static void *(*const bpf_ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
-static void (*const bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
-static void (*const bpf_ringbuf_discard)(void *data, u64 flags) = (void *)133;
-static u64 (*const bpf_ringbuf_query)(void *ring, u64 flags) = (void *)134;
+/* Bytes of the header that the emulator does not need. */
+enum { ETHERNET = 14 };
 
 /*
  * Inlined because bpf_ringbuf_reserve requires a constant size. Returns how much of the packet the
@@ -74,7 +49,7 @@ static u64 (*const bpf_ringbuf_query)(void *ring, u64 flags) = (void *)134;
  * own wake-up takes an interrupt from this processor to itself, which costs several microseconds in a
  * virtual machine.
  */
-static inline __attribute__((always_inline)) int put(struct __sk_buff *skb, u32 len, u32 room)
+static __always_inline int put(struct __sk_buff *skb, u32 len, u32 room)
 {
 	struct record *record = 0;
 

@@ -9,7 +9,8 @@
 #include "recorder.h"
 
 #define KERNEL_FUNCTION(type, name, ...) \
-	extern type name(__VA_ARGS__) __attribute__((section(".ksyms")))
+	extern type name(__VA_ARGS__)    \
+	__ksym
 
 KERNEL_FUNCTION(u32, tcp_reno_undo_cwnd, struct sock *sk);
 

@@ -56,22 +56,16 @@ struct call {
 	u32 lost;
 };
 
-/* Types and flags of the kernel's uapi/linux/bpf.h. */
-#define BPF_MAP_TYPE_RINGBUF 27
-#define BPF_RB_NO_WAKEUP 1
-
 struct {
-	int (*type)[BPF_MAP_TYPE_RINGBUF];
-	int (*max_entries)[1 << 24];
-} calls __attribute__((section(".maps"), used));
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 24);
+} calls SEC(".maps");
 
 /* Number of calls that found no room. */
 struct recorder_counts {
 	u64 lost;
 };
 static volatile struct recorder_counts recorder_counts SEC(".bss.recorder");
-
-static long (*const bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
 
 CC_INLINE struct window window_of(const struct sock *sk)
 {

@@ -4,7 +4,7 @@
  * time and header, the congestion state and its counters. Also records the connection's SYN, its
  * first data, and when it is established.
  */
-#include <fairwind/cc.h>
+#include <fairwind/kernel.h>
 
 /* src/tap.rs repeats the kinds and the event, src/path.rs the port. */
 #define PORT 47021
@@ -36,31 +36,10 @@ struct event {
 	u8 header[60]; /* TCP header, with room for all options */
 };
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct sock_common {
-	u16 skc_dport;
-};
-
-struct sock___common {
-	struct sock_common __sk_common;
-};
-
-struct sk_buff {
-	struct sock *sk;
-	unsigned char *head;
-	unsigned char *data;
-	u16 transport_header;
-	u16 mac_header;
-	unsigned int len;
-};
-
-#pragma clang attribute pop
-
 struct {
-	int (*type)[27]; /* BPF_MAP_TYPE_RINGBUF */
-	int (*max_entries)[1 << 22];
-} events __attribute__((section(".maps"), used));
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 22);
+} events SEC(".maps");
 
 struct tap_counts {
 	u64 lost;
@@ -69,20 +48,14 @@ static volatile struct tap_counts tap_counts SEC(".bss.tap");
 
 char tap_license[] SEC("license") = "Dual BSD/GPL";
 
-static long (*const bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
-static long (*const bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
-static struct tcp_sock *(*const bpf_skc_to_tcp_sock)(const void *sk) = (void *)137;
-
-CC_INLINE bool is_sender(const struct sock *sk)
+static __always_inline bool is_sender(const struct sock *sk)
 {
-	const struct sock___common *common = (const void *)sk;
-
-	return common->__sk_common.skc_dport == __builtin_bswap16(PORT);
+	return sk->__sk_common.skc_dport == __builtin_bswap16(PORT);
 }
 
-CC_INLINE void stand(struct event *event, const struct sock *sk)
+static __always_inline void stand(struct event *event, const struct sock *sk)
 {
-	const struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	const struct tcp_sock *tp = bpf_skc_to_tcp_sock((void *)sk);
 
 	if (!tp)
 		return;
@@ -90,7 +63,8 @@ CC_INLINE void stand(struct event *event, const struct sock *sk)
 	event->standing = (struct standing){
 		.cwnd = tp->snd_cwnd,
 		.ssthresh = tp->snd_ssthresh,
-		.ca_state = cc_ca_state((const struct sock *)tp),
+		.ca_state =
+			BPF_CORE_READ_BITFIELD(inet_csk((const struct sock *)tp), icsk_ca_state),
 		.packets_out = tp->packets_out,
 		.sacked_out = tp->sacked_out,
 		.lost_out = tp->lost_out,
@@ -99,18 +73,16 @@ CC_INLINE void stand(struct event *event, const struct sock *sk)
 	};
 }
 
-CC_INLINE void put(struct event *event)
+static __always_inline void put(struct event *event)
 {
 	event->jiffies = bpf_jiffies64();
-	/* BPF_RB_NO_WAKEUP: the reader polls. */
-	if (bpf_ringbuf_output(&events, event, sizeof(*event), 1))
+	/* The reader polls. */
+	if (bpf_ringbuf_output(&events, event, sizeof(*event), BPF_RB_NO_WAKEUP))
 		__sync_fetch_and_add(&tap_counts.lost, 1);
 }
 
-SEC("tp_btf/tcp_probe") int received(u64 *ctx)
+SEC("tp_btf/tcp_probe") int BPF_PROG(received, struct sock *sk, struct sk_buff *skb)
 {
-	struct sock *sk = (void *)ctx[0];
-	struct sk_buff *skb = (void *)ctx[1];
 	struct event event = { .ns = bpf_ktime_get_ns(), .kind = KIND_RECEIVED };
 
 	if (!is_sender(sk))
@@ -121,9 +93,8 @@ SEC("tp_btf/tcp_probe") int received(u64 *ctx)
 	return 0;
 }
 
-SEC("tp_btf/net_dev_queue") int sent(u64 *ctx)
+SEC("tp_btf/net_dev_queue") int BPF_PROG(sent, struct sk_buff *skb)
 {
-	struct sk_buff *skb = (void *)ctx[0];
 	struct event event = { .ns = bpf_ktime_get_ns(), .kind = KIND_SENT };
 	u32 headers;
 
@@ -140,13 +111,12 @@ SEC("tp_btf/net_dev_queue") int sent(u64 *ctx)
 	return 0;
 }
 
-SEC("tp_btf/inet_sock_set_state") int set_state(u64 *ctx)
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(set_state, struct sock *sk, int before, int after)
 {
-	struct sock *sk = (void *)ctx[0];
 	struct event event = { .ns = bpf_ktime_get_ns(), .kind = KIND_ESTABLISHED };
 
-	/* TCP_ESTABLISHED */
-	if (!is_sender(sk) || ctx[2] != 1)
+	if (!is_sender(sk) || after != BPF_TCP_ESTABLISHED)
 		return 0;
 	stand(&event, sk);
 	put(&event);

@@ -8,7 +8,7 @@
 #include "connection.h"
 
 /* Number of segments in a packet, as TCP counts those that it receives. */
-INLINE u32 segments(struct sk_buff *skb)
+static __always_inline u32 segments(struct sk_buff *skb)
 {
 	struct skb_shared_info *info = (void *)(skb->head + skb->end);
 	u16 segments = 0;
@@ -17,7 +17,7 @@ INLINE u32 segments(struct sk_buff *skb)
 	return segments ? segments : 1;
 }
 
-INLINE void begin_accounting(struct connection *connection, struct tcp_sock *tp)
+static __always_inline void begin_accounting(struct connection *connection, struct tcp_sock *tp)
 {
 	connection->accounted = tp->segs_in;
 	connection->is_accounting = !((struct sock *)tp)->sk_backlog.len;
@@ -29,7 +29,8 @@ INLINE void begin_accounting(struct connection *connection, struct tcp_sock *tp)
  * that wait in the backlog while a process owns the socket; so the count is meaningful only without
  * a backlog.
  */
-INLINE void account(struct connection *connection, struct tcp_sock *tp, struct sk_buff *skb)
+static __always_inline void account(struct connection *connection, struct tcp_sock *tp,
+				    struct sk_buff *skb)
 {
 	u32 came = tp->segs_in, missed;
 	struct counts *c;

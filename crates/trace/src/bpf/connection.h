@@ -5,7 +5,7 @@
 #ifndef FAIRWIND_TRACE_CONNECTION_H
 #define FAIRWIND_TRACE_CONNECTION_H
 
-#include "kernel.h"
+#include <fairwind/kernel.h>
 #include "event.h"
 
 const volatile struct settings settings SEC(".rodata.settings") = { .ring_bytes = 1 << 20,
@@ -34,27 +34,27 @@ struct owner {
 };
 
 struct {
-	UINT(type, BPF_MAP_TYPE_SK_STORAGE);
-	UINT(map_flags, BPF_F_NO_PREALLOC);
-	TYPE(key, int);
-	TYPE(value, struct connection);
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct connection);
 } connections SEC(".maps");
 
 struct {
-	UINT(type, BPF_MAP_TYPE_SK_STORAGE);
-	UINT(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
-	TYPE(key, int);
-	TYPE(value, struct owner);
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+	__type(key, int);
+	__type(value, struct owner);
 } owners SEC(".maps");
 
 struct {
-	UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	UINT(max_entries, 1);
-	TYPE(key, u32);
-	TYPE(value, struct counts);
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct counts);
 } counts SEC(".maps");
 
-INLINE struct counts *count(void)
+static __always_inline struct counts *count(void)
 {
 	u32 zero = 0;
 
@@ -62,7 +62,7 @@ INLINE struct counts *count(void)
 }
 
 /* Another program on this CPU may interrupt this one, so the counts are updated atomically. */
-INLINE void lose(struct connection *connection)
+static __always_inline void lose(struct connection *connection)
 {
 	struct counts *c = count();
 

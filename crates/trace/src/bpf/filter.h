@@ -10,11 +10,11 @@
 /* The filter: a key in a map passes. The reader fills the maps before any program is attached. */
 #define FILTER(name, kind, flags, key_type) \
 	struct {                            \
-		UINT(type, kind);           \
-		UINT(map_flags, flags);     \
-		UINT(max_entries, 1);       \
-		TYPE(key, key_type);        \
-		TYPE(value, u8);            \
+		__uint(type, kind);         \
+		__uint(map_flags, flags);   \
+		__uint(max_entries, 1);     \
+		__type(key, key_type);      \
+		__type(value, u8);          \
 	} name SEC(".maps")
 struct program {
 	char name[16];
@@ -26,7 +26,7 @@ FILTER(namespaces, BPF_MAP_TYPE_HASH, 0, u32);
 FILTER(cgroups, BPF_MAP_TYPE_HASH, 0, u64);
 
 /* The addresses of both ends, IPv4 as ::ffff:a.b.c.d. */
-INLINE void addresses(struct sock *sk, u32 *local, u32 *remote)
+static __always_inline void addresses(struct sock *sk, u32 *local, u32 *remote)
 {
 	struct sock_common *common = &sk->__sk_common;
 
@@ -43,22 +43,22 @@ INLINE void addresses(struct sock *sk, u32 *local, u32 *remote)
 	remote[3] = common->skc_daddr;
 }
 
-INLINE u16 remote_port(struct sock *sk)
+static __always_inline u16 remote_port(struct sock *sk)
 {
 	return __builtin_bswap16(sk->__sk_common.skc_dport);
 }
 
-INLINE u32 netns(struct sock *sk)
+static __always_inline u32 netns(struct sock *sk)
 {
 	return sk->__sk_common.skc_net.net->ns.inum;
 }
 
-INLINE u64 cgroup(struct sock *sk)
+static __always_inline u64 cgroup(struct sock *sk)
 {
 	return sk->sk_cgrp_data.cgroup->kn->id;
 }
 
-INLINE int in_a_network(const u32 *address)
+static __always_inline int in_a_network(const u32 *address)
 {
 	struct network key = { .length = 128 };
 
@@ -67,7 +67,7 @@ INLINE int in_a_network(const u32 *address)
 	return !!bpf_map_lookup_elem(&networks, &key);
 }
 
-INLINE int network_matches(struct sock *sk)
+static __always_inline int network_matches(struct sock *sk)
 {
 	u32 local[4], remote[4];
 
@@ -77,7 +77,7 @@ INLINE int network_matches(struct sock *sk)
 	return in_a_network(local) || in_a_network(remote);
 }
 
-INLINE int port_matches(struct sock *sk)
+static __always_inline int port_matches(struct sock *sk)
 {
 	u32 local = sk->__sk_common.skc_num, remote = remote_port(sk);
 
@@ -85,7 +85,7 @@ INLINE int port_matches(struct sock *sk)
 	       bpf_map_lookup_elem(&ports, &remote);
 }
 
-INLINE int namespace_matches(struct sock *sk)
+static __always_inline int namespace_matches(struct sock *sk)
 {
 	u32 inode = netns(sk);
 
@@ -96,7 +96,7 @@ INLINE int namespace_matches(struct sock *sk)
 enum { CGROUP_DEPTH = 32 };
 
 /* Whether the filter has the socket's control group or one above it. */
-INLINE int cgroup_matches(struct sock *sk)
+static __always_inline int cgroup_matches(struct sock *sk)
 {
 	struct cgroup *cgroup;
 
@@ -115,7 +115,7 @@ INLINE int cgroup_matches(struct sock *sk)
 	return 0;
 }
 
-INLINE int program_matches(const struct owner *owner)
+static __always_inline int program_matches(const struct owner *owner)
 {
 	struct program program;
 
@@ -127,7 +127,7 @@ INLINE int program_matches(const struct owner *owner)
 	return !!bpf_map_lookup_elem(&programs, &program);
 }
 
-INLINE int matches(struct sock *sk, const struct owner *owner)
+static __always_inline int matches(struct sock *sk, const struct owner *owner)
 {
 	return port_matches(sk) && network_matches(sk) && namespace_matches(sk) &&
 	       cgroup_matches(sk) && program_matches(owner);

@@ -12,7 +12,7 @@
 #define PID_NAMESPACES 33
 
 /* The process number in the reader's PID namespace, like task_tgid_nr_ns; 0 if it has none. */
-INLINE u32 process(struct task_struct *task)
+static __always_inline u32 process(struct task_struct *task)
 {
 	struct pid *pid = 0;
 	u32 innermost = 0, inode = 0;
@@ -32,7 +32,8 @@ INLINE u32 process(struct task_struct *task)
 }
 
 /* Reports the connection to the reader, or what has changed since the last report. */
-INLINE void identify(struct sock *sk, struct connection *connection, const struct owner *owner)
+static __always_inline void identify(struct sock *sk, struct connection *connection,
+				     const struct owner *owner)
 {
 	struct identity *identity = bpf_ringbuf_reserve(&ring, sizeof(*identity), 0);
 
@@ -60,9 +61,9 @@ INLINE void identify(struct sock *sk, struct connection *connection, const struc
 }
 
 /* Reports the name of the congestion control if it has changed. */
-INLINE void name_control(struct connection *connection, struct tcp_sock *tp)
+static __always_inline void name_control(struct connection *connection, struct tcp_sock *tp)
 {
-	const struct tcp_congestion_ops *ops = ((struct inet_connection_sock *)tp)->icsk_ca_ops;
+	const struct tcp_congestion_ops *ops = inet_csk((struct sock *)tp)->icsk_ca_ops;
 	struct control *control;
 
 	if (connection->control == (u64)ops || !ops)

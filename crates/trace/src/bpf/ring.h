@@ -8,8 +8,8 @@
 #include "connection.h"
 
 struct {
-	UINT(type, BPF_MAP_TYPE_RINGBUF);
-	UINT(max_entries, 1 << 20);
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
 } ring SEC(".maps");
 
 /* Maximum number of samples per CPU between queries of the ring. */
@@ -20,7 +20,7 @@ enum { CREDIT_MAX = 64 };
  * ring costs as much as a reservation, so each CPU obtains credit for several samples at once; the
  * credit of all CPUs together is at most an eighth of the free room.
  */
-INLINE int is_full(void)
+static __always_inline int is_full(void)
 {
 	u32 limit = settings.ring_bytes - settings.ring_bytes / 8;
 	struct counts *c = count();
@@ -40,12 +40,12 @@ INLINE int is_full(void)
 }
 
 /* The reader polls: waking it would cost more than the sample. */
-INLINE void submit(void *event)
+static __always_inline void submit(void *event)
 {
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }
 
-INLINE void head(struct event *event, struct connection *connection, u32 kind)
+static __always_inline void head(struct event *event, struct connection *connection, u32 kind)
 {
 	event->kind = kind;
 	event->lost = connection->lost;

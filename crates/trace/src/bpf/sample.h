@@ -8,9 +8,9 @@
 #include "identity.h"
 
 /* Time in each of the kernel's sender states, including the current interval. */
-INLINE void chronograph(struct sample *sample, struct tcp_sock *tp)
+static __always_inline void chronograph(struct sample *sample, struct tcp_sock *tp)
 {
-	u32 type = BIT_FIELD(tp, chrono_type);
+	u32 type = BPF_CORE_READ_BITFIELD(tp, chrono_type);
 	u32 present = (u32)bpf_jiffies64() - tp->chrono_start;
 
 	sample->busy_jiffies = tp->chrono_stat[0] + (type == 1 ? present : 0);
@@ -18,12 +18,13 @@ INLINE void chronograph(struct sample *sample, struct tcp_sock *tp)
 	sample->sndbuf_limited_jiffies = tp->chrono_stat[2] + (type == 3 ? present : 0);
 }
 
-INLINE void instruments(struct sample *sample, struct connection *connection, struct tcp_sock *tp)
+static __always_inline void instruments(struct sample *sample, struct connection *connection,
+					struct tcp_sock *tp)
 {
 	struct inet_connection_sock *icsk = (struct inet_connection_sock *)tp;
 	struct sock *sk = (struct sock *)tp;
 
-	sample->ca_state = BIT_FIELD(icsk, icsk_ca_state);
+	sample->ca_state = BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state);
 	sample->retransmits = icsk->icsk_retransmits;
 	sample->pacing_status = sk->sk_pacing_status;
 	sample->snd_cwnd = tp->snd_cwnd;
@@ -50,10 +51,10 @@ INLINE void instruments(struct sample *sample, struct connection *connection, st
 	sample->copied_seq = tp->copied_seq;
 	sample->total_retrans = tp->total_retrans;
 	sample->total_rto = ~0U;
-	if (FIELD_EXISTS(tp->total_rto))
+	if (bpf_core_field_exists(tp->total_rto))
 		sample->total_rto = tp->total_rto;
 	sample->rto_recoveries = ~0U;
-	if (FIELD_EXISTS(tp->total_rto_recoveries))
+	if (bpf_core_field_exists(tp->total_rto_recoveries))
 		sample->rto_recoveries = tp->total_rto_recoveries;
 	sample->cong_signals = connection->cong_signals;
 	sample->fast_retran = connection->fast_retran;
@@ -81,14 +82,15 @@ INLINE void instruments(struct sample *sample, struct connection *connection, st
 	sample->bytes_retrans = tp->bytes_retrans;
 }
 
-INLINE void control_state(struct sample_and_state *sample, struct tcp_sock *tp)
+static __always_inline void control_state(struct sample_and_state *sample, struct tcp_sock *tp)
 {
 	struct inet_connection_sock *icsk = (struct inet_connection_sock *)tp;
 
 	bpf_probe_read_kernel(sample->state, STATE_BYTES, icsk->icsk_ca_priv);
 }
 
-INLINE void take(struct connection *connection, struct tcp_sock *tp, u32 kind, u8 state)
+static __always_inline void take(struct connection *connection, struct tcp_sock *tp, u32 kind,
+				 u8 state)
 {
 	struct sample *sample = 0;
 

@@ -15,8 +15,8 @@
 char trace_license[] SEC("license") = "Dual BSD/GPL";
 
 /* Traces a connection from now on if it matches. */
-INLINE void consider(struct tcp_sock *tp, const struct owner *owner, u8 state, int adopted,
-		     int incoming)
+static __always_inline void consider(struct tcp_sock *tp, const struct owner *owner, u8 state,
+				     int adopted, int incoming)
 {
 	struct sock *sk = (struct sock *)tp;
 	struct connection *connection;
@@ -34,14 +34,14 @@ INLINE void consider(struct tcp_sock *tp, const struct owner *owner, u8 state, i
 	connection->id = bpf_get_socket_cookie(tp);
 	connection->adopted = adopted;
 	connection->incoming = incoming;
-	if (state == TCP_ESTABLISHED && !adopted)
+	if (state == BPF_TCP_ESTABLISHED && !adopted)
 		begin_accounting(connection, tp);
 	identify(sk, connection, owner);
 	take(connection, tp, EVENT_SAMPLE, state);
 }
 
 /* Records the process as the socket's owner, in the socket. */
-INLINE struct owner *own(struct tcp_sock *tp, struct task_struct *task)
+static __always_inline struct owner *own(struct tcp_sock *tp, struct task_struct *task)
 {
 	struct owner *owner = bpf_sk_storage_get(&owners, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
 
@@ -57,35 +57,34 @@ INLINE struct owner *own(struct tcp_sock *tp, struct task_struct *task)
  * A socket is about to change its state. On connect and listen the current process is the caller;
  * at any other change it is an arbitrary one.
  */
-SEC("tp_btf/inet_sock_set_state") int set_state(u64 *ctx)
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(set_state, struct sock *sk, int before, int after)
 {
-	struct sock *sk = (void *)ctx[0];
-	int before = ctx[1], after = ctx[2];
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
 	struct connection *connection;
 	struct owner *owner;
 
 	if (!tp)
 		return 0;
-	if (after == TCP_LISTEN || after == TCP_SYN_SENT)
+	if (after == BPF_TCP_LISTEN || after == BPF_TCP_SYN_SENT)
 		owner = own(tp, bpf_get_current_task_btf());
 	else
 		owner = bpf_sk_storage_get(&owners, tp, 0, 0);
 	connection = bpf_sk_storage_get(&connections, tp, 0, 0);
 	if (!connection) {
-		if (after == TCP_SYN_SENT || after == TCP_ESTABLISHED)
-			consider(tp, owner, after, 0, before == TCP_SYN_RECV);
+		if (after == BPF_TCP_SYN_SENT || after == BPF_TCP_ESTABLISHED)
+			consider(tp, owner, after, 0, before == BPF_TCP_SYN_RECV);
 		return 0;
 	}
 	if (before == after)
 		return 0;
-	if (after == TCP_ESTABLISHED)
+	if (after == BPF_TCP_ESTABLISHED)
 		begin_accounting(connection, tp);
 	/* The port is chosen after the first change of state. */
-	if (after == TCP_ESTABLISHED && !connection->local_port)
+	if (after == BPF_TCP_ESTABLISHED && !connection->local_port)
 		identify(sk, connection, owner);
-	take(connection, tp, after == TCP_CLOSE ? EVENT_CLOSE : EVENT_SAMPLE, after);
-	if (after == TCP_CLOSE)
+	take(connection, tp, after == BPF_TCP_CLOSE ? EVENT_CLOSE : EVENT_SAMPLE, after);
+	if (after == BPF_TCP_CLOSE)
 		bpf_sk_storage_delete(&connections, tp);
 	return 0;
 }
@@ -94,9 +93,8 @@ SEC("tp_btf/inet_sock_set_state") int set_state(u64 *ctx)
  * An established connection is about to process a packet: the sample shows the state that earlier
  * packets have led to. If the connection has nothing in flight, the packet acknowledges nothing.
  */
-SEC("tp_btf/tcp_probe") int ack(u64 *ctx)
+SEC("tp_btf/tcp_probe") int BPF_PROG(ack, struct sock *sk, struct sk_buff *skb)
 {
-	struct sock *sk = (void *)ctx[0];
 	struct connection *connection = bpf_sk_storage_get(&connections, sk, 0, 0);
 	struct tcp_sock *tp;
 
@@ -105,9 +103,9 @@ SEC("tp_btf/tcp_probe") int ack(u64 *ctx)
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;
-	account(connection, tp, (void *)ctx[1]);
+	account(connection, tp, skb);
 	if (tp->packets_out)
-		take(connection, tp, EVENT_SAMPLE, TCP_ESTABLISHED);
+		take(connection, tp, EVENT_SAMPLE, BPF_TCP_ESTABLISHED);
 	return 0;
 }
 
@@ -115,10 +113,8 @@ SEC("tp_btf/tcp_probe") int ack(u64 *ctx)
  * Counts what the kernel does not count: congestion signals and fast retransmits. The window is
  * reduced on leaving Open and Disorder, and on entering Loss.
  */
-SEC("tp_btf/tcp_cong_state_set") int congestion(u64 *ctx)
+SEC("tp_btf/tcp_cong_state_set") int BPF_PROG(congestion, struct sock *sk, u8 after)
 {
-	struct sock *sk = (void *)ctx[0];
-	u8 after = ctx[1];
 	struct connection *connection = bpf_sk_storage_get(&connections, sk, 0, 0);
 	struct tcp_sock *tp;
 	u8 before;
@@ -128,7 +124,7 @@ SEC("tp_btf/tcp_cong_state_set") int congestion(u64 *ctx)
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;
-	before = BIT_FIELD((struct inet_connection_sock *)tp, icsk_ca_state);
+	before = BPF_CORE_READ_BITFIELD((struct inet_connection_sock *)tp, icsk_ca_state);
 	if (before == after)
 		return 0;
 	if (before < TCP_CA_CWR || after == TCP_CA_Loss)
@@ -139,13 +135,13 @@ SEC("tp_btf/tcp_cong_state_set") int congestion(u64 *ctx)
 }
 
 /* Whether ACKs of sent data may still arrive that tcp_probe does not report. */
-INLINE int is_closing(u8 state)
+static __always_inline int is_closing(u8 state)
 {
-	return state == TCP_FIN_WAIT1 || state == TCP_CLOSE_WAIT || state == TCP_LAST_ACK ||
-	       state == TCP_CLOSING;
+	return state == BPF_TCP_FIN_WAIT1 || state == BPF_TCP_CLOSE_WAIT ||
+	       state == BPF_TCP_LAST_ACK || state == BPF_TCP_CLOSING;
 }
 
-INLINE int on_demand(void *sk, int only_closing)
+static __always_inline int on_demand(struct sock *sk, int only_closing)
 {
 	struct connection *connection;
 	struct tcp_sock *tp;
@@ -160,7 +156,7 @@ INLINE int on_demand(void *sk, int only_closing)
 	connection = bpf_sk_storage_get(&connections, tp, 0, 0);
 	socket = (struct sock *)tp;
 	state = socket->__sk_common.skc_state;
-	if (!connection || !connection->id || state == TCP_CLOSE)
+	if (!connection || !connection->id || state == BPF_TCP_CLOSE)
 		return 0;
 	if (only_closing && !is_closing(state))
 		return 0;
@@ -171,21 +167,21 @@ INLINE int on_demand(void *sk, int only_closing)
 }
 
 /* The reader requests a sample of every traced connection. */
-SEC("iter/bpf_sk_storage_map") int tick(u64 *ctx)
+SEC("iter/bpf_sk_storage_map") int tick(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
-	return on_demand((void *)ctx[2], 0);
+	return on_demand(ctx->sk, 0);
 }
 
-SEC("iter/bpf_sk_storage_map") int tick_closing(u64 *ctx)
+SEC("iter/bpf_sk_storage_map") int tick_closing(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
-	return on_demand((void *)ctx[2], 1);
+	return on_demand(ctx->sk, 1);
 }
 
 /* Visits every open file of every process once, at the start, to find the existing sockets. */
-SEC("iter/task_file") int adopt(u64 *ctx)
+SEC("iter/task_file") int adopt(struct bpf_iter__task_file *ctx)
 {
-	struct task_struct *task = (void *)ctx[1];
-	struct file *file = (void *)ctx[3];
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
 	struct socket *socket;
 	struct owner *owner;
 	struct tcp_sock *tp;
@@ -204,13 +200,13 @@ SEC("iter/task_file") int adopt(u64 *ctx)
 	if (!tp)
 		return 0;
 	state = ((struct sock *)tp)->__sk_common.skc_state;
-	if (state == TCP_CLOSE || state == TCP_TIME_WAIT)
+	if (state == BPF_TCP_CLOSE || state == BPF_TCP_TIME_WAIT)
 		return 0;
 	/* An owner recorded during the trace opened the socket; this process may only share it. */
 	owner = bpf_sk_storage_get(&owners, tp, 0, 0);
 	if (!owner)
 		owner = own(tp, task);
-	if (state != TCP_LISTEN && !bpf_sk_storage_get(&connections, tp, 0, 0))
+	if (state != BPF_TCP_LISTEN && !bpf_sk_storage_get(&connections, tp, 0, 0))
 		consider(tp, owner, state, 1, 0);
 	return 0;
 }
