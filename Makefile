@@ -11,23 +11,28 @@ WEB100 := $(CARGO) $(REPRODUCE) --release -- reproduce web100-dummynet --out $(O
 .PHONY: help demo test fuzz lint formats advisories docs fresh bench experiments experiments-lab validation kernels dccs dccs-lab drsftp
 
 help:
-	@echo "make demo             one file over a shared path, moved three ways: build, run, table and report"
-	@echo "make test             all tests; those that cannot run here are skipped, and the last lines say why"
-	@echo "make fuzz             new inputs for what reads foreign input, for MINUTES=10, for those who change something"
-	@echo "make lint             formats and lints, for those who change something"
-	@echo "make advisories       what is known of weaknesses in the packages of others (fetches the database)"
-	@echo "make docs             these pages as a book in OUT/book"
-	@echo "make fresh            both commands in fresh Debian 12 and 13 and Ubuntu 24.04, as root and as a user (root, hours)"
-	@echo "make bench            speed and memory of the simulator (some minutes)"
-	@echo "make experiments      every figure and table of the thesis, and the tables of its page in docs/"
-	@echo "make experiments-lab  the same in the simulator and on the running kernel (root, 40 minutes)"
-	@echo "make dccs             the transfers of the thesis on dynamic congestion control (20 minutes)"
-	@echo "make dccs-lab         the same scaled down, with the real server and advisor on the running kernel (root, 25 minutes)"
-	@echo "make drsftp           the transfers of drsFTP, on the running kernel (root, an hour and a half)"
-	@echo "make validation       the simulator held to the running kernel, cell by cell (root, 18 minutes)"
-	@echo "make kernels          what works on other kernels, in virtual machines (10 minutes, 300 MB fetched)"
+	@echo "Try it, and test it:"
+	@echo "make demo             move one file over a shared path in three ways; table and report in OUT/demo"
+	@echo "make test             run all tests; the last lines count those skipped here, and say why"
 	@echo
-	@echo "OUT=DIR               where all of them write results (default: out)"
+	@echo "Change it (CONTRIBUTING.md):"
+	@echo "make lint             check formats, lints, licences and duplicates of packages"
+	@echo "make fuzz             try new inputs on what reads foreign input, for MINUTES=10"
+	@echo "make advisories       look up known weaknesses of packages (fetches the database)"
+	@echo "make docs             build the pages of docs/ as a book in OUT/book"
+	@echo "make fresh            run make demo and make test in fresh Debian 12 and 13 and Ubuntu 24.04 (root, hours)"
+	@echo
+	@echo "Measure (docs/measurements):"
+	@echo "make bench            speed and memory of the simulator (some minutes)"
+	@echo "make experiments      figures and tables of the Web100-Dummynet thesis, in the simulator (half a minute)"
+	@echo "make experiments-lab  the same in both engines (root, 40 minutes)"
+	@echo "make dccs             transfers of the thesis on dynamic congestion control, in the simulator (20 minutes)"
+	@echo "make dccs-lab         the same, scaled down, by server and advisor on the running kernel (root, 25 minutes)"
+	@echo "make drsftp           transfers of the drsFTP paper, on the running kernel (root, an hour and a half)"
+	@echo "make validation       simulator and kernel compared, cell by cell (root, 18 minutes)"
+	@echo "make kernels          what works on other kernels, in virtual machines (10 minutes, fetches 300 MB)"
+	@echo
+	@echo "OUT=DIR               where results go (default: out)"
 
 # Root runs it on the kernel (two and a half minutes), others in the simulator; ARGS is passed to the program
 # (ARGS="--quick --seed 7"). Without link-time optimisation, which takes as long as everything else.

@@ -3,6 +3,7 @@
 //! Every recipe that involves the advisor runs here, in its own folder and against its own service. That all
 //! other lines are valid command lines is checked beside the command line itself (`src/command/pages.rs`).
 
+mod architecture;
 mod links;
 pub mod recipes;
 

@@ -47,7 +47,7 @@ fn without_a_name_all_tables_and_figures_are_listed_with_their_states() {
     assert!(state("enable:table-3").ends_with("made, by dccs (sim, lab)"));
     assert!(state("web100:figure-4.1").ends_with("made, by web100-dummynet (sim, both)"));
     assert!(state("drsftp:figure-8").ends_with("numbers only, by drsftp (lab)"));
-    assert!(state("imtcp:figure-7").ends_with("to be built: needs ImTCP and ImTCP-bg"));
+    assert!(state("imtcp:figure-7").ends_with("to be built: needs ImTCP-bg, TCP Nice and TCP-LP"));
     assert!(state("enable:figure-9").contains("not made: "));
     assert!(state("validation").contains("both, sim, lab"));
 }
@@ -96,13 +96,14 @@ fn a_figure_of_the_simulator_comes_out_as_recorded_and_is_kept() {
     assert!(said.contains("results/sim/figure-4.8: "), "{said}");
     let first = out(&first);
     for expected in [
-        "Figure 4.8: loss 0.10 (Web100-Dummynet: Bassi's thesis)",
+        "Figure 4.8: loss 0.10, throughput and its average (Web100-Dummynet: Bassi's thesis)",
         "the paper found: less than 2",
         "ours, recorded:  2.30 ± 0.14; ",
         "verdict:         differs: ",
         "\n  results/tables/figures-4.1-to-4.8.md\n",
         "\n  results/tables/figures-4.1-to-4.8.csv\n",
         "\n  results/sim/figure-4.8/seed-1/plots/throughput.svg\n",
+        "\n  results/sim/figure-4.8/seed-1/plots/average_throughput.svg\n",
         "\n| 4.8 | less than 2 | simulator | 2.30 ± 0.14 |",
         "2 of 2 rows are as on docs/measurements/web100-dummynet.md",
     ] {
