@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use fairwind_cc::kernel::{self, LoadError, Loaded};
 use fairwind_cc::native::{self, Parameters};
 
-use crate::LabError;
+use crate::error::{During, LabError};
 
 /// Attempts to find an unused name.
 const ATTEMPTS: u32 = 64;
@@ -36,8 +36,7 @@ pub(crate) fn provide(control: &Control) -> Result<Available, LabError> {
         Control::Own(parameters) => return load(parameters),
         Control::Named(name) => name,
     };
-    let kernel = kernel::available()
-        .map_err(|error| LabError::system("reading the kernel's congestion controls", error))?;
+    let kernel = kernel::available().during("reading the kernel's congestion controls")?;
     if kernel.contains(name) {
         return Ok(Available {
             name: name.clone(),

@@ -11,8 +11,8 @@ use std::thread::{self, JoinHandle};
 use fairwind_kernel::unix_ns;
 use fairwind_path::units::Duration;
 
-use crate::LabError;
 use crate::clock::Clock;
+use crate::error::{During, LabError, joined};
 use crate::host::Host;
 use crate::host::tap::Tap;
 use crate::network::Network;
@@ -99,7 +99,7 @@ impl Emulator {
     ) -> Result<Emulator, LabError> {
         let mut taps: HashMap<Ipv4Addr, &Arc<Tap>> = HashMap::new();
         for host in hosts {
-            taps.insert(host.config().address, host.tap());
+            taps.insert(host.address(), host.tap());
         }
         let mut by_node = HashMap::new();
         for (node, address) in network.hosts() {
@@ -172,10 +172,7 @@ impl Emulator {
         let mut pipes: Vec<Option<NamedPipe>> = vec![None; self.pipes];
         for Running { stop, thread } in self.workers {
             drop(stop);
-            let report = match thread.join() {
-                Ok(report) => report,
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
+            let report = joined(thread.join());
             statistics.lateness.merge(&report.lateness);
             statistics.mishaps = statistics.mishaps.plus(report.mishaps);
             statistics.samples_lost += report.samples_lost;
@@ -212,11 +209,11 @@ impl Emulator {
 }
 
 fn start(worker: Worker, number: usize) -> Result<Running, LabError> {
-    let failed = |error: io::Error| LabError::system("starting the emulator", error);
-    let (stopped, stop) = io::pipe().map_err(failed)?;
+    const STARTING: &str = "starting the emulator";
+    let (stopped, stop) = io::pipe().during(STARTING)?;
     let thread = thread::Builder::new()
         .name(format!("fw-emulator-{number}"))
         .spawn(move || worker.run(stopped))
-        .map_err(failed)?;
+        .during(STARTING)?;
     Ok(Running { stop, thread })
 }

@@ -1,6 +1,7 @@
 //! The lab's errors, with remedies in their messages.
 
 use std::io;
+use std::thread;
 
 use fairwind_cc::kernel::LoadError;
 use fairwind_path::pipe::ConfigError;
@@ -66,12 +67,22 @@ pub enum LabError {
     Program(String),
 }
 
-impl LabError {
-    /// The error of a failed system call.
-    pub(crate) fn system(action: impl Into<String>, error: impl Into<io::Error>) -> LabError {
-        LabError::System {
+/// What was attempted when a system call failed.
+pub(crate) trait During<T> {
+    /// Adds it to the error.
+    fn during(self, action: impl Into<String>) -> Result<T, LabError>;
+}
+
+impl<T, E: Into<io::Error>> During<T> for Result<T, E> {
+    fn during(self, action: impl Into<String>) -> Result<T, LabError> {
+        self.map_err(|error| LabError::System {
             action: action.into(),
             source: error.into(),
-        }
+        })
     }
+}
+
+/// What a thread returned; its panic goes on here.
+pub(crate) fn joined<T>(result: thread::Result<T>) -> T {
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -33,21 +33,15 @@ pub struct Stream {
     driver: Driver,
     /// When the next datagram is due.
     due: Time,
-}
-
-/// What one flow sent after the warm-up.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SentDatagrams {
-    pub index: usize,
-    pub sent: u64,
-    pub skipped: u64,
+    /// Datagrams after the warm-up.
+    sent: u64,
+    skipped: u64,
 }
 
 /// State of the thread.
 pub struct Datagrams {
     shared: Arc<Shared>,
     streams: Vec<Stream>,
-    sent: Vec<SentDatagrams>,
     timers: Timers<usize>,
     zeros: Vec<u8>,
 }
@@ -77,6 +71,8 @@ impl Stream {
             socket,
             driver,
             due,
+            sent: 0,
+            skipped: 0,
         }
     }
 }
@@ -87,13 +83,8 @@ impl Datagrams {
         for (number, stream) in streams.iter().enumerate() {
             timers.set(stream.due, number);
         }
-        let sent = |stream: &Stream| SentDatagrams {
-            index: stream.index,
-            ..SentDatagrams::default()
-        };
         Datagrams {
             shared,
-            sent: streams.iter().map(sent).collect(),
             streams,
             timers,
             zeros: vec![0; MAX_PACKET],
@@ -101,7 +92,7 @@ impl Datagrams {
     }
 
     /// Runs until the end of the run, or until asked to stop.
-    pub fn run(mut self) -> Vec<SentDatagrams> {
+    pub fn run(mut self) -> Vec<OwnedFd> {
         minimise_timer_slack();
         self.shared.clock.await_start();
         while !self.shared.is_stopped() {
@@ -118,13 +109,18 @@ impl Datagrams {
                 self.shared.sleep_until(next);
             }
         }
-        let over = self.shared.clock.now().min(self.shared.end);
-        while let Some(stream) = self.timers.take_due(over) {
+        while let Some(stream) = self.timers.take_due(self.shared.over()) {
             if let Some(datagram) = self.take(stream) {
                 self.count(stream, &datagram, false);
             }
         }
-        self.sent
+        let mut outcomes = self.shared.outcomes();
+        for stream in self.streams {
+            let outcome = &mut outcomes[stream.index];
+            outcome.packets_sent = stream.sent;
+            outcome.datagrams_skipped = stream.skipped;
+        }
+        Vec::new()
     }
 
     fn send(&mut self, now: Time, at: usize) {
@@ -148,7 +144,7 @@ impl Datagrams {
 
     fn count(&mut self, at: usize, datagram: &Datagram, sent: bool) {
         if datagram.due >= self.shared.warmup {
-            let counts = &mut self.sent[at];
+            let counts = &mut self.streams[at];
             counts.sent += u64::from(sent);
             counts.skipped += u64::from(!sent);
         }

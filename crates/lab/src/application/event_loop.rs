@@ -13,6 +13,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
 use super::message_queue::MessageQueue;
+use super::wakeup::Wakeup;
 use crate::clock::timespec;
 
 /// Most events that one call returns.
@@ -54,8 +55,16 @@ pub struct EventLoop<In, Out> {
     outbox: Arc<MessageQueue<Out>>,
 }
 
+/// The event loops of two threads that exchange messages.
+pub fn pair<A, B>() -> io::Result<(EventLoop<A, B>, EventLoop<B, A>)> {
+    let a = Arc::new(MessageQueue::new()?);
+    let b = Arc::new(MessageQueue::new()?);
+    let one = EventLoop::new(Arc::clone(&a), Arc::clone(&b))?;
+    Ok((one, EventLoop::new(b, a)?))
+}
+
 impl<In, Out> EventLoop<In, Out> {
-    pub fn new(
+    fn new(
         inbox: Arc<MessageQueue<In>>,
         outbox: Arc<MessageQueue<Out>>,
     ) -> io::Result<EventLoop<In, Out>> {
@@ -117,6 +126,11 @@ impl<In, Out> EventLoop<In, Out> {
 
     /// Wakes the other thread.
     pub fn wake_other(&self) {
-        self.outbox.wake();
+        self.outbox.wakeup.notify();
+    }
+
+    /// Wakes this thread.
+    pub fn wakeup(&self) -> Arc<Wakeup> {
+        Arc::clone(&self.inbox.wakeup)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use super::shared::lock;
 use super::wakeup::Wakeup;
@@ -11,25 +11,20 @@ use super::wakeup::Wakeup;
 #[derive(Debug)]
 pub struct MessageQueue<T> {
     messages: Mutex<Vec<T>>,
-    wakeup: Wakeup,
+    pub wakeup: Arc<Wakeup>,
 }
 
 impl<T> MessageQueue<T> {
     pub fn new() -> io::Result<MessageQueue<T>> {
         Ok(MessageQueue {
             messages: Mutex::default(),
-            wakeup: Wakeup::new()?,
+            wakeup: Arc::new(Wakeup::new()?),
         })
     }
 
     /// Adds a message without waking the thread.
     pub fn push(&self, message: T) {
         lock(&self.messages).push(message);
-    }
-
-    /// Wakes the thread.
-    pub fn wake(&self) {
-        self.wakeup.notify();
     }
 
     /// Removes all messages.
@@ -62,7 +57,7 @@ mod tests {
         queue.push(1);
         queue.push(2);
         assert!(!is_readable(&queue));
-        queue.wake();
+        queue.wakeup.notify();
         assert!(is_readable(&queue));
         assert_eq!(queue.take(), [1, 2]);
         assert!(!is_readable(&queue));

@@ -34,6 +34,12 @@ pub struct FlowPlan {
 }
 
 impl FlowPlan {
+    /// Its connections, for messages.
+    pub(super) fn connection(&self) -> String {
+        let (from, to) = (self.from.address(), self.to.address());
+        format!("the connection from {from} to {to}:{}", self.port)
+    }
+
     /// The drivers of its traffic, one per connection; the connections have the numbers `first`,
     /// `first + 1`, … of the run.
     pub(super) fn drivers(&self, first: usize) -> Vec<Driver> {

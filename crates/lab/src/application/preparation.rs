@@ -10,7 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::plan::{FlowPlan, Work};
 use super::socket::BACKLOG;
-use crate::LabError;
+use crate::error::{During, LabError};
 use crate::host::Host;
 
 /// Connections per host for which the kernel's default port range suffices, with room for those
@@ -45,7 +45,7 @@ pub fn prepare(plans: &[FlowPlan]) -> Result<(), LabError> {
 }
 
 fn part<'a, 'b>(parts: &'b mut BTreeMap<Ipv4Addr, Part<'a>>, host: &'a Host) -> &'b mut Part<'a> {
-    parts.entry(host.config().address).or_insert_with(|| Part {
+    parts.entry(host.address()).or_insert_with(|| Part {
         host,
         ports: Vec::new(),
         connections: 0,
@@ -67,7 +67,7 @@ fn prepare_host(part: &Part) -> Result<(), LabError> {
 }
 
 fn set(name: &str, value: &str) -> Result<(), LabError> {
-    set_sysctl(name, value).map_err(|error| LabError::system(format!("setting {name}"), error))
+    set_sysctl(name, value).during(format!("setting {name}"))
 }
 
 /// Raises the limit of descriptors for this number of connections: two for each, and as many for
@@ -92,7 +92,7 @@ fn allow_descriptors(connections: u64) -> Result<(), LabError> {
         "raising the limit of open files to {needed} for {connections} connections (it is {soft}; \
          `ulimit -n` and fs.nr_open set it)"
     );
-    Err(LabError::system(action, error))
+    Err(error).during(action)
 }
 
 fn limit_descriptors(soft: u64, hard: u64) -> Result<(), Errno> {
@@ -112,7 +112,7 @@ pub fn check(plan: &FlowPlan) -> Result<(), String> {
         {
             Err(format!(
                 "a datagram of {packet} bytes does not fit the host {}: 28 to {mtu}, its MTU",
-                plan.from.config().address
+                plan.from.address()
             ))
         }
         _ => Ok(()),

@@ -3,6 +3,7 @@
 mod ending;
 mod opening;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use super::counts::Counts;
 use super::event_loop::{Event, EventLoop, Interest};
 use super::plan::{FlowPlan, Work};
 use super::shared::Shared;
-use super::slots::Slots;
 use super::timers::Timers;
+use super::wakeup::Wakeup;
 use super::{NamespaceSwitcher, socket};
 use crate::clock::minimise_timer_slack;
 
@@ -56,28 +57,15 @@ pub struct Release {
     pub connection: u64,
 }
 
-/// Results of a sending thread.
-#[derive(Debug, Default)]
-pub struct SenderReport {
-    pub flows: Vec<SentFlow>,
-    /// Connections still open at the end.
-    pub sockets: Vec<OwnedFd>,
-}
-
-/// What one flow sent.
-#[derive(Debug)]
-pub struct SentFlow {
-    pub index: usize,
-    pub counts: Counts,
-    pub switched: Vec<(Duration, String)>,
-}
-
 /// State of the thread.
 pub struct Sender {
     shared: Arc<Shared>,
     flows: Vec<Flow>,
     sessions: Vec<Session>,
-    connections: Slots<Connection>,
+    /// By number.
+    connections: BTreeMap<u64, Connection>,
+    /// Connections opened so far.
+    opened: u64,
     timers: Timers<Due>,
     /// Exchanges messages with the receiver.
     events: EventLoop<FromReceiver, Release>,
@@ -146,7 +134,8 @@ impl Sender {
             shared,
             flows: Vec::new(),
             sessions: Vec::new(),
-            connections: Slots::default(),
+            connections: BTreeMap::new(),
+            opened: 0,
             timers: Timers::new(),
             events,
             namespaces: NamespaceSwitcher::default(),
@@ -190,8 +179,13 @@ impl Sender {
         });
     }
 
-    /// Runs until the end of the run, or until asked to stop.
-    pub fn run(mut self) -> SenderReport {
+    /// Wakes the thread.
+    pub fn wakeup(&self) -> Arc<Wakeup> {
+        self.events.wakeup()
+    }
+
+    /// Runs until the end of the run, or until asked to stop. Returns the sockets still open then.
+    pub fn run(mut self) -> Vec<OwnedFd> {
         minimise_timer_slack();
         self.shared.clock.await_start();
         let mut events = Vec::new();
@@ -228,7 +222,7 @@ impl Sender {
     }
 
     fn on_event(&mut self, event: Event) {
-        let Some(connection) = self.connections.get_mut(event.token) else {
+        let Some(connection) = self.connections.get_mut(&event.token) else {
             return;
         };
         if let State::Draining { .. } = connection.state {
@@ -246,7 +240,7 @@ impl Sender {
 
     /// Writes as much as the kernel takes.
     fn write(&mut self, number: u64) {
-        let Some(connection) = self.connections.get_mut(number) else {
+        let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
         let flow = &self.flows[self.sessions[connection.session].flow];
@@ -300,7 +294,7 @@ impl Sender {
         let Some(number) = self.sessions[session].connection else {
             return;
         };
-        if let Some(connection) = self.connections.get_mut(number) {
+        if let Some(connection) = self.connections.get_mut(&number) {
             connection.writing = writing;
             let interest = if writing {
                 Interest::Write
@@ -319,7 +313,7 @@ impl Sender {
         let name = of.plan.switches[number].congestion_control.clone();
         of.plan.socket.congestion_control = Some(name.clone());
         let sessions = &self.sessions;
-        let concerned = self.connections.iter_mut().filter(|connection| {
+        let concerned = self.connections.values_mut().filter(|connection| {
             sessions[connection.session].flow == flow
                 && matches!(connection.state, State::Connecting | State::Open)
         });
@@ -336,7 +330,7 @@ impl Sender {
         for flow in &mut self.flows {
             flow.counts.restart();
         }
-        for connection in self.connections.iter_mut() {
+        for connection in self.connections.values_mut() {
             connection.before = socket::counts(&connection.socket);
         }
     }

@@ -1,28 +1,32 @@
 //! State shared by the threads of a run.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use fairwind_path::units::Time;
+use fairwind_workload::Meter;
 
-use super::outcome::Failure;
+use super::outcome::{Failure, FlowOutcome};
+use super::plan::FlowPlan;
 use crate::clock::Clock;
 
 /// Most failures recorded per flow; a web flow could have thousands.
 const FAILURES_OF_A_FLOW: usize = 16;
 
-/// The times of the run, what the flows received, and what failed.
+/// The times of the run, what the flows did, and what failed.
 #[derive(Debug)]
 pub struct Shared {
     pub clock: Clock,
     pub warmup: Time,
     pub end: Time,
     received: Vec<AtomicU64>,
+    outcomes: Mutex<Vec<FlowOutcome>>,
     failures: Mutex<Vec<Failure>>,
     pending: Vec<Mutex<HashMap<u16, PendingConnection>>>,
-    stopped: AtomicBool,
+    /// When the threads were asked to stop.
+    stopped: OnceLock<Time>,
     /// Held by a thread from its last look at `stopped` until it sleeps.
     sleep: Mutex<()>,
     /// Notified when `stopped` is set.
@@ -45,12 +49,18 @@ impl Shared {
             warmup,
             end,
             received: (0..flows).map(|_| AtomicU64::new(0)).collect(),
+            outcomes: Mutex::new(vec![FlowOutcome::default(); flows]),
             failures: Mutex::default(),
             pending: (0..flows).map(|_| Mutex::default()).collect(),
-            stopped: AtomicBool::new(false),
+            stopped: OnceLock::new(),
             sleep: Mutex::default(),
             stopping: Condvar::new(),
         }
+    }
+
+    /// A meter for what a flow delivers from the warm-up and its start on.
+    pub fn meter(&self, plan: &FlowPlan) -> Meter {
+        Meter::new((Time::ZERO + plan.start).max(self.warmup), self.end)
     }
 
     /// Counts bytes received by a flow's application.
@@ -89,13 +99,23 @@ impl Shared {
 
     /// Asks all threads to stop.
     pub fn stop(&self) {
-        self.stopped.store(true, Ordering::Release);
+        let _ = self.stopped.set(self.clock.now());
         drop(lock(&self.sleep));
         self.stopping.notify_all();
     }
 
     pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Acquire)
+        self.stopped.get().is_some()
+    }
+
+    /// The end of the run, or when it was stopped if that was earlier.
+    pub fn over(&self) -> Time {
+        self.stopped.get().map_or(self.end, |&at| at.min(self.end))
+    }
+
+    /// What the flows did; each thread adds its part when it ends.
+    pub fn outcomes(&self) -> MutexGuard<'_, Vec<FlowOutcome>> {
+        lock(&self.outcomes)
     }
 
     /// Sleeps until this time of the run, or until all threads are asked to stop. It is as punctual as

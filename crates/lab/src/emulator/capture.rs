@@ -11,7 +11,7 @@ use fairwind_path::pipe::LossCause;
 use fairwind_path::units::{Duration, Time};
 
 use super::pcapng;
-use crate::LabError;
+use crate::error::{During, LabError, joined};
 use crate::network::PipeId;
 
 /// A pipe whose packets are written to a pcapng file: those that arrive at its far end, with the
@@ -29,8 +29,6 @@ pub struct Capture {
 impl Capture {
     /// Enough for the headers of IP and TCP with all their options.
     pub const HEADERS: u32 = 128;
-    /// Whole packets.
-    pub const WHOLE: u32 = 65_535;
 }
 
 /// Outcome of a capture.
@@ -106,8 +104,7 @@ pub fn start(
     start_unix_ns: u64,
 ) -> Result<(Recorder, Writer), LabError> {
     let path = capture.file.display();
-    let failed = |error| LabError::system(format!("making the capture file {path}"), error);
-    let file = File::create(&capture.file).map_err(failed)?;
+    let file = File::create(&capture.file).during(format!("making the capture file {path}"))?;
     let mut buffer = Vec::with_capacity(FLUSH_BYTES + FLUSH_BYTES / 4);
     let application = concat!("fairwind ", env!("CARGO_PKG_VERSION"));
     pcapng::header(&mut buffer, application, name, capture.snap_length);
@@ -116,7 +113,7 @@ pub fn start(
     let thread = thread::Builder::new()
         .name("fw-capture".into())
         .spawn(move || write(file, &to_write, &written))
-        .map_err(|error| LabError::system("starting the writer of a capture", error))?;
+        .during("starting the writer of a capture")?;
     let recorder = Recorder {
         start_unix_ns,
         snap_length: capture.snap_length as usize,
@@ -220,15 +217,11 @@ impl Recorder {
 impl Writer {
     /// Waits until everything that the finished recorder counted is written.
     pub fn finish(self, (packets, missed): (u64, u64)) -> CaptureCounts {
-        let failure = match self.thread.join() {
-            Ok(failure) => failure,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
         CaptureCounts {
             file: self.file,
             packets,
             missed,
-            failure,
+            failure: joined(self.thread.join()),
         }
     }
 }

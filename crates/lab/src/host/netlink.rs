@@ -24,20 +24,15 @@ pub fn open(protocol: Option<Protocol>, groups: u32, flags: SocketFlags) -> io::
     Ok(socket)
 }
 
-/// The header of a request; [`with_length`] completes it.
-pub fn request(kind: u16, flags: libc::c_int) -> Vec<u8> {
+/// A request.
+pub fn request(kind: u16, flags: libc::c_int, body: &[u8]) -> Vec<u8> {
+    let length = HEADER + body.len();
     let flags = flags | libc::NLM_F_REQUEST;
-    let mut message = vec![0; 4];
+    let mut message = Vec::from((length as u32).to_ne_bytes());
     message.extend(kind.to_ne_bytes());
     message.extend((flags as u16).to_ne_bytes());
     message.extend([0; 8]);
-    message
-}
-
-/// Fills the message's length into its header.
-pub fn with_length(mut message: Vec<u8>) -> Vec<u8> {
-    let len = message.len() as u32;
-    message[..4].copy_from_slice(&len.to_ne_bytes());
+    message.extend(body);
     message
 }
 

@@ -24,12 +24,13 @@ use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, waitpid,
 };
+use serde::{Deserialize, Serialize};
 
-use crate::LabError;
 use crate::clock::timespec;
+use crate::error::{During, LabError};
 
 pub use procfs::{open_sockets, processes};
-pub use program::{Output, Program, shell, with_placeholder};
+pub use program::{Program, shell, with_placeholder};
 pub use report::ProgramEvent;
 pub use signals::BlockedSignals;
 
@@ -42,7 +43,7 @@ const GRACE_PERIOD: Duration = Duration::from_millis(500);
 const FIRST_PROCESS_GRACE_PERIOD: Duration = Duration::from_secs(1);
 
 /// A command, and servers that run beside it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Programs {
     pub command: Program,
     pub servers: Vec<Program>,
@@ -51,7 +52,7 @@ pub struct Programs {
 }
 
 /// Times of CLOCK_MONOTONIC, nanoseconds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Schedule {
     pub servers_ns: u64,
     /// The command starts at this time or, if later, once all servers listen.
@@ -69,14 +70,13 @@ struct FirstProcess {
 ///
 /// Call it on a thread that ends afterwards: with its children's PID namespace unshared, a thread
 /// cannot start threads.
-pub fn run(command: &Program, servers: &[Program]) -> Result<u8, LabError> {
+pub fn run(command: Program, servers: Vec<Program>) -> Result<u8, LabError> {
     let programs = Programs {
-        command: command.clone(),
-        servers: servers.to_vec(),
+        command,
+        servers,
         schedule: None,
     };
-    let signals = SignalFd::new(SignalSet::forwarded())
-        .map_err(|error| LabError::system("waiting for signals", error))?;
+    let signals = SignalFd::new(SignalSet::forwarded()).during("waiting for signals")?;
     let forward = |process: &FirstProcess| {
         signals.forward(process.pid);
         Ok(())
@@ -112,9 +112,8 @@ fn supervise(
     on_event: impl FnMut(&FirstProcess) -> io::Result<()>,
     mut on_report: impl FnMut(ProgramEvent),
 ) -> Result<ExitStatus, LabError> {
-    let (reports, report) = io::pipe().map_err(|error| LabError::system("making a pipe", error))?;
-    unshare(NamespaceType::Pid)
-        .map_err(|error| LabError::system("making a PID namespace", error))?;
+    let (reports, report) = io::pipe().during("making a pipe")?;
+    unshare(NamespaceType::Pid).during("making a PID namespace")?;
     let (pid, keep_alive) = reexec::start_first_process(programs, &report)?;
     drop(report);
     on_report(ProgramEvent::FirstProcess(pid.as_raw_pid()));
@@ -125,7 +124,7 @@ fn supervise(
     };
     let ended = await_end(pid, reports, event, on_event, on_report);
     drop(keep_alive);
-    let status = ended.map_err(|error| LabError::system("waiting for programs", error))?;
+    let status = ended.during("waiting for programs")?;
     match status.code() {
         Some(code) if code != 0 && !has_reported => Err(LabError::Program(format!(
             "the process that starts the programs ended with exit code {code} at once"

@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::ifreq::{Ifreq, Request};
-use crate::LabError;
+use crate::error::{During, LabError};
 
 pub mod uplink;
 pub mod vnet;
@@ -57,22 +56,9 @@ impl Tap {
             .custom_flags(libc::O_NONBLOCK)
             .open("/dev/net/tun")
             .map_err(LabError::NoTun)?;
-        let failed = |action: &'static str| {
-            move |error: io::Error| {
-                LabError::system(format!("{action} the TUN device {name}"), error)
-            }
-        };
-        let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
-        let mut ifreq = Ifreq::new(name).with_flags(flags as libc::c_short);
-        ifreq
-            .send(&file, Request::SetTun)
-            .map_err(failed("making"))?;
-        let name = ifreq.name();
-        ifreq
-            .with_hardware_address(vnet::ADDRESS)
-            .send(&file, Request::SetHardwareAddress)
-            .map_err(failed("setting the address of"))?;
-        set_offload(&file, offload).map_err(failed("setting the offloads of"))?;
+        let name = attach(&file, name).during(format!("making the TUN device {name}"))?;
+        set_offload(&file, offload)
+            .during(format!("setting the offloads of the TUN device {name}"))?;
         let uplink = Uplink::new(|filter| set_filter(&file, filter));
         Ok(Tap {
             file,
@@ -151,6 +137,22 @@ impl AsFd for Tap {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
+}
+
+/// Makes the descriptor of /dev/net/tun an interface. Returns the name that the kernel has given it.
+fn attach(file: &File, name: &str) -> io::Result<String> {
+    // SAFETY: an ifreq consists of integers and a union of such, for which zero is valid.
+    let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
+    let room = ifreq.ifr_name.len() - 1;
+    for (to, from) in ifreq.ifr_name[..room].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    ifreq.ifr_ifru.ifru_flags = flags as libc::c_short;
+    // SAFETY: the call reads and writes an ifreq.
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut ifreq) })?;
+    let name = ifreq.ifr_name.iter().map(|&c| char::from(c as u8));
+    Ok(name.take_while(|&c| c != '\0').collect())
 }
 
 /// Sets what the host may leave to the device.

@@ -11,10 +11,10 @@ use fairwind_workload::Meter;
 
 use super::sock_diag::{Connection, Diag};
 use super::{CommandFlow, sockets};
-use crate::LabError;
 use crate::application::counts::Counts;
 use crate::application::plan::{FlowPlan, Work};
 use crate::application::shared::Shared;
+use crate::error::{During, LabError};
 use crate::host::Host;
 
 /// Whole seconds, where the meters' intervals end, are multiples of it.
@@ -64,24 +64,18 @@ impl Watch {
             .iter()
             .flat_map(|flow| [&flow.plan.from, &flow.plan.to])
         {
-            if hosts
-                .iter()
-                .all(|known| known.address != host.config().address)
-            {
+            if hosts.iter().all(|known| known.address != host.address()) {
                 hosts.push(WatchedHost::new(host)?);
             }
         }
         let traffic = plans
             .iter()
             .filter(|plan| matches!(plan.work, Work::Traffic(_)));
-        let traffic_ports = traffic.map(|plan| (plan.to.config().address, plan.port));
+        let traffic_ports = traffic.map(|plan| (plan.to.address(), plan.port));
         let flow = |command: Arc<CommandFlow>| Flow {
             watched: WatchedFlow {
                 index: command.index,
-                meter: Meter::new(
-                    (Time::ZERO + command.plan.start).max(shared.warmup),
-                    shared.end,
-                ),
+                meter: shared.meter(&command.plan),
                 counts: Counts::default(),
                 switched: Vec::new(),
             },
@@ -186,30 +180,24 @@ impl Watch {
         if of_no_program || connection.remote_port == 0 {
             return None;
         }
-        let fits = |flow: &&Flow| {
-            let plan = &flow.command.plan;
-            let to = plan.to.config().address;
+        let fits = |&flow: &usize| {
+            let plan = &self.flows[flow].command.plan;
             let ends = ends(plan);
-            let port = if to == local { here.1 } else { there.1 };
+            let port = if ends[1] == local { here.1 } else { there.1 };
             ends.contains(&local)
                 && ends.contains(&connection.remote)
                 && (plan.port == 0 || plan.port == port)
         };
-        let number = |flow: &Flow| {
-            self.flows
-                .iter()
-                .position(|f| f.watched.index == flow.watched.index)
-        };
-        let candidates: Vec<&Flow> = self.flows.iter().filter(fits).collect();
+        let candidates: Vec<usize> = (0..self.flows.len()).filter(fits).collect();
         if let [flow] = candidates[..] {
-            return number(flow);
+            return Some(flow);
         }
-        let holds = |flow: &&&Flow| {
-            let first = flow.command.first_process();
+        let holds = |&&flow: &&usize| {
+            let first = self.flows[flow].command.first_process();
             first.is_some_and(|first| sockets::holds(first, connection.inode))
         };
         let holder = candidates.iter().find(holds).or(candidates.first());
-        holder.and_then(|flow| number(flow))
+        holder.copied()
     }
 
     /// Makes the switches that are due, and applies them to connections opened since.
@@ -247,11 +235,9 @@ impl Watch {
 
 impl WatchedHost {
     fn new(host: &Host) -> Result<WatchedHost, LabError> {
-        let open = || {
-            Diag::open().map_err(|error| LabError::system("asking for a host's connections", error))
-        };
+        let open = || Diag::open().during("asking for a host's connections");
         Ok(WatchedHost {
-            address: host.config().address,
+            address: host.address(),
             diag: host.within(open)?,
             known: HashMap::new(),
         })
@@ -259,5 +245,5 @@ impl WatchedHost {
 }
 
 fn ends(plan: &FlowPlan) -> [Ipv4Addr; 2] {
-    [plan.from.config().address, plan.to.config().address]
+    [plan.from.address(), plan.to.address()]
 }

@@ -1,38 +1,32 @@
 //! A program in a host: starts it, and finds out when it listens.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 
 use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
 
 use super::procfs::{listening_sockets, open_sockets, processes};
 use super::signals::SignalSet;
 use super::sysfs::Sysfs;
 use crate::LabError;
-use crate::host::namespace::Namespace;
+use crate::host::Inherited;
+use crate::host::Namespace;
 
 /// A program in a host.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Program {
     /// The network namespace of its host.
-    pub namespace: Arc<Namespace>,
+    pub namespace: Namespace,
     /// The program and its arguments; not empty.
     pub words: Vec<OsString>,
     pub environment: Vec<(OsString, OsString)>,
-    /// Where its output goes, with no input. `None`: it inherits this process' input and outputs.
-    pub output: Option<Output>,
-}
-
-/// Files for the output of a program.
-#[derive(Clone, Debug)]
-pub struct Output {
-    pub standard: Arc<File>,
-    pub errors: Arc<File>,
+    /// Where its standard output and standard error go, with no input. `None`: it inherits this
+    /// process' input and outputs.
+    pub output: Option<[Inherited; 2]>,
 }
 
 impl Program {
@@ -47,12 +41,12 @@ impl Program {
         let name = self.words[0].to_string_lossy().into_owned();
         let failed =
             |error: io::Error| LabError::Program(format!("{name} does not start: {error}"));
-        let namespace = Arc::clone(&self.namespace);
+        let namespace = self.namespace.clone();
         let mut command = Command::new(&self.words[0]);
         command
             .args(&self.words[1..])
             .envs(self.environment.iter().map(|(k, v)| (k, v)));
-        if let Some(Output { standard, errors }) = &self.output {
+        if let Some([standard, errors]) = &self.output {
             command
                 .stdin(Stdio::null())
                 .stdout(standard.try_clone().map_err(failed)?)

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::LabError;
+use crate::error::{During, LabError};
 
 /// Signals forwarded to the command.
 const FORWARDED: [Signal; 6] = [
@@ -72,10 +72,9 @@ pub struct BlockedSignals {
 
 impl BlockedSignals {
     pub fn new() -> Result<BlockedSignals, LabError> {
-        SignalSet::forwarded()
-            .change_mask(libc::SIG_BLOCK)
-            .map(|before| BlockedSignals { before })
-            .map_err(|error| LabError::system("holding signals back", error))
+        let before = SignalSet::forwarded().change_mask(libc::SIG_BLOCK);
+        let before = before.during("holding signals back")?;
+        Ok(BlockedSignals { before })
     }
 }
 
