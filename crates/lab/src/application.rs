@@ -96,19 +96,6 @@ impl Applications {
         Ok(Prepared { plans, opened })
     }
 
-    /// Prepares and starts; see [`Applications::prepare`] and [`Prepared::start`].
-    ///
-    /// # Errors
-    /// Fails like these two.
-    pub fn start(
-        plans: Vec<FlowPlan>,
-        epoch_ns: u64,
-        warmup: Duration,
-        duration: Duration,
-    ) -> Result<Applications, LabError> {
-        Applications::prepare(plans)?.start(epoch_ns, warmup, duration)
-    }
-
     fn start_share(&mut self, share: Share) -> Result<(), LabError> {
         let shared = || Arc::clone(&self.shared);
         let (at_sender, at_receiver) = event_loop::pair().during(STARTING)?;

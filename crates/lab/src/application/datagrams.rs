@@ -12,8 +12,10 @@ use std::sync::Arc;
 use fairwind_path::units::{Duration, Time};
 use fairwind_workload::{Driver, Step};
 use rustix::io::Errno;
+use rustix::net::SendFlags;
 
 use super::shared::Shared;
+use super::socket;
 use super::timers::Timers;
 use crate::clock::minimise_timer_slack;
 
@@ -154,7 +156,7 @@ impl Datagrams {
     fn hand_over(&self, at: usize, size: u32) -> bool {
         let stream = &self.streams[at];
         let payload = size.saturating_sub(HEADERS) as usize;
-        match super::socket::send(&stream.socket, &self.zeros[..payload]) {
+        match socket::send(&stream.socket, &self.zeros[..payload], SendFlags::empty()) {
             Ok(_) => true,
             Err(Errno::AGAIN | Errno::INTR) => false,
             Err(error) => {

@@ -21,24 +21,8 @@ const BATCH: usize = 256;
 /// Token of the inbox.
 const INBOX: u64 = u64::MAX;
 
-/// What to wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interest {
-    Read,
-    Write,
-    /// Only errors, which are always reported.
-    Errors,
-}
-
-impl Interest {
-    fn flags(self) -> EventFlags {
-        match self {
-            Interest::Read => EventFlags::IN,
-            Interest::Write => EventFlags::OUT,
-            Interest::Errors => EventFlags::empty(),
-        }
-    }
-}
+/// Waiting only for errors, which are always reported.
+pub const ERRORS: EventFlags = EventFlags::empty();
 
 /// An event of a descriptor.
 #[derive(Clone, Copy, Debug)]
@@ -73,18 +57,18 @@ impl<In, Out> EventLoop<In, Out> {
             inbox,
             outbox,
         };
-        events.add(&*events.inbox, INBOX, Interest::Read)?;
+        events.add(&*events.inbox, INBOX, EventFlags::IN)?;
         Ok(events)
     }
 
-    pub fn add(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+    pub fn add(&self, fd: impl AsFd, token: u64, wanted: EventFlags) -> io::Result<()> {
         let data = EventData::new_u64(token);
-        Ok(epoll::add(&self.epoll, fd, data, interest.flags())?)
+        Ok(epoll::add(&self.epoll, fd, data, wanted)?)
     }
 
-    pub fn change(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+    pub fn change(&self, fd: impl AsFd, token: u64, wanted: EventFlags) -> io::Result<()> {
         let data = EventData::new_u64(token);
-        Ok(epoll::modify(&self.epoll, fd, data, interest.flags())?)
+        Ok(epoll::modify(&self.epoll, fd, data, wanted)?)
     }
 
     pub fn remove(&self, fd: impl AsFd) {

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use fairwind_path::units::{Duration, Time};
 use fairwind_workload::{Application, Meter};
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use super::event_loop::{Event, EventLoop, Interest};
+use super::event_loop::{Event, EventLoop};
 use super::plan::{FlowPlan, Work};
 use super::sender::{FromReceiver, Release};
 use super::shared::{PendingConnection, Shared};
@@ -71,7 +72,7 @@ impl Receiver {
     ) -> io::Result<Receiver> {
         let mut flows = Vec::new();
         for (index, plan, socket) in plans {
-            events.add(&socket, OF_FLOW | flows.len() as u64, Interest::Read)?;
+            events.add(&socket, OF_FLOW | flows.len() as u64, EventFlags::IN)?;
             flows.push(Flow {
                 index,
                 meter: shared.meter(&plan),
@@ -174,7 +175,7 @@ impl Receiver {
         self.accepted += 1;
         let added = self
             .events
-            .add(&incoming.socket, self.accepted, Interest::Read);
+            .add(&incoming.socket, self.accepted, EventFlags::IN);
         if let Err(error) = added {
             let index = self.flows[incoming.flow].index;
             self.shared

@@ -10,10 +10,13 @@ use std::sync::Arc;
 
 use fairwind_path::units::{Duration, Time};
 use fairwind_workload::{Application, Driver, Step};
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
+use rustix::net::SendFlags;
+use rustix::net::sockopt::set_tcp_congestion;
 
 use super::counts::Counts;
-use super::event_loop::{Event, EventLoop, Interest};
+use super::event_loop::{ERRORS, Event, EventLoop};
 use super::plan::{FlowPlan, Work};
 use super::shared::Shared;
 use super::timers::Timers;
@@ -249,12 +252,12 @@ impl Sender {
             let left = connection.left.unwrap_or(u64::MAX);
             let now = left.min(flow.write_size.min(room) as u64) as usize;
             let bytes = &self.zeros[..now];
-            let sent = match left - now as u64 {
+            let flags = match left - now as u64 {
                 _ if now == 0 => break,
-                0 => socket::send(&connection.socket, bytes),
-                _ => socket::send_with_more_to_come(&connection.socket, bytes),
+                0 => SendFlags::empty(),
+                _ => SendFlags::MORE,
             };
-            match sent {
+            match socket::send(&connection.socket, bytes, flags) {
                 Ok(sent) => {
                     connection.left = connection.left.map(|left| left - sent as u64);
                     room -= sent.min(room);
@@ -264,9 +267,7 @@ impl Sender {
             }
         }
         if !connection.writing || connection.left == Some(0) {
-            let _ = self
-                .events
-                .change(&connection.socket, number, Interest::Errors);
+            let _ = self.events.change(&connection.socket, number, ERRORS);
         }
     }
 
@@ -296,11 +297,7 @@ impl Sender {
         };
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.writing = writing;
-            let interest = if writing {
-                Interest::Write
-            } else {
-                Interest::Errors
-            };
+            let interest = if writing { EventFlags::OUT } else { ERRORS };
             // While connecting, only the end of the handshake matters.
             if connection.state == State::Open || writing {
                 let _ = self.events.change(&connection.socket, number, interest);
@@ -318,7 +315,7 @@ impl Sender {
                 && matches!(connection.state, State::Connecting | State::Open)
         });
         for connection in concerned {
-            if let Err(error) = socket::set_congestion_control(&connection.socket, &name) {
+            if let Err(error) = set_tcp_congestion(&connection.socket, &name) {
                 let text = format!("switching to the congestion control `{name}`: {error}");
                 return self.shared.fail(of.index, text);
             }

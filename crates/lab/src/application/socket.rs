@@ -69,7 +69,7 @@ pub fn set_up_sender(
 ) -> Result<(), Refused> {
     set_tcp_nodelay(socket, true).map_err(refused("TCP_NODELAY"))?;
     if let Some(control) = &options.congestion_control {
-        set_congestion_control(socket, control)
+        set_tcp_congestion(socket, control)
             .map_err(refused(format!("the congestion control `{control}`")))?;
     }
     if let Some(mss) = options.mss {
@@ -160,17 +160,8 @@ pub fn accept(listener: &OwnedFd) -> io::Result<Option<(OwnedFd, u16)>> {
     }
 }
 
-/// Sends as much as the kernel accepts at once.
-pub fn send(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
-    send_with(socket, bytes, SendFlags::empty())
-}
-
-/// Like [`send`] when more follows: a partial segment waits for it.
-pub fn send_with_more_to_come(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
-    send_with(socket, bytes, SendFlags::MORE)
-}
-
-fn send_with(socket: &OwnedFd, bytes: &[u8], flags: SendFlags) -> Result<usize, Errno> {
+/// Sends as much as the kernel accepts at once. With the flag `MORE`, a partial segment waits for what follows.
+pub fn send(socket: &OwnedFd, bytes: &[u8], flags: SendFlags) -> Result<usize, Errno> {
     let flags = flags | SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     rustix::net::send(socket, bytes, flags)
 }
@@ -180,11 +171,6 @@ fn send_with(socket: &OwnedFd, bytes: &[u8], flags: SendFlags) -> Result<usize, 
 pub fn discard(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
     let (_, length) = recv(socket, buffer, RecvFlags::TRUNC | RecvFlags::DONTWAIT)?;
     Ok(length)
-}
-
-/// Sets the congestion control, by the kernel's name.
-pub fn set_congestion_control(socket: &OwnedFd, name: &str) -> io::Result<()> {
-    Ok(set_tcp_congestion(socket, name)?)
 }
 
 /// The kernel's counts of a connection; zero if they cannot be read.

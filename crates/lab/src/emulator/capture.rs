@@ -12,6 +12,7 @@ use fairwind_path::units::{Duration, Time};
 
 use super::pcapng;
 use crate::error::{During, LabError, joined};
+use crate::host::tap::words::word;
 use crate::network::PipeId;
 
 /// A pipe whose packets are written to a pcapng file: those that arrive at its far end, with the
@@ -252,11 +253,7 @@ fn address(packet: &[u8], at: usize, port_at: usize) -> String {
     let Some(&[a, b, c, d]) = packet.get(at..at + 4) else {
         return "?".to_owned();
     };
-    let port = ports_at(packet).map(|head| {
-        let high = packet[head + port_at];
-        u16::from_be_bytes([high, packet[head + port_at + 1]])
-    });
-    match port {
+    match ports_at(packet).map(|head| word(packet, head + port_at)) {
         Some(port) => format!("{a}.{b}.{c}.{d}:{port}"),
         None => format!("{a}.{b}.{c}.{d}"),
     }

@@ -1,7 +1,6 @@
 //! Assigns packets to flows, by the pair of addresses and the port at the flow's receiver.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
 
 use crate::network::FlowKey;
 
@@ -64,6 +63,24 @@ struct Match {
     from_port: bool,
 }
 
+impl Match {
+    fn to_port(from: [u8; 4], to: [u8; 4], port: Option<u16>) -> Match {
+        Match {
+            from,
+            to,
+            port,
+            from_port: false,
+        }
+    }
+
+    fn from_port(from: [u8; 4], to: [u8; 4], port: Option<u16>) -> Match {
+        Match {
+            from_port: true,
+            ..Match::to_port(from, to, port)
+        }
+    }
+}
+
 /// The addresses and ports of a connection, as they stand in a packet.
 type Pair = [u8; 12];
 
@@ -83,20 +100,10 @@ impl Classifier {
             return None;
         }
         let mut flows = HashMap::new();
-        let octets = |address: Ipv4Addr| address.octets();
         for (flow, key) in keys.iter().enumerate() {
-            let data = Match {
-                from: octets(key.from),
-                to: octets(key.to),
-                port: key.port,
-                from_port: false,
-            };
-            let acknowledgements = Match {
-                from: data.to,
-                to: data.from,
-                port: key.port,
-                from_port: true,
-            };
+            let (from, to) = (key.from.octets(), key.to.octets());
+            let data = Match::to_port(from, to, key.port);
+            let acknowledgements = Match::from_port(to, from, key.port);
             flows.entry(data).or_insert(Tag::new(flow, false));
             flows
                 .entry(acknowledgements)
@@ -145,38 +152,25 @@ impl Classifier {
     fn find(&self, pair: Pair) -> Tag {
         let [a, b, c, d, e, f, g, h, from_high, from_low, to_high, to_low] = pair;
         let (from, to) = ([a, b, c, d], [e, f, g, h]);
-        let mut wanted = Match {
-            from,
-            to,
-            port: Some(u16::from_be_bytes([to_high, to_low])),
-            from_port: false,
-        };
-        if let Some(&tag) = self.flows.get(&wanted) {
-            return tag;
-        }
-        wanted.port = Some(u16::from_be_bytes([from_high, from_low]));
-        wanted.from_port = true;
-        match self.flows.get(&wanted) {
-            Some(&tag) => tag,
-            None => self.between(from, to),
-        }
+        let [from_port, to_port] = [[from_high, from_low], [to_high, to_low]];
+        let data = Match::to_port(from, to, Some(u16::from_be_bytes(to_port)));
+        let acknowledgements = Match::from_port(from, to, Some(u16::from_be_bytes(from_port)));
+        self.first([data, acknowledgements])
+            .unwrap_or_else(|| self.between(from, to))
     }
 
     /// The flow between two hosts that gets packets without ports and those of no other flow.
     fn between(&self, from: [u8; 4], to: [u8; 4]) -> Tag {
-        let data = Match {
-            from,
-            to,
-            port: None,
-            from_port: false,
-        };
-        let acknowledgements = Match {
-            from_port: true,
-            ..data
-        };
-        let tag = self.flows.get(&data);
-        let tag = tag.or_else(|| self.flows.get(&acknowledgements));
-        tag.copied().unwrap_or(Tag::NONE)
+        let data = Match::to_port(from, to, None);
+        let acknowledgements = Match::from_port(from, to, None);
+        self.first([data, acknowledgements]).unwrap_or(Tag::NONE)
+    }
+
+    fn first(&self, wanted: [Match; 2]) -> Option<Tag> {
+        wanted
+            .iter()
+            .find_map(|wanted| self.flows.get(wanted))
+            .copied()
     }
 
     /// The tag of a fragment, of which only the first has ports, or of a packet without ports.
@@ -242,6 +236,8 @@ fn spread(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     fn address(last: u8) -> Ipv4Addr {

@@ -6,8 +6,8 @@
 //! | Linux merges what one poll of the card finds | what is due when the emulator looks |
 //! | merges until PSH or a flow's end | the same; up to 44 segments, as many full-size ones as fit into 64 kB |
 
-use super::words::{add, put, word};
 use crate::host::tap::vnet::{self, Header};
+use crate::host::tap::words::{add, put, word};
 
 /// Most segments in one packet.
 pub const MAX_SEGMENTS: usize = 44;

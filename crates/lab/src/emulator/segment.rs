@@ -5,8 +5,8 @@
 //! | a card computes the checksums | left to be computed (`NEEDS_CSUM`), as between virtual machines on one host; the pseudo-header's part is correct for each segment |
 //! | Linux numbers IPv4 segments from the packet's id | the same |
 
-use super::words::{fold, put, word};
 use crate::host::tap::vnet::{self, Header};
+use crate::host::tap::words::{fold, put, word};
 
 /// A packet to be cut into TCP segments.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
+use fairwind_kernel::checked;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// An open file. What is written about it for the other program is the number of its descriptor.
@@ -51,8 +52,5 @@ pub fn take(fd: RawFd) -> io::Result<OwnedFd> {
 pub fn close_on_exec(fd: RawFd, close: bool) -> io::Result<()> {
     let flags = if close { libc::FD_CLOEXEC } else { 0 };
     // SAFETY: the call takes numbers only.
-    match unsafe { libc::fcntl(fd, libc::F_SETFD, flags) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
+    checked(unsafe { libc::fcntl(fd, libc::F_SETFD, flags) }).map(drop)
 }

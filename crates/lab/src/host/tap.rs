@@ -8,12 +8,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
+use fairwind_kernel::checked;
 use rustix::io::Errno;
 
 use crate::error::{During, LabError};
 
 pub mod uplink;
 pub mod vnet;
+pub mod words;
 
 use uplink::Uplink;
 
@@ -165,7 +167,7 @@ fn set_offload(file: &File, offload: Offload) -> io::Result<()> {
         Offload::Software => 0,
     };
     // SAFETY: the call takes an integer.
-    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, features) })
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, features) }).map(drop)
 }
 
 /// Installs the eBPF program as the filter of every packet that the host sends.
@@ -178,11 +180,4 @@ fn set_filter(file: &File, program: BorrowedFd<'_>) -> io::Result<()> {
         checked(unsafe { libc::ioctl(file.as_raw_fd(), request, &raw const program) })?;
     }
     Ok(())
-}
-
-fn checked(result: libc::c_int) -> io::Result<()> {
-    match result {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
 }

@@ -60,7 +60,8 @@ impl Lab {
         warmup: Duration,
         duration: Duration,
     ) -> Applications {
-        Applications::start(plans, monotonic_ns(), warmup, duration).unwrap()
+        let prepared = Applications::prepare(plans).unwrap();
+        prepared.start(monotonic_ns(), warmup, duration).unwrap()
     }
 
     /// Runs flows to their end; returns their outcomes and failures.

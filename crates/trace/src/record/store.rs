@@ -1,10 +1,10 @@
 //! How much room the files of a trace may take, and what gives way when it is used up.
 
 use std::collections::VecDeque;
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fs, io, mem};
+
+use rustix::fs::statvfs;
 
 use super::index::Connection;
 
@@ -80,7 +80,7 @@ impl Store {
             let limit = self.limits.total_bytes.unwrap_or(u64::MAX);
             let within = self.bytes.saturating_add(bytes) <= limit;
             // If the free space is unknown, writing is tried.
-            let free = free_bytes(&self.folder).unwrap_or(u64::MAX);
+            let free = statvfs(&self.folder).map_or(u64::MAX, |disk| disk.f_bavail * disk.f_frsize);
             if within && free >= self.limits.free_bytes.saturating_add(bytes) {
                 return true;
             }
@@ -131,19 +131,6 @@ impl Store {
         let mut order: Vec<&Finished> = self.finished.iter().collect();
         order.sort_by_key(|finished| finished.number);
         order.into_iter().map(|f| f.connection.clone()).collect()
-    }
-}
-
-/// Bytes of the disk available to this process.
-fn free_bytes(folder: &Path) -> io::Result<u64> {
-    let path = CString::new(folder.as_os_str().as_bytes()).map_err(io::Error::other)?;
-    // SAFETY: an all-zero `statvfs` is valid, `path` ends in a zero byte, and the call writes into `disk`.
-    unsafe {
-        let mut disk: libc::statvfs = mem::zeroed();
-        if libc::statvfs(path.as_ptr(), &mut disk) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(disk.f_bavail as u64 * disk.f_frsize as u64)
     }
 }
 

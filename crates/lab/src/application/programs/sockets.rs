@@ -9,11 +9,12 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::path::PathBuf;
 
 use rustix::io::Errno;
-use rustix::net::sockopt::{socket_acceptconn, socket_protocol, tcp_congestion};
+use rustix::net::sockopt::{
+    set_tcp_congestion, socket_acceptconn, socket_protocol, tcp_congestion,
+};
 use rustix::net::{getpeername, ipproto};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
-use crate::application::socket::set_congestion_control;
 use crate::host::process::{open_sockets, processes};
 
 /// Sets the congestion control of every TCP socket in the PID namespace of `first_process` that
@@ -34,7 +35,7 @@ pub fn switch_congestion_control(
             continue;
         }
         if tcp_congestion(&socket)? != name {
-            set_congestion_control(&socket, name)?;
+            set_tcp_congestion(&socket, name)?;
             changed += 1;
         }
     }

@@ -4,10 +4,10 @@ use std::io;
 use std::net::SocketAddrV4;
 
 use fairwind_workload::Application;
+use rustix::event::epoll::EventFlags;
 
 use super::{Connection, Sender, State};
 use crate::application::counts::Counts;
-use crate::application::event_loop::Interest;
 use crate::application::plan::Work;
 use crate::application::shared::PendingConnection;
 use crate::application::socket::{self, Refused};
@@ -65,7 +65,7 @@ impl Sender {
         };
         pending.insert(connection.port, entry);
         drop(pending);
-        let interest = Interest::Write;
-        self.events.add(&connection.socket, self.opened, interest)
+        self.events
+            .add(&connection.socket, self.opened, EventFlags::OUT)
     }
 }

@@ -6,6 +6,7 @@ use std::io;
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use fairwind_kernel::checked;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::{During, LabError};
@@ -99,9 +100,7 @@ impl SignalFd {
     pub fn new(signals: SignalSet) -> io::Result<SignalFd> {
         // SAFETY: the set is initialised.
         let fd = unsafe { libc::signalfd(-1, &raw const signals.0, libc::SFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let fd = checked(fd)?;
         // SAFETY: the descriptor has just been opened and has no other owner.
         Ok(SignalFd(unsafe { OwnedFd::from_raw_fd(fd) }))
     }

@@ -3,6 +3,8 @@
 //!
 //! Source: virtio 1.2, 5.1.6; `struct virtio_net_hdr` in linux/virtio_net.h.
 
+use super::words::{fold, word};
+
 /// Length of both headers, bytes.
 pub const LEN: usize = VIRTIO + ETHERNET;
 
@@ -121,7 +123,7 @@ impl Header {
 fn partial_checksum(packet: &[u8]) -> Option<(usize, usize)> {
     const TCP: u8 = 6;
     const UDP: u8 = 17;
-    let word = |at: usize| u32::from(u16::from_be_bytes([packet[at], packet[at + 1]]));
+    let word = |at| u32::from(word(packet, at));
     // The kernel has computed the checksums of fragments.
     if packet.len() < 20 || packet[0] >> 4 != 4 || word(6) & 0x3fff != 0 {
         return None;
@@ -137,9 +139,7 @@ fn partial_checksum(packet: &[u8]) -> Option<(usize, usize)> {
     }
     let addresses = word(12) + word(14) + word(16) + word(18);
     let sum = addresses + u32::from(packet[9]) + (packet.len() - start) as u32;
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    (word(start + offset) == sum).then_some((start, offset))
+    (word(start + offset) == u32::from(fold(sum))).then_some((start, offset))
 }
 
 #[cfg(test)]
