@@ -28,7 +28,7 @@ const MAX_PACKET: usize = 65_535;
 
 /// The stream of a flow's datagrams.
 #[derive(Debug)]
-pub struct Stream {
+pub(super) struct Stream {
     index: usize,
     to: SocketAddrV4,
     socket: OwnedFd,
@@ -41,7 +41,7 @@ pub struct Stream {
 }
 
 /// State of the thread.
-pub struct Datagrams {
+pub(super) struct Datagrams {
     shared: Arc<Shared>,
     streams: Vec<Stream>,
     timers: Timers<usize>,
@@ -65,7 +65,12 @@ impl Datagram {
 
 impl Stream {
     /// Sends the datagrams of `driver` over `socket`, for the flow with this index.
-    pub fn new(index: usize, to: SocketAddrV4, socket: OwnedFd, mut driver: Driver) -> Stream {
+    pub(super) fn new(
+        index: usize,
+        to: SocketAddrV4,
+        socket: OwnedFd,
+        mut driver: Driver,
+    ) -> Stream {
         let due = driver.first();
         Stream {
             index,
@@ -80,7 +85,7 @@ impl Stream {
 }
 
 impl Datagrams {
-    pub fn new(shared: Arc<Shared>, streams: Vec<Stream>) -> Datagrams {
+    pub(super) fn new(shared: Arc<Shared>, streams: Vec<Stream>) -> Datagrams {
         let mut timers = Timers::new();
         for (number, stream) in streams.iter().enumerate() {
             timers.set(stream.due, number);
@@ -94,7 +99,7 @@ impl Datagrams {
     }
 
     /// Runs until the end of the run, or until asked to stop.
-    pub fn run(mut self) -> Vec<OwnedFd> {
+    pub(super) fn run(mut self) -> Vec<OwnedFd> {
         minimise_timer_slack();
         self.shared.clock.await_start();
         while !self.shared.is_stopped() {

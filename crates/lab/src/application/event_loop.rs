@@ -22,25 +22,25 @@ const BATCH: usize = 256;
 const INBOX: u64 = u64::MAX;
 
 /// Waiting only for errors, which are always reported.
-pub const ERRORS: EventFlags = EventFlags::empty();
+pub(super) const ERRORS: EventFlags = EventFlags::empty();
 
 /// An event of a descriptor.
 #[derive(Clone, Copy, Debug)]
-pub struct Event {
+pub(super) struct Event {
     pub token: u64,
     /// The connection has failed, or the peer has closed it.
     pub failed: bool,
 }
 
 /// A set of descriptors, each with a token, and the messages that a thread exchanges with another.
-pub struct EventLoop<In, Out> {
+pub(super) struct EventLoop<In, Out> {
     epoll: OwnedFd,
     inbox: Arc<MessageQueue<In>>,
     outbox: Arc<MessageQueue<Out>>,
 }
 
 /// The event loops of two threads that exchange messages.
-pub fn pair<A, B>() -> io::Result<(EventLoop<A, B>, EventLoop<B, A>)> {
+pub(super) fn pair<A, B>() -> io::Result<(EventLoop<A, B>, EventLoop<B, A>)> {
     let a = Arc::new(MessageQueue::new()?);
     let b = Arc::new(MessageQueue::new()?);
     let one = EventLoop::new(Arc::clone(&a), Arc::clone(&b))?;
@@ -61,24 +61,24 @@ impl<In, Out> EventLoop<In, Out> {
         Ok(events)
     }
 
-    pub fn add(&self, fd: impl AsFd, token: u64, wanted: EventFlags) -> io::Result<()> {
+    pub(super) fn add(&self, fd: impl AsFd, token: u64, wanted: EventFlags) -> io::Result<()> {
         let data = EventData::new_u64(token);
         Ok(epoll::add(&self.epoll, fd, data, wanted)?)
     }
 
-    pub fn change(&self, fd: impl AsFd, token: u64, wanted: EventFlags) -> io::Result<()> {
+    pub(super) fn change(&self, fd: impl AsFd, token: u64, wanted: EventFlags) -> io::Result<()> {
         let data = EventData::new_u64(token);
         Ok(epoll::modify(&self.epoll, fd, data, wanted)?)
     }
 
-    pub fn remove(&self, fd: impl AsFd) {
+    pub(super) fn remove(&self, fd: impl AsFd) {
         // Fails only for a descriptor that is not in the set, which is harmless.
         let _ = epoll::delete(&self.epoll, fd);
     }
 
     /// Waits for at most `longest`, or for a message. Replaces the content of `events` by the events of
     /// descriptors.
-    pub fn wait(&self, longest: Duration, events: &mut Vec<Event>) -> io::Result<()> {
+    pub(super) fn wait(&self, longest: Duration, events: &mut Vec<Event>) -> io::Result<()> {
         events.clear();
         let mut buffer = [MaybeUninit::<epoll::Event>::uninit(); BATCH];
         let timeout = timespec(longest.as_nanos());
@@ -99,22 +99,22 @@ impl<In, Out> EventLoop<In, Out> {
     }
 
     /// Removes all messages from the inbox.
-    pub fn messages(&self) -> Vec<In> {
+    pub(super) fn messages(&self) -> Vec<In> {
         self.inbox.take()
     }
 
     /// Leaves a message for the other thread without waking it.
-    pub fn send(&self, message: Out) {
+    pub(super) fn send(&self, message: Out) {
         self.outbox.push(message);
     }
 
     /// Wakes the other thread.
-    pub fn wake_other(&self) {
+    pub(super) fn wake_other(&self) {
         self.outbox.wakeup.notify();
     }
 
     /// Wakes this thread.
-    pub fn wakeup(&self) -> Arc<Wakeup> {
+    pub(super) fn wakeup(&self) -> Arc<Wakeup> {
         Arc::clone(&self.inbox.wakeup)
     }
 }

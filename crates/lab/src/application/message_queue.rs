@@ -9,13 +9,13 @@ use super::wakeup::Wakeup;
 
 /// The descriptor is readable once the thread is to be woken.
 #[derive(Debug)]
-pub struct MessageQueue<T> {
+pub(super) struct MessageQueue<T> {
     messages: Mutex<Vec<T>>,
     pub wakeup: Arc<Wakeup>,
 }
 
 impl<T> MessageQueue<T> {
-    pub fn new() -> io::Result<MessageQueue<T>> {
+    pub(super) fn new() -> io::Result<MessageQueue<T>> {
         Ok(MessageQueue {
             messages: Mutex::default(),
             wakeup: Arc::new(Wakeup::new()?),
@@ -23,12 +23,12 @@ impl<T> MessageQueue<T> {
     }
 
     /// Adds a message without waking the thread.
-    pub fn push(&self, message: T) {
+    pub(super) fn push(&self, message: T) {
         lock(&self.messages).push(message);
     }
 
     /// Removes all messages.
-    pub fn take(&self) -> Vec<T> {
+    pub(super) fn take(&self) -> Vec<T> {
         self.wakeup.reset();
         std::mem::take(&mut *lock(&self.messages))
     }

@@ -29,7 +29,7 @@ struct Part<'a> {
 }
 
 /// Prepares everything for these flows.
-pub fn prepare(plans: &[FlowPlan]) -> Result<(), LabError> {
+pub(super) fn prepare(plans: &[FlowPlan]) -> Result<(), LabError> {
     let mut parts: BTreeMap<Ipv4Addr, Part> = BTreeMap::new();
     for plan in plans {
         let connections = plan.work.connections();
@@ -104,7 +104,7 @@ fn limit_descriptors(soft: u64, hard: u64) -> Result<(), Errno> {
 }
 
 /// Checks that the host can send what the flow consists of.
-pub fn check(plan: &FlowPlan) -> Result<(), String> {
+pub(super) fn check(plan: &FlowPlan) -> Result<(), String> {
     let mtu = u32::from(plan.from.config().mtu);
     match plan.work {
         Work::Traffic(Application::ConstantRate { packet, .. })

@@ -33,7 +33,7 @@ const START_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// A flow with programs.
 #[derive(Debug)]
-pub struct CommandFlow {
+pub(super) struct CommandFlow {
     pub index: usize,
     pub plan: FlowPlan,
     command: Command,
@@ -45,7 +45,7 @@ pub struct CommandFlow {
 
 /// The running programs of all flows.
 #[derive(Debug)]
-pub struct RunningPrograms {
+pub(super) struct RunningPrograms {
     pub flows: Vec<Arc<CommandFlow>>,
     stop: Arc<Wakeup>,
     threads: Vec<JoinHandle<()>>,
@@ -54,12 +54,12 @@ pub struct RunningPrograms {
 
 impl CommandFlow {
     /// PID of the first process of the programs' PID namespace, if it exists.
-    pub fn first_process(&self) -> Option<i32> {
+    pub(super) fn first_process(&self) -> Option<i32> {
         let pid = self.first_process.load(Ordering::Relaxed);
         (pid != 0).then_some(pid)
     }
 
-    pub fn complete_at(&self) -> Option<Time> {
+    pub(super) fn complete_at(&self) -> Option<Time> {
         *lock(&self.complete_at)
     }
 }
@@ -67,7 +67,10 @@ impl CommandFlow {
 impl RunningPrograms {
     /// Starts the threads for all flows with programs. When this returns, this process has made all
     /// its forks, so that none happens while packets are in flight.
-    pub fn start(shared: &Arc<Shared>, plans: &[FlowPlan]) -> Result<RunningPrograms, LabError> {
+    pub(super) fn start(
+        shared: &Arc<Shared>,
+        plans: &[FlowPlan],
+    ) -> Result<RunningPrograms, LabError> {
         let stop = Wakeup::new().during("starting the programs")?;
         let mut running = RunningPrograms {
             flows: Vec::new(),
@@ -107,7 +110,7 @@ impl RunningPrograms {
     }
 
     /// Ends all programs, and adds what the watching thread saw to the outcomes.
-    pub fn stop(&mut self, shared: &Shared) {
+    pub(super) fn stop(&mut self, shared: &Shared) {
         let watched = self.watch.take().map(JoinHandle::join).map(joined);
         self.stop.notify();
         self.threads

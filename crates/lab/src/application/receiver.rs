@@ -30,7 +30,7 @@ const RELEASE_INTERVAL: Duration = Duration::from_millis(10);
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// State of the thread.
-pub struct Receiver {
+pub(super) struct Receiver {
     shared: Arc<Shared>,
     flows: Vec<Flow>,
     /// By number.
@@ -65,7 +65,7 @@ struct Incoming {
 
 impl Receiver {
     /// A receiver for these flows, each with its index among all and its listening socket.
-    pub fn new(
+    pub(super) fn new(
         shared: Arc<Shared>,
         plans: Vec<(usize, FlowPlan, OwnedFd)>,
         events: EventLoop<Release, FromReceiver>,
@@ -95,12 +95,12 @@ impl Receiver {
     }
 
     /// Wakes the thread.
-    pub fn wakeup(&self) -> Arc<Wakeup> {
+    pub(super) fn wakeup(&self) -> Arc<Wakeup> {
         self.events.wakeup()
     }
 
     /// Runs until the end of the run, or until asked to stop. Returns the sockets still open then.
-    pub fn run(mut self) -> Vec<OwnedFd> {
+    pub(super) fn run(mut self) -> Vec<OwnedFd> {
         minimise_timer_slack();
         let mut events = Vec::new();
         while !self.shared.is_stopped() {

@@ -40,7 +40,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Messages from receivers to senders.
 #[derive(Clone, Copy, Debug)]
-pub enum FromReceiver {
+pub(super) enum FromReceiver {
     /// All bytes of the connection have arrived. `incoming` is the receiver's number of the
     /// connection.
     Complete {
@@ -55,13 +55,13 @@ pub enum FromReceiver {
 /// Message from senders to receivers: the receiver's end of the connection, with number `incoming`,
 /// can be released, and then the sender's, with number `connection`.
 #[derive(Clone, Copy, Debug)]
-pub struct Release {
+pub(super) struct Release {
     pub incoming: u64,
     pub connection: u64,
 }
 
 /// State of the thread.
-pub struct Sender {
+pub(super) struct Sender {
     shared: Arc<Shared>,
     flows: Vec<Flow>,
     sessions: Vec<Session>,
@@ -128,7 +128,7 @@ enum Due {
 
 impl Sender {
     /// A sender for these flows, each with its index among all and a driver per connection.
-    pub fn new(
+    pub(super) fn new(
         shared: Arc<Shared>,
         plans: Vec<(usize, Vec<Driver>, FlowPlan)>,
         events: EventLoop<FromReceiver, Release>,
@@ -183,12 +183,12 @@ impl Sender {
     }
 
     /// Wakes the thread.
-    pub fn wakeup(&self) -> Arc<Wakeup> {
+    pub(super) fn wakeup(&self) -> Arc<Wakeup> {
         self.events.wakeup()
     }
 
     /// Runs until the end of the run, or until asked to stop. Returns the sockets still open then.
-    pub fn run(mut self) -> Vec<OwnedFd> {
+    pub(super) fn run(mut self) -> Vec<OwnedFd> {
         minimise_timer_slack();
         self.shared.clock.await_start();
         let mut events = Vec::new();

@@ -17,7 +17,7 @@ const FAILURES_OF_A_FLOW: usize = 16;
 
 /// The times of the run, what the flows did, and what failed.
 #[derive(Debug)]
-pub struct Shared {
+pub(super) struct Shared {
     pub clock: Clock,
     pub warmup: Time,
     pub end: Time,
@@ -35,7 +35,7 @@ pub struct Shared {
 
 /// A connection that the sender has opened and the receiver has not accepted.
 #[derive(Clone, Copy, Debug)]
-pub struct PendingConnection {
+pub(super) struct PendingConnection {
     /// The sender's number of the connection.
     pub connection: u64,
     /// Bytes that complete it, if it is to end.
@@ -43,7 +43,7 @@ pub struct PendingConnection {
 }
 
 impl Shared {
-    pub fn new(flows: usize, clock: Clock, warmup: Time, end: Time) -> Shared {
+    pub(super) fn new(flows: usize, clock: Clock, warmup: Time, end: Time) -> Shared {
         Shared {
             clock,
             warmup,
@@ -59,23 +59,23 @@ impl Shared {
     }
 
     /// A meter for what a flow delivers from the warm-up and its start on.
-    pub fn meter(&self, plan: &FlowPlan) -> Meter {
+    pub(super) fn meter(&self, plan: &FlowPlan) -> Meter {
         Meter::new((Time::ZERO + plan.start).max(self.warmup), self.end)
     }
 
     /// Counts bytes received by a flow's application.
     #[inline]
-    pub fn add_received(&self, flow: usize, bytes: u64) {
+    pub(super) fn add_received(&self, flow: usize, bytes: u64) {
         self.received[flow].fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub fn received(&self, flow: usize) -> u64 {
+    pub(super) fn received(&self, flow: usize) -> u64 {
         self.received[flow].load(Ordering::Relaxed)
     }
 
     /// Records a failure of a flow, unless the same one is already recorded or the flow has too
     /// many.
-    pub fn fail(&self, flow: usize, text: impl Into<String>) {
+    pub(super) fn fail(&self, flow: usize, text: impl Into<String>) {
         let failure = Failure {
             flow,
             text: text.into(),
@@ -87,40 +87,40 @@ impl Shared {
         }
     }
 
-    pub fn failures(&self) -> Vec<Failure> {
+    pub(super) fn failures(&self) -> Vec<Failure> {
         lock(&self.failures).clone()
     }
 
     /// The pending connections of a flow, by the sender's port. The sender holds the lock from
     /// connecting until the entry is inserted, so that the receiver finds it.
-    pub fn pending(&self, flow: usize) -> MutexGuard<'_, HashMap<u16, PendingConnection>> {
+    pub(super) fn pending(&self, flow: usize) -> MutexGuard<'_, HashMap<u16, PendingConnection>> {
         lock(&self.pending[flow])
     }
 
     /// Asks all threads to stop.
-    pub fn stop(&self) {
+    pub(super) fn stop(&self) {
         let _ = self.stopped.set(self.clock.now());
         drop(lock(&self.sleep));
         self.stopping.notify_all();
     }
 
-    pub fn is_stopped(&self) -> bool {
+    pub(super) fn is_stopped(&self) -> bool {
         self.stopped.get().is_some()
     }
 
     /// The end of the run, or when it was stopped if that was earlier.
-    pub fn over(&self) -> Time {
+    pub(super) fn over(&self) -> Time {
         self.stopped.get().map_or(self.end, |&at| at.min(self.end))
     }
 
     /// What the flows did; each thread adds its part when it ends.
-    pub fn outcomes(&self) -> MutexGuard<'_, Vec<FlowOutcome>> {
+    pub(super) fn outcomes(&self) -> MutexGuard<'_, Vec<FlowOutcome>> {
         lock(&self.outcomes)
     }
 
     /// Sleeps until this time of the run, or until all threads are asked to stop. It is as punctual as
     /// clock_nanosleep(2): a futex has the same timer.
-    pub fn sleep_until(&self, time: Time) {
+    pub(super) fn sleep_until(&self, time: Time) {
         let mut awake = lock(&self.sleep);
         while !self.is_stopped() {
             let now = self.clock.now();
@@ -135,7 +135,7 @@ impl Shared {
 }
 
 /// Locks, ignoring poison: a thread that panics leaves nothing half done under these locks.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -7,32 +7,32 @@ use fairwind_path::units::Time;
 /// Values due at certain times. Those due at the same time come in the order in which they were
 /// set.
 #[derive(Debug)]
-pub struct Timers<T> {
+pub(super) struct Timers<T> {
     /// By time and number.
     due: BTreeMap<(Time, u64), T>,
     set: u64,
 }
 
 impl<T> Timers<T> {
-    pub fn new() -> Timers<T> {
+    pub(super) fn new() -> Timers<T> {
         Timers {
             due: BTreeMap::new(),
             set: 0,
         }
     }
 
-    pub fn set(&mut self, time: Time, value: T) {
+    pub(super) fn set(&mut self, time: Time, value: T) {
         self.set += 1;
         self.due.insert((time, self.set), value);
     }
 
     /// When the next one is due.
-    pub fn next(&self) -> Option<Time> {
+    pub(super) fn next(&self) -> Option<Time> {
         self.due.first_key_value().map(|(&(time, _), _)| time)
     }
 
     /// Removes the next one if it is due by `now`.
-    pub fn take_due(&mut self, now: Time) -> Option<T> {
+    pub(super) fn take_due(&mut self, now: Time) -> Option<T> {
         let next = self.due.first_entry()?;
         (next.key().0 <= now).then(|| next.remove())
     }

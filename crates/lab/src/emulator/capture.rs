@@ -72,7 +72,7 @@ const DESCRIBED: usize = 100;
 
 /// The emulator's side of a capture.
 #[derive(Debug)]
-pub struct Recorder {
+pub(super) struct Recorder {
     /// Nanoseconds since 1970 at the run's time 0. Later adjustments of the machine's clock do not show.
     start_unix_ns: u64,
     snap_length: usize,
@@ -92,14 +92,14 @@ pub struct Recorder {
 
 /// The thread's side of a capture.
 #[derive(Debug)]
-pub struct Writer {
+pub(super) struct Writer {
     file: PathBuf,
     thread: JoinHandle<Option<String>>,
 }
 
 /// Creates the file of a capture. `name` is the pipe's name, `start_unix_ns` the run's time 0 in
 /// nanoseconds since 1970.
-pub fn start(
+pub(super) fn start(
     capture: &Capture,
     name: &str,
     start_unix_ns: u64,
@@ -154,7 +154,7 @@ fn write(
 
 impl Recorder {
     /// Records a packet that arrived at the far end.
-    pub fn reached(&mut self, time: Time, packet: &[u8]) {
+    pub(super) fn reached(&mut self, time: Time, packet: &[u8]) {
         if self.in_buffer == 0 {
             self.since = time;
         }
@@ -176,7 +176,7 @@ impl Recorder {
     }
 
     /// Records a loss.
-    pub fn lost(&mut self, time: Time, packet: &[u8], cause: LossCause) {
+    pub(super) fn lost(&mut self, time: Time, packet: &[u8], cause: LossCause) {
         self.lost += 1;
         self.dropped += 1;
         if self.described.len() < DESCRIBED {
@@ -187,7 +187,7 @@ impl Recorder {
 
     /// Writes what is left and the final statistics block. Returns the packets in the file and
     /// those missed.
-    pub fn finish(mut self, time: Time) -> (u64, u64) {
+    pub(super) fn finish(mut self, time: Time) -> (u64, u64) {
         let received = self.packets + self.in_buffer + self.missed + self.lost;
         let counts = (received, self.lost);
         let now = self.unix_ns(time);
@@ -217,7 +217,7 @@ impl Recorder {
 
 impl Writer {
     /// Waits until everything that the finished recorder counted is written.
-    pub fn finish(self, (packets, missed): (u64, u64)) -> CaptureCounts {
+    pub(super) fn finish(self, (packets, missed): (u64, u64)) -> CaptureCounts {
         CaptureCounts {
             file: self.file,
             packets,

@@ -14,11 +14,11 @@ const UDP: u8 = 17;
 
 /// A packet's flow and direction, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tag(u32);
+pub(super) struct Tag(u32);
 
 impl Tag {
     /// A packet of no flow.
-    pub const NONE: Tag = Tag(u32::MAX);
+    pub(super) const NONE: Tag = Tag(u32::MAX);
     /// Flag of a packet that carries data of its flow.
     const CARRIES: u32 = 1 << 31;
 
@@ -29,19 +29,19 @@ impl Tag {
     /// An index for flow and direction: twice the flow's, plus one in the direction from its
     /// receiver to its sender.
     #[inline]
-    pub fn index(self) -> Option<usize> {
+    pub(super) fn index(self) -> Option<usize> {
         (self != Tag::NONE).then_some((self.0 & !Tag::CARRIES) as usize)
     }
 
     /// The flow.
     #[inline]
-    pub fn flow(self) -> Option<usize> {
+    pub(super) fn flow(self) -> Option<usize> {
         self.index().map(|index| index >> 1)
     }
 
     /// The flow whose data the packet carries, if any.
     #[inline]
-    pub fn carries_data_of(self) -> Option<usize> {
+    pub(super) fn carries_data_of(self) -> Option<usize> {
         let carries = self != Tag::NONE && self.0 & Tag::CARRIES != 0;
         carries.then_some((self.0 & !Tag::CARRIES) as usize >> 1)
     }
@@ -85,7 +85,7 @@ impl Match {
 type Pair = [u8; 12];
 
 /// Finds the flow of a packet. The cost of a packet does not depend on the number of flows.
-pub struct Classifier {
+pub(super) struct Classifier {
     flows: HashMap<Match, Tag>,
     recent: Box<[(Pair, Tag)]>,
     /// Tags by address pair, protocol and identification.
@@ -95,7 +95,7 @@ pub struct Classifier {
 impl Classifier {
     /// A classifier; `None` without flows. Among flows with the same key, the first gets the
     /// packets.
-    pub fn new(keys: &[FlowKey]) -> Option<Classifier> {
+    pub(super) fn new(keys: &[FlowKey]) -> Option<Classifier> {
         if keys.is_empty() {
             return None;
         }
@@ -118,7 +118,7 @@ impl Classifier {
 
     /// The tag of an IPv4 packet of at least 20 bytes.
     #[inline]
-    pub fn classify(&mut self, packet: &[u8]) -> Tag {
+    pub(super) fn classify(&mut self, packet: &[u8]) -> Tag {
         let head = usize::from(packet[0] & 15) * 4;
         let fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff;
         let has_ports = matches!(packet[9], TCP | UDP) && packet.len() >= head + 4;
@@ -208,7 +208,7 @@ impl Classifier {
 
 /// Payload bytes of an IPv4 packet if it is UDP, otherwise 0.
 #[inline]
-pub fn datagram_payload(packet: &[u8]) -> u64 {
+pub(super) fn datagram_payload(packet: &[u8]) -> u64 {
     if packet[9] != UDP {
         return 0;
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// An open file. What is written about it for the other program is the number of its descriptor.
 #[derive(Clone, Debug)]
-pub struct Inherited(Arc<File>);
+pub(crate) struct Inherited(Arc<File>);
 
 impl From<File> for Inherited {
     fn from(file: File) -> Inherited {
@@ -42,14 +42,14 @@ impl<'de> Deserialize<'de> for Inherited {
 
 /// An inherited descriptor, which programs do not inherit in turn. Two programs may share one, so each
 /// gets a copy, and the original stays open.
-pub fn take(fd: RawFd) -> io::Result<OwnedFd> {
+pub(super) fn take(fd: RawFd) -> io::Result<OwnedFd> {
     close_on_exec(fd, true)?;
     // SAFETY: the descriptor is open, or the call above had failed; nobody closes it.
     unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()
 }
 
 /// By libc, because rustix takes only descriptors that are known to be open.
-pub fn close_on_exec(fd: RawFd, close: bool) -> io::Result<()> {
+pub(super) fn close_on_exec(fd: RawFd, close: bool) -> io::Result<()> {
     let flags = if close { libc::FD_CLOEXEC } else { 0 };
     // SAFETY: the call takes numbers only.
     checked(unsafe { libc::fcntl(fd, libc::F_SETFD, flags) }).map(drop)

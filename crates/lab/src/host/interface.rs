@@ -17,7 +17,7 @@ use crate::error::{During, LabError};
 const DEVICE_QUEUE: u32 = 30_000;
 
 /// Configures a host's device, with a netmask of 32 bits, and brings it up. Returns its index.
-pub fn configure(name: &str, address: Ipv4Addr, mtu: u16) -> Result<u32, LabError> {
+pub(super) fn configure(name: &str, address: Ipv4Addr, mtu: u16) -> Result<u32, LabError> {
     let interface = index(name)?;
     let set = |what: &str, kind: u16, value: &[u8]| {
         let request = link(interface, 0, &attribute(kind, value));
@@ -35,13 +35,13 @@ pub fn configure(name: &str, address: Ipv4Addr, mtu: u16) -> Result<u32, LabErro
 }
 
 /// Brings an interface up.
-pub fn bring_up(name: &str) -> Result<(), LabError> {
+pub(super) fn bring_up(name: &str) -> Result<(), LabError> {
     let request = link(index(name)?, libc::IFF_UP, &[]);
     netlink::transact(&request).during(format!("setting {name} up"))
 }
 
 /// Gives an interface one more address, with a netmask of 32 bits.
-pub fn add_address(interface: u32, address: Ipv4Addr) -> io::Result<()> {
+pub(super) fn add_address(interface: u32, address: Ipv4Addr) -> io::Result<()> {
     netlink::transact(&new_address(interface, address))
 }
 

@@ -40,7 +40,7 @@ impl Pair {
 }
 
 /// Creates the device in the network namespace of the calling thread, and chooses its addresses.
-pub fn device(offload: Offload) -> Result<(Tap, Pair), LabError> {
+pub(super) fn device(offload: Offload) -> Result<(Tap, Pair), LabError> {
     let path = "/proc/thread-self/net/route";
     let table = fs::read_to_string(path).during(format!("reading {path}"))?;
     let routes: Vec<Network> = table.lines().filter_map(Network::parse).collect();

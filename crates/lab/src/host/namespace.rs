@@ -16,11 +16,11 @@ use crate::error::{During, LabError, joined};
 
 /// A network namespace. Clones are equal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Namespace(Inherited);
+pub(crate) struct Namespace(Inherited);
 
 impl Namespace {
     /// Creates a namespace.
-    pub fn create() -> Result<Namespace, LabError> {
+    pub(crate) fn create() -> Result<Namespace, LabError> {
         // On a separate thread, so that the caller stays in its namespace.
         on_thread(|| {
             unshare(NamespaceType::Network).during("making a network namespace")?;
@@ -29,19 +29,19 @@ impl Namespace {
     }
 
     /// The calling thread's namespace.
-    pub fn current() -> Result<Namespace, LabError> {
+    pub(crate) fn current() -> Result<Namespace, LabError> {
         let file = File::open("/proc/thread-self/ns/net");
         let file = file.during("opening the network namespace")?;
         Ok(Namespace(Inherited::from(file)))
     }
 
     /// The inode number, which the kernel keeps in 32 bits.
-    pub fn inode(&self) -> u32 {
+    pub(crate) fn inode(&self) -> u32 {
         self.0.metadata().map_or(0, |file| file.ino() as u32)
     }
 
     /// Runs `work` in the namespace, on a separate thread.
-    pub fn within<R: Send>(
+    pub(crate) fn within<R: Send>(
         &self,
         work: impl FnOnce() -> Result<R, LabError> + Send,
     ) -> Result<R, LabError> {
@@ -52,13 +52,13 @@ impl Namespace {
     }
 
     /// Moves the calling thread into the namespace permanently.
-    pub fn enter(&self) -> Result<(), LabError> {
+    pub(crate) fn enter(&self) -> Result<(), LabError> {
         self.enter_before_exec()
             .during("entering the network namespace")
     }
 
     /// Does the same by a system call alone, as is required between fork and exec.
-    pub fn enter_before_exec(&self) -> io::Result<()> {
+    pub(crate) fn enter_before_exec(&self) -> io::Result<()> {
         let network = Some(LinkNameSpaceType::Network);
         Ok(move_into_link_name_space(self.as_fd(), network)?)
     }

@@ -29,10 +29,10 @@ use serde::{Deserialize, Serialize};
 use crate::clock::timespec;
 use crate::error::{During, LabError};
 
-pub use procfs::{open_sockets, processes};
-pub use program::{Program, shell, with_placeholder};
-pub use report::ProgramEvent;
-pub use signals::BlockedSignals;
+pub(crate) use procfs::{open_sockets, processes};
+pub(crate) use program::{Program, shell, with_placeholder};
+pub(crate) use report::ProgramEvent;
+pub(crate) use signals::BlockedSignals;
 
 use report::ReportReader;
 use signals::{SignalFd, SignalSet};
@@ -44,7 +44,7 @@ const FIRST_PROCESS_GRACE_PERIOD: Duration = Duration::from_secs(1);
 
 /// A command, and servers that run beside it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Programs {
+pub(crate) struct Programs {
     pub command: Program,
     pub servers: Vec<Program>,
     /// Start times. `None`: at once, and signals to this process are forwarded to the command.
@@ -53,7 +53,7 @@ pub struct Programs {
 
 /// Times of CLOCK_MONOTONIC, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     pub servers_ns: u64,
     /// The command starts at this time or, if later, once all servers listen.
     pub command_ns: u64,
@@ -70,7 +70,7 @@ struct FirstProcess {
 ///
 /// Call it on a thread that ends afterwards: with its children's PID namespace unshared, a thread
 /// cannot start threads.
-pub fn run(command: Program, servers: Vec<Program>) -> Result<u8, LabError> {
+pub(crate) fn run(command: Program, servers: Vec<Program>) -> Result<u8, LabError> {
     let programs = Programs {
         command,
         servers,
@@ -96,7 +96,7 @@ pub fn run(command: Program, servers: Vec<Program>) -> Result<u8, LabError> {
 ///
 /// Call it on a thread that ends afterwards: with its children's PID namespace unshared, a thread
 /// cannot start threads.
-pub fn run_scheduled(
+pub(crate) fn run_scheduled(
     programs: &Programs,
     stop: BorrowedFd,
     on_report: impl FnMut(ProgramEvent),

@@ -9,7 +9,7 @@ use super::netlink::{self, attribute};
 use crate::error::{During, LabError};
 
 /// Sets `pfifo_fast` on an interface of the calling thread's network namespace.
-pub fn set_pfifo_fast(interface: u32) -> Result<(), LabError> {
+pub(super) fn set_pfifo_fast(interface: u32) -> Result<(), LabError> {
     match netlink::transact(&request(interface)) {
         // A kernel without queueing disciplines has no other queue.
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),

@@ -12,7 +12,7 @@ use crate::error::{During, LabError};
 
 /// A route through an interface of the calling thread's network namespace.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Route<'a> {
+pub(super) struct Route<'a> {
     /// Index of the interface.
     pub interface: u32,
     /// Its only destination address; `None`: the default route.
@@ -27,7 +27,7 @@ pub struct Route<'a> {
 }
 
 /// Adds the route.
-pub fn add(route: &Route<'_>) -> Result<(), LabError> {
+pub(super) fn add(route: &Route<'_>) -> Result<(), LabError> {
     netlink::transact(&request(route)).during("setting the route of a host")
 }
 

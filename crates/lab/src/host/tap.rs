@@ -13,14 +13,14 @@ use rustix::io::Errno;
 
 use crate::error::{During, LabError};
 
-pub mod uplink;
-pub mod vnet;
-pub mod words;
+pub(crate) mod uplink;
+pub(crate) mod vnet;
+pub(crate) mod words;
 
 use uplink::Uplink;
 
 /// Most packets read or written in one batch.
-pub const MAX_BATCH: usize = 32;
+pub(crate) const MAX_BATCH: usize = 32;
 
 /// Work that the device does for the host. In every case queues, losses and delays apply to single segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub enum Offload {
 
 /// The emulator's side of an interface, which vanishes when this is dropped.
 #[derive(Debug)]
-pub struct Tap {
+pub(crate) struct Tap {
     file: File,
     name: String,
     offload: Offload,
@@ -51,7 +51,7 @@ pub struct Tap {
 impl Tap {
     /// Creates the interface in the network namespace of the calling thread. The kernel replaces `%d` in the
     /// name by the first free number there.
-    pub fn create(name: &str, offload: Offload) -> Result<Tap, LabError> {
+    pub(crate) fn create(name: &str, offload: Offload) -> Result<Tap, LabError> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -71,14 +71,14 @@ impl Tap {
     }
 
     /// The interface's name.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// Reads a packet with its [`vnet`] headers into the buffers, `first` before `rest`. `None` if there is
     /// no packet.
     #[inline]
-    pub fn read(&self, first: &mut [u8], rest: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(crate) fn read(&self, first: &mut [u8], rest: &mut [u8]) -> io::Result<Option<usize>> {
         let mut buffers = [IoSliceMut::new(first), IoSliceMut::new(rest)];
         match rustix::io::readv(&self.file, &mut buffers) {
             Ok(len) => Ok(Some(len)),
@@ -89,33 +89,33 @@ impl Tap {
 
     /// Writes a packet with its [`vnet`] headers: the host receives it before this returns.
     #[inline]
-    pub fn write(&self, packet: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&self, packet: &[u8]) -> io::Result<()> {
         debug_assert!(packet.len() > vnet::LEN);
         rustix::io::write(&self.file, packet)?;
         Ok(())
     }
 
     /// Writes a packet in several parts, the first of which begins with the [`vnet`] headers.
-    pub fn write_parts(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+    pub(crate) fn write_parts(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
         rustix::io::writev(&self.file, parts)?;
         Ok(())
     }
 
     /// The packets that the host sends, if they are not to be read from the device.
-    pub fn uplink(&self) -> Option<&Arc<Uplink>> {
+    pub(crate) fn uplink(&self) -> Option<&Arc<Uplink>> {
         self.uplink.as_ref()
     }
 
     /// Requests a wake-up: the descriptor becomes readable once the host has sent something. Returns false if
     /// it already has.
-    pub fn request_wakeup(&self) -> bool {
+    pub(crate) fn request_wakeup(&self) -> bool {
         self.uplink
             .as_ref()
             .is_none_or(|uplink| uplink.request_wakeup())
     }
 
     /// Ends what [`Tap::request_wakeup`] began; `readable` if the descriptor was.
-    pub fn end_wakeup(&self, readable: bool) {
+    pub(crate) fn end_wakeup(&self, readable: bool) {
         let Some(uplink) = &self.uplink else { return };
         uplink.cancel_wakeup();
         if readable {
@@ -125,12 +125,12 @@ impl Tap {
     }
 
     /// The offload that it was created with.
-    pub fn offload(&self) -> Offload {
+    pub(crate) fn offload(&self) -> Offload {
         self.offload
     }
 
     /// True if the device may return packets that it is to segment.
-    pub fn may_return_unsegmented(&self) -> bool {
+    pub(crate) fn may_return_unsegmented(&self) -> bool {
         matches!(self.offload, Offload::Send | Offload::Both)
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    pub fn new(number: usize, identity: &Identity, time_s: f64) -> Recording {
+    pub(super) fn new(number: usize, identity: &Identity, time_s: f64) -> Recording {
         let is_adopted = identity.is_adopted();
         let mut recording = Recording {
             number,
@@ -58,7 +58,7 @@ impl Recording {
         recording
     }
 
-    pub fn identify(&mut self, identity: &Identity) {
+    pub(super) fn identify(&mut self, identity: &Identity) {
         let connection = &mut self.connection;
         connection.local = identity.local().to_string();
         connection.remote = identity.remote().to_string();
@@ -69,7 +69,7 @@ impl Recording {
         connection.lost = connection.lost.max(u64::from(identity.head.lost));
     }
 
-    pub fn name_control(&mut self, name: String, states: &[ControlState]) {
+    pub(super) fn name_control(&mut self, name: String, states: &[ControlState]) {
         let names = &mut self.connection.congestion_controls;
         let number = names.iter().position(|other| *other == name);
         let number = number.unwrap_or_else(|| {
@@ -82,7 +82,7 @@ impl Recording {
     }
 
     /// Records a sample. Returns the change in the number of waiting rows.
-    pub fn sample(
+    pub(super) fn sample(
         &mut self,
         sample: &Sample,
         state: Option<&State>,
@@ -111,7 +111,7 @@ impl Recording {
     }
 
     /// Number of waiting rows.
-    pub fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.block.len() + self.group.as_ref().map_or(0, |group| group.rows)
     }
 
@@ -130,7 +130,7 @@ impl Recording {
     }
 
     /// Writes the waiting rows, if there is room for them.
-    pub fn write(&mut self, tools: &mut Tools) -> Result<(), FileError> {
+    pub(super) fn write(&mut self, tools: &mut Tools) -> Result<(), FileError> {
         if self.block.len() > 0 {
             self.encode(tools);
         }
@@ -182,7 +182,7 @@ impl Recording {
     }
 
     /// Writes the waiting rows and ends the file. Returns how many samples found no room.
-    pub fn finish(mut self, tools: &mut Tools) -> (u64, Result<(), FileError>) {
+    pub(super) fn finish(mut self, tools: &mut Tools) -> (u64, Result<(), FileError>) {
         let mut ended = self.write(tools);
         if ended.is_ok() && self.connection.error.is_none() {
             ended = self.open(tools).and_then(|()| self.end(tools));

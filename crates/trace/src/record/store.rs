@@ -64,7 +64,7 @@ struct Finished {
 }
 
 impl Store {
-    pub fn new(folder: &Path, limits: Limits) -> Store {
+    pub(super) fn new(folder: &Path, limits: Limits) -> Store {
         Store {
             folder: folder.to_owned(),
             limits,
@@ -75,7 +75,7 @@ impl Store {
     }
 
     /// Whether `bytes` more have room; old files may be removed to make it.
-    pub fn has_room(&mut self, bytes: u64) -> bool {
+    pub(super) fn has_room(&mut self, bytes: u64) -> bool {
         loop {
             let limit = self.limits.total_bytes.unwrap_or(u64::MAX);
             let within = self.bytes.saturating_add(bytes) <= limit;
@@ -91,7 +91,7 @@ impl Store {
     }
 
     /// Whether one more file is allowed beside the `open` ones; old files may be removed for it.
-    pub fn has_room_for_file(&mut self, open: usize) -> bool {
+    pub(super) fn has_room_for_file(&mut self, open: usize) -> bool {
         while open + self.finished.len() >= self.limits.connections {
             if !self.remove_oldest() {
                 return false;
@@ -114,11 +114,11 @@ impl Store {
         true
     }
 
-    pub fn grew(&mut self, bytes: u64) {
+    pub(super) fn grew(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 
-    pub fn finished(&mut self, number: usize, connection: Connection, bytes: u64) {
+    pub(super) fn finished(&mut self, number: usize, connection: Connection, bytes: u64) {
         self.finished.push_back(Finished {
             number,
             bytes,
@@ -127,7 +127,7 @@ impl Store {
     }
 
     /// The finished connections, in the order in which they were first seen.
-    pub fn connections(&self) -> Vec<Connection> {
+    pub(super) fn connections(&self) -> Vec<Connection> {
         let mut order: Vec<&Finished> = self.finished.iter().collect();
         order.sort_by_key(|finished| finished.number);
         order.into_iter().map(|f| f.connection.clone()).collect()

@@ -31,7 +31,7 @@ const RECEIVE_BUFFER: usize = 8 << 20;
 
 /// A connection as one of its ends reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Connection {
+pub(super) struct Connection {
     /// The kernel's number for the socket, never reused.
     pub cookie: u64,
     /// 0 if the socket has released its port.
@@ -44,7 +44,7 @@ pub struct Connection {
 
 /// Netlink sockets for the connections of one network namespace.
 #[derive(Debug)]
-pub struct Diag {
+pub(super) struct Diag {
     ask: OwnedFd,
     gone: OwnedFd,
     buffer: Vec<u8>,
@@ -53,7 +53,7 @@ pub struct Diag {
 impl Diag {
     /// Opens the sockets in the network namespace of the calling thread; connections closed from
     /// now on are reported.
-    pub fn open() -> io::Result<Diag> {
+    pub(super) fn open() -> io::Result<Diag> {
         let ask = netlink::open(Some(SOCK_DIAG), 0, SocketFlags::empty())?;
         let gone = netlink::open(Some(SOCK_DIAG), GONE, SocketFlags::NONBLOCK)?;
         set_socket_recv_buffer_size_force(&gone, RECEIVE_BUFFER)?;
@@ -65,7 +65,7 @@ impl Diag {
     }
 
     /// The connections closed since the last call, and those that exist.
-    pub fn connections(&mut self) -> io::Result<Vec<Connection>> {
+    pub(super) fn connections(&mut self) -> io::Result<Vec<Connection>> {
         let mut connections = Vec::new();
         loop {
             match receive(&self.gone, &mut self.buffer) {

@@ -20,7 +20,7 @@ use crate::host::process::{open_sockets, processes};
 /// Sets the congestion control of every TCP socket in the PID namespace of `first_process` that
 /// listens or is connected to one of these addresses. Returns the number of sockets that had
 /// another one.
-pub fn switch_congestion_control(
+pub(super) fn switch_congestion_control(
     first_process: i32,
     ends: [Ipv4Addr; 2],
     name: &str,
@@ -43,7 +43,7 @@ pub fn switch_congestion_control(
 }
 
 /// True if a process in the PID namespace of `first_process` has the socket.
-pub fn holds(first_process: i32, inode: u64) -> bool {
+pub(super) fn holds(first_process: i32, inode: u64) -> bool {
     sockets(first_process).any(|(_, _, held)| held == inode)
 }
 

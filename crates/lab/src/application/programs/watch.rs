@@ -22,7 +22,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What the programs of one flow did.
 #[derive(Debug)]
-pub struct WatchedFlow {
+pub(super) struct WatchedFlow {
     pub index: usize,
     pub meter: Meter,
     pub counts: Counts,
@@ -30,7 +30,7 @@ pub struct WatchedFlow {
 }
 
 /// State of the thread.
-pub struct Watch {
+pub(super) struct Watch {
     shared: Arc<Shared>,
     hosts: Vec<WatchedHost>,
     flows: Vec<Flow>,
@@ -54,7 +54,7 @@ struct Flow {
 
 impl Watch {
     /// Watches the programs of `flows`, a subset of `plans`.
-    pub fn new(
+    pub(super) fn new(
         shared: Arc<Shared>,
         flows: Vec<Arc<CommandFlow>>,
         plans: &[FlowPlan],
@@ -92,7 +92,7 @@ impl Watch {
     }
 
     /// Runs until the end of the run, or until asked to stop.
-    pub fn run(mut self) -> Vec<WatchedFlow> {
+    pub(super) fn run(mut self) -> Vec<WatchedFlow> {
         let mut next = Time::ZERO;
         let mut warm = self.shared.warmup == Time::ZERO;
         while next <= self.shared.end {

@@ -15,7 +15,7 @@ const IPV4_HEADER: usize = 20;
 
 impl Worker {
     /// Reads a limited number of packets from each host. True if there was any.
-    pub fn read_all(&mut self) -> bool {
+    pub(crate) fn read_all(&mut self) -> bool {
         let mut any = false;
         for input in 0..self.inputs.len() {
             any |= match self.inputs[input].reader.take() {

@@ -25,7 +25,7 @@ use crate::error::{During, LabError};
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The main function of the first process; returns its exit code.
-pub fn first_process(
+pub(super) fn first_process(
     programs: &Programs,
     alive: &PipeReader,
     report: &PipeWriter,

@@ -18,7 +18,7 @@ use crate::host::Namespace;
 
 /// A program in a host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Program {
+pub(crate) struct Program {
     /// The network namespace of its host.
     pub namespace: Namespace,
     /// The program and its arguments; not empty.
@@ -31,13 +31,13 @@ pub struct Program {
 
 impl Program {
     /// Its name in messages: the last word, which is the command line given to the shell.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let last = self.words.last();
         last.map_or_else(String::new, |word| word.to_string_lossy().into_owned())
     }
 
     /// Starts it in its host.
-    pub fn start(&self) -> Result<Pid, LabError> {
+    pub(crate) fn start(&self) -> Result<Pid, LabError> {
         let name = self.words[0].to_string_lossy().into_owned();
         let failed =
             |error: io::Error| LabError::Program(format!("{name} does not start: {error}"));
@@ -73,7 +73,7 @@ impl Program {
 
     /// True if one of this PID namespace's processes, other than the first, has a socket in the
     /// program's host that listens for TCP or is bound for UDP.
-    pub fn listens(&self) -> Result<bool, LabError> {
+    pub(crate) fn listens(&self) -> Result<bool, LabError> {
         let inodes = self.namespace.within(|| Ok(listening_sockets()))?;
         let listens = |pid| open_sockets(pid).any(|(_, inode)| inodes.contains(&inode));
         Ok(!inodes.is_empty() && processes().any(|pid| pid != 1 && listens(pid)))
@@ -81,12 +81,12 @@ impl Program {
 }
 
 /// The command that runs `line` in a shell.
-pub fn shell(line: impl Into<OsString>) -> Vec<OsString> {
+pub(crate) fn shell(line: impl Into<OsString>) -> Vec<OsString> {
     vec!["/bin/sh".into(), "-c".into(), line.into()]
 }
 
 /// Replaces every `placeholder`, which must not be empty, by `value`.
-pub fn with_placeholder(text: &OsStr, placeholder: &str, value: &str) -> OsString {
+pub(crate) fn with_placeholder(text: &OsStr, placeholder: &str, value: &str) -> OsString {
     let mut rest = text.as_bytes();
     let mut out = Vec::with_capacity(rest.len());
     while let Some(&byte) = rest.first() {

@@ -25,7 +25,7 @@ const NAME: &str = "fairwind-first-process";
 
 /// Starts the first process, a child of the calling thread. The returned pipe has to stay open: one
 /// that is closed tells the first process at its start that its parent has ended.
-pub fn start_first_process(
+pub(super) fn start_first_process(
     programs: &Programs,
     report: &PipeWriter,
 ) -> Result<(Pid, PipeWriter), LabError> {

@@ -6,33 +6,33 @@
 use super::words::{fold, word};
 
 /// Length of both headers, bytes.
-pub const LEN: usize = VIRTIO + ETHERNET;
+pub(crate) const LEN: usize = VIRTIO + ETHERNET;
 
 const VIRTIO: usize = 10;
 const ETHERNET: usize = 14;
 
 /// The Ethernet address of every device. Nobody resolves it, and no frame leaves its path.
-pub const ADDRESS: [u8; 6] = [0x02, 0, 0, 0, 0, 1];
+pub(crate) const ADDRESS: [u8; 6] = [0x02, 0, 0, 0, 0, 1];
 
 /// The Ethernet header of an IPv4 frame between two devices.
 const FRAME: [u8; ETHERNET] = [0x02, 0, 0, 0, 0, 1, 0x02, 0, 0, 0, 0, 1, 0x08, 0];
 
 /// The checksum of the bytes from `csum_start` on is still to be computed.
-pub const NEEDS_CSUM: u8 = 1;
+pub(crate) const NEEDS_CSUM: u8 = 1;
 /// The packet is one segment.
-pub const GSO_NONE: u8 = 0;
+pub(crate) const GSO_NONE: u8 = 0;
 /// To be cut into TCP segments over IPv4.
-pub const GSO_TCPV4: u8 = 1;
+pub(crate) const GSO_TCPV4: u8 = 1;
 /// To be cut into TCP segments over IPv6.
-pub const GSO_TCPV6: u8 = 4;
+pub(crate) const GSO_TCPV6: u8 = 4;
 /// CWR is set and goes with the first segment only.
-pub const GSO_ECN: u8 = 0x80;
+pub(crate) const GSO_ECN: u8 = 0x80;
 
 /// Length with which a packet of `len` bytes, headers included, is written. It is padded so that it takes as
 /// much of the receiver's socket buffer (`truesize`) as behind a network card: 2304 bytes for a packet of
 /// 1500; a TAP device alone would count 2176. IP drops the bytes beyond its total length.
 #[inline]
-pub fn padded(len: usize) -> usize {
+pub(crate) fn padded(len: usize) -> usize {
     const HEADROOM: usize = 64;
     const SHARED_INFO: usize = 320;
     const SMALL_HEAD: usize = 704;
@@ -50,7 +50,7 @@ pub fn padded(len: usize) -> usize {
 
 /// The offloads still to be done to a packet. Offsets count from the first byte of the IP header; 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Header {
+pub(crate) struct Header {
     pub flags: u8,
     pub gso_type: u8,
     pub hdr_len: u16,
@@ -62,7 +62,7 @@ pub struct Header {
 impl Header {
     /// Reads the virtio header at the start of `bytes`, which holds at least [`LEN`].
     #[inline]
-    pub fn read(bytes: &[u8]) -> Header {
+    pub(crate) fn read(bytes: &[u8]) -> Header {
         let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         Header {
             flags: bytes[0],
@@ -77,7 +77,7 @@ impl Header {
     /// The header of a packet of which only `gso_size` is known. A checksum that is still to be computed
     /// shows in the packet: the field then holds the sum of the pseudo-header.
     #[inline]
-    pub fn of(packet: &[u8], gso_size: u16) -> Header {
+    pub(crate) fn of(packet: &[u8], gso_size: u16) -> Header {
         let Some((start, offset)) = partial_checksum(packet) else {
             return Header::default();
         };
@@ -97,7 +97,7 @@ impl Header {
 
     /// Writes both headers to the start of `bytes`, which holds at least [`LEN`].
     #[inline]
-    pub fn write(self, bytes: &mut [u8]) {
+    pub(crate) fn write(self, bytes: &mut [u8]) {
         let in_frame = |offset| match offset {
             0 => 0,
             offset => offset + ETHERNET as u16,
@@ -113,7 +113,7 @@ impl Header {
 
     /// True if the packet is to be cut into segments.
     #[inline]
-    pub fn is_segmented(self) -> bool {
+    pub(crate) fn is_segmented(self) -> bool {
         self.gso_type != GSO_NONE
     }
 }
