@@ -28,7 +28,6 @@ use crate::host::{Host, Namespace};
 mod counts;
 mod datagrams;
 mod event_loop;
-mod message_queue;
 mod outcome;
 mod plan;
 mod preparation;
@@ -227,7 +226,7 @@ fn open(index: usize, plan: &FlowPlan, mut drivers: Vec<Driver>) -> Result<Open,
     preparation::check(plan)?;
     let to = SocketAddrV4::new(plan.to.address(), plan.port);
     let refused = |socket::Refused { what, error }| {
-        LabError::Program(format!("{what} of host {}: {error}", to.ip()))
+        LabError::Failed(format!("{what} of host {}: {error}", to.ip()))
     };
     let opened = match &plan.work {
         Work::Command(_) => Ok(Open::Nothing),

@@ -77,7 +77,10 @@ pub fn load_private(parameters: &Parameters) -> Result<Loaded, LabError> {
             outcome => return Ok(outcome?),
         }
     }
-    Err(LabError::NoFreeName { control })
+    Err(LabError::Failed(format!(
+        "no free name in the kernel for a copy of `{control}`; unload some: fairwind cc list, \
+         fairwind cc unload"
+    )))
 }
 
 /// `fw_sfsack_1a2b`: names in the kernel have at most 15 bytes.

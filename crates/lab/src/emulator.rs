@@ -99,7 +99,7 @@ impl Emulator {
             // Of several hosts with the address, the last.
             let host = hosts.iter().rfind(|host| host.address() == address);
             let host = host.ok_or_else(|| {
-                LabError::Network(format!("no host has the address {address} of the network"))
+                LabError::Failed(format!("no host has the address {address} of the network"))
             })?;
             Ok((node, Arc::clone(host.tap())))
         };
@@ -115,7 +115,7 @@ impl Emulator {
             let (recorder, writer) = capture::start(capture, name, start_unix_ns)?;
             captures.push((pipe, writer));
             if recorders.insert(pipe, recorder).is_some() {
-                return Err(LabError::Network(format!(
+                return Err(LabError::Failed(format!(
                     "the pipe {name} is to be captured twice"
                 )));
             }

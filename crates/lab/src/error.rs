@@ -37,9 +37,6 @@ pub enum LabError {
     /// The configuration of a pipe is invalid.
     #[error("{0}")]
     Path(#[from] ConfigError),
-    /// The network is invalid.
-    #[error("{0}")]
-    Network(String),
     /// Neither the kernel nor `cc/` has the congestion control.
     #[error("there is no congestion control `{name}`; the kernel has {}, and {} can be loaded", kernel.join(", "), own.join(", "))]
     UnknownControl {
@@ -53,18 +50,9 @@ pub enum LabError {
     /// A congestion control cannot be loaded.
     #[error("congestion control: {0}")]
     Control(#[from] LoadError),
-    /// Every name tried for a private copy of a congestion control is taken.
-    #[error(
-        "no free name in the kernel for a copy of `{control}`; unload some: fairwind cc list, \
-         fairwind cc unload"
-    )]
-    NoFreeName {
-        /// The congestion control.
-        control: &'static str,
-    },
-    /// A program could not be started, or did not behave as required.
+    /// The network is invalid, or a program or something else does not do what is required.
     #[error("{0}")]
-    Program(String),
+    Failed(String),
 }
 
 /// What was attempted when a system call failed.

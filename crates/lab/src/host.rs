@@ -106,7 +106,7 @@ impl Host {
     /// an address or a route.
     pub fn create(config: HostConfig) -> Result<Host, LabError> {
         if !(576..=65_521).contains(&config.mtu) {
-            return Err(LabError::Network(format!(
+            return Err(LabError::Failed(format!(
                 "the MTU of {} is {} bytes; 576 to 65521 can be",
                 config.address, config.mtu
             )));

@@ -45,7 +45,7 @@ pub fn trial() -> Result<(), LabError> {
         };
         match process::run(command, Vec::new())? {
             0 => Ok(()),
-            code => Err(LabError::Program(format!("`true` ended with {code}"))),
+            code => Err(LabError::Failed(format!("`true` ended with {code}"))),
         }
     };
     // `process::run` leaves its thread unfit to start threads.

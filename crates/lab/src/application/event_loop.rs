@@ -7,12 +7,12 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
 
 use fairwind_path::units::Duration;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
-use super::message_queue::MessageQueue;
 use super::wakeup::Wakeup;
 use crate::clock::timespec;
 
@@ -35,29 +35,35 @@ pub(super) struct Event {
 /// A set of descriptors, each with a token, and the messages that a thread exchanges with another.
 pub(super) struct EventLoop<In, Out> {
     epoll: OwnedFd,
-    inbox: Arc<MessageQueue<In>>,
-    outbox: Arc<MessageQueue<Out>>,
+    inbox: Receiver<In>,
+    /// Readable once this thread is to be woken.
+    wakeup: Arc<Wakeup>,
+    outbox: Sender<Out>,
+    other: Arc<Wakeup>,
 }
 
 /// The event loops of two threads that exchange messages.
 pub(super) fn pair<A, B>() -> io::Result<(EventLoop<A, B>, EventLoop<B, A>)> {
-    let a = Arc::new(MessageQueue::new()?);
-    let b = Arc::new(MessageQueue::new()?);
-    let one = EventLoop::new(Arc::clone(&a), Arc::clone(&b))?;
-    Ok((one, EventLoop::new(b, a)?))
+    let [one, two] = [Arc::new(Wakeup::new()?), Arc::new(Wakeup::new()?)];
+    let (to_one, at_one) = mpsc::channel();
+    let (to_two, at_two) = mpsc::channel();
+    let at_one = EventLoop::new((at_one, Arc::clone(&one)), (to_two, Arc::clone(&two)))?;
+    Ok((at_one, EventLoop::new((at_two, two), (to_one, one))?))
 }
 
 impl<In, Out> EventLoop<In, Out> {
     fn new(
-        inbox: Arc<MessageQueue<In>>,
-        outbox: Arc<MessageQueue<Out>>,
+        (inbox, wakeup): (Receiver<In>, Arc<Wakeup>),
+        (outbox, other): (Sender<Out>, Arc<Wakeup>),
     ) -> io::Result<EventLoop<In, Out>> {
         let events = EventLoop {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             inbox,
+            wakeup,
             outbox,
+            other,
         };
-        events.add(&*events.inbox, INBOX, EventFlags::IN)?;
+        events.add(&*events.wakeup, INBOX, EventFlags::IN)?;
         Ok(events)
     }
 
@@ -100,21 +106,48 @@ impl<In, Out> EventLoop<In, Out> {
 
     /// Removes all messages from the inbox.
     pub(super) fn messages(&self) -> Vec<In> {
-        self.inbox.take()
+        self.wakeup.reset();
+        self.inbox.try_iter().collect()
     }
 
     /// Leaves a message for the other thread without waking it.
     pub(super) fn send(&self, message: Out) {
-        self.outbox.push(message);
+        // Fails only once the other thread has ended, for which it does not matter any more.
+        let _ = self.outbox.send(message);
     }
 
     /// Wakes the other thread.
     pub(super) fn wake_other(&self) {
-        self.outbox.wakeup.notify();
+        self.other.notify();
     }
 
     /// Wakes this thread.
     pub(super) fn wakeup(&self) -> Arc<Wakeup> {
-        Arc::clone(&self.inbox.wakeup)
+        Arc::clone(&self.wakeup)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    fn is_woken(events: &EventLoop<u8, u8>) -> bool {
+        let mut fds = [PollFd::new(&events.epoll, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
+    }
+
+    #[test]
+    fn a_thread_is_woken_when_it_is_told_not_by_each_message() {
+        let (one, other) = pair::<u8, u8>().unwrap();
+        one.send(1);
+        one.send(2);
+        assert!(!is_woken(&other));
+        one.wake_other();
+        assert!(is_woken(&other));
+        assert_eq!(other.messages(), [1, 2]);
+        assert!(!is_woken(&other));
+        assert!(other.messages().is_empty());
     }
 }

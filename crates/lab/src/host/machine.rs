@@ -58,7 +58,7 @@ pub(super) fn device(offload: Offload) -> Result<(Tap, Pair), LabError> {
         }
         conflicting.push(tap);
     }
-    Err(LabError::Network(
+    Err(LabError::Failed(
         "no addresses are left for this machine's end of the path: all of 10.77.0.0/16 are taken"
             .to_owned(),
     ))

@@ -84,7 +84,7 @@ pub(crate) fn run(command: Program, servers: Vec<Program>) -> Result<u8, LabErro
     let mut outcome = None;
     let on_report = |report: ProgramEvent| match report {
         ProgramEvent::CommandEnded(code) => outcome = Some(Ok(code)),
-        ProgramEvent::Failed(text) => outcome = Some(Err(LabError::Program(text))),
+        ProgramEvent::Failed(text) => outcome = Some(Err(LabError::Failed(text))),
         ProgramEvent::FirstProcess(_) | ProgramEvent::ServerEnded(_) => {}
     };
     let status = supervise(&programs, signals.as_fd(), forward, on_report)?;
@@ -126,7 +126,7 @@ fn supervise(
     drop(keep_alive);
     let status = ended.during("waiting for programs")?;
     match status.code() {
-        Some(code) if code != 0 && !has_reported => Err(LabError::Program(format!(
+        Some(code) if code != 0 && !has_reported => Err(LabError::Failed(format!(
             "the process that starts the programs ended with exit code {code} at once"
         ))),
         _ => Ok(status),

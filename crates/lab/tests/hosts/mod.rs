@@ -32,7 +32,7 @@ pub(crate) fn host(last: u8) -> Host {
 
 /// A UDP socket in the host, wherever it is used from.
 pub(crate) fn socket(host: &Host) -> UdpSocket {
-    let bind = || UdpSocket::bind(("0.0.0.0", PORT)).map_err(|e| LabError::Program(e.to_string()));
+    let bind = || UdpSocket::bind(("0.0.0.0", PORT)).map_err(|e| LabError::Failed(e.to_string()));
     let socket = host.within(bind).unwrap();
     socket
         .set_read_timeout(Some(Duration::from_secs(20)))

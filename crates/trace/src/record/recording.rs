@@ -158,12 +158,12 @@ impl Recording {
         self.open(tools)?;
         let file = self.file.as_mut().expect("it was opened");
         file.write(group, &self.connection.congestion_controls)?;
-        self.count(tools);
+        let bytes = file.bytes();
+        self.grew_to(bytes, tools);
         Ok(())
     }
 
-    fn count(&mut self, tools: &mut Tools) {
-        let bytes = self.file.as_ref().map_or(self.bytes, ConnectionFile::bytes);
+    fn grew_to(&mut self, bytes: u64, tools: &mut Tools) {
         tools.store.grew(bytes.saturating_sub(self.bytes));
         self.bytes = bytes;
     }
@@ -200,9 +200,7 @@ impl Recording {
     fn end(&mut self, tools: &mut Tools) -> Result<(), FileError> {
         let file = self.file.take().expect("it was opened");
         let text = serde_json::to_string(&self.connection).expect("plain values");
-        let bytes = file.finish(text)?;
-        tools.store.grew(bytes.saturating_sub(self.bytes));
-        self.bytes = bytes;
+        self.grew_to(file.finish(text)?, tools);
         Ok(())
     }
 }

@@ -23,7 +23,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// What the programs of one flow did.
 #[derive(Debug)]
 pub(super) struct WatchedFlow {
-    pub index: usize,
     pub meter: Meter,
     pub counts: Counts,
     pub switched: Vec<(Duration, String)>,
@@ -60,12 +59,11 @@ impl Watch {
         plans: &[FlowPlan],
     ) -> Result<Watch, LabError> {
         let mut hosts: Vec<WatchedHost> = Vec::new();
-        for host in flows
-            .iter()
-            .flat_map(|flow| [&flow.plan.from, &flow.plan.to])
-        {
-            if hosts.iter().all(|known| known.address != host.address()) {
-                hosts.push(WatchedHost::new(host)?);
+        for flow in &flows {
+            for host in [&flow.plan.from, &flow.plan.to] {
+                if hosts.iter().all(|known| known.address != host.address()) {
+                    hosts.push(WatchedHost::new(host)?);
+                }
             }
         }
         let traffic = plans
@@ -74,7 +72,6 @@ impl Watch {
         let traffic_ports = traffic.map(|plan| (plan.to.address(), plan.port));
         let flow = |command: Arc<CommandFlow>| Flow {
             watched: WatchedFlow {
-                index: command.index,
                 meter: shared.meter(&command.plan),
                 counts: Counts::default(),
                 switched: Vec::new(),
@@ -144,7 +141,7 @@ impl Watch {
             let ends = ends(&flow.command.plan);
             if ends.contains(&address) {
                 let text = format!("reading the connections of host {address}: {error}");
-                self.shared.fail(flow.watched.index, text);
+                self.shared.fail(flow.command.index, text);
             }
         }
     }
@@ -168,7 +165,7 @@ impl Watch {
             .saturating_sub(before.bytes_received);
         flow.watched.meter.add(time, bytes);
         flow.watched.counts.add_since(connection.counts, before);
-        self.shared.add_received(flow.watched.index, bytes);
+        self.shared.add_received(flow.command.index, bytes);
     }
 
     /// The flow that a connection of the host at `local` belongs to.
@@ -220,7 +217,7 @@ impl Watch {
             let changed = sockets::switch_congestion_control(first, ends(plan), name);
             match changed {
                 Err(error) => self.shared.fail(
-                    flow.watched.index,
+                    flow.command.index,
                     format!("switching to the congestion control `{name}`: {error}"),
                 ),
                 Ok(_) if due > flow.switches => {

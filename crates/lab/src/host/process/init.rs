@@ -138,7 +138,7 @@ impl Init {
             let ended = waitpid(Some(pid), WaitOptions::NOHANG).ok().flatten();
             let code = ended.map_or(0, |(_, status)| exit_code(exit_status(status)));
             if code != 0 {
-                return Err(LabError::Program(format!(
+                return Err(LabError::Failed(format!(
                     "the server `{}` ended with exit code {code} before it listened",
                     server.text()
                 )));
@@ -148,7 +148,7 @@ impl Init {
         if self.asked_to_end {
             return Ok(());
         }
-        Err(LabError::Program(format!(
+        Err(LabError::Failed(format!(
             "the server `{}` does not listen on any port after {} s",
             server.text(),
             LISTEN_TIMEOUT.as_secs()

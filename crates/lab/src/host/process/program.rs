@@ -39,8 +39,7 @@ impl Program {
     /// Starts it in its host.
     pub(crate) fn start(&self) -> Result<Pid, LabError> {
         let name = self.words[0].to_string_lossy().into_owned();
-        let failed =
-            |error: io::Error| LabError::Program(format!("{name} does not start: {error}"));
+        let failed = |error: io::Error| LabError::Failed(format!("{name} does not start: {error}"));
         let namespace = self.namespace.clone();
         let mut command = Command::new(&self.words[0]);
         command
@@ -65,7 +64,7 @@ impl Program {
             });
         }
         let child = command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => LabError::Program(format!("{name}: no such program")),
+            io::ErrorKind::NotFound => LabError::Failed(format!("{name}: no such program")),
             _ => failed(error),
         })?;
         Ok(Pid::from_child(&child))
