@@ -188,7 +188,6 @@ fn path() -> PipeConfig {
 
 fn flow(hosts: &[Host; 2]) -> FlowPlan {
     FlowPlan {
-        name: "bulk".to_owned(),
         from: hosts[0].clone(),
         to: hosts[1].clone(),
         port: PORT,

@@ -11,8 +11,6 @@ use crate::host::Host;
 /// A flow: the data that one host sends to another.
 #[derive(Clone, Debug)]
 pub struct FlowPlan {
-    /// Its name, for messages.
-    pub name: String,
     /// The sending host, which opens the connections.
     pub from: Host,
     /// The receiving host.

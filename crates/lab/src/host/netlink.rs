@@ -1,6 +1,6 @@
 //! Netlink: sockets, requests, and the messages and attributes of answers. Callers supply the bodies.
 //!
-//! Source: netlink(7), rtnetlink(7). By hand, as the lab needs four kinds of request and no asynchronous
+//! Source: netlink(7), rtnetlink(7). By hand, as the lab needs five kinds of request and no asynchronous
 //! runtime, which the crate rtnetlink brings with it.
 
 use std::io;

@@ -93,7 +93,6 @@ impl Lab {
 pub(crate) fn plan(lab: &Lab, work: impl Into<Work>) -> FlowPlan {
     let [from, to] = lab.hosts.clone();
     FlowPlan {
-        name: "flow".to_owned(),
         from,
         to,
         port: PORT,
