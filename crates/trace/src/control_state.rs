@@ -80,9 +80,10 @@ impl StateField {
         bytes[..self.size].copy_from_slice(&state[self.offset..self.offset + self.size]);
         let value = u64::from_ne_bytes(bytes);
         let unused = u64::BITS - 8 * self.size as u32;
-        match self.is_signed {
-            true => ((value << unused) as i64) >> unused,
-            false => i64::try_from(value).unwrap_or(i64::MAX),
+        if self.is_signed {
+            ((value << unused) as i64) >> unused
+        } else {
+            i64::try_from(value).unwrap_or(i64::MAX)
         }
     }
 }

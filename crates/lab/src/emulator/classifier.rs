@@ -47,9 +47,10 @@ impl Tag {
     }
 
     fn with_data(self) -> Tag {
-        match self == Tag::NONE || self.0 & 1 == 1 {
-            true => self,
-            false => Tag(self.0 | Tag::CARRIES),
+        if self == Tag::NONE || self.0 & 1 == 1 {
+            self
+        } else {
+            Tag(self.0 | Tag::CARRIES)
         }
     }
 }
@@ -126,9 +127,10 @@ impl Classifier {
             return self.classify_without_ports(packet, has_ports.then_some(head), fragment);
         }
         let tag = self.of_connection(packet, head);
-        match packet[9] == TCP && !has_payload(packet, head) {
-            true => tag,
-            false => tag.with_data(),
+        if packet[9] == TCP && !has_payload(packet, head) {
+            tag
+        } else {
+            tag.with_data()
         }
     }
 
@@ -190,9 +192,10 @@ impl Classifier {
         let place = spread(&whole) % FRAGMENT_CACHE;
         if offset > 0 {
             let (known, tag) = self.fragmented[place];
-            return match known == whole {
-                true => tag,
-                false => self.between(field(12), field(16)),
+            return if known == whole {
+                tag
+            } else {
+                self.between(field(12), field(16))
             };
         }
         let tag = match ports_at {

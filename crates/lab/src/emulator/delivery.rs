@@ -120,9 +120,10 @@ impl Delivery {
         let mut now = start;
         for (due, result) in self.due.drain(..).zip(results) {
             debug_assert!(start >= due.time);
-            match result >= 0 {
-                true => self.lateness.add(now - due.time),
-                false => self.undelivered += 1,
+            if result >= 0 {
+                self.lateness.add(now - due.time);
+            } else {
+                self.undelivered += 1;
             }
             arena.put(due.id);
             now += each;

@@ -19,9 +19,10 @@ pub(super) enum Departures {
 impl Departures {
     /// For a pipe that keeps its packets in order, or not.
     pub(super) fn new(keeps_order: bool) -> Departures {
-        match keeps_order {
-            true => Departures::InOrder(VecDeque::new()),
-            false => Departures::AnyOrder(BinaryHeap::new(), 0),
+        if keeps_order {
+            Departures::InOrder(VecDeque::new())
+        } else {
+            Departures::AnyOrder(BinaryHeap::new(), 0)
         }
     }
 

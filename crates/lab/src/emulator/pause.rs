@@ -80,10 +80,12 @@ impl Pauses {
 
     /// Pauses as the outlook permits. True if the thread is to end.
     pub(super) fn pause(&mut self, now: Time, outlook: Outlook) -> bool {
-        let ends = match outlook.busy {
-            _ if now - self.woken > BUSY_LIMIT => self.wait(false, Some(YIELD_TIME)),
-            true => return false,
-            false => self.rest(now, outlook),
+        let ends = if now - self.woken > BUSY_LIMIT {
+            self.wait(false, Some(YIELD_TIME))
+        } else if outlook.busy {
+            return false;
+        } else {
+            self.rest(now, outlook)
         };
         self.woken = self.clock.now();
         ends

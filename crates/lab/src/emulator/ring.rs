@@ -66,9 +66,10 @@ impl Ring {
         // Success is reported for the last frame only, and means that all have been tried.
         self.submit(frames.enumerate().map(|(number, (device, frame))| {
             let entry = write(device, frame);
-            match number == last {
-                true => entry,
-                false => entry.flags(squeue::Flags::SKIP_SUCCESS),
+            if number == last {
+                entry
+            } else {
+                entry.flags(squeue::Flags::SKIP_SUCCESS)
             }
         }))
     }

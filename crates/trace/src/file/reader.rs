@@ -93,12 +93,11 @@ pub fn series(path: &Path, name: &str) -> Result<Series, FileError> {
         let (mut values, mut levels) = (Vec::new(), Vec::new());
         column.read_records(rows, Some(&mut levels), None, &mut values)?;
         let mut values = values.into_iter();
-        match levels.is_empty() {
-            true => series.extend(values.map(Some)),
-            false => {
-                let value = |level| if level > 0 { values.next() } else { None };
-                series.extend(levels.into_iter().map(value));
-            }
+        if levels.is_empty() {
+            series.extend(values.map(Some));
+        } else {
+            let value = |level| if level > 0 { values.next() } else { None };
+            series.extend(levels.into_iter().map(value));
         }
         Ok(())
     })?;

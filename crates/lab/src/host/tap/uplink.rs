@@ -99,9 +99,10 @@ impl Reader {
         // Once something has spilled, the filter puts nothing into the small ring until the large one has
         // been read. So when a spilled packet is seen, everything in the small ring is older, and nothing
         // newer can arrive there.
-        let oldest = match !spilled.is_empty() && packets.is_empty() {
-            true => spilled,
-            false => packets,
+        let oldest = if !spilled.is_empty() && packets.is_empty() {
+            spilled
+        } else {
+            packets
         };
         // SAFETY: there is no other reader, and this one is borrowed as long as the batch exists.
         unsafe { oldest.batch() }

@@ -41,9 +41,10 @@ pub(crate) fn padded(len: usize) -> usize {
     if room > PAGE {
         return len;
     }
-    let head = match room > SMALL_HEAD {
-        true => room.next_power_of_two(),
-        false => SMALL_HEAD,
+    let head = if room > SMALL_HEAD {
+        room.next_power_of_two()
+    } else {
+        SMALL_HEAD
     };
     VIRTIO + head - SHARED_INFO - HEADROOM
 }
