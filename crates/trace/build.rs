@@ -36,7 +36,7 @@ fn sample(header: &str) -> String {
 const BEGINNING: &str = "\
 /// The kernel's values at one moment, with its names and units;
 /// [`INSTRUMENTS`](crate::instrument::INSTRUMENTS) derives RFC 4898's from them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 #[allow(missing_docs, reason = \"the names are the kernel's\")]
 pub struct Sample {

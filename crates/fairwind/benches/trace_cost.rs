@@ -122,13 +122,11 @@ fn turn(length: time::Duration, traced: bool) -> Turn {
     network.add_pipe("there", here, there, path()).unwrap();
     network.add_pipe("back", there, here, path()).unwrap();
     let emulator = Emulator::start(&network, &hosts, EmulatorOptions::default()).unwrap();
-    let applications = Applications::start(
-        vec![flow(&hosts)],
-        emulator.epoch_ns(),
-        Duration::ZERO,
-        Duration::from_secs(3600),
-    )
-    .unwrap();
+    let prepared = Applications::prepare(vec![flow(&hosts)]).unwrap();
+    let hour = Duration::from_secs(3600);
+    let applications = prepared
+        .start(emulator.epoch_ns(), Duration::ZERO, hour)
+        .unwrap();
 
     thread::sleep(SETTLED);
     let began = (process_s(), machine_s(), applications.received(0));
@@ -190,7 +188,6 @@ fn path() -> PipeConfig {
 
 fn flow(hosts: &[Host; 2]) -> FlowPlan {
     FlowPlan {
-        name: "bulk".to_owned(),
         from: hosts[0].clone(),
         to: hosts[1].clone(),
         port: PORT,

@@ -1,73 +1,52 @@
 //! The effective capabilities of this process.
 
-use std::{fs, io};
+use std::io;
+
+use rustix::thread::{CapabilitySet, capabilities};
 
 /// A capability of Linux (`linux/capability.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability {
     /// The name in capabilities(7).
     pub name: &'static str,
-    bit: u32,
+    bit: CapabilitySet,
+}
+
+const fn capability(name: &'static str, bit: CapabilitySet) -> Capability {
+    Capability { name, bit }
 }
 
 /// Binding to ports below `net.ipv4.ip_unprivileged_port_start`.
-pub const NET_BIND_SERVICE: Capability = Capability {
-    name: "CAP_NET_BIND_SERVICE",
-    bit: 10,
-};
+pub const NET_BIND_SERVICE: Capability =
+    capability("CAP_NET_BIND_SERVICE", CapabilitySet::NET_BIND_SERVICE);
 /// Configuring networks, devices and routes; networking eBPF programs.
-pub const NET_ADMIN: Capability = Capability {
-    name: "CAP_NET_ADMIN",
-    bit: 12,
-};
+pub const NET_ADMIN: Capability = capability("CAP_NET_ADMIN", CapabilitySet::NET_ADMIN);
 /// Raw packets, such as ICMP echo.
-pub const NET_RAW: Capability = Capability {
-    name: "CAP_NET_RAW",
-    bit: 13,
-};
+pub const NET_RAW: Capability = capability("CAP_NET_RAW", CapabilitySet::NET_RAW);
 /// Namespaces, mounts and much more.
-pub const SYS_ADMIN: Capability = Capability {
-    name: "CAP_SYS_ADMIN",
-    bit: 21,
-};
+pub const SYS_ADMIN: Capability = capability("CAP_SYS_ADMIN", CapabilitySet::SYS_ADMIN);
 /// eBPF programs at tracepoints.
-pub const PERFMON: Capability = Capability {
-    name: "CAP_PERFMON",
-    bit: 38,
-};
+pub const PERFMON: Capability = capability("CAP_PERFMON", CapabilitySet::PERFMON);
 /// eBPF maps and programs.
-pub const BPF: Capability = Capability {
-    name: "CAP_BPF",
-    bit: 39,
-};
+pub const BPF: Capability = capability("CAP_BPF", CapabilitySet::BPF);
 
 /// A set of effective capabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capabilities(u64);
+pub struct Capabilities(CapabilitySet);
 
 impl Capabilities {
-    /// The effective capabilities of this process.
+    /// The effective capabilities of this thread.
     ///
     /// # Errors
     ///
-    /// If `/proc/self/status` cannot be read.
+    /// If a sandbox forbids to ask.
     pub fn of_this_process() -> io::Result<Capabilities> {
-        fs::read_to_string("/proc/self/status").map(|status| Capabilities::parse(&status))
-    }
-
-    /// Parses the text of `/proc/PID/status`; the empty set if it has no `CapEff` line.
-    fn parse(status: &str) -> Capabilities {
-        let mask = status
-            .lines()
-            .find_map(|line| line.strip_prefix("CapEff:"))
-            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-        Capabilities(mask.unwrap_or(0))
+        Ok(Capabilities(capabilities(None)?.effective))
     }
 
     /// The names of the capabilities in `needed` that are missing.
     pub fn missing(self, needed: &[Capability]) -> Vec<&'static str> {
-        let lacks = |capability: &&Capability| self.0 & (1 << capability.bit) == 0;
-        let missing = needed.iter().filter(lacks);
+        let missing = needed.iter().filter(|one| !self.0.contains(one.bit));
         missing.map(|capability| capability.name).collect()
     }
 
@@ -85,31 +64,38 @@ impl Capabilities {
 mod tests {
     use super::*;
 
-    const ALL: &str = "Name:\tx\nCapEff:\t000001ffffffffff\n";
-    const NONE: &str = "CapEff:\t0000000000000000\n";
+    const ALL: Capabilities = Capabilities(CapabilitySet::all());
+    const NONE: Capabilities = Capabilities(CapabilitySet::empty());
 
     #[test]
     fn what_is_missing_is_named() {
         let needed = [NET_ADMIN, SYS_ADMIN];
-        assert!(Capabilities::parse(ALL).missing(&needed).is_empty());
-        let net_admin = Capabilities::parse("CapEff:\t0000000000001000\n");
+        assert!(ALL.missing(&needed).is_empty());
+        let net_admin = Capabilities(CapabilitySet::from_bits_retain(0x1000));
         assert_eq!(net_admin.missing(&needed), ["CAP_SYS_ADMIN"]);
         let names = ["CAP_NET_ADMIN", "CAP_SYS_ADMIN"];
-        assert_eq!(Capabilities::parse("").missing(&needed), names);
+        assert_eq!(NONE.missing(&needed), names);
     }
 
     #[test]
     fn ebpf_takes_three_capabilities_or_one_for_all() {
         assert_eq!(
-            Capabilities::parse(NONE).missing_for_bpf(),
+            NONE.missing_for_bpf(),
             ["CAP_NET_ADMIN", "CAP_PERFMON", "CAP_BPF"]
         );
-        // Bits 12 and 39.
-        let some = Capabilities::parse("CapEff:\t0000008000001000\n");
+        let some = Capabilities(CapabilitySet::from_bits_retain(1 << 12 | 1 << 39));
         assert_eq!(some.missing_for_bpf(), ["CAP_PERFMON"]);
-        // Bit 21.
-        let admin = Capabilities::parse("CapEff:\t0000000000200000\n");
+        let admin = Capabilities(CapabilitySet::from_bits_retain(1 << 21));
         assert!(admin.missing_for_bpf().is_empty());
-        assert!(Capabilities::parse(ALL).missing_for_bpf().is_empty());
+        assert!(ALL.missing_for_bpf().is_empty());
+    }
+
+    #[test]
+    fn they_are_those_that_the_kernel_shows() {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let shown = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        let shown = u64::from_str_radix(shown.unwrap().trim(), 16).unwrap();
+        let own = Capabilities::of_this_process().unwrap();
+        assert_eq!(own.0.bits(), shown);
     }
 }

@@ -4,6 +4,9 @@
 //! System calls go through rustix. Those that it lacks, or has as unsafe functions only, and that more
 //! than one crate needs, are here.
 
+use std::ffi::c_int;
+use std::io;
+
 mod capability;
 mod clock;
 mod namespace;
@@ -21,6 +24,18 @@ pub use namespace::{NamespaceType, unshare};
 pub use release::{release, version};
 pub use sysctl::{mounted, set_sysctl, sysctl, sysctl_numbers};
 pub use tcp_info::TcpInfo;
+
+/// The result of a system call by libc, of which -1 is an error.
+///
+/// # Errors
+///
+/// The kernel's, from `errno`.
+pub fn checked(result: c_int) -> io::Result<c_int> {
+    match result {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(result),
+    }
+}
 
 /// Whether the kernel has BTF, a description of its types (`CONFIG_DEBUG_INFO_BTF`), which eBPF
 /// programs need to find the fields of its structures.

@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libc::{IPPROTO_TCP, SOL_SOCKET, c_int};
 
+use crate::checked;
+
 /// asm-generic/socket.h
 const SO_BUF_LOCK: c_int = 72;
 
@@ -153,14 +155,7 @@ fn set(socket: impl AsFd, level: c_int, option: c_int, value: &[u8]) -> io::Resu
             value.len() as libc::socklen_t,
         )
     };
-    checked(result)
-}
-
-fn checked(result: c_int) -> io::Result<()> {
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(result).map(drop)
 }
 
 #[cfg(test)]

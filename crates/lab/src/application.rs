@@ -12,6 +12,7 @@
 //! | datagrams leave when they are due | immediately if late, and not at all if very late ([`datagrams`]) |
 //! | at most `send_buffer` bytes are unacknowledged | the same by the kernel's count, which includes overhead per packet |
 
+use std::net::SocketAddrV4;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -20,14 +21,13 @@ use fairwind_kernel::sysctl;
 use fairwind_path::units::{Duration, Time};
 use fairwind_workload::{Application, Driver};
 
-use crate::LabError;
 use crate::clock::Clock;
-use crate::host::Host;
+use crate::error::{During, LabError, joined};
+use crate::host::{Host, Namespace};
 
 mod counts;
 mod datagrams;
 mod event_loop;
-mod message_queue;
 mod outcome;
 mod plan;
 mod preparation;
@@ -35,7 +35,6 @@ mod programs;
 mod receiver;
 mod sender;
 mod shared;
-mod slots;
 mod socket;
 mod timers;
 mod wakeup;
@@ -43,22 +42,25 @@ mod wakeup;
 pub use outcome::{Failure, FlowOutcome};
 pub use plan::{Command, FlowPlan, SocketOptions, Switch, Work};
 
-use datagrams::{Datagrams, SentDatagrams, Stream};
-use event_loop::EventLoop;
-use message_queue::MessageQueue;
+use datagrams::{Datagrams, Stream};
 use programs::RunningPrograms;
-use receiver::{Receiver, ReceiverReport};
-use sender::{FromReceiver, Release, Sender, SenderReport};
+use receiver::Receiver;
+use sender::Sender;
 use shared::Shared;
+use wakeup::Wakeup;
+
+/// What fails if a thread cannot be started.
+const STARTING: &str = "starting the applications";
 
 /// The running applications of a run. They stop when this is dropped.
 #[derive(Debug)]
 pub struct Applications {
     shared: Arc<Shared>,
-    plans: Vec<FlowPlan>,
     programs: RunningPrograms,
-    pairs: Vec<Pair>,
-    datagrams: Option<JoinHandle<Vec<SentDatagrams>>>,
+    /// The threads return the sockets that are open at the end.
+    threads: Vec<JoinHandle<Vec<OwnedFd>>>,
+    /// What the threads wait for.
+    wakeups: Vec<Arc<Wakeup>>,
 }
 
 /// The applications of a run, ready to start: whatever takes time is done.
@@ -68,16 +70,7 @@ pub struct Prepared {
     opened: Vec<Result<Open, String>>,
 }
 
-/// A sending and a receiving thread for the same flows.
-#[derive(Debug)]
-struct Pair {
-    sender: Option<JoinHandle<SenderReport>>,
-    receiver: Option<JoinHandle<ReceiverReport>>,
-    to_sender: Arc<MessageQueue<FromReceiver>>,
-    to_receiver: Arc<MessageQueue<Release>>,
-}
-
-/// The flows of a pair, each with its index among all.
+/// The flows of a sending and a receiving thread, each with its index among all.
 #[derive(Default)]
 struct Share {
     /// With a driver for each of their connections.
@@ -102,42 +95,15 @@ impl Applications {
         Ok(Prepared { plans, opened })
     }
 
-    /// Prepares and starts; see [`Applications::prepare`] and [`Prepared::start`].
-    ///
-    /// # Errors
-    /// Fails like these two.
-    pub fn start(
-        plans: Vec<FlowPlan>,
-        epoch_ns: u64,
-        warmup: Duration,
-        duration: Duration,
-    ) -> Result<Applications, LabError> {
-        Applications::prepare(plans)?.start(epoch_ns, warmup, duration)
-    }
-
-    fn start_pair(&mut self, share: Share) -> Result<(), LabError> {
-        let failed = |error| LabError::system("starting the applications", error);
-        let to_sender = Arc::new(MessageQueue::new().map_err(failed)?);
-        let to_receiver = Arc::new(MessageQueue::new().map_err(failed)?);
-        let queues = || (Arc::clone(&to_sender), Arc::clone(&to_receiver));
-        let (outbox, inbox) = queues();
-        let events = EventLoop::new(inbox, outbox).map_err(failed)?;
-        let shared = Arc::clone(&self.shared);
-        let receiver = Receiver::new(shared, share.receiving, events).map_err(failed)?;
-        let (inbox, outbox) = queues();
-        let events = EventLoop::new(inbox, outbox).map_err(failed)?;
-        let sender = Sender::new(Arc::clone(&self.shared), share.sending, events);
-        self.pairs.push(Pair {
-            sender: None,
-            receiver: None,
-            to_sender,
-            to_receiver,
-        });
-        // Added to `pairs` before, so that what has been started is stopped if something fails.
-        if let Some(pair) = self.pairs.last_mut() {
-            pair.receiver = Some(spawn("fw-receiver", move || receiver.run())?);
-            pair.sender = Some(spawn("fw-sender", move || sender.run())?);
-        }
+    fn start_share(&mut self, share: Share) -> Result<(), LabError> {
+        let shared = || Arc::clone(&self.shared);
+        let (at_sender, at_receiver) = event_loop::pair().during(STARTING)?;
+        let sender = Sender::new(shared(), share.sending, at_sender);
+        let receiver = Receiver::new(shared(), share.receiving, at_receiver).during(STARTING)?;
+        self.wakeups.extend([sender.wakeup(), receiver.wakeup()]);
+        self.threads
+            .push(spawn("fw-receiver", move || receiver.run())?);
+        self.threads.push(spawn("fw-sender", move || sender.run())?);
         Ok(())
     }
 
@@ -154,60 +120,24 @@ impl Applications {
     /// Stops everything that still runs. Returns what each flow did until the end of the run, or until now if
     /// that is earlier.
     pub fn finish(mut self) -> Vec<FlowOutcome> {
-        let now = self.shared.clock.now().min(self.shared.end);
-        self.shared.stop();
-        let mut outcomes = vec![FlowOutcome::default(); self.plans.len()];
-        let mut sockets = Vec::new();
-        for mut pair in std::mem::take(&mut self.pairs) {
-            let (sent, received) = pair.join();
-            for flow in sent.flows {
-                let outcome = &mut outcomes[flow.index];
-                outcome.retransmits = flow.counts.retransmits;
-                outcome.timeouts = flow.counts.timeouts;
-                outcome.packets_sent = flow.counts.packets;
-                outcome.rtt_min = flow.counts.rtt_min;
-                outcome.switched = flow.switched;
-            }
-            for flow in received.flows {
-                let start = Time::ZERO + self.plans[flow.index].start;
-                let outcome = &mut outcomes[flow.index];
-                let over = flow.complete_at.unwrap_or(now);
-                (outcome.bytes, outcome.bytes_per_second, outcome.active) = flow.meter.finish(over);
-                outcome.completion = flow.complete_at.map(|at| at - start);
-                outcome.objects = flow.objects;
-                outcome.datagrams_unread = flow.datagrams_unread;
-            }
-            sockets.extend(sent.sockets);
-            sockets.extend(received.sockets);
-        }
-        if let Some(datagrams) = self.datagrams.take() {
-            for flow in join(datagrams) {
-                outcomes[flow.index].packets_sent = flow.sent;
-                outcomes[flow.index].datagrams_skipped = flow.skipped;
-            }
-        }
-        sockets.into_iter().for_each(socket::close_silently);
-        self.finish_programs(now, &mut outcomes);
+        self.stop();
+        let mut outcomes = std::mem::take(&mut *self.shared.outcomes());
         for failure in self.shared.failures().into_iter().rev() {
             outcomes[failure.flow].failure = Some(failure.text);
         }
         outcomes
     }
 
-    fn finish_programs(&mut self, now: Time, outcomes: &mut [FlowOutcome]) {
-        for (flow, watched) in self.programs.flows.clone().iter().zip(self.programs.stop()) {
-            let outcome = &mut outcomes[watched.index];
-            let over = flow.complete_at().unwrap_or(now);
-            (outcome.bytes, outcome.bytes_per_second, outcome.active) = watched.meter.finish(over);
-            outcome.completion = flow
-                .complete_at()
-                .map(|at| at - (Time::ZERO + flow.plan.start));
-            outcome.retransmits = watched.counts.retransmits;
-            outcome.timeouts = watched.counts.timeouts;
-            outcome.packets_sent = watched.counts.packets;
-            outcome.rtt_min = watched.counts.rtt_min;
-            outcome.switched = watched.switched;
-        }
+    fn stop(&mut self) {
+        self.shared.stop();
+        self.wakeups.iter().for_each(|wakeup| wakeup.notify());
+        let threads = self.threads.drain(..);
+        let sockets: Vec<_> = threads.map(|thread| joined(thread.join())).collect();
+        sockets
+            .into_iter()
+            .flatten()
+            .for_each(socket::close_silently);
+        self.programs.stop(&self.shared);
     }
 }
 
@@ -230,35 +160,35 @@ impl Prepared {
         let mut applications = Applications {
             programs: RunningPrograms::start(&shared, &self.plans)?,
             shared: Arc::clone(&shared),
-            plans: self.plans,
-            pairs: Vec::new(),
-            datagrams: None,
+            threads: Vec::new(),
+            wakeups: Vec::new(),
         };
         let mut shares = Vec::new();
-        shares.resize_with(pairs_for(&applications.plans), Share::default);
+        shares.resize_with(pairs_for(&self.plans), Share::default);
         let mut streams = Vec::new();
-        let flows = applications.plans.iter().zip(self.opened);
+        let flows = self.plans.into_iter().zip(self.opened);
         for (index, (plan, opened)) in flows.enumerate() {
             let number = index % shares.len();
             match opened {
                 Ok(Open::Nothing) => {}
                 Ok(Open::Listener(socket, drivers)) => {
                     shares[number].sending.push((index, drivers, plan.clone()));
-                    shares[number].receiving.push((index, plan.clone(), socket));
+                    shares[number].receiving.push((index, plan, socket));
                 }
                 Ok(Open::Datagrams(socket, stream)) => {
-                    shares[number].receiving.push((index, plan.clone(), socket));
+                    shares[number].receiving.push((index, plan, socket));
                     streams.push(stream);
                 }
                 Err(error) => shared.fail(index, error),
             }
         }
         for share in shares {
-            applications.start_pair(share)?;
+            applications.start_share(share)?;
         }
         if !streams.is_empty() {
             let datagrams = Datagrams::new(shared, streams);
-            applications.datagrams = Some(spawn("fw-datagrams", move || datagrams.run())?);
+            let run = move || datagrams.run();
+            applications.threads.push(spawn("fw-datagrams", run)?);
         }
         Ok(applications)
     }
@@ -266,32 +196,7 @@ impl Prepared {
 
 impl Drop for Applications {
     fn drop(&mut self) {
-        self.shared.stop();
-        for pair in &mut self.pairs {
-            pair.join();
-        }
-        if let Some(datagrams) = self.datagrams.take() {
-            join(datagrams);
-        }
-        self.programs.stop();
-    }
-}
-
-impl Pair {
-    fn join(&mut self) -> (SenderReport, ReceiverReport) {
-        self.to_sender.wake();
-        self.to_receiver.wake();
-        (
-            self.sender.take().map(join).unwrap_or_default(),
-            self.receiver.take().map(join).unwrap_or_default(),
-        )
-    }
-}
-
-fn join<T>(thread: JoinHandle<T>) -> T {
-    match thread.join() {
-        Ok(result) => result,
-        Err(panic) => std::panic::resume_unwind(panic),
+        self.stop();
     }
 }
 
@@ -299,8 +204,8 @@ fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, LabError> {
-    let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
-    thread.map_err(|error| LabError::system("starting the applications", error))
+    let thread = thread::Builder::new().name(name.to_owned());
+    thread.spawn(work).during(STARTING)
 }
 
 /// One pair of threads per two processors, at most one per flow.
@@ -319,23 +224,21 @@ enum Open {
 
 fn open(index: usize, plan: &FlowPlan, mut drivers: Vec<Driver>) -> Result<Open, String> {
     preparation::check(plan)?;
-    let host = plan.to.config().address;
+    let to = SocketAddrV4::new(plan.to.address(), plan.port);
     let refused = |socket::Refused { what, error }| {
-        LabError::Program(format!("{what} of host {host}: {error}"))
+        LabError::Failed(format!("{what} of host {}: {error}", to.ip()))
     };
     let opened = match &plan.work {
-        Work::Command(_) => return Ok(Open::Nothing),
+        Work::Command(_) => Ok(Open::Nothing),
         Work::Traffic(Application::ConstantRate { .. }) => {
-            let to = std::net::SocketAddrV4::new(host, plan.port);
             let receive = || socket::datagram_receiver(plan.port).map_err(refused);
             let send = || socket::datagram_sender(to).map_err(refused);
-            let receiver = plan.to.within(receive).map_err(|error| error.to_string())?;
-            let socket = plan.from.within(send).map_err(|error| error.to_string())?;
-            let driver = drivers.pop().expect("a stream of datagrams has a driver");
-            return Ok(Open::Datagrams(
-                receiver,
-                Stream::new(index, to, socket, driver),
-            ));
+            plan.to.within(receive).and_then(|receiver| {
+                let sender = plan.from.within(send)?;
+                let driver = drivers.pop().expect("a stream of datagrams has a driver");
+                let stream = Stream::new(index, to, sender, driver);
+                Ok(Open::Datagrams(receiver, stream))
+            })
         }
         Work::Traffic(_) => plan
             .to
@@ -348,15 +251,14 @@ fn open(index: usize, plan: &FlowPlan, mut drivers: Vec<Driver>) -> Result<Open,
 /// Moves the calling thread from one host's namespace to another's.
 #[derive(Debug, Default)]
 struct NamespaceSwitcher {
-    inside: Option<u32>,
+    inside: Option<Namespace>,
 }
 
 impl NamespaceSwitcher {
     fn enter(&mut self, host: &Host) -> Result<(), LabError> {
-        let inode = host.namespace_inode();
-        if self.inside != Some(inode) {
+        if self.inside.as_ref() != Some(host.namespace()) {
             host.namespace().enter()?;
-            self.inside = Some(inode);
+            self.inside = Some(host.namespace().clone());
         }
         Ok(())
     }

@@ -11,57 +11,57 @@ use rustix::thread::{
 
 /// Copies agree.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub(crate) struct Clock {
     start_ns: u64,
 }
 
 impl Clock {
     /// A clock that starts counting at this time of CLOCK_MONOTONIC and reads zero until then.
-    pub fn since(start_ns: u64) -> Clock {
+    pub(crate) fn since(start_ns: u64) -> Clock {
         Clock { start_ns }
     }
 
     /// A clock that starts counting after `lead`.
-    pub fn starting_in(lead: Duration) -> Clock {
+    pub(crate) fn starting_in(lead: Duration) -> Clock {
         Clock::since(monotonic_ns() + lead.as_nanos())
     }
 
     /// CLOCK_MONOTONIC at the start, in nanoseconds.
-    pub fn start_ns(self) -> u64 {
+    pub(crate) fn start_ns(self) -> u64 {
         self.start_ns
     }
 
     #[inline]
-    pub fn now(self) -> Time {
+    pub(crate) fn now(self) -> Time {
         Time::from_nanos(monotonic_ns().saturating_sub(self.start_ns))
     }
 
     /// Time left until the clock starts counting.
-    pub fn until_start(self) -> Duration {
+    pub(crate) fn until_start(self) -> Duration {
         Duration::from_nanos(self.start_ns.saturating_sub(monotonic_ns()))
     }
 
     /// Waits until the clock starts counting.
-    pub fn await_start(self) {
+    pub(crate) fn await_start(self) {
         let start = timespec(self.start_ns);
         while clock_nanosleep_absolute(ClockId::Monotonic, &start) == Err(Errno::INTR) {}
     }
 
     /// Converts a time of the run to CLOCK_MONOTONIC, nanoseconds.
-    pub fn monotonic_ns(self, time: Time) -> u64 {
+    pub(crate) fn monotonic_ns(self, time: Time) -> u64 {
         self.start_ns.saturating_add(time.as_nanos())
     }
 }
 
 /// Makes the kernel wake the calling thread when requested. By default its timers may be 50 us late, to
 /// coincide with others.
-pub fn minimise_timer_slack() {
+pub(crate) fn minimise_timer_slack() {
     // Never fails.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
 /// Nanoseconds as system calls take them.
-pub fn timespec(nanos: u64) -> Timespec {
+pub(crate) fn timespec(nanos: u64) -> Timespec {
     Timespec {
         tv_sec: (nanos / 1_000_000_000) as Secs,
         tv_nsec: (nanos % 1_000_000_000) as Nsecs,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use fairwind_cc::kernel::{self, LoadError, Loaded};
 use fairwind_cc::native::{self, Parameters};
 
-use crate::LabError;
+use crate::error::{During, LabError};
 
 /// Attempts to find an unused name.
 const ATTEMPTS: u32 = 64;
@@ -36,8 +36,7 @@ pub(crate) fn provide(control: &Control) -> Result<Available, LabError> {
         Control::Own(parameters) => return load(parameters),
         Control::Named(name) => name,
     };
-    let kernel = kernel::available()
-        .map_err(|error| LabError::system("reading the kernel's congestion controls", error))?;
+    let kernel = kernel::available().during("reading the kernel's congestion controls")?;
     if kernel.contains(name) {
         return Ok(Available {
             name: name.clone(),
@@ -78,7 +77,10 @@ pub fn load_private(parameters: &Parameters) -> Result<Loaded, LabError> {
             outcome => return Ok(outcome?),
         }
     }
-    Err(LabError::NoFreeName { control })
+    Err(LabError::Failed(format!(
+        "no free name in the kernel for a copy of `{control}`; unload some: fairwind cc list, \
+         fairwind cc unload"
+    )))
 }
 
 /// `fw_sfsack_1a2b`: names in the kernel have at most 15 bytes.

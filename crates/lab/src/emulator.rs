@@ -11,10 +11,9 @@ use std::thread::{self, JoinHandle};
 use fairwind_kernel::unix_ns;
 use fairwind_path::units::Duration;
 
-use crate::LabError;
 use crate::clock::Clock;
+use crate::error::{During, LabError, joined};
 use crate::host::Host;
-use crate::host::tap::Tap;
 use crate::network::Network;
 
 mod arena;
@@ -32,7 +31,6 @@ mod ring;
 mod segment;
 mod statistics;
 mod transit;
-mod words;
 mod worker;
 
 pub use capture::{Capture, CaptureCounts};
@@ -97,18 +95,15 @@ impl Emulator {
         hosts: &[Host],
         options: EmulatorOptions,
     ) -> Result<Emulator, LabError> {
-        let mut taps: HashMap<Ipv4Addr, &Arc<Tap>> = HashMap::new();
-        for host in hosts {
-            taps.insert(host.config().address, host.tap());
-        }
-        let mut by_node = HashMap::new();
-        for (node, address) in network.hosts() {
-            let tap = taps.get(&address).ok_or_else(|| {
-                LabError::Network(format!("no host has the address {address} of the network"))
+        let tap = |(node, address): (usize, Ipv4Addr)| {
+            // Of several hosts with the address, the last.
+            let host = hosts.iter().rfind(|host| host.address() == address);
+            let host = host.ok_or_else(|| {
+                LabError::Failed(format!("no host has the address {address} of the network"))
             })?;
-            by_node.insert(node, Arc::clone(tap));
-        }
-        let routes = network.routes();
+            Ok((node, Arc::clone(host.tap())))
+        };
+        let taps = network.hosts().map(tap).collect::<Result<_, LabError>>()?;
         let (to_samples, samples) = mpsc::sync_channel(SAMPLES);
         let clock = Clock::starting_in(options.lead);
         let start_unix_ns = unix_ns() + options.lead.as_nanos();
@@ -120,7 +115,7 @@ impl Emulator {
             let (recorder, writer) = capture::start(capture, name, start_unix_ns)?;
             captures.push((pipe, writer));
             if recorders.insert(pipe, recorder).is_some() {
-                return Err(LabError::Network(format!(
+                return Err(LabError::Failed(format!(
                     "the pipe {name} is to be captured twice"
                 )));
             }
@@ -128,8 +123,8 @@ impl Emulator {
         let mtus = hosts.iter().map(|host| host.config().mtu);
         let common = Common {
             network,
-            routes: Arc::new(routes),
-            taps: by_node,
+            routes: Arc::new(network.routes()),
+            taps,
             largest: mtus.max().unwrap_or(0).into(),
             clock,
             options: &options,
@@ -172,10 +167,7 @@ impl Emulator {
         let mut pipes: Vec<Option<NamedPipe>> = vec![None; self.pipes];
         for Running { stop, thread } in self.workers {
             drop(stop);
-            let report = match thread.join() {
-                Ok(report) => report,
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
+            let report = joined(thread.join());
             statistics.lateness.merge(&report.lateness);
             statistics.mishaps = statistics.mishaps.plus(report.mishaps);
             statistics.samples_lost += report.samples_lost;
@@ -198,12 +190,7 @@ impl Emulator {
         statistics.pipes = pipes.into_iter().flatten().collect();
         for host in &self.hosts {
             match host.device_drops() {
-                Ok(device_drops) => {
-                    statistics.mishaps = statistics.mishaps.plus(LabLosses {
-                        device_drops,
-                        ..LabLosses::default()
-                    });
-                }
+                Ok(drops) => statistics.mishaps.device_drops += drops,
                 Err(error) => statistics.unread = Some(error.to_string()),
             }
         }
@@ -212,11 +199,11 @@ impl Emulator {
 }
 
 fn start(worker: Worker, number: usize) -> Result<Running, LabError> {
-    let failed = |error: io::Error| LabError::system("starting the emulator", error);
-    let (stopped, stop) = io::pipe().map_err(failed)?;
+    const STARTING: &str = "starting the emulator";
+    let (stopped, stop) = io::pipe().during(STARTING)?;
     let thread = thread::Builder::new()
         .name(format!("fw-emulator-{number}"))
         .spawn(move || worker.run(stopped))
-        .map_err(failed)?;
+        .during(STARTING)?;
     Ok(Running { stop, thread })
 }

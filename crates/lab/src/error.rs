@@ -1,6 +1,7 @@
 //! The lab's errors, with remedies in their messages.
 
 use std::io;
+use std::thread;
 
 use fairwind_cc::kernel::LoadError;
 use fairwind_path::pipe::ConfigError;
@@ -36,9 +37,6 @@ pub enum LabError {
     /// The configuration of a pipe is invalid.
     #[error("{0}")]
     Path(#[from] ConfigError),
-    /// The network is invalid.
-    #[error("{0}")]
-    Network(String),
     /// Neither the kernel nor `cc/` has the congestion control.
     #[error("there is no congestion control `{name}`; the kernel has {}, and {} can be loaded", kernel.join(", "), own.join(", "))]
     UnknownControl {
@@ -52,26 +50,27 @@ pub enum LabError {
     /// A congestion control cannot be loaded.
     #[error("congestion control: {0}")]
     Control(#[from] LoadError),
-    /// Every name tried for a private copy of a congestion control is taken.
-    #[error(
-        "no free name in the kernel for a copy of `{control}`; unload some: fairwind cc list, \
-         fairwind cc unload"
-    )]
-    NoFreeName {
-        /// The congestion control.
-        control: &'static str,
-    },
-    /// A program could not be started, or did not behave as required.
+    /// The network is invalid, or a program or something else does not do what is required.
     #[error("{0}")]
-    Program(String),
+    Failed(String),
 }
 
-impl LabError {
-    /// The error of a failed system call.
-    pub(crate) fn system(action: impl Into<String>, error: impl Into<io::Error>) -> LabError {
-        LabError::System {
+/// What was attempted when a system call failed.
+pub(crate) trait During<T> {
+    /// Adds it to the error.
+    fn during(self, action: impl Into<String>) -> Result<T, LabError>;
+}
+
+impl<T, E: Into<io::Error>> During<T> for Result<T, E> {
+    fn during(self, action: impl Into<String>) -> Result<T, LabError> {
+        self.map_err(|error| LabError::System {
             action: action.into(),
             source: error.into(),
-        }
+        })
     }
+}
+
+/// What a thread returned; its panic goes on here.
+pub(crate) fn joined<T>(result: thread::Result<T>) -> T {
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

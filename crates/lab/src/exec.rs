@@ -5,17 +5,17 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 
 use fairwind_path::pipe::PipeConfig;
 
 use crate::congestion_control::{self, Control};
 use crate::emulator::{Capture, Emulator, EmulatorOptions, Statistics};
+use crate::error::{LabError, joined};
 use crate::host::process::{self, BlockedSignals, Program, shell, with_placeholder};
 use crate::host::{Host, HostConfig, Offload, Pair};
 use crate::network::{FlowId, FlowKey, Network, PipeId};
-use crate::{LabError, privilege};
+use crate::privilege;
 
 /// Addresses of the command's host and, if the peer is a host of the lab, of the peer.
 const ADDRESSES: Pair = Pair::numbered(0);
@@ -135,7 +135,7 @@ pub fn run_with<T, E: From<LabError>>(
         Peer::Machine => None,
     };
     let server = server.map(|line| program(&there, shell(line), addresses.host));
-    let servers: Vec<Program> = server.into_iter().collect();
+    let servers = Vec::from_iter(server);
 
     let options = EmulatorOptions {
         seed: config.seed,
@@ -148,11 +148,7 @@ pub fn run_with<T, E: From<LabError>>(
         Peer::Machine => &hosts[..1],
     })?;
     let emulator = Emulator::start(&network, &hosts, options)?;
-    let programs = thread::spawn(move || process::run(&command, &servers));
-    let ended = match programs.join() {
-        Ok(ended) => ended,
-        Err(panic) => std::panic::resume_unwind(panic),
-    };
+    let ended = joined(thread::spawn(move || process::run(command, servers)).join());
     let statistics = emulator.stop();
     let outcome = ExecOutcome {
         exit_code: ended?,
@@ -249,16 +245,13 @@ fn prompt(shell: &OsStr) -> Option<(OsString, OsString)> {
 }
 
 fn program(host: &Host, words: Vec<OsString>, peer: Ipv4Addr) -> Program {
-    let environment = [
-        ("FAIRWIND_HOST", host.config().address),
-        ("FAIRWIND_PEER", peer),
-    ];
+    let environment = [("FAIRWIND_HOST", host.address()), ("FAIRWIND_PEER", peer)];
     let peer = peer.to_string();
     let words = words
         .iter()
         .map(|word| with_placeholder(word, PEER_PLACEHOLDER, &peer));
     Program {
-        namespace: Arc::clone(host.namespace()),
+        namespace: host.namespace().clone(),
         words: words.collect(),
         environment: environment
             .map(|(name, address)| (name.into(), address.to_string().into()))

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use fairwind_kernel::set_sysctl;
 
-use crate::LabError;
+use crate::error::{During, LabError};
 
-mod ifreq;
+mod inherited;
 mod interface;
 mod machine;
 mod namespace;
@@ -23,17 +23,14 @@ pub(crate) mod tap;
 pub use machine::Pair;
 pub use tap::Offload;
 
-use interface::{Interfaces, Settings};
-use namespace::Namespace;
+pub(crate) use inherited::Inherited;
+pub(crate) use namespace::Namespace;
+
 use route::Route;
-use tap::Tap;
+use tap::{Tap, vnet};
 
 /// The name of every host's interface.
 pub const INTERFACE: &str = "fw0";
-
-/// Packets that a host's device queues while the emulator is busy. No burst of one connection is
-/// larger; packets dropped for lack of room are counted and reported.
-const DEVICE_QUEUE: u16 = 30_000;
 
 /// Room for twice a window of 16 MB.
 const BUFFER_MAX: u64 = 64 << 20;
@@ -97,7 +94,7 @@ pub struct Pairing {
 #[derive(Clone, Debug)]
 pub struct Host {
     config: HostConfig,
-    namespace: Arc<Namespace>,
+    namespace: Namespace,
     tap: Arc<Tap>,
 }
 
@@ -109,7 +106,7 @@ impl Host {
     /// an address or a route.
     pub fn create(config: HostConfig) -> Result<Host, LabError> {
         if !(576..=65_521).contains(&config.mtu) {
-            return Err(LabError::Network(format!(
+            return Err(LabError::Failed(format!(
                 "the MTU of {} is {} bytes; 576 to 65521 can be",
                 config.address, config.mtu
             )));
@@ -118,25 +115,17 @@ impl Host {
         let tap = namespace.within(|| {
             set_sysctls(&config)?;
             let tap = Tap::create(INTERFACE, config.offload)?;
-            let interfaces = Interfaces::open()?;
-            interfaces.bring_up("lo")?;
-            interfaces.configure(
-                INTERFACE,
-                Settings {
-                    address: config.address,
-                    mtu: config.mtu,
-                    queue: DEVICE_QUEUE,
-                },
-            )?;
-            let interface = interfaces.index(INTERFACE)?;
+            interface::bring_up("lo")?;
+            let interface = interface::configure(INTERFACE, config.address, config.mtu)?;
             route::add(&Route {
                 interface,
                 congestion_control: config.congestion_control.as_deref(),
                 initial_window: config.initial_window,
                 ..Route::default()
             })?;
-            for (number, pairing) in config.pairings.iter().enumerate() {
-                interfaces.add_address(INTERFACE, number, pairing.own)?;
+            for pairing in &config.pairings {
+                interface::add_address(interface, pairing.own)
+                    .during(format!("giving {INTERFACE} the address {}", pairing.own))?;
                 route::add(&Route {
                     interface,
                     to: Some(pairing.other),
@@ -149,7 +138,7 @@ impl Host {
         })?;
         Ok(Host {
             config,
-            namespace: Arc::new(namespace),
+            namespace,
             tap: Arc::new(tap),
         })
     }
@@ -175,17 +164,11 @@ impl Host {
             congestion_control,
             ..HostConfig::new(pair.machine)
         };
-        let interfaces = Interfaces::open()?;
-        let settings = Settings {
-            address: config.address,
-            mtu: config.mtu,
-            queue: DEVICE_QUEUE,
-        };
         // As in the lab's other hosts; the setting concerns the new device alone.
         let _ = set_sysctl(&format!("net.ipv6.conf.{}.disable_ipv6", tap.name()), "1");
-        interfaces.configure(tap.name(), settings)?;
+        let interface = interface::configure(tap.name(), config.address, config.mtu)?;
         route::add(&Route {
-            interface: interfaces.index(tap.name())?,
+            interface,
             to: Some(pair.host),
             congestion_control: config.congestion_control.as_deref(),
             ..Route::default()
@@ -193,7 +176,7 @@ impl Host {
         Ok((
             Host {
                 config,
-                namespace: Arc::new(Namespace::current()?),
+                namespace: Namespace::current()?,
                 tap: Arc::new(tap),
             },
             pair,
@@ -205,6 +188,11 @@ impl Host {
         let mut host = self.clone();
         host.config.address = address;
         host
+    }
+
+    /// Its address.
+    pub fn address(&self) -> Ipv4Addr {
+        self.config.address
     }
 
     /// The configuration.
@@ -221,10 +209,9 @@ impl Host {
             return Ok(uplink.lost());
         }
         let path = "/proc/thread-self/net/dev";
-        let table = self.namespace.within(|| {
-            fs::read_to_string(path)
-                .map_err(|error| LabError::system(format!("reading {path}"), error))
-        })?;
+        let table = self
+            .namespace
+            .within(|| fs::read_to_string(path).during(format!("reading {path}")))?;
         Ok(transmit_drops(&table, self.tap.name()))
     }
 
@@ -244,7 +231,7 @@ impl Host {
         self.namespace.inode()
     }
 
-    pub(crate) fn namespace(&self) -> &Arc<Namespace> {
+    pub(crate) fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
@@ -255,8 +242,7 @@ impl Host {
 
 fn set_sysctls(config: &HostConfig) -> Result<(), LabError> {
     let set = |name: &str, value: &str| {
-        set_sysctl(name, value)
-            .map_err(|error| LabError::system(format!("setting {name} to `{value}`"), error))
+        set_sysctl(name, value).during(format!("setting {name} to `{value}`"))
     };
     // IPv6 neighbour discovery would add packets to the path. A kernel without IPv6 has no such
     // file and needs none.

@@ -115,7 +115,7 @@ impl Network {
 
     fn check_is_free(&self, address: Ipv4Addr) -> Result<(), LabError> {
         if self.nodes.contains(&Some(address)) || self.more_addresses.contains_key(&address) {
-            return Err(LabError::Network(format!(
+            return Err(LabError::Failed(format!(
                 "two hosts have the address {address}; each must have its own"
             )));
         }

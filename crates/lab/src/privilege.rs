@@ -2,12 +2,11 @@
 
 use std::fs::OpenOptions;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::thread;
 
 use fairwind_kernel::{Capabilities, NET_ADMIN, SYS_ADMIN};
 
-use crate::LabError;
+use crate::error::{During, LabError, joined};
 use crate::host::process::{self, Program};
 use crate::host::{Host, HostConfig};
 
@@ -16,8 +15,7 @@ use crate::host::{Host, HostConfig};
 /// # Errors
 /// Fails if `CAP_NET_ADMIN` or `CAP_SYS_ADMIN` is missing, or `/dev/net/tun` cannot be opened.
 pub fn check() -> Result<(), LabError> {
-    let capabilities = Capabilities::of_this_process()
-        .map_err(|error| LabError::system("reading /proc/self/status", error))?;
+    let capabilities = Capabilities::of_this_process().during("reading the capabilities")?;
     let missing = capabilities.missing(&[NET_ADMIN, SYS_ADMIN]);
     if !missing.is_empty() {
         return Err(LabError::NotPermitted { missing });
@@ -40,19 +38,18 @@ pub fn trial() -> Result<(), LabError> {
     let trial = || {
         let host = Host::create(HostConfig::new(Ipv4Addr::new(10, 0, 0, 1)))?;
         let command = Program {
-            namespace: Arc::clone(host.namespace()),
+            namespace: host.namespace().clone(),
             words: vec!["true".into()],
             environment: Vec::new(),
             output: None,
         };
-        match process::run(&command, &[])? {
+        match process::run(command, Vec::new())? {
             0 => Ok(()),
-            code => Err(LabError::Program(format!("`true` ended with {code}"))),
+            code => Err(LabError::Failed(format!("`true` ended with {code}"))),
         }
     };
     // `process::run` leaves its thread unfit to start threads.
-    let thread = thread::spawn(trial).join();
-    thread.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    joined(thread::spawn(trial).join())
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ fn weighted(weights: &[u32], config: PipeConfig) -> PipeConfig {
 }
 
 fn in_host<R: Send>(host: &Host, work: impl FnOnce() -> std::io::Result<R> + Send) -> R {
-    host.within(|| work().map_err(|error| LabError::Program(error.to_string())))
+    host.within(|| work().map_err(|error| LabError::Failed(error.to_string())))
         .unwrap()
 }
 

@@ -248,14 +248,14 @@ fn a_host_is_set_up_as_it_was_asked_for() {
     let host = Host::create(config.clone()).unwrap();
     let read = |path: &'static str| {
         let text =
-            host.within(|| fs::read_to_string(path).map_err(|e| LabError::Program(e.to_string())));
+            host.within(|| fs::read_to_string(path).map_err(|e| LabError::Failed(e.to_string())));
         text.unwrap().trim().replace('\t', " ")
     };
     assert_eq!(read("/proc/sys/net/ipv4/tcp_recovery"), "0");
     assert_eq!(read("/proc/sys/net/ipv4/tcp_rmem"), "4096 87380 174760");
     let inode = host.within(|| {
         let link = fs::read_link("/proc/thread-self/ns/net");
-        link.map_err(|e| LabError::Program(e.to_string()))
+        link.map_err(|e| LabError::Failed(e.to_string()))
     });
     let expected = format!("net:[{}]", host.namespace_inode());
     assert_eq!(inode.unwrap().to_str(), Some(&expected[..]));

@@ -248,7 +248,7 @@ impl RecordedPath {
         };
         let emulator = Emulator::start(&network, &hosts, options)?;
         self.transfer(&hosts, control, time)
-            .map_err(|error| LabError::Program(format!("the recorded connection: {error}")))?;
+            .map_err(|error| LabError::Failed(format!("the recorded connection: {error}")))?;
         emulator.stop();
         Ok(())
     }
@@ -273,7 +273,7 @@ impl RecordedPath {
         time: Duration,
     ) -> io::Result<()> {
         let lab = |error: LabError| io::Error::other(error.to_string());
-        let program = |error: io::Error| LabError::Program(error.to_string());
+        let program = |error: io::Error| LabError::Failed(error.to_string());
         let listen = || TcpListener::bind((RECEIVER, PORT)).map_err(program);
         let listener = receiver.within(listen).map_err(lab)?;
         let sink = thread::spawn(move || sink(&listener));

@@ -49,13 +49,14 @@ impl ControlState {
             control: control.to_owned(),
             source,
         };
-        let mut fields = Vec::new();
         // libbpf would print warnings about sections that it does not load.
         let btf = messages::discarded(|| Btf::from_raw(control, object)).map_err(wrong)?;
+        let mut fields = Vec::new();
         if let Some(btf) = &btf
             && let Some(state) = btf.type_by_name::<Struct<'_>>(control)
         {
-            structure(btf, &state, control, 0, &mut fields);
+            let fields = &mut fields;
+            Layout { btf, fields }.structure(&state, control, 0);
         }
         Ok(ControlState {
             control: control.to_owned(),
@@ -79,73 +80,60 @@ impl StateField {
         bytes[..self.size].copy_from_slice(&state[self.offset..self.offset + self.size]);
         let value = u64::from_ne_bytes(bytes);
         let unused = u64::BITS - 8 * self.size as u32;
-        match self.is_signed {
-            true => ((value << unused) as i64) >> unused,
-            false => i64::try_from(value).unwrap_or(i64::MAX),
+        if self.is_signed {
+            ((value << unused) as i64) >> unused
+        } else {
+            i64::try_from(value).unwrap_or(i64::MAX)
         }
     }
 }
 
-fn structure(
-    btf: &Btf<'_>,
-    state: &Struct<'_>,
-    prefix: &str,
-    start: usize,
-    fields: &mut Vec<StateField>,
-) {
-    for member in state.iter() {
-        let (Some(name), MemberAttr::Normal { offset }) = (member.name, member.attr) else {
-            continue;
-        };
-        let Some(ty) = btf.type_by_id::<BtfType<'_>>(member.ty) else {
-            continue;
-        };
-        let column = format!("{prefix}_{}", name.to_string_lossy());
-        field(btf, ty, &column, start + offset as usize / 8, fields);
-    }
+/// Where fields are described, and those found so far.
+struct Layout<'a, 'btf> {
+    btf: &'a Btf<'btf>,
+    fields: &'a mut Vec<StateField>,
 }
 
-fn field(
-    btf: &Btf<'_>,
-    ty: BtfType<'_>,
-    column: &str,
-    offset: usize,
-    fields: &mut Vec<StateField>,
-) {
-    let ty = ty.skip_mods_and_typedefs();
-    if let Ok(inner) = Struct::try_from(ty) {
-        structure(btf, &inner, column, offset, fields);
-    } else if let Ok(array) = Array::try_from(ty) {
-        let first = fields.len();
-        field(
-            btf,
-            array.contained_type(),
-            &format!("{column}_0"),
-            offset,
-            fields,
-        );
-        // An array of one integer per element: repeat the first element's column for the others.
-        if let [integer] = &fields[first..] {
-            let integer = integer.clone();
-            for index in 1..array.capacity() {
-                let offset = offset + index * integer.size;
-                let column = format!("{column}_{index}");
-                fields.push(StateField {
-                    column,
-                    offset,
-                    ..integer.clone()
-                });
+impl Layout<'_, '_> {
+    fn structure(&mut self, state: &Struct<'_>, prefix: &str, start: usize) {
+        for member in state.iter() {
+            let (Some(name), MemberAttr::Normal { offset }) = (member.name, member.attr) else {
+                continue;
+            };
+            if let Some(ty) = self.btf.type_by_id::<BtfType<'_>>(member.ty) {
+                let column = format!("{prefix}_{}", name.to_string_lossy());
+                self.field(ty, &column, start + offset as usize / 8);
             }
         }
-    } else if let Ok(integer) = Int::try_from(ty) {
-        let size = usize::from(integer.bits) / 8;
-        if matches!(size, 1 | 2 | 4 | 8) && offset + size <= STATE_BYTES {
-            fields.push(StateField {
-                column: column.to_owned(),
-                offset,
-                size,
-                is_signed: matches!(integer.encoding, IntEncoding::Signed),
-            });
+    }
+
+    fn field(&mut self, ty: BtfType<'_>, column: &str, offset: usize) {
+        let ty = ty.skip_mods_and_typedefs();
+        if let Ok(inner) = Struct::try_from(ty) {
+            self.structure(&inner, column, offset);
+        } else if let Ok(array) = Array::try_from(ty) {
+            let first = self.fields.len();
+            self.field(array.contained_type(), &format!("{column}_0"), offset);
+            // An array of one integer per element: repeat the first element's column for the others.
+            if let [integer] = &self.fields[first..] {
+                let integer = integer.clone();
+                self.fields
+                    .extend((1..array.capacity()).map(|index| StateField {
+                        column: format!("{column}_{index}"),
+                        offset: offset + index * integer.size,
+                        ..integer
+                    }));
+            }
+        } else if let Ok(integer) = Int::try_from(ty) {
+            let size = usize::from(integer.bits) / 8;
+            if matches!(size, 1 | 2 | 4 | 8) && offset + size <= STATE_BYTES {
+                self.fields.push(StateField {
+                    column: column.to_owned(),
+                    offset,
+                    size,
+                    is_signed: matches!(integer.encoding, IntEncoding::Signed),
+                });
+            }
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use zerocopy::{FromBytes, Immutable, KnownLayout};
+
 /// An event that the kernel's programs report about a connection.
 ///
 /// Samples are borrowed from the ring buffer, as copying them would be a large part of a trace's cost.
@@ -27,7 +29,7 @@ pub const STATE_BYTES: usize = 104;
 pub type State = [u8; STATE_BYTES];
 
 /// The start of every event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Head {
     kind: u32,
@@ -40,7 +42,7 @@ pub struct Head {
 }
 
 /// What identifies a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Identity {
     /// Connection and time.
@@ -92,7 +94,7 @@ impl Identity {
 }
 
 /// The name of a connection's congestion control.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Control {
     /// Connection and time.
@@ -115,19 +117,6 @@ const IDENTITY: u32 = 2;
 const CONTROL: u32 = 3;
 const SAMPLE: u32 = 4;
 const CLOSE: u32 = 5;
-
-/// A structure for which any bytes are a valid value.
-///
-/// # Safety
-///
-/// It must consist of integers and arrays of integers only, without padding.
-unsafe trait Plain: Copy {}
-// SAFETY: only integers and arrays of them; the sizes asserted below leave no room for padding.
-unsafe impl Plain for Identity {}
-// SAFETY: as above.
-unsafe impl Plain for Control {}
-// SAFETY: as above.
-unsafe impl Plain for Sample {}
 
 const _: () = assert!(size_of::<Head>() == 24, "as in event.h");
 const _: () = assert!(size_of::<Identity>() == 96, "as in event.h");
@@ -163,13 +152,9 @@ fn state(bytes: &[u8]) -> Option<&State> {
     bytes.get(size_of::<Sample>()..)?.first_chunk()
 }
 
-fn view<T: Plain>(bytes: &[u8]) -> Option<&T> {
-    let start = bytes.as_ptr().cast::<T>();
-    if bytes.len() < size_of::<T>() || !start.is_aligned() {
-        return None;
-    }
-    // SAFETY: there are enough bytes, the address is aligned, and any bytes are a valid `T`.
-    Some(unsafe { &*start })
+fn view<T: FromBytes + Immutable + KnownLayout>(bytes: &[u8]) -> Option<&T> {
+    let (event, _) = T::ref_from_prefix(bytes).ok()?;
+    Some(event)
 }
 
 fn address(octets: [u8; 16]) -> IpAddr {

@@ -60,12 +60,12 @@ pub(crate) struct Values {
 }
 
 impl Values {
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.values.clear();
         self.present.clear();
     }
 
-    pub fn push(&mut self, value: Option<i64>) {
+    pub(crate) fn push(&mut self, value: Option<i64>) {
         self.present.push(value.is_some());
         self.values.extend(value);
     }

@@ -24,9 +24,8 @@ pub struct Live {
 
 #[derive(Debug, Default)]
 struct Shown {
-    local: String,
-    remote: String,
-    netns: u32,
+    /// Local address and the peer's.
+    ends: String,
     program: String,
     control: String,
     latest: Option<Sample>,
@@ -49,29 +48,21 @@ impl Live {
     /// Updates the connection of an event.
     pub fn event(&mut self, event: &Event<'_>) {
         let id = event.head().id;
+        if let Event::Open(identity) | Event::Identity(identity) = event {
+            let shown = self.connections.entry(id).or_default();
+            shown.ends = format!("{} {}", identity.local(), identity.remote());
+            shown.program = identity.program();
+        }
+        let Some(shown) = self.connections.get_mut(&id) else {
+            return;
+        };
         match event {
-            Event::Open(identity) | Event::Identity(identity) => {
-                let shown = self.connections.entry(id).or_default();
-                shown.local = identity.local().to_string();
-                shown.remote = identity.remote().to_string();
-                shown.netns = identity.netns;
-                shown.program = identity.program();
-            }
-            Event::Control(control) => {
-                if let Some(shown) = self.connections.get_mut(&id) {
-                    shown.control = control.name();
-                }
-            }
-            Event::Sample(sample, _) => {
-                if let Some(shown) = self.connections.get_mut(&id) {
-                    shown.latest = Some(**sample);
-                }
-            }
+            Event::Open(_) | Event::Identity(_) => {}
+            Event::Control(control) => shown.control = control.name(),
+            Event::Sample(sample, _) => shown.latest = Some(**sample),
             Event::Close(sample, _) => {
-                if let Some(shown) = self.connections.get_mut(&id) {
-                    shown.latest = Some(**sample);
-                    shown.ended = 1;
-                }
+                shown.latest = Some(**sample);
+                shown.ended = 1;
             }
         }
     }
@@ -140,9 +131,9 @@ impl Shown {
     }
 
     fn text(&self, hz: u32) -> String {
-        let ends = format!("{} {}", self.local, self.remote);
+        let ends = &self.ends;
         let Some(sample) = &self.latest else {
-            return ends;
+            return ends.clone();
         };
         let moment = Moment {
             sample,
@@ -187,14 +178,8 @@ fn line(text: &mut String, columns: usize, content: &str) {
 /// A bar for each value, in proportion to the largest.
 fn sparkline(values: &VecDeque<f64>) -> String {
     let greatest = values.iter().copied().fold(0.0, f64::max);
-    let bar = |value: &f64| {
-        let share = if greatest > 0.0 {
-            value / greatest
-        } else {
-            0.0
-        };
-        BARS[((share * 7.0).round() as usize).min(7)]
-    };
+    // Where all are 0, the share is no number, and a cast makes 0 of it.
+    let bar = |value: &f64| BARS[((value / greatest * 7.0).round() as usize).min(7)];
     values.iter().map(bar).collect()
 }
 

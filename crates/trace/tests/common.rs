@@ -9,13 +9,13 @@ use std::path::PathBuf;
 
 use fairwind_kernel::TcpInfo;
 use fairwind_testing::or_skip;
-pub use fairwind_testing::{in_new_network_namespace, wait_until};
+pub(crate) use fairwind_testing::{in_new_network_namespace, wait_until};
 use fairwind_trace::event::{Control, Event, Head, Identity, Sample};
 use fairwind_trace::kernel::check_requirements;
 
 /// An event that owns its data.
 #[derive(Clone, Debug)]
-pub enum Seen {
+pub(crate) enum Seen {
     Open(Identity),
     Identity(Identity),
     Control(Control),
@@ -36,7 +36,7 @@ impl From<Event<'_>> for Seen {
 }
 
 impl Seen {
-    pub fn head(&self) -> &Head {
+    pub(crate) fn head(&self) -> &Head {
         match self {
             Seen::Open(identity) | Seen::Identity(identity) => &identity.head,
             Seen::Control(control) => &control.head,
@@ -46,17 +46,17 @@ impl Seen {
 }
 
 /// Whether this process has the privileges for the test.
-pub fn privileged() -> bool {
+pub(crate) fn privileged() -> bool {
     fairwind_testing::permitted(check_requirements())
 }
 
 /// Inode of this thread's network namespace.
-pub fn netns() -> u32 {
+pub(crate) fn netns() -> u32 {
     fs::metadata("/proc/thread-self/ns/net").unwrap().ino() as u32
 }
 
 /// The name of this process as the kernel keeps it.
-pub fn program() -> String {
+pub(crate) fn program() -> String {
     fs::read_to_string("/proc/self/comm")
         .unwrap()
         .trim_end()
@@ -64,7 +64,7 @@ pub fn program() -> String {
 }
 
 /// Both ends of a new connection to this address.
-pub fn connection(address: &str) -> (TcpStream, TcpStream) {
+pub(crate) fn connection(address: &str) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind(address).unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let peer = listener.accept().unwrap().0;
@@ -89,12 +89,12 @@ fn option<const LENGTH: usize>(socket: &impl AsRawFd, level: i32, name: i32) -> 
 }
 
 /// `SO_COOKIE`.
-pub fn cookie(socket: &impl AsRawFd) -> u64 {
+pub(crate) fn cookie(socket: &impl AsRawFd) -> u64 {
     u64::from_ne_bytes(option(socket, libc::SOL_SOCKET, libc::SO_COOKIE))
 }
 
 /// Waits until all that was sent has been acknowledged.
-pub fn wait_until_idle(stream: &TcpStream) {
+pub(crate) fn wait_until_idle(stream: &TcpStream) {
     wait_until("everything is acknowledged", || {
         let info = TcpInfo::of(stream).unwrap();
         info.tcpi_unacked == 0 && info.tcpi_notsent_bytes == 0
@@ -102,7 +102,7 @@ pub fn wait_until_idle(stream: &TcpStream) {
 }
 
 /// A control group within another, for a test; dropping it removes both.
-pub struct ControlGroups {
+pub(crate) struct ControlGroups {
     root: PathBuf,
     outer: PathBuf,
     /// The control group that this process was in.
@@ -111,7 +111,7 @@ pub struct ControlGroups {
 
 impl ControlGroups {
     /// `None` if there is no writable version 2 hierarchy.
-    pub fn create() -> Option<ControlGroups> {
+    pub(crate) fn create() -> Option<ControlGroups> {
         let needed = "control groups of version 2 are needed";
         let root = or_skip(mount_of_version_2().ok_or(needed))?;
         let text = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -128,7 +128,7 @@ impl ControlGroups {
     }
 
     /// Calls `run` while this process is in the inner group.
-    pub fn within_the_inner<T>(&self, run: impl FnOnce() -> T) -> T {
+    pub(crate) fn within_the_inner<T>(&self, run: impl FnOnce() -> T) -> T {
         let process = std::process::id().to_string();
         fs::write(self.outer.join("inner/cgroup.procs"), &process).unwrap();
         let value = run();
@@ -136,15 +136,15 @@ impl ControlGroups {
         value
     }
 
-    pub fn inner(&self) -> u64 {
+    pub(crate) fn inner(&self) -> u64 {
         fs::metadata(self.outer.join("inner")).unwrap().ino()
     }
 
-    pub fn outer(&self) -> u64 {
+    pub(crate) fn outer(&self) -> u64 {
         fs::metadata(&self.outer).unwrap().ino()
     }
 
-    pub fn root(&self) -> u64 {
+    pub(crate) fn root(&self) -> u64 {
         fs::metadata(&self.root).unwrap().ino()
     }
 }
@@ -168,7 +168,7 @@ impl Drop for ControlGroups {
 }
 
 /// Sets the congestion control of a socket.
-pub fn set_control(stream: &TcpStream, name: &str) {
+pub(crate) fn set_control(stream: &TcpStream, name: &str) {
     // SAFETY: the option is a string, given with its length.
     let failed = unsafe {
         libc::setsockopt(

@@ -5,7 +5,7 @@ use fairwind_path::units::Duration;
 
 /// Counts of a connection's sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(super) struct Counts {
     /// `tcpi_total_retrans`.
     pub retransmits: u64,
     /// `tcpi_total_rto`, since Linux 6.7.
@@ -20,7 +20,7 @@ pub struct Counts {
 
 impl Counts {
     /// Adds the difference between `now` and `before`.
-    pub fn add_since(&mut self, now: Counts, before: Counts) {
+    pub(super) fn add_since(&mut self, now: Counts, before: Counts) {
         self.retransmits += now.retransmits.saturating_sub(before.retransmits);
         self.timeouts += now.timeouts.saturating_sub(before.timeouts);
         self.packets += now.packets.saturating_sub(before.packets);
@@ -32,7 +32,7 @@ impl Counts {
     }
 
     /// Resets the counts at the end of the warm-up; the smallest round-trip time stays.
-    pub fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         *self = Counts {
             rtt_min: self.rtt_min,
             ..Counts::default()

@@ -12,8 +12,10 @@ use std::sync::Arc;
 use fairwind_path::units::{Duration, Time};
 use fairwind_workload::{Driver, Step};
 use rustix::io::Errno;
+use rustix::net::SendFlags;
 
 use super::shared::Shared;
+use super::socket;
 use super::timers::Timers;
 use crate::clock::minimise_timer_slack;
 
@@ -26,28 +28,22 @@ const MAX_PACKET: usize = 65_535;
 
 /// The stream of a flow's datagrams.
 #[derive(Debug)]
-pub struct Stream {
+pub(super) struct Stream {
     index: usize,
     to: SocketAddrV4,
     socket: OwnedFd,
     driver: Driver,
     /// When the next datagram is due.
     due: Time,
-}
-
-/// What one flow sent after the warm-up.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SentDatagrams {
-    pub index: usize,
-    pub sent: u64,
-    pub skipped: u64,
+    /// Datagrams after the warm-up.
+    sent: u64,
+    skipped: u64,
 }
 
 /// State of the thread.
-pub struct Datagrams {
+pub(super) struct Datagrams {
     shared: Arc<Shared>,
     streams: Vec<Stream>,
-    sent: Vec<SentDatagrams>,
     timers: Timers<usize>,
     zeros: Vec<u8>,
 }
@@ -69,7 +65,12 @@ impl Datagram {
 
 impl Stream {
     /// Sends the datagrams of `driver` over `socket`, for the flow with this index.
-    pub fn new(index: usize, to: SocketAddrV4, socket: OwnedFd, mut driver: Driver) -> Stream {
+    pub(super) fn new(
+        index: usize,
+        to: SocketAddrV4,
+        socket: OwnedFd,
+        mut driver: Driver,
+    ) -> Stream {
         let due = driver.first();
         Stream {
             index,
@@ -77,23 +78,20 @@ impl Stream {
             socket,
             driver,
             due,
+            sent: 0,
+            skipped: 0,
         }
     }
 }
 
 impl Datagrams {
-    pub fn new(shared: Arc<Shared>, streams: Vec<Stream>) -> Datagrams {
+    pub(super) fn new(shared: Arc<Shared>, streams: Vec<Stream>) -> Datagrams {
         let mut timers = Timers::new();
         for (number, stream) in streams.iter().enumerate() {
             timers.set(stream.due, number);
         }
-        let sent = |stream: &Stream| SentDatagrams {
-            index: stream.index,
-            ..SentDatagrams::default()
-        };
         Datagrams {
             shared,
-            sent: streams.iter().map(sent).collect(),
             streams,
             timers,
             zeros: vec![0; MAX_PACKET],
@@ -101,7 +99,7 @@ impl Datagrams {
     }
 
     /// Runs until the end of the run, or until asked to stop.
-    pub fn run(mut self) -> Vec<SentDatagrams> {
+    pub(super) fn run(mut self) -> Vec<OwnedFd> {
         minimise_timer_slack();
         self.shared.clock.await_start();
         while !self.shared.is_stopped() {
@@ -118,13 +116,18 @@ impl Datagrams {
                 self.shared.sleep_until(next);
             }
         }
-        let over = self.shared.clock.now().min(self.shared.end);
-        while let Some(stream) = self.timers.take_due(over) {
+        while let Some(stream) = self.timers.take_due(self.shared.over()) {
             if let Some(datagram) = self.take(stream) {
                 self.count(stream, &datagram, false);
             }
         }
-        self.sent
+        let mut outcomes = self.shared.outcomes();
+        for stream in self.streams {
+            let outcome = &mut outcomes[stream.index];
+            outcome.packets_sent = stream.sent;
+            outcome.datagrams_skipped = stream.skipped;
+        }
+        Vec::new()
     }
 
     fn send(&mut self, now: Time, at: usize) {
@@ -148,7 +151,7 @@ impl Datagrams {
 
     fn count(&mut self, at: usize, datagram: &Datagram, sent: bool) {
         if datagram.due >= self.shared.warmup {
-            let counts = &mut self.sent[at];
+            let counts = &mut self.streams[at];
             counts.sent += u64::from(sent);
             counts.skipped += u64::from(!sent);
         }
@@ -158,7 +161,7 @@ impl Datagrams {
     fn hand_over(&self, at: usize, size: u32) -> bool {
         let stream = &self.streams[at];
         let payload = size.saturating_sub(HEADERS) as usize;
-        match super::socket::send(&stream.socket, &self.zeros[..payload]) {
+        match socket::send(&stream.socket, &self.zeros[..payload], SendFlags::empty()) {
             Ok(_) => true,
             Err(Errno::AGAIN | Errno::INTR) => false,
             Err(error) => {

@@ -7,12 +7,13 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
 
 use fairwind_path::units::Duration;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
-use super::message_queue::MessageQueue;
+use super::wakeup::Wakeup;
 use crate::clock::timespec;
 
 /// Most events that one call returns.
@@ -20,72 +21,70 @@ const BATCH: usize = 256;
 /// Token of the inbox.
 const INBOX: u64 = u64::MAX;
 
-/// What to wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interest {
-    Read,
-    Write,
-    /// Only errors, which are always reported.
-    Errors,
-}
-
-impl Interest {
-    fn flags(self) -> EventFlags {
-        match self {
-            Interest::Read => EventFlags::IN,
-            Interest::Write => EventFlags::OUT,
-            Interest::Errors => EventFlags::empty(),
-        }
-    }
-}
+/// Waiting only for errors, which are always reported.
+pub(super) const ERRORS: EventFlags = EventFlags::empty();
 
 /// An event of a descriptor.
 #[derive(Clone, Copy, Debug)]
-pub struct Event {
+pub(super) struct Event {
     pub token: u64,
     /// The connection has failed, or the peer has closed it.
     pub failed: bool,
 }
 
 /// A set of descriptors, each with a token, and the messages that a thread exchanges with another.
-pub struct EventLoop<In, Out> {
+pub(super) struct EventLoop<In, Out> {
     epoll: OwnedFd,
-    inbox: Arc<MessageQueue<In>>,
-    outbox: Arc<MessageQueue<Out>>,
+    inbox: Receiver<In>,
+    /// Readable once this thread is to be woken.
+    wakeup: Arc<Wakeup>,
+    outbox: Sender<Out>,
+    other: Arc<Wakeup>,
+}
+
+/// The event loops of two threads that exchange messages.
+pub(super) fn pair<A, B>() -> io::Result<(EventLoop<A, B>, EventLoop<B, A>)> {
+    let [one, two] = [Arc::new(Wakeup::new()?), Arc::new(Wakeup::new()?)];
+    let (to_one, at_one) = mpsc::channel();
+    let (to_two, at_two) = mpsc::channel();
+    let at_one = EventLoop::new((at_one, Arc::clone(&one)), (to_two, Arc::clone(&two)))?;
+    Ok((at_one, EventLoop::new((at_two, two), (to_one, one))?))
 }
 
 impl<In, Out> EventLoop<In, Out> {
-    pub fn new(
-        inbox: Arc<MessageQueue<In>>,
-        outbox: Arc<MessageQueue<Out>>,
+    fn new(
+        (inbox, wakeup): (Receiver<In>, Arc<Wakeup>),
+        (outbox, other): (Sender<Out>, Arc<Wakeup>),
     ) -> io::Result<EventLoop<In, Out>> {
         let events = EventLoop {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             inbox,
+            wakeup,
             outbox,
+            other,
         };
-        events.add(&*events.inbox, INBOX, Interest::Read)?;
+        events.add(&*events.wakeup, INBOX, EventFlags::IN)?;
         Ok(events)
     }
 
-    pub fn add(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+    pub(super) fn add(&self, fd: impl AsFd, token: u64, wanted: EventFlags) -> io::Result<()> {
         let data = EventData::new_u64(token);
-        Ok(epoll::add(&self.epoll, fd, data, interest.flags())?)
+        Ok(epoll::add(&self.epoll, fd, data, wanted)?)
     }
 
-    pub fn change(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+    pub(super) fn change(&self, fd: impl AsFd, token: u64, wanted: EventFlags) -> io::Result<()> {
         let data = EventData::new_u64(token);
-        Ok(epoll::modify(&self.epoll, fd, data, interest.flags())?)
+        Ok(epoll::modify(&self.epoll, fd, data, wanted)?)
     }
 
-    pub fn remove(&self, fd: impl AsFd) {
+    pub(super) fn remove(&self, fd: impl AsFd) {
         // Fails only for a descriptor that is not in the set, which is harmless.
         let _ = epoll::delete(&self.epoll, fd);
     }
 
     /// Waits for at most `longest`, or for a message. Replaces the content of `events` by the events of
     /// descriptors.
-    pub fn wait(&self, longest: Duration, events: &mut Vec<Event>) -> io::Result<()> {
+    pub(super) fn wait(&self, longest: Duration, events: &mut Vec<Event>) -> io::Result<()> {
         events.clear();
         let mut buffer = [MaybeUninit::<epoll::Event>::uninit(); BATCH];
         let timeout = timespec(longest.as_nanos());
@@ -106,17 +105,49 @@ impl<In, Out> EventLoop<In, Out> {
     }
 
     /// Removes all messages from the inbox.
-    pub fn messages(&self) -> Vec<In> {
-        self.inbox.take()
+    pub(super) fn messages(&self) -> Vec<In> {
+        self.wakeup.reset();
+        self.inbox.try_iter().collect()
     }
 
     /// Leaves a message for the other thread without waking it.
-    pub fn send(&self, message: Out) {
-        self.outbox.push(message);
+    pub(super) fn send(&self, message: Out) {
+        // Fails only once the other thread has ended, for which it does not matter any more.
+        let _ = self.outbox.send(message);
     }
 
     /// Wakes the other thread.
-    pub fn wake_other(&self) {
-        self.outbox.wake();
+    pub(super) fn wake_other(&self) {
+        self.other.notify();
+    }
+
+    /// Wakes this thread.
+    pub(super) fn wakeup(&self) -> Arc<Wakeup> {
+        Arc::clone(&self.wakeup)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    fn is_woken(events: &EventLoop<u8, u8>) -> bool {
+        let mut fds = [PollFd::new(&events.epoll, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
+    }
+
+    #[test]
+    fn a_thread_is_woken_when_it_is_told_not_by_each_message() {
+        let (one, other) = pair::<u8, u8>().unwrap();
+        one.send(1);
+        one.send(2);
+        assert!(!is_woken(&other));
+        one.wake_other();
+        assert!(is_woken(&other));
+        assert_eq!(other.messages(), [1, 2]);
+        assert!(!is_woken(&other));
+        assert!(other.messages().is_empty());
     }
 }

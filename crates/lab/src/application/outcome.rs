@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use fairwind_path::units::Duration;
+use fairwind_path::units::{Duration, Time};
+use fairwind_workload::Meter;
+
+use super::counts::Counts;
 
 /// The totals of a flow after the warm-up, as the simulator counts them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,6 +42,31 @@ pub struct FlowOutcome {
     /// Changes of the congestion control that took place: the time since the start of the run, and
     /// the new name.
     pub switched: Vec<(Duration, String)>,
+}
+
+impl FlowOutcome {
+    /// Sets what the sender knows.
+    pub(super) fn set_sent(&mut self, counts: Counts, switched: Vec<(Duration, String)>) {
+        self.retransmits = counts.retransmits;
+        self.timeouts = counts.timeouts;
+        self.packets_sent = counts.packets;
+        self.rtt_min = counts.rtt_min;
+        self.switched = switched;
+    }
+
+    /// Sets what the receiver knows of a flow that began after `start` and was complete at
+    /// `complete_at`, if at all; the run was over at `over`.
+    pub(super) fn set_delivered(
+        &mut self,
+        meter: Meter,
+        start: Duration,
+        complete_at: Option<Time>,
+        over: Time,
+    ) {
+        let delivered = meter.finish(complete_at.unwrap_or(over));
+        (self.bytes, self.bytes_per_second, self.active) = delivered;
+        self.completion = complete_at.map(|at| at - (Time::ZERO + start));
+    }
 }
 
 /// Something that went wrong in a flow.

@@ -11,8 +11,6 @@ use crate::host::Host;
 /// A flow: the data that one host sends to another.
 #[derive(Clone, Debug)]
 pub struct FlowPlan {
-    /// Its name, for messages.
-    pub name: String,
     /// The sending host, which opens the connections.
     pub from: Host,
     /// The receiving host.
@@ -34,6 +32,12 @@ pub struct FlowPlan {
 }
 
 impl FlowPlan {
+    /// Its connections, for messages.
+    pub(super) fn connection(&self) -> String {
+        let (from, to) = (self.from.address(), self.to.address());
+        format!("the connection from {from} to {to}:{}", self.port)
+    }
+
     /// The drivers of its traffic, one per connection; the connections have the numbers `first`,
     /// `first + 1`, … of the run.
     pub(super) fn drivers(&self, first: usize) -> Vec<Driver> {

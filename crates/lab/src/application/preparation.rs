@@ -10,7 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::plan::{FlowPlan, Work};
 use super::socket::BACKLOG;
-use crate::LabError;
+use crate::error::{During, LabError};
 use crate::host::Host;
 
 /// Connections per host for which the kernel's default port range suffices, with room for those
@@ -19,47 +19,30 @@ const USUAL_PORTS: usize = 20_000;
 /// Most descriptors that the rest of the process needs.
 const OTHER_DESCRIPTORS: u64 = 4_096;
 
-/// A host's part in the flows.
-struct Part<'a> {
-    host: &'a Host,
-    /// Ports of the flows that it receives.
-    ports: Vec<u16>,
-    /// Connections that it has open at the same time.
-    connections: usize,
-}
-
 /// Prepares everything for these flows.
-pub fn prepare(plans: &[FlowPlan]) -> Result<(), LabError> {
-    let mut parts: BTreeMap<Ipv4Addr, Part> = BTreeMap::new();
-    for plan in plans {
-        let connections = plan.work.connections();
-        part(&mut parts, &plan.from).connections += connections;
-        let ports = &mut part(&mut parts, &plan.to).ports;
-        if plan.port != 0 {
-            ports.push(plan.port);
-        }
-    }
-    parts.values().try_for_each(prepare_host)?;
+pub(super) fn prepare(plans: &[FlowPlan]) -> Result<(), LabError> {
+    let hosts = plans.iter().flat_map(|plan| [&plan.from, &plan.to]);
+    let hosts: BTreeMap<Ipv4Addr, &Host> = hosts.map(|host| (host.address(), host)).collect();
+    hosts
+        .values()
+        .try_for_each(|host| prepare_host(host, plans))?;
     let connections: usize = plans.iter().map(|plan| plan.work.connections()).sum();
     allow_descriptors(connections as u64)
 }
 
-fn part<'a, 'b>(parts: &'b mut BTreeMap<Ipv4Addr, Part<'a>>, host: &'a Host) -> &'b mut Part<'a> {
-    parts.entry(host.config().address).or_insert_with(|| Part {
-        host,
-        ports: Vec::new(),
-        connections: 0,
-    })
-}
-
-fn prepare_host(part: &Part) -> Result<(), LabError> {
-    part.host.within(|| {
+fn prepare_host(host: &Host, plans: &[FlowPlan]) -> Result<(), LabError> {
+    let incoming = plans
+        .iter()
+        .filter(|plan| plan.to.address() == host.address() && plan.port != 0);
+    let ports: Vec<String> = incoming.map(|plan| plan.port.to_string()).collect();
+    let outgoing = plans.iter().filter(|p| p.from.address() == host.address());
+    let connections: usize = outgoing.map(|plan| plan.work.connections()).sum();
+    host.within(|| {
         // Many web sessions may connect at once.
         set("net.core.somaxconn", &BACKLOG.to_string())?;
         // No outgoing connection may take the port of an incoming flow.
-        let reserved: Vec<String> = part.ports.iter().map(u16::to_string).collect();
-        set("net.ipv4.ip_local_reserved_ports", &reserved.join(","))?;
-        if part.connections > USUAL_PORTS {
+        set("net.ipv4.ip_local_reserved_ports", &ports.join(","))?;
+        if connections > USUAL_PORTS {
             set("net.ipv4.ip_local_port_range", "1024 65535")?;
         }
         Ok(())
@@ -67,7 +50,7 @@ fn prepare_host(part: &Part) -> Result<(), LabError> {
 }
 
 fn set(name: &str, value: &str) -> Result<(), LabError> {
-    set_sysctl(name, value).map_err(|error| LabError::system(format!("setting {name}"), error))
+    set_sysctl(name, value).during(format!("setting {name}"))
 }
 
 /// Raises the limit of descriptors for this number of connections: two for each, and as many for
@@ -92,7 +75,7 @@ fn allow_descriptors(connections: u64) -> Result<(), LabError> {
         "raising the limit of open files to {needed} for {connections} connections (it is {soft}; \
          `ulimit -n` and fs.nr_open set it)"
     );
-    Err(LabError::system(action, error))
+    Err(error).during(action)
 }
 
 fn limit_descriptors(soft: u64, hard: u64) -> Result<(), Errno> {
@@ -104,7 +87,7 @@ fn limit_descriptors(soft: u64, hard: u64) -> Result<(), Errno> {
 }
 
 /// Checks that the host can send what the flow consists of.
-pub fn check(plan: &FlowPlan) -> Result<(), String> {
+pub(super) fn check(plan: &FlowPlan) -> Result<(), String> {
     let mtu = u32::from(plan.from.config().mtu);
     match plan.work {
         Work::Traffic(Application::ConstantRate { packet, .. })
@@ -112,7 +95,7 @@ pub fn check(plan: &FlowPlan) -> Result<(), String> {
         {
             Err(format!(
                 "a datagram of {packet} bytes does not fit the host {}: 28 to {mtu}, its MTU",
-                plan.from.config().address
+                plan.from.address()
             ))
         }
         _ => Ok(()),

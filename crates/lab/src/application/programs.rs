@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -13,13 +12,13 @@ use fairwind_path::units::{Duration, Time};
 
 use super::plan::{Command, FlowPlan, Work};
 use super::shared::{Shared, lock};
+use super::spawn;
 use super::wakeup::Wakeup;
-use super::{join, spawn};
-use crate::LabError;
-use crate::host::Host;
+use crate::error::{During, LabError, joined};
 use crate::host::process::{
-    self, Output, Program, ProgramEvent, Programs, Schedule, shell, with_placeholder,
+    self, Program, ProgramEvent, Programs, Schedule, shell, with_placeholder,
 };
+use crate::host::{Host, Inherited};
 
 mod sock_diag;
 mod sockets;
@@ -34,7 +33,7 @@ const START_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// A flow with programs.
 #[derive(Debug)]
-pub struct CommandFlow {
+pub(super) struct CommandFlow {
     pub index: usize,
     pub plan: FlowPlan,
     command: Command,
@@ -46,7 +45,7 @@ pub struct CommandFlow {
 
 /// The running programs of all flows.
 #[derive(Debug)]
-pub struct RunningPrograms {
+pub(super) struct RunningPrograms {
     pub flows: Vec<Arc<CommandFlow>>,
     stop: Arc<Wakeup>,
     threads: Vec<JoinHandle<()>>,
@@ -55,12 +54,12 @@ pub struct RunningPrograms {
 
 impl CommandFlow {
     /// PID of the first process of the programs' PID namespace, if it exists.
-    pub fn first_process(&self) -> Option<i32> {
+    pub(super) fn first_process(&self) -> Option<i32> {
         let pid = self.first_process.load(Ordering::Relaxed);
         (pid != 0).then_some(pid)
     }
 
-    pub fn complete_at(&self) -> Option<Time> {
+    pub(super) fn complete_at(&self) -> Option<Time> {
         *lock(&self.complete_at)
     }
 }
@@ -68,9 +67,11 @@ impl CommandFlow {
 impl RunningPrograms {
     /// Starts the threads for all flows with programs. When this returns, this process has made all
     /// its forks, so that none happens while packets are in flight.
-    pub fn start(shared: &Arc<Shared>, plans: &[FlowPlan]) -> Result<RunningPrograms, LabError> {
-        let stop =
-            Wakeup::new().map_err(|error| LabError::system("starting the programs", error))?;
+    pub(super) fn start(
+        shared: &Arc<Shared>,
+        plans: &[FlowPlan],
+    ) -> Result<RunningPrograms, LabError> {
+        let stop = Wakeup::new().during("starting the programs")?;
         let mut running = RunningPrograms {
             flows: Vec::new(),
             stop: Arc::new(stop),
@@ -108,12 +109,19 @@ impl RunningPrograms {
         Ok(running)
     }
 
-    /// Ends all programs; returns what the watching thread saw.
-    pub fn stop(&mut self) -> Vec<WatchedFlow> {
-        let watched = self.watch.take().map(join).unwrap_or_default();
+    /// Ends all programs, and adds what the watching thread saw to the outcomes.
+    pub(super) fn stop(&mut self, shared: &Shared) {
+        let watched = self.watch.take().map(JoinHandle::join).map(joined);
         self.stop.notify();
-        self.threads.drain(..).for_each(join);
-        watched
+        self.threads
+            .drain(..)
+            .for_each(|thread| joined(thread.join()));
+        for (flow, watched) in self.flows.iter().zip(watched.unwrap_or_default()) {
+            let outcome = &mut shared.outcomes()[flow.index];
+            let (start, over) = (flow.plan.start, shared.over());
+            outcome.set_delivered(watched.meter, start, flow.complete_at(), over);
+            outcome.set_sent(watched.counts, watched.switched);
+        }
     }
 }
 
@@ -177,18 +185,15 @@ fn programs(flow: &CommandFlow, shared: &Shared) -> Result<Programs, LabError> {
         server,
         output,
     } = &flow.command;
-    let [from, to] = [&plan.from, &plan.to].map(|host| host.config().address.to_string());
+    let [from, to] = [&plan.from, &plan.to].map(|host| host.address().to_string());
     let program = |host: &Host, line: &OsStr, name: &str| -> Result<Program, LabError> {
         let line = with_placeholder(line, "{to}", &to);
         let line = with_placeholder(&line, "{from}", &from);
         Ok(Program {
-            namespace: Arc::clone(host.namespace()),
+            namespace: host.namespace().clone(),
             words: shell(line),
             environment: Vec::new(),
-            output: Some(Output {
-                standard: file(output, name, "out")?,
-                errors: file(output, name, "err")?,
-            }),
+            output: Some([file(output, name, "out")?, file(output, name, "err")?]),
         })
     };
     let server = server
@@ -196,11 +201,7 @@ fn programs(flow: &CommandFlow, shared: &Shared) -> Result<Programs, LabError> {
         .map(|line| program(&plan.to, line, "server"))
         .transpose()?;
     let start = plan.start;
-    let lead = if start > SERVER_LEAD {
-        start.as_nanos() - SERVER_LEAD.as_nanos()
-    } else {
-        0
-    };
+    let lead = start.as_nanos().saturating_sub(SERVER_LEAD.as_nanos());
     Ok(Programs {
         command: program(&plan.from, client, "client")?,
         servers: server.into_iter().collect(),
@@ -211,11 +212,11 @@ fn programs(flow: &CommandFlow, shared: &Shared) -> Result<Programs, LabError> {
     })
 }
 
-fn file(folder: &Path, name: &str, extension: &str) -> Result<Arc<File>, LabError> {
+fn file(folder: &Path, name: &str, extension: &str) -> Result<Inherited, LabError> {
     let path = folder.join(format!("{name}.{extension}"));
-    let failed = |error: io::Error| LabError::system(format!("making {}", path.display()), error);
-    fs::create_dir_all(folder).map_err(failed)?;
-    File::create(&path).map(Arc::new).map_err(failed)
+    let made = fs::create_dir_all(folder).and_then(|()| File::create(&path));
+    made.map(Inherited::from)
+        .during(format!("making {}", path.display()))
 }
 
 #[cfg(test)]

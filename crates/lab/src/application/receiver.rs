@@ -1,19 +1,21 @@
 //! The thread that accepts connections and discards what arrives.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use fairwind_path::units::{Duration, Time};
 use fairwind_workload::{Application, Meter};
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use super::event_loop::{Event, EventLoop, Interest};
+use super::event_loop::{Event, EventLoop};
 use super::plan::{FlowPlan, Work};
 use super::sender::{FromReceiver, Release};
 use super::shared::{PendingConnection, Shared};
-use super::slots::Slots;
 use super::socket;
+use super::wakeup::Wakeup;
 use crate::clock::minimise_timer_slack;
 
 /// Flag of the epoll tokens of flows' sockets, as opposed to those of connections.
@@ -27,30 +29,14 @@ const RELEASE_INTERVAL: Duration = Duration::from_millis(10);
 /// The longest wait for anything.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Results of a receiving thread.
-#[derive(Debug, Default)]
-pub struct ReceiverReport {
-    pub flows: Vec<ReceivedFlow>,
-    /// Sockets still open at the end.
-    pub sockets: Vec<OwnedFd>,
-}
-
-/// What one flow received.
-#[derive(Debug)]
-pub struct ReceivedFlow {
-    pub index: usize,
-    pub meter: Meter,
-    pub objects: u64,
-    /// When the last byte of a bulk transfer arrived.
-    pub complete_at: Option<Time>,
-    pub datagrams_unread: u64,
-}
-
 /// State of the thread.
-pub struct Receiver {
+pub(super) struct Receiver {
     shared: Arc<Shared>,
     flows: Vec<Flow>,
-    connections: Slots<Incoming>,
+    /// By number.
+    connections: BTreeMap<u64, Incoming>,
+    /// Connections accepted so far.
+    accepted: u64,
     /// Connections complete and not yet released.
     complete: usize,
     /// Exchanges messages with the sender.
@@ -59,9 +45,13 @@ pub struct Receiver {
 }
 
 struct Flow {
-    received: ReceivedFlow,
+    index: usize,
     plan: FlowPlan,
     socket: OwnedFd,
+    meter: Meter,
+    objects: u64,
+    /// When the last byte of a bulk transfer arrived.
+    complete_at: Option<Time>,
     /// Datagrams dropped by the socket by the end of the warm-up.
     unread_before: Option<u64>,
 }
@@ -75,40 +65,42 @@ struct Incoming {
 
 impl Receiver {
     /// A receiver for these flows, each with its index among all and its listening socket.
-    pub fn new(
+    pub(super) fn new(
         shared: Arc<Shared>,
         plans: Vec<(usize, FlowPlan, OwnedFd)>,
         events: EventLoop<Release, FromReceiver>,
     ) -> io::Result<Receiver> {
         let mut flows = Vec::new();
         for (index, plan, socket) in plans {
-            events.add(&socket, OF_FLOW | flows.len() as u64, Interest::Read)?;
-            let start = (Time::ZERO + plan.start).max(shared.warmup);
+            events.add(&socket, OF_FLOW | flows.len() as u64, EventFlags::IN)?;
             flows.push(Flow {
-                received: ReceivedFlow {
-                    index,
-                    meter: Meter::new(start, shared.end),
-                    objects: 0,
-                    complete_at: None,
-                    datagrams_unread: 0,
-                },
+                index,
+                meter: shared.meter(&plan),
                 plan,
                 socket,
+                objects: 0,
+                complete_at: None,
                 unread_before: None,
             });
         }
         Ok(Receiver {
             shared,
             flows,
-            connections: Slots::default(),
+            connections: BTreeMap::new(),
+            accepted: 0,
             complete: 0,
             events,
             buffer: vec![0; READ_SIZE],
         })
     }
 
-    /// Runs until the end of the run, or until asked to stop.
-    pub fn run(mut self) -> ReceiverReport {
+    /// Wakes the thread.
+    pub(super) fn wakeup(&self) -> Arc<Wakeup> {
+        self.events.wakeup()
+    }
+
+    /// Runs until the end of the run, or until asked to stop. Returns the sockets still open then.
+    pub(super) fn run(mut self) -> Vec<OwnedFd> {
         minimise_timer_slack();
         let mut events = Vec::new();
         while !self.shared.is_stopped() {
@@ -155,42 +147,45 @@ impl Receiver {
             let of = &self.flows[flow];
             match socket::accept(&of.socket) {
                 Ok(Some((socket, port))) => {
-                    let pending = self.shared.pending(of.received.index).remove(&port);
+                    let pending = self.shared.pending(of.index).remove(&port);
                     // Other connections are dropped: nothing else in the lab has a reason to
                     // connect to the port.
                     let Some(pending) = pending else { continue };
-                    let number = self.connections.insert(Incoming {
+                    let incoming = Incoming {
                         flow,
                         socket,
                         pending,
                         received: 0,
-                    });
-                    self.watch(number);
+                    };
+                    self.watch(incoming);
                 }
                 Ok(None) => return,
                 Err(error) => {
                     let port = of.plan.port;
-                    let host = of.plan.to.config().address;
+                    let host = of.plan.to.address();
                     let text = format!("accepting connections to {host}:{port}: {error}");
-                    self.shared.fail(of.received.index, text);
+                    self.shared.fail(of.index, text);
                     return self.events.remove(&of.socket);
                 }
             }
         }
     }
 
-    fn watch(&mut self, number: u64) {
-        if let Some(incoming) = self.connections.get_mut(number)
-            && let Err(error) = self.events.add(&incoming.socket, number, Interest::Read)
-        {
-            let index = self.flows[incoming.flow].received.index;
+    fn watch(&mut self, incoming: Incoming) {
+        self.accepted += 1;
+        let added = self
+            .events
+            .add(&incoming.socket, self.accepted, EventFlags::IN);
+        if let Err(error) = added {
+            let index = self.flows[incoming.flow].index;
             self.shared
                 .fail(index, format!("waiting for data: {error}"));
         }
+        self.connections.insert(self.accepted, incoming);
     }
 
     fn read(&mut self, number: u64) {
-        let Some(incoming) = self.connections.get_mut(number) else {
+        let Some(incoming) = self.connections.get_mut(&number) else {
             return;
         };
         let flow = &mut self.flows[incoming.flow];
@@ -198,8 +193,8 @@ impl Receiver {
             Ok(0) => self.on_end(number, None),
             Ok(got) => {
                 let now = self.shared.clock.now();
-                flow.received.meter.add(now, got as u64);
-                self.shared.add_received(flow.received.index, got as u64);
+                flow.meter.add(now, got as u64);
+                self.shared.add_received(flow.index, got as u64);
                 incoming.received += got as u64;
                 if incoming
                     .pending
@@ -215,15 +210,15 @@ impl Receiver {
     }
 
     fn on_complete(&mut self, now: Time, number: u64) {
-        let Some(incoming) = self.connections.get_mut(number) else {
+        let Some(incoming) = self.connections.get_mut(&number) else {
             return;
         };
         let flow = &mut self.flows[incoming.flow];
         if now >= self.shared.warmup && now <= self.shared.end {
-            flow.received.objects += 1;
+            flow.objects += 1;
         }
         if let Work::Traffic(Application::Bulk { .. }) = flow.plan.work {
-            flow.received.complete_at = Some(now);
+            flow.complete_at = Some(now);
         }
         self.events.remove(&incoming.socket);
         self.complete += 1;
@@ -236,26 +231,21 @@ impl Receiver {
 
     /// Reports a connection that ended early.
     fn on_end(&mut self, number: u64, error: Option<Errno>) {
-        let Some(incoming) = self.connections.remove(number) else {
+        let Some(incoming) = self.connections.remove(&number) else {
             return;
         };
         let flow = &self.flows[incoming.flow];
-        let (from, to) = (
-            flow.plan.from.config().address,
-            flow.plan.to.config().address,
-        );
+        let connection = flow.plan.connection();
         let how = error.map_or("its sender closed it".to_owned(), |error| {
             io::Error::from(error).to_string()
         });
-        let text = format!(
-            "the connection from {from} to {to}:{} ended after {} bytes: {how}",
-            flow.plan.port, incoming.received
-        );
-        self.shared.fail(flow.received.index, text);
+        let received = incoming.received;
+        let text = format!("{connection} ended after {received} bytes: {how}");
+        self.shared.fail(flow.index, text);
     }
 
     fn release(&mut self, release: Release) {
-        if let Some(incoming) = self.connections.remove(release.incoming) {
+        if let Some(incoming) = self.connections.remove(&release.incoming) {
             self.complete -= 1;
             socket::close_silently(incoming.socket);
         }
@@ -274,8 +264,8 @@ impl Receiver {
         for _ in 0..DATAGRAM_BATCH {
             match socket::discard(&flow.socket, buffer) {
                 Ok(len) => {
-                    flow.received.meter.add(now, len as u64);
-                    self.shared.add_received(flow.received.index, len as u64);
+                    flow.meter.add(now, len as u64);
+                    self.shared.add_received(flow.index, len as u64);
                 }
                 Err(Errno::INTR) => {}
                 Err(_) => return,
@@ -283,19 +273,21 @@ impl Receiver {
         }
     }
 
-    fn report(mut self) -> ReceiverReport {
-        let mut report = ReceiverReport::default();
-        report
-            .sockets
-            .extend(self.connections.drain().map(|incoming| incoming.socket));
-        for mut flow in self.flows {
+    fn report(self) -> Vec<OwnedFd> {
+        let connections = self.connections.into_values();
+        let mut sockets: Vec<OwnedFd> = connections.map(|incoming| incoming.socket).collect();
+        let over = self.shared.over();
+        let mut outcomes = self.shared.outcomes();
+        for flow in self.flows {
+            let outcome = &mut outcomes[flow.index];
+            outcome.set_delivered(flow.meter, flow.plan.start, flow.complete_at, over);
+            outcome.objects = flow.objects;
             if let Work::Traffic(Application::ConstantRate { .. }) = flow.plan.work {
                 let before = flow.unread_before.unwrap_or(0);
-                flow.received.datagrams_unread = socket::drops(&flow.socket) - before;
+                outcome.datagrams_unread = socket::drops(&flow.socket) - before;
             }
-            report.flows.push(flow.received);
-            report.sockets.push(flow.socket);
+            sockets.push(flow.socket);
         }
-        report
+        sockets
     }
 }

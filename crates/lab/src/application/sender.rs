@@ -3,20 +3,24 @@
 mod ending;
 mod opening;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use fairwind_path::units::{Duration, Time};
 use fairwind_workload::{Application, Driver, Step};
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
+use rustix::net::SendFlags;
+use rustix::net::sockopt::set_tcp_congestion;
 
 use super::counts::Counts;
-use super::event_loop::{Event, EventLoop, Interest};
+use super::event_loop::{ERRORS, Event, EventLoop};
 use super::plan::{FlowPlan, Work};
 use super::shared::Shared;
-use super::slots::Slots;
 use super::timers::Timers;
+use super::wakeup::Wakeup;
 use super::{NamespaceSwitcher, socket};
 use crate::clock::minimise_timer_slack;
 
@@ -36,7 +40,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Messages from receivers to senders.
 #[derive(Clone, Copy, Debug)]
-pub enum FromReceiver {
+pub(super) enum FromReceiver {
     /// All bytes of the connection have arrived. `incoming` is the receiver's number of the
     /// connection.
     Complete {
@@ -51,33 +55,20 @@ pub enum FromReceiver {
 /// Message from senders to receivers: the receiver's end of the connection, with number `incoming`,
 /// can be released, and then the sender's, with number `connection`.
 #[derive(Clone, Copy, Debug)]
-pub struct Release {
+pub(super) struct Release {
     pub incoming: u64,
     pub connection: u64,
 }
 
-/// Results of a sending thread.
-#[derive(Debug, Default)]
-pub struct SenderReport {
-    pub flows: Vec<SentFlow>,
-    /// Connections still open at the end.
-    pub sockets: Vec<OwnedFd>,
-}
-
-/// What one flow sent.
-#[derive(Debug)]
-pub struct SentFlow {
-    pub index: usize,
-    pub counts: Counts,
-    pub switched: Vec<(Duration, String)>,
-}
-
 /// State of the thread.
-pub struct Sender {
+pub(super) struct Sender {
     shared: Arc<Shared>,
     flows: Vec<Flow>,
     sessions: Vec<Session>,
-    connections: Slots<Connection>,
+    /// By number.
+    connections: BTreeMap<u64, Connection>,
+    /// Connections opened so far.
+    opened: u64,
     timers: Timers<Due>,
     /// Exchanges messages with the receiver.
     events: EventLoop<FromReceiver, Release>,
@@ -137,7 +128,7 @@ enum Due {
 
 impl Sender {
     /// A sender for these flows, each with its index among all and a driver per connection.
-    pub fn new(
+    pub(super) fn new(
         shared: Arc<Shared>,
         plans: Vec<(usize, Vec<Driver>, FlowPlan)>,
         events: EventLoop<FromReceiver, Release>,
@@ -146,7 +137,8 @@ impl Sender {
             shared,
             flows: Vec::new(),
             sessions: Vec::new(),
-            connections: Slots::default(),
+            connections: BTreeMap::new(),
+            opened: 0,
             timers: Timers::new(),
             events,
             namespaces: NamespaceSwitcher::default(),
@@ -190,8 +182,13 @@ impl Sender {
         });
     }
 
-    /// Runs until the end of the run, or until asked to stop.
-    pub fn run(mut self) -> SenderReport {
+    /// Wakes the thread.
+    pub(super) fn wakeup(&self) -> Arc<Wakeup> {
+        self.events.wakeup()
+    }
+
+    /// Runs until the end of the run, or until asked to stop. Returns the sockets still open then.
+    pub(super) fn run(mut self) -> Vec<OwnedFd> {
         minimise_timer_slack();
         self.shared.clock.await_start();
         let mut events = Vec::new();
@@ -228,7 +225,7 @@ impl Sender {
     }
 
     fn on_event(&mut self, event: Event) {
-        let Some(connection) = self.connections.get_mut(event.token) else {
+        let Some(connection) = self.connections.get_mut(&event.token) else {
             return;
         };
         if let State::Draining { .. } = connection.state {
@@ -246,7 +243,7 @@ impl Sender {
 
     /// Writes as much as the kernel takes.
     fn write(&mut self, number: u64) {
-        let Some(connection) = self.connections.get_mut(number) else {
+        let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
         let flow = &self.flows[self.sessions[connection.session].flow];
@@ -255,12 +252,12 @@ impl Sender {
             let left = connection.left.unwrap_or(u64::MAX);
             let now = left.min(flow.write_size.min(room) as u64) as usize;
             let bytes = &self.zeros[..now];
-            let sent = match left - now as u64 {
+            let flags = match left - now as u64 {
                 _ if now == 0 => break,
-                0 => socket::send(&connection.socket, bytes),
-                _ => socket::send_with_more_to_come(&connection.socket, bytes),
+                0 => SendFlags::empty(),
+                _ => SendFlags::MORE,
             };
-            match sent {
+            match socket::send(&connection.socket, bytes, flags) {
                 Ok(sent) => {
                     connection.left = connection.left.map(|left| left - sent as u64);
                     room -= sent.min(room);
@@ -270,9 +267,7 @@ impl Sender {
             }
         }
         if !connection.writing || connection.left == Some(0) {
-            let _ = self
-                .events
-                .change(&connection.socket, number, Interest::Errors);
+            let _ = self.events.change(&connection.socket, number, ERRORS);
         }
     }
 
@@ -300,13 +295,9 @@ impl Sender {
         let Some(number) = self.sessions[session].connection else {
             return;
         };
-        if let Some(connection) = self.connections.get_mut(number) {
+        if let Some(connection) = self.connections.get_mut(&number) {
             connection.writing = writing;
-            let interest = if writing {
-                Interest::Write
-            } else {
-                Interest::Errors
-            };
+            let interest = if writing { EventFlags::OUT } else { ERRORS };
             // While connecting, only the end of the handshake matters.
             if connection.state == State::Open || writing {
                 let _ = self.events.change(&connection.socket, number, interest);
@@ -319,12 +310,12 @@ impl Sender {
         let name = of.plan.switches[number].congestion_control.clone();
         of.plan.socket.congestion_control = Some(name.clone());
         let sessions = &self.sessions;
-        let concerned = self.connections.iter_mut().filter(|connection| {
+        let concerned = self.connections.values_mut().filter(|connection| {
             sessions[connection.session].flow == flow
                 && matches!(connection.state, State::Connecting | State::Open)
         });
         for connection in concerned {
-            if let Err(error) = socket::set_congestion_control(&connection.socket, &name) {
+            if let Err(error) = set_tcp_congestion(&connection.socket, &name) {
                 let text = format!("switching to the congestion control `{name}`: {error}");
                 return self.shared.fail(of.index, text);
             }
@@ -336,7 +327,7 @@ impl Sender {
         for flow in &mut self.flows {
             flow.counts.restart();
         }
-        for connection in self.connections.iter_mut() {
+        for connection in self.connections.values_mut() {
             connection.before = socket::counts(&connection.socket);
         }
     }

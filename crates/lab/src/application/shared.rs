@@ -1,28 +1,32 @@
 //! State shared by the threads of a run.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use fairwind_path::units::Time;
+use fairwind_workload::Meter;
 
-use super::outcome::Failure;
+use super::outcome::{Failure, FlowOutcome};
+use super::plan::FlowPlan;
 use crate::clock::Clock;
 
 /// Most failures recorded per flow; a web flow could have thousands.
 const FAILURES_OF_A_FLOW: usize = 16;
 
-/// The times of the run, what the flows received, and what failed.
+/// The times of the run, what the flows did, and what failed.
 #[derive(Debug)]
-pub struct Shared {
+pub(super) struct Shared {
     pub clock: Clock,
     pub warmup: Time,
     pub end: Time,
     received: Vec<AtomicU64>,
+    outcomes: Mutex<Vec<FlowOutcome>>,
     failures: Mutex<Vec<Failure>>,
     pending: Vec<Mutex<HashMap<u16, PendingConnection>>>,
-    stopped: AtomicBool,
+    /// When the threads were asked to stop.
+    stopped: OnceLock<Time>,
     /// Held by a thread from its last look at `stopped` until it sleeps.
     sleep: Mutex<()>,
     /// Notified when `stopped` is set.
@@ -31,7 +35,7 @@ pub struct Shared {
 
 /// A connection that the sender has opened and the receiver has not accepted.
 #[derive(Clone, Copy, Debug)]
-pub struct PendingConnection {
+pub(super) struct PendingConnection {
     /// The sender's number of the connection.
     pub connection: u64,
     /// Bytes that complete it, if it is to end.
@@ -39,33 +43,39 @@ pub struct PendingConnection {
 }
 
 impl Shared {
-    pub fn new(flows: usize, clock: Clock, warmup: Time, end: Time) -> Shared {
+    pub(super) fn new(flows: usize, clock: Clock, warmup: Time, end: Time) -> Shared {
         Shared {
             clock,
             warmup,
             end,
             received: (0..flows).map(|_| AtomicU64::new(0)).collect(),
+            outcomes: Mutex::new(vec![FlowOutcome::default(); flows]),
             failures: Mutex::default(),
             pending: (0..flows).map(|_| Mutex::default()).collect(),
-            stopped: AtomicBool::new(false),
+            stopped: OnceLock::new(),
             sleep: Mutex::default(),
             stopping: Condvar::new(),
         }
     }
 
+    /// A meter for what a flow delivers from the warm-up and its start on.
+    pub(super) fn meter(&self, plan: &FlowPlan) -> Meter {
+        Meter::new((Time::ZERO + plan.start).max(self.warmup), self.end)
+    }
+
     /// Counts bytes received by a flow's application.
     #[inline]
-    pub fn add_received(&self, flow: usize, bytes: u64) {
+    pub(super) fn add_received(&self, flow: usize, bytes: u64) {
         self.received[flow].fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub fn received(&self, flow: usize) -> u64 {
+    pub(super) fn received(&self, flow: usize) -> u64 {
         self.received[flow].load(Ordering::Relaxed)
     }
 
     /// Records a failure of a flow, unless the same one is already recorded or the flow has too
     /// many.
-    pub fn fail(&self, flow: usize, text: impl Into<String>) {
+    pub(super) fn fail(&self, flow: usize, text: impl Into<String>) {
         let failure = Failure {
             flow,
             text: text.into(),
@@ -77,30 +87,40 @@ impl Shared {
         }
     }
 
-    pub fn failures(&self) -> Vec<Failure> {
+    pub(super) fn failures(&self) -> Vec<Failure> {
         lock(&self.failures).clone()
     }
 
     /// The pending connections of a flow, by the sender's port. The sender holds the lock from
     /// connecting until the entry is inserted, so that the receiver finds it.
-    pub fn pending(&self, flow: usize) -> MutexGuard<'_, HashMap<u16, PendingConnection>> {
+    pub(super) fn pending(&self, flow: usize) -> MutexGuard<'_, HashMap<u16, PendingConnection>> {
         lock(&self.pending[flow])
     }
 
     /// Asks all threads to stop.
-    pub fn stop(&self) {
-        self.stopped.store(true, Ordering::Release);
+    pub(super) fn stop(&self) {
+        let _ = self.stopped.set(self.clock.now());
         drop(lock(&self.sleep));
         self.stopping.notify_all();
     }
 
-    pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Acquire)
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.get().is_some()
+    }
+
+    /// The end of the run, or when it was stopped if that was earlier.
+    pub(super) fn over(&self) -> Time {
+        self.stopped.get().map_or(self.end, |&at| at.min(self.end))
+    }
+
+    /// What the flows did; each thread adds its part when it ends.
+    pub(super) fn outcomes(&self) -> MutexGuard<'_, Vec<FlowOutcome>> {
+        lock(&self.outcomes)
     }
 
     /// Sleeps until this time of the run, or until all threads are asked to stop. It is as punctual as
     /// clock_nanosleep(2): a futex has the same timer.
-    pub fn sleep_until(&self, time: Time) {
+    pub(super) fn sleep_until(&self, time: Time) {
         let mut awake = lock(&self.sleep);
         while !self.is_stopped() {
             let now = self.clock.now();
@@ -115,7 +135,7 @@ impl Shared {
 }
 
 /// Locks, ignoring poison: a thread that panics leaves nothing half done under these locks.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -27,7 +27,7 @@ use super::plan::SocketOptions;
 /// Bytes that the time stamp option takes of each segment.
 const TIMESTAMP_OPTION: u32 = 12;
 /// Most connections that may wait to be accepted; the namespace must allow it.
-pub const BACKLOG: i32 = 65_535;
+pub(super) const BACKLOG: i32 = 65_535;
 /// Receive buffer for datagrams, bytes as the kernel counts them: 10 ms at 1 Gbit/s in the smallest
 /// packets.
 const DATAGRAM_BUFFER: usize = 32 << 20;
@@ -37,7 +37,7 @@ const NOTSENT_LOWAT: u32 = 32 << 10;
 
 /// An option or call that the kernel refused, with the error.
 #[derive(Debug)]
-pub struct Refused {
+pub(super) struct Refused {
     pub what: String,
     pub error: io::Error,
 }
@@ -51,7 +51,7 @@ fn refused<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Ref
 }
 
 /// Creates a non-blocking TCP socket in the calling thread's network namespace.
-pub fn stream() -> io::Result<OwnedFd> {
+pub(super) fn stream() -> io::Result<OwnedFd> {
     socket(SocketType::STREAM)
 }
 
@@ -62,14 +62,14 @@ fn socket(kind: SocketType) -> io::Result<OwnedFd> {
 
 /// Sets the options of a sender's socket before it connects. `timestamps`: whether its host uses
 /// the time stamp option.
-pub fn set_up_sender(
+pub(super) fn set_up_sender(
     socket: &OwnedFd,
     options: &SocketOptions,
     timestamps: bool,
 ) -> Result<(), Refused> {
     set_tcp_nodelay(socket, true).map_err(refused("TCP_NODELAY"))?;
     if let Some(control) = &options.congestion_control {
-        set_congestion_control(socket, control)
+        set_tcp_congestion(socket, control)
             .map_err(refused(format!("the congestion control `{control}`")))?;
     }
     if let Some(mss) = options.mss {
@@ -89,12 +89,12 @@ pub fn set_up_sender(
 }
 
 /// Lets a sender write only a little ahead of transmission.
-pub fn limit_unsent(socket: &OwnedFd) -> Result<(), Refused> {
+pub(super) fn limit_unsent(socket: &OwnedFd) -> Result<(), Refused> {
     set_notsent_lowat(socket, NOTSENT_LOWAT).map_err(refused("TCP_NOTSENT_LOWAT"))
 }
 
 /// Listens on a TCP port of the calling thread's host. Accepted sockets inherit the options.
-pub fn listen(port: u16, options: &SocketOptions) -> Result<OwnedFd, Refused> {
+pub(super) fn listen(port: u16, options: &SocketOptions) -> Result<OwnedFd, Refused> {
     let listening = || format!("listening on TCP port {port}");
     let socket = stream().map_err(refused(listening()))?;
     if let Some(bytes) = options.receive_buffer {
@@ -107,7 +107,7 @@ pub fn listen(port: u16, options: &SocketOptions) -> Result<OwnedFd, Refused> {
 }
 
 /// Opens a UDP socket that receives on a port of the calling thread's host.
-pub fn datagram_receiver(port: u16) -> Result<OwnedFd, Refused> {
+pub(super) fn datagram_receiver(port: u16) -> Result<OwnedFd, Refused> {
     let opening = || format!("opening UDP port {port}");
     let socket = socket(SocketType::DGRAM).map_err(refused(opening()))?;
     set_socket_recv_buffer_size_force(&socket, DATAGRAM_BUFFER)
@@ -117,7 +117,7 @@ pub fn datagram_receiver(port: u16) -> Result<OwnedFd, Refused> {
 }
 
 /// Opens a UDP socket in the calling thread's namespace that sends to an address.
-pub fn datagram_sender(to: SocketAddrV4) -> Result<OwnedFd, Refused> {
+pub(super) fn datagram_sender(to: SocketAddrV4) -> Result<OwnedFd, Refused> {
     let opening = || format!("opening a UDP socket for {to}");
     let socket = socket(SocketType::DGRAM).map_err(refused(opening()))?;
     connect(&socket, to).map_err(refused(opening()))?;
@@ -134,7 +134,7 @@ fn half(bytes: u64) -> usize {
 }
 
 /// Connects, or starts connecting: `EINPROGRESS` is no error.
-pub fn connect(socket: &OwnedFd, to: SocketAddrV4) -> io::Result<()> {
+pub(super) fn connect(socket: &OwnedFd, to: SocketAddrV4) -> io::Result<()> {
     match rustix::net::connect(socket, &to) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(()),
         Err(error) => Err(error.into()),
@@ -142,13 +142,13 @@ pub fn connect(socket: &OwnedFd, to: SocketAddrV4) -> io::Result<()> {
 }
 
 /// The local port.
-pub fn local_port(socket: &OwnedFd) -> io::Result<u16> {
+pub(super) fn local_port(socket: &OwnedFd) -> io::Result<u16> {
     let address = SocketAddrV4::try_from(getsockname(socket)?)?;
     Ok(address.port())
 }
 
 /// Accepts the next connection, and returns it with the peer's port; `None` if none is waiting.
-pub fn accept(listener: &OwnedFd) -> io::Result<Option<(OwnedFd, u16)>> {
+pub(super) fn accept(listener: &OwnedFd) -> io::Result<Option<(OwnedFd, u16)>> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     match acceptfrom_with(listener, flags) {
         Ok((socket, peer)) => {
@@ -160,57 +160,43 @@ pub fn accept(listener: &OwnedFd) -> io::Result<Option<(OwnedFd, u16)>> {
     }
 }
 
-/// Sends as much as the kernel accepts at once.
-pub fn send(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
-    send_with(socket, bytes, SendFlags::empty())
-}
-
-/// Like [`send`] when more follows: a partial segment waits for it.
-pub fn send_with_more_to_come(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
-    send_with(socket, bytes, SendFlags::MORE)
-}
-
-fn send_with(socket: &OwnedFd, bytes: &[u8], flags: SendFlags) -> Result<usize, Errno> {
+/// Sends as much as the kernel accepts at once. With the flag `MORE`, a partial segment waits for what follows.
+pub(super) fn send(socket: &OwnedFd, bytes: &[u8], flags: SendFlags) -> Result<usize, Errno> {
     let flags = flags | SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     rustix::net::send(socket, bytes, flags)
 }
 
 /// Discards, without copying, what has arrived, at most as much as fits into `buffer`. For a datagram
 /// it returns the whole length.
-pub fn discard(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
+pub(super) fn discard(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
     let (_, length) = recv(socket, buffer, RecvFlags::TRUNC | RecvFlags::DONTWAIT)?;
     Ok(length)
 }
 
-/// Sets the congestion control, by the kernel's name.
-pub fn set_congestion_control(socket: &OwnedFd, name: &str) -> io::Result<()> {
-    Ok(set_tcp_congestion(socket, name)?)
-}
-
 /// The kernel's counts of a connection; zero if they cannot be read.
-pub fn counts(socket: impl AsFd) -> Counts {
+pub(super) fn counts(socket: impl AsFd) -> Counts {
     TcpInfo::of(socket).map_or_else(|_| Counts::default(), Counts::from)
 }
 
 /// The connection's pending error, if any.
-pub fn pending_error(socket: &OwnedFd) -> Option<io::Error> {
+pub(super) fn pending_error(socket: &OwnedFd) -> Option<io::Error> {
     socket_error(socket).ok()?.err().map(io::Error::from)
 }
 
 /// Datagrams that the socket has dropped so far for lack of room.
-pub fn drops(socket: &OwnedFd) -> u64 {
+pub(super) fn drops(socket: &OwnedFd) -> u64 {
     fairwind_kernel::sockopt::drops(socket).map_or(0, u64::from)
 }
 
 /// True if everything written has been acknowledged.
-pub fn is_drained(socket: &OwnedFd) -> bool {
+pub(super) fn is_drained(socket: &OwnedFd) -> bool {
     unacknowledged(socket).unwrap_or(0) == 0
 }
 
 /// Closes a connection without a packet, so that the path sees none that the simulator does not
 /// send, and without TIME_WAIT, which would occupy its port. The peer's end must be closed in the
 /// same way.
-pub fn close_silently(socket: OwnedFd) {
+pub(super) fn close_silently(socket: OwnedFd) {
     // Without the privilege, the connection ends with a reset.
     if enter_repair_mode(&socket).is_err() {
         let _ = set_socket_linger(&socket, Some(Duration::ZERO));

@@ -1,80 +1,40 @@
 //! A queue of timers.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
 use fairwind_path::units::Time;
 
 /// Values due at certain times. Those due at the same time come in the order in which they were
 /// set.
 #[derive(Debug)]
-pub struct Timers<T> {
-    heap: BinaryHeap<Reverse<Timer<T>>>,
+pub(super) struct Timers<T> {
+    /// By time and number.
+    due: BTreeMap<(Time, u64), T>,
     set: u64,
 }
 
-#[derive(Debug)]
-struct Timer<T> {
-    time: Time,
-    number: u64,
-    value: T,
-}
-
 impl<T> Timers<T> {
-    pub fn new() -> Timers<T> {
+    pub(super) fn new() -> Timers<T> {
         Timers {
-            heap: BinaryHeap::new(),
+            due: BTreeMap::new(),
             set: 0,
         }
     }
 
-    pub fn set(&mut self, time: Time, value: T) {
+    pub(super) fn set(&mut self, time: Time, value: T) {
         self.set += 1;
-        let number = self.set;
-        self.heap.push(Reverse(Timer {
-            time,
-            number,
-            value,
-        }));
+        self.due.insert((time, self.set), value);
     }
 
     /// When the next one is due.
-    pub fn next(&self) -> Option<Time> {
-        self.heap.peek().map(|Reverse(timer)| timer.time)
+    pub(super) fn next(&self) -> Option<Time> {
+        self.due.first_key_value().map(|(&(time, _), _)| time)
     }
 
     /// Removes the next one if it is due by `now`.
-    pub fn take_due(&mut self, now: Time) -> Option<T> {
-        match self.next() {
-            Some(time) if time <= now => self.heap.pop().map(|Reverse(timer)| timer.value),
-            _ => None,
-        }
-    }
-}
-
-impl<T> Timer<T> {
-    fn order(&self) -> (Time, u64) {
-        (self.time, self.number)
-    }
-}
-
-impl<T> PartialEq for Timer<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.order() == other.order()
-    }
-}
-
-impl<T> Eq for Timer<T> {}
-
-impl<T> PartialOrd for Timer<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for Timer<T> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.order().cmp(&other.order())
+    pub(super) fn take_due(&mut self, now: Time) -> Option<T> {
+        let next = self.due.first_entry()?;
+        (next.key().0 <= now).then(|| next.remove())
     }
 }
 

@@ -7,20 +7,20 @@ use rustix::event::{EventfdFlags, eventfd};
 
 /// Readable from [`Wakeup::notify`] to [`Wakeup::reset`].
 #[derive(Debug)]
-pub struct Wakeup(OwnedFd);
+pub(super) struct Wakeup(OwnedFd);
 
 impl Wakeup {
-    pub fn new() -> io::Result<Wakeup> {
+    pub(super) fn new() -> io::Result<Wakeup> {
         let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
         Ok(Wakeup(eventfd(0, flags)?))
     }
 
-    pub fn notify(&self) {
+    pub(super) fn notify(&self) {
         // Fails only if the counter is full: then the descriptor is readable already.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    pub fn reset(&self) {
+    pub(super) fn reset(&self) {
         // Fails only if the counter is zero: then the descriptor is not readable.
         let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
     }

@@ -4,13 +4,13 @@ use super::classifier::Tag;
 
 /// Identifies a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PacketId(u32);
+pub(super) struct PacketId(u32);
 
 /// Slots allocated at a time.
 const CHUNK: usize = 256;
 
 /// Grows when more packets are in flight than ever before, up to its limit.
-pub struct Arena {
+pub(super) struct Arena {
     slot: usize,
     limit: usize,
     chunks: Vec<Box<[u8]>>,
@@ -22,7 +22,7 @@ pub struct Arena {
 impl Arena {
     /// An arena of packets of up to `slot` bytes that takes at most `limit_bytes`, or one chunk if
     /// that is more.
-    pub fn new(slot: usize, limit_bytes: usize) -> Arena {
+    pub(super) fn new(slot: usize, limit_bytes: usize) -> Arena {
         Arena {
             slot,
             limit: (limit_bytes / (slot * CHUNK)).max(1),
@@ -35,7 +35,7 @@ impl Arena {
 
     /// Takes a slot of undefined content; `None` if the limit is reached.
     #[inline]
-    pub fn take(&mut self) -> Option<PacketId> {
+    pub(super) fn take(&mut self) -> Option<PacketId> {
         if let Some(id) = self.free.pop() {
             return Some(id);
         }
@@ -59,27 +59,27 @@ impl Arena {
 
     /// Returns a slot.
     #[inline]
-    pub fn put(&mut self, id: PacketId) {
+    pub(super) fn put(&mut self, id: PacketId) {
         self.free.push(id);
     }
 
     /// The whole slot.
     #[inline]
-    pub fn slot(&mut self, id: PacketId) -> &mut [u8] {
+    pub(super) fn slot(&mut self, id: PacketId) -> &mut [u8] {
         let at = id.0 as usize % CHUNK * self.slot;
         &mut self.chunks[id.0 as usize / CHUNK][at..at + self.slot]
     }
 
     /// Sets the length of the packet in the slot.
     #[inline]
-    pub fn set_len(&mut self, id: PacketId, len: usize) {
+    pub(super) fn set_len(&mut self, id: PacketId, len: usize) {
         debug_assert!(len <= self.slot);
         self.lengths[id.0 as usize] = len as u32;
     }
 
     /// The packet.
     #[inline]
-    pub fn packet(&self, id: PacketId) -> &[u8] {
+    pub(super) fn packet(&self, id: PacketId) -> &[u8] {
         let at = id.0 as usize % CHUNK * self.slot;
         let len = self.lengths[id.0 as usize] as usize;
         &self.chunks[id.0 as usize / CHUNK][at..at + len]
@@ -87,25 +87,25 @@ impl Arena {
 
     /// The first `len` bytes of the slot: the packet, followed by undefined bytes.
     #[inline]
-    pub fn filled(&self, id: PacketId, len: usize) -> &[u8] {
+    pub(super) fn filled(&self, id: PacketId, len: usize) -> &[u8] {
         let at = id.0 as usize % CHUNK * self.slot;
         &self.chunks[id.0 as usize / CHUNK][at..at + len]
     }
 
     /// Sets the flow that the packet belongs to.
     #[inline]
-    pub fn set_tag(&mut self, id: PacketId, tag: Tag) {
+    pub(super) fn set_tag(&mut self, id: PacketId, tag: Tag) {
         self.tags[id.0 as usize] = tag;
     }
 
     /// The flow that the packet belongs to: what was last set for its slot.
     #[inline]
-    pub fn tag(&self, id: PacketId) -> Tag {
+    pub(super) fn tag(&self, id: PacketId) -> Tag {
         self.tags[id.0 as usize]
     }
 
     /// Copies a packet; `None` if the limit is reached.
-    pub fn copy(&mut self, id: PacketId) -> Option<PacketId> {
+    pub(super) fn copy(&mut self, id: PacketId) -> Option<PacketId> {
         let copy = self.take()?;
         let packet = self.packet(id).to_vec();
         self.slot(copy)[..packet.len()].copy_from_slice(&packet);

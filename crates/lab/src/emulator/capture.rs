@@ -11,7 +11,8 @@ use fairwind_path::pipe::LossCause;
 use fairwind_path::units::{Duration, Time};
 
 use super::pcapng;
-use crate::LabError;
+use crate::error::{During, LabError, joined};
+use crate::host::tap::words::word;
 use crate::network::PipeId;
 
 /// A pipe whose packets are written to a pcapng file: those that arrive at its far end, with the
@@ -29,8 +30,6 @@ pub struct Capture {
 impl Capture {
     /// Enough for the headers of IP and TCP with all their options.
     pub const HEADERS: u32 = 128;
-    /// Whole packets.
-    pub const WHOLE: u32 = 65_535;
 }
 
 /// Outcome of a capture.
@@ -73,7 +72,7 @@ const DESCRIBED: usize = 100;
 
 /// The emulator's side of a capture.
 #[derive(Debug)]
-pub struct Recorder {
+pub(super) struct Recorder {
     /// Nanoseconds since 1970 at the run's time 0. Later adjustments of the machine's clock do not show.
     start_unix_ns: u64,
     snap_length: usize,
@@ -93,21 +92,20 @@ pub struct Recorder {
 
 /// The thread's side of a capture.
 #[derive(Debug)]
-pub struct Writer {
+pub(super) struct Writer {
     file: PathBuf,
     thread: JoinHandle<Option<String>>,
 }
 
 /// Creates the file of a capture. `name` is the pipe's name, `start_unix_ns` the run's time 0 in
 /// nanoseconds since 1970.
-pub fn start(
+pub(super) fn start(
     capture: &Capture,
     name: &str,
     start_unix_ns: u64,
 ) -> Result<(Recorder, Writer), LabError> {
     let path = capture.file.display();
-    let failed = |error| LabError::system(format!("making the capture file {path}"), error);
-    let file = File::create(&capture.file).map_err(failed)?;
+    let file = File::create(&capture.file).during(format!("making the capture file {path}"))?;
     let mut buffer = Vec::with_capacity(FLUSH_BYTES + FLUSH_BYTES / 4);
     let application = concat!("fairwind ", env!("CARGO_PKG_VERSION"));
     pcapng::header(&mut buffer, application, name, capture.snap_length);
@@ -116,7 +114,7 @@ pub fn start(
     let thread = thread::Builder::new()
         .name("fw-capture".into())
         .spawn(move || write(file, &to_write, &written))
-        .map_err(|error| LabError::system("starting the writer of a capture", error))?;
+        .during("starting the writer of a capture")?;
     let recorder = Recorder {
         start_unix_ns,
         snap_length: capture.snap_length as usize,
@@ -156,7 +154,7 @@ fn write(
 
 impl Recorder {
     /// Records a packet that arrived at the far end.
-    pub fn reached(&mut self, time: Time, packet: &[u8]) {
+    pub(super) fn reached(&mut self, time: Time, packet: &[u8]) {
         if self.in_buffer == 0 {
             self.since = time;
         }
@@ -178,7 +176,7 @@ impl Recorder {
     }
 
     /// Records a loss.
-    pub fn lost(&mut self, time: Time, packet: &[u8], cause: LossCause) {
+    pub(super) fn lost(&mut self, time: Time, packet: &[u8], cause: LossCause) {
         self.lost += 1;
         self.dropped += 1;
         if self.described.len() < DESCRIBED {
@@ -189,7 +187,7 @@ impl Recorder {
 
     /// Writes what is left and the final statistics block. Returns the packets in the file and
     /// those missed.
-    pub fn finish(mut self, time: Time) -> (u64, u64) {
+    pub(super) fn finish(mut self, time: Time) -> (u64, u64) {
         let received = self.packets + self.in_buffer + self.missed + self.lost;
         let counts = (received, self.lost);
         let now = self.unix_ns(time);
@@ -219,16 +217,12 @@ impl Recorder {
 
 impl Writer {
     /// Waits until everything that the finished recorder counted is written.
-    pub fn finish(self, (packets, missed): (u64, u64)) -> CaptureCounts {
-        let failure = match self.thread.join() {
-            Ok(failure) => failure,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
+    pub(super) fn finish(self, (packets, missed): (u64, u64)) -> CaptureCounts {
         CaptureCounts {
             file: self.file,
             packets,
             missed,
-            failure,
+            failure: joined(self.thread.join()),
         }
     }
 }
@@ -259,11 +253,7 @@ fn address(packet: &[u8], at: usize, port_at: usize) -> String {
     let Some(&[a, b, c, d]) = packet.get(at..at + 4) else {
         return "?".to_owned();
     };
-    let port = ports_at(packet).map(|head| {
-        let high = packet[head + port_at];
-        u16::from_be_bytes([high, packet[head + port_at + 1]])
-    });
-    match port {
+    match ports_at(packet).map(|head| word(packet, head + port_at)) {
         Some(port) => format!("{a}.{b}.{c}.{d}:{port}"),
         None => format!("{a}.{b}.{c}.{d}"),
     }

@@ -1,7 +1,6 @@
 //! Assigns packets to flows, by the pair of addresses and the port at the flow's receiver.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
 
 use crate::network::FlowKey;
 
@@ -15,11 +14,11 @@ const UDP: u8 = 17;
 
 /// A packet's flow and direction, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tag(u32);
+pub(super) struct Tag(u32);
 
 impl Tag {
     /// A packet of no flow.
-    pub const NONE: Tag = Tag(u32::MAX);
+    pub(super) const NONE: Tag = Tag(u32::MAX);
     /// Flag of a packet that carries data of its flow.
     const CARRIES: u32 = 1 << 31;
 
@@ -30,27 +29,28 @@ impl Tag {
     /// An index for flow and direction: twice the flow's, plus one in the direction from its
     /// receiver to its sender.
     #[inline]
-    pub fn index(self) -> Option<usize> {
+    pub(super) fn index(self) -> Option<usize> {
         (self != Tag::NONE).then_some((self.0 & !Tag::CARRIES) as usize)
     }
 
     /// The flow.
     #[inline]
-    pub fn flow(self) -> Option<usize> {
+    pub(super) fn flow(self) -> Option<usize> {
         self.index().map(|index| index >> 1)
     }
 
     /// The flow whose data the packet carries, if any.
     #[inline]
-    pub fn carries_data_of(self) -> Option<usize> {
+    pub(super) fn carries_data_of(self) -> Option<usize> {
         let carries = self != Tag::NONE && self.0 & Tag::CARRIES != 0;
         carries.then_some((self.0 & !Tag::CARRIES) as usize >> 1)
     }
 
     fn with_data(self) -> Tag {
-        match self == Tag::NONE || self.0 & 1 == 1 {
-            true => self,
-            false => Tag(self.0 | Tag::CARRIES),
+        if self == Tag::NONE || self.0 & 1 == 1 {
+            self
+        } else {
+            Tag(self.0 | Tag::CARRIES)
         }
     }
 }
@@ -64,11 +64,29 @@ struct Match {
     from_port: bool,
 }
 
+impl Match {
+    fn to_port(from: [u8; 4], to: [u8; 4], port: Option<u16>) -> Match {
+        Match {
+            from,
+            to,
+            port,
+            from_port: false,
+        }
+    }
+
+    fn from_port(from: [u8; 4], to: [u8; 4], port: Option<u16>) -> Match {
+        Match {
+            from_port: true,
+            ..Match::to_port(from, to, port)
+        }
+    }
+}
+
 /// The addresses and ports of a connection, as they stand in a packet.
 type Pair = [u8; 12];
 
 /// Finds the flow of a packet. The cost of a packet does not depend on the number of flows.
-pub struct Classifier {
+pub(super) struct Classifier {
     flows: HashMap<Match, Tag>,
     recent: Box<[(Pair, Tag)]>,
     /// Tags by address pair, protocol and identification.
@@ -78,25 +96,15 @@ pub struct Classifier {
 impl Classifier {
     /// A classifier; `None` without flows. Among flows with the same key, the first gets the
     /// packets.
-    pub fn new(keys: &[FlowKey]) -> Option<Classifier> {
+    pub(super) fn new(keys: &[FlowKey]) -> Option<Classifier> {
         if keys.is_empty() {
             return None;
         }
         let mut flows = HashMap::new();
-        let octets = |address: Ipv4Addr| address.octets();
         for (flow, key) in keys.iter().enumerate() {
-            let data = Match {
-                from: octets(key.from),
-                to: octets(key.to),
-                port: key.port,
-                from_port: false,
-            };
-            let acknowledgements = Match {
-                from: data.to,
-                to: data.from,
-                port: key.port,
-                from_port: true,
-            };
+            let (from, to) = (key.from.octets(), key.to.octets());
+            let data = Match::to_port(from, to, key.port);
+            let acknowledgements = Match::from_port(to, from, key.port);
             flows.entry(data).or_insert(Tag::new(flow, false));
             flows
                 .entry(acknowledgements)
@@ -111,7 +119,7 @@ impl Classifier {
 
     /// The tag of an IPv4 packet of at least 20 bytes.
     #[inline]
-    pub fn classify(&mut self, packet: &[u8]) -> Tag {
+    pub(super) fn classify(&mut self, packet: &[u8]) -> Tag {
         let head = usize::from(packet[0] & 15) * 4;
         let fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff;
         let has_ports = matches!(packet[9], TCP | UDP) && packet.len() >= head + 4;
@@ -119,9 +127,10 @@ impl Classifier {
             return self.classify_without_ports(packet, has_ports.then_some(head), fragment);
         }
         let tag = self.of_connection(packet, head);
-        match packet[9] == TCP && !has_payload(packet, head) {
-            true => tag,
-            false => tag.with_data(),
+        if packet[9] == TCP && !has_payload(packet, head) {
+            tag
+        } else {
+            tag.with_data()
         }
     }
 
@@ -145,38 +154,25 @@ impl Classifier {
     fn find(&self, pair: Pair) -> Tag {
         let [a, b, c, d, e, f, g, h, from_high, from_low, to_high, to_low] = pair;
         let (from, to) = ([a, b, c, d], [e, f, g, h]);
-        let mut wanted = Match {
-            from,
-            to,
-            port: Some(u16::from_be_bytes([to_high, to_low])),
-            from_port: false,
-        };
-        if let Some(&tag) = self.flows.get(&wanted) {
-            return tag;
-        }
-        wanted.port = Some(u16::from_be_bytes([from_high, from_low]));
-        wanted.from_port = true;
-        match self.flows.get(&wanted) {
-            Some(&tag) => tag,
-            None => self.between(from, to),
-        }
+        let [from_port, to_port] = [[from_high, from_low], [to_high, to_low]];
+        let data = Match::to_port(from, to, Some(u16::from_be_bytes(to_port)));
+        let acknowledgements = Match::from_port(from, to, Some(u16::from_be_bytes(from_port)));
+        self.first([data, acknowledgements])
+            .unwrap_or_else(|| self.between(from, to))
     }
 
     /// The flow between two hosts that gets packets without ports and those of no other flow.
     fn between(&self, from: [u8; 4], to: [u8; 4]) -> Tag {
-        let data = Match {
-            from,
-            to,
-            port: None,
-            from_port: false,
-        };
-        let acknowledgements = Match {
-            from_port: true,
-            ..data
-        };
-        let tag = self.flows.get(&data);
-        let tag = tag.or_else(|| self.flows.get(&acknowledgements));
-        tag.copied().unwrap_or(Tag::NONE)
+        let data = Match::to_port(from, to, None);
+        let acknowledgements = Match::from_port(from, to, None);
+        self.first([data, acknowledgements]).unwrap_or(Tag::NONE)
+    }
+
+    fn first(&self, wanted: [Match; 2]) -> Option<Tag> {
+        wanted
+            .iter()
+            .find_map(|wanted| self.flows.get(wanted))
+            .copied()
     }
 
     /// The tag of a fragment, of which only the first has ports, or of a packet without ports.
@@ -196,9 +192,10 @@ impl Classifier {
         let place = spread(&whole) % FRAGMENT_CACHE;
         if offset > 0 {
             let (known, tag) = self.fragmented[place];
-            return match known == whole {
-                true => tag,
-                false => self.between(field(12), field(16)),
+            return if known == whole {
+                tag
+            } else {
+                self.between(field(12), field(16))
             };
         }
         let tag = match ports_at {
@@ -214,7 +211,7 @@ impl Classifier {
 
 /// Payload bytes of an IPv4 packet if it is UDP, otherwise 0.
 #[inline]
-pub fn datagram_payload(packet: &[u8]) -> u64 {
+pub(super) fn datagram_payload(packet: &[u8]) -> u64 {
     if packet[9] != UDP {
         return 0;
     }
@@ -242,6 +239,8 @@ fn spread(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     fn address(last: u8) -> Ipv4Addr {

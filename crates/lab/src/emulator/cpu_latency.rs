@@ -13,14 +13,14 @@ const CPU_DMA_LATENCY: &str = "/dev/cpu_dma_latency";
 /// Keeps this machine's processors awake until it is dropped or the process ends, however it ends. Without
 /// the privilege (the file is root's) they sleep as usual, and packets are merely later.
 #[derive(Debug)]
-pub struct CpuLatencyRequest {
+pub(super) struct CpuLatencyRequest {
     /// The request is withdrawn when the file is closed.
     _file: Option<File>,
 }
 
 impl CpuLatencyRequest {
     /// Requests a latency of 0, if permitted.
-    pub fn zero() -> CpuLatencyRequest {
+    pub(super) fn zero() -> CpuLatencyRequest {
         let latency_us: i32 = 0;
         let request = || {
             let mut file = OpenOptions::new().write(true).open(CPU_DMA_LATENCY)?;

@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::host::tap::{MAX_BATCH, Offload, Tap, vnet};
 
 /// The outputs of a part of the network.
-pub struct Delivery {
+pub(super) struct Delivery {
     clock: Clock,
     /// By node; `None` where no packet leaves the network.
     outputs: Vec<Option<Output>>,
@@ -43,7 +43,7 @@ struct Due {
 }
 
 impl Delivery {
-    pub fn new(clock: Clock) -> Delivery {
+    pub(super) fn new(clock: Clock) -> Delivery {
         Delivery {
             clock,
             outputs: Vec::new(),
@@ -55,7 +55,7 @@ impl Delivery {
 
     /// Adds the host with number `host` in the routes, at `node`; `device` is the position of its
     /// device in the ring.
-    pub fn add(&mut self, node: usize, host: usize, device: usize, tap: &Arc<Tap>) {
+    pub(super) fn add(&mut self, node: usize, host: usize, device: usize, tap: &Arc<Tap>) {
         let output = Output {
             tap: Arc::clone(tap),
             host,
@@ -70,7 +70,7 @@ impl Delivery {
 
     /// True if packets for this host end at this node.
     #[inline]
-    pub fn ends_at(&self, node: usize, host: Option<usize>) -> bool {
+    pub(super) fn ends_at(&self, node: usize, host: Option<usize>) -> bool {
         let output = self.outputs.get(node).and_then(Option::as_ref);
         output.is_some_and(|output| Some(output.host) == host)
     }
@@ -78,7 +78,7 @@ impl Delivery {
     /// Takes a packet that reached its host's node at `time`. Those that follow it in `departures`
     /// may be merged into it.
     #[inline]
-    pub fn take(
+    pub(super) fn take(
         &mut self,
         node: usize,
         (id, time): (PacketId, Time),
@@ -97,7 +97,7 @@ impl Delivery {
 
     /// Writes the packets that are due.
     #[inline]
-    pub fn flush(&mut self, arena: &mut Arena, ring: Option<&mut Ring>) {
+    pub(super) fn flush(&mut self, arena: &mut Arena, ring: Option<&mut Ring>) {
         match ring {
             _ if self.due.is_empty() => {}
             Some(ring) => self.write_together(arena, ring),
@@ -120,9 +120,10 @@ impl Delivery {
         let mut now = start;
         for (due, result) in self.due.drain(..).zip(results) {
             debug_assert!(start >= due.time);
-            match result >= 0 {
-                true => self.lateness.add(now - due.time),
-                false => self.undelivered += 1,
+            if result >= 0 {
+                self.lateness.add(now - due.time);
+            } else {
+                self.undelivered += 1;
             }
             arena.put(due.id);
             now += each;

@@ -9,7 +9,7 @@ use fairwind_path::units::Time;
 use super::arena::PacketId;
 
 /// Packets with the same time keep their order of insertion.
-pub enum Departures {
+pub(super) enum Departures {
     /// For times that never decrease.
     InOrder(VecDeque<(Time, PacketId)>),
     /// For any times; the number keeps packets with the same time in order.
@@ -18,15 +18,16 @@ pub enum Departures {
 
 impl Departures {
     /// For a pipe that keeps its packets in order, or not.
-    pub fn new(keeps_order: bool) -> Departures {
-        match keeps_order {
-            true => Departures::InOrder(VecDeque::new()),
-            false => Departures::AnyOrder(BinaryHeap::new(), 0),
+    pub(super) fn new(keeps_order: bool) -> Departures {
+        if keeps_order {
+            Departures::InOrder(VecDeque::new())
+        } else {
+            Departures::AnyOrder(BinaryHeap::new(), 0)
         }
     }
 
     #[inline]
-    pub fn push(&mut self, time: Time, packet: PacketId) {
+    pub(super) fn push(&mut self, time: Time, packet: PacketId) {
         match self {
             Departures::InOrder(ring) => ring.push_back((time, packet)),
             Departures::AnyOrder(heap, number) => {
@@ -38,7 +39,7 @@ impl Departures {
 
     /// Arrival time of the next packet.
     #[inline]
-    pub fn next(&self) -> Option<Time> {
+    pub(super) fn next(&self) -> Option<Time> {
         match self {
             Departures::InOrder(ring) => ring.front().map(|&(time, _)| time),
             Departures::AnyOrder(heap, _) => heap.peek().map(|&Reverse((time, ..))| time),
@@ -47,7 +48,7 @@ impl Departures {
 
     /// The next packet and its arrival time.
     #[inline]
-    pub fn peek(&self) -> Option<(Time, PacketId)> {
+    pub(super) fn peek(&self) -> Option<(Time, PacketId)> {
         match self {
             Departures::InOrder(ring) => ring.front().copied(),
             Departures::AnyOrder(heap, _) => heap
@@ -57,7 +58,7 @@ impl Departures {
     }
 
     #[inline]
-    pub fn pop(&mut self) -> Option<(Time, PacketId)> {
+    pub(super) fn pop(&mut self) -> Option<(Time, PacketId)> {
         match self {
             Departures::InOrder(ring) => ring.pop_front(),
             Departures::AnyOrder(heap, _) => {

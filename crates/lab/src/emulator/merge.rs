@@ -6,11 +6,11 @@
 //! | Linux merges what one poll of the card finds | what is due when the emulator looks |
 //! | merges until PSH or a flow's end | the same; up to 44 segments, as many full-size ones as fit into 64 kB |
 
-use super::words::{add, put, word};
 use crate::host::tap::vnet::{self, Header};
+use crate::host::tap::words::{add, put, word};
 
 /// Most segments in one packet.
-pub const MAX_SEGMENTS: usize = 44;
+pub(super) const MAX_SEGMENTS: usize = 44;
 
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;
@@ -18,7 +18,7 @@ const IP: usize = vnet::LEN;
 
 /// Consecutive segments of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub(super) struct Run {
     /// Offsets of the TCP header and of the payload in each segment.
     tcp: usize,
     payload: usize,
@@ -32,7 +32,7 @@ pub struct Run {
 impl Run {
     /// A run of one segment, if the packet after its [`vnet`] headers is a plain IPv4 TCP segment
     /// whose checksum is still to be computed.
-    pub fn new(packet: &[u8]) -> Option<Run> {
+    pub(super) fn new(packet: &[u8]) -> Option<Run> {
         let header = Header::read(packet);
         let tcp = IP + 20;
         let plain = header.flags == vnet::NEEDS_CSUM
@@ -56,7 +56,7 @@ impl Run {
     }
 
     /// Appends `next` if it continues the run, whose first segment is `first`.
-    pub fn extend(&mut self, first: &[u8], next: &[u8]) -> bool {
+    pub(super) fn extend(&mut self, first: &[u8], next: &[u8]) -> bool {
         let Some(run) = Run::new(next).filter(|_| self.open) else {
             return false;
         };
@@ -81,13 +81,13 @@ impl Run {
     }
 
     /// Offset of the payload in each segment.
-    pub fn payload(&self) -> usize {
+    pub(super) fn payload(&self) -> usize {
         self.payload
     }
 
     /// Turns the first segment into the head of the merged packet; the payloads of the others
     /// follow it.
-    pub fn make_head(&self, first: &mut [u8]) {
+    pub(super) fn make_head(&self, first: &mut [u8]) {
         let header = Header {
             gso_type: vnet::GSO_TCPV4,
             hdr_len: (self.payload - IP) as u16,

@@ -7,7 +7,7 @@ use fairwind_path::units::{Duration, Time};
 use super::statistics::PipeSample;
 
 /// The times, and the channel for the samples.
-pub struct Milestones {
+pub(super) struct Milestones {
     next: Time,
     warmup: Option<Time>,
     end: Option<Time>,
@@ -23,7 +23,7 @@ struct Sampling {
 
 /// The actions due at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Milestone {
+pub(super) struct Milestone {
     pub time: Time,
     pub warmup_ends: bool,
     pub sample: bool,
@@ -34,7 +34,7 @@ pub struct Milestone {
 impl Milestones {
     /// Milestones at the end of the warm-up, at the end of the totals, and, from time 0 on, every
     /// `interval` for a sample to `to`.
-    pub fn new(
+    pub(super) fn new(
         warmup: Duration,
         end: Option<Duration>,
         interval: Option<Duration>,
@@ -59,12 +59,12 @@ impl Milestones {
 
     /// Time of the next milestone; [`Time::MAX`] if there is none.
     #[inline]
-    pub fn next(&self) -> Time {
+    pub(super) fn next(&self) -> Time {
         self.next
     }
 
     /// Takes the next milestone.
-    pub fn take(&mut self) -> Milestone {
+    pub(super) fn take(&mut self) -> Milestone {
         let time = self.next;
         let warmup_ends = self.warmup.take_if(|&mut end| end == time).is_some();
         let sampling = self.sampling.as_mut().filter(|s| s.next == time);
@@ -83,7 +83,7 @@ impl Milestones {
     }
 
     /// Sends a sample if the channel has room; never blocks.
-    pub fn send_sample(&mut self, sample: PipeSample) {
+    pub(super) fn send_sample(&mut self, sample: PipeSample) {
         let Some(sampling) = &self.sampling else {
             return;
         };
@@ -93,7 +93,7 @@ impl Milestones {
     }
 
     /// Samples dropped because the channel was full.
-    pub fn lost(&self) -> u64 {
+    pub(super) fn lost(&self) -> u64 {
         self.lost
     }
 

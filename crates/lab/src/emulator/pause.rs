@@ -25,7 +25,7 @@ const BUSY_LIMIT: Duration = Duration::from_millis(4);
 const YIELD_TIME: Duration = Duration::from_micros(220);
 
 /// The pauses of one thread.
-pub struct Pauses {
+pub(super) struct Pauses {
     clock: Clock,
     /// Its other end is closed when the thread is to end.
     stopped: PipeReader,
@@ -41,7 +41,7 @@ pub struct Pauses {
 
 /// What a thread knows when it may pause.
 #[derive(Clone, Copy, Debug)]
-pub struct Outlook {
+pub(super) struct Outlook {
     /// Whether it has found work since it last asked.
     pub busy: bool,
     /// When the next packet is due; must be met.
@@ -52,7 +52,7 @@ pub struct Outlook {
 
 impl Pauses {
     /// The pauses of the calling thread, which gets priority over the hosts' programs from now on.
-    pub fn begin(clock: Clock, stopped: PipeReader, inputs: Vec<Arc<Tap>>) -> Pauses {
+    pub(super) fn begin(clock: Clock, stopped: PipeReader, inputs: Vec<Arc<Tap>>) -> Pauses {
         minimise_timer_slack();
         raise_priority();
         Pauses {
@@ -66,7 +66,7 @@ impl Pauses {
     }
 
     /// Waits for time 0. True if the thread is to end.
-    pub fn await_start(&mut self) -> bool {
+    pub(super) fn await_start(&mut self) -> bool {
         loop {
             let left = self.clock.until_start();
             if left == Duration::ZERO {
@@ -79,11 +79,13 @@ impl Pauses {
     }
 
     /// Pauses as the outlook permits. True if the thread is to end.
-    pub fn pause(&mut self, now: Time, outlook: Outlook) -> bool {
-        let ends = match outlook.busy {
-            _ if now - self.woken > BUSY_LIMIT => self.wait(false, Some(YIELD_TIME)),
-            true => return false,
-            false => self.rest(now, outlook),
+    pub(super) fn pause(&mut self, now: Time, outlook: Outlook) -> bool {
+        let ends = if now - self.woken > BUSY_LIMIT {
+            self.wait(false, Some(YIELD_TIME))
+        } else if outlook.busy {
+            return false;
+        } else {
+            self.rest(now, outlook)
         };
         self.woken = self.clock.now();
         ends

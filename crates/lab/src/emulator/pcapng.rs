@@ -21,7 +21,7 @@ const ISB_IFDROP: u16 = 5;
 
 /// An enhanced packet block.
 #[derive(Clone, Copy, Debug)]
-pub struct Packet<'a> {
+pub(super) struct Packet<'a> {
     /// Nanoseconds since 1970.
     pub time_ns: u64,
     /// The packet from its IP header on, at most the interface's snap length.
@@ -36,7 +36,7 @@ pub struct Packet<'a> {
 
 /// Writes the start of a file: one interface with nanosecond time stamps, and packets cut to `snap_length`
 /// bytes.
-pub fn header(out: &mut Vec<u8>, application: &str, interface: &str, snap_length: u32) {
+pub(super) fn header(out: &mut Vec<u8>, application: &str, interface: &str, snap_length: u32) {
     block(out, SECTION_HEADER, |out| {
         let (major, minor) = (1u16, 0u16);
         let unknown_length = u64::MAX;
@@ -59,7 +59,7 @@ pub fn header(out: &mut Vec<u8>, application: &str, interface: &str, snap_length
 }
 
 /// Writes a packet of the interface.
-pub fn packet(out: &mut Vec<u8>, packet: &Packet<'_>) {
+pub(super) fn packet(out: &mut Vec<u8>, packet: &Packet<'_>) {
     block(out, ENHANCED_PACKET, |out| {
         let interface = 0u32;
         out.extend(interface.to_ne_bytes());
@@ -78,7 +78,7 @@ pub fn packet(out: &mut Vec<u8>, packet: &Packet<'_>) {
 
 /// Writes the end of a file: packets received by the interface since the start, and how many of them were
 /// lost.
-pub fn statistics(out: &mut Vec<u8>, time_ns: u64, counts: (u64, u64), said: &[String]) {
+pub(super) fn statistics(out: &mut Vec<u8>, time_ns: u64, counts: (u64, u64), said: &[String]) {
     block(out, INTERFACE_STATISTICS, |out| {
         let interface = 0u32;
         out.extend(interface.to_ne_bytes());

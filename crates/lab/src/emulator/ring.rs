@@ -12,14 +12,14 @@ use super::arena::{Arena, PacketId};
 use crate::host::tap::{MAX_BATCH, Tap};
 
 /// An io_uring whose submissions are complete when the submitting call returns.
-pub struct Ring {
+pub(super) struct Ring {
     ring: IoUring,
 }
 
 impl Ring {
     /// A ring for the calling thread and these devices, which are addressed by their position here. `None` if
     /// the kernel does not support this or does not permit it.
-    pub fn new<'a>(taps: impl Iterator<Item = &'a Arc<Tap>>) -> Option<Ring> {
+    pub(super) fn new<'a>(taps: impl Iterator<Item = &'a Arc<Tap>>) -> Option<Ring> {
         let files: Vec<RawFd> = taps.map(|tap| tap.as_fd().as_raw_fd()).collect();
         let mut builder = IoUring::builder();
         builder.setup_single_issuer().setup_coop_taskrun();
@@ -40,7 +40,7 @@ impl Ring {
 
     /// Reads a packet from a device into each of these slots. Returns the lengths, or negative error numbers:
     /// EAGAIN if there are no more packets.
-    pub fn read(
+    pub(super) fn read(
         &mut self,
         device: usize,
         arena: &mut Arena,
@@ -58,7 +58,7 @@ impl Ring {
 
     /// Writes frames to devices, in this order. Returns negative error numbers for those that could not be
     /// written.
-    pub fn write<'a>(
+    pub(super) fn write<'a>(
         &mut self,
         frames: impl ExactSizeIterator<Item = (usize, &'a [u8])>,
     ) -> [i32; MAX_BATCH] {
@@ -66,9 +66,10 @@ impl Ring {
         // Success is reported for the last frame only, and means that all have been tried.
         self.submit(frames.enumerate().map(|(number, (device, frame))| {
             let entry = write(device, frame);
-            match number == last {
-                true => entry,
-                false => entry.flags(squeue::Flags::SKIP_SUCCESS),
+            if number == last {
+                entry
+            } else {
+                entry.flags(squeue::Flags::SKIP_SUCCESS)
             }
         }))
     }

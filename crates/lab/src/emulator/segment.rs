@@ -5,12 +5,12 @@
 //! | a card computes the checksums | left to be computed (`NEEDS_CSUM`), as between virtual machines on one host; the pseudo-header's part is correct for each segment |
 //! | Linux numbers IPv4 segments from the packet's id | the same |
 
-use super::words::{fold, put, word};
 use crate::host::tap::vnet::{self, Header};
+use crate::host::tap::words::{fold, put, word};
 
 /// A packet to be cut into TCP segments.
 #[derive(Debug)]
-pub struct Segments<'a> {
+pub(super) struct Segments<'a> {
     header: Header,
     /// IP and TCP headers.
     headers: &'a [u8],
@@ -25,7 +25,7 @@ const CWR: u8 = 0x80;
 
 impl<'a> Segments<'a> {
     /// Parses the packet after `header`. `None` if it is not TCP, or contradicts the header.
-    pub fn new(header: Header, packet: &'a [u8]) -> Option<Segments<'a>> {
+    pub(super) fn new(header: Header, packet: &'a [u8]) -> Option<Segments<'a>> {
         let kind = header.gso_type & !vnet::GSO_ECN;
         let tcp = usize::from(header.csum_start);
         let version = match kind {
@@ -52,7 +52,7 @@ impl<'a> Segments<'a> {
     }
 
     /// Length of the next segment with its headers and [`vnet::LEN`]; `None` after the last.
-    pub fn next_len(&self) -> Option<usize> {
+    pub(super) fn next_len(&self) -> Option<usize> {
         let size = self.size();
         (size > 0).then_some(vnet::LEN + self.headers.len() + size)
     }
@@ -63,7 +63,7 @@ impl<'a> Segments<'a> {
     }
 
     /// Writes the next segment to `out`, whose length must be that of [`Segments::next_len`].
-    pub fn write_next(&mut self, out: &mut [u8]) {
+    pub(super) fn write_next(&mut self, out: &mut [u8]) {
         let (first, size) = (self.next, self.size());
         self.next += size;
         let last = self.next == self.payload.len();

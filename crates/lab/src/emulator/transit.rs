@@ -10,7 +10,7 @@ use super::departures::Departures;
 use super::statistics::PipeSample;
 use crate::network::PipePlan;
 
-pub struct Transit {
+pub(super) struct Transit {
     /// Index in the network.
     pub index: usize,
     pub name: String,
@@ -28,7 +28,7 @@ pub struct Transit {
 
 impl Transit {
     /// The pipe with this index, in a network of `flows` flows.
-    pub fn new(index: usize, plan: &PipePlan, flows: usize, seed: u64) -> Transit {
+    pub(super) fn new(index: usize, plan: &PipePlan, flows: usize, seed: u64) -> Transit {
         let pipe = Pipe::new(&plan.config, seed);
         let classes = (!plan.classes.is_empty()).then(|| {
             let mut classes = vec![plan.default_class; 2 * flows];
@@ -52,7 +52,7 @@ impl Transit {
 
     /// The scheduler's class of a packet.
     #[inline]
-    pub fn class(&self, tag: Tag) -> u16 {
+    pub(super) fn class(&self, tag: Tag) -> u16 {
         match (&self.classes, tag.index()) {
             (Some(classes), Some(index)) => classes[index],
             _ => self.default_class,
@@ -61,7 +61,7 @@ impl Transit {
 
     /// Time of the next event.
     #[inline]
-    pub fn next(&self) -> Option<Time> {
+    pub(super) fn next(&self) -> Option<Time> {
         let pair = (self.departures.next(), self.pipe.next_departure());
         match pair {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -70,7 +70,7 @@ impl Transit {
     }
 
     /// The pipe's state at `time`, up to which everything has been processed.
-    pub fn sample(&mut self, time: Time) -> PipeSample {
+    pub(super) fn sample(&mut self, time: Time) -> PipeSample {
         let queue = self.pipe.queue(time);
         PipeSample {
             pipe: self.index,

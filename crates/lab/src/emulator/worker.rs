@@ -41,7 +41,7 @@ const SLOT: usize = 2048 - vnet::LEN;
 /// Memory for packets in flight in one part of a network: 1.7 s of 1500-byte packets at 1 Gbit/s.
 const ARENA_BYTES: usize = 512 << 20;
 /// The thread of one part of a network.
-pub struct Worker {
+pub(super) struct Worker {
     clock: Clock,
     arena: Arena,
     large: Box<[u8]>,
@@ -68,7 +68,7 @@ pub struct Worker {
 }
 
 /// What all parts of a network share.
-pub struct Common<'a> {
+pub(super) struct Common<'a> {
     pub network: &'a Network,
     pub routes: Arc<Routes>,
     /// Devices of the hosts, by node.
@@ -83,7 +83,7 @@ pub struct Common<'a> {
 
 /// Results of a part of the network.
 #[derive(Debug)]
-pub struct Report {
+pub(super) struct Report {
     /// The pipes, with their index in the network.
     pub pipes: Vec<(usize, NamedPipe)>,
     /// All flows, as far as this part saw them.
@@ -108,7 +108,7 @@ struct Input {
 }
 
 impl Worker {
-    pub fn new(
+    pub(super) fn new(
         common: &Common<'_>,
         part: &[usize],
         recorders: &mut HashMap<usize, Recorder>,
@@ -177,7 +177,7 @@ impl Worker {
     }
 
     /// Runs until the other end of `stopped` is closed.
-    pub fn run(mut self, stopped: PipeReader) -> Report {
+    pub(super) fn run(mut self, stopped: PipeReader) -> Report {
         let inputs = self.inputs.iter().map(|input| Arc::clone(&input.tap));
         let mut pauses = Pauses::begin(self.clock, stopped, inputs.collect());
         let inputs = self.inputs.iter().map(|input| &input.tap);

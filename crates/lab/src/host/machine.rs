@@ -9,7 +9,7 @@ use std::fs;
 use std::net::Ipv4Addr;
 
 use super::tap::{Offload, Tap};
-use crate::LabError;
+use crate::error::{During, LabError};
 
 /// The kernel replaces `%d` by the first free number.
 const NAME: &str = "fw%d";
@@ -40,10 +40,9 @@ impl Pair {
 }
 
 /// Creates the device in the network namespace of the calling thread, and chooses its addresses.
-pub fn device(offload: Offload) -> Result<(Tap, Pair), LabError> {
+pub(super) fn device(offload: Offload) -> Result<(Tap, Pair), LabError> {
     let path = "/proc/thread-self/net/route";
-    let table = fs::read_to_string(path)
-        .map_err(|error| LabError::system(format!("reading {path}"), error))?;
+    let table = fs::read_to_string(path).during(format!("reading {path}"))?;
     let routes: Vec<Network> = table.lines().filter_map(Network::parse).collect();
     // Kept until a pair is found, so that the next device gets the next number.
     let mut conflicting = Vec::new();
@@ -59,7 +58,7 @@ pub fn device(offload: Offload) -> Result<(Tap, Pair), LabError> {
         }
         conflicting.push(tap);
     }
-    Err(LabError::Network(
+    Err(LabError::Failed(
         "no addresses are left for this machine's end of the path: all of 10.77.0.0/16 are taken"
             .to_owned(),
     ))

@@ -4,51 +4,44 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::thread;
 
 use fairwind_kernel::{NamespaceType, unshare};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde::{Deserialize, Serialize};
 
-use crate::LabError;
+use super::inherited::Inherited;
+use crate::error::{During, LabError, joined};
 
-/// A network namespace.
-#[derive(Debug)]
-pub struct Namespace {
-    file: File,
-    inode: u32,
-}
+/// A network namespace. Clones are equal.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Namespace(Inherited);
 
 impl Namespace {
     /// Creates a namespace.
-    pub fn create() -> Result<Namespace, LabError> {
+    pub(crate) fn create() -> Result<Namespace, LabError> {
         // On a separate thread, so that the caller stays in its namespace.
         on_thread(|| {
-            unshare(NamespaceType::Network)
-                .map_err(|error| LabError::system("making a network namespace", error))?;
+            unshare(NamespaceType::Network).during("making a network namespace")?;
             Namespace::current()
         })
     }
 
     /// The calling thread's namespace.
-    pub fn current() -> Result<Namespace, LabError> {
-        let failed = |error| LabError::system("opening the network namespace", error);
-        let file = File::open("/proc/thread-self/ns/net").map_err(failed)?;
-        Namespace::of(file).map_err(failed)
-    }
-
-    /// The namespace that `file` refers to.
-    pub fn of(file: File) -> io::Result<Namespace> {
-        let inode = file.metadata()?.ino() as u32;
-        Ok(Namespace { file, inode })
+    pub(crate) fn current() -> Result<Namespace, LabError> {
+        let file = File::open("/proc/thread-self/ns/net");
+        let file = file.during("opening the network namespace")?;
+        Ok(Namespace(Inherited::from(file)))
     }
 
     /// The inode number, which the kernel keeps in 32 bits.
-    pub fn inode(&self) -> u32 {
-        self.inode
+    pub(crate) fn inode(&self) -> u32 {
+        self.0.metadata().map_or(0, |file| file.ino() as u32)
     }
 
     /// Runs `work` in the namespace, on a separate thread.
-    pub fn within<R: Send>(
+    pub(crate) fn within<R: Send>(
         &self,
         work: impl FnOnce() -> Result<R, LabError> + Send,
     ) -> Result<R, LabError> {
@@ -59,27 +52,30 @@ impl Namespace {
     }
 
     /// Moves the calling thread into the namespace permanently.
-    pub fn enter(&self) -> Result<(), LabError> {
+    pub(crate) fn enter(&self) -> Result<(), LabError> {
         self.enter_before_exec()
-            .map_err(|error| LabError::system("entering the network namespace", error))
+            .during("entering the network namespace")
     }
 
     /// Does the same by a system call alone, as is required between fork and exec.
-    pub fn enter_before_exec(&self) -> io::Result<()> {
+    pub(crate) fn enter_before_exec(&self) -> io::Result<()> {
         let network = Some(LinkNameSpaceType::Network);
-        Ok(move_into_link_name_space(self.file.as_fd(), network)?)
+        Ok(move_into_link_name_space(self.as_fd(), network)?)
+    }
+}
+
+impl PartialEq for Namespace {
+    fn eq(&self, other: &Namespace) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
 impl AsFd for Namespace {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.0.as_fd()
     }
 }
 
 fn on_thread<R: Send>(work: impl FnOnce() -> Result<R, LabError> + Send) -> Result<R, LabError> {
-    thread::scope(|scope| match scope.spawn(work).join() {
-        Ok(result) => result,
-        Err(panic) => std::panic::resume_unwind(panic),
-    })
+    thread::scope(|scope| joined(scope.spawn(work).join()))
 }

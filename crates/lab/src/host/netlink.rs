@@ -1,6 +1,6 @@
 //! Netlink: sockets, requests, and the messages and attributes of answers. Callers supply the bodies.
 //!
-//! Source: netlink(7), rtnetlink(7). By hand, as the lab needs four kinds of request and no asynchronous
+//! Source: netlink(7), rtnetlink(7). By hand, as the lab needs five kinds of request and no asynchronous
 //! runtime, which the crate rtnetlink brings with it.
 
 use std::io;
@@ -13,37 +13,36 @@ use rustix::net::{
 };
 
 /// Length of a message's header, bytes.
-pub const HEADER: usize = 16;
+pub(crate) const HEADER: usize = 16;
 
 /// Opens a netlink socket in the network namespace of the calling thread: of a protocol (`None`:
 /// `NETLINK_ROUTE`), for the multicast groups of which the bits are set.
-pub fn open(protocol: Option<Protocol>, groups: u32, flags: SocketFlags) -> io::Result<OwnedFd> {
+pub(crate) fn open(
+    protocol: Option<Protocol>,
+    groups: u32,
+    flags: SocketFlags,
+) -> io::Result<OwnedFd> {
     let flags = flags | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
     bind(&socket, &SocketAddrNetlink::new(0, groups))?;
     Ok(socket)
 }
 
-/// The header of a request; [`with_length`] completes it.
-pub fn request(kind: u16, flags: libc::c_int) -> Vec<u8> {
+/// A request.
+pub(crate) fn request(kind: u16, flags: libc::c_int, body: &[u8]) -> Vec<u8> {
+    let length = HEADER + body.len();
     let flags = flags | libc::NLM_F_REQUEST;
-    let mut message = vec![0; 4];
+    let mut message = Vec::from((length as u32).to_ne_bytes());
     message.extend(kind.to_ne_bytes());
     message.extend((flags as u16).to_ne_bytes());
     message.extend([0; 8]);
-    message
-}
-
-/// Fills the message's length into its header.
-pub fn with_length(mut message: Vec<u8>) -> Vec<u8> {
-    let len = message.len() as u32;
-    message[..4].copy_from_slice(&len.to_ne_bytes());
+    message.extend(body);
     message
 }
 
 /// Sends a request with the flag `NLM_F_ACK` to rtnetlink and waits for its acknowledgement, in the network
 /// namespace of the calling thread.
-pub fn transact(message: &[u8]) -> io::Result<()> {
+pub(crate) fn transact(message: &[u8]) -> io::Result<()> {
     let socket = open(None, 0, SocketFlags::empty())?;
     send(&socket, message, SendFlags::empty())?;
     // It repeats a request that failed.
@@ -57,7 +56,7 @@ pub fn transact(message: &[u8]) -> io::Result<()> {
 }
 
 /// An attribute, padded to a multiple of four bytes.
-pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let mut attribute = Vec::from((4 + value.len() as u16).to_ne_bytes());
     attribute.extend(kind.to_ne_bytes());
     attribute.extend(value);
@@ -66,7 +65,7 @@ pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
 }
 
 /// Type and body of each message in a datagram, up to the first that is cut off.
-pub fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = u32::from_ne_bytes(field(datagram, 0)?) as usize;
         let kind = u16::from_ne_bytes(field(datagram, 4)?);
@@ -77,12 +76,12 @@ pub fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
 }
 
 /// The error number in the body of a message `NLMSG_ERROR`; 0 for success.
-pub fn error_number(body: &[u8]) -> Option<i32> {
+pub(crate) fn error_number(body: &[u8]) -> Option<i32> {
     field(body, 0).map(|number| -i32::from_ne_bytes(number))
 }
 
 /// The value of the first attribute of this type.
-pub fn find_attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
+pub(crate) fn find_attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let length = usize::from(u16::from_ne_bytes(field(attributes, 0)?));
         let kind = u16::from_ne_bytes(field(attributes, 2)?);
@@ -95,7 +94,7 @@ pub fn find_attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
 }
 
 /// The bytes of a field of a message.
-pub fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+pub(crate) fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at + N)?.try_into().ok()
 }
 

@@ -24,14 +24,15 @@ use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, waitpid,
 };
+use serde::{Deserialize, Serialize};
 
-use crate::LabError;
 use crate::clock::timespec;
+use crate::error::{During, LabError};
 
-pub use procfs::{open_sockets, processes};
-pub use program::{Output, Program, shell, with_placeholder};
-pub use report::ProgramEvent;
-pub use signals::BlockedSignals;
+pub(crate) use procfs::{open_sockets, processes};
+pub(crate) use program::{Program, shell, with_placeholder};
+pub(crate) use report::ProgramEvent;
+pub(crate) use signals::BlockedSignals;
 
 use report::ReportReader;
 use signals::{SignalFd, SignalSet};
@@ -42,8 +43,8 @@ const GRACE_PERIOD: Duration = Duration::from_millis(500);
 const FIRST_PROCESS_GRACE_PERIOD: Duration = Duration::from_secs(1);
 
 /// A command, and servers that run beside it.
-#[derive(Clone, Debug)]
-pub struct Programs {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Programs {
     pub command: Program,
     pub servers: Vec<Program>,
     /// Start times. `None`: at once, and signals to this process are forwarded to the command.
@@ -51,8 +52,8 @@ pub struct Programs {
 }
 
 /// Times of CLOCK_MONOTONIC, nanoseconds.
-#[derive(Clone, Copy, Debug)]
-pub struct Schedule {
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Schedule {
     pub servers_ns: u64,
     /// The command starts at this time or, if later, once all servers listen.
     pub command_ns: u64,
@@ -69,14 +70,13 @@ struct FirstProcess {
 ///
 /// Call it on a thread that ends afterwards: with its children's PID namespace unshared, a thread
 /// cannot start threads.
-pub fn run(command: &Program, servers: &[Program]) -> Result<u8, LabError> {
+pub(crate) fn run(command: Program, servers: Vec<Program>) -> Result<u8, LabError> {
     let programs = Programs {
-        command: command.clone(),
-        servers: servers.to_vec(),
+        command,
+        servers,
         schedule: None,
     };
-    let signals = SignalFd::new(SignalSet::forwarded())
-        .map_err(|error| LabError::system("waiting for signals", error))?;
+    let signals = SignalFd::new(SignalSet::forwarded()).during("waiting for signals")?;
     let forward = |process: &FirstProcess| {
         signals.forward(process.pid);
         Ok(())
@@ -84,7 +84,7 @@ pub fn run(command: &Program, servers: &[Program]) -> Result<u8, LabError> {
     let mut outcome = None;
     let on_report = |report: ProgramEvent| match report {
         ProgramEvent::CommandEnded(code) => outcome = Some(Ok(code)),
-        ProgramEvent::Failed(text) => outcome = Some(Err(LabError::Program(text))),
+        ProgramEvent::Failed(text) => outcome = Some(Err(LabError::Failed(text))),
         ProgramEvent::FirstProcess(_) | ProgramEvent::ServerEnded(_) => {}
     };
     let status = supervise(&programs, signals.as_fd(), forward, on_report)?;
@@ -96,7 +96,7 @@ pub fn run(command: &Program, servers: &[Program]) -> Result<u8, LabError> {
 ///
 /// Call it on a thread that ends afterwards: with its children's PID namespace unshared, a thread
 /// cannot start threads.
-pub fn run_scheduled(
+pub(crate) fn run_scheduled(
     programs: &Programs,
     stop: BorrowedFd,
     on_report: impl FnMut(ProgramEvent),
@@ -112,9 +112,8 @@ fn supervise(
     on_event: impl FnMut(&FirstProcess) -> io::Result<()>,
     mut on_report: impl FnMut(ProgramEvent),
 ) -> Result<ExitStatus, LabError> {
-    let (reports, report) = io::pipe().map_err(|error| LabError::system("making a pipe", error))?;
-    unshare(NamespaceType::Pid)
-        .map_err(|error| LabError::system("making a PID namespace", error))?;
+    let (reports, report) = io::pipe().during("making a pipe")?;
+    unshare(NamespaceType::Pid).during("making a PID namespace")?;
     let (pid, keep_alive) = reexec::start_first_process(programs, &report)?;
     drop(report);
     on_report(ProgramEvent::FirstProcess(pid.as_raw_pid()));
@@ -125,9 +124,9 @@ fn supervise(
     };
     let ended = await_end(pid, reports, event, on_event, on_report);
     drop(keep_alive);
-    let status = ended.map_err(|error| LabError::system("waiting for programs", error))?;
+    let status = ended.during("waiting for programs")?;
     match status.code() {
-        Some(code) if code != 0 && !has_reported => Err(LabError::Program(format!(
+        Some(code) if code != 0 && !has_reported => Err(LabError::Failed(format!(
             "the process that starts the programs ended with exit code {code} at once"
         ))),
         _ => Ok(status),

@@ -5,19 +5,15 @@
 //!
 //! Source: rtnetlink(7), linux/pkt_sched.h.
 
-use std::io;
-
 use super::netlink::{self, attribute};
-use crate::LabError;
+use crate::error::{During, LabError};
 
 /// Sets `pfifo_fast` on an interface of the calling thread's network namespace.
-pub fn set_pfifo_fast(interface: u32) -> Result<(), LabError> {
+pub(super) fn set_pfifo_fast(interface: u32) -> Result<(), LabError> {
     match netlink::transact(&request(interface)) {
         // A kernel without queueing disciplines has no other queue.
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
-        done => done.map_err(|error: io::Error| {
-            LabError::system("setting the queueing discipline of a host", error)
-        }),
+        done => done.during("setting the queueing discipline of a host"),
     }
 }
 
@@ -26,13 +22,11 @@ fn request(interface: u32) -> Vec<u8> {
     const ROOT: u32 = 0xffff_ffff;
     const TCA_KIND: u16 = 1;
     let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
-    let mut message = netlink::request(libc::RTM_NEWQDISC, flags);
     let (family, handle, info) = (0u32, 0u32, 0u32);
-    for number in [family, interface, handle, ROOT, info] {
-        message.extend(number.to_ne_bytes());
-    }
-    message.extend(attribute(TCA_KIND, b"pfifo_fast\0"));
-    netlink::with_length(message)
+    let numbers = [family, interface, handle, ROOT, info];
+    let mut body = numbers.map(u32::to_ne_bytes).concat();
+    body.extend(attribute(TCA_KIND, b"pfifo_fast\0"));
+    netlink::request(libc::RTM_NEWQDISC, flags, &body)
 }
 
 #[cfg(test)]

@@ -5,15 +5,14 @@
 //!
 //! Source: rtnetlink(7), netlink(7), linux/rtnetlink.h.
 
-use std::io;
 use std::net::Ipv4Addr;
 
 use super::netlink::{self, attribute};
-use crate::LabError;
+use crate::error::{During, LabError};
 
 /// A route through an interface of the calling thread's network namespace.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Route<'a> {
+pub(super) struct Route<'a> {
     /// Index of the interface.
     pub interface: u32,
     /// Its only destination address; `None`: the default route.
@@ -28,9 +27,8 @@ pub struct Route<'a> {
 }
 
 /// Adds the route.
-pub fn add(route: &Route<'_>) -> Result<(), LabError> {
-    let failed = |error: io::Error| LabError::system("setting the route of a host", error);
-    netlink::transact(&request(route)).map_err(failed)
+pub(super) fn add(route: &Route<'_>) -> Result<(), LabError> {
+    netlink::transact(&request(route)).during("setting the route of a host")
 }
 
 /// `ip route add default|TO dev INDEX [src SOURCE] [congctl NAME] [initcwnd PACKETS]`
@@ -38,22 +36,21 @@ fn request(route: &Route<'_>) -> Vec<u8> {
     const METRIC_INITCWND: u16 = 11;
     const METRIC_CC_ALGO: u16 = 16;
     let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-    let mut message = netlink::request(libc::RTM_NEWROUTE, flags);
     let (length, any_length, no_service) = (route.to.map_or(0, |_| 32), 0, 0);
-    message.extend([libc::AF_INET as u8, length, any_length, no_service]);
-    message.extend([
+    let mut body = vec![libc::AF_INET as u8, length, any_length, no_service];
+    body.extend([
         libc::RT_TABLE_MAIN,
         libc::RTPROT_BOOT,
         libc::RT_SCOPE_LINK,
         libc::RTN_UNICAST,
     ]);
-    message.extend([0; 4]);
+    body.extend([0; 4]);
     if let Some(to) = route.to {
-        message.extend(attribute(libc::RTA_DST, &to.octets()));
+        body.extend(attribute(libc::RTA_DST, &to.octets()));
     }
-    message.extend(attribute(libc::RTA_OIF, &route.interface.to_ne_bytes()));
+    body.extend(attribute(libc::RTA_OIF, &route.interface.to_ne_bytes()));
     if let Some(source) = route.source {
-        message.extend(attribute(libc::RTA_PREFSRC, &source.octets()));
+        body.extend(attribute(libc::RTA_PREFSRC, &source.octets()));
     }
     let mut metrics = Vec::new();
     if let Some(packets) = route.initial_window {
@@ -64,9 +61,9 @@ fn request(route: &Route<'_>) -> Vec<u8> {
         metrics.extend(attribute(METRIC_CC_ALGO, &name));
     }
     if !metrics.is_empty() {
-        message.extend(attribute(libc::RTA_METRICS, &metrics));
+        body.extend(attribute(libc::RTA_METRICS, &metrics));
     }
-    netlink::with_length(message)
+    netlink::request(libc::RTM_NEWROUTE, flags, &body)
 }
 
 #[cfg(test)]

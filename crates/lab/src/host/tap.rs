@@ -8,18 +8,19 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
+use fairwind_kernel::checked;
 use rustix::io::Errno;
 
-use super::ifreq::{Ifreq, Request};
-use crate::LabError;
+use crate::error::{During, LabError};
 
-pub mod uplink;
-pub mod vnet;
+pub(crate) mod uplink;
+pub(crate) mod vnet;
+pub(crate) mod words;
 
 use uplink::Uplink;
 
 /// Most packets read or written in one batch.
-pub const MAX_BATCH: usize = 32;
+pub(crate) const MAX_BATCH: usize = 32;
 
 /// Work that the device does for the host. In every case queues, losses and delays apply to single segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub enum Offload {
 
 /// The emulator's side of an interface, which vanishes when this is dropped.
 #[derive(Debug)]
-pub struct Tap {
+pub(crate) struct Tap {
     file: File,
     name: String,
     offload: Offload,
@@ -50,29 +51,16 @@ pub struct Tap {
 impl Tap {
     /// Creates the interface in the network namespace of the calling thread. The kernel replaces `%d` in the
     /// name by the first free number there.
-    pub fn create(name: &str, offload: Offload) -> Result<Tap, LabError> {
+    pub(crate) fn create(name: &str, offload: Offload) -> Result<Tap, LabError> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .custom_flags(libc::O_NONBLOCK)
             .open("/dev/net/tun")
             .map_err(LabError::NoTun)?;
-        let failed = |action: &'static str| {
-            move |error: io::Error| {
-                LabError::system(format!("{action} the TUN device {name}"), error)
-            }
-        };
-        let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
-        let mut ifreq = Ifreq::new(name).with_flags(flags as libc::c_short);
-        ifreq
-            .send(&file, Request::SetTun)
-            .map_err(failed("making"))?;
-        let name = ifreq.name();
-        ifreq
-            .with_hardware_address(vnet::ADDRESS)
-            .send(&file, Request::SetHardwareAddress)
-            .map_err(failed("setting the address of"))?;
-        set_offload(&file, offload).map_err(failed("setting the offloads of"))?;
+        let name = attach(&file, name).during(format!("making the TUN device {name}"))?;
+        set_offload(&file, offload)
+            .during(format!("setting the offloads of the TUN device {name}"))?;
         let uplink = Uplink::new(|filter| set_filter(&file, filter));
         Ok(Tap {
             file,
@@ -83,14 +71,14 @@ impl Tap {
     }
 
     /// The interface's name.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// Reads a packet with its [`vnet`] headers into the buffers, `first` before `rest`. `None` if there is
     /// no packet.
     #[inline]
-    pub fn read(&self, first: &mut [u8], rest: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(crate) fn read(&self, first: &mut [u8], rest: &mut [u8]) -> io::Result<Option<usize>> {
         let mut buffers = [IoSliceMut::new(first), IoSliceMut::new(rest)];
         match rustix::io::readv(&self.file, &mut buffers) {
             Ok(len) => Ok(Some(len)),
@@ -101,33 +89,33 @@ impl Tap {
 
     /// Writes a packet with its [`vnet`] headers: the host receives it before this returns.
     #[inline]
-    pub fn write(&self, packet: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&self, packet: &[u8]) -> io::Result<()> {
         debug_assert!(packet.len() > vnet::LEN);
         rustix::io::write(&self.file, packet)?;
         Ok(())
     }
 
     /// Writes a packet in several parts, the first of which begins with the [`vnet`] headers.
-    pub fn write_parts(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+    pub(crate) fn write_parts(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
         rustix::io::writev(&self.file, parts)?;
         Ok(())
     }
 
     /// The packets that the host sends, if they are not to be read from the device.
-    pub fn uplink(&self) -> Option<&Arc<Uplink>> {
+    pub(crate) fn uplink(&self) -> Option<&Arc<Uplink>> {
         self.uplink.as_ref()
     }
 
     /// Requests a wake-up: the descriptor becomes readable once the host has sent something. Returns false if
     /// it already has.
-    pub fn request_wakeup(&self) -> bool {
+    pub(crate) fn request_wakeup(&self) -> bool {
         self.uplink
             .as_ref()
             .is_none_or(|uplink| uplink.request_wakeup())
     }
 
     /// Ends what [`Tap::request_wakeup`] began; `readable` if the descriptor was.
-    pub fn end_wakeup(&self, readable: bool) {
+    pub(crate) fn end_wakeup(&self, readable: bool) {
         let Some(uplink) = &self.uplink else { return };
         uplink.cancel_wakeup();
         if readable {
@@ -137,12 +125,12 @@ impl Tap {
     }
 
     /// The offload that it was created with.
-    pub fn offload(&self) -> Offload {
+    pub(crate) fn offload(&self) -> Offload {
         self.offload
     }
 
     /// True if the device may return packets that it is to segment.
-    pub fn may_return_unsegmented(&self) -> bool {
+    pub(crate) fn may_return_unsegmented(&self) -> bool {
         matches!(self.offload, Offload::Send | Offload::Both)
     }
 }
@@ -151,6 +139,22 @@ impl AsFd for Tap {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
+}
+
+/// Makes the descriptor of /dev/net/tun an interface. Returns the name that the kernel has given it.
+fn attach(file: &File, name: &str) -> io::Result<String> {
+    // SAFETY: an ifreq consists of integers and a union of such, for which zero is valid.
+    let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
+    let room = ifreq.ifr_name.len() - 1;
+    for (to, from) in ifreq.ifr_name[..room].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    ifreq.ifr_ifru.ifru_flags = flags as libc::c_short;
+    // SAFETY: the call reads and writes an ifreq.
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut ifreq) })?;
+    let name = ifreq.ifr_name.iter().map(|&c| char::from(c as u8));
+    Ok(name.take_while(|&c| c != '\0').collect())
 }
 
 /// Sets what the host may leave to the device.
@@ -163,7 +167,7 @@ fn set_offload(file: &File, offload: Offload) -> io::Result<()> {
         Offload::Software => 0,
     };
     // SAFETY: the call takes an integer.
-    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, features) })
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, features) }).map(drop)
 }
 
 /// Installs the eBPF program as the filter of every packet that the host sends.
@@ -176,11 +180,4 @@ fn set_filter(file: &File, program: BorrowedFd<'_>) -> io::Result<()> {
         checked(unsafe { libc::ioctl(file.as_raw_fd(), request, &raw const program) })?;
     }
     Ok(())
-}
-
-fn checked(result: libc::c_int) -> io::Result<()> {
-    match result {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
 }

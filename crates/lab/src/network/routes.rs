@@ -19,18 +19,18 @@ pub(crate) struct Routes {
 
 impl Routes {
     /// The number, for [`Routes::next`], of the host that gets packets for this address.
-    pub fn host(&self, address: Ipv4Addr) -> Option<usize> {
+    pub(crate) fn host(&self, address: Ipv4Addr) -> Option<usize> {
         self.hosts.get(&address).copied().or(self.gateway)
     }
 
     /// The next pipe from `node` toward the host of this number.
     #[inline]
-    pub fn next(&self, node: usize, host: usize) -> Option<usize> {
+    pub(crate) fn next(&self, node: usize, host: usize) -> Option<usize> {
         self.next[node][host]
     }
 
     /// True if packets from a host at `node` enter the pipe.
-    pub fn enter(&self, node: usize, pipe: usize) -> bool {
+    pub(crate) fn enter(&self, node: usize, pipe: usize) -> bool {
         self.next[node].contains(&Some(pipe))
     }
 }

@@ -15,24 +15,24 @@ use fairwind_path::rate::Rate;
 use fairwind_path::units::{self, Bandwidth};
 
 /// The port of the sockets.
-pub const PORT: u16 = 5001;
+pub(crate) const PORT: u16 = 5001;
 
 /// Whether the test can run.
-pub fn permitted() -> bool {
+pub(crate) fn permitted() -> bool {
     fairwind_testing::permitted(fairwind_lab::privilege::check())
 }
 
-pub fn address(last: u8) -> Ipv4Addr {
+pub(crate) fn address(last: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, last)
 }
 
-pub fn host(last: u8) -> Host {
+pub(crate) fn host(last: u8) -> Host {
     Host::create(HostConfig::new(address(last))).unwrap()
 }
 
 /// A UDP socket in the host, wherever it is used from.
-pub fn socket(host: &Host) -> UdpSocket {
-    let bind = || UdpSocket::bind(("0.0.0.0", PORT)).map_err(|e| LabError::Program(e.to_string()));
+pub(crate) fn socket(host: &Host) -> UdpSocket {
+    let bind = || UdpSocket::bind(("0.0.0.0", PORT)).map_err(|e| LabError::Failed(e.to_string()));
     let socket = host.within(bind).unwrap();
     socket
         .set_read_timeout(Some(Duration::from_secs(20)))
@@ -40,7 +40,7 @@ pub fn socket(host: &Host) -> UdpSocket {
     socket
 }
 
-pub fn delayed(ms: u64) -> PipeConfig {
+pub(crate) fn delayed(ms: u64) -> PipeConfig {
     PipeConfig {
         delay: DelayConfig {
             base: Delay::Constant(units::Duration::from_millis(ms)),
@@ -51,7 +51,7 @@ pub fn delayed(ms: u64) -> PipeConfig {
 }
 
 /// A pipe of this bandwidth with room for 1000 packets.
-pub fn narrow(mbps: u64) -> PipeConfig {
+pub(crate) fn narrow(mbps: u64) -> PipeConfig {
     PipeConfig {
         bandwidth: Rate::Constant(Bandwidth::from_mbps(mbps)),
         capacity: Capacity::Packets(1000),
@@ -60,7 +60,12 @@ pub fn narrow(mbps: u64) -> PipeConfig {
 }
 
 /// A pipe in each direction.
-pub fn link(network: &mut Network, a: NodeId, b: NodeId, config: &PipeConfig) -> [PipeId; 2] {
+pub(crate) fn link(
+    network: &mut Network,
+    a: NodeId,
+    b: NodeId,
+    config: &PipeConfig,
+) -> [PipeId; 2] {
     [("there", a, b), ("back", b, a)]
         .map(|(name, from, to)| network.add_pipe(name, from, to, config.clone()).unwrap())
 }

@@ -1,6 +1,6 @@
 //! Two hosts and a link for tests of applications.
 
-pub mod role;
+pub(crate) mod role;
 
 use std::net::Ipv4Addr;
 
@@ -15,13 +15,13 @@ use fairwind_path::pipe::PipeConfig;
 use fairwind_path::units::Duration;
 
 use crate::hosts;
-pub use crate::hosts::{PORT, permitted};
+pub(crate) use crate::hosts::{PORT, permitted};
 
-pub const FROM: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-pub const TO: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+pub(crate) const FROM: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub(crate) const TO: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
 /// One direction of a link with room for 1000 packets.
-pub fn link(mbps: u64, delay_ms: u64) -> PipeConfig {
+pub(crate) fn link(mbps: u64, delay_ms: u64) -> PipeConfig {
     PipeConfig {
         delay: hosts::delayed(delay_ms).delay,
         ..hosts::narrow(mbps)
@@ -29,14 +29,14 @@ pub fn link(mbps: u64, delay_ms: u64) -> PipeConfig {
 }
 
 /// Two hosts joined by a link.
-pub struct Lab {
+pub(crate) struct Lab {
     pub hosts: [Host; 2],
     _emulator: Emulator,
 }
 
 impl Lab {
     /// A lab whose link is the same in both directions.
-    pub fn start(pipe: PipeConfig) -> Lab {
+    pub(crate) fn start(pipe: PipeConfig) -> Lab {
         let host = |address| HostConfig {
             congestion_control: Some("cubic".to_owned()),
             ..HostConfig::new(address)
@@ -54,17 +54,18 @@ impl Lab {
     }
 
     /// Starts applications at the emulator's present time, which is the start of the plans.
-    pub fn applications(
+    pub(crate) fn applications(
         &self,
         plans: Vec<FlowPlan>,
         warmup: Duration,
         duration: Duration,
     ) -> Applications {
-        Applications::start(plans, monotonic_ns(), warmup, duration).unwrap()
+        let prepared = Applications::prepare(plans).unwrap();
+        prepared.start(monotonic_ns(), warmup, duration).unwrap()
     }
 
     /// Runs flows to their end; returns their outcomes and failures.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         plans: Vec<FlowPlan>,
         warmup: Duration,
@@ -78,16 +79,20 @@ impl Lab {
     }
 
     /// Like [`Lab::run`] with a single flow.
-    pub fn run_one(&self, plan: FlowPlan, warmup: Duration, duration: Duration) -> FlowOutcome {
+    pub(crate) fn run_one(
+        &self,
+        plan: FlowPlan,
+        warmup: Duration,
+        duration: Duration,
+    ) -> FlowOutcome {
         self.run(vec![plan], warmup, duration).0.remove(0)
     }
 }
 
 /// A flow over the link, from the start of the run.
-pub fn plan(lab: &Lab, work: impl Into<Work>) -> FlowPlan {
+pub(crate) fn plan(lab: &Lab, work: impl Into<Work>) -> FlowPlan {
     let [from, to] = lab.hosts.clone();
     FlowPlan {
-        name: "flow".to_owned(),
         from,
         to,
         port: PORT,
@@ -99,12 +104,12 @@ pub fn plan(lab: &Lab, work: impl Into<Work>) -> FlowPlan {
     }
 }
 
-pub fn sleep(duration: Duration) {
+pub(crate) fn sleep(duration: Duration) {
     std::thread::sleep(std::time::Duration::from_nanos(duration.as_nanos()));
 }
 
 /// Processor time that this process has used, seconds.
-pub fn processor_time() -> f64 {
+pub(crate) fn processor_time() -> f64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -115,7 +120,7 @@ pub fn processor_time() -> f64 {
 }
 
 /// The congestion controls of this process' connections to a port of [`TO`].
-pub fn controls_of_connections_to(port: u16) -> Vec<String> {
+pub(crate) fn controls_of_connections_to(port: u16) -> Vec<String> {
     let fds = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
     let fds = fds.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     fds.filter(|&fd| is_connected_to(fd, port))
@@ -134,7 +139,7 @@ fn is_connected_to(fd: i32, port: u16) -> bool {
 }
 
 /// The congestion control of a connection.
-pub fn control_of(fd: i32) -> String {
+pub(crate) fn control_of(fd: i32) -> String {
     let mut name = [0u8; 16];
     let mut len = name.len() as libc::socklen_t;
     // SAFETY: name and length are written within their bounds.
@@ -153,7 +158,7 @@ pub fn control_of(fd: i32) -> String {
 }
 
 /// Processes whose arguments include the word.
-pub fn processes_with(word: &str) -> usize {
+pub(crate) fn processes_with(word: &str) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     lines

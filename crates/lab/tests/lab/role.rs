@@ -14,7 +14,7 @@ const ROLE: &str = "FAIRWIND_TEST_ROLE";
 const PORT: u16 = 7000;
 
 /// The command line that starts this binary in a role.
-pub fn command(role: &str) -> String {
+pub(crate) fn command(role: &str) -> String {
     let me = std::env::current_exe().unwrap();
     format!(
         "{ROLE}='{role}' exec {} --exact lab::role::plays_its_role --nocapture",

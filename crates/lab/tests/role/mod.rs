@@ -17,14 +17,14 @@ const ROLE: &str = "FAIRWIND_TEST_ROLE";
 const SEPARATOR: char = '|';
 
 /// A datagram that arrived.
-pub struct Arrival {
+pub(crate) struct Arrival {
     pub number: u64,
     pub sent_ns: u64,
     pub received_ns: u64,
 }
 
 /// The command line that starts this binary in a role.
-pub fn command(role: &str, words: &[&str]) -> String {
+pub(crate) fn command(role: &str, words: &[&str]) -> String {
     let me = std::env::current_exe().unwrap();
     let words: String = words
         .iter()
@@ -108,7 +108,7 @@ fn datagram_sink(file: &Path) {
 }
 
 /// What a sink has recorded.
-pub fn arrivals(file: &Path) -> Vec<Arrival> {
+pub(crate) fn arrivals(file: &Path) -> Vec<Arrival> {
     let bytes = fs::read(file).unwrap();
     let words = bytes.as_chunks().0.iter();
     let words: Vec<u64> = words.map(|&word| u64::from_ne_bytes(word)).collect();
@@ -155,7 +155,7 @@ impl Digest {
 }
 
 /// The digest of the first bytes of the stream.
-pub fn stream_digest(len: usize) -> String {
+pub(crate) fn stream_digest(len: usize) -> String {
     let mut bytes = vec![0; len];
     Stream(1).fill(&mut bytes);
     let mut digest = Digest::new();
@@ -263,7 +263,7 @@ fn machine_receives(file: &Path) {
 }
 
 /// The interfaces, routes and addresses of the calling thread's network.
-pub fn network_of_thread() -> String {
+pub(crate) fn network_of_thread() -> String {
     let table = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap();
     let devices = table("dev");
     let names = devices.lines().filter_map(|line| line.split(':').next());

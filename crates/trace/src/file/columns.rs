@@ -34,13 +34,13 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    pub fn push(&mut self, sample: &Sample, control: u16, state: Option<&State>) {
+    pub(crate) fn push(&mut self, sample: &Sample, control: u16, state: Option<&State>) {
         self.samples.push(*sample);
         self.controls.push(control);
         self.states.extend(state);
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.samples.len()
     }
 
@@ -99,11 +99,11 @@ pub(crate) struct Source<'recording> {
 
 impl Group {
     /// Rows of a block: as many as fill a block of differences, so that none are left over.
-    pub const BLOCK: usize = 128;
+    pub(crate) const BLOCK: usize = 128;
     /// Rows of a group's first block: one more, as the first row has no difference.
-    pub const FIRST_BLOCK: usize = Group::BLOCK + 1;
+    pub(crate) const FIRST_BLOCK: usize = Group::BLOCK + 1;
 
-    pub fn new(columns: &Columns) -> Group {
+    pub(crate) fn new(columns: &Columns) -> Group {
         let column = |optional: bool| Integers {
             levels: optional.then(Runs::default),
             ..Integers::default()
@@ -121,7 +121,7 @@ impl Group {
     }
 
     /// Encodes the rows and empties the block.
-    pub fn add(&mut self, block: &mut Block, columns: &Columns, source: &Source<'_>) {
+    pub(crate) fn add(&mut self, block: &mut Block, columns: &Columns, source: &Source<'_>) {
         for sample in &block.samples {
             let since = sample.head.time_ns as i64 - source.began_ns as i64;
             self.times
@@ -154,7 +154,7 @@ impl Group {
     }
 
     /// Approximate size of the encoded rows, bytes.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         let integers = self.integers.iter().map(Integers::len);
         (self.times.len() + integers.sum::<usize>() + self.controls.len()) as u64
     }

@@ -21,7 +21,7 @@ pub(crate) struct Deltas {
 }
 
 impl Deltas {
-    pub fn extend(&mut self, values: &[i64]) {
+    pub(crate) fn extend(&mut self, values: &[i64]) {
         let mut values = values;
         if self.count == 0
             && let Some((first, rest)) = values.split_first()
@@ -52,12 +52,12 @@ impl Deltas {
     }
 
     /// Approximate size so far, bytes.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.body.len() + 8 * self.waiting.len() + 16
     }
 
     /// Writes the page's content and starts a new page.
-    pub fn finish(&mut self, out: &mut Vec<u8>) {
+    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
         if !self.waiting.is_empty() {
             pack_block(&mut self.waiting, &mut self.body);
         }
@@ -120,14 +120,14 @@ pub(crate) struct Runs {
 
 impl Runs {
     /// Runs of numbers that need two bytes.
-    pub fn wide() -> Runs {
+    pub(crate) fn wide() -> Runs {
         Runs {
             wide: true,
             ..Runs::default()
         }
     }
 
-    pub fn push(&mut self, value: u16, times: usize) {
+    pub(crate) fn push(&mut self, value: u16, times: usize) {
         match self.runs.last_mut() {
             Some((last, length)) if *last == value => *length += times as u64,
             _ => self.runs.push((value, times as u64)),
@@ -135,19 +135,19 @@ impl Runs {
     }
 
     /// Each run's number and length.
-    pub fn runs(&self) -> impl Iterator<Item = (u16, usize)> {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (u16, usize)> {
         self.runs
             .iter()
             .map(|(value, times)| (*value, *times as usize))
     }
 
     /// Approximate encoded size, bytes.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         3 * self.runs.len()
     }
 
     /// Returns the encoded runs and starts anew.
-    pub fn finish(&mut self) -> Vec<u8> {
+    pub(crate) fn finish(&mut self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.len());
         for (value, length) in self.runs.drain(..) {
             varint(length << 1, &mut out);

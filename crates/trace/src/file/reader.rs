@@ -20,7 +20,6 @@ use crate::record::Connection;
 ///
 /// Fails if the file cannot be read or is not a trace. Errors of `out` are returned in the inner result.
 pub fn write_csv(path: &Path, out: &mut dyn Write) -> Result<io::Result<()>, FileError> {
-    let wrong = |error: &dyn Display| not_a_trace(path, error);
     let reader = open(path)?;
     let names: Vec<String> = reader
         .metadata()
@@ -34,8 +33,11 @@ pub fn write_csv(path: &Path, out: &mut dyn Write) -> Result<io::Result<()>, Fil
         return Ok(Err(error));
     }
     let mut line = String::new();
-    for row in reader.get_row_iter(None).map_err(|error| wrong(&error))? {
-        let row = row.map_err(|error| wrong(&error))?;
+    for row in reader
+        .get_row_iter(None)
+        .map_err(|error| not_a_trace(path, error))?
+    {
+        let row = row.map_err(|error| not_a_trace(path, error))?;
         line.clear();
         for (number, (_, field)) in row.get_column_iter().enumerate() {
             if number > 0 {
@@ -70,8 +72,8 @@ pub fn connection(path: &Path) -> Result<Connection, FileError> {
         .flatten()
         .find(|entry| entry.key == CONNECTION_KEY)
         .and_then(|entry| entry.value.as_deref())
-        .ok_or_else(|| not_a_trace(path, &format!("it has no {CONNECTION_KEY}")))?;
-    serde_json::from_str(text).map_err(|error| not_a_trace(path, &error))
+        .ok_or_else(|| not_a_trace(path, format!("it has no {CONNECTION_KEY}")))?;
+    serde_json::from_str(text).map_err(|error| not_a_trace(path, error))
 }
 
 /// A column of integers, with a value or none for each row.
@@ -91,12 +93,11 @@ pub fn series(path: &Path, name: &str) -> Result<Series, FileError> {
         let (mut values, mut levels) = (Vec::new(), Vec::new());
         column.read_records(rows, Some(&mut levels), None, &mut values)?;
         let mut values = values.into_iter();
-        match levels.is_empty() {
-            true => series.extend(values.map(Some)),
-            false => {
-                let value = |level| if level > 0 { values.next() } else { None };
-                series.extend(levels.into_iter().map(value));
-            }
+        if levels.is_empty() {
+            series.extend(values.map(Some));
+        } else {
+            let value = |level| if level > 0 { values.next() } else { None };
+            series.extend(levels.into_iter().map(value));
         }
         Ok(())
     })?;
@@ -138,14 +139,14 @@ fn each_group(
         read(group.get_column_reader(column)?, rows)
     });
     all.try_for_each(|group| group)
-        .map_err(|error| not_a_trace(path, &error))
+        .map_err(|error| not_a_trace(path, error))
 }
 
 fn open(path: &Path) -> Result<SerializedFileReader<File>, FileError> {
     let file = File::open(path).map_err(|error| FileError::new(path, error))?;
-    SerializedFileReader::new(file).map_err(|error| not_a_trace(path, &error))
+    SerializedFileReader::new(file).map_err(|error| not_a_trace(path, error))
 }
 
-fn not_a_trace(path: &Path, reason: &dyn Display) -> FileError {
+fn not_a_trace(path: &Path, reason: impl Display) -> FileError {
     FileError::new(path, format!("not a trace: {reason}"))
 }

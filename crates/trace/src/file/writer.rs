@@ -1,6 +1,7 @@
 //! Writing a connection's file, which gets its final name only when it is complete.
 
 use std::fs::{self, File};
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -51,25 +52,18 @@ impl ConnectionFile {
 
     fn write_group(&mut self, mut group: Group, controls: &[String]) -> Result<(), ParquetError> {
         let rows = group.rows as u32;
-        let columns: Vec<ColumnDescPtr> = self.writer.schema_descr().columns().to_vec();
-        let end = || ParquetError::General("fewer columns than the schema has".into());
-        let mut columns = columns.into_iter();
+        let columns = self.writer.schema_descr().columns().to_vec();
         let mut out = self.writer.next_row_group()?;
-
         let times = data_page(group.times, rows, Encoding::PLAIN);
-        let time = columns.next().ok_or_else(end)?;
-        let (bytes, close) = chunk(time, None, times)?;
-        out.append_column(&bytes, close)?;
-        for integers in &mut group.integers {
-            let column = columns.next().ok_or_else(end)?;
-            let (bytes, close) = chunk(column, None, integer_page(integers, rows))?;
+        let integers = group.integers.iter_mut();
+        let integers = integers.map(|integers| (None, integer_page(integers, rows)));
+        let names = (!controls.is_empty()).then(|| names_page(controls));
+        let controls = controls_page(group.controls, controls.len(), rows);
+        let pages = iter::once((None, times)).chain(integers);
+        for (column, (names, page)) in columns.into_iter().zip(pages.chain([(names, controls)])) {
+            let (bytes, close) = chunk(column, names, page)?;
             out.append_column(&bytes, close)?;
         }
-        let column = columns.next().ok_or_else(end)?;
-        let names = (!controls.is_empty()).then(|| names_page(controls));
-        let page = controls_page(group.controls, controls.len(), rows);
-        let (bytes, close) = chunk(column, names, page)?;
-        out.append_column(&bytes, close)?;
         out.close()?;
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! The table of instruments: what they are, and how they are computed from the kernel's values.
 
+use fairwind_instruments::{Instrument as Shared, instrument};
+
 use super::{Instrument, Moment};
 use crate::event::Sample;
 
@@ -41,83 +43,82 @@ fn limited_by_sender(m: &Moment<'_>) -> Option<i64> {
     Some((integer(elapsed) - sending).max(0))
 }
 
-macro_rules! instrument {
-    ($optional:literal, $name:expr, $unit:expr, $rfc:expr, $kernel:literal, $meaning:expr,
-     $note:literal, $value:expr, $fill:expr) => {
-        Instrument {
-            name: $name,
-            unit: $unit,
-            rfc4898: $rfc,
-            meaning: $meaning,
-            note: $note,
-            kernel: $kernel,
-            optional: $optional,
-            value: $value,
-            fill: $fill,
-        }
-    };
+/// An instrument that results do not have.
+const fn own(
+    name: &'static str,
+    unit: &'static str,
+    rfc4898: Option<&'static str>,
+    meaning: &'static str,
+) -> Shared {
+    Shared {
+        name,
+        unit,
+        rfc4898,
+        meaning,
+        optional: true,
+    }
+}
+
+/// An instrument without its values, which are always missing.
+const fn described(what: Shared, kernel: &'static str, note: &'static str) -> Instrument {
+    Instrument {
+        name: what.name,
+        unit: what.unit,
+        rfc4898: what.rfc4898,
+        meaning: what.meaning,
+        note,
+        kernel,
+        optional: true,
+        value: |_| None,
+        fill: |_, _, _| {},
+    }
 }
 
 /// An instrument that is never missing. One that results have too is described there; only a note
 /// may add what is peculiar to the kernel's.
 macro_rules! always {
-    ($name:literal, $kernel:literal, $note:literal, $value:expr) => {{
-        const SHARED: fairwind_instruments::Instrument = fairwind_instruments::instrument($name);
-        always!(@ SHARED.name, SHARED.unit, SHARED.rfc4898, $kernel, SHARED.meaning, $note, $value)
-    }};
-    ($name:literal, $unit:literal, $rfc:expr, $kernel:literal, $meaning:literal, $value:expr) => {
-        always!(@ $name, $unit, $rfc, $kernel, $meaning, "", $value)
+    ($name:literal, $kernel:literal, $note:literal, $value:expr) => {
+        always!(@ instrument($name), $kernel, $note, $value)
     };
-    (@ $name:expr, $unit:expr, $rfc:expr, $kernel:literal, $meaning:expr, $note:literal,
-     $value:expr) => {
-        instrument!(
-            false,
-            $name,
-            $unit,
-            $rfc,
-            $kernel,
-            $meaning,
-            $note,
-            |m: &Moment<'_>| {
+    ($name:literal, $unit:literal, $rfc:expr, $kernel:literal, $meaning:literal, $value:expr) => {
+        always!(@ own($name, $unit, $rfc, $meaning), $kernel, "", $value)
+    };
+    (@ $what:expr, $kernel:literal, $note:literal, $value:expr) => {
+        Instrument {
+            optional: false,
+            value: |m| {
                 let value: fn(&Moment<'_>) -> i64 = $value;
                 Some(value(m))
             },
-            |samples, clock, values| {
+            fill: |samples, clock, values| {
                 let value: fn(&Moment<'_>) -> i64 = $value;
                 let values = &mut values.values;
                 values.extend(samples.iter().map(|sample| value(&clock.at(sample))));
-            }
-        )
+            },
+            ..described($what, $kernel, $note)
+        }
     };
 }
 
 /// An instrument that may be missing, in the same two ways.
 macro_rules! sometimes {
-    ($name:literal, $kernel:literal, $note:literal, $value:expr) => {{
-        const SHARED: fairwind_instruments::Instrument = fairwind_instruments::instrument($name);
-        sometimes!(@ SHARED.name, SHARED.unit, SHARED.rfc4898, $kernel, SHARED.meaning, $note, $value)
-    }};
-    ($name:literal, $unit:literal, $rfc:expr, $kernel:literal, $meaning:literal, $value:expr) => {
-        sometimes!(@ $name, $unit, $rfc, $kernel, $meaning, "", $value)
+    ($name:literal, $kernel:literal, $note:literal, $value:expr) => {
+        sometimes!(@ instrument($name), $kernel, $note, $value)
     };
-    (@ $name:expr, $unit:expr, $rfc:expr, $kernel:literal, $meaning:expr, $note:literal,
-     $value:expr) => {
-        instrument!(
-            true,
-            $name,
-            $unit,
-            $rfc,
-            $kernel,
-            $meaning,
-            $note,
-            $value,
-            |samples, clock, values| {
+    ($name:literal, $unit:literal, $rfc:expr, $kernel:literal, $meaning:literal, $value:expr) => {
+        sometimes!(@ own($name, $unit, $rfc, $meaning), $kernel, "", $value)
+    };
+    (@ $what:expr, $kernel:literal, $note:literal, $value:expr) => {
+        Instrument {
+            value: $value,
+            fill: |samples, clock, values| {
                 let value: fn(&Moment<'_>) -> Option<i64> = $value;
                 for sample in samples {
                     values.push(value(&clock.at(sample)));
                 }
-            }
-        )
+            },
+            ..described($what, $kernel, $note)
+        }
     };
 }
 

@@ -7,8 +7,9 @@ use libbpf_rs::btf::types::{Func, Typedef};
 
 use super::TraceError;
 
-/// Iterators by their functions in BTF, and what a kernel lacks without them.
-const ITERATORS: [(&str, &str); 2] = [
+/// Iterators by their functions in BTF, tracepoints by their types, and what a kernel lacks without
+/// them.
+const HOOKS: [(&str, &str); 5] = [
     (
         "bpf_iter_bpf_sk_storage_map",
         "no iterator over socket storage (Linux 5.9, CONFIG_BPF_SYSCALL and CONFIG_NET)",
@@ -17,9 +18,6 @@ const ITERATORS: [(&str, &str); 2] = [
         "bpf_iter_task_file",
         "no iterator over open files (Linux 5.8, CONFIG_BPF_SYSCALL)",
     ),
-];
-/// Tracepoints by their types in BTF, and what a kernel lacks without them.
-const TRACEPOINTS: [(&str, &str); 3] = [
     (
         "btf_trace_inet_sock_set_state",
         "no tracepoint sock:inet_sock_set_state (Linux 4.16, CONFIG_TRACEPOINTS)",
@@ -32,6 +30,10 @@ const TRACEPOINTS: [(&str, &str); 3] = [
         "btf_trace_tcp_cong_state_set",
         "no tracepoint tcp:tcp_cong_state_set (Linux 5.18, CONFIG_TRACEPOINTS)",
     ),
+];
+const MAPS: [(MapType, &str); 2] = [
+    (MapType::RingBuf, "no ring buffers (Linux 5.8)"),
+    (MapType::SkStorage, "no socket storage (Linux 5.2)"),
 ];
 
 /// Checks whether connections can be traced here.
@@ -59,24 +61,16 @@ pub fn check() -> Result<(), TraceError> {
 }
 
 fn missing_features(btf: &Btf) -> Vec<String> {
-    let mut missing = Vec::new();
-    for (map, what) in [
-        (MapType::RingBuf, "no ring buffers (Linux 5.8)"),
-        (MapType::SkStorage, "no socket storage (Linux 5.2)"),
-    ] {
-        if !map.is_supported().unwrap_or(false) {
-            missing.push(what.to_owned());
-        }
-    }
-    for (name, what) in ITERATORS {
-        if btf.type_by_name::<Func<'_>>(name).is_none() {
-            missing.push(what.to_owned());
-        }
-    }
-    for (name, what) in TRACEPOINTS {
-        if btf.type_by_name::<Typedef<'_>>(name).is_none() {
-            missing.push(what.to_owned());
-        }
-    }
-    missing
+    let maps = MAPS
+        .iter()
+        .filter(|(map, _)| !map.is_supported().unwrap_or(false))
+        .map(|(_, what)| what);
+    let hooks = HOOKS
+        .iter()
+        .filter(|(name, _)| {
+            btf.type_by_name::<Func<'_>>(name).is_none()
+                && btf.type_by_name::<Typedef<'_>>(name).is_none()
+        })
+        .map(|(_, what)| what);
+    maps.chain(hooks).map(|what| what.to_string()).collect()
 }

@@ -96,13 +96,10 @@ impl Tracer {
         messages::collect();
         let object = load(options).map_err(|error| refused(&error))?;
         choose(&object, &options.filter).map_err(|error| refused(&error))?;
-        let mut attached = Vec::new();
-        for name in PROGRAMS {
-            attached.push(program(&object, name, |program| program.attach())?);
-        }
-        if options.every_ack {
-            attached.push(program(&object, EVERY_ACK, |program| program.attach())?);
-        }
+        let every_ack = options.every_ack.then_some(EVERY_ACK);
+        let attached = PROGRAMS.into_iter().chain(every_ack);
+        let attached = attached.map(|name| program(&object, name, |program| program.attach()));
+        let attached = attached.collect::<Result<_, _>>()?;
         let connections = map(&object, "connections");
         let iterate = |name| {
             program(&object, name, |program| {
@@ -112,18 +109,7 @@ impl Tracer {
         let tick = iterate(TICK)?;
         let tick_closing = iterate(TICK_CLOSING)?;
         let reader = Rc::new(Reader::default());
-        let ring = {
-            let reader = Rc::clone(&reader);
-            let map = map(&object, "ring");
-            let mut builder = RingBufferBuilder::new();
-            builder
-                .add(&map, move |bytes| {
-                    reader.read(bytes);
-                    0
-                })
-                .map_err(|error| refused(&error))?;
-            builder.build().map_err(|error| refused(&error))?
-        };
+        let ring = ring(&object, Rc::clone(&reader)).map_err(|error| refused(&error))?;
         let adopt = program(&object, ADOPT, |program| program.attach())?;
         run(&adopt)?;
         Ok(Tracer {
@@ -182,14 +168,11 @@ impl Tracer {
             let word = bytes.get(8 * index..8 * index + 8);
             u64::from_ne_bytes(word.and_then(|w| w.try_into().ok()).unwrap_or_default())
         };
-        let mut missed_runs = 0;
-        for program in self.object.progs() {
-            missed_runs += missed(program.as_fd());
-        }
+        let programs = self.object.progs();
         Ok(Counts {
             lost: cpus.iter().map(|bytes| word(bytes, 0)).collect(),
             unwatched: cpus.iter().map(|bytes| word(bytes, 1)).sum(),
-            missed_runs,
+            missed_runs: programs.map(|program| missed(program.as_fd())).sum(),
             skipped: cpus.iter().map(|bytes| word(bytes, 3)).sum(),
         })
     }
@@ -275,21 +258,37 @@ fn settings(options: &Options, ring_bytes: u32) -> libbpf_rs::Result<Vec<u8>> {
 
 /// The filter's maps with their keys, in the order of `struct settings`.
 fn filter_keys(filter: &Filter) -> [(&'static str, Vec<Vec<u8>>); 5] {
-    let hosts = filter.hosts.iter().map(|network| network.key());
-    let ports = filter.ports.iter();
-    let ports = ports.map(|port| u32::from(*port).to_ne_bytes().to_vec());
-    let programs = filter.programs.iter().map(|name| program_key(name));
-    let namespaces = filter.namespaces.iter();
-    let namespaces = namespaces.map(|inode| inode.to_ne_bytes().to_vec());
-    let cgroups = filter.cgroups.iter();
-    let cgroups = cgroups.map(|inode| inode.to_ne_bytes().to_vec());
     [
-        ("networks", hosts.collect()),
-        ("ports", ports.collect()),
-        ("programs", programs.collect()),
-        ("namespaces", namespaces.collect()),
-        ("cgroups", cgroups.collect()),
+        ("networks", keys(&filter.hosts, |network| network.key())),
+        (
+            "ports",
+            keys(&filter.ports, |&port| u32::from(port).to_ne_bytes().into()),
+        ),
+        ("programs", keys(&filter.programs, |name| program_key(name))),
+        (
+            "namespaces",
+            keys(&filter.namespaces, |inode| inode.to_ne_bytes().into()),
+        ),
+        (
+            "cgroups",
+            keys(&filter.cgroups, |inode| inode.to_ne_bytes().into()),
+        ),
     ]
+}
+
+fn keys<T>(choices: &[T], key: impl Fn(&T) -> Vec<u8>) -> Vec<Vec<u8>> {
+    choices.iter().map(key).collect()
+}
+
+/// The ring buffer, whose records go to the reader.
+fn ring(object: &Object, reader: Rc<Reader>) -> libbpf_rs::Result<RingBuffer<'static>> {
+    let map = map(object, "ring");
+    let mut builder = RingBufferBuilder::new();
+    builder.add(&map, move |bytes| {
+        reader.read(bytes);
+        0
+    })?;
+    builder.build()
 }
 
 fn choose(object: &Object, filter: &Filter) -> libbpf_rs::Result<()> {

@@ -34,7 +34,7 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    pub fn new(number: usize, identity: &Identity, time_s: f64) -> Recording {
+    pub(super) fn new(number: usize, identity: &Identity, time_s: f64) -> Recording {
         let is_adopted = identity.is_adopted();
         let mut recording = Recording {
             number,
@@ -58,7 +58,7 @@ impl Recording {
         recording
     }
 
-    pub fn identify(&mut self, identity: &Identity) {
+    pub(super) fn identify(&mut self, identity: &Identity) {
         let connection = &mut self.connection;
         connection.local = identity.local().to_string();
         connection.remote = identity.remote().to_string();
@@ -69,7 +69,7 @@ impl Recording {
         connection.lost = connection.lost.max(u64::from(identity.head.lost));
     }
 
-    pub fn name_control(&mut self, name: String, states: &[ControlState]) {
+    pub(super) fn name_control(&mut self, name: String, states: &[ControlState]) {
         let names = &mut self.connection.congestion_controls;
         let number = names.iter().position(|other| *other == name);
         let number = number.unwrap_or_else(|| {
@@ -82,7 +82,7 @@ impl Recording {
     }
 
     /// Records a sample. Returns the change in the number of waiting rows.
-    pub fn sample(
+    pub(super) fn sample(
         &mut self,
         sample: &Sample,
         state: Option<&State>,
@@ -111,7 +111,7 @@ impl Recording {
     }
 
     /// Number of waiting rows.
-    pub fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.block.len() + self.group.as_ref().map_or(0, |group| group.rows)
     }
 
@@ -130,7 +130,7 @@ impl Recording {
     }
 
     /// Writes the waiting rows, if there is room for them.
-    pub fn write(&mut self, tools: &mut Tools) -> Result<(), FileError> {
+    pub(super) fn write(&mut self, tools: &mut Tools) -> Result<(), FileError> {
         if self.block.len() > 0 {
             self.encode(tools);
         }
@@ -158,12 +158,12 @@ impl Recording {
         self.open(tools)?;
         let file = self.file.as_mut().expect("it was opened");
         file.write(group, &self.connection.congestion_controls)?;
-        self.count(tools);
+        let bytes = file.bytes();
+        self.grew_to(bytes, tools);
         Ok(())
     }
 
-    fn count(&mut self, tools: &mut Tools) {
-        let bytes = self.file.as_ref().map_or(self.bytes, ConnectionFile::bytes);
+    fn grew_to(&mut self, bytes: u64, tools: &mut Tools) {
         tools.store.grew(bytes.saturating_sub(self.bytes));
         self.bytes = bytes;
     }
@@ -182,7 +182,7 @@ impl Recording {
     }
 
     /// Writes the waiting rows and ends the file. Returns how many samples found no room.
-    pub fn finish(mut self, tools: &mut Tools) -> (u64, Result<(), FileError>) {
+    pub(super) fn finish(mut self, tools: &mut Tools) -> (u64, Result<(), FileError>) {
         let mut ended = self.write(tools);
         if ended.is_ok() && self.connection.error.is_none() {
             ended = self.open(tools).and_then(|()| self.end(tools));
@@ -200,9 +200,7 @@ impl Recording {
     fn end(&mut self, tools: &mut Tools) -> Result<(), FileError> {
         let file = self.file.take().expect("it was opened");
         let text = serde_json::to_string(&self.connection).expect("plain values");
-        let bytes = file.finish(text)?;
-        tools.store.grew(bytes.saturating_sub(self.bytes));
-        self.bytes = bytes;
+        self.grew_to(file.finish(text)?, tools);
         Ok(())
     }
 }

@@ -1,10 +1,10 @@
 //! How much room the files of a trace may take, and what gives way when it is used up.
 
 use std::collections::VecDeque;
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fs, io, mem};
+
+use rustix::fs::statvfs;
 
 use super::index::Connection;
 
@@ -64,7 +64,7 @@ struct Finished {
 }
 
 impl Store {
-    pub fn new(folder: &Path, limits: Limits) -> Store {
+    pub(super) fn new(folder: &Path, limits: Limits) -> Store {
         Store {
             folder: folder.to_owned(),
             limits,
@@ -75,12 +75,12 @@ impl Store {
     }
 
     /// Whether `bytes` more have room; old files may be removed to make it.
-    pub fn has_room(&mut self, bytes: u64) -> bool {
+    pub(super) fn has_room(&mut self, bytes: u64) -> bool {
         loop {
             let limit = self.limits.total_bytes.unwrap_or(u64::MAX);
             let within = self.bytes.saturating_add(bytes) <= limit;
             // If the free space is unknown, writing is tried.
-            let free = free_bytes(&self.folder).unwrap_or(u64::MAX);
+            let free = statvfs(&self.folder).map_or(u64::MAX, |disk| disk.f_bavail * disk.f_frsize);
             if within && free >= self.limits.free_bytes.saturating_add(bytes) {
                 return true;
             }
@@ -91,7 +91,7 @@ impl Store {
     }
 
     /// Whether one more file is allowed beside the `open` ones; old files may be removed for it.
-    pub fn has_room_for_file(&mut self, open: usize) -> bool {
+    pub(super) fn has_room_for_file(&mut self, open: usize) -> bool {
         while open + self.finished.len() >= self.limits.connections {
             if !self.remove_oldest() {
                 return false;
@@ -114,11 +114,11 @@ impl Store {
         true
     }
 
-    pub fn grew(&mut self, bytes: u64) {
+    pub(super) fn grew(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 
-    pub fn finished(&mut self, number: usize, connection: Connection, bytes: u64) {
+    pub(super) fn finished(&mut self, number: usize, connection: Connection, bytes: u64) {
         self.finished.push_back(Finished {
             number,
             bytes,
@@ -127,23 +127,10 @@ impl Store {
     }
 
     /// The finished connections, in the order in which they were first seen.
-    pub fn connections(&self) -> Vec<Connection> {
+    pub(super) fn connections(&self) -> Vec<Connection> {
         let mut order: Vec<&Finished> = self.finished.iter().collect();
         order.sort_by_key(|finished| finished.number);
         order.into_iter().map(|f| f.connection.clone()).collect()
-    }
-}
-
-/// Bytes of the disk available to this process.
-fn free_bytes(folder: &Path) -> io::Result<u64> {
-    let path = CString::new(folder.as_os_str().as_bytes()).map_err(io::Error::other)?;
-    // SAFETY: an all-zero `statvfs` is valid, `path` ends in a zero byte, and the call writes into `disk`.
-    unsafe {
-        let mut disk: libc::statvfs = mem::zeroed();
-        if libc::statvfs(path.as_ptr(), &mut disk) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(disk.f_bavail as u64 * disk.f_frsize as u64)
     }
 }
 

@@ -317,7 +317,6 @@ fn flow_plans(run: &Run<'_>, plan: &Plan, hosts: &[Host], names: &[ControlNames]
         let (flow, names) = (copy.flow, &names[copy.position]);
         let switches = flow.switch.iter().zip(&names.switched);
         FlowPlan {
-            name: copy.name.clone(),
             from: hosts[planned.from].at(planned.addresses[0]),
             to: hosts[planned.to].at(planned.addresses[1]),
             port: planned.port.unwrap_or(0),

@@ -5,7 +5,7 @@
 //! `inet_diag_handler_get_info` for closed connections, whose port may already be 0.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 
 use fairwind_kernel::TcpInfo;
@@ -15,7 +15,7 @@ use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, recv, send};
 
 use crate::application::counts::Counts;
-use crate::host::netlink::{self, HEADER, field};
+use crate::host::netlink::{self, field};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const INET_DIAG_INFO: u16 = 2;
@@ -31,7 +31,7 @@ const RECEIVE_BUFFER: usize = 8 << 20;
 
 /// A connection as one of its ends reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Connection {
+pub(super) struct Connection {
     /// The kernel's number for the socket, never reused.
     pub cookie: u64,
     /// 0 if the socket has released its port.
@@ -44,7 +44,7 @@ pub struct Connection {
 
 /// Netlink sockets for the connections of one network namespace.
 #[derive(Debug)]
-pub struct Diag {
+pub(super) struct Diag {
     ask: OwnedFd,
     gone: OwnedFd,
     buffer: Vec<u8>,
@@ -53,7 +53,7 @@ pub struct Diag {
 impl Diag {
     /// Opens the sockets in the network namespace of the calling thread; connections closed from
     /// now on are reported.
-    pub fn open() -> io::Result<Diag> {
+    pub(super) fn open() -> io::Result<Diag> {
         let ask = netlink::open(Some(SOCK_DIAG), 0, SocketFlags::empty())?;
         let gone = netlink::open(Some(SOCK_DIAG), GONE, SocketFlags::NONBLOCK)?;
         set_socket_recv_buffer_size_force(&gone, RECEIVE_BUFFER)?;
@@ -65,7 +65,7 @@ impl Diag {
     }
 
     /// The connections closed since the last call, and those that exist.
-    pub fn connections(&mut self) -> io::Result<Vec<Connection>> {
+    pub(super) fn connections(&mut self) -> io::Result<Vec<Connection>> {
         let mut connections = Vec::new();
         loop {
             match receive(&self.gone, &mut self.buffer) {
@@ -99,13 +99,12 @@ fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
 
 /// A request for all TCP connections of a family, with their counts.
 fn dump_request(family: u8) -> Vec<u8> {
-    const LENGTH: usize = HEADER + 56;
-    let mut request = netlink::request(SOCK_DIAG_BY_FAMILY, libc::NLM_F_DUMP);
+    const LENGTH: usize = 56;
     let with_info = 1 << (INET_DIAG_INFO - 1);
-    request.extend([family, libc::IPPROTO_TCP as u8, with_info, 0]);
-    request.extend(STATES.to_ne_bytes());
-    request.resize(LENGTH, 0);
-    netlink::with_length(request)
+    let mut body = vec![family, libc::IPPROTO_TCP as u8, with_info, 0];
+    body.extend(STATES.to_ne_bytes());
+    body.resize(LENGTH, 0);
+    netlink::request(SOCK_DIAG_BY_FAMILY, libc::NLM_F_DUMP, &body)
 }
 
 /// Adds the connections of a datagram. Returns true if it is the last of an answer.
@@ -135,27 +134,26 @@ fn connection(body: &[u8]) -> Option<Connection> {
         cookie: cookie(44)? | cookie(48)? << 32,
         local_port: port(4)?,
         remote_port: port(6)?,
-        remote: address(body[0], &body[24..40])?,
+        remote: address(body[0], field(body, 24)?)?,
         inode: field(body, 68).map(u32::from_ne_bytes)?.into(),
         counts,
     })
 }
 
 /// Parses an IPv4 address, which an IPv6 socket has as `::ffff:a.b.c.d`.
-fn address(family: u8, bytes: &[u8]) -> Option<Ipv4Addr> {
-    let (prefix, last) = bytes.split_at(12);
-    let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
-    let octets: [u8; 4] = match i32::from(family) {
-        libc::AF_INET => bytes[..4].try_into().ok()?,
-        libc::AF_INET6 if prefix == mapped => last.try_into().ok()?,
-        _ => return None,
-    };
-    Some(octets.into())
+fn address(family: u8, bytes: [u8; 16]) -> Option<Ipv4Addr> {
+    let [a, b, c, d, ..] = bytes;
+    match i32::from(family) {
+        libc::AF_INET => Some(Ipv4Addr::new(a, b, c, d)),
+        libc::AF_INET6 => Ipv6Addr::from(bytes).to_ipv4_mapped(),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::netlink::HEADER;
 
     fn message(family: i32) -> Vec<u8> {
         let mut body = vec![0; MESSAGE];

@@ -9,17 +9,18 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::path::PathBuf;
 
 use rustix::io::Errno;
-use rustix::net::sockopt::{socket_acceptconn, socket_protocol, tcp_congestion};
+use rustix::net::sockopt::{
+    set_tcp_congestion, socket_acceptconn, socket_protocol, tcp_congestion,
+};
 use rustix::net::{getpeername, ipproto};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
-use crate::application::socket::set_congestion_control;
 use crate::host::process::{open_sockets, processes};
 
 /// Sets the congestion control of every TCP socket in the PID namespace of `first_process` that
 /// listens or is connected to one of these addresses. Returns the number of sockets that had
 /// another one.
-pub fn switch_congestion_control(
+pub(super) fn switch_congestion_control(
     first_process: i32,
     ends: [Ipv4Addr; 2],
     name: &str,
@@ -34,7 +35,7 @@ pub fn switch_congestion_control(
             continue;
         }
         if tcp_congestion(&socket)? != name {
-            set_congestion_control(&socket, name)?;
+            set_tcp_congestion(&socket, name)?;
             changed += 1;
         }
     }
@@ -42,7 +43,7 @@ pub fn switch_congestion_control(
 }
 
 /// True if a process in the PID namespace of `first_process` has the socket.
-pub fn holds(first_process: i32, inode: u64) -> bool {
+pub(super) fn holds(first_process: i32, inode: u64) -> bool {
     sockets(first_process).any(|(_, _, held)| held == inode)
 }
 

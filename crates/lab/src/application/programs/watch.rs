@@ -11,10 +11,10 @@ use fairwind_workload::Meter;
 
 use super::sock_diag::{Connection, Diag};
 use super::{CommandFlow, sockets};
-use crate::LabError;
 use crate::application::counts::Counts;
 use crate::application::plan::{FlowPlan, Work};
 use crate::application::shared::Shared;
+use crate::error::{During, LabError};
 use crate::host::Host;
 
 /// Whole seconds, where the meters' intervals end, are multiples of it.
@@ -22,15 +22,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What the programs of one flow did.
 #[derive(Debug)]
-pub struct WatchedFlow {
-    pub index: usize,
+pub(super) struct WatchedFlow {
     pub meter: Meter,
     pub counts: Counts,
     pub switched: Vec<(Duration, String)>,
 }
 
 /// State of the thread.
-pub struct Watch {
+pub(super) struct Watch {
     shared: Arc<Shared>,
     hosts: Vec<WatchedHost>,
     flows: Vec<Flow>,
@@ -54,34 +53,26 @@ struct Flow {
 
 impl Watch {
     /// Watches the programs of `flows`, a subset of `plans`.
-    pub fn new(
+    pub(super) fn new(
         shared: Arc<Shared>,
         flows: Vec<Arc<CommandFlow>>,
         plans: &[FlowPlan],
     ) -> Result<Watch, LabError> {
         let mut hosts: Vec<WatchedHost> = Vec::new();
-        for host in flows
-            .iter()
-            .flat_map(|flow| [&flow.plan.from, &flow.plan.to])
-        {
-            if hosts
-                .iter()
-                .all(|known| known.address != host.config().address)
-            {
-                hosts.push(WatchedHost::new(host)?);
+        for flow in &flows {
+            for host in [&flow.plan.from, &flow.plan.to] {
+                if hosts.iter().all(|known| known.address != host.address()) {
+                    hosts.push(WatchedHost::new(host)?);
+                }
             }
         }
         let traffic = plans
             .iter()
             .filter(|plan| matches!(plan.work, Work::Traffic(_)));
-        let traffic_ports = traffic.map(|plan| (plan.to.config().address, plan.port));
+        let traffic_ports = traffic.map(|plan| (plan.to.address(), plan.port));
         let flow = |command: Arc<CommandFlow>| Flow {
             watched: WatchedFlow {
-                index: command.index,
-                meter: Meter::new(
-                    (Time::ZERO + command.plan.start).max(shared.warmup),
-                    shared.end,
-                ),
+                meter: shared.meter(&command.plan),
                 counts: Counts::default(),
                 switched: Vec::new(),
             },
@@ -98,7 +89,7 @@ impl Watch {
     }
 
     /// Runs until the end of the run, or until asked to stop.
-    pub fn run(mut self) -> Vec<WatchedFlow> {
+    pub(super) fn run(mut self) -> Vec<WatchedFlow> {
         let mut next = Time::ZERO;
         let mut warm = self.shared.warmup == Time::ZERO;
         while next <= self.shared.end {
@@ -150,7 +141,7 @@ impl Watch {
             let ends = ends(&flow.command.plan);
             if ends.contains(&address) {
                 let text = format!("reading the connections of host {address}: {error}");
-                self.shared.fail(flow.watched.index, text);
+                self.shared.fail(flow.command.index, text);
             }
         }
     }
@@ -174,7 +165,7 @@ impl Watch {
             .saturating_sub(before.bytes_received);
         flow.watched.meter.add(time, bytes);
         flow.watched.counts.add_since(connection.counts, before);
-        self.shared.add_received(flow.watched.index, bytes);
+        self.shared.add_received(flow.command.index, bytes);
     }
 
     /// The flow that a connection of the host at `local` belongs to.
@@ -186,30 +177,24 @@ impl Watch {
         if of_no_program || connection.remote_port == 0 {
             return None;
         }
-        let fits = |flow: &&Flow| {
-            let plan = &flow.command.plan;
-            let to = plan.to.config().address;
+        let fits = |&flow: &usize| {
+            let plan = &self.flows[flow].command.plan;
             let ends = ends(plan);
-            let port = if to == local { here.1 } else { there.1 };
+            let port = if ends[1] == local { here.1 } else { there.1 };
             ends.contains(&local)
                 && ends.contains(&connection.remote)
                 && (plan.port == 0 || plan.port == port)
         };
-        let number = |flow: &Flow| {
-            self.flows
-                .iter()
-                .position(|f| f.watched.index == flow.watched.index)
-        };
-        let candidates: Vec<&Flow> = self.flows.iter().filter(fits).collect();
+        let candidates: Vec<usize> = (0..self.flows.len()).filter(fits).collect();
         if let [flow] = candidates[..] {
-            return number(flow);
+            return Some(flow);
         }
-        let holds = |flow: &&&Flow| {
-            let first = flow.command.first_process();
+        let holds = |&&flow: &&usize| {
+            let first = self.flows[flow].command.first_process();
             first.is_some_and(|first| sockets::holds(first, connection.inode))
         };
         let holder = candidates.iter().find(holds).or(candidates.first());
-        holder.and_then(|flow| number(flow))
+        holder.copied()
     }
 
     /// Makes the switches that are due, and applies them to connections opened since.
@@ -232,7 +217,7 @@ impl Watch {
             let changed = sockets::switch_congestion_control(first, ends(plan), name);
             match changed {
                 Err(error) => self.shared.fail(
-                    flow.watched.index,
+                    flow.command.index,
                     format!("switching to the congestion control `{name}`: {error}"),
                 ),
                 Ok(_) if due > flow.switches => {
@@ -247,11 +232,9 @@ impl Watch {
 
 impl WatchedHost {
     fn new(host: &Host) -> Result<WatchedHost, LabError> {
-        let open = || {
-            Diag::open().map_err(|error| LabError::system("asking for a host's connections", error))
-        };
+        let open = || Diag::open().during("asking for a host's connections");
         Ok(WatchedHost {
-            address: host.config().address,
+            address: host.address(),
             diag: host.within(open)?,
             known: HashMap::new(),
         })
@@ -259,5 +242,5 @@ impl WatchedHost {
 }
 
 fn ends(plan: &FlowPlan) -> [Ipv4Addr; 2] {
-    [plan.from.config().address, plan.to.config().address]
+    [plan.from.address(), plan.to.address()]
 }

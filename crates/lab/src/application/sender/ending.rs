@@ -1,33 +1,26 @@
 //! Ending connections: after a failure, when complete, or at the end of the run.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use fairwind_path::units::{Duration, Time};
 
 use super::{
-    DRAIN_INTERVAL_MAX, DRAIN_INTERVAL_MIN, Due, Flow, FromReceiver, RETRY_DELAY, Release, Sender,
-    SenderReport, SentFlow, State,
+    DRAIN_INTERVAL_MAX, DRAIN_INTERVAL_MIN, Due, FromReceiver, RETRY_DELAY, Release, Sender, State,
 };
 use crate::application::socket;
 
 impl Sender {
     /// Removes and reports a connection that failed.
     pub(super) fn on_failure(&mut self, number: u64, error: &io::Error) {
-        let Some(connection) = self.connections.remove(number) else {
+        let Some(connection) = self.connections.remove(&number) else {
             return;
         };
         let session = connection.session;
         let flow = &mut self.flows[self.sessions[session].flow];
         flow.counts
             .add_since(socket::counts(&connection.socket), connection.before);
-        let (from, to) = (
-            flow.plan.from.config().address,
-            flow.plan.to.config().address,
-        );
-        let text = format!(
-            "the connection from {from} to {to}:{} failed: {error}",
-            flow.plan.port
-        );
+        let text = format!("{} failed: {error}", flow.plan.connection());
         self.shared.pending(flow.index).remove(&connection.port);
         self.shared.fail(flow.index, text);
         self.sessions[session].connection = None;
@@ -45,7 +38,7 @@ impl Sender {
     pub(super) fn on_message(&mut self, message: FromReceiver) {
         match message {
             FromReceiver::Released { connection } => {
-                if let Some(connection) = self.connections.remove(connection) {
+                if let Some(connection) = self.connections.remove(&connection) {
                     socket::close_silently(connection.socket);
                 }
             }
@@ -58,7 +51,7 @@ impl Sender {
     }
 
     fn on_complete(&mut self, number: u64, incoming: u64, at: Time) {
-        let Some(connection) = self.connections.get_mut(number) else {
+        let Some(connection) = self.connections.get_mut(&number) else {
             // It failed meanwhile; only the receiver's end is left.
             let connection = number;
             return self.events.send(Release {
@@ -84,7 +77,7 @@ impl Sender {
 
     /// Releases a connection whose last byte has been acknowledged; otherwise checks again later.
     pub(super) fn on_drain(&mut self, now: Time, number: u64) {
-        let Some(connection) = self.connections.get_mut(number) else {
+        let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
         let State::Draining { incoming, wait } = connection.state else {
@@ -103,9 +96,9 @@ impl Sender {
         self.timers.set(now + wait, Due::Drain(number));
     }
 
-    pub(super) fn report(mut self) -> SenderReport {
+    pub(super) fn report(mut self) -> Vec<OwnedFd> {
         let mut sockets = Vec::new();
-        for connection in self.connections.drain() {
+        for connection in self.connections.into_values() {
             let flow = &mut self.flows[self.sessions[connection.session].flow];
             if matches!(connection.state, State::Connecting | State::Open) {
                 flow.counts
@@ -114,14 +107,10 @@ impl Sender {
             self.events.remove(&connection.socket);
             sockets.push(connection.socket);
         }
-        let sent = |flow: Flow| SentFlow {
-            index: flow.index,
-            counts: flow.counts,
-            switched: flow.switched,
-        };
-        SenderReport {
-            flows: self.flows.into_iter().map(sent).collect(),
-            sockets,
+        let mut outcomes = self.shared.outcomes();
+        for flow in self.flows {
+            outcomes[flow.index].set_sent(flow.counts, flow.switched);
         }
+        sockets
     }
 }

@@ -4,10 +4,10 @@ use std::io;
 use std::net::SocketAddrV4;
 
 use fairwind_workload::Application;
+use rustix::event::epoll::EventFlags;
 
 use super::{Connection, Sender, State};
 use crate::application::counts::Counts;
-use crate::application::event_loop::Interest;
 use crate::application::plan::Work;
 use crate::application::shared::PendingConnection;
 use crate::application::socket::{self, Refused};
@@ -17,8 +17,8 @@ impl Sender {
     pub(super) fn open(&mut self, session: usize, bytes: Option<u64>) -> Result<(), String> {
         let flow = &self.flows[self.sessions[session].flow];
         let plan = &flow.plan;
-        let to = SocketAddrV4::new(plan.to.config().address, plan.port);
-        let from = plan.from.config().address;
+        let to = SocketAddrV4::new(plan.to.address(), plan.port);
+        let from = plan.from.address();
         let failed =
             |error: io::Error| format!("opening a connection from {from} to {to}: {error}");
         self.namespaces
@@ -33,7 +33,8 @@ impl Sender {
             socket::limit_unsent(&socket).map_err(refused)?;
         }
         let index = flow.index;
-        let number = self.connections.insert(Connection {
+        self.opened += 1;
+        let mut connection = Connection {
             session,
             socket,
             state: State::Connecting,
@@ -41,35 +42,30 @@ impl Sender {
             left: bytes,
             writing: true,
             before: Counts::default(),
-        });
-        let opened = self.connect(number, index, to, bytes);
-        match opened {
-            Ok(()) => self.sessions[session].connection = Some(number),
-            Err(_) => drop(self.connections.remove(number)),
-        }
-        opened.map_err(failed)
+        };
+        self.connect(&mut connection, index, to).map_err(failed)?;
+        self.connections.insert(self.opened, connection);
+        self.sessions[session].connection = Some(self.opened);
+        Ok(())
     }
 
-    /// Connects, and tells the receiver about the pending connection.
+    /// Connects under the latest number, and tells the receiver about the pending connection.
     fn connect(
-        &mut self,
-        number: u64,
+        &self,
+        connection: &mut Connection,
         flow: usize,
         to: SocketAddrV4,
-        bytes: Option<u64>,
     ) -> io::Result<()> {
-        let Some(connection) = self.connections.get_mut(number) else {
-            return Ok(());
-        };
         let mut pending = self.shared.pending(flow);
         socket::connect(&connection.socket, to)?;
         connection.port = socket::local_port(&connection.socket)?;
         let entry = PendingConnection {
-            connection: number,
-            bytes,
+            connection: self.opened,
+            bytes: connection.left,
         };
         pending.insert(connection.port, entry);
         drop(pending);
-        self.events.add(&connection.socket, number, Interest::Write)
+        self.events
+            .add(&connection.socket, self.opened, EventFlags::OUT)
     }
 }

@@ -15,7 +15,7 @@ const IPV4_HEADER: usize = 20;
 
 impl Worker {
     /// Reads a limited number of packets from each host. True if there was any.
-    pub fn read_all(&mut self) -> bool {
+    pub(crate) fn read_all(&mut self) -> bool {
         let mut any = false;
         for input in 0..self.inputs.len() {
             any |= match self.inputs[input].reader.take() {
@@ -40,9 +40,10 @@ impl Worker {
         self.advance(now);
         for sent in batch.packets() {
             let header = Header::of(sent.bytes, sent.gso_size);
-            match header.is_segmented() {
-                true => self.send_segments(node, header, sent.bytes, now),
-                false => self.send_copy(node, header, sent.bytes, now),
+            if header.is_segmented() {
+                self.send_segments(node, header, sent.bytes, now)
+            } else {
+                self.send_copy(node, header, sent.bytes, now)
             }
         }
         true
@@ -70,9 +71,10 @@ impl Worker {
 
     fn read_device(&mut self, input: usize) -> bool {
         // A packet of a device that segments is as much work as many of another.
-        match self.ring.is_some() && !self.inputs[input].tap.may_return_unsegmented() {
-            true => self.read_together(input),
-            false => self.read_each(input),
+        if self.ring.is_some() && !self.inputs[input].tap.may_return_unsegmented() {
+            self.read_together(input)
+        } else {
+            self.read_each(input)
         }
     }
 
@@ -111,9 +113,10 @@ impl Worker {
                 self.arena.put(id);
             }
         }
-        self.inputs[input].expected = match read == asked {
-            true => (2 * read).min(MAX_BATCH),
-            false => read + 1,
+        self.inputs[input].expected = if read == asked {
+            (2 * read).min(MAX_BATCH)
+        } else {
+            read + 1
         };
         read > 0
     }

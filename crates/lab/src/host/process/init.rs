@@ -19,19 +19,19 @@ use super::procfs::mounts;
 use super::program::Program;
 use super::signals::{SignalFd, SignalSet};
 use super::{GRACE_PERIOD, ProgramEvent, Programs, Schedule, exit_code, exit_status, readable};
-use crate::LabError;
+use crate::error::{During, LabError};
 
 /// How long a server may take to listen.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The main function of the first process; returns its exit code.
-pub fn first_process(
+pub(super) fn first_process(
     programs: &Programs,
     alive: &PipeReader,
     report: &PipeWriter,
 ) -> Result<u8, LabError> {
     set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(|error| LabError::system("asking to be killed with the emulator", error))?;
+        .during("asking to be killed with the emulator")?;
     if readable([alive.as_fd()], Some(Duration::ZERO)).is_ok_and(|[ended]| ended) {
         return Ok(1);
     }
@@ -40,19 +40,15 @@ pub fn first_process(
         let _ = setsid();
     }
     let mask = SignalSet::forwarded().with(Signal::CHILD);
-    let failed = |error: io::Error| LabError::system("waiting for signals", error);
-    mask.set_mask().map_err(failed)?;
-    let signals = SignalFd::new(mask).map_err(failed)?;
-    mount_own_proc().map_err(|error| LabError::system("mounting /proc for the programs", error))?;
+    mask.set_mask().during("waiting for signals")?;
+    let signals = SignalFd::new(mask).during("waiting for signals")?;
+    mount_own_proc().during("mounting /proc for the programs")?;
     let mut init = Init {
         signals,
         servers: Vec::new(),
         asked_to_end: false,
     };
-    let code = match programs.schedule {
-        None => init.run_now(programs).map(Some)?,
-        Some(schedule) => init.run_scheduled(programs, schedule, report)?,
-    };
+    let code = init.run(programs, report)?;
     if let Some(code) = code {
         ProgramEvent::CommandEnded(code).write(report);
     }
@@ -87,33 +83,11 @@ struct Init {
 }
 
 impl Init {
-    /// Starts the servers and the command at once, and forwards signals to the command. Returns its
-    /// exit code.
-    fn run_now(&mut self, programs: &Programs) -> Result<u8, LabError> {
-        self.start_servers(programs)?;
-        let command = programs.command.start()?;
-        loop {
-            for (pid, status) in reap() {
-                if pid == command {
-                    return Ok(exit_code(status));
-                }
-                self.servers.retain(|&(_, server)| server != pid);
-            }
-            self.wait(None);
-            while self.has_signal() {
-                self.signals.forward(command);
-            }
-        }
-    }
-
-    /// Runs servers and command by their schedule until the command ends or this process is asked
-    /// to end. Returns the command's exit code if it ended.
-    fn run_scheduled(
-        &mut self,
-        programs: &Programs,
-        schedule: Schedule,
-        report: &PipeWriter,
-    ) -> Result<Option<u8>, LabError> {
+    /// Runs servers and command until the command ends or, with a schedule, this process is asked to
+    /// end. Returns the command's exit code if it ended.
+    fn run(&mut self, programs: &Programs, report: &PipeWriter) -> Result<Option<u8>, LabError> {
+        let at_once = Schedule::default();
+        let schedule = programs.schedule.unwrap_or(at_once);
         self.sleep_until(schedule.servers_ns);
         if !self.asked_to_end {
             self.start_servers(programs)?;
@@ -134,7 +108,13 @@ impl Init {
                 return Ok(None);
             }
             self.wait(None);
-            self.read_signals();
+            if programs.schedule.is_some() {
+                self.read_signals();
+            } else {
+                while self.has_signal() {
+                    self.signals.forward(command);
+                }
+            }
         }
     }
 
@@ -158,7 +138,7 @@ impl Init {
             let ended = waitpid(Some(pid), WaitOptions::NOHANG).ok().flatten();
             let code = ended.map_or(0, |(_, status)| exit_code(exit_status(status)));
             if code != 0 {
-                return Err(LabError::Program(format!(
+                return Err(LabError::Failed(format!(
                     "the server `{}` ended with exit code {code} before it listened",
                     server.text()
                 )));
@@ -168,7 +148,7 @@ impl Init {
         if self.asked_to_end {
             return Ok(());
         }
-        Err(LabError::Program(format!(
+        Err(LabError::Failed(format!(
             "the server `{}` does not listen on any port after {} s",
             server.text(),
             LISTEN_TIMEOUT.as_secs()

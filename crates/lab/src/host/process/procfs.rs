@@ -8,13 +8,13 @@ use std::os::fd::RawFd;
 use std::path::Path;
 
 /// The PIDs of the processes in this PID namespace.
-pub fn processes() -> impl Iterator<Item = i32> {
+pub(crate) fn processes() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// Descriptor and inode of each socket that the process has open.
-pub fn open_sockets(pid: i32) -> impl Iterator<Item = (RawFd, u64)> {
+pub(crate) fn open_sockets(pid: i32) -> impl Iterator<Item = (RawFd, u64)> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd"));
     let entries = entries.into_iter().flatten().flatten();
     entries.filter_map(|entry| {
@@ -32,7 +32,7 @@ fn socket_inode(target: &Path) -> Option<u64> {
 
 /// Inodes of the sockets in the thread's network namespace that listen for TCP or are bound for
 /// UDP.
-pub fn listening_sockets() -> HashSet<u64> {
+pub(super) fn listening_sockets() -> HashSet<u64> {
     const LISTENING: &str = "0A";
     const BOUND: &str = "07";
     let mut inodes = HashSet::new();
@@ -62,18 +62,18 @@ fn state_and_inode(line: &str) -> Option<(&str, u64)> {
 
 /// A mount.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Mount {
+pub(super) struct Mount {
     pub point: String,
     pub read_only: bool,
 }
 
 /// The mounts of this process; none if they cannot be read.
-pub fn mounts() -> Vec<Mount> {
+pub(super) fn mounts() -> Vec<Mount> {
     parse_mounts(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
 }
 
 /// Parses the text of `/proc/PID/mountinfo`.
-pub fn parse_mounts(mountinfo: &str) -> Vec<Mount> {
+pub(super) fn parse_mounts(mountinfo: &str) -> Vec<Mount> {
     let mount = |line: &str| {
         let mut columns = line.split(' ').skip(4);
         let (point, options) = (columns.next()?, columns.next()?);

@@ -1,58 +1,51 @@
 //! A program in a host: starts it, and finds out when it listens.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 
 use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
 
 use super::procfs::{listening_sockets, open_sockets, processes};
 use super::signals::SignalSet;
 use super::sysfs::Sysfs;
 use crate::LabError;
-use crate::host::namespace::Namespace;
+use crate::host::Inherited;
+use crate::host::Namespace;
 
 /// A program in a host.
-#[derive(Clone, Debug)]
-pub struct Program {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Program {
     /// The network namespace of its host.
-    pub namespace: Arc<Namespace>,
+    pub namespace: Namespace,
     /// The program and its arguments; not empty.
     pub words: Vec<OsString>,
     pub environment: Vec<(OsString, OsString)>,
-    /// Where its output goes, with no input. `None`: it inherits this process' input and outputs.
-    pub output: Option<Output>,
-}
-
-/// Files for the output of a program.
-#[derive(Clone, Debug)]
-pub struct Output {
-    pub standard: Arc<File>,
-    pub errors: Arc<File>,
+    /// Where its standard output and standard error go, with no input. `None`: it inherits this
+    /// process' input and outputs.
+    pub output: Option<[Inherited; 2]>,
 }
 
 impl Program {
     /// Its name in messages: the last word, which is the command line given to the shell.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let last = self.words.last();
         last.map_or_else(String::new, |word| word.to_string_lossy().into_owned())
     }
 
     /// Starts it in its host.
-    pub fn start(&self) -> Result<Pid, LabError> {
+    pub(crate) fn start(&self) -> Result<Pid, LabError> {
         let name = self.words[0].to_string_lossy().into_owned();
-        let failed =
-            |error: io::Error| LabError::Program(format!("{name} does not start: {error}"));
-        let namespace = Arc::clone(&self.namespace);
+        let failed = |error: io::Error| LabError::Failed(format!("{name} does not start: {error}"));
+        let namespace = self.namespace.clone();
         let mut command = Command::new(&self.words[0]);
         command
             .args(&self.words[1..])
             .envs(self.environment.iter().map(|(k, v)| (k, v)));
-        if let Some(Output { standard, errors }) = &self.output {
+        if let Some([standard, errors]) = &self.output {
             command
                 .stdin(Stdio::null())
                 .stdout(standard.try_clone().map_err(failed)?)
@@ -71,7 +64,7 @@ impl Program {
             });
         }
         let child = command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => LabError::Program(format!("{name}: no such program")),
+            io::ErrorKind::NotFound => LabError::Failed(format!("{name}: no such program")),
             _ => failed(error),
         })?;
         Ok(Pid::from_child(&child))
@@ -79,7 +72,7 @@ impl Program {
 
     /// True if one of this PID namespace's processes, other than the first, has a socket in the
     /// program's host that listens for TCP or is bound for UDP.
-    pub fn listens(&self) -> Result<bool, LabError> {
+    pub(crate) fn listens(&self) -> Result<bool, LabError> {
         let inodes = self.namespace.within(|| Ok(listening_sockets()))?;
         let listens = |pid| open_sockets(pid).any(|(_, inode)| inodes.contains(&inode));
         Ok(!inodes.is_empty() && processes().any(|pid| pid != 1 && listens(pid)))
@@ -87,12 +80,12 @@ impl Program {
 }
 
 /// The command that runs `line` in a shell.
-pub fn shell(line: impl Into<OsString>) -> Vec<OsString> {
+pub(crate) fn shell(line: impl Into<OsString>) -> Vec<OsString> {
     vec!["/bin/sh".into(), "-c".into(), line.into()]
 }
 
 /// Replaces every `placeholder`, which must not be empty, by `value`.
-pub fn with_placeholder(text: &OsStr, placeholder: &str, value: &str) -> OsString {
+pub(crate) fn with_placeholder(text: &OsStr, placeholder: &str, value: &str) -> OsString {
     let mut rest = text.as_bytes();
     let mut out = Vec::with_capacity(rest.len());
     while let Some(&byte) = rest.first() {

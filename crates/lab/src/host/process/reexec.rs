@@ -5,60 +5,36 @@
 //! that those threads held stay locked. After execve(2) nothing is left of them. The new process is
 //! recognised by its name, and never reaches the program's `main`.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::Arc;
 
 use rustix::process::Pid;
 use rustix::thread::set_name;
-use serde::{Deserialize, Serialize};
 
 use super::init::first_process;
-use super::program::{Output, Program};
 use super::signals::SignalSet;
-use super::{ProgramEvent, Programs, Schedule};
-use crate::LabError;
-use crate::host::namespace::Namespace;
+use super::{ProgramEvent, Programs};
+use crate::error::{During, LabError};
+use crate::host::inherited::{close_on_exec, take};
 
 /// The name, `argv[0]`, of the first process.
 const NAME: &str = "fairwind-first-process";
 
-/// [`Programs`], with descriptors by number.
-#[derive(Debug, Serialize, Deserialize)]
-struct Spec {
-    command: ProgramSpec,
-    servers: Vec<ProgramSpec>,
-    /// When to start the servers and the command: times of CLOCK_MONOTONIC, nanoseconds.
-    schedule: Option<[u64; 2]>,
-}
-
-/// A [`Program`], with descriptors by number.
-#[derive(Debug, Serialize, Deserialize)]
-struct ProgramSpec {
-    namespace: RawFd,
-    words: Vec<OsString>,
-    environment: Vec<(OsString, OsString)>,
-    /// Standard output and standard error.
-    output: Option<[RawFd; 2]>,
-}
-
 /// Starts the first process, a child of the calling thread. The returned pipe has to stay open: one
 /// that is closed tells the first process at its start that its parent has ended.
-pub fn start_first_process(
+pub(super) fn start_first_process(
     programs: &Programs,
     report: &PipeWriter,
 ) -> Result<(Pid, PipeWriter), LabError> {
-    let failed = |error: io::Error| LabError::system("starting a process", error);
-    let spec = Spec::of(programs);
-    let mut text = serde_json::to_string(&spec).map_err(|error| failed(error.into()))?;
+    const STARTING: &str = "starting a process";
+    let mut text = serde_json::to_string(programs).during(STARTING)?;
     text.push('\n');
-    let (alive, mut keep_alive) = io::pipe().map_err(failed)?;
+    let (alive, mut keep_alive) = io::pipe().during(STARTING)?;
     let pipes = [alive.as_raw_fd(), report.as_raw_fd()];
-    let mut inherited = spec.descriptors();
+    let mut inherited = descriptors(programs);
     inherited.extend(pipes);
     let mut command = Command::new("/proc/self/exe");
     command
@@ -74,7 +50,7 @@ pub fn start_first_process(
                 .try_for_each(|&fd| close_on_exec(fd, false))
         });
     }
-    let child = command.spawn().map_err(failed)?;
+    let child = command.spawn().during(STARTING)?;
     // Fails only if the process has ended, which its parent notices.
     let _ = keep_alive.write_all(text.as_bytes());
     Ok((Pid::from_child(&child), keep_alive))
@@ -120,91 +96,27 @@ fn run_first_process(alive: RawFd, report: RawFd) -> io::Result<u8> {
 
 /// Reads what is to be run.
 fn read_programs(pipe: &PipeReader) -> Result<Programs, LabError> {
-    let failed = |error: io::Error| LabError::system("reading what is to be run", error);
+    const READING: &str = "reading what is to be run";
     let mut text = String::new();
     // Nothing follows the line.
-    BufReader::new(pipe).read_line(&mut text).map_err(failed)?;
-    let spec: Spec = serde_json::from_str(&text).map_err(|error| failed(error.into()))?;
-    let programs = spec.programs().map_err(failed)?;
+    BufReader::new(pipe).read_line(&mut text).during(READING)?;
+    let programs: Programs = serde_json::from_str(&text).during(READING)?;
     if programs.schedule.is_some() {
         // What whoever started the experiment left open is not for its programs.
-        close_all_on_exec().map_err(failed)?;
+        close_all_on_exec().during(READING)?;
     }
     Ok(programs)
 }
 
-impl Spec {
-    fn of(programs: &Programs) -> Spec {
-        Spec {
-            command: ProgramSpec::of(&programs.command),
-            servers: programs.servers.iter().map(ProgramSpec::of).collect(),
-            schedule: programs
-                .schedule
-                .map(|schedule| [schedule.servers_ns, schedule.command_ns]),
-        }
-    }
-
-    /// The descriptors that the first process inherits.
-    fn descriptors(&self) -> Vec<RawFd> {
-        let programs = std::iter::once(&self.command).chain(&self.servers);
-        let descriptors = programs.flat_map(|program| {
-            let output = program.output.into_iter().flatten();
-            output.chain([program.namespace])
-        });
-        descriptors.collect()
-    }
-
-    /// In the first process.
-    fn programs(self) -> io::Result<Programs> {
-        let servers = self.servers.into_iter().map(ProgramSpec::program);
-        Ok(Programs {
-            command: self.command.program()?,
-            servers: servers.collect::<Result<_, _>>()?,
-            schedule: self.schedule.map(|[servers_ns, command_ns]| Schedule {
-                servers_ns,
-                command_ns,
-            }),
-        })
-    }
-}
-
-impl ProgramSpec {
-    fn of(program: &Program) -> ProgramSpec {
-        ProgramSpec {
-            namespace: program.namespace.as_fd().as_raw_fd(),
-            words: program.words.clone(),
-            environment: program.environment.clone(),
-            output: program
-                .output
-                .as_ref()
-                .map(|output| [output.standard.as_raw_fd(), output.errors.as_raw_fd()]),
-        }
-    }
-
-    /// In the first process.
-    fn program(self) -> io::Result<Program> {
-        let output = match self.output {
-            None => None,
-            Some([standard, errors]) => Some(Output {
-                standard: Arc::new(File::from(take(standard)?)),
-                errors: Arc::new(File::from(take(errors)?)),
-            }),
-        };
-        Ok(Program {
-            namespace: Arc::new(Namespace::of(File::from(take(self.namespace)?))?),
-            words: self.words,
-            environment: self.environment,
-            output,
-        })
-    }
-}
-
-/// An inherited descriptor, which programs do not inherit in turn. Two programs may share one, so each
-/// gets a copy, and the original stays open.
-fn take(fd: RawFd) -> io::Result<OwnedFd> {
-    close_on_exec(fd, true)?;
-    // SAFETY: the descriptor is open, or the call above had failed; nobody closes it.
-    unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()
+/// The descriptors that the first process inherits for its programs.
+fn descriptors(programs: &Programs) -> Vec<RawFd> {
+    let programs = std::iter::once(&programs.command).chain(&programs.servers);
+    let descriptors = programs.flat_map(|program| {
+        let output = program.output.iter().flatten();
+        let namespace = program.namespace.as_fd().as_raw_fd();
+        output.map(|file| file.as_raw_fd()).chain([namespace])
+    });
+    descriptors.collect()
 }
 
 fn close_all_on_exec() -> io::Result<()> {
@@ -217,14 +129,4 @@ fn close_all_on_exec() -> io::Result<()> {
         let _ = close_on_exec(fd, true);
     }
     Ok(())
-}
-
-/// By libc, because rustix takes only descriptors that are known to be open.
-fn close_on_exec(fd: RawFd, close: bool) -> io::Result<()> {
-    let flags = if close { libc::FD_CLOEXEC } else { 0 };
-    // SAFETY: the call takes numbers only.
-    match unsafe { libc::fcntl(fd, libc::F_SETFD, flags) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
 }

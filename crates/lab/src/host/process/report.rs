@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// A report about running programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProgramEvent {
+pub(crate) enum ProgramEvent {
     /// The PID of the namespace's first process, in this process' PID namespace.
     FirstProcess(i32),
     /// The command ended with this exit code; 128 plus the signal's number if a signal ended it.
@@ -18,7 +18,7 @@ pub enum ProgramEvent {
 
 impl ProgramEvent {
     /// Writes the report as one line.
-    pub fn write(&self, mut pipe: &PipeWriter) {
+    pub(crate) fn write(&self, mut pipe: &PipeWriter) {
         // Fails only if nobody reads the reports any more.
         let _ = pipe.write_all(self.line().as_bytes());
     }
@@ -47,14 +47,14 @@ impl ProgramEvent {
 }
 
 /// Reads reports, line by line.
-pub struct ReportReader {
+pub(super) struct ReportReader {
     pipe: PipeReader,
     unparsed: Vec<u8>,
     ended: bool,
 }
 
 impl ReportReader {
-    pub fn new(pipe: PipeReader) -> ReportReader {
+    pub(super) fn new(pipe: PipeReader) -> ReportReader {
         ReportReader {
             pipe,
             unparsed: Vec::new(),
@@ -63,7 +63,7 @@ impl ReportReader {
     }
 
     /// Reads once, waiting if there is nothing to read.
-    pub fn read(&mut self, on_report: &mut impl FnMut(ProgramEvent)) {
+    pub(super) fn read(&mut self, on_report: &mut impl FnMut(ProgramEvent)) {
         let mut buffer = [0; 4096];
         let len = self.pipe.read(&mut buffer).unwrap_or(0);
         self.ended = len == 0;
@@ -77,7 +77,7 @@ impl ReportReader {
     }
 
     /// Reads until all writers have closed the pipe.
-    pub fn read_to_end(&mut self, on_report: &mut impl FnMut(ProgramEvent)) {
+    pub(super) fn read_to_end(&mut self, on_report: &mut impl FnMut(ProgramEvent)) {
         while !self.ended {
             self.read(on_report);
         }

@@ -6,9 +6,10 @@ use std::io;
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use fairwind_kernel::checked;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::LabError;
+use crate::error::{During, LabError};
 
 /// Signals forwarded to the command.
 const FORWARDED: [Signal; 6] = [
@@ -22,10 +23,10 @@ const FORWARDED: [Signal; 6] = [
 
 /// A set of signals.
 #[derive(Clone, Copy)]
-pub struct SignalSet(libc::sigset_t);
+pub(super) struct SignalSet(libc::sigset_t);
 
 impl SignalSet {
-    pub fn empty() -> SignalSet {
+    pub(super) fn empty() -> SignalSet {
         let mut set = MaybeUninit::uninit();
         // SAFETY: the call initialises the set.
         SignalSet(unsafe {
@@ -35,20 +36,20 @@ impl SignalSet {
     }
 
     /// The signals that are forwarded to the command.
-    pub fn forwarded() -> SignalSet {
+    pub(super) fn forwarded() -> SignalSet {
         FORWARDED
             .into_iter()
             .fold(SignalSet::empty(), SignalSet::with)
     }
 
-    pub fn with(mut self, signal: Signal) -> SignalSet {
+    pub(super) fn with(mut self, signal: Signal) -> SignalSet {
         // SAFETY: the set is initialised.
         unsafe { libc::sigaddset(&raw mut self.0, signal.as_raw()) };
         self
     }
 
     /// Makes this the set of signals that the calling thread blocks. Between fork and exec, too.
-    pub fn set_mask(self) -> io::Result<()> {
+    pub(super) fn set_mask(self) -> io::Result<()> {
         self.change_mask(libc::SIG_SETMASK).map(drop)
     }
 
@@ -66,16 +67,15 @@ impl SignalSet {
 /// Blocks the signals that are for the command, in the calling thread and in threads that it starts
 /// from now on. Call it before any thread is started. Dropping it restores the calling thread's
 /// mask.
-pub struct BlockedSignals {
+pub(crate) struct BlockedSignals {
     before: SignalSet,
 }
 
 impl BlockedSignals {
-    pub fn new() -> Result<BlockedSignals, LabError> {
-        SignalSet::forwarded()
-            .change_mask(libc::SIG_BLOCK)
-            .map(|before| BlockedSignals { before })
-            .map_err(|error| LabError::system("holding signals back", error))
+    pub(crate) fn new() -> Result<BlockedSignals, LabError> {
+        let before = SignalSet::forwarded().change_mask(libc::SIG_BLOCK);
+        let before = before.during("holding signals back")?;
+        Ok(BlockedSignals { before })
     }
 }
 
@@ -86,29 +86,27 @@ impl Drop for BlockedSignals {
 }
 
 /// A descriptor from which blocked signals are read.
-pub struct SignalFd(OwnedFd);
+pub(super) struct SignalFd(OwnedFd);
 
 /// A signal that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Received {
+pub(super) struct Received {
     pub number: i32,
     /// `si_code` of sigaction(2): positive if the kernel sent it.
     code: i32,
 }
 
 impl SignalFd {
-    pub fn new(signals: SignalSet) -> io::Result<SignalFd> {
+    pub(super) fn new(signals: SignalSet) -> io::Result<SignalFd> {
         // SAFETY: the set is initialised.
         let fd = unsafe { libc::signalfd(-1, &raw const signals.0, libc::SFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let fd = checked(fd)?;
         // SAFETY: the descriptor has just been opened and has no other owner.
         Ok(SignalFd(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
     /// Reads a signal; waits if none is pending.
-    pub fn read(&self) -> io::Result<Received> {
+    pub(super) fn read(&self) -> io::Result<Received> {
         let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
         rustix::io::read(&self.0, &mut info)?;
         let number =
@@ -120,7 +118,7 @@ impl SignalFd {
     }
 
     /// Forwards one signal, unless the terminal sent it, and so to the whole process group.
-    pub fn forward(&self, to: Pid) {
+    pub(super) fn forward(&self, to: Pid) {
         if let Ok(Received { number, code }) = self.read()
             && code <= 0
             && let Some(signal) = Signal::from_named_raw(number)

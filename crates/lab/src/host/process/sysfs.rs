@@ -13,7 +13,7 @@ const SYS: &CStr = c"/sys";
 
 /// The mounts for a program.
 #[derive(Debug)]
-pub struct Sysfs {
+pub(super) struct Sysfs {
     /// Mount flags of the present /sys; `None` if it is not mounted.
     flags: Option<MountFlags>,
     /// Mount points below it, such as /sys/fs/cgroup, and a clone of what is mounted there.
@@ -22,7 +22,7 @@ pub struct Sysfs {
 
 impl Sysfs {
     /// Reads the mounts of this process.
-    pub fn of_this_process() -> Sysfs {
+    pub(super) fn of_this_process() -> Sysfs {
         Sysfs::new(&mounts())
     }
 
@@ -59,7 +59,7 @@ impl Sysfs {
     /// Mounts it for the calling process alone, which must be in the host's network namespace.
     /// Makes only system calls, as is required between fork and exec. If the kernel refuses, /sys
     /// stays as it was, which matters only to programs that look at devices there.
-    pub fn mount(&mut self) {
+    pub(super) fn mount(&mut self) {
         let Some(flags) = self.flags else { return };
         if unshare(NamespaceType::Mount).is_err() {
             return;

@@ -20,7 +20,7 @@ use records::{Batch, Mapping, PAGE, Records};
 
 /// The packets that a host has sent and that have not been read.
 #[derive(Debug)]
-pub struct Uplink {
+pub(crate) struct Uplink {
     packets: Records,
     /// Packets for which `packets` had no room. All in `packets` are older.
     spilled: Records,
@@ -33,7 +33,7 @@ pub struct Uplink {
 impl Uplink {
     /// The rings of a device; `attach` installs the filter there. `None` if the kernel does not support this
     /// or does not permit it.
-    pub fn new(attach: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>) -> Option<Uplink> {
+    pub(crate) fn new(attach: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>) -> Option<Uplink> {
         let object = load()?;
         let state = handle(&object, ".bss.uplink")?;
         let uplink = Uplink {
@@ -48,7 +48,7 @@ impl Uplink {
     }
 
     /// The reader; `None` while another one exists.
-    pub fn reader(self: &Arc<Uplink>) -> Option<Reader> {
+    pub(crate) fn reader(self: &Arc<Uplink>) -> Option<Reader> {
         let taken = self.read.swap(true, Ordering::AcqRel);
         (!taken).then(|| Reader {
             uplink: Arc::clone(self),
@@ -56,7 +56,7 @@ impl Uplink {
     }
 
     /// Packets that the filter could not store, usually because both rings were full.
-    pub fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         // SAFETY: the state is a mapped page that lives as long as `self`; the integer at its byte 8 is only
         // ever changed atomically.
         unsafe { AtomicU64::from_ptr(self.state.at(8).cast()) }.load(Ordering::Relaxed)
@@ -64,7 +64,7 @@ impl Uplink {
 
     /// Requests a wake-up: the next packet makes the device readable. Returns false if a packet is already
     /// there.
-    pub fn request_wakeup(&self) -> bool {
+    pub(crate) fn request_wakeup(&self) -> bool {
         self.wakeup_requested().store(1, Ordering::Relaxed);
         // Pairs with the exchange in `bpf_ringbuf_submit`: either the filter sees the flag, or its packet is
         // seen below.
@@ -73,7 +73,7 @@ impl Uplink {
     }
 
     /// Cancels the wake-up.
-    pub fn cancel_wakeup(&self) {
+    pub(crate) fn cancel_wakeup(&self) {
         self.wakeup_requested().store(0, Ordering::Relaxed);
     }
 
@@ -86,22 +86,23 @@ impl Uplink {
 
 /// The only reader of an [`Uplink`].
 #[derive(Debug)]
-pub struct Reader {
+pub(crate) struct Reader {
     uplink: Arc<Uplink>,
 }
 
 impl Reader {
     /// The oldest packets that have not been read.
-    pub fn batch(&mut self) -> Batch<'_> {
+    pub(crate) fn batch(&mut self) -> Batch<'_> {
         let Uplink {
             packets, spilled, ..
         } = &*self.uplink;
         // Once something has spilled, the filter puts nothing into the small ring until the large one has
         // been read. So when a spilled packet is seen, everything in the small ring is older, and nothing
         // newer can arrive there.
-        let oldest = match !spilled.is_empty() && packets.is_empty() {
-            true => spilled,
-            false => packets,
+        let oldest = if !spilled.is_empty() && packets.is_empty() {
+            spilled
+        } else {
+            packets
         };
         // SAFETY: there is no other reader, and this one is borrowed as long as the batch exists.
         unsafe { oldest.batch() }

@@ -3,34 +3,36 @@
 //!
 //! Source: virtio 1.2, 5.1.6; `struct virtio_net_hdr` in linux/virtio_net.h.
 
+use super::words::{fold, word};
+
 /// Length of both headers, bytes.
-pub const LEN: usize = VIRTIO + ETHERNET;
+pub(crate) const LEN: usize = VIRTIO + ETHERNET;
 
 const VIRTIO: usize = 10;
 const ETHERNET: usize = 14;
 
 /// The Ethernet address of every device. Nobody resolves it, and no frame leaves its path.
-pub const ADDRESS: [u8; 6] = [0x02, 0, 0, 0, 0, 1];
+pub(crate) const ADDRESS: [u8; 6] = [0x02, 0, 0, 0, 0, 1];
 
 /// The Ethernet header of an IPv4 frame between two devices.
 const FRAME: [u8; ETHERNET] = [0x02, 0, 0, 0, 0, 1, 0x02, 0, 0, 0, 0, 1, 0x08, 0];
 
 /// The checksum of the bytes from `csum_start` on is still to be computed.
-pub const NEEDS_CSUM: u8 = 1;
+pub(crate) const NEEDS_CSUM: u8 = 1;
 /// The packet is one segment.
-pub const GSO_NONE: u8 = 0;
+pub(crate) const GSO_NONE: u8 = 0;
 /// To be cut into TCP segments over IPv4.
-pub const GSO_TCPV4: u8 = 1;
+pub(crate) const GSO_TCPV4: u8 = 1;
 /// To be cut into TCP segments over IPv6.
-pub const GSO_TCPV6: u8 = 4;
+pub(crate) const GSO_TCPV6: u8 = 4;
 /// CWR is set and goes with the first segment only.
-pub const GSO_ECN: u8 = 0x80;
+pub(crate) const GSO_ECN: u8 = 0x80;
 
 /// Length with which a packet of `len` bytes, headers included, is written. It is padded so that it takes as
 /// much of the receiver's socket buffer (`truesize`) as behind a network card: 2304 bytes for a packet of
 /// 1500; a TAP device alone would count 2176. IP drops the bytes beyond its total length.
 #[inline]
-pub fn padded(len: usize) -> usize {
+pub(crate) fn padded(len: usize) -> usize {
     const HEADROOM: usize = 64;
     const SHARED_INFO: usize = 320;
     const SMALL_HEAD: usize = 704;
@@ -39,16 +41,17 @@ pub fn padded(len: usize) -> usize {
     if room > PAGE {
         return len;
     }
-    let head = match room > SMALL_HEAD {
-        true => room.next_power_of_two(),
-        false => SMALL_HEAD,
+    let head = if room > SMALL_HEAD {
+        room.next_power_of_two()
+    } else {
+        SMALL_HEAD
     };
     VIRTIO + head - SHARED_INFO - HEADROOM
 }
 
 /// The offloads still to be done to a packet. Offsets count from the first byte of the IP header; 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Header {
+pub(crate) struct Header {
     pub flags: u8,
     pub gso_type: u8,
     pub hdr_len: u16,
@@ -60,7 +63,7 @@ pub struct Header {
 impl Header {
     /// Reads the virtio header at the start of `bytes`, which holds at least [`LEN`].
     #[inline]
-    pub fn read(bytes: &[u8]) -> Header {
+    pub(crate) fn read(bytes: &[u8]) -> Header {
         let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         Header {
             flags: bytes[0],
@@ -75,7 +78,7 @@ impl Header {
     /// The header of a packet of which only `gso_size` is known. A checksum that is still to be computed
     /// shows in the packet: the field then holds the sum of the pseudo-header.
     #[inline]
-    pub fn of(packet: &[u8], gso_size: u16) -> Header {
+    pub(crate) fn of(packet: &[u8], gso_size: u16) -> Header {
         let Some((start, offset)) = partial_checksum(packet) else {
             return Header::default();
         };
@@ -95,7 +98,7 @@ impl Header {
 
     /// Writes both headers to the start of `bytes`, which holds at least [`LEN`].
     #[inline]
-    pub fn write(self, bytes: &mut [u8]) {
+    pub(crate) fn write(self, bytes: &mut [u8]) {
         let in_frame = |offset| match offset {
             0 => 0,
             offset => offset + ETHERNET as u16,
@@ -111,7 +114,7 @@ impl Header {
 
     /// True if the packet is to be cut into segments.
     #[inline]
-    pub fn is_segmented(self) -> bool {
+    pub(crate) fn is_segmented(self) -> bool {
         self.gso_type != GSO_NONE
     }
 }
@@ -121,7 +124,7 @@ impl Header {
 fn partial_checksum(packet: &[u8]) -> Option<(usize, usize)> {
     const TCP: u8 = 6;
     const UDP: u8 = 17;
-    let word = |at: usize| u32::from(u16::from_be_bytes([packet[at], packet[at + 1]]));
+    let word = |at| u32::from(word(packet, at));
     // The kernel has computed the checksums of fragments.
     if packet.len() < 20 || packet[0] >> 4 != 4 || word(6) & 0x3fff != 0 {
         return None;
@@ -137,9 +140,7 @@ fn partial_checksum(packet: &[u8]) -> Option<(usize, usize)> {
     }
     let addresses = word(12) + word(14) + word(16) + word(18);
     let sum = addresses + u32::from(packet[9]) + (packet.len() - start) as u32;
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    (word(start + offset) == sum).then_some((start, offset))
+    (word(start + offset) == u32::from(fold(sum))).then_some((start, offset))
 }
 
 #[cfg(test)]

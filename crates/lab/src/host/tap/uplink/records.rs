@@ -19,11 +19,11 @@ const DISCARDED: u32 = 1 << 30;
 const RECORD_HEADER: usize = 8;
 /// Bytes of `struct record` before the packet.
 const HEADER: usize = 24;
-pub const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 
 /// The records of one ring.
 #[derive(Debug)]
-pub struct Records {
+pub(super) struct Records {
     /// A page with the reader's position.
     consumer: Mapping,
     /// A page with the writers' position, then the ring, mapped twice in a row.
@@ -43,7 +43,7 @@ struct Place {
 
 /// A packet in a ring.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent<'a> {
+pub(crate) struct Sent<'a> {
     pub bytes: &'a [u8],
     /// Payload bytes of each segment that it is to be cut into; 0 if it is one segment.
     pub gso_size: u16,
@@ -51,7 +51,7 @@ pub struct Sent<'a> {
 
 /// The next packets of a ring. Dropping them frees their room for the kernel.
 #[derive(Debug)]
-pub struct Batch<'a> {
+pub(crate) struct Batch<'a> {
     records: &'a Records,
     places: [Place; MAX_BATCH],
     count: usize,
@@ -61,12 +61,12 @@ pub struct Batch<'a> {
 
 impl Batch<'_> {
     /// True if there was no packet.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// The packets in the order in which they were sent.
-    pub fn packets(&self) -> impl Iterator<Item = Sent<'_>> {
+    pub(crate) fn packets(&self) -> impl Iterator<Item = Sent<'_>> {
         self.places[..self.count].iter().map(|place| Sent {
             // SAFETY: the packet lies within the mapping, which outlives `self`, and nothing is written there
             // until the room is freed, which ends the borrow of `self`.
@@ -83,7 +83,7 @@ impl Drop for Batch<'_> {
 }
 
 impl Records {
-    pub fn new(ring: &MapHandle) -> Option<Records> {
+    pub(super) fn new(ring: &MapHandle) -> Option<Records> {
         let size = ring.max_entries() as usize;
         let (read, write) = (ProtFlags::READ, ProtFlags::WRITE);
         Some(Records {
@@ -105,7 +105,7 @@ impl Records {
     }
 
     /// True if the ring holds nothing, not even an unfinished record.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.consumed().load(Ordering::Relaxed) == self.produced().load(Ordering::Acquire)
     }
 
@@ -115,7 +115,7 @@ impl Records {
     /// # Safety
     ///
     /// No other batch of this ring exists: the first to be dropped would free what the other still shows.
-    pub unsafe fn batch(&self) -> Batch<'_> {
+    pub(super) unsafe fn batch(&self) -> Batch<'_> {
         let mut position = self.consumed().load(Ordering::Relaxed);
         let produced = self.produced().load(Ordering::Acquire);
         let mut places = [Place::default(); MAX_BATCH];
@@ -158,7 +158,7 @@ impl Records {
 
 /// Memory shared with the kernel.
 #[derive(Debug)]
-pub struct Mapping {
+pub(super) struct Mapping {
     start: NonNull<u8>,
     len: usize,
 }
@@ -171,7 +171,7 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `len` bytes of a BPF map; `None` if the kernel refuses.
-    pub fn new(
+    pub(super) fn new(
         map: BorrowedFd<'_>,
         offset: usize,
         len: usize,
@@ -184,7 +184,7 @@ impl Mapping {
         Some(Mapping { start, len })
     }
 
-    pub fn at(&self, offset: usize) -> *mut u8 {
+    pub(super) fn at(&self, offset: usize) -> *mut u8 {
         debug_assert!(offset < self.len);
         // SAFETY: the offset is within the mapping.
         unsafe { self.start.as_ptr().add(offset) }
