@@ -45,12 +45,12 @@ pub(super) struct Settled(Mutex<HashMap<(u64, u64), PathBuf>>);
 
 impl Settled {
     /// Fails if this is a file that is already in its final place.
-    pub fn check(&self, file: &Metadata) -> io::Result<()> {
+    pub(super) fn check(&self, file: &Metadata) -> io::Result<()> {
         refuse(&mut self.lock(), file)
     }
 
     /// Puts a file in its final place by calling `settle`, unless a settled file is there.
-    pub fn settle<T>(
+    pub(super) fn settle<T>(
         &self,
         file: &Metadata,
         place: &Path,

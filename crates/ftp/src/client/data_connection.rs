@@ -18,7 +18,7 @@ use super::{ClientError, DataMode, Session};
 use crate::protocol::{Reply, host_port};
 
 /// An open data connection.
-pub struct Channel {
+pub(super) struct Channel {
     /// The socket.
     pub stream: TcpStream,
     /// Direction and addresses, for watchers.
@@ -52,12 +52,7 @@ impl Session {
             DataMode::Passive => self.open_passive(&plan)?,
             DataMode::Active => self.open_active(plan)?,
         };
-        if first > 0 {
-            let reply = self.control.ask("REST", first.to_string().as_bytes())?;
-            if !reply.is_intermediate() {
-                return Err(self.control.refused(reply));
-            }
-        }
+        self.restart_at(first)?;
         self.control.send(verb, argument)?;
         let reply = self.control.reply(self.options.patience)?;
         if !reply.is_preliminary() {
@@ -72,14 +67,11 @@ impl Session {
                 (stream, Some(listener))
             }
         };
-        let local = stream
-            .local_addr()
-            .map_err(|error| self.data_error(error))?;
-        let peer = stream.peer_addr().map_err(|error| self.data_error(error))?;
+        let failed = |error| self.data_error(error);
         let transfer = Transfer {
             direction,
-            local,
-            peer,
+            local: stream.local_addr().map_err(failed)?,
+            peer: stream.peer_addr().map_err(failed)?,
             listener,
             total: None,
         };
@@ -169,17 +161,11 @@ impl Session {
 
     fn open_active(&mut self, plan: SocketPlan) -> Result<Opening, ClientError> {
         let address = SocketAddr::new(self.control.local().ip(), 0);
-        let listener = plan
-            .listen(address)
-            .map_err(|error| self.data_error(error))?;
-        let listener = TcpListener::from(listener);
-        let address = listener
-            .local_addr()
-            .map_err(|error| self.data_error(error))?;
+        let failed = |error| self.data_error(error);
+        let listener = TcpListener::from(plan.listen(address).map_err(failed)?);
+        let address = listener.local_addr().map_err(failed)?;
         let reply = self.tell_address(address)?;
-        if !reply.is_positive() {
-            return Err(self.control.refused(reply));
-        }
+        self.control.accepted(reply)?;
         Ok(Opening::Waiting(Arc::new(listener), plan))
     }
 
@@ -234,13 +220,6 @@ impl Session {
             // The next accept() shows whether a connection came.
             wait(&*self.options.progress, &[arrival], Some(deadline))
                 .map_err(|error| self.data_error(error))?;
-        }
-    }
-
-    fn data_error(&self, error: io::Error) -> ClientError {
-        ClientError::Data {
-            peer: self.control.server().to_owned(),
-            what: error.to_string(),
         }
     }
 }

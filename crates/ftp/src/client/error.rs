@@ -127,8 +127,7 @@ impl ClientError {
         match self {
             Self::Connect { .. } | Self::Silent { .. } | Self::Broken { .. } => true,
             Self::Data { .. } => true,
-            // 452 is a full disk, which does not clear by waiting.
-            Self::Refused { reply, .. } => reply.is_transient_failure() && reply.code != 452,
+            Self::Refused { reply, .. } => reply.is_transient_failure(),
             Self::Servers(_, transient) | Self::TooLong { transient, .. } => *transient,
             _ => false,
         }

@@ -33,7 +33,6 @@ mod stream;
 mod stream_retrieve;
 mod stream_store;
 mod target;
-mod tcp;
 mod third_party;
 pub mod tree;
 mod unix_listing;

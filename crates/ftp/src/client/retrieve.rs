@@ -157,8 +157,6 @@ impl Retrieval {
 }
 
 impl Task for Fetch<'_> {
-    type Output = ();
-
     fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
         session.can_read(&self.retrieval.remote)?;
         let original = Original::ask(session, &self.retrieval.remote)?;
@@ -185,12 +183,8 @@ impl Task for Fetch<'_> {
         self.verify(session, original, method, running)
     }
 
-    fn moved(&self) -> u64 {
-        self.report.bytes
-    }
-
-    fn interrupted(&mut self, error: &ClientError) {
-        self.report.interruptions.push(error.to_string());
+    fn report(&mut self) -> Option<&mut FileReport> {
+        Some(&mut self.report)
     }
 }
 
@@ -334,10 +328,7 @@ impl Fetch<'_> {
         if let Some(size) = original.size
             && present < size
         {
-            return Err(ClientError::Data {
-                peer: session.server().to_owned(),
-                what: format!("it ended after {present} of {size} bytes"),
-            });
+            return Err(session.data_error(format!("it ended after {present} of {size} bytes")));
         }
         let verification = match (method, running) {
             (Some(method), Some(running)) => {

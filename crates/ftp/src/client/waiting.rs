@@ -14,7 +14,7 @@ use super::Progress;
 ///
 /// # Errors
 /// If the kernel cannot wait for them.
-pub fn wait(
+pub(super) fn wait(
     progress: &dyn Progress,
     sources: &[(BorrowedFd<'_>, PollFlags)],
     deadline: Option<Instant>,

@@ -24,7 +24,7 @@ const SLICE: Duration = Duration::from_millis(100);
 
 /// Checksums being computed, and those already known.
 #[derive(Debug)]
-pub struct Checksums {
+pub(super) struct Checksums {
     places: Places,
     turns: Turns,
     made: Digests,

@@ -19,7 +19,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// What a checksum is of. The inode's change time is the kernel's alone to set; the modification time can
 /// also be set by a client (MFMT).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Subject {
+pub(super) struct Subject {
     device: u64,
     inode: u64,
     size: u64,
@@ -32,7 +32,7 @@ pub struct Subject {
 
 impl Subject {
     /// A range of the file with these facts.
-    pub fn new(facts: &Stat, range: ByteRange, algorithm: Algorithm) -> Self {
+    pub(super) fn new(facts: &Stat, range: ByteRange, algorithm: Algorithm) -> Self {
         Self {
             device: facts.st_dev,
             inode: facts.st_ino,
@@ -60,7 +60,7 @@ impl Subject {
 
 /// The checksums that were requested most recently.
 #[derive(Debug, Default)]
-pub struct Digests(Mutex<Kept>);
+pub(super) struct Digests(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -71,7 +71,7 @@ struct Kept {
 
 impl Digests {
     /// The checksum, if it is known.
-    pub fn get(&self, subject: &Subject) -> Option<String> {
+    pub(super) fn get(&self, subject: &Subject) -> Option<String> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.clock += 1;
         let now = kept.clock;
@@ -82,7 +82,7 @@ impl Digests {
 
     /// Keeps a checksum of a file that matched `subject` from `begun`, when reading it began, and still
     /// does.
-    pub fn add(&self, subject: Subject, sum: &str, begun: SystemTime) {
+    pub(super) fn add(&self, subject: Subject, sum: &str, begun: SystemTime) {
         if !subject.is_settled(begun) {
             return;
         }

@@ -17,7 +17,7 @@ const DOUBLINGS: u32 = 4;
 
 /// The wrong guesses of each origin.
 #[derive(Debug, Default)]
-pub struct Guesses(Mutex<HashMap<Origin, Wrong>>);
+pub(super) struct Guesses(Mutex<HashMap<Origin, Wrong>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Wrong {
@@ -41,7 +41,7 @@ impl Guesses {
     }
 
     /// Counts another wrong password; returns how long to delay the reply.
-    pub fn add(&self, origin: Origin, now: Instant, limits: &Limits) -> Duration {
+    pub(super) fn add(&self, origin: Origin, now: Instant, limits: &Limits) -> Duration {
         let mut guesses = self.lock();
         if !guesses.contains_key(&origin) && guesses.len() >= MAX_ENTRIES {
             make_room(&mut guesses, now, limits);
@@ -60,7 +60,7 @@ impl Guesses {
     }
 
     /// Number of wrong passwords remembered for `origin`.
-    pub fn count(&self, origin: Origin, now: Instant, limits: &Limits) -> u32 {
+    pub(super) fn count(&self, origin: Origin, now: Instant, limits: &Limits) -> u32 {
         match self.lock().get(&origin) {
             Some(wrong) if !wrong.is_over(now, limits) => wrong.count,
             _ => 0,
@@ -68,7 +68,7 @@ impl Guesses {
     }
 
     /// How much longer named users cannot log in from there; none if they can.
-    pub fn banned(&self, origin: Origin, now: Instant, limits: &Limits) -> Option<Duration> {
+    pub(super) fn banned(&self, origin: Origin, now: Instant, limits: &Limits) -> Option<Duration> {
         let guesses = self.lock();
         let wrong = guesses.get(&origin)?;
         let banned = limits.login_ban_failures > 0

@@ -12,7 +12,7 @@ use fairwind_transfer::SocketPlan;
 
 /// The ports that are listened on, and for whom.
 #[derive(Debug, Default)]
-pub struct Ports {
+pub(super) struct Ports {
     /// The oldest first. Once nobody listens any more, the socket has been dropped.
     held: Mutex<Vec<Held>>,
 }
@@ -31,7 +31,7 @@ impl Ports {
     ///
     /// # Errors
     /// `EADDRINUSE` if no port is free; or if the socket cannot be opened as planned.
-    pub fn listen(
+    pub(super) fn listen(
         &self,
         range: Option<&RangeInclusive<u16>>,
         address: IpAddr,

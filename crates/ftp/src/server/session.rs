@@ -34,7 +34,7 @@ const AHEAD_BYTES: usize = 16 << 10;
 const PRESENCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One client's session.
-pub struct Session {
+pub(super) struct Session {
     pub(super) shared: Arc<Shared>,
     pub(super) control: Control,
     pub(super) stop: watch::Receiver<bool>,
@@ -132,7 +132,7 @@ impl Session {
     ///
     /// # Errors
     /// If the control connection fails.
-    pub async fn run(mut self) -> io::Result<()> {
+    pub(super) async fn run(mut self) -> io::Result<()> {
         self.control
             .send(&Reply::new(220, "fairwind FTP server ready"))
             .await?;

@@ -13,7 +13,7 @@ const HEAD_START: Duration = Duration::from_secs(10);
 
 /// A fixed number of turns, and the jobs that wait for one.
 #[derive(Debug)]
-pub struct Turns(Arc<Mutex<Queue>>);
+pub(super) struct Turns(Arc<Mutex<Queue>>);
 
 #[derive(Debug)]
 struct Queue {
@@ -32,7 +32,7 @@ struct Waiting {
 
 /// A turn; the next job gets it when this one is dropped.
 #[derive(Debug)]
-pub struct Turn {
+pub(super) struct Turn {
     queue: Arc<Mutex<Queue>>,
     origin: Origin,
 }
@@ -43,7 +43,7 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
 
 impl Turns {
     /// Allows `count` turns at once.
-    pub fn new(count: usize) -> Self {
+    pub(super) fn new(count: usize) -> Self {
         Self(Arc::new(Mutex::new(Queue {
             free: count,
             running: Tally::default(),
@@ -54,7 +54,7 @@ impl Turns {
     /// Waits for a turn. The next one goes to a job of an origin with the fewest turns now, and among
     /// these jobs to the one that came first, where what a job has `had` in earlier turns counts as
     /// having come later.
-    pub async fn take(&self, origin: Origin, had: Duration) -> Turn {
+    pub(super) async fn take(&self, origin: Origin, had: Duration) -> Turn {
         let (wake, woken) = oneshot::channel();
         lock(&self.0).waiting.push(Waiting {
             origin,

@@ -22,7 +22,7 @@ type Running = Mutex<HashMap<Key, Upload>>;
 
 /// Who uploads what.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Key {
+pub(super) struct Key {
     /// The user's name.
     pub user: String,
     /// The file, as the user names it.
@@ -31,7 +31,7 @@ pub struct Key {
 
 /// The running uploads of all users.
 #[derive(Debug, Default)]
-pub struct Uploads(Arc<Running>);
+pub(super) struct Uploads(Arc<Running>);
 
 #[derive(Debug)]
 struct Upload {
@@ -41,7 +41,7 @@ struct Upload {
 
 /// Marks an upload as running; dropped once the file is free again.
 #[derive(Debug)]
-pub struct Entry {
+pub(super) struct Entry {
     running: Arc<Running>,
     key: Key,
     meter: Arc<Meter>,
@@ -54,7 +54,7 @@ fn lock(running: &Running) -> MutexGuard<'_, HashMap<Key, Upload>> {
 
 impl Uploads {
     /// Marks an upload as running.
-    pub fn enter(&self, key: Key, meter: &Arc<Meter>) -> Entry {
+    pub(super) fn enter(&self, key: Key, meter: &Arc<Meter>) -> Entry {
         let (sender, over) = watch::channel(());
         let upload = Upload {
             meter: Arc::clone(meter),
@@ -71,7 +71,7 @@ impl Uploads {
 
     /// Ends the same user's upload of the same file if nothing arrives there any more; false if there is
     /// none, or it is alive.
-    pub async fn take_over(&self, key: &Key) -> bool {
+    pub(super) async fn take_over(&self, key: &Key) -> bool {
         let Some((meter, mut over)) = lock(&self.0)
             .get(key)
             .map(|upload| (Arc::clone(&upload.meter), upload.over.clone()))

@@ -17,7 +17,7 @@ use crate::protocol::command::Representation;
 
 /// One transfer.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub(super) struct Entry {
     /// When it ended, local time.
     pub time: Zoned,
     /// How long it took.
@@ -42,7 +42,7 @@ pub struct Entry {
 
 impl Entry {
     /// The line, without its line ending.
-    pub fn line(&self) -> String {
+    pub(super) fn line(&self) -> String {
         let word = |text: &str| match text {
             "" => "?".to_owned(),
             text => text
@@ -119,7 +119,7 @@ static LOST: RateLimitedLog = RateLimitedLog::new();
 /// The log file. It is opened for every line, so that it can be rotated, and in a thread of its own, so
 /// that a file system that hangs delays nothing else.
 #[derive(Debug)]
-pub struct Xferlog(Arc<Log>);
+pub(super) struct Xferlog(Arc<Log>);
 
 #[derive(Debug)]
 struct Log {
@@ -142,7 +142,7 @@ impl Xferlog {
     ///
     /// # Errors
     /// If it cannot be opened for appending.
-    pub fn open(path: PathBuf, opener: LogOpener) -> io::Result<Self> {
+    pub(super) fn open(path: PathBuf, opener: LogOpener) -> io::Result<Self> {
         opener.open(&path)?;
         Ok(Self(Arc::new(Log {
             path,
@@ -153,7 +153,7 @@ impl Xferlog {
     }
 
     /// Queues a line. A log that cannot be written stops no transfer.
-    pub fn add(&self, entry: &Entry) {
+    pub(super) fn add(&self, entry: &Entry) {
         let mut queue = self.0.queue();
         if queue.lines.len() >= WAITING {
             drop(queue);
@@ -168,7 +168,7 @@ impl Xferlog {
     }
 
     /// Waits until all lines are in the file, or lost.
-    pub async fn written(&self) {
+    pub(super) async fn written(&self) {
         // Made first, so that an end between the check and the wait is not missed.
         let written = self.0.written.notified();
         if self.has_lines() {

@@ -159,7 +159,7 @@ fn a_file_is_identical_after_a_path_was_cut_for_ten_seconds() {
 }
 
 /// pyftpdlib with faults; `None` if it is not installed.
-pub fn pyftpd(directory: &Path, faults: &[&str]) -> Option<Process> {
+pub(super) fn pyftpd(directory: &Path, faults: &[&str]) -> Option<Process> {
     let python = ["/usr/bin/python3", "python3"].into_iter().find(|python| {
         let mut import = Command::new(python);
         import

@@ -39,14 +39,14 @@ const FAULTS: u32 = 32;
 
 /// Wakes a waiting thread.
 #[derive(Debug)]
-pub struct Wake(OwnedFd);
+pub(super) struct Wake(OwnedFd);
 
 impl Wake {
     /// Not signalled yet.
     ///
     /// # Errors
     /// If no descriptor is free.
-    pub fn new() -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         Ok(Self(eventfd(
             0,
             EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC,
@@ -54,7 +54,7 @@ impl Wake {
     }
 
     /// Ends the wait, and every later one.
-    pub fn signal(&self) {
+    pub(super) fn signal(&self) {
         // Cannot fail: the counter is raised once and so never full.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
@@ -62,7 +62,7 @@ impl Wake {
 
 /// Why the channel was not established, or has ended.
 #[derive(Debug, thiserror::Error)]
-pub enum ChannelError {
+pub(super) enum ChannelError {
     /// The transfer is over.
     #[error("the transfer is over")]
     Over,
@@ -115,7 +115,7 @@ fn wait(
 
 /// The connection, once it is established.
 #[derive(Debug)]
-pub struct Channel {
+pub(super) struct Channel {
     stream: TcpStream,
     lines: Lines,
     /// Lines that arrived with the greeting.
@@ -130,7 +130,7 @@ impl Channel {
     ///
     /// # Errors
     /// [`ChannelError`] if it is not established in time, the connection fails, or the transfer ends.
-    pub fn open(
+    pub(super) fn open(
         transfer: &mut Transfer,
         data: BorrowedFd<'_>,
         token: Token,
@@ -160,7 +160,11 @@ impl Channel {
     ///
     /// # Errors
     /// [`ChannelError`] if the connection is closed or fails, or the transfer ends.
-    pub fn lines(&mut self, wake: &Wake, deadline: Instant) -> Result<Vec<Line>, ChannelError> {
+    pub(super) fn lines(
+        &mut self,
+        wake: &Wake,
+        deadline: Instant,
+    ) -> Result<Vec<Line>, ChannelError> {
         if !self.early.is_empty() {
             return Ok(std::mem::take(&mut self.early));
         }
@@ -201,7 +205,7 @@ impl Channel {
     }
 
     /// Whether everything sent has at least left this process.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.outgoing.is_empty()
     }
 
@@ -209,7 +213,7 @@ impl Channel {
     ///
     /// # Errors
     /// If the connection fails.
-    pub fn send(&mut self, bytes: &[u8]) -> Result<(), ChannelError> {
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), ChannelError> {
         self.outgoing.extend(bytes);
         self.flush()
     }
@@ -229,7 +233,7 @@ impl Channel {
     ///
     /// # Errors
     /// [`ChannelError::Garbage`] if there have been too many.
-    pub fn fault(&mut self) -> Result<(), ChannelError> {
+    pub(super) fn fault(&mut self) -> Result<(), ChannelError> {
         self.faults += 1;
         if self.faults >= FAULTS {
             return Err(ChannelError::Garbage);

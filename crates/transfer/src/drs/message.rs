@@ -13,7 +13,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// Longest line, bytes, line ending included: a message has about forty.
-pub const LINE_LIMIT: usize = 128;
+pub(super) const LINE_LIMIT: usize = 128;
 
 /// Decimals of a timestamp: microseconds, "as much precision as is available" (section 4).
 const DECIMALS: usize = 6;
@@ -111,7 +111,7 @@ impl Lines {
 }
 
 /// A line without its line ending.
-pub fn trimmed(line: &[u8]) -> &[u8] {
+pub(super) fn trimmed(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
