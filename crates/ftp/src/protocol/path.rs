@@ -12,6 +12,12 @@ use std::path::Path;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VirtualPath(Vec<u8>);
 
+impl Default for VirtualPath {
+    fn default() -> Self {
+        Self::root()
+    }
+}
+
 impl VirtualPath {
     /// `/`.
     pub fn root() -> Self {

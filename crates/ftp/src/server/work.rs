@@ -100,13 +100,7 @@ impl Work {
     ) -> Outcome {
         let mover = match Mover::new(stream, meter, watcher, bounds) {
             Ok(mover) => mover,
-            Err(error) => {
-                return Outcome {
-                    result: Err(error),
-                    upload: self.into_upload(),
-                    left_out: 0,
-                };
-            }
+            Err(error) => return self.ends_with(error),
         };
         match self {
             Self::Send {
@@ -158,6 +152,15 @@ impl Work {
                     left_out: 0,
                 }
             }
+        }
+    }
+
+    /// The outcome of work that was not done.
+    pub(crate) fn ends_with(self, error: TransferError) -> Outcome {
+        Outcome {
+            result: Err(error),
+            upload: self.into_upload(),
+            left_out: 0,
         }
     }
 
