@@ -197,9 +197,9 @@ impl Session {
         loop {
             match listener.accept() {
                 Ok((stream, peer)) if same_host(peer.ip(), server) => return Ok(stream),
-                Ok((_, stranger)) => self.options.progress.note(&format!(
+                Ok((_, other)) => self.options.progress.note(&format!(
                     "{} came in the place of {server} and was turned away",
-                    stranger.ip()
+                    other.ip()
                 )),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(self.data_error(error)),

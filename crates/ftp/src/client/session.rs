@@ -9,8 +9,7 @@ use super::control::Control;
 use super::listing::{self, Entry, Kind};
 use super::name_encoding::{NameEncoding, first_odd_name};
 use super::{
-    ClientError, ControlConnection, Credentials, Features, Options, Place, ServerFacts,
-    SessionExtension,
+    ClientError, ControlConnection, Credentials, Features, Options, Place, SessionExtension,
 };
 use crate::protocol::digest::Algorithm;
 use crate::protocol::path::one_line;
@@ -63,16 +62,10 @@ impl Session {
         if features.has("UTF8") {
             control.ask("OPTS", b"UTF8 ON")?;
         }
-        let facts = ServerFacts {
-            host: &place.host,
-            local: control.local(),
-            peer: control.peer(),
-            features: &features,
-        };
         let extensions = options
             .extensions
             .iter()
-            .filter_map(|extension| extension.open(&facts))
+            .filter_map(|extension| extension.open(&features))
             .collect();
         Ok(Self {
             control,

@@ -153,8 +153,7 @@ impl Copy {
             destination.announce(size)?;
         }
         for extension in source.options.extensions.clone() {
-            let done = extension.third_party(source, destination)?;
-            self.report.add(done);
+            extension.third_party(source, destination)?;
         }
         let began = Instant::now();
         self.join(source, destination)?;

@@ -66,13 +66,10 @@ impl Session {
         match name {
             "HELP" => Ok(Reply::lines(214, help())),
             "CHMOD" => self.change_mode(arguments).await,
-            _ => {
-                let arguments = one_line(arguments);
-                self.extensions
-                    .iter_mut()
-                    .find_map(|extension| extension.site(name, &arguments))
-                    .ok_or_else(|| Reply::new(504, format!("SITE {name} command not implemented")))
-            }
+            _ => Err(Reply::new(
+                504,
+                format!("SITE {name} command not implemented"),
+            )),
         }
     }
 

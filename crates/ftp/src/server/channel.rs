@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::config::Config;
 
-static STRANGER: RateLimitedLog = RateLimitedLog::new();
+static TURNED_AWAY: RateLimitedLog = RateLimitedLog::new();
 
 /// What the client has asked for, until a transfer takes it.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl Listening {
                     listener: Some(Arc::clone(&self.socket)),
                 });
             }
-            STRANGER
+            TURNED_AWAY
                 .warn(|| format!("a data connection for {client} came from {peer}: turned away"));
         }
     }

@@ -59,12 +59,6 @@ pub trait SessionExtension: TransferExtension {
         None
     }
 
-    /// `SITE name arguments`; none if the name is not this extension's.
-    fn site(&mut self, name: &str, arguments: &str) -> Option<Reply> {
-        let _ = (name, arguments);
-        None
-    }
-
     /// The session begins anew (REIN): returns to the state in which it was opened.
     fn reset(&mut self) {}
 }

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::protocol::Reply;
 
 /// Time to accept a client that has been announced.
-const MOMENT: Duration = Duration::from_millis(100);
+const ACCEPT_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The reserved descriptor.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Reserve {
     /// even that failed.
     pub(super) async fn turn_away(&mut self, listener: &TcpListener) -> bool {
         self.0 = None;
-        let accepted = timeout(MOMENT, listener.accept()).await;
+        let accepted = timeout(ACCEPT_TIMEOUT, listener.accept()).await;
         let told = match accepted {
             Ok(Ok((stream, _))) => {
                 let reply = Reply::new(421, "Server is out of descriptors; try again later");

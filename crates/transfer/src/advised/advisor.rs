@@ -186,7 +186,7 @@ mod tests {
         follower.started(stream.as_fd(), None);
         thread::sleep(RETRY_INTERVAL / 2);
         assert!(!follow.advisor.is_lost());
-        assert_eq!(follower.records().len(), 0);
+        assert_eq!(follower.transfer().records().len(), 0);
         follow.advisor.waiting.store(0, Ordering::Relaxed);
         thread::sleep(RETRY_INTERVAL);
         assert!(follow.advisor.is_lost(), "it is not asked again");

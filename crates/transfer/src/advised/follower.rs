@@ -108,11 +108,6 @@ impl Follower {
         }
     }
 
-    /// The events so far.
-    pub fn records(&self) -> Vec<Record> {
-        self.shared.records()
-    }
-
     /// The transfer that is followed, whose records may be read after its end.
     pub fn transfer(&self) -> Arc<FollowedTransfer> {
         Arc::clone(&self.shared)
@@ -318,10 +313,10 @@ impl FollowedTransfer {
         let mut new = Vec::new();
         for event in events {
             let once = match &event {
-                Event::Refused { what, reason, .. } => Some(format!("{} {reason}", what.words())),
+                Event::Refused { what, reason, .. } => Some(format!("{what} {reason}")),
                 Event::Bounded {
                     what, advised, to, ..
-                } => Some(format!("{} {advised} {to}", what.words())),
+                } => Some(format!("{what} {advised} {to}")),
                 _ => None,
             };
             if once.is_some_and(|once| state.reported.len() >= KEPT || !state.reported.insert(once))

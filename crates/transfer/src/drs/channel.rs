@@ -20,13 +20,13 @@ use super::rate::Rate;
 use super::token::Token;
 use crate::{RateLimitedLog, Transfer};
 
-static STRANGER: RateLimitedLog = RateLimitedLog::new();
+static TURNED_AWAY: RateLimitedLog = RateLimitedLog::new();
 
 /// Time allowed for establishing the connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Most unidentified connections at once: as many as the backlog of the listening socket.
-const STRANGERS: usize = 4;
+const MAX_UNIDENTIFIED: usize = 4;
 
 /// How often to check whether the data connection has been established at the peer.
 const PEER_CHECK_INTERVAL: Duration = Duration::from_millis(5);
@@ -99,11 +99,8 @@ fn wait(
             .map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)),
     );
     let time = deadline.saturating_duration_since(Instant::now());
-    let timeout = Timespec {
-        tv_sec: time.as_secs() as _,
-        tv_nsec: time.subsec_nanos().into(),
-    };
-    match poll(&mut fds, Some(&timeout)) {
+    let timeout = Timespec::try_from(time).ok();
+    match poll(&mut fds, timeout.as_ref()) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(error) => return Err(error.into()),
     }
@@ -301,50 +298,50 @@ fn accept(
     wake: &Wake,
     deadline: Instant,
 ) -> Result<Channel, ChannelError> {
-    let mut guests: Vec<Channel> = Vec::new();
+    let mut waiting: Vec<Channel> = Vec::new();
     loop {
         if Instant::now() >= deadline {
             return Err(ChannelError::Late);
         }
-        let mut sources: Vec<_> = guests
+        let mut sources: Vec<_> = waiting
             .iter()
-            .map(|guest| (guest.stream.as_fd(), PollFlags::IN))
+            .map(|channel| (channel.stream.as_fd(), PollFlags::IN))
             .collect();
-        if guests.len() < STRANGERS {
+        if waiting.len() < MAX_UNIDENTIFIED {
             sources.push((listener.as_fd(), PollFlags::IN));
         }
         wait(wake, &sources, deadline)?;
-        if guests.len() < STRANGERS {
+        if waiting.len() < MAX_UNIDENTIFIED {
             match listener.accept() {
-                Ok((stream, from)) if same_host(from, peer) => guests.push(Channel::new(stream)?),
-                Ok((_, from)) => STRANGER.warn(|| format!("right-sizing: {from} turned away")),
+                Ok((stream, from)) if same_host(from, peer) => waiting.push(Channel::new(stream)?),
+                Ok((_, from)) => TURNED_AWAY.warn(|| format!("right-sizing: {from} turned away")),
                 Err(error) if is_later(&error) => {}
                 Err(error) => return Err(error.into()),
             }
         }
         let mut remaining = Vec::new();
-        for mut guest in guests {
-            match greet(&mut guest, token) {
-                Greeting::Known => return Ok(guest),
-                Greeting::Waiting => remaining.push(guest),
-                Greeting::Stranger => {
-                    STRANGER.warn(|| format!("right-sizing: a stranger at {peer} turned away"));
+        for mut channel in waiting {
+            match greet(&mut channel, token) {
+                Greeting::Known => return Ok(channel),
+                Greeting::Waiting => remaining.push(channel),
+                Greeting::Wrong => {
+                    TURNED_AWAY.warn(|| format!("right-sizing: a stranger at {peer} turned away"));
                 }
             }
         }
-        guests = remaining;
+        waiting = remaining;
     }
 }
 
 enum Greeting {
     Known,
     Waiting,
-    Stranger,
+    Wrong,
 }
 
-fn greet(guest: &mut Channel, token: Token) -> Greeting {
-    let Ok(mut lines) = guest.read() else {
-        return Greeting::Stranger;
+fn greet(channel: &mut Channel, token: Token) -> Greeting {
+    let Ok(mut lines) = channel.read() else {
+        return Greeting::Wrong;
     };
     if lines.is_empty() {
         return Greeting::Waiting;
@@ -352,10 +349,10 @@ fn greet(guest: &mut Channel, token: Token) -> Greeting {
     let rest = lines.split_off(1);
     match &lines[0] {
         Line::Whole(line) if greeting(trimmed(line)) == Some(token) => {
-            guest.early = rest;
+            channel.early = rest;
             Greeting::Known
         }
-        _ => Greeting::Stranger,
+        _ => Greeting::Wrong,
     }
 }
 

@@ -20,18 +20,20 @@ pub struct Resize {
     pub estimate: Option<Estimate>,
 }
 
+impl Resize {
+    /// What it follows from.
+    pub fn reason(&self) -> String {
+        match &self.estimate {
+            Some(estimate) => estimate.to_string(),
+            None => "asked for by the receiver".into(),
+        }
+    }
+}
+
 impl fmt::Display for Resize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:.3} s: {} bytes, ",
-            self.time.as_secs_f64(),
-            self.bytes
-        )?;
-        match &self.estimate {
-            Some(estimate) => write!(f, "{estimate}"),
-            None => f.write_str("asked for by the receiver"),
-        }
+        let (seconds, bytes) = (self.time.as_secs_f64(), self.bytes);
+        write!(f, "{seconds:.3} s: {bytes} bytes, {}", self.reason())
     }
 }
 

@@ -167,24 +167,15 @@ fn clamped(bytes: u64) -> u32 {
 fn limit(side: Side, wanted: u64, size: u64) -> String {
     let sysctl = side.sysctl();
     format!(
-        "this machine cuts {} buffers at {size} bytes where the path wants {wanted}; sysctl -w {sysctl}={wanted} lifts that",
-        name(side)
+        "this machine cuts {side} buffers at {size} bytes where the path wants {wanted}; sysctl -w {sysctl}={wanted} lifts that"
     )
 }
 
 fn left(side: Side, wanted: u64) -> String {
     let sysctl = side.sysctl();
     format!(
-        "programs may not set {} buffers of the {wanted} bytes that the path wants, so the kernel sizes them; sysctl -w {sysctl}={wanted} lifts that",
-        name(side)
+        "programs may not set {side} buffers of the {wanted} bytes that the path wants, so the kernel sizes them; sysctl -w {sysctl}={wanted} lifts that"
     )
-}
-
-fn name(side: Side) -> &'static str {
-    match side {
-        Side::Send => "send",
-        Side::Receive => "receive",
-    }
 }
 
 #[cfg(test)]
