@@ -125,7 +125,8 @@ fn final_replies(
         return Some(Ok([sent.clone(), received.clone()]));
     }
     let transient = ![sent, received].into_iter().any(is_final);
-    Some(Err(ClientError::Servers(said(sessions, last), transient)))
+    let what = said(sessions, last);
+    Some(Err(ClientError::Failed { what, transient }))
 }
 
 /// The error if one server, or both, sent no final reply in time.
@@ -135,11 +136,12 @@ fn timeout_error(
     patience: Duration,
 ) -> ClientError {
     let mut replies = last.iter().flatten();
-    let mut text = said(sessions, last);
+    let mut what = said(sessions, last);
     if replies.all(Reply::is_positive) {
-        text = format!("nothing moved for {patience:?}: {text}");
+        what = format!("nothing moved for {patience:?}: {what}");
     }
-    ClientError::Servers(text, !last.iter().flatten().any(is_final))
+    let transient = !last.iter().flatten().any(is_final);
+    ClientError::Failed { what, transient }
 }
 
 fn said(sessions: &[&mut Session; 2], last: &[Option<Reply>; 2]) -> String {

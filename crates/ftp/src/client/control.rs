@@ -60,13 +60,9 @@ impl Control {
         progress: Arc<dyn Progress>,
     ) -> Result<Self, ClientError> {
         let server = place.server();
-        let failed = |error| ClientError::Connect {
-            server: server.clone(),
-            error,
-        };
-        let addresses = (place.host.as_str(), place.port)
-            .to_socket_addrs()
-            .map_err(failed)?;
+        let failed = |error| ClientError::transient(format!("no connection to {server}: {error}"));
+        let addresses = (place.host.as_str(), place.port).to_socket_addrs();
+        let addresses = addresses.map_err(failed)?;
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in addresses {
             if progress.stopped() {
@@ -238,11 +234,10 @@ impl Control {
                 Err(error) => return Err(self.broken(error)),
             }
             if Instant::now() >= deadline {
-                return Err(ClientError::Silent {
-                    server: self.server.clone(),
-                    what: self.asked.clone(),
-                    patience,
-                });
+                let (server, asked) = (&self.server, &self.asked);
+                return Err(ClientError::transient(format!(
+                    "{server} did not answer {asked} within {patience:?}"
+                )));
             }
         }
     }
@@ -286,21 +281,21 @@ impl Control {
 
     /// The error for an answer that makes no sense.
     pub(super) fn protocol_error(&self, what: &str) -> ClientError {
-        ClientError::Protocol {
-            server: self.server.clone(),
-            what: format!("{what}, in answer to {}", self.asked),
+        ClientError::Failed {
+            what: format!("{}: {what}, in answer to {}", self.server, self.asked),
+            transient: false,
         }
     }
 
     fn broken(&self, error: io::Error) -> ClientError {
-        ClientError::Broken {
-            server: self.server.clone(),
-            what: self.asked.clone(),
-            reason: match error.kind() {
-                io::ErrorKind::UnexpectedEof => "it closed the connection".into(),
-                _ => error.to_string(),
-            },
-        }
+        let (server, asked) = (&self.server, &self.asked);
+        let reason = match error.kind() {
+            io::ErrorKind::UnexpectedEof => "it closed the connection".into(),
+            _ => error.to_string(),
+        };
+        ClientError::transient(format!(
+            "{server} broke the control connection off while {asked} was to be answered: {reason}"
+        ))
     }
 }
 

@@ -146,15 +146,12 @@ impl Session {
             Ok(TcpStream::from(socket))
         };
         connect().map(Opening::Open).map_err(|error: io::Error| {
-            let what = match error.kind() {
+            let patience = self.options.patience;
+            match error.kind() {
                 io::ErrorKind::TimedOut => {
-                    format!("not there within {:?}", self.options.patience)
+                    ClientError::data(address, format!("not there within {patience:?}"))
                 }
-                _ => error.to_string(),
-            };
-            ClientError::Data {
-                peer: address.to_string(),
-                what,
+                _ => ClientError::data(address, error),
             }
         })
     }
@@ -208,13 +205,11 @@ impl Session {
                 return Err(ClientError::Stopped);
             }
             if Instant::now() >= deadline {
-                return Err(ClientError::Data {
-                    peer: server.to_string(),
-                    what: format!(
-                        "the server did not connect within {:?}; behind a firewall, passive mode may work",
-                        self.options.patience
-                    ),
-                });
+                let what = format!(
+                    "the server did not connect within {:?}; behind a firewall, passive mode may work",
+                    self.options.patience
+                );
+                return Err(ClientError::data(server, what));
             }
             let arrival = (listener.as_fd(), PollFlags::IN);
             // The next accept() shows whether a connection came.

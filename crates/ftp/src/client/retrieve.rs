@@ -293,25 +293,16 @@ impl Fetch<'_> {
     /// Handles a server that sends more than it announced. If the download was resumed, the server may have
     /// ignored the offset: one transfer from the beginning is tried.
     fn too_long(&mut self, session: &Session, original: Original, size: u64) -> ClientError {
-        let error = ClientError::too_long(session.server(), &self.retrieval.remote, size);
-        match (error, self.continued) {
-            (ClientError::TooLong { what, .. }, true) => {
-                self.no_restart = true;
-                match self.begin_anew(original) {
-                    Ok(()) => ClientError::TooLong {
-                        what,
-                        transient: true,
-                    },
-                    Err(error) => error,
-                }
+        let resumed = self.continued;
+        if resumed {
+            self.no_restart = true;
+            if let Err(error) = self.begin_anew(original) {
+                return error;
             }
-            (error, _) => {
-                if let Some(partial) = self.partial.take() {
-                    partial.discard();
-                }
-                error
-            }
+        } else if let Some(partial) = self.partial.take() {
+            partial.discard();
         }
+        ClientError::too_long(session.server(), &self.retrieval.remote, size, resumed)
     }
 
     /// Checks that all bytes are there and equal those of the original; a resumed file that differs is

@@ -1,5 +1,6 @@
 //! A session: a logged-in control connection.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 
 use jiff::Timestamp;
@@ -112,11 +113,8 @@ impl Session {
     }
 
     /// The error for a data connection that could not be established, broke, or brought too little.
-    pub(super) fn data_error(&self, what: impl ToString) -> ClientError {
-        ClientError::Data {
-            peer: self.server().to_owned(),
-            what: what.to_string(),
-        }
+    pub(super) fn data_error(&self, what: impl Display) -> ClientError {
+        ClientError::data(self.server(), what)
     }
 
     /// The size of a file in bytes; `None` if the server does not say.

@@ -120,7 +120,7 @@ impl StreamDownload<'_> {
                 return Err(ClientError::Stopped);
             }
             if let (true, Some(size)) = (stream.is_over(), original.size) {
-                return Err(ClientError::too_long(session.server(), remote, size));
+                return Err(ClientError::too_long(session.server(), remote, size, false));
             }
             self.report.retransmits = retransmits(&moved?).or(self.report.retransmits);
         }

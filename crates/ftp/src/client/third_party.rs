@@ -203,13 +203,13 @@ impl Copy {
             self.reversed = !self.reversed;
             return Ok(());
         };
-        Err(ClientError::Servers(
-            format!(
+        Err(ClientError::Failed {
+            what: format!(
                 "neither server connects to the other: {refusal}; {other}. Both have to allow data \
                  connections with strangers, or with each other"
             ),
-            false,
-        ))
+            transient: false,
+        })
     }
 
     fn verify(
@@ -234,7 +234,7 @@ impl Copy {
                 let text = format!("{} is not what was sent: {why}", self.report.destination);
                 return Err(if self.continued {
                     // The next attempt finds nothing to resume.
-                    ClientError::Servers(text, true)
+                    ClientError::transient(text)
                 } else {
                     ClientError::Differs(text)
                 });

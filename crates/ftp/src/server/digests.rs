@@ -1,9 +1,9 @@
 //! Checksums already computed: nobody can make the server read a large file again and again.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use rustix::fs::Stat;
 
 use crate::protocol::command::ByteRange;
@@ -72,7 +72,7 @@ struct Kept {
 impl Digests {
     /// The checksum, if it is known.
     pub(super) fn get(&self, subject: &Subject) -> Option<String> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         kept.clock += 1;
         let now = kept.clock;
         let (sum, used) = kept.sums.get_mut(subject)?;
@@ -86,7 +86,7 @@ impl Digests {
         if !subject.is_settled(begun) {
             return;
         }
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         if kept.sums.len() >= MAX_ENTRIES && !kept.sums.contains_key(&subject) {
             let oldest = kept.sums.iter().min_by_key(|(_, (_, used))| *used);
             if let Some(oldest) = oldest.map(|(subject, _)| subject.clone()) {
@@ -145,7 +145,7 @@ mod tests {
             digests.add(subject(inode, 100), "abc", at(200));
             assert!(digests.get(&subject(0, 100)).is_some());
         }
-        assert_eq!(digests.0.lock().unwrap().sums.len(), MAX_ENTRIES);
+        assert_eq!(digests.0.lock().sums.len(), MAX_ENTRIES);
         assert!(digests.get(&subject(4_999, 100)).is_some());
         assert!(digests.get(&subject(1, 100)).is_none());
     }

@@ -34,11 +34,12 @@ mod xferlog;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairwind_origin::Places;
 use fairwind_transfer::RateLimitedLog;
+use parking_lot::RwLock;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
@@ -130,12 +131,12 @@ impl Reload {
         };
         let extensions = old.extensions.under(&config)?;
         let shared = Shared::open(config, extensions, &old.ledger, Some(&old))?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(shared);
+        *self.current.write() = Arc::new(shared);
         Ok(())
     }
 
     fn current(&self) -> Arc<Shared> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.read())
     }
 }
 

@@ -4,12 +4,12 @@
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use argon2::password_hash::PasswordHasher;
 use argon2::password_hash::phc::{Output, PasswordHash, Salt};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
+use parking_lot::Mutex;
 
 use super::turns::{Turn, Turns};
 
@@ -137,14 +137,10 @@ impl Checks {
 
     /// Checks a password during a turn, in memory for that.
     pub(super) fn run<T>(&self, _: &Turn, check: impl FnOnce(&mut Memory) -> T) -> T {
-        let mut memory = self.idle().pop().unwrap_or_default();
+        let mut memory = self.idle.lock().pop().unwrap_or_default();
         let result = check(&mut memory);
-        self.idle().push(memory);
+        self.idle.lock().push(memory);
         result
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Memory>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

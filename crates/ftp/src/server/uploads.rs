@@ -2,10 +2,11 @@
 //! lost still has the file, and does not know yet that its peer has gone.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairwind_transfer::Meter;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -48,10 +49,6 @@ pub(super) struct Entry {
     _over: watch::Sender<()>,
 }
 
-fn lock(running: &Running) -> MutexGuard<'_, HashMap<Key, Upload>> {
-    running.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Uploads {
     /// Marks an upload as running.
     pub(super) fn enter(&self, key: Key, meter: &Arc<Meter>) -> Entry {
@@ -60,7 +57,7 @@ impl Uploads {
             meter: Arc::clone(meter),
             over,
         };
-        lock(&self.0).insert(key.clone(), upload);
+        self.0.lock().insert(key.clone(), upload);
         Entry {
             running: Arc::clone(&self.0),
             key,
@@ -72,7 +69,9 @@ impl Uploads {
     /// Ends the same user's upload of the same file if nothing arrives there any more; false if there is
     /// none, or it is alive.
     pub(super) async fn take_over(&self, key: &Key) -> bool {
-        let Some((meter, mut over)) = lock(&self.0)
+        let Some((meter, mut over)) = self
+            .0
+            .lock()
             .get(key)
             .map(|upload| (Arc::clone(&upload.meter), upload.over.clone()))
         else {
@@ -91,7 +90,7 @@ impl Uploads {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let mut running = lock(&self.running);
+        let mut running = self.running.lock();
         if running
             .get(&self.key)
             .is_some_and(|upload| Arc::ptr_eq(&upload.meter, &self.meter))

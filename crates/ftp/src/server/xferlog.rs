@@ -6,11 +6,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairwind_transfer::{Direction, RateLimitedLog};
 use jiff::Zoned;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::protocol::command::Representation;
@@ -154,7 +155,7 @@ impl Xferlog {
 
     /// Queues a line. A log that cannot be written stops no transfer.
     pub(super) fn add(&self, entry: &Entry) {
-        let mut queue = self.0.queue();
+        let mut queue = self.0.queue.lock();
         if queue.lines.len() >= WAITING {
             drop(queue);
             LOST.warn(|| format!("the log of transfers: {WAITING} lines wait, others are lost"));
@@ -177,7 +178,7 @@ impl Xferlog {
     }
 
     fn has_lines(&self) -> bool {
-        self.0.queue().is_written
+        self.0.queue.lock().is_written
     }
 }
 
@@ -192,17 +193,13 @@ impl Log {
     }
 
     fn next(&self) -> Option<String> {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         let line = queue.lines.pop_front();
         queue.is_written = line.is_some();
         if line.is_none() {
             self.written.notify_waiters();
         }
         line
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use fairwind_ftp::client::{ClientError, Options, Progress};
+use fairwind_ftp::client::{Options, Progress};
 use fairwind_testing::{in_new_network_namespace, root};
 
 use super::{At, get, is_verified, names, options, put};
@@ -241,6 +241,7 @@ fn trying_again_has_an_end() {
         ..options()
     };
     let error = get(address, "x", &here.path().join("x"), killing).unwrap_err();
-    assert!(matches!(error, ClientError::Connect { .. }), "{error}");
+    let error = error.to_string();
+    assert!(error.starts_with("no connection to 127.0.0.1:"), "{error}");
     assert_eq!(names(here.path()), [".x.part"]);
 }

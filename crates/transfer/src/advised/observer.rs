@@ -1,8 +1,9 @@
 //! What a transfer observes of its path while it runs.
 
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::bounds::Observed;
 
@@ -77,7 +78,7 @@ pub(super) struct Memory(Mutex<Vec<(IpAddr, u64, Instant)>>);
 impl Memory {
     /// The rate measured on the path to a host, bytes a second.
     pub(super) fn of(&self, host: IpAddr, now: Instant) -> Option<u64> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         known.retain(|(.., seen)| now.saturating_duration_since(*seen) < VALIDITY);
         let of_host = known.iter().filter(|(other, ..)| *other == host);
         of_host.map(|(_, rate, _)| *rate).max()
@@ -85,7 +86,7 @@ impl Memory {
 
     /// Remembers a rate; the oldest one makes room.
     pub(super) fn keep(&self, host: IpAddr, rate: u64, now: Instant) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         known.retain(|(.., seen)| now.saturating_duration_since(*seen) < VALIDITY);
         // A smaller rate does not replace a larger one that is still valid.
         if known

@@ -6,10 +6,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use fairwind_advice::Mode;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::RateLimitedLog;
@@ -211,10 +211,7 @@ impl Journal {
         };
         line.push(b'\n');
         // One write, so that lines of several transfers do not mix. A full disk must not end a transfer.
-        let _ = file
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .write_all(&line);
+        let _ = file.lock().write_all(&line);
     }
 
     fn log(&self, Record { peer, event, .. }: &Record) {

@@ -1,10 +1,11 @@
 //! What right-sizing did in one transfer.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 use super::estimator::Estimate;
 use crate::Direction;
@@ -66,15 +67,7 @@ pub struct Record {
 }
 
 /// A record that the right-sizing thread writes while others may read it.
-#[derive(Debug, Clone, Default)]
-pub struct SharedRecord(Arc<Mutex<Record>>);
-
-impl SharedRecord {
-    /// The record, which nobody else reads or writes meanwhile.
-    pub fn lock(&self) -> MutexGuard<'_, Record> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+pub type SharedRecord = Arc<Mutex<Record>>;
 
 /// Most sizes kept.
 const RESIZES: usize = 1_000;
