@@ -110,7 +110,6 @@ impl Session {
         Self {
             extensions: shared
                 .extensions
-                .all()
                 .iter()
                 .map(|extension| extension.open(&facts))
                 .collect(),
