@@ -5,7 +5,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 /// Parses a time; none if it is malformed.
-pub fn parse(text: &str) -> Option<Timestamp> {
+pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if whole.len() != 14 || !digits(whole) || !digits(fraction) {
@@ -18,7 +18,7 @@ pub fn parse(text: &str) -> Option<Timestamp> {
 }
 
 /// Formats a time in whole seconds.
-pub fn format(time: Timestamp) -> String {
+pub(crate) fn format(time: Timestamp) -> String {
     time.strftime("%Y%m%d%H%M%S").to_string()
 }
 
