@@ -1,8 +1,9 @@
-//! Log lines that strangers can provoke: a few at once, then one in ten seconds, with the number of those
+//! Log lines that any client can provoke: a few at once, then one in ten seconds, with the number of those
 //! that were left out. Nobody fills a disk by knocking at a door.
 
-use parking_lot::Mutex;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// Lines at once.
 const BURST: u32 = 10;

@@ -4,12 +4,13 @@
 //! Equal names are found before anything is transferred. Names that the local file system treats as equal
 //! (upper and lower case, links) are found by the identity of the file.
 
-use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
 
 /// The final and the partial place of a file, both on the receiving side.
 #[derive(Debug, Clone, PartialEq, Eq)]
