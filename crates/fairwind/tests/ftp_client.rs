@@ -361,7 +361,7 @@ fn an_upload_follows_its_advisor_and_tells_it_how_it_went() {
     let bench = Bench::with_server(|config| {
         let right_sizing = Arc::new(RightSizingServer::default());
         let extensions: Vec<Arc<dyn Extension>> = vec![right_sizing, Arc::new(gate)];
-        Server::bind(config, Arc::new(extensions))
+        Server::bind(config, move |_| Ok(extensions.clone()))
     });
     let bytes: Vec<u8> = (0..16_000_000u32).map(|n| (n % 251) as u8).collect();
     fs::write(bench.here.path().join("x"), &bytes).unwrap();

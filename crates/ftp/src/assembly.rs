@@ -7,89 +7,61 @@ use fairwind_transfer::Buffer;
 use fairwind_transfer::advised::{Advisor, Follow, Journal};
 use fairwind_transfer::drs::{Budget, Caps};
 use ipnet::IpNet;
+use parking_lot::Mutex;
 
 use crate::advised::{AdvisedClient, AdvisedServer};
 use crate::client::{self, ClientError};
 use crate::drs::{RightSizingClient, RightSizingServer};
-use crate::server::{self, Config, Extensions, Server};
+use crate::server::{self, Config, Server};
 
 /// Opens a server with the extensions that its configuration selects.
 ///
 /// # Errors
 /// As [`Server::bind`], or if the URL of the advisor is invalid or the log of advice cannot be opened.
 pub fn bind_server(config: Config) -> io::Result<Server> {
-    let selected = Selected::open(&config, Budget::default(), None)?;
-    Server::bind(config, Arc::new(selected))
-}
-
-/// The extensions that the configuration of a server selects.
-struct Selected {
-    extensions: Vec<Arc<dyn server::Extension>>,
-    advisor: Option<NamedAdvisor>,
-    /// What all right-sized buffers have taken, under any configuration.
-    budget: Budget,
+    let (budget, known) = (Budget::default(), Mutex::new(None));
+    Server::bind(config, move |config| {
+        server_extensions(config, &budget, &known)
+    })
 }
 
 /// An advisor, and the URL by which the configuration names it.
-#[derive(Clone)]
-struct NamedAdvisor {
-    url: String,
-    advisor: Arc<Advisor>,
-}
+type NamedAdvisor = (String, Arc<Advisor>);
 
-impl NamedAdvisor {
-    fn at(url: &str) -> io::Result<Self> {
-        let advisor = Advisor::at(url);
-        let advisor =
-            advisor.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        Ok(Self {
-            url: url.to_owned(),
-            advisor: Arc::new(advisor),
-        })
-    }
-}
-
-impl Selected {
-    /// An advisor that was named `before` and still is stays the same.
-    fn open(config: &Config, budget: Budget, before: Option<&NamedAdvisor>) -> io::Result<Self> {
-        let advisor = match (&config.advisor, before) {
-            (None, _) => None,
-            (Some(url), Some(known)) if *url == known.url => Some(known.clone()),
-            (Some(url), _) => Some(NamedAdvisor::at(url)?),
-        };
-        let mut extensions: Vec<Arc<dyn server::Extension>> = Vec::new();
-        if let Some(named) = &advisor {
-            let advisor = Arc::clone(&named.advisor);
-            extensions.push(Arc::new(AdvisedServer::new(advisor, config)?));
+/// The extensions that the configuration of a server selects. Under any configuration the right-sized buffers
+/// have this budget, and an advisor that is `known` from the last one stays the same.
+fn server_extensions(
+    config: &Config,
+    budget: &Budget,
+    known: &Mutex<Option<NamedAdvisor>>,
+) -> io::Result<Vec<Arc<dyn server::Extension>>> {
+    let mut extensions: Vec<Arc<dyn server::Extension>> = Vec::new();
+    let mut known = known.lock();
+    let advisor = match (&config.advisor, &*known) {
+        (None, _) => None,
+        (Some(url), Some(known)) if *url == known.0 => Some(known.clone()),
+        (Some(url), _) => {
+            let advisor = Advisor::at(url)
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+            Some((url.clone(), Arc::new(advisor)))
         }
-        // Buffers that the operator has fixed are not sized by anything else.
-        if config.drs && config.buffer == Buffer::Auto {
-            extensions.push(Arc::new(RightSizingServer {
-                budget: budget.clone(),
-                caps: Caps {
-                    all: config.limits.drs_bytes,
-                    own: config.limits.drs_bytes_per_address,
-                },
-                ..RightSizingServer::default()
-            }));
-        }
-        Ok(Self {
-            extensions,
-            advisor,
-            budget,
-        })
+    };
+    if let Some((_, advisor)) = &advisor {
+        extensions.push(Arc::new(AdvisedServer::new(Arc::clone(advisor), config)?));
     }
-}
-
-impl Extensions for Selected {
-    fn all(&self) -> &[Arc<dyn server::Extension>] {
-        &self.extensions
+    *known = advisor;
+    // Buffers that the operator has fixed are not sized by anything else.
+    if config.drs && config.buffer == Buffer::Auto {
+        extensions.push(Arc::new(RightSizingServer {
+            budget: budget.clone(),
+            caps: Caps {
+                all: config.limits.drs_bytes,
+                own: config.limits.drs_bytes_per_address,
+            },
+            ..RightSizingServer::default()
+        }));
     }
-
-    fn under(&self, config: &Config) -> io::Result<Arc<dyn Extensions>> {
-        let selected = Self::open(config, self.budget.clone(), self.advisor.as_ref())?;
-        Ok(Arc::new(selected))
-    }
+    Ok(extensions)
 }
 
 /// Which extensions the user of a client chose.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::common::{Client, Running, TIMEOUT, data, noise};
 use fairwind_ftp::assembly::{ClientSetup, client_extensions};
 use fairwind_ftp::client::{
-    Connection, Credentials, Extension, FileReport, Options, Place, Retrieval, ServerFacts,
+    Connection, Credentials, Extension, Features, FileReport, Options, Place, Retrieval,
     SessionExtension, Storage, third_party,
 };
 use fairwind_ftp::extension::TransferExtension;
@@ -219,7 +219,7 @@ fn a_receiver_asks_for_twice_what_comes_in_a_round_trip() {
 struct Slow;
 
 impl Extension for Slow {
-    fn open(&self, _: &ServerFacts<'_>) -> Option<Box<dyn SessionExtension>> {
+    fn open(&self, _: &Features) -> Option<Box<dyn SessionExtension>> {
         Some(Box::new(Slow))
     }
 }

@@ -11,6 +11,7 @@
 //! - The window scale is fixed in the handshake, from the largest of the buffer, `tcp_rmem[2]` and
 //!   `rmem_max`; from the buffer alone if a program has set that (`tcp_select_initial_window`).
 
+use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 
@@ -50,6 +51,15 @@ pub struct Limits {
     pub settable: u64,
     /// What autotuning can reach: half of `tcp_rmem[2]`, `tcp_wmem[2]`.
     pub adapted: u64,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Send => "send",
+            Self::Receive => "receive",
+        })
+    }
 }
 
 impl Side {

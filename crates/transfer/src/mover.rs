@@ -8,9 +8,10 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
 use tokio::sync::Notify;
@@ -141,7 +142,7 @@ impl Meter {
             // What has arrived can still be read.
             Direction::Receive => Shutdown::Read,
         };
-        *self.socket() = Some((Arc::downgrade(socket), end));
+        *self.socket.lock() = Some((Arc::downgrade(socket), end));
         if self.is_stopped() {
             self.end_wait();
         }
@@ -156,7 +157,7 @@ impl Meter {
     }
 
     fn end_wait(&self) {
-        let socket = self.socket();
+        let socket = self.socket.lock();
         let Some((socket, end)) = socket.as_ref() else {
             return;
         };
@@ -164,10 +165,6 @@ impl Meter {
             // Fails if the connection has ended: then nothing waits on it.
             let _ = socket.shutdown(*end);
         }
-    }
-
-    fn socket(&self) -> MutexGuard<'_, Option<(Weak<TcpStream>, Shutdown)>> {
-        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the transfer has been asked to stop.

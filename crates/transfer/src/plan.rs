@@ -121,7 +121,7 @@ impl SocketPlan {
         socket.set_reuse_address(true)?;
         socket.bind(&address.into())?;
         socket.set_nonblocking(true)?;
-        // Room for the data connection, the right-sizing connection beside it, and a stranger or two.
+        // Room for the data connection, the right-sizing connection beside it, and one or two from elsewhere.
         socket.listen(4)?;
         Ok(socket)
     }

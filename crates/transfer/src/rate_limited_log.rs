@@ -1,8 +1,9 @@
-//! Log lines that strangers can provoke: a few at once, then one in ten seconds, with the number of those
+//! Log lines that any client can provoke: a few at once, then one in ten seconds, with the number of those
 //! that were left out. Nobody fills a disk by knocking at a door.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// Lines at once.
 const BURST: u32 = 10;
@@ -56,7 +57,7 @@ impl RateLimitedLog {
 
     /// How many have been omitted since the last line, if there may be another one.
     fn admits(&self, now: Instant) -> Option<u64> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let since = state.last.map_or(Duration::ZERO, |last| now - last);
         let regained = (since.as_secs() / PAUSE.as_secs()).min(u64::from(BURST)) as u32;
         if regained > 0 {

@@ -83,7 +83,7 @@ impl Followed {
     }
 
     fn lost(&self) -> Vec<String> {
-        let records = self.follower.records().into_iter();
+        let records = self.follower.transfer().records().into_iter();
         let lost = records.filter_map(|record| match record.event {
             Event::Lost { reason } => Some(reason),
             _ => None,
@@ -93,7 +93,7 @@ impl Followed {
 
     /// The advice that could not be applied: setting, reason, remedy.
     fn refused(&self) -> Vec<(Setting, String, String)> {
-        let records = self.follower.records().into_iter();
+        let records = self.follower.transfer().records().into_iter();
         let refused = records.filter_map(|record| match record.event {
             Event::Refused {
                 what, reason, fix, ..
@@ -105,7 +105,7 @@ impl Followed {
 
     /// The advice that was applied in part: setting, advice, applied value.
     fn bounded(&self) -> Vec<(Setting, String, String)> {
-        let records = self.follower.records().into_iter();
+        let records = self.follower.transfer().records().into_iter();
         let bounded = records.filter_map(|record| match record.event {
             Event::Bounded {
                 what, advised, to, ..
@@ -117,7 +117,7 @@ impl Followed {
 
     /// The changes made: setting, old value, new value.
     fn changes(&self) -> Vec<(Setting, String, String)> {
-        let records = self.follower.records().into_iter();
+        let records = self.follower.transfer().records().into_iter();
         let changes = records.filter_map(|record| match record.event {
             Event::Change { what, from, to, .. } => Some((what, from, to)),
             _ => None,
@@ -489,7 +489,7 @@ fn a_copy_of_the_socket_goes_with_the_transfer_though_the_advisor_is_silent() {
 fn the_advisor_hears_how_the_transfer_went() {
     let advisor = TestAdvisor::answering(vec![Reply::Advice(advice(NEVER, json!({})))]);
     let mut followed = Followed::sending(&advisor);
-    followed.until("answered", |f| !f.follower.records().is_empty());
+    followed.until("answered", |f| !f.follower.transfer().records().is_empty());
     followed.near.write_all(&[1; 999]).unwrap();
     followed.far.read_exact(&mut [0; 999]).unwrap();
     wait_until("acknowledged", || {

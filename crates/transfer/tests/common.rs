@@ -7,7 +7,7 @@ use fairwind_transfer::advised::{Advisor, Follow, Journal};
 use fairwind_transfer::{Direction, Transfer};
 
 /// Follows the advisor at this URL, which may switch congestion control off in these networks.
-pub fn follow(url: &str, allow_nocc: &[&str]) -> Arc<Follow> {
+pub(crate) fn follow(url: &str, allow_nocc: &[&str]) -> Arc<Follow> {
     Arc::new(Follow {
         advisor: Arc::new(Advisor::at(url).unwrap()),
         allow_nocc: allow_nocc.iter().map(|net| net.parse().unwrap()).collect(),
@@ -16,7 +16,7 @@ pub fn follow(url: &str, allow_nocc: &[&str]) -> Arc<Follow> {
 }
 
 /// A transfer over this connection.
-pub fn transfer(near: &TcpStream, direction: Direction, total: Option<u64>) -> Transfer {
+pub(crate) fn transfer(near: &TcpStream, direction: Direction, total: Option<u64>) -> Transfer {
     Transfer {
         direction,
         local: near.local_addr().unwrap(),

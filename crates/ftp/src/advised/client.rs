@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fairwind_transfer::advised::{Event, Follow, FollowedTransfer, Record};
 use fairwind_transfer::{Transfer, TransferWatcher};
 
-use crate::client::{Change, Extension, ExtensionReport, ServerFacts, SessionExtension};
+use crate::client::{Change, Extension, ExtensionReport, Features, SessionExtension};
 use crate::extension::TransferExtension;
 
 /// How long the end of a session waits until the last result has been reported to the advisor.
@@ -24,7 +24,7 @@ impl AdvisedClient {
 }
 
 impl Extension for AdvisedClient {
-    fn open(&self, _: &ServerFacts<'_>) -> Option<Box<dyn SessionExtension>> {
+    fn open(&self, _: &Features) -> Option<Box<dyn SessionExtension>> {
         Some(Box::new(Session {
             follow: Arc::clone(&self.0),
             last: None,
@@ -75,29 +75,14 @@ fn add(report: &mut ExtensionReport, record: Record) {
         } => report.changes.push(Change {
             time: Some(record.time),
             seconds: record.seconds,
-            what: what.words().into(),
+            what: what.to_string(),
             from: Some(from),
             to,
             reason,
         }),
-        Event::Bounded {
-            what,
-            advised,
-            to,
-            reason,
-        } => report.notes.push(format!(
-            "{} {advised} is advised and bounded to {to}: {reason}",
-            what.words()
-        )),
-        Event::Refused {
-            what,
-            wanted,
-            reason,
-            fix,
-        } => report.notes.push(format!(
-            "{} {wanted} is advised, but {reason}: {fix}",
-            what.words()
-        )),
+        event @ (Event::Bounded { .. } | Event::Refused { .. }) => {
+            report.notes.push(event.to_string());
+        }
         Event::Lost { reason } => report
             .notes
             .push(format!("no advice, the kernel's defaults hold: {reason}")),

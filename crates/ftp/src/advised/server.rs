@@ -10,7 +10,7 @@ use crate::extension::TransferExtension;
 use crate::server::{Config, Extension, PeerFacts, SessionExtension};
 
 /// Follows an advisor in all transfers of a server.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct AdvisedServer(Arc<Follow>);
 
 impl AdvisedServer {
@@ -33,16 +33,14 @@ impl AdvisedServer {
 
 impl Extension for AdvisedServer {
     fn open(&self, _: &PeerFacts) -> Box<dyn SessionExtension> {
-        Box::new(Session(Arc::clone(&self.0)))
+        Box::new(self.clone())
     }
 }
 
-struct Session(Arc<Follow>);
-
-impl TransferExtension for Session {
+impl TransferExtension for AdvisedServer {
     fn watch(&mut self, transfer: &Transfer) -> Option<Box<dyn TransferWatcher>> {
         Some(Box::new(self.0.watch(transfer)))
     }
 }
 
-impl SessionExtension for Session {}
+impl SessionExtension for AdvisedServer {}

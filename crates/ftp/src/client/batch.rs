@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
+
+use parking_lot::Mutex;
 
 use super::clash::{self, Places};
 use super::{ClientError, Connection, FileReport, Outcome, Retrieval, Storage};
@@ -102,10 +103,7 @@ pub fn run(
         ended.try_for_each(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
     stopped?;
-    Ok(shared
-        .outcome
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner))
+    Ok(shared.outcome.into_inner())
 }
 
 struct Shared {
@@ -115,10 +113,7 @@ struct Shared {
 
 impl Shared {
     fn next(&self) -> Option<(usize, Job)> {
-        self.jobs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop_front()
+        self.jobs.lock().pop_front()
     }
 
     /// Runs jobs until none is left. A failure of the first worker to log in is reported for its jobs; any
@@ -131,7 +126,7 @@ impl Shared {
         }
         while let Some((number, job)) = self.next() {
             let result = job.run(&mut connection, number);
-            let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut outcome = self.outcome.lock();
             match result {
                 Ok(report) => outcome.add(report),
                 Err(ClientError::Stopped) => return Err(ClientError::Stopped),

@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(5);
 const SIZE_QUERY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs one action per server concurrently, so that neither waits for the other's round trips.
-pub fn at_once<A: Send, B>(
+pub(crate) fn at_once<A: Send, B>(
     with_one: impl FnOnce() -> A + Send,
     with_other: impl FnOnce() -> B,
 ) -> (A, B) {
@@ -36,7 +36,7 @@ pub fn at_once<A: Send, B>(
 }
 
 /// Waits for the final replies of both servers.
-pub fn wait_for_final_replies(
+pub(super) fn wait_for_final_replies(
     source: &mut Session,
     destination: &mut Session,
     seen: &AtomicU64,
@@ -50,8 +50,8 @@ pub fn wait_for_final_replies(
         if options.progress.stopped() {
             return Err(ClientError::Stopped);
         }
-        if let [Some(one), Some(other)] = &last {
-            return final_replies(&sessions, one, other);
+        if let Some(ended) = final_replies(&sessions, &last) {
+            return ended;
         }
         let now = seen.load(Ordering::Acquire);
         if now != moved {
@@ -109,25 +109,24 @@ fn ready_sessions(
     speaking
 }
 
+/// Whether a reply is a refusal that trying again does not change.
+fn is_final(reply: &Reply) -> bool {
+    !reply.is_positive() && !reply.is_transient_failure()
+}
+
 fn final_replies(
     sessions: &[&mut Session; 2],
-    sent: &Reply,
-    received: &Reply,
-) -> Result<[Reply; 2], ClientError> {
-    let replies = [sent, received];
-    let refusals: Vec<usize> = (0..2)
-        .filter(|index| !replies[*index].is_positive())
-        .collect();
-    if refusals.is_empty() {
-        return Ok([sent.clone(), received.clone()]);
+    last: &[Option<Reply>; 2],
+) -> Option<Result<[Reply; 2], ClientError>> {
+    let [Some(sent), Some(received)] = last else {
+        return None;
+    };
+    if sent.is_positive() && received.is_positive() {
+        return Some(Ok([sent.clone(), received.clone()]));
     }
-    let said: Vec<String> = (0..2)
-        .map(|index| format!("{} said {}", sessions[index].server(), replies[index]))
-        .collect();
-    let transient = refusals
-        .iter()
-        .all(|index| replies[*index].is_transient_failure() && replies[*index].code != 452);
-    Err(ClientError::Servers(said.join("; "), transient))
+    let transient = ![sent, received].into_iter().any(is_final);
+    let what = said(sessions, last);
+    Some(Err(ClientError::Failed { what, transient }))
 }
 
 /// The error if one server, or both, sent no final reply in time.
@@ -136,28 +135,30 @@ fn timeout_error(
     last: &[Option<Reply>; 2],
     patience: Duration,
 ) -> ClientError {
-    let said: Vec<String> = (0..2)
-        .map(|index| match &last[index] {
-            Some(reply) => format!("{} said {reply}", sessions[index].server()),
-            None => format!("{} said nothing", sessions[index].server()),
-        })
-        .collect();
-    let refused = last
-        .iter()
-        .flatten()
-        .any(|reply| !reply.is_positive() && (!reply.is_transient_failure() || reply.code == 452));
-    let text = if last.iter().flatten().any(|reply| !reply.is_positive()) {
-        said.join("; ")
-    } else {
-        format!("nothing moved for {patience:?}: {}", said.join("; "))
-    };
-    ClientError::Servers(text, !refused)
+    let mut replies = last.iter().flatten();
+    let mut what = said(sessions, last);
+    if replies.all(Reply::is_positive) {
+        what = format!("nothing moved for {patience:?}: {what}");
+    }
+    let transient = !last.iter().flatten().any(is_final);
+    ClientError::Failed { what, transient }
+}
+
+fn said(sessions: &[&mut Session; 2], last: &[Option<Reply>; 2]) -> String {
+    let each = sessions.iter().zip(last).map(|(session, reply)| {
+        let server = session.server();
+        match reply {
+            Some(reply) => format!("{server} said {reply}"),
+            None => format!("{server} said nothing"),
+        }
+    });
+    each.collect::<Vec<_>>().join("; ")
 }
 
 /// Asks periodically, over a separate session, how much has arrived, until the returned sender is dropped.
 /// Nobody waits for this thread: the answer to its last query may come after the transfer has ended. If the
 /// session cannot be opened, the transfer goes on without progress reports.
-pub fn monitor_size(
+pub(super) fn monitor_size(
     mut monitor: Connection,
     partial: Vec<u8>,
     seen: Arc<AtomicU64>,

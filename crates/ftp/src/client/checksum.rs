@@ -21,7 +21,7 @@ pub struct Checksum {
 }
 
 /// How far the content of a transferred file is known to be right.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum Verification {
     /// Both copies have the same checksum.
@@ -34,12 +34,13 @@ pub enum Verification {
         reply: String,
     },
     /// The user turned checksums off.
+    #[default]
     Off,
 }
 
 /// How a server is asked for a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
+pub(super) enum Method {
     /// The HASH command.
     Hash(Algorithm),
     /// A command for one algorithm: XSHA256, XSHA512, XSHA1, XSHA, XMD5, XCRC.
@@ -58,7 +59,7 @@ const OWN: [(Algorithm, &str); 6] = [
 
 impl Method {
     /// What the server offers, the strongest algorithm first.
-    pub fn offered(features: &Features) -> Vec<Self> {
+    pub(super) fn offered(features: &Features) -> Vec<Self> {
         let hashes = features.hashes();
         let mut offered: Vec<Self> = hashes.iter().map(|(hash, _)| Self::Hash(*hash)).collect();
         offered.extend(
@@ -76,7 +77,7 @@ impl Method {
     }
 
     /// The algorithm it computes.
-    pub fn algorithm(self) -> Algorithm {
+    pub(super) fn algorithm(self) -> Algorithm {
         match self {
             Self::Hash(algorithm) | Self::Own(algorithm, _) => algorithm,
         }
@@ -127,7 +128,8 @@ impl Session {
                 .map(|(hash, _)| *hash)
         });
         if chosen != Some(algorithm) {
-            self.must("OPTS", format!("HASH {algorithm}").as_bytes())?;
+            self.control
+                .must("OPTS", format!("HASH {algorithm}").as_bytes())?;
             self.chosen_hash = Some(algorithm);
         }
         Ok(())

@@ -9,7 +9,8 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 /// The final and the partial place of a file, both on the receiving side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,28 +46,24 @@ pub(super) struct Settled(Mutex<HashMap<(u64, u64), PathBuf>>);
 
 impl Settled {
     /// Fails if this is a file that is already in its final place.
-    pub fn check(&self, file: &Metadata) -> io::Result<()> {
-        refuse(&mut self.lock(), file)
+    pub(super) fn check(&self, file: &Metadata) -> io::Result<()> {
+        refuse(&mut self.0.lock(), file)
     }
 
     /// Puts a file in its final place by calling `settle`, unless a settled file is there.
-    pub fn settle<T>(
+    pub(super) fn settle<T>(
         &self,
         file: &Metadata,
         place: &Path,
         settle: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
-        let mut settled = self.lock();
+        let mut settled = self.0.lock();
         if let Ok(present) = fs::metadata(place) {
             refuse(&mut settled, &present)?;
         }
         let done = settle()?;
         settled.insert(identity(file), place.to_owned());
         Ok(done)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<(u64, u64), PathBuf>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -25,7 +25,7 @@ const LONGEST_LINE: usize = 16 << 10;
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// A control connection.
-pub struct Control {
+pub(super) struct Control {
     stream: TcpStream,
     server: String,
     local: SocketAddr,
@@ -42,7 +42,7 @@ pub struct Control {
 
 /// How a server reads the byte 255 (IAC of Telnet) in commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Telnet {
+pub(super) enum Telnet {
     /// Two of them are one byte of the argument.
     Doubled,
     /// It is an ordinary byte.
@@ -54,19 +54,15 @@ impl Control {
     ///
     /// # Errors
     /// If the name cannot be resolved, or no address accepts; then the error is that of the last address.
-    pub fn connect(
+    pub(super) fn connect(
         place: &Place,
         patience: Duration,
         progress: Arc<dyn Progress>,
     ) -> Result<Self, ClientError> {
         let server = place.server();
-        let failed = |error| ClientError::Connect {
-            server: server.clone(),
-            error,
-        };
-        let addresses = (place.host.as_str(), place.port)
-            .to_socket_addrs()
-            .map_err(failed)?;
+        let failed = |error| ClientError::transient(format!("no connection to {server}: {error}"));
+        let addresses = (place.host.as_str(), place.port).to_socket_addrs();
+        let addresses = addresses.map_err(failed)?;
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in addresses {
             if progress.stopped() {
@@ -94,22 +90,22 @@ impl Control {
     }
 
     /// Host and port, as shown in messages.
-    pub fn server(&self) -> &str {
+    pub(super) fn server(&self) -> &str {
         &self.server
     }
 
     /// The local address.
-    pub fn local(&self) -> SocketAddr {
+    pub(super) fn local(&self) -> SocketAddr {
         self.local
     }
 
     /// The server's address.
-    pub fn peer(&self) -> SocketAddr {
+    pub(super) fn peer(&self) -> SocketAddr {
         self.peer
     }
 
     /// Whether a line of a reply has been received already; does not read the socket.
-    pub fn has_line(&self) -> bool {
+    pub(super) fn has_line(&self) -> bool {
         !self.lines.is_empty()
     }
 
@@ -118,7 +114,7 @@ impl Control {
     /// # Errors
     /// [`ClientError::Name`] if the argument holds a line end or a zero; [`ClientError::Broken`] if the
     /// connection broke.
-    pub fn send(&mut self, verb: &str, argument: &[u8]) -> Result<(), ClientError> {
+    pub(super) fn send(&mut self, verb: &str, argument: &[u8]) -> Result<(), ClientError> {
         if argument
             .iter()
             .chain(verb.as_bytes())
@@ -151,7 +147,7 @@ impl Control {
     ///
     /// # Errors
     /// If the command cannot be sent, or no valid reply comes in time.
-    pub fn ask(&mut self, verb: &str, argument: &[u8]) -> Result<Reply, ClientError> {
+    pub(super) fn ask(&mut self, verb: &str, argument: &[u8]) -> Result<Reply, ClientError> {
         self.send(verb, argument)?;
         self.last_reply(self.patience)
     }
@@ -161,7 +157,7 @@ impl Control {
     ///
     /// # Errors
     /// If a command cannot be sent, or no valid reply comes in time.
-    pub fn ask_all<const N: usize>(
+    pub(super) fn ask_all<const N: usize>(
         &mut self,
         commands: [(&str, &[u8]); N],
     ) -> Result<[Reply; N], ClientError> {
@@ -182,7 +178,7 @@ impl Control {
     ///
     /// # Errors
     /// As for [`Control::reply`].
-    pub fn last_reply(&mut self, patience: Duration) -> Result<Reply, ClientError> {
+    pub(super) fn last_reply(&mut self, patience: Duration) -> Result<Reply, ClientError> {
         loop {
             let reply = self.reply(patience)?;
             if !reply.is_preliminary() {
@@ -196,7 +192,7 @@ impl Control {
     /// # Errors
     /// If the connection breaks, nothing comes in time, what comes is no valid reply, the server closes the
     /// session (421), or the user stops. The connection cannot be used afterwards.
-    pub fn reply(&mut self, patience: Duration) -> Result<Reply, ClientError> {
+    pub(super) fn reply(&mut self, patience: Duration) -> Result<Reply, ClientError> {
         let mut reader = ReplyReader::default();
         let mut deadline = Instant::now() + patience;
         let mut begun = false;
@@ -238,11 +234,10 @@ impl Control {
                 Err(error) => return Err(self.broken(error)),
             }
             if Instant::now() >= deadline {
-                return Err(ClientError::Silent {
-                    server: self.server.clone(),
-                    what: self.asked.clone(),
-                    patience,
-                });
+                let (server, asked) = (&self.server, &self.asked);
+                return Err(ClientError::transient(format!(
+                    "{server} did not answer {asked} within {patience:?}"
+                )));
             }
         }
     }
@@ -258,8 +253,25 @@ impl Control {
         self.stream.read(bytes)
     }
 
+    /// As [`ask`](Self::ask), but a refusal is an error.
+    ///
+    /// # Errors
+    /// As for `ask`, and if the server refuses.
+    pub(super) fn must(&mut self, verb: &str, argument: &[u8]) -> Result<Reply, ClientError> {
+        let reply = self.ask(verb, argument)?;
+        self.accepted(reply)
+    }
+
+    /// The reply to the last command, unless it is a refusal.
+    pub(super) fn accepted(&self, reply: Reply) -> Result<Reply, ClientError> {
+        if reply.is_positive() {
+            return Ok(reply);
+        }
+        Err(self.refused(reply))
+    }
+
     /// The error for a negative reply to the last command.
-    pub fn refused(&self, reply: Reply) -> ClientError {
+    pub(super) fn refused(&self, reply: Reply) -> ClientError {
         ClientError::Refused {
             server: self.server.clone(),
             what: self.asked.clone(),
@@ -268,22 +280,22 @@ impl Control {
     }
 
     /// The error for an answer that makes no sense.
-    pub fn protocol_error(&self, what: &str) -> ClientError {
-        ClientError::Protocol {
-            server: self.server.clone(),
-            what: format!("{what}, in answer to {}", self.asked),
+    pub(super) fn protocol_error(&self, what: &str) -> ClientError {
+        ClientError::Failed {
+            what: format!("{}: {what}, in answer to {}", self.server, self.asked),
+            transient: false,
         }
     }
 
     fn broken(&self, error: io::Error) -> ClientError {
-        ClientError::Broken {
-            server: self.server.clone(),
-            what: self.asked.clone(),
-            reason: match error.kind() {
-                io::ErrorKind::UnexpectedEof => "it closed the connection".into(),
-                _ => error.to_string(),
-            },
-        }
+        let (server, asked) = (&self.server, &self.asked);
+        let reason = match error.kind() {
+            io::ErrorKind::UnexpectedEof => "it closed the connection".into(),
+            _ => error.to_string(),
+        };
+        ClientError::transient(format!(
+            "{server} broke the control connection off while {asked} was to be answered: {reason}"
+        ))
     }
 }
 
@@ -317,7 +329,7 @@ fn said(error: io::Error, address: SocketAddr, patience: Duration) -> io::Error 
 }
 
 /// Whether a read failed only because nothing has arrived yet.
-pub fn is_wait(error: &io::Error) -> bool {
+pub(super) fn is_wait(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }

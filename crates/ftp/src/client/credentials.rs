@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use super::{ClientError, Place, netrc};
 
 /// Environment variable with the password if neither the URL nor `.netrc` has one.
-pub const PASSWORD_VARIABLE: &str = "FAIRWIND_FTP_PASSWORD";
+pub(super) const PASSWORD_VARIABLE: &str = "FAIRWIND_FTP_PASSWORD";
 
 /// A user's name and password.
 #[derive(Clone, PartialEq, Eq)]

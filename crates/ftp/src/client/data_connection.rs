@@ -18,7 +18,7 @@ use super::{ClientError, DataMode, Session};
 use crate::protocol::{Reply, host_port};
 
 /// An open data connection.
-pub struct Channel {
+pub(super) struct Channel {
     /// The socket.
     pub stream: TcpStream,
     /// Direction and addresses, for watchers.
@@ -52,12 +52,7 @@ impl Session {
             DataMode::Passive => self.open_passive(&plan)?,
             DataMode::Active => self.open_active(plan)?,
         };
-        if first > 0 {
-            let reply = self.control.ask("REST", first.to_string().as_bytes())?;
-            if !reply.is_intermediate() {
-                return Err(self.control.refused(reply));
-            }
-        }
+        self.restart_at(first)?;
         self.control.send(verb, argument)?;
         let reply = self.control.reply(self.options.patience)?;
         if !reply.is_preliminary() {
@@ -72,14 +67,11 @@ impl Session {
                 (stream, Some(listener))
             }
         };
-        let local = stream
-            .local_addr()
-            .map_err(|error| self.data_error(error))?;
-        let peer = stream.peer_addr().map_err(|error| self.data_error(error))?;
+        let failed = |error| self.data_error(error);
         let transfer = Transfer {
             direction,
-            local,
-            peer,
+            local: stream.local_addr().map_err(failed)?,
+            peer: stream.peer_addr().map_err(failed)?,
             listener,
             total: None,
         };
@@ -154,32 +146,23 @@ impl Session {
             Ok(TcpStream::from(socket))
         };
         connect().map(Opening::Open).map_err(|error: io::Error| {
-            let what = match error.kind() {
+            let patience = self.options.patience;
+            match error.kind() {
                 io::ErrorKind::TimedOut => {
-                    format!("not there within {:?}", self.options.patience)
+                    ClientError::data(address, format!("not there within {patience:?}"))
                 }
-                _ => error.to_string(),
-            };
-            ClientError::Data {
-                peer: address.to_string(),
-                what,
+                _ => ClientError::data(address, error),
             }
         })
     }
 
     fn open_active(&mut self, plan: SocketPlan) -> Result<Opening, ClientError> {
         let address = SocketAddr::new(self.control.local().ip(), 0);
-        let listener = plan
-            .listen(address)
-            .map_err(|error| self.data_error(error))?;
-        let listener = TcpListener::from(listener);
-        let address = listener
-            .local_addr()
-            .map_err(|error| self.data_error(error))?;
+        let failed = |error| self.data_error(error);
+        let listener = TcpListener::from(plan.listen(address).map_err(failed)?);
+        let address = listener.local_addr().map_err(failed)?;
         let reply = self.tell_address(address)?;
-        if !reply.is_positive() {
-            return Err(self.control.refused(reply));
-        }
+        self.control.accepted(reply)?;
         Ok(Opening::Waiting(Arc::new(listener), plan))
     }
 
@@ -211,9 +194,9 @@ impl Session {
         loop {
             match listener.accept() {
                 Ok((stream, peer)) if same_host(peer.ip(), server) => return Ok(stream),
-                Ok((_, stranger)) => self.options.progress.note(&format!(
+                Ok((_, other)) => self.options.progress.note(&format!(
                     "{} came in the place of {server} and was turned away",
-                    stranger.ip()
+                    other.ip()
                 )),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(self.data_error(error)),
@@ -222,25 +205,16 @@ impl Session {
                 return Err(ClientError::Stopped);
             }
             if Instant::now() >= deadline {
-                return Err(ClientError::Data {
-                    peer: server.to_string(),
-                    what: format!(
-                        "the server did not connect within {:?}; behind a firewall, passive mode may work",
-                        self.options.patience
-                    ),
-                });
+                let what = format!(
+                    "the server did not connect within {:?}; behind a firewall, passive mode may work",
+                    self.options.patience
+                );
+                return Err(ClientError::data(server, what));
             }
             let arrival = (listener.as_fd(), PollFlags::IN);
             // The next accept() shows whether a connection came.
             wait(&*self.options.progress, &[arrival], Some(deadline))
                 .map_err(|error| self.data_error(error))?;
-        }
-    }
-
-    fn data_error(&self, error: io::Error) -> ClientError {
-        ClientError::Data {
-            peer: self.control.server().to_owned(),
-            what: error.to_string(),
         }
     }
 }

@@ -26,7 +26,7 @@ impl Session {
     /// Checks with SIZE, if the server has it, that a file exists and is readable.
     pub(super) fn exists(&mut self, path: &[u8]) -> Result<(), ClientError> {
         if self.features.has("SIZE") {
-            self.must("SIZE", path)?;
+            self.control.must("SIZE", path)?;
         }
         Ok(())
     }
@@ -82,34 +82,25 @@ impl Session {
         moved: Result<u64, TransferError>,
         path: &Path,
     ) -> Result<Reply, ClientError> {
-        let data = |what: String| ClientError::Data {
-            peer: self.control.server().to_owned(),
-            what,
-        };
-        let error = match moved {
-            Ok(_) => None,
+        let reply = match moved {
+            Ok(_) => self.control.last_reply(self.options.patience)?,
             Err(TransferError::Stopped) => return Err(ClientError::Stopped),
             Err(TransferError::File(error)) => return Err(ClientError::local(path)(error)),
             Err(TransferError::Stalled(time)) => {
-                return Err(data(format!("nothing moved for {time:?}")));
+                return Err(self.data_error(format!("nothing moved for {time:?}")));
             }
             Err(error @ (TransferError::Slow(_) | TransferError::Long(_))) => {
-                return Err(data(error.to_string()));
+                return Err(self.data_error(error));
             }
-            Err(TransferError::Connection(error)) => Some(data(error.to_string())),
-        };
-        let reply = match error {
-            None => self.control.last_reply(self.options.patience)?,
             // A server that refuses in the middle closes the data connection and gives the reason.
-            Some(error) => match self.control.last_reply(FINAL_REPLY_TIMEOUT) {
-                Ok(reply) if !reply.is_positive() => reply,
-                _ => return Err(error),
-            },
+            Err(TransferError::Connection(error)) => {
+                match self.control.last_reply(FINAL_REPLY_TIMEOUT) {
+                    Ok(reply) if !reply.is_positive() => reply,
+                    _ => return Err(self.data_error(error)),
+                }
+            }
         };
-        if !reply.is_positive() {
-            return Err(self.control.refused(reply));
-        }
-        Ok(reply)
+        self.control.accepted(reply)
     }
 
     /// Adds what the extensions did in the transfer that has just ended.

@@ -1,9 +1,9 @@
 //! What can go wrong, worded so that the user can tell which host is at fault.
 
+use std::fmt::Display;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::protocol::Reply;
 use crate::protocol::path::one_line;
@@ -25,34 +25,6 @@ pub enum ClientError {
         /// The system's reason.
         error: io::Error,
     },
-    /// No control connection could be established.
-    #[error("no connection to {server}: {error}")]
-    Connect {
-        /// Host and port.
-        server: String,
-        /// The reason for the last address tried.
-        error: io::Error,
-    },
-    /// No reply came in time.
-    #[error("{server} did not answer {what} within {patience:?}")]
-    Silent {
-        /// Host and port.
-        server: String,
-        /// The command, without its argument if that is secret.
-        what: String,
-        /// The time waited.
-        patience: Duration,
-    },
-    /// The control connection broke.
-    #[error("{server} broke the control connection off while {what} was to be answered: {reason}")]
-    Broken {
-        /// Host and port.
-        server: String,
-        /// The command.
-        what: String,
-        /// The cause.
-        reason: String,
-    },
     /// The server refused a command.
     #[error("{server} refused {what}: {reply}")]
     Refused {
@@ -63,36 +35,17 @@ pub enum ClientError {
         /// Its reply.
         reply: Reply,
     },
-    /// The server's answer makes no sense.
-    #[error("{server}: {what}")]
-    Protocol {
-        /// Host and port.
-        server: String,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// The data connection could not be established, broke, or stalled.
-    #[error("data connection with {peer}: {what}")]
-    Data {
-        /// The peer's address, or the server's host and port.
-        peer: String,
-        /// What happened.
-        what: String,
-    },
-    /// The server sends more bytes than it announced.
+    /// A connection could not be established, broke or stalled, or what came makes no sense.
     #[error("{what}")]
-    TooLong {
-        /// Server, file and announced size.
+    Failed {
+        /// The host and what happened.
         what: String,
-        /// Whether a transfer from the beginning of the file may succeed.
+        /// Whether trying again may help.
         transient: bool,
     },
     /// The copy differs from the original, or cannot be verified as required.
     #[error("{0}")]
     Differs(String),
-    /// A transfer between two servers failed: the replies of both, and whether trying again may help.
-    #[error("{0}")]
-    Servers(String, bool),
     /// The user asked to stop.
     #[error("interrupted")]
     Stopped,
@@ -105,12 +58,25 @@ impl ClientError {
         move |error| Self::Local { path, error }
     }
 
+    /// A failure after which trying again may help.
+    pub(super) fn transient(what: String) -> Self {
+        Self::Failed {
+            what,
+            transient: true,
+        }
+    }
+
+    /// The data connection could not be established, broke, or brought too little.
+    pub(super) fn data(peer: impl Display, what: impl Display) -> Self {
+        Self::transient(format!("data connection with {peer}: {what}"))
+    }
+
     /// The server sends more than the `size` bytes that it announced.
-    pub(super) fn too_long(server: &str, path: &[u8], size: u64) -> Self {
+    pub(super) fn too_long(server: &str, path: &[u8], size: u64, transient: bool) -> Self {
         let path = one_line(path);
-        Self::TooLong {
+        Self::Failed {
             what: format!("{server} sends more than the {size} bytes that it announced of {path}"),
-            transient: false,
+            transient,
         }
     }
 
@@ -125,11 +91,8 @@ impl ClientError {
     /// Whether trying again later over new connections may help.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Connect { .. } | Self::Silent { .. } | Self::Broken { .. } => true,
-            Self::Data { .. } => true,
-            // 452 is a full disk, which does not clear by waiting.
-            Self::Refused { reply, .. } => reply.is_transient_failure() && reply.code != 452,
-            Self::Servers(_, transient) | Self::TooLong { transient, .. } => *transient,
+            Self::Refused { reply, .. } => reply.is_transient_failure(),
+            Self::Failed { transient, .. } => *transient,
             _ => false,
         }
     }

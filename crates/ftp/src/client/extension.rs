@@ -12,8 +12,9 @@ use crate::protocol::Reply;
 
 /// Adds commands, plans for data sockets and watchers to the client.
 pub trait Extension: Send + Sync {
-    /// Opens its part of a session that has just logged in; `None` if it has nothing to do with this server.
-    fn open(&self, facts: &ServerFacts<'_>) -> Option<Box<dyn SessionExtension>>;
+    /// Opens its part of a session that has just logged in to a server with these features; `None` if it has
+    /// nothing to do with this server.
+    fn open(&self, features: &Features) -> Option<Box<dyn SessionExtension>>;
 
     /// Called before each attempt to set up a transfer between two servers, in which `source` will send to
     /// `destination`; both sessions are logged in.
@@ -24,23 +25,10 @@ pub trait Extension: Send + Sync {
         &self,
         source: &mut dyn ControlConnection,
         destination: &mut dyn ControlConnection,
-    ) -> Result<ExtensionReport, ClientError> {
+    ) -> Result<(), ClientError> {
         let _ = (source, destination);
-        Ok(ExtensionReport::default())
+        Ok(())
     }
-}
-
-/// The peer of a control connection, and what it offers.
-#[derive(Debug, Clone, Copy)]
-pub struct ServerFacts<'a> {
-    /// The server's name or address, as the user gave it.
-    pub host: &'a str,
-    /// The local address of the control connection.
-    pub local: SocketAddr,
-    /// The server's address of the control connection.
-    pub peer: SocketAddr,
-    /// Its answer to FEAT.
-    pub features: &'a Features,
 }
 
 /// A control connection on which no command is outstanding.

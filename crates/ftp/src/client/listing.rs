@@ -7,10 +7,11 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use fairwind_transfer::{Bounds, Direction, Meter, Mover};
+use fairwind_transfer::{Bounds, Direction, Meter, Mover, Watchers};
 use jiff::Timestamp;
 
 use super::data_connection::Channel;
+use super::moving::ProgressWatcher;
 use super::{ClientError, Session, unix_listing};
 use crate::protocol::path::one_line;
 use crate::protocol::time;
@@ -89,7 +90,7 @@ enum Facts {
 }
 
 /// Parses a line of MLSD or MLST: `fact=value;fact=value; name`.
-pub fn facts(line: &[u8]) -> Option<Entry> {
+pub(super) fn facts(line: &[u8]) -> Option<Entry> {
     let space = line.iter().position(|byte| *byte == b' ')?;
     let (facts, name) = (&line[..space], &line[space + 1..]);
     let facts = String::from_utf8_lossy(facts);
@@ -251,7 +252,7 @@ impl Session {
         }
         let text = self.read_hidden_too(verb);
         if let Ok(_) | Err(ClientError::Refused { .. }) = text {
-            self.must("CWD", &home)?;
+            self.control.must("CWD", &home)?;
         }
         text
     }
@@ -270,8 +271,13 @@ impl Session {
         let Channel { stream, .. } = self.open_channel(verb, path, 0, Direction::Receive)?;
         let meter = Meter::default();
         let mut text = Bounded(Vec::new());
-        let progress = self.options.progress.clone();
-        let mut watcher = super::tcp::ProgressWatcher::new(progress, &meter);
+        let mut watcher = ProgressWatcher {
+            progress: self.options.progress.clone(),
+            meter: &meter,
+            file: None,
+            checksum: None,
+            others: Watchers::default(),
+        };
         let bounds = Bounds::patience(self.options.patience);
         let moved = Mover::new(&stream, &meter, &mut watcher, bounds)
             .and_then(|mover| mover.receive_into(&mut text, None));

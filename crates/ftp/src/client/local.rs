@@ -20,7 +20,7 @@ use crate::protocol::digest::Algorithm;
 const ORIGIN: &str = "user.fairwind.origin";
 
 /// The name of a partial file. If it would be too long, the file's name is replaced by its SHA-256.
-pub fn partial_name(name: &[u8]) -> Vec<u8> {
+pub(super) fn partial_name(name: &[u8]) -> Vec<u8> {
     // Leaves room for the longer suffix of [`stream_name`].
     const LONGEST: usize = 255 - b"..stream".len();
     let middle = if name.len() <= LONGEST {
@@ -34,7 +34,7 @@ pub fn partial_name(name: &[u8]) -> Vec<u8> {
 }
 
 /// The name under which a stream gathers, which cannot be resumed.
-pub fn stream_name(name: &[u8]) -> Vec<u8> {
+pub(super) fn stream_name(name: &[u8]) -> Vec<u8> {
     let mut partial = partial_name(name);
     partial.truncate(partial.len() - b"part".len());
     partial.extend_from_slice(b"stream");
@@ -43,7 +43,7 @@ pub fn stream_name(name: &[u8]) -> Vec<u8> {
 
 /// A partial file, locked against other transfers.
 #[derive(Debug)]
-pub struct Partial {
+pub(super) struct Partial {
     target: PathBuf,
     path: PathBuf,
     file: File,
@@ -55,7 +55,7 @@ impl Partial {
     /// # Errors
     /// If the target exists and is not a regular file, another transfer is writing it, or it cannot be
     /// opened.
-    pub fn open(target: &Path) -> Result<Self, ClientError> {
+    pub(super) fn open(target: &Path) -> Result<Self, ClientError> {
         let failed = |error: io::Error| ClientError::local(target)(error);
         let name = target
             .file_name()
@@ -109,12 +109,12 @@ impl Partial {
     }
 
     /// Its path while it is partial.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The open file.
-    pub fn file(&self) -> &File {
+    pub(super) fn file(&self) -> &File {
         &self.file
     }
 
@@ -122,7 +122,7 @@ impl Partial {
     ///
     /// # Errors
     /// If the metadata cannot be read.
-    pub fn len(&self) -> Result<u64, ClientError> {
+    pub(super) fn len(&self) -> Result<u64, ClientError> {
         Ok(self
             .file
             .metadata()
@@ -131,14 +131,14 @@ impl Partial {
     }
 
     /// The recorded origin of the bytes.
-    pub fn origin(&self) -> Option<String> {
+    pub(super) fn origin(&self) -> Option<String> {
         let mut text = [0; 256];
         let length = rustix::fs::fgetxattr(&self.file, ORIGIN, &mut text).ok()?;
         String::from_utf8(text[..length].to_vec()).ok()
     }
 
     /// Records where the bytes come from, if the file system supports it.
-    pub fn note_origin(&self, origin: &str) {
+    pub(super) fn note_origin(&self, origin: &str) {
         // Without it, only a server's checksum allows a later process to resume.
         let _ = rustix::fs::fsetxattr(&self.file, ORIGIN, origin.as_bytes(), XattrFlags::empty());
     }
@@ -147,12 +147,12 @@ impl Partial {
     ///
     /// # Errors
     /// If the file cannot be truncated.
-    pub fn empty(&self) -> Result<(), ClientError> {
+    pub(super) fn empty(&self) -> Result<(), ClientError> {
         self.file.set_len(0).map_err(|error| self.failed(error))
     }
 
     /// A writer starting at byte `first`.
-    pub fn writer(&self, first: u64) -> Writer<'_> {
+    pub(super) fn writer(&self, first: u64) -> Writer<'_> {
         Writer {
             file: &self.file,
             at: first,
@@ -166,7 +166,7 @@ impl Partial {
     ///
     /// # Errors
     /// If a settled file is in its place, or a system call fails.
-    pub fn complete(
+    pub(super) fn complete(
         self,
         modified: Option<Timestamp>,
         settled: &Settled,
@@ -201,28 +201,28 @@ impl Partial {
     }
 
     /// Deletes the partial file, whose bytes are useless.
-    pub fn discard(self) {
+    pub(super) fn discard(self) {
         // If it cannot be removed, the next transfer starts it anew.
         let _ = self.file.set_len(0);
         let _ = fs::remove_file(&self.path);
     }
 
     /// Keeps the partial file to be resumed, unless it is empty.
-    pub fn abandon(self) {
+    pub(super) fn abandon(self) {
         if self.len().is_ok_and(|length| length == 0) {
             self.discard();
         }
     }
 
     /// Wraps an error of this file.
-    pub fn failed(&self, error: io::Error) -> ClientError {
+    pub(super) fn failed(&self, error: io::Error) -> ClientError {
         ClientError::local(&self.path)(error)
     }
 }
 
 /// Writes at its own offset, independent of the file's.
 #[derive(Debug)]
-pub struct Writer<'a> {
+pub(super) struct Writer<'a> {
     file: &'a File,
     at: u64,
     end: Option<u64>,
@@ -231,12 +231,12 @@ pub struct Writer<'a> {
 
 impl Writer<'_> {
     /// Refuses writes that would make the file longer than `end` bytes.
-    pub fn up_to(self, end: Option<u64>) -> Self {
+    pub(super) fn up_to(self, end: Option<u64>) -> Self {
         Self { end, ..self }
     }
 
     /// Whether a write has been refused for exceeding the limit.
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.over
     }
 }

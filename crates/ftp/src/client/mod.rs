@@ -33,7 +33,6 @@ mod stream;
 mod stream_retrieve;
 mod stream_store;
 mod target;
-mod tcp;
 mod third_party;
 pub mod tree;
 mod unix_listing;
@@ -43,9 +42,7 @@ pub(crate) use both_ends::at_once;
 pub use checksum::{Checksum, Verification};
 pub use credentials::{Ask, Credentials};
 pub use error::ClientError;
-pub use extension::{
-    Change, ControlConnection, Extension, ExtensionReport, ServerFacts, SessionExtension,
-};
+pub use extension::{Change, ControlConnection, Extension, ExtensionReport, SessionExtension};
 pub use features::Features;
 pub use listing::{Entry, Kind};
 pub use options::{ChecksumPolicy, DataMode, Options};

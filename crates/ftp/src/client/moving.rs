@@ -3,14 +3,14 @@
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use fairwind_transfer::{Bounds, Meter, Mover, Transfer, TransferError, TransferWatcher, Watchers};
 
 use super::data_connection::Channel;
 use super::running_checksum::RunningChecksum;
-use super::tcp::ProgressWatcher;
-use super::{ClientError, FileReport, Session};
+use super::{ClientError, FileReport, Progress, Session};
 use crate::protocol::Reply;
 
 /// The bytes to move and what goes with them.
@@ -45,16 +45,17 @@ impl Session {
         };
         let (direction, progress) = (transfer.direction, self.options.progress.clone());
         let meter = Meter::default();
-        let mut following = Following {
-            own: ProgressWatcher::new(progress, &meter).reporting(part.number, part.first),
+        let mut watcher = ProgressWatcher {
+            progress,
+            meter: &meter,
+            file: Some((part.number, part.first)),
             checksum: part.checksum,
-            first: part.first,
             others: Watchers(self.watchers(&transfer)),
         };
         drop(transfer);
         let bounds = Bounds::patience(self.options.patience);
-        let moved = Mover::new(&stream, &meter, &mut following, bounds).and_then(act);
-        drop(following);
+        let moved = Mover::new(&stream, &meter, &mut watcher, bounds).and_then(act);
+        drop(watcher);
         let finished = self.finish(moved, part.path);
         report.moved(meter.moved(), part.began, Instant::now());
         report.read_socket(&stream, direction);
@@ -63,30 +64,38 @@ impl Session {
     }
 }
 
-/// All watchers of a transfer.
-struct Following<'a> {
-    own: ProgressWatcher<'a>,
-    checksum: Option<&'a RunningChecksum>,
-    first: u64,
-    others: Watchers,
+/// Reports progress, stops the transfer when the user asks for it, and calls the other watchers.
+pub(super) struct ProgressWatcher<'a> {
+    pub progress: Arc<dyn Progress>,
+    pub meter: &'a Meter,
+    /// The file's number in progress reports, and the byte that the transfer begins with; none for a listing.
+    pub file: Option<(usize, u64)>,
+    pub checksum: Option<&'a RunningChecksum>,
+    pub others: Watchers,
 }
 
-impl TransferWatcher for Following<'_> {
+impl TransferWatcher for ProgressWatcher<'_> {
     fn started(&mut self, socket: BorrowedFd<'_>, total: Option<u64>) {
-        self.own.started(socket, total);
+        if let Some((file, first)) = self.file {
+            self.progress.begins(file, first);
+        }
         self.others.started(socket, total);
     }
 
     fn progressed(&mut self, moved: u64) {
-        self.own.progressed(moved);
-        if let Some(checksum) = self.checksum {
-            checksum.reaches(self.first + moved);
+        if let Some((file, first)) = self.file {
+            self.progress.reaches(file, first + moved);
+            if let Some(checksum) = self.checksum {
+                checksum.reaches(first + moved);
+            }
+        }
+        if self.progress.stopped() {
+            self.meter.stop();
         }
         self.others.progressed(moved);
     }
 
     fn ended(&mut self, moved: u64) {
-        self.own.ended(moved);
         self.others.ended(moved);
     }
 }

@@ -169,10 +169,7 @@ impl Session {
         let Channel { stream, .. } = self.open_channel("STOR", path, 0, Direction::Send)?;
         drop(stream);
         let reply = self.control.last_reply(self.options.patience)?;
-        if !reply.is_positive() {
-            return Err(self.control.refused(reply));
-        }
-        Ok(())
+        self.control.accepted(reply).map(drop)
     }
 }
 

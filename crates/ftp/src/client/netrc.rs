@@ -2,7 +2,7 @@
 
 /// A login; either part may be missing.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Login {
+pub(super) struct Login {
     /// The value of `login`.
     pub user: Option<String>,
     /// The value of `password`.
@@ -10,7 +10,7 @@ pub struct Login {
 }
 
 /// The login for a host and, if given, a user: that of the first matching `machine`, or of `default`.
-pub fn find(text: &str, host: &str, user: Option<&str>) -> Option<Login> {
+pub(super) fn find(text: &str, host: &str, user: Option<&str>) -> Option<Login> {
     entries(text)
         .into_iter()
         .find(|(machine, login)| {

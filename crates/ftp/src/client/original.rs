@@ -15,7 +15,7 @@ pub(super) struct Original {
 
 impl Original {
     /// Asks the server with SIZE and MDTM.
-    pub fn ask(session: &mut Session, path: &[u8]) -> Result<Self, ClientError> {
+    pub(super) fn ask(session: &mut Session, path: &[u8]) -> Result<Self, ClientError> {
         let [size, modified] = session.control.ask_all([("SIZE", path), ("MDTM", path)])?;
         Ok(Self {
             size: super::session::size(&size),
@@ -24,7 +24,7 @@ impl Original {
     }
 
     /// The note recorded beside a partial file; `None` if the server says too little to identify the file.
-    pub fn note(self) -> Option<String> {
+    pub(super) fn note(self) -> Option<String> {
         Some(format!("{} bytes of {}", self.size?, self.modified?))
     }
 }

@@ -72,7 +72,7 @@ pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 /// The path without trailing slashes; `/` stays.
-pub fn trim(path: &[u8]) -> &[u8] {
+pub(super) fn trim(path: &[u8]) -> &[u8] {
     let end = path.iter().rposition(|byte| *byte != b'/');
     match end {
         Some(end) => &path[..=end],

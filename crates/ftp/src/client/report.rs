@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use fairwind_kernel::TcpInfo;
 use fairwind_transfer::Direction;
 use rustix::net::sockopt;
 use serde::Serialize;
 use socket2::SockRef;
 
-use super::{Change, ExtensionReport, Verification, tcp};
+use super::{Change, ExtensionReport, Verification};
 
 /// The result of one file.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct FileReport {
     /// Where the file came from.
     pub source: String,
@@ -68,26 +69,7 @@ impl FileReport {
         Self {
             source,
             destination,
-            size: 0,
-            bytes: 0,
-            resumed_at: 0,
-            skipped: false,
-            seconds: 0.0,
-            mbps: 0.0,
-            retransmits: None,
-            out_of_order: None,
-            min_rtt_ms: None,
-            congestion_control: None,
-            send_buffer: None,
-            receive_buffer: None,
-            control_changes: 0,
-            changes: Vec::new(),
-            figures: BTreeMap::new(),
-            interruptions: Vec::new(),
-            checksum: Verification::Off,
-            notes: Vec::new(),
-            began: None,
-            ended: None,
+            ..Self::default()
         }
     }
 
@@ -102,19 +84,20 @@ impl FileReport {
 
     /// Reads the kernel's counters of a data connection that is about to be closed.
     pub(super) fn read_socket(&mut self, stream: &TcpStream, direction: Direction) {
-        if let Some(counts) = tcp::counts(stream) {
-            match direction {
-                Direction::Send => *self.retransmits.get_or_insert(0) += counts.retransmits,
-                Direction::Receive => {
-                    if let Some(packets) = counts.out_of_order {
-                        *self.out_of_order.get_or_insert(0) += packets;
-                    }
-                }
-            }
-            self.min_rtt_ms = match (self.min_rtt_ms, counts.min_rtt_ms) {
-                (Some(one), Some(other)) => Some(one.min(other)),
-                (one, other) => one.or(other),
+        if let Ok(counters) = TcpInfo::of(stream) {
+            let (count, new) = match direction {
+                Direction::Send => (&mut self.retransmits, Some(counters.tcpi_total_retrans)),
+                Direction::Receive => (&mut self.out_of_order, counters.out_of_order()),
             };
+            if let Some(new) = new {
+                *count.get_or_insert(0) += u64::from(new);
+            }
+            let min_rtt_ms = counters.min_rtt().map(|time| time.as_secs_f64() * 1e3);
+            self.min_rtt_ms = self
+                .min_rtt_ms
+                .into_iter()
+                .chain(min_rtt_ms)
+                .reduce(f64::min);
         }
         let socket = SockRef::from(stream);
         self.congestion_control = sockopt::tcp_congestion(stream).ok();
@@ -203,4 +186,24 @@ fn mbps(bytes: u64, time: Duration) -> f64 {
         return 0.0;
     }
     bytes as f64 * 8.0 / time.as_secs_f64() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_connection_on_one_host_has_a_short_round_trip_and_loses_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut report = FileReport::default();
+        report.read_socket(&stream, Direction::Send);
+        report.read_socket(&stream, Direction::Receive);
+        assert_eq!(report.retransmits, Some(0));
+        assert_eq!(report.out_of_order, Some(0));
+        let min_rtt_ms = report.min_rtt_ms.unwrap();
+        assert!((0.001..1_000.0).contains(&min_rtt_ms), "{min_rtt_ms}");
+    }
 }

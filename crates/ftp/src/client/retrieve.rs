@@ -157,8 +157,6 @@ impl Retrieval {
 }
 
 impl Task for Fetch<'_> {
-    type Output = ();
-
     fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
         session.can_read(&self.retrieval.remote)?;
         let original = Original::ask(session, &self.retrieval.remote)?;
@@ -185,12 +183,8 @@ impl Task for Fetch<'_> {
         self.verify(session, original, method, running)
     }
 
-    fn moved(&self) -> u64 {
-        self.report.bytes
-    }
-
-    fn interrupted(&mut self, error: &ClientError) {
-        self.report.interruptions.push(error.to_string());
+    fn report(&mut self) -> Option<&mut FileReport> {
+        Some(&mut self.report)
     }
 }
 
@@ -299,25 +293,16 @@ impl Fetch<'_> {
     /// Handles a server that sends more than it announced. If the download was resumed, the server may have
     /// ignored the offset: one transfer from the beginning is tried.
     fn too_long(&mut self, session: &Session, original: Original, size: u64) -> ClientError {
-        let error = ClientError::too_long(session.server(), &self.retrieval.remote, size);
-        match (error, self.continued) {
-            (ClientError::TooLong { what, .. }, true) => {
-                self.no_restart = true;
-                match self.begin_anew(original) {
-                    Ok(()) => ClientError::TooLong {
-                        what,
-                        transient: true,
-                    },
-                    Err(error) => error,
-                }
+        let resumed = self.continued;
+        if resumed {
+            self.no_restart = true;
+            if let Err(error) = self.begin_anew(original) {
+                return error;
             }
-            (error, _) => {
-                if let Some(partial) = self.partial.take() {
-                    partial.discard();
-                }
-                error
-            }
+        } else if let Some(partial) = self.partial.take() {
+            partial.discard();
         }
+        ClientError::too_long(session.server(), &self.retrieval.remote, size, resumed)
     }
 
     /// Checks that all bytes are there and equal those of the original; a resumed file that differs is
@@ -334,10 +319,7 @@ impl Fetch<'_> {
         if let Some(size) = original.size
             && present < size
         {
-            return Err(ClientError::Data {
-                peer: session.server().to_owned(),
-                what: format!("it ended after {present} of {size} bytes"),
-            });
+            return Err(session.data_error(format!("it ended after {present} of {size} bytes")));
         }
         let verification = match (method, running) {
             (Some(method), Some(running)) => {

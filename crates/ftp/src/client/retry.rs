@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::clash::Settled;
 use super::waiting::wait;
-use super::{ClientError, Credentials, Options, Place, Session};
+use super::{ClientError, Credentials, FileReport, Options, Place, Session};
 
 /// Longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -23,16 +23,22 @@ pub struct Connection {
 
 /// Work that is retried until it is done.
 pub(super) trait Task {
-    type Output;
-
     /// One attempt.
-    fn attempt(&mut self, session: &mut Session) -> Result<Self::Output, ClientError>;
+    fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError>;
 
-    /// Bytes moved by all attempts so far.
-    fn moved(&self) -> u64;
+    /// The report on all attempts so far, if bytes are moved.
+    fn report(&mut self) -> Option<&mut FileReport>;
+}
 
-    /// Called when an attempt failed and another one will follow.
-    fn interrupted(&mut self, error: &ClientError);
+/// Work that moves no bytes.
+impl<F: FnMut(&mut Session) -> Result<(), ClientError>> Task for F {
+    fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
+        self(session)
+    }
+
+    fn report(&mut self) -> Option<&mut FileReport> {
+        None
+    }
 }
 
 /// Counts consecutive failures and waits after each.
@@ -51,12 +57,13 @@ impl<'a> Pauses<'a> {
         }
     }
 
-    /// Waits if the failure is transient and another retry is allowed; otherwise returns it as the error.
+    /// Waits and reports the failure if it is transient and another retry is allowed; otherwise returns it.
     pub(super) fn wait(
         &mut self,
         error: ClientError,
-        moved: u64,
-    ) -> Result<ClientError, ClientError> {
+        report: Option<&mut FileReport>,
+    ) -> Result<(), ClientError> {
+        let moved = report.as_ref().map_or(0, |report| report.bytes);
         if moved > self.moved {
             self.failures = 0;
             self.moved = moved;
@@ -82,7 +89,10 @@ impl<'a> Pauses<'a> {
             // Cannot fail: nothing is waited for but a stop.
             let _ = wait(&*self.options.progress, &[], Some(end));
         }
-        Ok(error)
+        if let Some(report) = report {
+            report.interruptions.push(error.to_string());
+        }
+        Ok(())
     }
 }
 
@@ -174,36 +184,28 @@ impl Connection {
         &mut self,
         mut act: impl FnMut(&mut Session) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        struct Act<F>(F);
-        impl<T, F: FnMut(&mut Session) -> Result<T, ClientError>> Task for Act<F> {
-            type Output = T;
-            fn attempt(&mut self, session: &mut Session) -> Result<T, ClientError> {
-                (self.0)(session)
-            }
-            fn moved(&self) -> u64 {
-                0
-            }
-            fn interrupted(&mut self, _: &ClientError) {}
-        }
-        self.carry_out(&mut Act(&mut act))
+        let mut output = None;
+        self.carry_out(&mut |session: &mut Session| {
+            output = Some(act(session)?);
+            Ok(())
+        })?;
+        Ok(output.expect("the last attempt succeeded"))
     }
 
     /// Runs a task with retries. A server that has never been reached is not retried.
-    pub(super) fn carry_out<T: Task>(&mut self, task: &mut T) -> Result<T::Output, ClientError> {
+    pub(super) fn carry_out(&mut self, task: &mut impl Task) -> Result<(), ClientError> {
         let options = self.options.clone();
         let mut pauses = Pauses::new(&options);
         loop {
             let result = self.session().and_then(|session| task.attempt(session));
-            let error = match result {
-                Ok(output) => return Ok(output),
-                Err(error) => error,
+            let Err(error) = result else {
+                return Ok(());
             };
             self.judge(&error);
             if !self.was_open {
                 return Err(error);
             }
-            let error = pauses.wait(error, task.moved())?;
-            task.interrupted(&error);
+            pauses.wait(error, task.report())?;
         }
     }
 }

@@ -24,7 +24,7 @@ struct Reach {
 
 /// A checksum being computed. Dropping it stops the thread.
 #[derive(Debug)]
-pub struct RunningChecksum {
+pub(super) struct RunningChecksum {
     reach: Arc<Reach>,
     thread: Option<JoinHandle<io::Result<String>>>,
 }
@@ -34,7 +34,7 @@ impl RunningChecksum {
     ///
     /// # Errors
     /// If the descriptor cannot be duplicated or the thread cannot be started.
-    pub fn begin(file: &File, algorithm: Algorithm, ready: u64) -> io::Result<Self> {
+    pub(super) fn begin(file: &File, algorithm: Algorithm, ready: u64) -> io::Result<Self> {
         let file = file.try_clone()?;
         let reach = Arc::new(Reach {
             ready: AtomicU64::new(ready),
@@ -51,7 +51,7 @@ impl RunningChecksum {
     }
 
     /// Announces that the first `ready` bytes of the file are available.
-    pub fn reaches(&self, ready: u64) {
+    pub(super) fn reaches(&self, ready: u64) {
         self.reach.ready.store(ready, Ordering::Release);
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
@@ -62,7 +62,7 @@ impl RunningChecksum {
     ///
     /// # Errors
     /// If the file cannot be read, is shorter than `end`, or the thread failed.
-    pub fn finish(mut self, end: u64) -> io::Result<String> {
+    pub(super) fn finish(mut self, end: u64) -> io::Result<String> {
         self.reach.end.store(end, Ordering::Release);
         self.reaches(end);
         match self.thread.take().map(JoinHandle::join) {

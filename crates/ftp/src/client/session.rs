@@ -1,5 +1,6 @@
 //! A session: a logged-in control connection.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 
 use jiff::Timestamp;
@@ -9,8 +10,7 @@ use super::control::Control;
 use super::listing::{self, Entry, Kind};
 use super::name_encoding::{NameEncoding, first_odd_name};
 use super::{
-    ClientError, ControlConnection, Credentials, Features, Options, Place, ServerFacts,
-    SessionExtension,
+    ClientError, ControlConnection, Credentials, Features, Options, Place, SessionExtension,
 };
 use crate::protocol::digest::Algorithm;
 use crate::protocol::path::one_line;
@@ -55,28 +55,18 @@ impl Session {
     ) -> Result<Self, ClientError> {
         let mut control = Control::connect(place, options.patience, options.progress.clone())?;
         let greeting = control.last_reply(options.patience)?;
-        if !greeting.is_positive() {
-            return Err(control.refused(greeting));
-        }
+        control.accepted(greeting)?;
         log_in(&mut control, credentials)?;
         let [features, image] = control.ask_all([("FEAT", b""), ("TYPE", b"I")])?;
-        if !image.is_positive() {
-            return Err(control.refused(image));
-        }
+        control.accepted(image)?;
         let features = Features::read(&features);
         if features.has("UTF8") {
             control.ask("OPTS", b"UTF8 ON")?;
         }
-        let facts = ServerFacts {
-            host: &place.host,
-            local: control.local(),
-            peer: control.peer(),
-            features: &features,
-        };
         let extensions = options
             .extensions
             .iter()
-            .filter_map(|extension| extension.open(&facts))
+            .filter_map(|extension| extension.open(&features))
             .collect();
         Ok(Self {
             control,
@@ -101,13 +91,30 @@ impl Session {
         let _ = self.control.ask("QUIT", b"");
     }
 
-    /// Sends a command; a refusal is an error.
-    pub(super) fn must(&mut self, verb: &str, argument: &[u8]) -> Result<Reply, ClientError> {
-        let reply = self.control.ask(verb, argument)?;
-        if !reply.is_positive() {
-            return Err(self.control.refused(reply));
+    /// Has transfers begin at byte `first` (REST).
+    pub(super) fn restart_at(&mut self, first: u64) -> Result<(), ClientError> {
+        if first > 0 {
+            let reply = self.control.ask("REST", first.to_string().as_bytes())?;
+            if !reply.is_intermediate() {
+                return Err(self.control.refused(reply));
+            }
         }
-        Ok(reply)
+        Ok(())
+    }
+
+    /// Announces the size of an upload (ALLO) to servers that reserve space or distinguish the end from a broken
+    /// connection by it.
+    pub(super) fn announce(&mut self, size: u64) -> Result<(), ClientError> {
+        let room = self.control.ask("ALLO", size.to_string().as_bytes())?;
+        if matches!(room.code, 452 | 552) {
+            return Err(self.control.refused(room));
+        }
+        Ok(())
+    }
+
+    /// The error for a data connection that could not be established, broke, or brought too little.
+    pub(super) fn data_error(&self, what: impl Display) -> ClientError {
+        ClientError::data(self.server(), what)
     }
 
     /// The size of a file in bytes; `None` if the server does not say.
@@ -197,7 +204,7 @@ impl Session {
     /// If it cannot be entered, or there is no way back.
     pub(super) fn must_be_directory(&mut self, path: &[u8]) -> Result<(), ClientError> {
         let home = self.home()?;
-        self.must("CWD", path)?;
+        self.control.must("CWD", path)?;
         match home {
             Some(home) if self.control.ask("CWD", &home)?.is_positive() => Ok(()),
             _ => Err(self
@@ -245,7 +252,7 @@ impl Session {
             });
         }
         self.make_directories(parent)?;
-        self.must("MKD", path).map(drop)
+        self.control.must("MKD", path).map(drop)
     }
 
     /// Deletes a file.
@@ -253,7 +260,7 @@ impl Session {
     /// # Errors
     /// If the server refuses.
     pub fn delete(&mut self, path: &[u8]) -> Result<(), ClientError> {
-        self.must("DELE", path).map(drop)
+        self.control.must("DELE", path).map(drop)
     }
 
     /// Renames a file, replacing one of the new name.
@@ -347,10 +354,7 @@ fn log_in(control: &mut Control, credentials: &Credentials) -> Result<(), Client
     if reply.code == 332 {
         return Err(control.protocol_error("an account is wanted, which is not served"));
     }
-    if !reply.is_positive() {
-        return Err(control.refused(reply));
-    }
-    Ok(())
+    control.accepted(reply).map(drop)
 }
 
 /// The text between quotation marks, in which a mark is doubled (RFC 959 appendix II).

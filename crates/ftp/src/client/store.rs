@@ -157,8 +157,6 @@ fn modified(file: &File) -> Option<Timestamp> {
 }
 
 impl Task for Push<'_> {
-    type Output = ();
-
     fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
         session.can_write(&self.storage.remote)?;
         let method = session.method()?;
@@ -170,12 +168,8 @@ impl Task for Push<'_> {
         self.verify(session, method, running)
     }
 
-    fn moved(&self) -> u64 {
-        self.report.bytes
-    }
-
-    fn interrupted(&mut self, error: &ClientError) {
-        self.report.interruptions.push(error.to_string());
+    fn report(&mut self) -> Option<&mut FileReport> {
+        Some(&mut self.report)
     }
 }
 
@@ -220,14 +214,7 @@ impl Push<'_> {
             session.options.progress.begins(number, first);
             return Ok(running);
         }
-        // Announces the size to servers that reserve space or distinguish the end from a broken connection by
-        // it.
-        let room = session
-            .control
-            .ask("ALLO", self.size.to_string().as_bytes())?;
-        if room.code == 452 || room.code == 552 {
-            return Err(session.control.refused(room));
-        }
+        session.announce(self.size)?;
         session.prepare()?;
         let began = Instant::now();
         let opened = session.open_channel("STOR", &self.partial, first, Direction::Send);
@@ -266,10 +253,8 @@ impl Push<'_> {
         if let Some(there) = there
             && there < self.size
         {
-            return Err(ClientError::Data {
-                peer: session.server().to_owned(),
-                what: format!("{there} of {} bytes have arrived", self.size),
-            });
+            let what = format!("{there} of {} bytes have arrived", self.size);
+            return Err(session.data_error(what));
         }
         let verification = match (method, running) {
             (Some(method), Some(running)) => {

@@ -36,7 +36,7 @@ impl Stream {
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub fn from(flow: &Flow, progress: Arc<dyn Progress>) -> io::Result<Self> {
+    pub(super) fn from(flow: &Flow, progress: Arc<dyn Progress>) -> io::Result<Self> {
         Self::over(flow.open_for_reading()?, progress)
     }
 
@@ -44,7 +44,7 @@ impl Stream {
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub fn to(flow: &Flow, progress: Arc<dyn Progress>) -> io::Result<Option<Self>> {
+    pub(super) fn to(flow: &Flow, progress: Arc<dyn Progress>) -> io::Result<Option<Self>> {
         let file = flow.open_for_writing(&*progress)?;
         file.map(|file| Self::over(file, progress)).transpose()
     }
@@ -65,29 +65,29 @@ impl Stream {
     }
 
     /// Starts a checksum if no byte has passed yet.
-    pub fn sum_up(&mut self, algorithm: Option<Algorithm>) {
+    pub(super) fn sum_up(&mut self, algorithm: Option<Algorithm>) {
         if self.passed == 0 {
             self.sum = algorithm.map(|algorithm| (algorithm, algorithm.start()));
         }
     }
 
     /// Refuses bytes beyond `limit`.
-    pub fn end_at(&mut self, limit: Option<u64>) {
+    pub(super) fn end_at(&mut self, limit: Option<u64>) {
         self.limit = limit;
     }
 
     /// Number of bytes that have passed.
-    pub fn passed(&self) -> u64 {
+    pub(super) fn passed(&self) -> u64 {
         self.passed
     }
 
     /// Whether a write has been refused for exceeding the limit.
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.over
     }
 
     /// The checksum of what has passed, if it was computed with this algorithm.
-    pub fn sum(&self, algorithm: Algorithm) -> Option<String> {
+    pub(super) fn sum(&self, algorithm: Algorithm) -> Option<String> {
         let (made, sum) = self.sum.as_ref()?;
         (*made == algorithm).then(|| sum.clone().finish())
     }

@@ -47,8 +47,6 @@ struct StreamDownload<'a> {
 }
 
 impl Task for StreamDownload<'_> {
-    type Output = ();
-
     fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
         session.can_read(&self.retrieval.remote)?;
         let original = Original::ask(session, &self.retrieval.remote)?;
@@ -76,12 +74,8 @@ impl Task for StreamDownload<'_> {
         self.fetch(session, original)
     }
 
-    fn moved(&self) -> u64 {
-        self.report.bytes
-    }
-
-    fn interrupted(&mut self, error: &ClientError) {
-        self.report.interruptions.push(error.to_string());
+    fn report(&mut self) -> Option<&mut FileReport> {
+        Some(&mut self.report)
     }
 }
 
@@ -126,7 +120,7 @@ impl StreamDownload<'_> {
                 return Err(ClientError::Stopped);
             }
             if let (true, Some(size)) = (stream.is_over(), original.size) {
-                return Err(ClientError::too_long(session.server(), remote, size));
+                return Err(ClientError::too_long(session.server(), remote, size, false));
             }
             self.report.retransmits = retransmits(&moved?).or(self.report.retransmits);
         }
@@ -135,10 +129,7 @@ impl StreamDownload<'_> {
         if let Some(size) = original.size
             && passed < size
         {
-            return Err(ClientError::Data {
-                peer: session.server().to_owned(),
-                what: format!("it ended after {passed} of {size} bytes"),
-            });
+            return Err(session.data_error(format!("it ended after {passed} of {size} bytes")));
         }
         let Some(method) = method else {
             self.report.checksum = session.without_method();

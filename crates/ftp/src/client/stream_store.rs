@@ -53,8 +53,6 @@ struct StreamUpload<'a> {
 }
 
 impl Task for StreamUpload<'_> {
-    type Output = ();
-
     fn attempt(&mut self, session: &mut Session) -> Result<(), ClientError> {
         session.can_write(&self.storage.remote)?;
         match self.push(session) {
@@ -71,12 +69,8 @@ impl Task for StreamUpload<'_> {
         }
     }
 
-    fn moved(&self) -> u64 {
-        self.report.bytes
-    }
-
-    fn interrupted(&mut self, error: &ClientError) {
-        self.report.interruptions.push(error.to_string());
+    fn report(&mut self) -> Option<&mut FileReport> {
+        Some(&mut self.report)
     }
 }
 

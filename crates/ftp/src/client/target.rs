@@ -38,7 +38,7 @@ impl Target {
     ///
     /// # Errors
     /// If it is a directory, has too many links, or cannot be examined.
-    pub fn find(path: &Path) -> io::Result<Self> {
+    pub(super) fn find(path: &Path) -> io::Result<Self> {
         let mut path = path.to_owned();
         for _ in 0..MOST_LINKS {
             // Fails for links that the kernel refuses to follow (fs.protected_symlinks).
@@ -76,7 +76,7 @@ impl Flow {
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub fn open_for_reading(&self) -> io::Result<File> {
+    pub(super) fn open_for_reading(&self) -> io::Result<File> {
         match self {
             Self::Descriptor(0) => Ok(io::stdin().as_fd().try_clone_to_owned()?.into()),
             Self::Descriptor(number) => File::open(own(*number)),
@@ -91,7 +91,7 @@ impl Flow {
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub fn open_for_writing(&self, progress: &dyn Progress) -> io::Result<Option<File>> {
+    pub(super) fn open_for_writing(&self, progress: &dyn Progress) -> io::Result<Option<File>> {
         let (path, mut inherited) = match self {
             Self::Special(path) => (path.clone(), None),
             Self::Descriptor(number) => {

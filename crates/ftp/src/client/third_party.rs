@@ -53,17 +53,15 @@ pub fn third_party(
     let mut pauses = Pauses::new(&options);
     let mut was_open = false;
     loop {
-        let error = match copy.attempt(source, destination, &mut was_open) {
-            Ok(()) => return Ok(copy.report),
-            Err(error) => error,
+        let Err(error) = copy.attempt(source, destination, &mut was_open) else {
+            return Ok(copy.report);
         };
         source.drop_session();
         destination.drop_session();
         if !was_open {
             return Err(error);
         }
-        let error = pauses.wait(error, copy.report.bytes)?;
-        copy.report.interruptions.push(error.to_string());
+        pauses.wait(error, Some(&mut copy.report))?;
     }
 }
 
@@ -152,23 +150,15 @@ impl Copy {
         monitor: Connection,
     ) -> Result<Option<u64>, ClientError> {
         if let Some(size) = original.size {
-            let room = destination
-                .control
-                .ask("ALLO", size.to_string().as_bytes())?;
-            if room.code == 452 || room.code == 552 {
-                return Err(destination.control.refused(room));
-            }
+            destination.announce(size)?;
         }
         for extension in source.options.extensions.clone() {
-            let done = extension.third_party(source, destination)?;
-            self.report.add(done);
+            extension.third_party(source, destination)?;
         }
         let began = Instant::now();
         self.join(source, destination)?;
-        if first > 0 {
-            restart(source, first)?;
-            restart(destination, first)?;
-        }
+        source.restart_at(first)?;
+        destination.restart_at(first)?;
         destination.control.send("STOR", &self.partial)?;
         source.control.send("RETR", &self.from)?;
         self.begun = true;
@@ -201,30 +191,25 @@ impl Copy {
 
     /// Has one server listen and the other connect; the destination listens unless one of them refuses that.
     fn join(&mut self, source: &mut Session, destination: &mut Session) -> Result<(), ClientError> {
-        let first = if self.reversed {
-            connect(source, destination)?
+        let (waiting, other) = if self.reversed {
+            (source, destination)
         } else {
-            connect(destination, source)?
+            (destination, source)
         };
-        let Err(refusal) = first else {
+        let Err(refusal) = connect(waiting, other)? else {
             return Ok(());
         };
-        let second = if self.reversed {
-            connect(destination, source)?
-        } else {
-            connect(source, destination)?
-        };
-        let Err(other) = second else {
+        let Err(other) = connect(other, waiting)? else {
             self.reversed = !self.reversed;
             return Ok(());
         };
-        Err(ClientError::Servers(
-            format!(
+        Err(ClientError::Failed {
+            what: format!(
                 "neither server connects to the other: {refusal}; {other}. Both have to allow data \
                  connections with strangers, or with each other"
             ),
-            false,
-        ))
+            transient: false,
+        })
     }
 
     fn verify(
@@ -239,10 +224,8 @@ impl Copy {
         if let (Some(there), Some(size)) = (there, original.size)
             && there < size
         {
-            return Err(ClientError::Data {
-                peer: destination.server().to_owned(),
-                what: format!("{there} of {size} bytes have arrived"),
-            });
+            let what = format!("{there} of {size} bytes have arrived");
+            return Err(destination.data_error(what));
         }
         match self.compare(source, destination, original, methods)? {
             Ok(verification) => self.report.checksum = verification,
@@ -251,7 +234,7 @@ impl Copy {
                 let text = format!("{} is not what was sent: {why}", self.report.destination);
                 return Err(if self.continued {
                     // The next attempt finds nothing to resume.
-                    ClientError::Servers(text, true)
+                    ClientError::transient(text)
                 } else {
                     ClientError::Differs(text)
                 });
@@ -326,14 +309,6 @@ fn common(
     }
 }
 
-fn restart(session: &mut Session, first: u64) -> Result<(), ClientError> {
-    let reply = session.control.ask("REST", first.to_string().as_bytes())?;
-    if !reply.is_intermediate() {
-        return Err(session.control.refused(reply));
-    }
-    Ok(())
-}
-
 /// Has `waiting` listen and sends its address to `other`. The inner error is a server's refusal.
 fn connect(
     waiting: &mut Session,
@@ -344,10 +319,7 @@ fn connect(
         address => address?,
     };
     let reply = other.tell_address(address)?;
-    if !reply.is_positive() {
-        return Ok(Err(other.control.refused(reply)));
-    }
-    Ok(Ok(()))
+    Ok(other.control.accepted(reply).map(drop))
 }
 
 /// The address of `waiting` as `other` can reach it: the one at which this host reaches it, unless that is a

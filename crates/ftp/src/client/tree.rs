@@ -1,6 +1,7 @@
 //! Directory trees, local and remote.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,17 @@ pub struct Tree<Directory, File> {
     pub refused: Vec<String>,
 }
 
+impl<Directory, File> Default for Tree<Directory, File> {
+    fn default() -> Self {
+        Self {
+            directories: Vec::new(),
+            files: Vec::new(),
+            left_out: Vec::new(),
+            refused: Vec::new(),
+        }
+    }
+}
+
 /// Lists a directory tree of the server, to be downloaded into `target`.
 ///
 /// # Errors
@@ -36,14 +48,13 @@ pub fn remote(
     target: &Path,
 ) -> Result<Tree<PathBuf, Retrieval>, ClientError> {
     let mut walk = RemoteWalk::default();
-    walk.directories.push(target.to_owned());
+    walk.tree.directories.push(target.to_owned());
     let mut open = vec![(root.to_vec(), target.to_owned(), 0)];
     while let Some((directory, local, depth)) = open.pop() {
         let entries = match connection.with(|session| session.list(&directory)) {
             // The rest of the tree is downloaded nevertheless.
             Err(error @ (ClientError::Refused { .. } | ClientError::Name(_))) if depth > 0 => {
-                walk.refused
-                    .push(format!("{}: {error}", one_line(&directory)));
+                walk.refuse(&directory, &error);
                 continue;
             }
             entries => entries?,
@@ -52,9 +63,8 @@ pub fn remote(
         let mut before: Option<Vec<u8>> = None;
         for entry in entries {
             if before.as_ref() == Some(&entry.name) {
-                let shown = one_line(&place::join(&directory, &entry.name)).into_owned();
-                walk.refused
-                    .push(format!("{shown}: the server lists this name twice"));
+                let path = place::join(&directory, &entry.name);
+                walk.refuse(&path, "the server lists this name twice");
                 continue;
             }
             before = Some(entry.name.clone());
@@ -63,25 +73,22 @@ pub fn remote(
             }
         }
     }
-    Ok(Tree {
-        directories: walk.directories,
-        files: walk.files,
-        left_out: walk.left_out,
-        refused: walk.refused,
-    })
+    Ok(walk.tree)
 }
 
 #[derive(Default)]
 struct RemoteWalk {
-    directories: Vec<PathBuf>,
-    files: Vec<Retrieval>,
-    left_out: Vec<String>,
-    refused: Vec<String>,
+    tree: Tree<PathBuf, Retrieval>,
     /// The `unique` facts of the directories seen.
     seen: HashSet<String>,
 }
 
 impl RemoteWalk {
+    fn refuse(&mut self, path: &[u8], why: impl Display) {
+        let refused = format!("{}: {why}", one_line(path));
+        self.tree.refused.push(refused);
+    }
+
     fn was_seen(&mut self, directory: &Entry) -> bool {
         let unique = directory.unique.clone();
         unique.is_some_and(|unique| !self.seen.insert(unique))
@@ -95,11 +102,12 @@ impl RemoteWalk {
         entry: Entry,
         depth: usize,
     ) -> Result<Option<(Vec<u8>, PathBuf, usize)>, ClientError> {
+        let tree = &self.tree;
         let seen = [
-            self.files.len(),
-            self.directories.len(),
-            self.left_out.len(),
-            self.refused.len(),
+            tree.files.len(),
+            tree.directories.len(),
+            tree.left_out.len(),
+            tree.refused.len(),
         ];
         if seen.iter().sum::<usize>() >= MAX_ENTRIES {
             return Err(ClientError::Usage(format!(
@@ -107,47 +115,34 @@ impl RemoteWalk {
             )));
         }
         let path = place::join(directory, &entry.name);
-        let shown = one_line(&path).into_owned();
         let Some(name) = entry.local_name() else {
-            self.refused
-                .push(format!("{shown}: a name that leads elsewhere"));
+            self.refuse(&path, "a name that leads elsewhere");
             return Ok(None);
         };
         let target = local.join(name);
         match entry.kind {
-            Kind::File => {
-                self.files.push(Retrieval {
-                    remote: path,
-                    target,
-                    listed: Some(entry),
-                });
-                Ok(None)
-            }
+            Kind::File => self.tree.files.push(Retrieval {
+                remote: path,
+                target,
+                listed: Some(entry),
+            }),
             Kind::Directory if depth >= MAX_DEPTH => {
-                self.refused
-                    .push(format!("{shown}: more than {MAX_DEPTH} directories deep"));
-                Ok(None)
+                self.refuse(&path, format!("more than {MAX_DEPTH} directories deep"));
             }
             Kind::Directory if self.was_seen(&entry) => {
-                self.refused
-                    .push(format!("{shown}: a directory that was seen before"));
-                Ok(None)
+                self.refuse(&path, "a directory that was seen before");
             }
             Kind::Directory => {
-                self.directories.push(target.clone());
-                Ok(Some((path, target, depth + 1)))
+                self.tree.directories.push(target.clone());
+                return Ok(Some((path, target, depth + 1)));
             }
-            Kind::Unknown => {
-                self.refused
-                    .push(format!("{shown}: the server lists it and does not know it"));
-                Ok(None)
-            }
+            Kind::Unknown => self.refuse(&path, "the server lists it and does not know it"),
             Kind::Link | Kind::Other => {
-                self.left_out
-                    .push(format!("{shown}: neither file nor directory"));
-                Ok(None)
+                let left_out = format!("{}: neither file nor directory", one_line(&path));
+                self.tree.left_out.push(left_out);
             }
         }
+        Ok(None)
     }
 }
 
@@ -156,8 +151,10 @@ impl RemoteWalk {
 /// # Errors
 /// If a directory cannot be read.
 pub fn local(root: &Path, remote: &[u8]) -> Result<Tree<Vec<u8>, Storage>, ClientError> {
-    let (mut directories, mut files) = (vec![remote.to_vec()], Vec::new());
-    let (mut left_out, mut refused) = (Vec::new(), Vec::new());
+    let mut tree = Tree {
+        directories: vec![remote.to_vec()],
+        ..Tree::default()
+    };
     let mut open = vec![(root.to_owned(), remote.to_vec())];
     while let Some((directory, remote)) = open.pop() {
         let failed = |error| ClientError::local(&directory)(error);
@@ -170,37 +167,30 @@ pub fn local(root: &Path, remote: &[u8]) -> Result<Tree<Vec<u8>, Storage>, Clien
             let name = entry.file_name();
             if name.as_bytes().iter().any(|byte| b"\r\n".contains(byte)) {
                 let error = ClientError::invalid_name(name.as_bytes());
-                refused.push(format!(
-                    "{}: {error}",
-                    one_line(directory.as_os_str().as_bytes())
-                ));
+                let directory = one_line(directory.as_os_str().as_bytes());
+                tree.refused.push(format!("{directory}: {error}"));
                 continue;
             }
             let there = place::join(&remote, name.as_bytes());
             let facts = entry.metadata().map_err(failed)?;
             if facts.is_dir() {
-                directories.push(there.clone());
+                tree.directories.push(there.clone());
                 open.push((entry.path(), there));
             } else if facts.is_file() {
-                files.push(Storage {
+                tree.files.push(Storage {
                     source: entry.path(),
                     remote: there,
                     present: None,
                 });
             } else {
-                left_out.push(format!(
+                tree.left_out.push(format!(
                     "{}: neither file nor directory",
                     one_line(entry.path().as_os_str().as_bytes())
                 ));
             }
         }
     }
-    Ok(Tree {
-        directories,
-        files,
-        left_out,
-        refused,
-    })
+    Ok(tree)
 }
 
 #[cfg(test)]
@@ -220,8 +210,8 @@ mod tests {
             take(&mut walk, Entry::new(name.into(), Kind::File), 0);
             take(&mut walk, Entry::new(name.into(), Kind::Directory), 0);
         }
-        assert_eq!((walk.files.len(), walk.directories.len()), (0, 0));
-        assert_eq!(walk.refused.len(), 8);
+        assert_eq!((walk.tree.files.len(), walk.tree.directories.len()), (0, 0));
+        assert_eq!(walk.tree.refused.len(), 8);
     }
 
     #[test]

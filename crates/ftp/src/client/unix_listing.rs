@@ -5,7 +5,7 @@ use super::{Entry, Kind};
 
 /// The meaning of a line of LIST.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Parsed {
+pub(super) enum Parsed {
     /// A directory entry.
     Entry(Entry),
     /// A line that describes no entry.
@@ -15,7 +15,7 @@ pub enum Parsed {
 }
 
 /// Parses a line. Times are ignored: they lack a year or a time zone.
-pub fn parse(line: &[u8]) -> Parsed {
+pub(super) fn parse(line: &[u8]) -> Parsed {
     if line.starts_with(b"total ") {
         return Parsed::Nothing;
     }

@@ -14,7 +14,7 @@ use super::Progress;
 ///
 /// # Errors
 /// If the kernel cannot wait for them.
-pub fn wait(
+pub(super) fn wait(
     progress: &dyn Progress,
     sources: &[(BorrowedFd<'_>, PollFlags)],
     deadline: Option<Instant>,
@@ -26,13 +26,8 @@ pub fn wait(
         .chain(stop)
         .map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags))
         .collect();
-    let timeout = deadline.map(|deadline| {
-        let time = deadline.saturating_duration_since(Instant::now());
-        Timespec {
-            tv_sec: time.as_secs() as _,
-            tv_nsec: time.subsec_nanos().into(),
-        }
-    });
+    let time = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    let timeout = time.and_then(|time| Timespec::try_from(time).ok());
     match poll(&mut fds, timeout.as_ref()) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(error) => return Err(error.into()),

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use fairwind_transfer::buffers::Side;
 use fairwind_transfer::drs::{Record, Resize, RightSizing, Settings, Share, SharedRecord, Token};
 use fairwind_transfer::{Direction, SocketPlan, Transfer, TransferWatcher};
 
 use super::NAME;
 use crate::client::{
-    Change, ClientError, ControlConnection, Extension, ExtensionReport, ServerFacts,
-    SessionExtension, at_once,
+    Change, ClientError, ControlConnection, Extension, ExtensionReport, Features, SessionExtension,
+    at_once,
 };
 use crate::extension::TransferExtension;
 
@@ -20,14 +21,13 @@ pub struct RightSizingClient {
 }
 
 impl Extension for RightSizingClient {
-    fn open(&self, facts: &ServerFacts<'_>) -> Option<Box<dyn SessionExtension>> {
-        facts.features.has(NAME).then(|| {
-            let session: Box<dyn SessionExtension> = Box::new(Session {
+    fn open(&self, features: &Features) -> Option<Box<dyn SessionExtension>> {
+        features.has(NAME).then(|| {
+            Box::new(Session {
                 settings: self.settings,
                 negotiation: Negotiation::Due,
                 record: SharedRecord::default(),
-            });
-            session
+            }) as Box<dyn SessionExtension>
         })
     }
 
@@ -36,13 +36,12 @@ impl Extension for RightSizingClient {
         &self,
         source: &mut dyn ControlConnection,
         destination: &mut dyn ControlConnection,
-    ) -> Result<ExtensionReport, ClientError> {
-        let report = ExtensionReport::default();
+    ) -> Result<(), ClientError> {
         if !source.features().has(NAME) || !destination.features().has(NAME) {
-            return Ok(report);
+            return Ok(());
         }
         let Ok(token) = Token::random() else {
-            return Ok(report);
+            return Ok(());
         };
         let (sends, receives) = at_once(|| arm(source, token), || arm(destination, token));
         match (sends?, receives?) {
@@ -50,7 +49,7 @@ impl Extension for RightSizingClient {
             (false, true) => drop(destination.ask(&format!("OPTS {NAME} OFF"))?),
             _ => {}
         }
-        Ok(report)
+        Ok(())
     }
 }
 
@@ -147,8 +146,8 @@ fn report(record: &Record) -> ExtensionReport {
         figure("bandwidth_mbps", last.map(|last| last.bandwidth_bps / 1e6));
     }
     let side = match record.direction {
-        Some(Direction::Send) => "send",
-        _ => "receive",
+        Some(Direction::Send) => Side::Send,
+        _ => Side::Receive,
     };
     ExtensionReport {
         changes: changes(side, record),
@@ -157,7 +156,7 @@ fn report(record: &Record) -> ExtensionReport {
     }
 }
 
-fn changes(side: &str, record: &Record) -> Vec<Change> {
+fn changes(side: Side, record: &Record) -> Vec<Change> {
     let mut before = None;
     let change = |resize: &Resize| Change {
         time: record.begin.checked_add(resize.time).ok(),
@@ -165,10 +164,7 @@ fn changes(side: &str, record: &Record) -> Vec<Change> {
         what: format!("{side} buffer"),
         from: before.replace(resize.bytes).map(|bytes| bytes.to_string()),
         to: resize.bytes.to_string(),
-        reason: match &resize.estimate {
-            Some(estimate) => format!("{estimate}"),
-            None => "asked for by the receiver".into(),
-        },
+        reason: resize.reason(),
     };
     record.resizes.iter().map(change).collect()
 }

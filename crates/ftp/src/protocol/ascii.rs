@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 
 /// Reads a file's text with CR LF line endings.
-pub struct ToNetwork<R> {
+pub(crate) struct ToNetwork<R> {
     source: R,
     raw: Vec<u8>,
     ready: Vec<u8>,
@@ -13,7 +13,7 @@ pub struct ToNetwork<R> {
 
 impl<R: Read> ToNetwork<R> {
     /// Converts the text of `source`.
-    pub fn new(source: R) -> Self {
+    pub(crate) fn new(source: R) -> Self {
         Self {
             source,
             raw: vec![0; 64 << 10],
@@ -46,14 +46,14 @@ impl<R: Read> Read for ToNetwork<R> {
 }
 
 /// Writes text from the wire with LF line endings. A CR that no LF follows is kept.
-pub struct FromNetwork<W> {
+pub(crate) struct FromNetwork<W> {
     sink: W,
     carriage_return: bool,
 }
 
 impl<W: Write> FromNetwork<W> {
     /// Writes the converted text to `sink`.
-    pub fn new(sink: W) -> Self {
+    pub(crate) fn new(sink: W) -> Self {
         Self {
             sink,
             carriage_return: false,

@@ -11,7 +11,7 @@ use crate::protocol::digest::Algorithm;
 
 /// Bytes `first..end` of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ByteRange {
+pub(crate) struct ByteRange {
     /// First byte, from 0.
     pub first: u64,
     /// The byte after the last one.
@@ -20,7 +20,7 @@ pub struct ByteRange {
 
 /// How a file's bytes are sent (TYPE).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Representation {
+pub(crate) enum Representation {
     /// `A`: lines end with CR LF on the wire, with LF in the file.
     #[default]
     Ascii,
@@ -30,7 +30,7 @@ pub enum Representation {
 
 /// What EPSV asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExtendedPassive {
+pub(crate) enum ExtendedPassive {
     /// A port, in the control connection's family or the one named.
     Port(Option<Family>),
     /// From now on only EPSV may set up data connections.
@@ -39,7 +39,7 @@ pub enum ExtendedPassive {
 
 /// The address families, as RFC 2428 numbers them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
+pub(crate) enum Family {
     /// 1
     V4,
     /// 2
@@ -49,7 +49,7 @@ pub enum Family {
 /// A command. Paths are the bytes received, not yet resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the RFC's command of the same name")]
-pub enum Command {
+pub(crate) enum Command {
     User(String),
     Pass(Vec<u8>),
     Acct,
@@ -112,7 +112,7 @@ pub enum Command {
 
 /// The argument of LIST, NLST and STAT.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Listing {
+pub(crate) struct Listing {
     /// `-a`, `-A`: include names that begin with a dot.
     pub hidden: bool,
     /// The path to list; empty for the working directory.
@@ -121,7 +121,7 @@ pub struct Listing {
 
 /// Why a line is not a command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CommandError {
+pub(crate) enum CommandError {
     /// 500
     #[error("Unknown command {0:?}")]
     Unknown(String),
@@ -146,7 +146,7 @@ pub enum CommandError {
 
 impl CommandError {
     /// The reply to the client.
-    pub fn reply(&self) -> Reply {
+    pub(crate) fn reply(&self) -> Reply {
         let code = match self {
             Self::Unknown(_) | Self::Binary => 500,
             Self::Argument { .. } => 501,
@@ -168,7 +168,7 @@ impl Command {
     ///
     /// # Errors
     /// [`CommandError`] if the verb is unknown or its argument wrong; it determines the reply.
-    pub fn parse(line: &[u8]) -> Result<Self, CommandError> {
+    pub(crate) fn parse(line: &[u8]) -> Result<Self, CommandError> {
         if line.iter().any(|byte| matches!(byte, 0 | b'\n')) {
             return Err(CommandError::Binary);
         }

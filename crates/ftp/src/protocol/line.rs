@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 /// A decoded line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Line {
+pub(crate) enum Line {
     /// A line, without CR LF or LF.
     Whole(Vec<u8>),
     /// A line that was longer than allowed; it has been discarded.
@@ -27,7 +27,7 @@ enum Telnet {
 
 /// Splits bytes into lines.
 #[derive(Debug)]
-pub struct LineDecoder {
+pub(crate) struct LineDecoder {
     input: VecDeque<u8>,
     line: Vec<u8>,
     limit: usize,
@@ -36,12 +36,12 @@ pub struct LineDecoder {
 }
 
 /// Telnet's escape byte: begins a command, or is data if doubled.
-pub const IAC: u8 = 255;
+pub(crate) const IAC: u8 = 255;
 /// The lowest Telnet command (RFC 1184 section 2; RFC 854 begins with 240).
 const FIRST_COMMAND: u8 = 236;
 
 /// Escapes data for Telnet: 255 is sent twice.
-pub fn escaped(bytes: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn escaped(bytes: &[u8]) -> Cow<'_, [u8]> {
     if !bytes.contains(&IAC) {
         return Cow::Borrowed(bytes);
     }
@@ -57,7 +57,7 @@ pub fn escaped(bytes: &[u8]) -> Cow<'_, [u8]> {
 
 impl LineDecoder {
     /// A decoder for lines of at most `limit` bytes.
-    pub fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self {
             input: VecDeque::new(),
             line: Vec::new(),
@@ -69,12 +69,12 @@ impl LineDecoder {
 
     /// Takes bytes. Call only when [`next_line`](Self::next_line) has no line left, so that memory
     /// stays bounded.
-    pub fn take(&mut self, bytes: &[u8]) {
+    pub(crate) fn take(&mut self, bytes: &[u8]) {
         self.input.extend(bytes);
     }
 
     /// The next line, if it is complete.
-    pub fn next_line(&mut self) -> Option<Line> {
+    pub(crate) fn next_line(&mut self) -> Option<Line> {
         while let Some(byte) = self.input.pop_front() {
             if self.telnet == Telnet::Command && byte < FIRST_COMMAND {
                 self.telnet = Telnet::Text;

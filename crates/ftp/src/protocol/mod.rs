@@ -1,15 +1,15 @@
 //! The text of the control connection, and that of files in TYPE A ([`ascii`]), for client and server. No
 //! sockets and no files here.
 
-pub mod ascii;
-pub mod command;
+pub(crate) mod ascii;
+pub(crate) mod command;
 pub mod digest;
 pub mod host_port;
-pub mod line;
-pub mod path;
+pub(crate) mod line;
+pub(crate) mod path;
 pub mod reply;
-pub mod time;
+pub(crate) mod time;
 
-pub use command::Command;
-pub use path::VirtualPath;
+pub(crate) use command::Command;
+pub(crate) use path::VirtualPath;
 pub use reply::Reply;

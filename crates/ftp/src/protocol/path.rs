@@ -10,16 +10,22 @@ use std::path::Path;
 /// An absolute path below the server's root. `.`, `..` and empty parts are resolved; `..` at the root
 /// stays there. Bytes, as on UNIX; UTF-8 by RFC 2640.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct VirtualPath(Vec<u8>);
+pub(crate) struct VirtualPath(Vec<u8>);
+
+impl Default for VirtualPath {
+    fn default() -> Self {
+        Self::root()
+    }
+}
 
 impl VirtualPath {
     /// `/`.
-    pub fn root() -> Self {
+    pub(crate) fn root() -> Self {
         Self(b"/".to_vec())
     }
 
     /// Resolves `argument` with `self` as the working directory.
-    pub fn join(&self, argument: &[u8]) -> Self {
+    pub(crate) fn join(&self, argument: &[u8]) -> Self {
         let base: &[u8] = if argument.first() == Some(&b'/') {
             b""
         } else {
@@ -50,7 +56,7 @@ impl VirtualPath {
     }
 
     /// The directory that contains it, and its name there; none for the root.
-    pub fn split(&self) -> Option<(Self, &OsStr)> {
+    pub(crate) fn split(&self) -> Option<(Self, &OsStr)> {
         let slash = self.0.iter().rposition(|byte| *byte == b'/')?;
         let name = &self.0[slash + 1..];
         if name.is_empty() {
@@ -63,12 +69,12 @@ impl VirtualPath {
     }
 
     /// The parent; the root is its own parent.
-    pub fn parent(&self) -> Self {
+    pub(crate) fn parent(&self) -> Self {
         self.split().map_or_else(Self::root, |(parent, _)| parent)
     }
 
     /// The path relative to the root, as system calls on an open root expect it: `.` for the root.
-    pub fn relative(&self) -> &Path {
+    pub(crate) fn relative(&self) -> &Path {
         match &self.0[1..] {
             b"" => Path::new("."),
             rest => Path::new(OsStr::from_bytes(rest)),
@@ -76,18 +82,18 @@ impl VirtualPath {
     }
 
     /// The bytes, beginning with `/`.
-    pub fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
     /// The path in quotation marks, with those within it doubled (RFC 959 appendix II).
-    pub fn quoted(&self) -> String {
+    pub(crate) fn quoted(&self) -> String {
         format!("\"{}\"", self.text().replace('"', "\"\""))
     }
 
     /// The path as a single line of text: control characters become `?`, and bytes that are not UTF-8 the
     /// replacement character.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         one_line(&self.0).into_owned()
     }
 }
@@ -99,7 +105,7 @@ impl fmt::Display for VirtualPath {
 }
 
 /// Bytes as a single line of text, for replies and logs.
-pub fn one_line(bytes: &[u8]) -> Cow<'_, str> {
+pub(crate) fn one_line(bytes: &[u8]) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(bytes);
     if text.chars().any(char::is_control) {
         Cow::Owned(

@@ -41,9 +41,9 @@ impl Reply {
         self.code / 100 == 3
     }
 
-    /// 4yz: it may work later.
+    /// 4yz: it may work later. Only 452, a full disk, does not clear by waiting.
     pub fn is_transient_failure(&self) -> bool {
-        self.code / 100 == 4
+        self.code / 100 == 4 && self.code != 452
     }
 
     /// All lines as one text, separated by line ends.

@@ -5,36 +5,20 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 /// Parses a time; none if it is malformed.
-pub fn parse(text: &str) -> Option<Timestamp> {
+pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if whole.len() != 14 || !digits(whole) || !digits(fraction) {
         return None;
     }
-    let part = |from: usize, to: usize| whole[from..to].parse::<i16>().ok();
-    let small = |from: usize| whole[from..from + 2].parse::<i8>().ok();
-    let nanoseconds = format!("{:0<9}", &fraction[..fraction.len().min(9)])
-        .parse()
-        .ok()?;
     // A leap second, which RFC 3659 allows, becomes the second before it.
-    let second = small(12)?.min(if small(12)? == 60 { 59 } else { i8::MAX });
-    let time = DateTime::new(
-        part(0, 4)?,
-        small(4)?,
-        small(6)?,
-        small(8)?,
-        small(10)?,
-        second,
-        nanoseconds,
-    )
-    .ok()?;
-    time.to_zoned(TimeZone::UTC)
-        .ok()
-        .map(|zoned| zoned.timestamp())
+    let text = format!("{whole}.{}", &fraction[..fraction.len().min(9)]);
+    let time = DateTime::strptime("%Y%m%d%H%M%S%.f", text).ok()?;
+    Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
 /// Formats a time in whole seconds.
-pub fn format(time: Timestamp) -> String {
+pub(crate) fn format(time: Timestamp) -> String {
     time.strftime("%Y%m%d%H%M%S").to_string()
 }
 

@@ -19,11 +19,11 @@ impl Session {
         let mut lines = vec!["Features:".to_owned()];
         let hashes: Vec<String> = Algorithm::ALL
             .iter()
-            .map(|hash| format!("{hash}{}", if *hash == self.hash { "*" } else { "" }))
+            .map(|hash| format!("{hash}{}", if *hash == self.state.hash { "*" } else { "" }))
             .collect();
         lines.extend(["EPRT", "EPSV", "MDTM", "MFMT"].map(String::from));
         lines.push(format!("HASH {}", hashes.join(";")));
-        lines.push(self.selection.feature());
+        lines.push(self.state.selection.feature());
         lines.extend(["RANG STREAM", "REST STREAM", "SIZE", "TVFS", "UTF8"].map(String::from));
         lines.extend(["XCRC", "XMD5", "XSHA1", "XSHA256", "XSHA512"].map(String::from));
         for extension in &self.extensions {
@@ -40,16 +40,16 @@ impl Session {
             }
             ("UTF8" | "UTF-8", _) => Reply::new(504, "Names are always UTF-8"),
             ("MLST", facts) => {
-                self.selection = listing::Selection::parse(facts);
+                self.state.selection = listing::Selection::parse(facts);
                 Reply::new(
                     200,
-                    format!("MLST OPTS {}", self.selection.names()).trim_end(),
+                    format!("MLST OPTS {}", self.state.selection.names()).trim_end(),
                 )
             }
-            ("HASH", "") => Reply::new(200, self.hash.name()),
+            ("HASH", "") => Reply::new(200, self.state.hash.name()),
             ("HASH", name) => match name.parse() {
                 Ok(hash) => {
-                    self.hash = hash;
+                    self.state.hash = hash;
                     Reply::new(200, hash.name())
                 }
                 Err(error) => Reply::new(504, error),
@@ -66,13 +66,10 @@ impl Session {
         match name {
             "HELP" => Ok(Reply::lines(214, help())),
             "CHMOD" => self.change_mode(arguments).await,
-            _ => {
-                let arguments = one_line(arguments);
-                self.extensions
-                    .iter_mut()
-                    .find_map(|extension| extension.site(name, &arguments))
-                    .ok_or_else(|| Reply::new(504, format!("SITE {name} command not implemented")))
-            }
+            _ => Err(Reply::new(
+                504,
+                format!("SITE {name} command not implemented"),
+            )),
         }
     }
 
@@ -82,18 +79,18 @@ impl Session {
             "Status of the fairwind FTP server".to_owned(),
             format!("Connected to {}", self.control.facts().peer.ip()),
         ];
-        if let Some(user) = &self.user {
+        if let Some(user) = &self.state.user {
             lines.push(format!(
                 "Logged in as {}, in {}",
                 one_line(user.name.as_bytes()),
-                self.cwd
+                self.state.cwd
             ));
         }
-        lines.push(match self.representation {
+        lines.push(match self.state.representation {
             Representation::Ascii => "TYPE: ASCII; STRUcture: File; MODE: Stream".into(),
             Representation::Image => "TYPE: Image; STRUcture: File; MODE: Stream".into(),
         });
-        lines.push(match (meter, &self.setup) {
+        lines.push(match (meter, &self.state.setup) {
             (Some(meter), _) => format!("Data connection open: {} bytes moved", meter.moved()),
             (None, Some(Setup::Failed(_)) | None) => "No data connection".into(),
             (None, Some(_)) => "Data connection agreed on".into(),

@@ -16,10 +16,10 @@ static NO_PORT: RateLimitedLog = RateLimitedLog::new();
 
 impl Session {
     pub(super) fn active(&mut self, address: SocketAddr) -> Reply {
-        if self.extended_only {
+        if self.state.extended_only {
             return Reply::new(503, "Only EPSV is allowed after EPSV ALL");
         }
-        self.setup = None;
+        self.state.setup = None;
         let client = self.control.facts().peer.ip();
         // RFC 2577 section 3: no bounce attacks.
         if address.port() < 1024 || !self.shared.config.permits_peer(client, address.ip()) {
@@ -29,12 +29,12 @@ impl Session {
                 "Illegal address: data connections go to your own address, ports 1024 and up",
             );
         }
-        self.setup = Some(Setup::Active(address));
+        self.state.setup = Some(Setup::Active(address));
         Reply::new(200, "PORT command successful")
     }
 
     pub(super) fn passive(&mut self) -> Result<Reply, Reply> {
-        if self.extended_only {
+        if self.state.extended_only {
             return Err(Reply::new(503, "Only EPSV is allowed after EPSV ALL"));
         }
         let IpAddr::V4(own) = self.control.facts().local.ip() else {
@@ -54,7 +54,7 @@ impl Session {
         };
         match what {
             ExtendedPassive::All => {
-                self.extended_only = true;
+                self.state.extended_only = true;
                 Ok(Reply::new(200, "EPSV ALL command successful"))
             }
             ExtendedPassive::Port(Some(family)) if family != own => {
@@ -77,7 +77,7 @@ impl Session {
 
     fn listen(&mut self) -> Result<SocketAddr, Reply> {
         // Drop the previous socket first: its port may be needed again.
-        self.setup = None;
+        self.state.setup = None;
         let plan = self.plan();
         let address = self.control.facts().local.ip();
         let config = &self.shared.config;
@@ -91,7 +91,7 @@ impl Session {
             });
         match opened {
             Ok((listening, address)) => {
-                self.setup = Some(Setup::Passive(listening));
+                self.state.setup = Some(Setup::Passive(listening));
                 Ok(address)
             }
             Err(error) => {

@@ -13,11 +13,11 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::config::Config;
 
-static STRANGER: RateLimitedLog = RateLimitedLog::new();
+static TURNED_AWAY: RateLimitedLog = RateLimitedLog::new();
 
 /// What the client has asked for, until a transfer takes it.
 #[derive(Debug)]
-pub enum Setup {
+pub(super) enum Setup {
     /// To connect to this address.
     Active(SocketAddr),
     /// To listen here.
@@ -30,7 +30,7 @@ pub enum Setup {
 
 /// A socket that listens for a data connection.
 #[derive(Debug)]
-pub struct Listening {
+pub(super) struct Listening {
     socket: Arc<TcpListener>,
     /// The same socket, for asynchronous waiting.
     waiting: tokio::net::TcpListener,
@@ -40,7 +40,7 @@ pub struct Listening {
 
 /// An open data connection, and the socket that accepted it.
 #[derive(Debug)]
-pub struct Channel {
+pub(super) struct Channel {
     /// The connection.
     pub stream: TcpStream,
     /// The listening socket.
@@ -51,7 +51,7 @@ impl Setup {
     /// What can be done before a transfer takes the data connection: accepts the client when it connects,
     /// and ends a wait of more than `connect_s`. Returns when something has changed. May be cancelled at
     /// any time; nothing is lost.
-    pub async fn advance(setup: &mut Option<Self>, config: &Config, client: IpAddr) {
+    pub(super) async fn advance(setup: &mut Option<Self>, config: &Config, client: IpAddr) {
         let next = match setup {
             Some(Self::Passive(listening)) => match listening.accept(config, client).await {
                 Ok(channel) => Self::Open(channel, listening.until),
@@ -72,7 +72,11 @@ impl Listening {
     ///
     /// # Errors
     /// If the socket cannot be duplicated, or not be registered with the runtime.
-    pub fn new(socket: Arc<TcpListener>, plan: SocketPlan, config: &Config) -> io::Result<Self> {
+    pub(super) fn new(
+        socket: Arc<TcpListener>,
+        plan: SocketPlan,
+        config: &Config,
+    ) -> io::Result<Self> {
         Ok(Self {
             waiting: tokio::net::TcpListener::from_std(socket.try_clone()?)?,
             socket,
@@ -101,7 +105,7 @@ impl Listening {
                     listener: Some(Arc::clone(&self.socket)),
                 });
             }
-            STRANGER
+            TURNED_AWAY
                 .warn(|| format!("a data connection for {client} came from {peer}: turned away"));
         }
     }
@@ -119,7 +123,7 @@ fn late(config: &Config) -> io::Error {
 ///
 /// # Errors
 /// If nobody connects, the peer is not reached, or it takes longer than `connect_s`.
-pub async fn open(
+pub(super) async fn open(
     setup: Setup,
     config: &Config,
     local: IpAddr,

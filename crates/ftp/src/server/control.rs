@@ -24,7 +24,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Lines in, replies out.
 #[derive(Debug)]
-pub struct Control {
+pub(super) struct Control {
     stream: TcpStream,
     decoder: LineDecoder,
     facts: PeerFacts,
@@ -36,7 +36,7 @@ impl Control {
     ///
     /// # Errors
     /// If the client has gone already.
-    pub fn new(stream: TcpStream, limit: usize, silence: Duration) -> io::Result<Self> {
+    pub(super) fn new(stream: TcpStream, limit: usize, silence: Duration) -> io::Result<Self> {
         let socket = SockRef::from(&stream);
         // The Synch before ABOR arrives as urgent data; it is read in line, as part of the text.
         socket.set_out_of_band_inline(true)?;
@@ -53,12 +53,12 @@ impl Control {
     }
 
     /// The addresses of both hosts.
-    pub fn facts(&self) -> PeerFacts {
+    pub(super) fn facts(&self) -> PeerFacts {
         self.facts
     }
 
     /// The next line; none once the client has closed. May be cancelled at any time; nothing is lost.
-    pub async fn line(&mut self) -> io::Result<Option<Line>> {
+    pub(super) async fn line(&mut self) -> io::Result<Option<Line>> {
         loop {
             if let Some(line) = self.decoder.next_line() {
                 return Ok(Some(line));
@@ -72,18 +72,18 @@ impl Control {
     }
 
     /// Whether the client has closed its side, though lines from it may still wait to be read.
-    pub fn is_left(&self) -> bool {
+    pub(super) fn is_left(&self) -> bool {
         let mut fds = [PollFd::new(&self.stream, PollFlags::RDHUP)];
         poll(&mut fds, Some(&Timespec::default())).is_ok() && !fds[0].revents().is_empty()
     }
 
     /// Sends a reply.
-    pub async fn send(&mut self, reply: &Reply) -> io::Result<()> {
+    pub(super) async fn send(&mut self, reply: &Reply) -> io::Result<()> {
         timeout(REPLY_TIMEOUT, self.stream.write_all(&reply.encode())).await?
     }
 
     /// The shortest round-trip time to the client: most others include a delayed acknowledgement.
-    pub fn shortest_round_trip(&self) -> Duration {
+    pub(super) fn shortest_round_trip(&self) -> Duration {
         let counters = TcpInfo::of(&self.stream).ok();
         counters
             .and_then(|counters| counters.min_rtt())

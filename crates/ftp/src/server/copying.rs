@@ -13,7 +13,7 @@ use rustix::io::Errno;
 ///
 /// # Errors
 /// If a file cannot be read or written, or the source has fewer bytes.
-pub fn first_bytes(
+pub(super) fn first_bytes(
     source: &OwnedFd,
     file: &File,
     bytes: u64,

@@ -13,7 +13,7 @@ use fairwind_transfer::Meter;
 
 use super::Ledger;
 use super::digests::{Digests, Subject};
-use super::session::{AfterQuit, Interruption, Session};
+use super::session::{AfterQuit, Failure, Interruption, Session};
 use super::turns::Turns;
 use crate::protocol::Reply;
 use crate::protocol::command::ByteRange;
@@ -24,7 +24,7 @@ const SLICE: Duration = Duration::from_millis(100);
 
 /// Checksums being computed, and those already known.
 #[derive(Debug)]
-pub struct Checksums {
+pub(super) struct Checksums {
     places: Places,
     turns: Turns,
     made: Digests,
@@ -136,14 +136,10 @@ impl Session {
         algorithm: Algorithm,
         range: Option<ByteRange>,
         reply: impl Fn(Algorithm, ByteRange, &str, &str) -> Reply,
-    ) -> io::Result<Reply> {
-        let path = self.cwd.join(&path);
+    ) -> Result<Reply, Failure> {
+        let path = self.state.cwd.join(&path);
         let name = path.text();
-        let opened = self.on_files(move |root| root.read(&path)).await;
-        let (file, facts) = match opened {
-            Ok(opened) => opened,
-            Err(reply) => return Ok(reply),
-        };
+        let (file, facts) = self.on_files(move |root| root.read(&path)).await?;
         let whole = ByteRange {
             first: 0,
             end: facts.size(),

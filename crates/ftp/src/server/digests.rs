@@ -1,9 +1,9 @@
 //! Checksums already computed: nobody can make the server read a large file again and again.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use rustix::fs::Stat;
 
 use crate::protocol::command::ByteRange;
@@ -19,7 +19,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// What a checksum is of. The inode's change time is the kernel's alone to set; the modification time can
 /// also be set by a client (MFMT).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Subject {
+pub(super) struct Subject {
     device: u64,
     inode: u64,
     size: u64,
@@ -32,7 +32,7 @@ pub struct Subject {
 
 impl Subject {
     /// A range of the file with these facts.
-    pub fn new(facts: &Stat, range: ByteRange, algorithm: Algorithm) -> Self {
+    pub(super) fn new(facts: &Stat, range: ByteRange, algorithm: Algorithm) -> Self {
         Self {
             device: facts.st_dev,
             inode: facts.st_ino,
@@ -60,7 +60,7 @@ impl Subject {
 
 /// The checksums that were requested most recently.
 #[derive(Debug, Default)]
-pub struct Digests(Mutex<Kept>);
+pub(super) struct Digests(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -71,8 +71,8 @@ struct Kept {
 
 impl Digests {
     /// The checksum, if it is known.
-    pub fn get(&self, subject: &Subject) -> Option<String> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn get(&self, subject: &Subject) -> Option<String> {
+        let mut kept = self.0.lock();
         kept.clock += 1;
         let now = kept.clock;
         let (sum, used) = kept.sums.get_mut(subject)?;
@@ -82,11 +82,11 @@ impl Digests {
 
     /// Keeps a checksum of a file that matched `subject` from `begun`, when reading it began, and still
     /// does.
-    pub fn add(&self, subject: Subject, sum: &str, begun: SystemTime) {
+    pub(super) fn add(&self, subject: Subject, sum: &str, begun: SystemTime) {
         if !subject.is_settled(begun) {
             return;
         }
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         if kept.sums.len() >= MAX_ENTRIES && !kept.sums.contains_key(&subject) {
             let oldest = kept.sums.iter().min_by_key(|(_, (_, used))| *used);
             if let Some(oldest) = oldest.map(|(subject, _)| subject.clone()) {
@@ -145,7 +145,7 @@ mod tests {
             digests.add(subject(inode, 100), "abc", at(200));
             assert!(digests.get(&subject(0, 100)).is_some());
         }
-        assert_eq!(digests.0.lock().unwrap().sums.len(), MAX_ENTRIES);
+        assert_eq!(digests.0.lock().sums.len(), MAX_ENTRIES);
         assert!(digests.get(&subject(4_999, 100)).is_some());
         assert!(digests.get(&subject(1, 100)).is_none());
     }

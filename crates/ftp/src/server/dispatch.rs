@@ -1,33 +1,26 @@
 //! Dispatches commands to the functions that answer them.
 
-use std::io;
-
 use super::abilities::help;
 use super::digest::hash_reply;
 use super::listing::Form;
-use super::session::Session;
+use super::session::{Failure, Session};
 use super::upload::Start;
 use crate::protocol::command::{ByteRange, Representation};
 use crate::protocol::digest::Algorithm;
 use crate::protocol::{Command, Reply};
 
-/// The reply, whether the command succeeded or failed.
-fn either(result: Result<Reply, Reply>) -> Reply {
-    result.unwrap_or_else(|failure| failure)
-}
-
 impl Session {
     /// Carries out a command; the caller sends the last reply to it.
-    pub(super) async fn dispatch(&mut self, command: Command) -> io::Result<Reply> {
+    pub(super) async fn dispatch(&mut self, command: Command) -> Result<Reply, Failure> {
         // RNTO must follow RNFR immediately.
-        let rename_from = self.rename_from.take();
+        let rename_from = self.state.rename_from.take();
         Ok(match command {
             Command::Quit => {
                 self.over = true;
                 Reply::new(221, "Goodbye")
             }
             Command::User(name) => self.take_name(name),
-            Command::Pass(password) => return self.take_password(password).await,
+            Command::Pass(password) => self.take_password(password).await?,
             Command::Noop => Reply::new(200, "OK"),
             Command::Syst => Reply::new(215, "UNIX Type: L8"),
             Command::Feat => self.features(),
@@ -38,50 +31,53 @@ impl Session {
                 Reply::new(220, "Service ready for new user")
             }
             Command::Opts { name, arguments } => self.options(&name, &arguments),
-            _ if self.user.is_none() => Reply::new(530, "Please login with USER and PASS"),
+            _ if self.state.user.is_none() => Reply::new(530, "Please login with USER and PASS"),
             Command::Acct => Reply::new(202, "No account needed"),
             Command::Abor => Reply::new(226, "No transfer to ABOR"),
             Command::Stat(None) => self.status(None),
-            Command::Stat(Some(listing)) => either(self.stat_path(listing).await),
+            Command::Stat(Some(listing)) => self.stat_path(listing).await?,
             Command::Pwd => Reply::new(
                 257,
-                format!("{} is the working directory", self.cwd.quoted()),
+                format!("{} is the working directory", self.state.cwd.quoted()),
             ),
-            Command::Cwd(path) => either(self.change_directory(self.cwd.join(&path)).await),
-            Command::Cdup => either(self.change_directory(self.cwd.parent()).await),
+            Command::Cwd(path) => self.change_directory(self.state.cwd.join(&path)).await?,
+            Command::Cdup => self.change_directory(self.state.cwd.parent()).await?,
             Command::Type(representation) => {
-                self.representation = representation;
+                self.state.representation = representation;
                 Reply::new(200, "Type set")
             }
             Command::Stru(letter) => only("STRU", letter, b'F'),
             Command::Mode(letter) => only("MODE", letter, b'S'),
             Command::Port(address) | Command::Eprt(address) => self.active(address),
-            Command::Pasv => either(self.passive()),
-            Command::Epsv(what) => either(self.extended_passive(what)),
-            Command::Allo(bytes) => either(self.allocate(bytes).await),
-            Command::Rest(bytes) if bytes > 0 && self.representation == Representation::Ascii => {
+            Command::Pasv => self.passive()?,
+            Command::Epsv(what) => self.extended_passive(what)?,
+            Command::Allo(bytes) => self.allocate(bytes).await?,
+            Command::Rest(bytes)
+                if bytes > 0 && self.state.representation == Representation::Ascii =>
+            {
                 Reply::new(501, "REST is for TYPE I (binary) only")
             }
             Command::Rest(bytes) => {
-                self.restart = bytes;
+                self.state.restart = bytes;
                 Reply::new(350, format!("Restart position accepted ({bytes})"))
             }
             Command::Rang(range) => {
-                self.range = range;
+                self.state.range = range;
                 Reply::new(350, "Range accepted for the next RETR or HASH")
             }
-            Command::Rnfr(path) => either(self.rename_from(path).await),
-            Command::Rnto(path) => either(self.rename_to(rename_from, path).await),
-            Command::Dele(path) => either(self.delete(path).await),
-            Command::Rmd(path) => either(self.remove_directory(path).await),
-            Command::Mkd(path) => either(self.make_directory(path).await),
-            Command::Size(path) => either(self.size(path).await),
-            Command::Mdtm(path) => either(self.modified(path).await),
-            Command::Mfmt(when, path) => either(self.set_modified(when, path).await),
-            Command::Mlst(path) => either(self.facts(path).await),
+            Command::Rnfr(path) => self.rename_from(path).await?,
+            Command::Rnto(path) => self.rename_to(rename_from, path).await?,
+            Command::Dele(path) => self.delete(path).await?,
+            Command::Rmd(path) => self.remove_directory(path).await?,
+            Command::Mkd(path) => self.make_directory(path).await?,
+            Command::Size(path) => self.size(path).await?,
+            Command::Mdtm(path) => self.modified(path).await?,
+            Command::Mfmt(when, path) => self.set_modified(when, path).await?,
+            Command::Mlst(path) => self.facts(path).await?,
             Command::Hash(path) => {
-                let range = self.range.take();
-                return self.checksum(path, self.hash, range, hash_reply).await;
+                let range = self.state.range.take();
+                let hash = self.state.hash;
+                self.checksum(path, hash, range, hash_reply).await?
             }
             Command::Checksum {
                 algorithm,
@@ -91,32 +87,32 @@ impl Session {
                 let short = |_: Algorithm, _: ByteRange, sum: &str, _: &str| {
                     Reply::new(250, sum.to_uppercase())
                 };
-                return self.checksum(path, algorithm, range, short).await;
+                self.checksum(path, algorithm, range, short).await?
             }
-            Command::Site { name, arguments } => either(self.site(&name, &arguments).await),
+            Command::Site { name, arguments } => self.site(&name, &arguments).await?,
             Command::List(listing) => {
                 let form = Form::Long {
                     hidden: listing.hidden,
                 };
-                return self.list(listing.path, form).await;
+                self.list(listing.path, form).await?
             }
             Command::Nlst(listing) => {
                 let form = Form::Names {
                     hidden: listing.hidden,
                 };
-                return self.list(listing.path, form).await;
+                self.list(listing.path, form).await?
             }
             Command::Mlsd(path) => {
                 let form = Form::Facts {
                     write: self.writer().is_ok(),
-                    selection: self.selection,
+                    selection: self.state.selection,
                 };
-                return self.list(path, form).await;
+                self.list(path, form).await?
             }
-            Command::Retr(path) => return self.retrieve(path).await,
-            Command::Stor(path) => return self.store(path, Start::Afresh).await,
-            Command::Appe(path) => return self.store(path, Start::AtEnd).await,
-            Command::Stou => return self.store_unique().await,
+            Command::Retr(path) => self.retrieve(path).await?,
+            Command::Stor(path) => self.store(path, Start::Afresh).await?,
+            Command::Appe(path) => self.store(path, Start::AtEnd).await?,
+            Command::Stou => self.store_unique().await?,
         })
     }
 }

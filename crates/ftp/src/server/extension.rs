@@ -8,28 +8,8 @@ use super::Config;
 use crate::extension::TransferExtension;
 use crate::protocol::Reply;
 
-/// The extensions of a server under one configuration.
-pub trait Extensions: Send + Sync {
-    /// Each of them, in the order in which they are asked.
-    fn all(&self) -> &[Arc<dyn Extension>];
-
-    /// Those under another configuration. What both need stays open.
-    ///
-    /// # Errors
-    /// If one of them cannot be opened as configured.
-    fn under(&self, config: &Config) -> io::Result<Arc<dyn Extensions>>;
-}
-
-/// The same extensions, whatever the configuration.
-impl Extensions for Vec<Arc<dyn Extension>> {
-    fn all(&self) -> &[Arc<dyn Extension>] {
-        self
-    }
-
-    fn under(&self, _: &Config) -> io::Result<Arc<dyn Extensions>> {
-        Ok(Arc::new(self.clone()))
-    }
-}
+/// Opens the extensions that a configuration selects, in the order in which they are asked.
+pub(super) type Select = dyn Fn(&Config) -> io::Result<Vec<Arc<dyn Extension>>> + Send + Sync;
 
 /// An addition to the server: features, commands, plans for data sockets, watchers.
 pub trait Extension: Send + Sync {
@@ -55,12 +35,6 @@ pub trait SessionExtension: TransferExtension {
 
     /// `OPTS name arguments`; none if the name is not this extension's.
     fn opts(&mut self, name: &str, arguments: &str) -> Option<Reply> {
-        let _ = (name, arguments);
-        None
-    }
-
-    /// `SITE name arguments`; none if the name is not this extension's.
-    fn site(&mut self, name: &str, arguments: &str) -> Option<Reply> {
         let _ = (name, arguments);
         None
     }

@@ -22,54 +22,54 @@ use crate::protocol::VirtualPath;
 
 /// A directory, and what is below it.
 #[derive(Debug)]
-pub struct Root {
+pub(super) struct Root {
     directory: OwnedFd,
     partial_age: Duration,
 }
 
 /// What is known about a file.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts(Stat);
+pub(super) struct Facts(Stat);
 
 impl Facts {
     /// Size, bytes.
-    pub fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         self.0.st_size as u64
     }
 
     /// Time of the last change of the content.
-    pub fn modified(&self) -> Timestamp {
+    pub(super) fn modified(&self) -> Timestamp {
         Timestamp::new(self.0.st_mtime, self.0.st_mtime_nsec as i32)
             .unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
     /// Whether it is a directory.
-    pub fn is_directory(&self) -> bool {
+    pub(super) fn is_directory(&self) -> bool {
         FileType::from_raw_mode(self.0.st_mode) == FileType::Directory
     }
 
     /// Whether it is a regular file.
-    pub fn is_regular(&self) -> bool {
+    pub(super) fn is_regular(&self) -> bool {
         FileType::from_raw_mode(self.0.st_mode) == FileType::RegularFile
     }
 
     /// Whether it is a symbolic link.
-    pub fn is_link(&self) -> bool {
+    pub(super) fn is_link(&self) -> bool {
         FileType::from_raw_mode(self.0.st_mode) == FileType::Symlink
     }
 
     /// Permission bits.
-    pub fn mode(&self) -> u32 {
+    pub(super) fn mode(&self) -> u32 {
         self.0.st_mode & 0o7777
     }
 
     /// Number of hard links.
-    pub fn links(&self) -> u64 {
+    pub(super) fn links(&self) -> u64 {
         self.0.st_nlink
     }
 
     /// Device and inode.
-    pub fn identity(&self) -> (u64, u64) {
+    pub(super) fn identity(&self) -> (u64, u64) {
         (self.0.st_dev, self.0.st_ino)
     }
 }
@@ -78,7 +78,7 @@ impl Facts {
 ///
 /// # Errors
 /// If fstat(2) fails.
-pub fn facts(file: impl AsFd) -> io::Result<Facts> {
+pub(super) fn facts(file: impl AsFd) -> io::Result<Facts> {
     Ok(Facts(rustix::fs::fstat(file)?))
 }
 
@@ -92,7 +92,7 @@ impl Root {
     ///
     /// # Errors
     /// If it is not a directory, or the kernel lacks openat2(2) (Linux 5.6).
-    pub fn open(directory: &Path, partial_age: Duration) -> io::Result<Self> {
+    pub(super) fn open(directory: &Path, partial_age: Duration) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = rustix::fs::open(directory, flags, Mode::empty())
             .map_err(|error| named(error.into(), directory.display()))?;
@@ -109,7 +109,7 @@ impl Root {
     ///
     /// # Errors
     /// If no descriptor is free.
-    pub fn again(&self, partial_age: Duration) -> io::Result<Self> {
+    pub(super) fn again(&self, partial_age: Duration) -> io::Result<Self> {
         Ok(Self {
             directory: self.directory.try_clone()?,
             partial_age,
@@ -120,7 +120,7 @@ impl Root {
     ///
     /// # Errors
     /// If there is no such directory below this root.
-    pub fn descend(&self, directory: &Path) -> io::Result<Self> {
+    pub(super) fn descend(&self, directory: &Path) -> io::Result<Self> {
         let path = VirtualPath::root().join(directory.as_os_str().as_bytes());
         let directory = self.resolve(&path, OFlags::PATH | OFlags::DIRECTORY)?;
         let partial_age = self.partial_age;
@@ -131,7 +131,7 @@ impl Root {
     }
 
     /// Unfinished uploads that have not grown for this time have expired.
-    pub fn partial_age(&self) -> Duration {
+    pub(super) fn partial_age(&self) -> Duration {
         self.partial_age
     }
 
@@ -167,7 +167,7 @@ impl Root {
     /// # Errors
     /// If the directory cannot be resolved; `EBUSY` for the root, which has no name; `ENOENT` for names
     /// of unfinished uploads.
-    pub fn parent(&self, path: &VirtualPath) -> io::Result<(OwnedFd, OsString)> {
+    pub(super) fn parent(&self, path: &VirtualPath) -> io::Result<(OwnedFd, OsString)> {
         let (parent, name) = path.split().ok_or(Errno::BUSY)?;
         if leads_through_a_partial(path) {
             return Err(Errno::NOENT.into());
@@ -180,7 +180,7 @@ impl Root {
     ///
     /// # Errors
     /// If it cannot be resolved.
-    pub fn facts(&self, path: &VirtualPath) -> io::Result<Facts> {
+    pub(super) fn facts(&self, path: &VirtualPath) -> io::Result<Facts> {
         facts(self.resolve(path, OFlags::PATH)?)
     }
 
@@ -188,7 +188,7 @@ impl Root {
     ///
     /// # Errors
     /// If neither can be resolved.
-    pub fn facts_or_of_broken_link(&self, path: &VirtualPath) -> io::Result<Facts> {
+    pub(super) fn facts_or_of_broken_link(&self, path: &VirtualPath) -> io::Result<Facts> {
         match self.facts(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let (parent, name) = self.parent(path)?;
@@ -202,7 +202,7 @@ impl Root {
     ///
     /// # Errors
     /// If it is not a directory, or cannot be entered.
-    pub fn enter(&self, path: &VirtualPath) -> io::Result<()> {
+    pub(super) fn enter(&self, path: &VirtualPath) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let directory = self.resolve(path, flags)?;
         rustix::fs::openat(directory, ".", flags | OFlags::CLOEXEC, Mode::empty())?;
@@ -214,7 +214,7 @@ impl Root {
     /// # Errors
     /// If it cannot be opened; `EISDIR` for a directory, `EINVAL` for a pipe or device, which are not
     /// served.
-    pub fn read(&self, path: &VirtualPath) -> io::Result<(File, Facts)> {
+    pub(super) fn read(&self, path: &VirtualPath) -> io::Result<(File, Facts)> {
         let known = self.facts(path)?;
         if known.is_directory() {
             return Err(Errno::ISDIR.into());
@@ -234,7 +234,7 @@ impl Root {
     ///
     /// # Errors
     /// If it is not a directory, or cannot be read.
-    pub fn directory(&self, path: &VirtualPath) -> io::Result<Directory> {
+    pub(super) fn directory(&self, path: &VirtualPath) -> io::Result<Directory> {
         let directory = self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         Ok(Directory { directory })
     }
@@ -243,7 +243,7 @@ impl Root {
     ///
     /// # Errors
     /// If the name exists, or cannot be made there.
-    pub fn make_directory(&self, path: &VirtualPath) -> io::Result<()> {
+    pub(super) fn make_directory(&self, path: &VirtualPath) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         Ok(rustix::fs::mkdirat(
             parent,
@@ -256,7 +256,7 @@ impl Root {
     ///
     /// # Errors
     /// If it contains anything else, or cannot be removed.
-    pub fn remove_directory(&self, path: &VirtualPath) -> io::Result<()> {
+    pub(super) fn remove_directory(&self, path: &VirtualPath) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         match rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR) {
             Err(Errno::NOTEMPTY | Errno::EXIST) => {}
@@ -277,7 +277,7 @@ impl Root {
     ///
     /// # Errors
     /// [`UploadError`] if there is neither, it is being uploaded, or it cannot be removed.
-    pub fn remove_file(&self, path: &VirtualPath) -> Result<(), UploadError> {
+    pub(super) fn remove_file(&self, path: &VirtualPath) -> Result<(), UploadError> {
         let (parent, name) = self.parent(path)?;
         match rustix::fs::unlinkat(&parent, &name, AtFlags::empty()) {
             Err(Errno::NOENT) => Ok(Partial::existing(parent, &name)?.remove()?),
@@ -289,7 +289,7 @@ impl Root {
     ///
     /// # Errors
     /// If either name cannot be resolved or changed.
-    pub fn rename(&self, from: &VirtualPath, to: &VirtualPath) -> io::Result<()> {
+    pub(super) fn rename(&self, from: &VirtualPath, to: &VirtualPath) -> io::Result<()> {
         let (from, old) = self.parent(from)?;
         let (to, new) = self.parent(to)?;
         Ok(rustix::fs::renameat(from, old, to, new)?)
@@ -299,7 +299,7 @@ impl Root {
     ///
     /// # Errors
     /// If the file cannot be opened or changed; `EINVAL` if it is neither a regular file nor a directory.
-    pub fn set_modified(&self, path: &VirtualPath, time: Timestamp) -> io::Result<()> {
+    pub(super) fn set_modified(&self, path: &VirtualPath, time: Timestamp) -> io::Result<()> {
         let times = Timestamps {
             last_access: Timespec {
                 tv_sec: 0,
@@ -325,7 +325,7 @@ impl Root {
     /// # Errors
     /// If they cannot be changed or /proc is not mounted; `EBUSY` for the root, which its users must not
     /// lock; `EINVAL` if it is neither a regular file nor a directory.
-    pub fn set_mode(&self, path: &VirtualPath, mode: u32) -> io::Result<()> {
+    pub(super) fn set_mode(&self, path: &VirtualPath, mode: u32) -> io::Result<()> {
         if path.split().is_none() {
             return Err(Errno::BUSY.into());
         }
@@ -345,7 +345,7 @@ impl Root {
     ///
     /// # Errors
     /// If `path` cannot be resolved.
-    pub fn free_bytes(&self, path: &VirtualPath) -> io::Result<u64> {
+    pub(super) fn free_bytes(&self, path: &VirtualPath) -> io::Result<u64> {
         let room = rustix::fs::fstatvfs(self.resolve(path, OFlags::PATH)?)?;
         Ok(room.f_bavail.saturating_mul(room.f_frsize))
     }
@@ -358,7 +358,7 @@ fn leads_through_a_partial(path: &VirtualPath) -> bool {
 
 /// An open directory.
 #[derive(Debug)]
-pub struct Directory {
+pub(super) struct Directory {
     directory: OwnedFd,
 }
 
@@ -373,7 +373,7 @@ impl Directory {
     ///
     /// # Errors
     /// If the directory cannot be read.
-    pub fn names(&self) -> io::Result<Vec<OsString>> {
+    pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         self.each_name(|name| {
             names.push(OsStr::from_bytes(name).to_owned());
@@ -415,7 +415,7 @@ impl Directory {
     ///
     /// # Errors
     /// If there is no such name.
-    pub fn facts(&self, name: &OsStr) -> io::Result<Facts> {
+    pub(super) fn facts(&self, name: &OsStr) -> io::Result<Facts> {
         facts_in(&self.directory, name)
     }
 }

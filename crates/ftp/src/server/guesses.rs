@@ -2,10 +2,10 @@
 //! after a number of them named users cannot log in from there for a while.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fairwind_origin::Origin;
+use parking_lot::Mutex;
 
 use super::config::Limits;
 
@@ -17,7 +17,7 @@ const DOUBLINGS: u32 = 4;
 
 /// The wrong guesses of each origin.
 #[derive(Debug, Default)]
-pub struct Guesses(Mutex<HashMap<Origin, Wrong>>);
+pub(super) struct Guesses(Mutex<HashMap<Origin, Wrong>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Wrong {
@@ -36,13 +36,9 @@ fn ban(limits: &Limits) -> Duration {
 }
 
 impl Guesses {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Origin, Wrong>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts another wrong password; returns how long to delay the reply.
-    pub fn add(&self, origin: Origin, now: Instant, limits: &Limits) -> Duration {
-        let mut guesses = self.lock();
+    pub(super) fn add(&self, origin: Origin, now: Instant, limits: &Limits) -> Duration {
+        let mut guesses = self.0.lock();
         if !guesses.contains_key(&origin) && guesses.len() >= MAX_ENTRIES {
             make_room(&mut guesses, now, limits);
         }
@@ -60,16 +56,16 @@ impl Guesses {
     }
 
     /// Number of wrong passwords remembered for `origin`.
-    pub fn count(&self, origin: Origin, now: Instant, limits: &Limits) -> u32 {
-        match self.lock().get(&origin) {
+    pub(super) fn count(&self, origin: Origin, now: Instant, limits: &Limits) -> u32 {
+        match self.0.lock().get(&origin) {
             Some(wrong) if !wrong.is_over(now, limits) => wrong.count,
             _ => 0,
         }
     }
 
     /// How much longer named users cannot log in from there; none if they can.
-    pub fn banned(&self, origin: Origin, now: Instant, limits: &Limits) -> Option<Duration> {
-        let guesses = self.lock();
+    pub(super) fn banned(&self, origin: Origin, now: Instant, limits: &Limits) -> Option<Duration> {
+        let guesses = self.0.lock();
         let wrong = guesses.get(&origin)?;
         let banned = limits.login_ban_failures > 0
             && wrong.count >= limits.login_ban_failures
@@ -158,7 +154,7 @@ mod tests {
         for number in 1..20_000 {
             guesses.add(origin(number), now, &limits());
         }
-        assert_eq!(guesses.lock().len(), MAX_ENTRIES);
+        assert_eq!(guesses.0.lock().len(), MAX_ENTRIES);
         assert!(guesses.banned(origin(0), now, &limits()).is_some());
     }
 }

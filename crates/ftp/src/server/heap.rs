@@ -3,7 +3,7 @@
 /// Makes the C library keep little of what is freed. By default glibc has eight arenas per processor,
 /// each of which keeps what its threads once needed, and once a large block has been freed, it takes
 /// later blocks of that size from there, too, instead of from the kernel (mallopt(3)).
-pub fn keep_little() {
+pub(super) fn keep_little() {
     #[cfg(target_env = "gnu")]
     // SAFETY: the calls take numbers and affect only later allocations.
     unsafe {

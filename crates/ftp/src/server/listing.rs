@@ -15,7 +15,7 @@ use crate::protocol::{VirtualPath, time};
 
 /// The form of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub(super) enum Form {
     /// LIST: like `ls -l`.
     Long {
         /// Include names that begin with a dot.
@@ -36,11 +36,11 @@ pub enum Form {
 }
 
 /// The facts available, as FEAT names them.
-pub const FACTS: [&str; 6] = ["type", "size", "modify", "perm", "unique", "UNIX.mode"];
+pub(super) const FACTS: [&str; 6] = ["type", "size", "modify", "perm", "unique", "UNIX.mode"];
 
 /// Which of [`FACTS`] are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Selection([bool; FACTS.len()]);
+pub(super) struct Selection([bool; FACTS.len()]);
 
 impl Default for Selection {
     fn default() -> Self {
@@ -50,7 +50,7 @@ impl Default for Selection {
 
 impl Selection {
     /// Parses `type;size;` of `OPTS MLST type;size;`; unknown names are ignored.
-    pub fn parse(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         let asked = |fact: &str| {
             text.split(';')
                 .any(|name| name.trim().eq_ignore_ascii_case(fact))
@@ -59,7 +59,7 @@ impl Selection {
     }
 
     /// The line of FEAT: selected facts bear an asterisk.
-    pub fn feature(&self) -> String {
+    pub(super) fn feature(&self) -> String {
         let facts = FACTS.iter().zip(self.0);
         let text: String = facts
             .map(|(fact, used)| format!("{fact}{};", if used { "*" } else { "" }))
@@ -68,7 +68,7 @@ impl Selection {
     }
 
     /// The names of the selected facts.
-    pub fn names(&self) -> String {
+    pub(super) fn names(&self) -> String {
         let facts = FACTS.iter().zip(self.0);
         facts
             .filter(|(_, used)| *used)
@@ -77,7 +77,7 @@ impl Selection {
     }
 
     /// The selected facts of a file, each ended by a semicolon.
-    pub fn of(&self, facts: &Facts, kind: &str, write: bool) -> String {
+    pub(super) fn of(&self, facts: &Facts, kind: &str, write: bool) -> String {
         let values = [
             Some(kind.to_owned()),
             facts.is_regular().then(|| facts.size().to_string()),
@@ -106,7 +106,7 @@ fn permissions(facts: &Facts, write: bool) -> &'static str {
 }
 
 /// The value of the fact `type`.
-pub fn kind(facts: &Facts) -> &'static str {
+pub(super) fn kind(facts: &Facts) -> &'static str {
     match facts {
         facts if facts.is_directory() => "dir",
         facts if facts.is_regular() => "file",
@@ -117,7 +117,7 @@ pub fn kind(facts: &Facts) -> &'static str {
 
 /// What is listed.
 #[derive(Debug, Clone)]
-pub enum Subject {
+pub(super) enum Subject {
     /// A directory or, except for MLSD, a file.
     Path(VirtualPath),
     /// All matches of a pattern; directories themselves, not their contents.
@@ -131,7 +131,12 @@ impl Subject {
     /// # Errors
     /// `ENOENT` if nothing matches; `E2BIG` if matching costs too much; or if the path cannot be
     /// resolved.
-    pub fn find(root: &Root, from: &VirtualPath, text: &[u8], hidden: bool) -> io::Result<Self> {
+    pub(super) fn find(
+        root: &Root,
+        from: &VirtualPath,
+        text: &[u8],
+        hidden: bool,
+    ) -> io::Result<Self> {
         let path = from.join(text);
         match root.facts(&path) {
             Err(_) if is_pattern(text) => {
@@ -155,7 +160,12 @@ impl Subject {
 ///
 /// # Errors
 /// If a directory cannot be read or `out` cannot be written.
-pub fn write(root: &Root, subject: &Subject, form: Form, out: &mut dyn Write) -> io::Result<u64> {
+pub(super) fn write(
+    root: &Root,
+    subject: &Subject,
+    form: Form,
+    out: &mut dyn Write,
+) -> io::Result<u64> {
     let mut lines = Lines {
         form,
         out,
@@ -291,7 +301,7 @@ const LONGEST_REPLY: usize = 256 << 10;
 ///
 /// # Errors
 /// As [`write()`]; `EFBIG` if it is too long for a reply.
-pub fn lines(root: &Root, subject: &Subject, hidden: bool) -> io::Result<Vec<String>> {
+pub(super) fn lines(root: &Root, subject: &Subject, hidden: bool) -> io::Result<Vec<String>> {
     let mut out = Bounded(Vec::new());
     write(root, subject, Form::Long { hidden }, &mut out)?;
     let lines = out

@@ -1,6 +1,5 @@
 //! Logging in: USER and PASS.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,7 +15,7 @@ static BANNED: RateLimitedLog = RateLimitedLog::new();
 
 impl Session {
     pub(super) fn take_name(&mut self, name: String) -> Reply {
-        if self.user.is_some() {
+        if self.state.user.is_some() {
             return Reply::new(503, "Already logged in; use REIN to start over");
         }
         let text = if self.shared.users.is_anonymous_login(&name) {
@@ -24,29 +23,25 @@ impl Session {
         } else {
             "Please specify the password"
         };
-        self.name = Some(name);
+        self.state.name = Some(name);
         Reply::new(331, text)
     }
 
-    pub(super) async fn take_password(&mut self, password: Vec<u8>) -> io::Result<Reply> {
-        let Some(name) = self.name.take() else {
+    pub(super) async fn take_password(&mut self, password: Vec<u8>) -> Result<Reply, Reply> {
+        let Some(name) = self.state.name.take() else {
             return Ok(Reply::new(503, "Login with USER first"));
         };
         let peer = self.control.facts().peer.ip();
         let mut user = self.shared.users.anybody(&name, &password);
         if user.is_none() {
-            if let Err(banned) = self.check_ban() {
-                return Ok(banned);
-            }
+            self.check_ban()?;
             user = self.named_user(&name, password).await;
             // Other sessions may have guessed while this one waited for its turn.
-            if let Err(banned) = self.check_ban() {
-                return Ok(banned);
-            }
+            self.check_ban()?;
         }
         if let Some(user) = user {
             tracing::info!("{peer}: {} logs in", user.name);
-            self.user = Some(user);
+            self.state.user = Some(user);
             return Ok(Reply::new(230, "Login successful"));
         }
         let limits = self.shared.config.limits.clone();

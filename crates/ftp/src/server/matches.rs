@@ -28,7 +28,7 @@ const MAX_PATTERNS: usize = 8;
 
 /// A pattern as a client gave it.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub(super) struct Wanted {
     /// The client's working directory.
     pub from: VirtualPath,
     /// The pattern.
@@ -39,7 +39,7 @@ pub struct Wanted {
 
 /// A file that matches a pattern.
 #[derive(Debug)]
-pub struct Match<'a> {
+pub(super) struct Match<'a> {
     /// The file.
     pub path: &'a VirtualPath,
     /// Its name as the client would write it: it begins as the pattern does.
@@ -72,7 +72,7 @@ impl Wanted {
     ///
     /// # Errors
     /// Those of `take`; `E2BIG` if the search costs too much work. What cannot be read matches nothing.
-    pub fn each<'a>(&self, root: &'a Root, take: &'a mut Take<'a>) -> io::Result<()> {
+    pub(super) fn each<'a>(&self, root: &'a Root, take: &'a mut Take<'a>) -> io::Result<()> {
         self.search(root, Budget::new(WORK), take)
     }
 
@@ -109,7 +109,7 @@ impl Wanted {
     ///
     /// # Errors
     /// As [`each`](Self::each).
-    pub fn any(&self, root: &Root) -> io::Result<bool> {
+    pub(super) fn any(&self, root: &Root) -> io::Result<bool> {
         let mut found = false;
         self.each(root, &mut |_| {
             found = true;

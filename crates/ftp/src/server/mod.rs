@@ -34,24 +34,26 @@ mod xferlog;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairwind_origin::Places;
 use fairwind_transfer::RateLimitedLog;
+use parking_lot::RwLock;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, watch};
 
 pub use config::{Config, Limits, SyncPolicy, UserConfig};
-pub use extension::{Extension, Extensions, PeerFacts, SessionExtension};
+pub use extension::{Extension, PeerFacts, SessionExtension};
 pub use fairwind_origin::Origin;
 pub use passwords::hash_password;
 pub use xferlog::LogOpener;
 
 use control::Control;
 use digest::Checksums;
+use extension::Select;
 use guesses::Guesses;
 use passwords::Checks;
 use ports::Ports;
@@ -68,7 +70,7 @@ use crate::protocol::Reply;
 pub(crate) struct Shared {
     config: Config,
     users: Users,
-    extensions: Arc<dyn Extensions>,
+    extensions: Vec<Arc<dyn Extension>>,
     xferlog: Option<Xferlog>,
     ledger: Arc<Ledger>,
 }
@@ -109,6 +111,7 @@ impl Stop {
 #[derive(Clone)]
 pub struct Reload {
     current: Arc<RwLock<Arc<Shared>>>,
+    select: Arc<Select>,
 }
 
 impl Reload {
@@ -128,14 +131,14 @@ impl Reload {
             listen: old.config.listen,
             ..config
         };
-        let extensions = old.extensions.under(&config)?;
+        let extensions = (self.select)(&config)?;
         let shared = Shared::open(config, extensions, &old.ledger, Some(&old))?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(shared);
+        *self.current.write() = Arc::new(shared);
         Ok(())
     }
 
     fn current(&self) -> Arc<Shared> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.read())
     }
 }
 
@@ -144,7 +147,7 @@ impl Shared {
     /// path may be out of reach.
     fn open(
         config: Config,
-        extensions: Arc<dyn Extensions>,
+        extensions: Vec<Arc<dyn Extension>>,
         ledger: &Arc<Ledger>,
         before: Option<&Self>,
     ) -> io::Result<Self> {
@@ -175,12 +178,16 @@ const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 const ACCEPT_ERROR_PAUSE: Duration = Duration::from_millis(100);
 
 impl Server {
-    /// Opens the root, the users' directories, the logs and the listening socket. `extensions` are those
-    /// under this configuration, and are asked for others when it is replaced.
+    /// Opens the root, the users' directories, the logs and the listening socket. `select` opens the
+    /// extensions for this configuration, and for each that replaces it.
     ///
     /// # Errors
     /// If one of them cannot be opened, or the configuration is invalid.
-    pub fn bind(config: Config, extensions: Arc<dyn Extensions>) -> io::Result<Self> {
+    pub fn bind(
+        config: Config,
+        select: impl Fn(&Config) -> io::Result<Vec<Arc<dyn Extension>>> + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let extensions = select(&config)?;
         let shared = Shared::open(config, extensions, &Arc::default(), None)?;
         let address = shared.config.listen;
         let listener = listen(address)
@@ -189,6 +196,7 @@ impl Server {
             listener,
             reload: Reload {
                 current: Arc::new(RwLock::new(Arc::new(shared))),
+                select: Arc::new(select),
             },
         })
     }

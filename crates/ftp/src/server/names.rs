@@ -5,7 +5,7 @@ use std::io;
 use super::listing::{self, Subject};
 use super::partial;
 use super::session::Session;
-use super::work::upload_failure;
+use super::work::{naming_failure, upload_failure};
 use crate::protocol::command::{Listing, Representation};
 use crate::protocol::{Reply, VirtualPath, time};
 
@@ -13,15 +13,15 @@ impl Session {
     pub(super) async fn change_directory(&mut self, path: VirtualPath) -> Result<Reply, Reply> {
         let wanted = path.clone();
         self.on_files(move |root| root.enter(&wanted)).await?;
-        self.cwd = path;
+        self.state.cwd = path;
         Ok(Reply::new(
             250,
-            format!("{} is the working directory", self.cwd.quoted()),
+            format!("{} is the working directory", self.state.cwd.quoted()),
         ))
     }
 
     pub(super) async fn stat_path(&mut self, listing: Listing) -> Result<Reply, Reply> {
-        let from = self.cwd.clone();
+        let from = self.state.cwd.clone();
         let heading = format!("Status of {}:", from.join(&listing.path));
         let (files, code) = self
             .on_files(move |root| {
@@ -46,24 +46,26 @@ impl Session {
     }
 
     pub(super) async fn facts(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
-        let path = self.cwd.join(&path);
+        let path = self.state.cwd.join(&path);
         let (name, write) = (path.text(), self.user()?.write);
         let facts = self
             .on_files(move |root| root.facts_or_of_broken_link(&path))
             .await?;
         let line = format!(
             "{} {name}",
-            self.selection.of(&facts, listing::kind(&facts), write)
+            self.state
+                .selection
+                .of(&facts, listing::kind(&facts), write)
         );
         Ok(Reply::lines(250, vec!["Facts:".into(), line, "End".into()]))
     }
 
     /// For a user who may write, an unfinished upload has a size: the position at which to resume.
     pub(super) async fn size(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
-        if self.representation == Representation::Ascii {
+        if self.state.representation == Representation::Ascii {
             return Err(Reply::new(550, "SIZE is not allowed in ASCII mode"));
         }
-        let path = self.cwd.join(&path);
+        let path = self.state.cwd.join(&path);
         let user = self.user()?;
         let resumes = user.write.then(|| user.name.clone());
         let size = self
@@ -82,7 +84,7 @@ impl Session {
     }
 
     pub(super) async fn modified(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
-        let path = self.cwd.join(&path);
+        let path = self.state.cwd.join(&path);
         let facts = self.on_files(move |root| root.facts(&path)).await?;
         Ok(Reply::new(213, time::format(facts.modified())))
     }
@@ -93,7 +95,7 @@ impl Session {
         path: Vec<u8>,
     ) -> Result<Reply, Reply> {
         self.writer()?;
-        let path = self.cwd.join(&path);
+        let path = self.state.cwd.join(&path);
         let text = format!("Modify={}; {path}", time::format(when));
         self.on_files(move |root| root.set_modified(&path, when))
             .await?;
@@ -109,7 +111,7 @@ impl Session {
                 "Usage: SITE CHMOD MODE NAME, MODE in three octal digits",
             )
         })?;
-        let path = self.cwd.join(path);
+        let path = self.state.cwd.join(path);
         let text = format!("Mode {mode:03o} for {path}");
         self.on_files(move |root| root.set_mode(&path, mode))
             .await?;
@@ -118,7 +120,7 @@ impl Session {
 
     pub(super) async fn allocate(&mut self, bytes: u64) -> Result<Reply, Reply> {
         self.writer()?;
-        let path = self.cwd.clone();
+        let path = self.state.cwd.clone();
         let free = self.on_files(move |root| root.free_bytes(&path)).await?;
         if bytes > free {
             return Err(Reply::new(
@@ -126,20 +128,20 @@ impl Session {
                 format!("Insufficient storage space: {free} bytes are free"),
             ));
         }
-        self.announced = Some(bytes);
+        self.state.announced = Some(bytes);
         Ok(Reply::new(200, format!("{bytes} bytes announced")))
     }
 
     pub(super) async fn rename_from(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
         self.writer()?;
-        let path = self.cwd.join(&path);
+        let path = self.state.cwd.join(&path);
         let wanted = path.clone();
         self.on_files(move |root| root.facts_or_of_broken_link(&wanted))
             .await?;
         if path.split().is_none() {
             return Err(Reply::new(550, "The root directory cannot be renamed"));
         }
-        self.rename_from = Some(path);
+        self.state.rename_from = Some(path);
         Ok(Reply::new(350, "Ready for RNTO"))
     }
 
@@ -150,16 +152,17 @@ impl Session {
     ) -> Result<Reply, Reply> {
         let from = from.ok_or_else(|| Reply::new(503, "RNFR required first"))?;
         self.writer()?;
-        let to = self.cwd.join(&path);
+        let to = self.state.cwd.join(&path);
         free_to_take(&to)?;
-        self.on_new_name(move |root| root.rename(&from, &to))
-            .await?;
+        self.try_on_files(move |root| root.rename(&from, &to))
+            .await?
+            .map_err(|error| naming_failure(&error))?;
         Ok(Reply::new(250, "Rename successful"))
     }
 
     pub(super) async fn delete(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
         self.writer()?;
-        let path = self.cwd.join(&path);
+        let path = self.state.cwd.join(&path);
         self.try_on_files(move |root| root.remove_file(&path))
             .await?
             .map_err(|error| upload_failure(&error))?;
@@ -168,7 +171,7 @@ impl Session {
 
     pub(super) async fn remove_directory(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
         self.writer()?;
-        let path = self.cwd.join(&path);
+        let path = self.state.cwd.join(&path);
         self.on_files(move |root| root.remove_directory(&path))
             .await?;
         Ok(Reply::new(250, "Directory removed"))
@@ -176,11 +179,12 @@ impl Session {
 
     pub(super) async fn make_directory(&mut self, path: Vec<u8>) -> Result<Reply, Reply> {
         self.writer()?;
-        let path = self.cwd.join(&path);
+        let path = self.state.cwd.join(&path);
         free_to_take(&path)?;
         let made = path.quoted();
-        self.on_new_name(move |root| root.make_directory(&path))
-            .await?;
+        self.try_on_files(move |root| root.make_directory(&path))
+            .await?
+            .map_err(|error| naming_failure(&error))?;
         Ok(Reply::new(257, format!("{made} created")))
     }
 }

@@ -29,7 +29,7 @@ const OWNER: &str = "user.fairwind.owner";
 
 /// Why an upload cannot begin.
 #[derive(Debug, thiserror::Error)]
-pub enum UploadError {
+pub(super) enum UploadError {
     /// The same file is being uploaded.
     #[error("somebody is uploading this file")]
     Busy,
@@ -48,7 +48,7 @@ impl From<Errno> for UploadError {
 }
 
 /// Whether a name is that of an unfinished upload.
-pub fn is_partial(name: &[u8]) -> bool {
+pub(super) fn is_partial(name: &[u8]) -> bool {
     name.starts_with(b".") && (name.ends_with(SUFFIX) || name.ends_with(SUFFIX_OF_LONG))
 }
 
@@ -68,7 +68,7 @@ fn partial_name(name: &OsStr) -> OsString {
 }
 
 /// Facts about the file that an upload would replace.
-pub fn existing(directory: impl AsFd, name: &OsStr) -> Result<Option<Facts>, Errno> {
+pub(super) fn existing(directory: impl AsFd, name: &OsStr) -> Result<Option<Facts>, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(None),
@@ -84,7 +84,7 @@ pub fn existing(directory: impl AsFd, name: &OsStr) -> Result<Option<Facts>, Err
 
 /// A locked unfinished upload: nobody else renames, removes or writes it.
 #[derive(Debug)]
-pub struct Partial {
+pub(super) struct Partial {
     directory: OwnedFd,
     name: OsString,
     file: File,
@@ -95,7 +95,7 @@ impl Partial {
     ///
     /// # Errors
     /// [`UploadError::Busy`] if another session has it; [`UploadError::File`] if the file system refuses.
-    pub fn open(directory: OwnedFd, name: &OsStr) -> Result<Self, UploadError> {
+    pub(super) fn open(directory: OwnedFd, name: &OsStr) -> Result<Self, UploadError> {
         let partial = partial_name(name);
         let file = lock(&directory, &partial, OFlags::CREATE)?;
         Ok(Self {
@@ -109,7 +109,7 @@ impl Partial {
     ///
     /// # Errors
     /// As [`open`](Self::open); `ENOENT` if there is none.
-    pub fn existing(directory: OwnedFd, name: &OsStr) -> Result<Self, UploadError> {
+    pub(super) fn existing(directory: OwnedFd, name: &OsStr) -> Result<Self, UploadError> {
         Self::named(directory, partial_name(name))
     }
 
@@ -123,12 +123,12 @@ impl Partial {
     }
 
     /// The directory that contains it.
-    pub fn directory(&self) -> &OwnedFd {
+    pub(super) fn directory(&self) -> &OwnedFd {
         &self.directory
     }
 
     /// Its bytes.
-    pub fn file(&self) -> &File {
+    pub(super) fn file(&self) -> &File {
         &self.file
     }
 
@@ -136,12 +136,12 @@ impl Partial {
     ///
     /// # Errors
     /// If the file's facts cannot be read.
-    pub fn gathered(&self, owner: &str, age: Duration) -> io::Result<u64> {
+    pub(super) fn gathered(&self, owner: &str, age: Duration) -> io::Result<u64> {
         gathered(&self.file, owner, age)
     }
 
     /// Makes the bytes `owner`'s.
-    pub fn belongs_to(&self, owner: &str) {
+    pub(super) fn belongs_to(&self, owner: &str) {
         // Failure does no harm: the upload can be resumed all the same; where attributes are not kept, by
         // anyone.
         let _ = rustix::fs::fsetxattr(&self.file, OWNER, owner.as_bytes(), XattrFlags::empty());
@@ -152,7 +152,7 @@ impl Partial {
     ///
     /// # Errors
     /// If the file system refuses, or someone who bypasses the server has taken the file away.
-    pub fn rename(&self, name: &OsStr, replaces: bool) -> io::Result<()> {
+    pub(super) fn rename(&self, name: &OsStr, replaces: bool) -> io::Result<()> {
         self.is_here()?;
         let flags = if replaces {
             RenameFlags::empty()
@@ -167,7 +167,7 @@ impl Partial {
     }
 
     /// The directory that contains it.
-    pub fn into_directory(self) -> OwnedFd {
+    pub(super) fn into_directory(self) -> OwnedFd {
         self.directory
     }
 
@@ -175,7 +175,7 @@ impl Partial {
     ///
     /// # Errors
     /// As [`rename`](Self::rename).
-    pub fn remove(self) -> io::Result<()> {
+    pub(super) fn remove(self) -> io::Result<()> {
         self.is_here()?;
         let (directory, name) = (&self.directory, &self.name);
         Ok(rustix::fs::unlinkat(directory, name, AtFlags::empty())?)
@@ -246,7 +246,12 @@ fn is_older(facts: &Facts, age: Duration) -> bool {
 ///
 /// # Errors
 /// If the file cannot be opened or read; `ENOENT` if there are no such bytes.
-pub fn size(directory: &OwnedFd, name: &OsStr, owner: &str, age: Duration) -> io::Result<u64> {
+pub(super) fn size(
+    directory: &OwnedFd,
+    name: &OsStr,
+    owner: &str,
+    age: Duration,
+) -> io::Result<u64> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::openat(directory, partial_name(name), flags, Mode::empty())?;
     match gathered(&file.into(), owner, age)? {
@@ -259,7 +264,11 @@ pub fn size(directory: &OwnedFd, name: &OsStr, owner: &str, age: Duration) -> io
 ///
 /// # Errors
 /// If it is running, or cannot be removed.
-pub fn expire(directory: &Directory, partial: &OsStr, age: Duration) -> Result<(), UploadError> {
+pub(super) fn expire(
+    directory: &Directory,
+    partial: &OsStr,
+    age: Duration,
+) -> Result<(), UploadError> {
     if !is_older(&directory.facts(partial)?, age) {
         return Ok(());
     }

@@ -4,12 +4,12 @@
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use argon2::password_hash::PasswordHasher;
 use argon2::password_hash::phc::{Output, PasswordHash, Salt};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
+use parking_lot::Mutex;
 
 use super::turns::{Turn, Turns};
 
@@ -30,7 +30,7 @@ pub fn hash_password(password: &str) -> io::Result<String> {
 
 /// The hash of a password, with its parameters.
 #[derive(Clone)]
-pub struct Secret {
+pub(super) struct Secret {
     argon: Argon2<'static>,
     /// Memory that a check takes, KiB.
     cost: usize,
@@ -50,7 +50,7 @@ impl Secret {
     ///
     /// # Errors
     /// If it is not one, or lacks salt or hash.
-    pub fn read(text: &str) -> Result<Self, String> {
+    pub(super) fn read(text: &str) -> Result<Self, String> {
         let words = |error: &dyn fmt::Display| error.to_string();
         let phc = PasswordHash::new(text).map_err(|error| words(&error))?;
         let algorithm =
@@ -72,7 +72,7 @@ impl Secret {
     ///
     /// # Errors
     /// If the system provides no random numbers.
-    pub fn decoy(&self) -> io::Result<Self> {
+    pub(super) fn decoy(&self) -> io::Result<Self> {
         let mut bytes = [0; Output::MAX_LENGTH];
         let bytes = &mut bytes[..self.hash.as_ref().len()];
         rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty())?;
@@ -83,13 +83,13 @@ impl Secret {
     }
 
     /// Cost of a check: memory, KiB, times the passes over it.
-    pub fn work(&self) -> u64 {
+    pub(super) fn work(&self) -> u64 {
         self.cost as u64 * u64::from(self.argon.params().t_cost())
     }
 
     /// Whether this is the password. Takes about 20 ms and 19 MiB on purpose, if the hash has the
     /// defaults.
-    pub fn is(&self, password: &[u8], memory: &mut Memory) -> bool {
+    pub(super) fn is(&self, password: &[u8], memory: &mut Memory) -> bool {
         if memory.0.len() < self.cost {
             memory.0.reserve_exact(self.cost - memory.0.len());
             memory.0.resize(self.cost, Block::default());
@@ -109,11 +109,11 @@ impl Secret {
 
 /// Memory in which hashes are computed, as much as the most expensive of them took.
 #[derive(Debug, Default)]
-pub struct Memory(Vec<Block>);
+pub(super) struct Memory(Vec<Block>);
 
 /// Turns at checking passwords, and idle memory for that.
 #[derive(Debug)]
-pub struct Checks {
+pub(super) struct Checks {
     turns: Turns,
     idle: Mutex<Vec<Memory>>,
 }
@@ -130,21 +130,17 @@ impl Default for Checks {
 impl Checks {
     /// Waits for a turn, so that a crowd takes no more memory than a few. A client with `wrong` guesses
     /// lets others go first.
-    pub async fn turn(&self, client: IpAddr, wrong: u32) -> Turn {
+    pub(super) async fn turn(&self, client: IpAddr, wrong: u32) -> Turn {
         let behind = Duration::from_secs(wrong.into());
         self.turns.take(client.into(), behind).await
     }
 
     /// Checks a password during a turn, in memory for that.
-    pub fn run<T>(&self, _: &Turn, check: impl FnOnce(&mut Memory) -> T) -> T {
-        let mut memory = self.idle().pop().unwrap_or_default();
+    pub(super) fn run<T>(&self, _: &Turn, check: impl FnOnce(&mut Memory) -> T) -> T {
+        let mut memory = self.idle.lock().pop().unwrap_or_default();
         let result = check(&mut memory);
-        self.idle().push(memory);
+        self.idle.lock().push(memory);
         result
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Memory>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

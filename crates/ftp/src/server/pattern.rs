@@ -3,7 +3,7 @@
 
 /// Work that matching may still cost, in comparisons. Costlier operations are charged as several.
 #[derive(Debug)]
-pub struct Budget(u64);
+pub(super) struct Budget(u64);
 
 /// The pattern would cost more work than any user may ask for.
 #[derive(Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Exhausted;
 
 impl Budget {
     /// Allows this number of comparisons.
-    pub fn new(comparisons: u64) -> Self {
+    pub(super) fn new(comparisons: u64) -> Self {
         Self(comparisons)
     }
 
@@ -19,7 +19,7 @@ impl Budget {
     ///
     /// # Errors
     /// If nothing is left.
-    pub fn spend(&mut self, cost: u64) -> Result<(), Exhausted> {
+    pub(super) fn spend(&mut self, cost: u64) -> Result<(), Exhausted> {
         self.0 = self.0.saturating_sub(cost);
         match self.0 {
             0 => Err(Exhausted),
@@ -46,10 +46,10 @@ enum Token {
 
 /// A parsed pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pattern(Vec<Token>);
+pub(super) struct Pattern(Vec<Token>);
 
 /// Whether a text contains wildcards.
-pub fn is_pattern(text: &[u8]) -> bool {
+pub(super) fn is_pattern(text: &[u8]) -> bool {
     text.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['))
 }
 
@@ -65,7 +65,7 @@ fn units(bytes: &[u8]) -> Vec<Unit> {
 
 impl Pattern {
     /// Parses a pattern. Every text is one: a bracket that is not closed is a literal.
-    pub fn parse(text: &[u8]) -> Self {
+    pub(super) fn parse(text: &[u8]) -> Self {
         let text = units(text);
         let mut tokens = Vec::new();
         let mut at = 0;
@@ -96,7 +96,7 @@ impl Pattern {
 
     /// Whether it begins with a literal dot; only then, or if `hidden` names are requested, does it match
     /// names that begin with one.
-    pub fn begins_with_a_dot(&self) -> bool {
+    pub(super) fn begins_with_a_dot(&self) -> bool {
         self.0.first() == Some(&Token::Literal(Unit::from('.')))
     }
 
@@ -104,7 +104,7 @@ impl Pattern {
     ///
     /// # Errors
     /// [`Exhausted`] if the budget runs out.
-    pub fn means(&self, name: &[u8], budget: &mut Budget) -> Result<bool, Exhausted> {
+    pub(super) fn means(&self, name: &[u8], budget: &mut Budget) -> Result<bool, Exhausted> {
         let name = units(name);
         let (mut token, mut at) = (0, 0);
         // Where to resume if what follows the last `*` does not match: that `*` then takes one character
@@ -181,7 +181,7 @@ fn set(text: &[Unit]) -> Option<(Token, usize)> {
 }
 
 /// The text without the `\` before literal characters.
-pub fn unescaped(text: &[u8]) -> Vec<u8> {
+pub(super) fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut bytes = text.iter();
     while let Some(byte) = bytes.next() {

@@ -5,14 +5,15 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use fairwind_origin::Origin;
 use fairwind_transfer::SocketPlan;
+use parking_lot::Mutex;
 
 /// The ports that are listened on, and for whom.
 #[derive(Debug, Default)]
-pub struct Ports {
+pub(super) struct Ports {
     /// The oldest first. Once nobody listens any more, the socket has been dropped.
     held: Mutex<Vec<Held>>,
 }
@@ -31,7 +32,7 @@ impl Ports {
     ///
     /// # Errors
     /// `EADDRINUSE` if no port is free; or if the socket cannot be opened as planned.
-    pub fn listen(
+    pub(super) fn listen(
         &self,
         range: Option<&RangeInclusive<u16>>,
         address: IpAddr,
@@ -41,7 +42,7 @@ impl Ports {
         let Some(range) = range else {
             return Ok(Arc::new(plan.listen(SocketAddr::new(address, 0))?.into()));
         };
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         held.retain(|held| held.socket.strong_count() > 0);
         let taken: HashSet<SocketAddr> = held.iter().map(|held| held.at).collect();
         let (at, socket) = match find(range, address, &taken, plan)? {

@@ -10,20 +10,20 @@ use tokio::time::timeout;
 use crate::protocol::Reply;
 
 /// Time to accept a client that has been announced.
-const MOMENT: Duration = Duration::from_millis(100);
+const ACCEPT_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The reserved descriptor.
 #[derive(Debug)]
-pub struct Reserve(Option<OwnedFd>);
+pub(super) struct Reserve(Option<OwnedFd>);
 
 impl Reserve {
     /// Reserves it, if one is free. It needs no path: the server may be able to open few of those.
-    pub fn take() -> Self {
+    pub(super) fn take() -> Self {
         Self(eventfd(0, EventfdFlags::CLOEXEC).ok())
     }
 
     /// Reserves it again if it was lost to someone faster.
-    pub fn refill(&mut self) {
+    pub(super) fn refill(&mut self) {
         if self.0.is_none() {
             *self = Self::take();
         }
@@ -31,9 +31,9 @@ impl Reserve {
 
     /// Accepts a client on the reserved descriptor and sends it away, so that one fewer waits. False if
     /// even that failed.
-    pub async fn turn_away(&mut self, listener: &TcpListener) -> bool {
+    pub(super) async fn turn_away(&mut self, listener: &TcpListener) -> bool {
         self.0 = None;
-        let accepted = timeout(MOMENT, listener.accept()).await;
+        let accepted = timeout(ACCEPT_TIMEOUT, listener.accept()).await;
         let told = match accepted {
             Ok(Ok((stream, _))) => {
                 let reply = Reply::new(421, "Server is out of descriptors; try again later");

@@ -18,7 +18,7 @@ use super::extension::SessionExtension;
 use super::files::Root;
 use super::listing::Selection;
 use super::users::User;
-use super::work::{file_failure, naming_failure};
+use super::work::file_failure;
 use crate::protocol::command::{ByteRange, Representation};
 use crate::protocol::digest::Algorithm;
 use crate::protocol::line::Line;
@@ -34,7 +34,7 @@ const AHEAD_BYTES: usize = 16 << 10;
 const PRESENCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One client's session.
-pub struct Session {
+pub(super) struct Session {
     pub(super) shared: Arc<Shared>,
     pub(super) control: Control,
     pub(super) stop: watch::Receiver<bool>,
@@ -42,10 +42,16 @@ pub struct Session {
     /// Lines that came while a transfer ran.
     waiting: VecDeque<Line>,
     pub(super) over: bool,
+    pub(super) failures: u32,
+    pub(super) state: State,
+}
+
+/// What commands have set, and REIN forgets.
+#[derive(Default)]
+pub(super) struct State {
     /// The name given by USER.
     pub(super) name: Option<String>,
     pub(super) user: Option<User>,
-    pub(super) failures: u32,
     pub(super) cwd: VirtualPath,
     pub(super) representation: Representation,
     pub(super) restart: u64,
@@ -56,6 +62,26 @@ pub struct Session {
     pub(super) extended_only: bool,
     pub(super) selection: Selection,
     pub(super) hash: Algorithm,
+}
+
+/// Why a command has no positive reply.
+pub(super) enum Failure {
+    /// It is refused with this reply.
+    Refused(Reply),
+    /// The control connection has failed.
+    Lost(io::Error),
+}
+
+impl From<Reply> for Failure {
+    fn from(reply: Reply) -> Self {
+        Self::Refused(reply)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Lost(error)
+    }
 }
 
 /// What becomes of work whose client sends QUIT and leaves.
@@ -84,7 +110,6 @@ impl Session {
         Self {
             extensions: shared
                 .extensions
-                .all()
                 .iter()
                 .map(|extension| extension.open(&facts))
                 .collect(),
@@ -93,36 +118,14 @@ impl Session {
             stop,
             waiting: VecDeque::new(),
             over: false,
-            name: None,
-            user: None,
             failures: 0,
-            cwd: VirtualPath::root(),
-            representation: Representation::Ascii,
-            restart: 0,
-            range: None,
-            announced: None,
-            rename_from: None,
-            setup: None,
-            extended_only: false,
-            selection: Selection::default(),
-            hash: Algorithm::default(),
+            state: State::default(),
         }
     }
 
     /// REIN: resets everything but the connection.
     pub(super) fn reset(&mut self) {
-        self.name = None;
-        self.user = None;
-        self.cwd = VirtualPath::root();
-        self.representation = Representation::Ascii;
-        self.restart = 0;
-        self.range = None;
-        self.announced = None;
-        self.rename_from = None;
-        self.setup = None;
-        self.extended_only = false;
-        self.selection = Selection::default();
-        self.hash = Algorithm::default();
+        self.state = State::default();
         for extension in &mut self.extensions {
             extension.reset();
         }
@@ -132,14 +135,14 @@ impl Session {
     ///
     /// # Errors
     /// If the control connection fails.
-    pub async fn run(mut self) -> io::Result<()> {
+    pub(super) async fn run(mut self) -> io::Result<()> {
         self.control
             .send(&Reply::new(220, "fairwind FTP server ready"))
             .await?;
         let login_by = Instant::now() + Duration::from_secs(self.shared.config.limits.login_s);
         while !self.over {
             let idle_until = Instant::now() + Duration::from_secs(self.shared.config.limits.idle_s);
-            let deadline = match self.user {
+            let deadline = match self.state.user {
                 None => idle_until.min(login_by),
                 Some(_) => idle_until,
             };
@@ -148,11 +151,14 @@ impl Session {
                 Next::Closed => break,
                 Next::Dismissed(why) => return self.control.send(&Reply::new(421, why)).await,
             };
-            let reply = match parse(&line) {
-                Ok(command) => Box::pin(self.dispatch(command)).await?,
-                Err(reply) => reply,
+            let answer = match parse(&line) {
+                Ok(command) => Box::pin(self.dispatch(command)).await,
+                Err(reply) => Err(reply.into()),
             };
-            self.control.send(&reply).await?;
+            match answer {
+                Ok(reply) | Err(Failure::Refused(reply)) => self.control.send(&reply).await?,
+                Err(Failure::Lost(error)) => return Err(error),
+            }
         }
         Ok(())
     }
@@ -174,7 +180,7 @@ impl Session {
                     Err(_) => LATE,
                 }),
                 _ = self.stop.wait_for(|stop| *stop) => Ok(Next::Dismissed("Server shutting down; closing control connection")),
-                () = Setup::advance(&mut self.setup, &self.shared.config, client) => continue,
+                () = Setup::advance(&mut self.state.setup, &self.shared.config, client) => continue,
             };
         }
     }
@@ -276,17 +282,6 @@ impl Session {
             .map_err(|error| file_failure(&error))
     }
 
-    /// As [`on_files`](Self::on_files), for a job that makes a new name.
-    pub(super) async fn on_new_name<T, F>(&mut self, job: F) -> Result<T, Reply>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Root) -> io::Result<T> + Send + 'static,
-    {
-        self.try_on_files(job)
-            .await?
-            .map_err(|error| naming_failure(&error))
-    }
-
     /// As [`on_files`](Self::on_files), for a job with any result.
     pub(super) async fn try_on_files<T, F>(&mut self, job: F) -> Result<T, Reply>
     where
@@ -300,7 +295,8 @@ impl Session {
 
     /// The user, or the reply to a client that has not logged in.
     pub(super) fn user(&self) -> Result<&User, Reply> {
-        self.user
+        self.state
+            .user
             .as_ref()
             .ok_or_else(|| Reply::new(530, "Please login with USER and PASS"))
     }

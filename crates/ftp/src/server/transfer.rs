@@ -16,7 +16,7 @@ use super::files::Root;
 use super::listing::{Form, Subject};
 use super::names::free_to_take;
 use super::partial::UploadError;
-use super::session::{AfterQuit, Interruption, Session};
+use super::session::{AfterQuit, Failure, Interruption, Session};
 use super::upload::{Start, Upload, force_name};
 use super::uploads::Key;
 use super::work::{self, Outcome, Work, file_failure, not_opened, upload_failure};
@@ -45,10 +45,10 @@ impl Drop for StopWhenDropped {
 const LONGEST_GRACE: Duration = Duration::from_millis(200);
 
 impl Session {
-    pub(super) async fn list(&mut self, argument: Vec<u8>, form: Form) -> io::Result<Reply> {
-        let path = self.cwd.join(&argument);
-        let (wanted, from) = (path.clone(), self.cwd.clone());
-        let found = self
+    pub(super) async fn list(&mut self, argument: Vec<u8>, form: Form) -> Result<Reply, Failure> {
+        let path = self.state.cwd.join(&argument);
+        let (wanted, from) = (path.clone(), self.state.cwd.clone());
+        let (subject, is_directory) = self
             .on_files(move |root| {
                 let subject = match form {
                     // RFC 3659 has no patterns.
@@ -66,38 +66,31 @@ impl Session {
                 }
                 Ok((subject, is_directory))
             })
-            .await;
-        let (root, subject) = match (found, &self.user) {
-            // RFC 3659 section 7.2.1: 501 if it exists but is not a directory, 550 if it does not exist.
-            (Ok((_, false)), _) if matches!(form, Form::Facts { .. }) => {
-                return Ok(Reply::new(501, "Not a directory"));
-            }
-            (Ok((subject, _)), Some(user)) => (Arc::clone(&user.root), subject),
-            (Err(reply), _) => return Ok(reply),
-            (Ok(_), None) => return Ok(Reply::new(530, "Please login with USER and PASS")),
-        };
+            .await?;
+        // RFC 3659 section 7.2.1: 501 if it exists but is not a directory, 550 if it does not exist.
+        if !is_directory && matches!(form, Form::Facts { .. }) {
+            return Ok(Reply::new(501, "Not a directory"));
+        }
+        let root = Arc::clone(&self.user()?.root);
         let opening = format!("Listing {path}");
         let work = Work::List {
             root,
             subject,
             form,
         };
-        let setup = match self.take_setup() {
-            Ok(setup) => setup,
-            Err(reply) => return Ok(reply),
-        };
+        let setup = self.take_setup()?;
         self.transfer(setup, work, opening, path, Arc::default())
             .await
     }
 
-    pub(super) async fn retrieve(&mut self, argument: Vec<u8>) -> io::Result<Reply> {
-        let path = self.cwd.join(&argument);
-        let (restart, range) = (std::mem::take(&mut self.restart), self.range.take());
+    pub(super) async fn retrieve(&mut self, argument: Vec<u8>) -> Result<Reply, Failure> {
+        let path = self.state.cwd.join(&argument);
+        let (restart, range) = (
+            std::mem::take(&mut self.state.restart),
+            self.state.range.take(),
+        );
         let wanted = path.clone();
-        let (file, facts) = match self.on_files(move |root| root.read(&wanted)).await {
-            Ok(opened) => opened,
-            Err(reply) => return Ok(reply),
-        };
+        let (file, facts) = self.on_files(move |root| root.read(&wanted)).await?;
         let range = range.unwrap_or(ByteRange {
             first: restart,
             end: facts.size(),
@@ -112,28 +105,29 @@ impl Session {
             file,
             first: range.first,
             end: range.end.min(facts.size()),
-            representation: self.representation,
+            representation: self.state.representation,
         };
         let opening = format!(
             "Sending {path} ({} bytes)",
             work.total().unwrap_or(facts.size())
         );
-        let setup = match self.take_setup() {
-            Ok(setup) => setup,
-            Err(reply) => return Ok(reply),
-        };
+        let setup = self.take_setup()?;
         self.transfer(setup, work, opening, path, Arc::default())
             .await
     }
 
     /// STOR and APPE: from the position given by REST, else from `start`. REST before APPE, as some
     /// clients send it, gives the position where the end should be.
-    pub(super) async fn store(&mut self, argument: Vec<u8>, start: Start) -> io::Result<Reply> {
-        let start = match std::mem::take(&mut self.restart) {
+    pub(super) async fn store(
+        &mut self,
+        argument: Vec<u8>,
+        start: Start,
+    ) -> Result<Reply, Failure> {
+        let start = match std::mem::take(&mut self.state.restart) {
             0 => start,
             first => Start::At(first),
         };
-        let path = self.cwd.join(&argument);
+        let path = self.state.cwd.join(&argument);
         let wanted = path.clone();
         self.receive(path, move |root, owner| {
             Ok(Begun {
@@ -145,9 +139,9 @@ impl Session {
         .await
     }
 
-    pub(super) async fn store_unique(&mut self) -> io::Result<Reply> {
-        self.restart = 0;
-        let directory = self.cwd.clone();
+    pub(super) async fn store_unique(&mut self) -> Result<Reply, Failure> {
+        self.state.restart = 0;
+        let directory = self.state.cwd.clone();
         let stem = format!("upload-{}", jiff::Timestamp::now().as_second());
         self.receive(directory.clone(), move |root, owner| {
             let upload = Upload::begin_unique(root, &directory, &stem, owner)?;
@@ -186,22 +180,14 @@ impl Session {
         }
     }
 
-    async fn receive<F>(&mut self, path: VirtualPath, begin: F) -> io::Result<Reply>
+    async fn receive<F>(&mut self, path: VirtualPath, begin: F) -> Result<Reply, Failure>
     where
         F: Fn(&Root, &str) -> Result<Begun, UploadError> + Clone + Send + 'static,
     {
-        let announced = self.announced.take();
-        let user = match self
-            .writer()
-            .and_then(|user| free_to_take(&path).map(|()| user))
-        {
-            Ok(user) => user.clone(),
-            Err(reply) => return Ok(reply),
-        };
-        let setup = match self.take_setup() {
-            Ok(setup) => setup,
-            Err(reply) => return Ok(reply),
-        };
+        let announced = self.state.announced.take();
+        let user = self.writer()?.clone();
+        free_to_take(&path)?;
+        let setup = self.take_setup()?;
         let key = Key {
             user: user.name.clone(),
             path: path.clone(),
@@ -211,7 +197,7 @@ impl Session {
             Ok(begun) => begun,
             Err(error) => {
                 // Keep the setup: the client may name another file.
-                self.setup = Some(setup);
+                self.state.setup = Some(setup);
                 return Ok(upload_failure(&error));
             }
         };
@@ -224,7 +210,7 @@ impl Session {
         let work = Work::Receive {
             upload,
             announced,
-            representation: self.representation,
+            representation: self.state.representation,
         };
         let meter = Arc::new(Meter::default());
         // Dropped once the file is free again.
@@ -238,7 +224,7 @@ impl Session {
 
     /// The data connection agreed on, or the reply if there is none.
     fn take_setup(&mut self) -> Result<Setup, Reply> {
-        match self.setup.take() {
+        match self.state.setup.take() {
             None => Err(Reply::new(425, "Use PORT or PASV first")),
             Some(Setup::Failed(error)) => Err(not_opened(&error)),
             Some(setup) => Ok(setup),
@@ -253,7 +239,7 @@ impl Session {
         opening: String,
         path: VirtualPath,
         meter: Arc<Meter>,
-    ) -> io::Result<Reply> {
+    ) -> Result<Reply, Failure> {
         self.control.send(&Reply::new(150, opening)).await?;
         let (started, direction) = (Instant::now(), work.direction());
         let (is_file, announced) = (work.is_file(), work.total());
@@ -261,10 +247,10 @@ impl Session {
         let (channel, interruption) = self.open_channel(setup, &meter).await?;
         let (outcome, interruption) = match (channel, interruption) {
             (Ok(channel), Interruption::None) => self.run_work(work, channel, &meter).await?,
-            (Ok(_), interruption) => (not_done(work, TransferError::Stopped), interruption),
+            (Ok(_), interruption) => (work.ends_with(TransferError::Stopped), interruption),
             (Err(error), interruption) => {
                 let not_opened = not_opened(&error);
-                let outcome = not_done(work, TransferError::Connection(error));
+                let outcome = work.ends_with(TransferError::Connection(error));
                 let (reply, _) = self
                     .finish_transfer(outcome, interruption, announced, direction)
                     .await?;
@@ -328,7 +314,7 @@ impl Session {
             // The client has gone already.
             Err(error) => {
                 let error = TransferError::Connection(error);
-                return Ok((not_done(work, error), Interruption::None));
+                return Ok((work.ends_with(error), Interruption::None));
             }
         };
         let transfer = Transfer {
@@ -390,16 +376,16 @@ impl Session {
             let keep = result.is_ok() && short.is_none();
             let full = matches!(&result, Err(TransferError::File(error)) if work::is_full(error));
             let sync = self.shared.config.sync;
-            let ended = tokio::task::spawn_blocking(move || match (keep, full) {
-                (true, _) => complete(upload, sync),
-                (false, true) => {
+            let ended = tokio::task::spawn_blocking(move || {
+                if keep {
+                    return complete(upload, sync);
+                }
+                if full {
                     upload.abandon_on_full_disk();
-                    Ok(())
-                }
-                (false, false) => {
+                } else {
                     upload.abandon();
-                    Ok(())
                 }
+                Ok(())
             });
             if let Err(error) = ended.await.map_err(io::Error::other)? {
                 return Ok((file_failure(&error), false));
@@ -435,7 +421,7 @@ impl Session {
         direction: Direction,
         complete: bool,
     ) {
-        let Some(user) = &self.user else { return };
+        let Some(user) = &self.state.user else { return };
         let host = self.control.facts().peer.ip();
         let way = if direction == Direction::Send {
             "sent"
@@ -458,7 +444,7 @@ impl Session {
             host,
             bytes: meter.moved(),
             path: path.text(),
-            representation: self.representation,
+            representation: self.state.representation,
             direction,
             anonymous: user.anonymous,
             user: user.name.clone(),
@@ -479,13 +465,5 @@ fn complete(upload: Upload, sync: SyncPolicy) -> io::Result<()> {
             }
             force_name(&upload.complete()?)
         }
-    }
-}
-
-fn not_done(work: Work, error: TransferError) -> Outcome {
-    Outcome {
-        result: Err(error),
-        upload: work.into_upload(),
-        left_out: 0,
     }
 }

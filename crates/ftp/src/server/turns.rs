@@ -1,10 +1,11 @@
 //! Turns at work that takes processors or memory: a few at once, shared between origins; those that have
 //! had least go first.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fairwind_origin::{Origin, Tally};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 /// The longest head start of new jobs over those that have had much already: without a bound, a stream of
@@ -13,7 +14,7 @@ const HEAD_START: Duration = Duration::from_secs(10);
 
 /// A fixed number of turns, and the jobs that wait for one.
 #[derive(Debug)]
-pub struct Turns(Arc<Mutex<Queue>>);
+pub(super) struct Turns(Arc<Mutex<Queue>>);
 
 #[derive(Debug)]
 struct Queue {
@@ -32,18 +33,14 @@ struct Waiting {
 
 /// A turn; the next job gets it when this one is dropped.
 #[derive(Debug)]
-pub struct Turn {
+pub(super) struct Turn {
     queue: Arc<Mutex<Queue>>,
     origin: Origin,
 }
 
-fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
-    queue.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Turns {
     /// Allows `count` turns at once.
-    pub fn new(count: usize) -> Self {
+    pub(super) fn new(count: usize) -> Self {
         Self(Arc::new(Mutex::new(Queue {
             free: count,
             running: Tally::default(),
@@ -54,9 +51,9 @@ impl Turns {
     /// Waits for a turn. The next one goes to a job of an origin with the fewest turns now, and among
     /// these jobs to the one that came first, where what a job has `had` in earlier turns counts as
     /// having come later.
-    pub async fn take(&self, origin: Origin, had: Duration) -> Turn {
+    pub(super) async fn take(&self, origin: Origin, had: Duration) -> Turn {
         let (wake, woken) = oneshot::channel();
-        lock(&self.0).waiting.push(Waiting {
+        self.0.lock().waiting.push(Waiting {
             origin,
             rank: Instant::now() + had.min(HEAD_START),
             wake,
@@ -91,7 +88,7 @@ impl Queue {
 
 fn pass_on(queue: &Arc<Mutex<Queue>>) {
     loop {
-        let Some(next) = lock(queue).next() else {
+        let Some(next) = queue.lock().next() else {
             return;
         };
         let turn = Turn {
@@ -106,7 +103,7 @@ fn pass_on(queue: &Arc<Mutex<Queue>>) {
 impl Drop for Turn {
     fn drop(&mut self) {
         {
-            let mut queue = lock(&self.queue);
+            let mut queue = self.queue.lock();
             queue.free += 1;
             let has = queue.running.of(self.origin);
             queue.running.set(self.origin, has - 1);
@@ -162,7 +159,7 @@ mod tests {
         let mut short = pin!(turns.take(origin(1), Duration::from_secs(5)));
         assert!(poll(&mut long).is_none() && poll(&mut short).is_none());
         {
-            let queue = lock(&turns.0);
+            let queue = turns.0.lock();
             assert!(queue.waiting[0].rank <= Instant::now() + HEAD_START);
         }
         drop(running);

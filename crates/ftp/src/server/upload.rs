@@ -20,7 +20,7 @@ static STAYS: RateLimitedLog = RateLimitedLog::new();
 
 /// Where an upload begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
+pub(super) enum Start {
     /// With an empty file.
     Afresh,
     /// At this byte of what is there (REST, STOR).
@@ -31,7 +31,7 @@ pub enum Start {
 
 /// A file being received. If it is neither completed nor discarded, it is abandoned when dropped.
 #[derive(Debug)]
-pub struct Upload {
+pub(super) struct Upload {
     name: OsString,
     /// None once it has been completed or discarded.
     partial: Option<Partial>,
@@ -47,7 +47,7 @@ impl Upload {
     /// # Errors
     /// [`UploadError`] if the file is being uploaded, `start` is beyond its end, or the file system
     /// refuses.
-    pub fn begin(
+    pub(super) fn begin(
         root: &Root,
         path: &VirtualPath,
         start: Start,
@@ -72,7 +72,7 @@ impl Upload {
     ///
     /// # Errors
     /// As [`begin`](Self::begin); `EEXIST` if no free name is found.
-    pub fn begin_unique(
+    pub(super) fn begin_unique(
         root: &Root,
         directory: &VirtualPath,
         stem: &str,
@@ -147,7 +147,7 @@ impl Upload {
     ///
     /// # Errors
     /// If the bytes cannot be copied, or the file has become shorter meanwhile.
-    pub fn take_over(&mut self, is_stopped: impl Fn() -> bool) -> io::Result<bool> {
+    pub(super) fn take_over(&mut self, is_stopped: impl Fn() -> bool) -> io::Result<bool> {
         let Some(source) = self.continued.take() else {
             return Ok(true);
         };
@@ -160,7 +160,7 @@ impl Upload {
     }
 
     /// The file that gathers the bytes, positioned where they continue.
-    pub fn file(&self) -> &File {
+    pub(super) fn file(&self) -> &File {
         self.partial().file()
     }
 
@@ -170,12 +170,12 @@ impl Upload {
     }
 
     /// The position in the file at which the upload begins.
-    pub fn first(&self) -> u64 {
+    pub(super) fn first(&self) -> u64 {
         self.first
     }
 
     /// The file's name.
-    pub fn name(&self) -> &OsStr {
+    pub(super) fn name(&self) -> &OsStr {
         &self.name
     }
 
@@ -184,7 +184,7 @@ impl Upload {
     ///
     /// # Errors
     /// If bytes have been lost.
-    pub fn force_bytes(&self) -> io::Result<()> {
+    pub(super) fn force_bytes(&self) -> io::Result<()> {
         self.file().sync_data()
     }
 
@@ -193,7 +193,7 @@ impl Upload {
     ///
     /// # Errors
     /// If the file cannot be renamed or its permissions cannot be set.
-    pub fn complete(mut self) -> io::Result<OwnedFd> {
+    pub(super) fn complete(mut self) -> io::Result<OwnedFd> {
         if self.replaces
             && let Some(predecessor) = existing(self.partial().directory(), &self.name)?
         {
@@ -205,7 +205,7 @@ impl Upload {
     }
 
     /// The disk is full: keeps what has arrived if it can be resumed, and makes room if it cannot.
-    pub fn abandon_on_full_disk(self) {
+    pub(super) fn abandon_on_full_disk(self) {
         let replaces_a_file = !matches!(existing(self.partial().directory(), &self.name), Ok(None));
         if replaces_a_file || self.force_bytes().is_err() {
             self.discard();
@@ -215,12 +215,12 @@ impl Upload {
     }
 
     /// The upload was interrupted: keeps what has arrived, if anything, to be resumed.
-    pub fn abandon(self) {
+    pub(super) fn abandon(self) {
         drop(self);
     }
 
     /// The upload was interrupted, and what has arrived is of no use to anyone.
-    pub fn discard(mut self) {
+    pub(super) fn discard(mut self) {
         self.remove();
     }
 
@@ -247,7 +247,7 @@ impl Drop for Upload {
 ///
 /// # Errors
 /// If the directory cannot be opened for reading or synchronised.
-pub fn force_name(directory: &OwnedFd) -> io::Result<()> {
+pub(super) fn force_name(directory: &OwnedFd) -> io::Result<()> {
     // A descriptor that was opened only to resolve names (`O_PATH`) cannot be synchronised itself.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = rustix::fs::openat(directory, ".", flags, Mode::empty())?;

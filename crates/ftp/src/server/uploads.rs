@@ -2,10 +2,11 @@
 //! lost still has the file, and does not know yet that its peer has gone.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairwind_transfer::Meter;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -22,7 +23,7 @@ type Running = Mutex<HashMap<Key, Upload>>;
 
 /// Who uploads what.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Key {
+pub(super) struct Key {
     /// The user's name.
     pub user: String,
     /// The file, as the user names it.
@@ -31,7 +32,7 @@ pub struct Key {
 
 /// The running uploads of all users.
 #[derive(Debug, Default)]
-pub struct Uploads(Arc<Running>);
+pub(super) struct Uploads(Arc<Running>);
 
 #[derive(Debug)]
 struct Upload {
@@ -41,26 +42,22 @@ struct Upload {
 
 /// Marks an upload as running; dropped once the file is free again.
 #[derive(Debug)]
-pub struct Entry {
+pub(super) struct Entry {
     running: Arc<Running>,
     key: Key,
     meter: Arc<Meter>,
     _over: watch::Sender<()>,
 }
 
-fn lock(running: &Running) -> MutexGuard<'_, HashMap<Key, Upload>> {
-    running.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Uploads {
     /// Marks an upload as running.
-    pub fn enter(&self, key: Key, meter: &Arc<Meter>) -> Entry {
+    pub(super) fn enter(&self, key: Key, meter: &Arc<Meter>) -> Entry {
         let (sender, over) = watch::channel(());
         let upload = Upload {
             meter: Arc::clone(meter),
             over,
         };
-        lock(&self.0).insert(key.clone(), upload);
+        self.0.lock().insert(key.clone(), upload);
         Entry {
             running: Arc::clone(&self.0),
             key,
@@ -71,8 +68,10 @@ impl Uploads {
 
     /// Ends the same user's upload of the same file if nothing arrives there any more; false if there is
     /// none, or it is alive.
-    pub async fn take_over(&self, key: &Key) -> bool {
-        let Some((meter, mut over)) = lock(&self.0)
+    pub(super) async fn take_over(&self, key: &Key) -> bool {
+        let Some((meter, mut over)) = self
+            .0
+            .lock()
             .get(key)
             .map(|upload| (Arc::clone(&upload.meter), upload.over.clone()))
         else {
@@ -91,7 +90,7 @@ impl Uploads {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let mut running = lock(&self.running);
+        let mut running = self.running.lock();
         if running
             .get(&self.key)
             .is_some_and(|upload| Arc::ptr_eq(&upload.meter, &self.meter))

@@ -10,7 +10,7 @@ use super::passwords::{Memory, Secret};
 
 /// A logged-in user.
 #[derive(Debug, Clone)]
-pub struct User {
+pub(super) struct User {
     /// The name; for anonymous users, what they gave as password.
     pub name: String,
     /// Whether the user is anonymous.
@@ -23,7 +23,7 @@ pub struct User {
 
 /// All users.
 #[derive(Debug)]
-pub struct Users {
+pub(super) struct Users {
     /// The directory that is served.
     root: Arc<Root>,
     anonymous: Option<User>,
@@ -42,7 +42,7 @@ impl Users {
     ///
     /// # Errors
     /// If a directory cannot be opened or a name or hash is invalid; the error names it.
-    pub fn open(config: &Config, before: Option<&Self>) -> io::Result<Self> {
+    pub(super) fn open(config: &Config, before: Option<&Self>) -> io::Result<Self> {
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
         let root = Arc::new(match before {
             Some(before) => before.root.again(config.partial_age)?,
@@ -101,12 +101,12 @@ impl Users {
     }
 
     /// Whether `name` is an anonymous user's, who may give any password.
-    pub fn is_anonymous_login(&self, name: &str) -> bool {
+    pub(super) fn is_anonymous_login(&self, name: &str) -> bool {
         is_anonymous(name) && self.anonymous.is_some()
     }
 
     /// The anonymous user, if `name` is one and there may be any; `password` is what it calls itself.
-    pub fn anybody(&self, name: &str, password: &[u8]) -> Option<User> {
+    pub(super) fn anybody(&self, name: &str, password: &[u8]) -> Option<User> {
         let mut user = self.anonymous.clone().filter(|_| is_anonymous(name))?;
         let given = crate::protocol::path::one_line(password);
         if !given.trim().is_empty() {
@@ -116,7 +116,7 @@ impl Users {
     }
 
     /// The user, if the password is right; its hash is computed in `memory`.
-    pub fn login(&self, name: &str, password: &[u8], memory: &mut Memory) -> Option<User> {
+    pub(super) fn login(&self, name: &str, password: &[u8], memory: &mut Memory) -> Option<User> {
         let found = self.named.get(name);
         let secret = found.map(|(secret, _)| secret).or(self.decoy.as_ref())?;
         let right = secret.is(password, memory);

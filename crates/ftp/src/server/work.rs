@@ -19,7 +19,7 @@ use crate::protocol::command::Representation;
 
 /// The work of a data connection.
 #[derive(Debug)]
-pub enum Work {
+pub(super) enum Work {
     /// RETR
     Send {
         /// The file.
@@ -53,7 +53,7 @@ pub enum Work {
 
 /// How a transfer ended.
 #[derive(Debug)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// Bytes moved.
     pub result: Result<u64, TransferError>,
     /// The file that was received; not complete yet.
@@ -64,7 +64,7 @@ pub struct Outcome {
 
 impl Work {
     /// Which way the bytes go.
-    pub fn direction(&self) -> Direction {
+    pub(super) fn direction(&self) -> Direction {
         match self {
             Self::Send { .. } | Self::List { .. } => Direction::Send,
             Self::Receive { .. } => Direction::Receive,
@@ -72,12 +72,12 @@ impl Work {
     }
 
     /// Whether a file is moved.
-    pub fn is_file(&self) -> bool {
+    pub(super) fn is_file(&self) -> bool {
         !matches!(self, Self::List { .. })
     }
 
     /// Bytes to be moved, if known.
-    pub fn total(&self) -> Option<u64> {
+    pub(super) fn total(&self) -> Option<u64> {
         match self {
             Self::Send {
                 first,
@@ -91,7 +91,7 @@ impl Work {
     }
 
     /// Does the work and returns how it ended.
-    pub fn run(
+    pub(super) fn run(
         self,
         stream: &TcpStream,
         meter: &Meter,
@@ -100,13 +100,7 @@ impl Work {
     ) -> Outcome {
         let mover = match Mover::new(stream, meter, watcher, bounds) {
             Ok(mover) => mover,
-            Err(error) => {
-                return Outcome {
-                    result: Err(error),
-                    upload: self.into_upload(),
-                    left_out: 0,
-                };
-            }
+            Err(error) => return self.ends_with(error),
         };
         match self {
             Self::Send {
@@ -161,8 +155,17 @@ impl Work {
         }
     }
 
+    /// The outcome of work that was not done.
+    pub(crate) fn ends_with(self, error: TransferError) -> Outcome {
+        Outcome {
+            result: Err(error),
+            upload: self.into_upload(),
+            left_out: 0,
+        }
+    }
+
     /// The file being received, if this is an upload.
-    pub fn into_upload(self) -> Option<Upload> {
+    pub(super) fn into_upload(self) -> Option<Upload> {
         match self {
             Self::Receive { upload, .. } => Some(upload),
             _ => None,
@@ -200,7 +203,7 @@ fn send_listing(
 }
 
 /// The reply for a transfer that failed.
-pub fn failure(error: &TransferError) -> Reply {
+pub(super) fn failure(error: &TransferError) -> Reply {
     match error {
         TransferError::Stopped => Reply::new(426, "Connection closed; transfer aborted"),
         TransferError::Stalled(_)
@@ -226,7 +229,7 @@ pub fn failure(error: &TransferError) -> Reply {
 }
 
 /// The reply if there is no data connection.
-pub fn not_opened(error: &io::Error) -> Reply {
+pub(super) fn not_opened(error: &io::Error) -> Reply {
     let why = words(error);
     Reply::new(425, format!("Can't open data connection: {why}"))
 }
@@ -240,20 +243,20 @@ fn words(error: &io::Error) -> String {
 }
 
 /// Whether this process or the system has no descriptor free.
-pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(code, Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// Whether the disk or the quota is full.
-pub fn is_full(error: &io::Error) -> bool {
+pub(super) fn is_full(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(code, Some(Errno::NOSPC | Errno::DQUOT))
 }
 
 /// The reply for an operation on files that failed. It is 550, which clients take for "no such file",
 /// where a retry would have the same result.
-pub fn file_failure(error: &io::Error) -> Reply {
+pub(super) fn file_failure(error: &io::Error) -> Reply {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NOSPC | Errno::DQUOT) => Reply::new(452, "Insufficient storage space"),
         Some(Errno::NOENT) => Reply::new(550, "No such file or directory"),
@@ -276,7 +279,7 @@ pub fn file_failure(error: &io::Error) -> Reply {
 }
 
 /// The reply for an upload that cannot begin, or cannot be removed.
-pub fn upload_failure(error: &UploadError) -> Reply {
+pub(super) fn upload_failure(error: &UploadError) -> Reply {
     match error {
         UploadError::Busy => Reply::new(450, error.to_string()),
         UploadError::BehindTheEnd(_) => Reply::new(554, error.to_string()),
@@ -285,7 +288,7 @@ pub fn upload_failure(error: &UploadError) -> Reply {
 }
 
 /// As [`file_failure`], for an operation that makes a new name (STOR, MKD, RNTO).
-pub fn naming_failure(error: &io::Error) -> Reply {
+pub(super) fn naming_failure(error: &io::Error) -> Reply {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NAMETOOLONG) => Reply::new(553, "File name too long"),
         Some(Errno::INVAL) => Reply::new(553, "File name not allowed"),

@@ -6,18 +6,19 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairwind_transfer::{Direction, RateLimitedLog};
 use jiff::Zoned;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::protocol::command::Representation;
 
 /// One transfer.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub(super) struct Entry {
     /// When it ended, local time.
     pub time: Zoned,
     /// How long it took.
@@ -42,7 +43,7 @@ pub struct Entry {
 
 impl Entry {
     /// The line, without its line ending.
-    pub fn line(&self) -> String {
+    pub(super) fn line(&self) -> String {
         let word = |text: &str| match text {
             "" => "?".to_owned(),
             text => text
@@ -119,7 +120,7 @@ static LOST: RateLimitedLog = RateLimitedLog::new();
 /// The log file. It is opened for every line, so that it can be rotated, and in a thread of its own, so
 /// that a file system that hangs delays nothing else.
 #[derive(Debug)]
-pub struct Xferlog(Arc<Log>);
+pub(super) struct Xferlog(Arc<Log>);
 
 #[derive(Debug)]
 struct Log {
@@ -142,7 +143,7 @@ impl Xferlog {
     ///
     /// # Errors
     /// If it cannot be opened for appending.
-    pub fn open(path: PathBuf, opener: LogOpener) -> io::Result<Self> {
+    pub(super) fn open(path: PathBuf, opener: LogOpener) -> io::Result<Self> {
         opener.open(&path)?;
         Ok(Self(Arc::new(Log {
             path,
@@ -153,8 +154,8 @@ impl Xferlog {
     }
 
     /// Queues a line. A log that cannot be written stops no transfer.
-    pub fn add(&self, entry: &Entry) {
-        let mut queue = self.0.queue();
+    pub(super) fn add(&self, entry: &Entry) {
+        let mut queue = self.0.queue.lock();
         if queue.lines.len() >= WAITING {
             drop(queue);
             LOST.warn(|| format!("the log of transfers: {WAITING} lines wait, others are lost"));
@@ -168,7 +169,7 @@ impl Xferlog {
     }
 
     /// Waits until all lines are in the file, or lost.
-    pub async fn written(&self) {
+    pub(super) async fn written(&self) {
         // Made first, so that an end between the check and the wait is not missed.
         let written = self.0.written.notified();
         if self.has_lines() {
@@ -177,7 +178,7 @@ impl Xferlog {
     }
 
     fn has_lines(&self) -> bool {
-        self.0.queue().is_written
+        self.0.queue.lock().is_written
     }
 }
 
@@ -192,17 +193,13 @@ impl Log {
     }
 
     fn next(&self) -> Option<String> {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         let line = queue.lines.pop_front();
         queue.is_written = line.is_some();
         if line.is_none() {
             self.written.notify_waiters();
         }
         line
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

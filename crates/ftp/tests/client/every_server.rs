@@ -15,7 +15,7 @@ use super::{alice, options, place};
 use crate::common::Running;
 
 /// A server that allows downloads and uploads below a directory.
-pub struct Peer {
+pub(super) struct Peer {
     pub name: &'static str,
     /// The directory's local path.
     pub there: PathBuf,
@@ -27,27 +27,27 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub fn connection(&self) -> Connection {
+    pub(super) fn connection(&self) -> Connection {
         let place = place(self.address, "");
         Connection::new(place, self.credentials.clone(), options())
     }
 
     /// A connection for transfers between servers.
-    pub fn connection_to(&self, name: &[u8]) -> Connection {
+    pub(super) fn connection_to(&self, name: &[u8]) -> Connection {
         let place = place(self.address, "").with_path(self.path(name));
         Connection::new(place, self.credentials.clone(), options())
     }
 
-    pub fn path(&self, name: &[u8]) -> Vec<u8> {
+    pub(super) fn path(&self, name: &[u8]) -> Vec<u8> {
         [self.prefix.as_bytes(), name].concat()
     }
 
-    pub fn read(&self, name: impl AsRef<Path>) -> Vec<u8> {
+    pub(super) fn read(&self, name: impl AsRef<Path>) -> Vec<u8> {
         fs::read(self.there.join(name)).unwrap_or_default()
     }
 
     /// A job that uploads `source` under a name.
-    pub fn storing(&self, source: &Path, name: &[u8]) -> Job {
+    pub(super) fn storing(&self, source: &Path, name: &[u8]) -> Job {
         Job::Put(Storage {
             source: source.to_owned(),
             remote: self.path(name),
@@ -56,7 +56,7 @@ impl Peer {
     }
 
     /// A job that downloads a name to `target`.
-    pub fn fetching(&self, name: &[u8], target: &Path) -> Job {
+    pub(super) fn fetching(&self, name: &[u8], target: &Path) -> Job {
         Job::Get(Retrieval {
             remote: self.path(name),
             target: target.to_owned(),
@@ -65,12 +65,12 @@ impl Peer {
     }
 
     /// Runs these jobs one after the other.
-    pub fn run(&self, jobs: Vec<Job>) -> Outcome {
+    pub(super) fn run(&self, jobs: Vec<Job>) -> Outcome {
         batch::run(self.connection(), jobs, std::num::NonZeroUsize::MIN).unwrap()
     }
 }
 
-pub fn own() -> Peer {
+pub(super) fn own() -> Peer {
     let server = Running::start();
     Peer {
         name: "ours",
@@ -82,7 +82,7 @@ pub fn own() -> Peer {
     }
 }
 
-pub fn vsftpd() -> Option<Peer> {
+pub(super) fn vsftpd() -> Option<Peer> {
     let server = Vsftpd::start()?;
     Some(Peer {
         name: "vsftpd",
@@ -94,7 +94,7 @@ pub fn vsftpd() -> Option<Peer> {
     })
 }
 
-pub fn proftpd() -> Option<Peer> {
+pub(super) fn proftpd() -> Option<Peer> {
     let server = Proftpd::start()?;
     Some(Peer {
         name: "ProFTPD",
@@ -106,7 +106,7 @@ pub fn proftpd() -> Option<Peer> {
     })
 }
 
-pub fn pyftpdlib() -> Option<Peer> {
+pub(super) fn pyftpdlib() -> Option<Peer> {
     let directory = tempfile::tempdir().unwrap();
     let server = pyftpd(directory.path(), &[])?;
     Some(Peer {
@@ -120,7 +120,7 @@ pub fn pyftpdlib() -> Option<Peer> {
 }
 
 /// All available servers.
-pub fn every() -> Vec<Peer> {
+pub(super) fn every() -> Vec<Peer> {
     let others = [vsftpd(), proftpd(), pyftpdlib()];
     std::iter::once(own())
         .chain(others.into_iter().flatten())

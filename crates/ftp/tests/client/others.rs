@@ -14,14 +14,14 @@ use super::{connection, get, names, options, place, put};
 use crate::common::{Process, free_address, noise};
 
 /// vsftpd for anonymous users with full rights below `pub`.
-pub struct Vsftpd {
+pub(super) struct Vsftpd {
     pub process: Process,
     pub directory: tempfile::TempDir,
     _configuration: tempfile::NamedTempFile,
 }
 
 impl Vsftpd {
-    pub fn start() -> Option<Self> {
+    pub(super) fn start() -> Option<Self> {
         let program = or_skip(install_root("vsftpd"))?.join("usr/sbin/vsftpd");
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("pub")).unwrap();

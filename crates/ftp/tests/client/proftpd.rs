@@ -14,14 +14,14 @@ use crate::common::{Process, free_address, noise};
 /// alice's password `secret` as a crypt(5) hash.
 const SECRET: &str = "$6$fairwind$J.Cu/z00AXnowPS2V6vRr6WvX/KBIR40YYFsny4LLsAyEpoPG3/RLOv8q/LmHmG5HIYlDsT0jygFOLOwaySmj1";
 
-pub struct Proftpd {
+pub(super) struct Proftpd {
     pub process: Process,
     pub there: PathBuf,
     _directory: tempfile::TempDir,
 }
 
 impl Proftpd {
-    pub fn start() -> Option<Self> {
+    pub(super) fn start() -> Option<Self> {
         let room = or_skip(install_root("proftpd"))?;
         let directory = tempfile::tempdir().unwrap();
         let there = directory.path().join("there");

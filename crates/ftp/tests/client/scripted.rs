@@ -7,7 +7,7 @@ use std::thread;
 
 /// How it answers. By default it is a plain RFC 959 server with one file.
 #[derive(Clone)]
-pub struct Script {
+pub(super) struct Script {
     /// Sent before the greeting.
     pub before_greeting: Vec<u8>,
     /// Lines of the reply to FEAT; if empty, the command is unknown.
@@ -42,13 +42,13 @@ impl Default for Script {
 }
 
 /// A running server and the commands it has received.
-pub struct Scripted {
+pub(super) struct Scripted {
     pub address: SocketAddr,
     heard: Arc<Mutex<Vec<String>>>,
 }
 
 impl Scripted {
-    pub fn start(script: Script) -> Self {
+    pub(super) fn start(script: Script) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let heard = Arc::new(Mutex::new(Vec::new()));
@@ -64,11 +64,11 @@ impl Scripted {
     }
 
     /// The commands received so far.
-    pub fn heard(&self) -> Vec<String> {
+    pub(super) fn heard(&self) -> Vec<String> {
         self.heard.lock().unwrap().clone()
     }
 
-    pub fn has_heard(&self, verb: &str) -> bool {
+    pub(super) fn has_heard(&self, verb: &str) -> bool {
         self.heard().iter().any(|line| line.starts_with(verb))
     }
 }

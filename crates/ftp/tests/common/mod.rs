@@ -19,13 +19,13 @@ use fairwind_ftp::server::{Config, Stop, UserConfig, hash_password};
 use socket2::{Domain, Socket, Type};
 
 /// Longer than anything in these tests takes.
-pub const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The hash of `secret`.
 static SECRET: LazyLock<String> = LazyLock::new(|| hash_password("secret").unwrap());
 
 /// Serves `dir` on a free loopback port to anonymous users and to `alice`, who may write.
-pub fn config(dir: &Path) -> Config {
+pub(crate) fn config(dir: &Path) -> Config {
     let mut config = Config {
         listen: "127.0.0.1:0".parse().unwrap(),
         users: vec![UserConfig {
@@ -41,7 +41,7 @@ pub fn config(dir: &Path) -> Config {
 }
 
 /// A server in a thread, stopped when dropped.
-pub struct Running {
+pub(crate) struct Running {
     pub address: SocketAddr,
     pub dir: tempfile::TempDir,
     stop: Stop,
@@ -49,11 +49,11 @@ pub struct Running {
 }
 
 impl Running {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::with(|_| ())
     }
 
-    pub fn with(change: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut config = config(dir.path());
         change(&mut config);
@@ -69,19 +69,19 @@ impl Running {
         }
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         std::fs::write(self.path(name), content).unwrap();
     }
 
-    pub fn read(&self, name: &str) -> Vec<u8> {
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path(name)).unwrap()
     }
 
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.stop.ask();
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
@@ -96,25 +96,25 @@ impl Drop for Running {
 }
 
 /// The control connection of a client that sends only what the test says.
-pub struct Client {
+pub(crate) struct Client {
     pub stream: TcpStream,
     lines: BufReader<TcpStream>,
 }
 
 impl Client {
     /// Connects and reads the greeting.
-    pub fn connect(address: SocketAddr) -> Self {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
         let (client, greeting) = Self::greeted(address);
         assert_eq!(greeting.code, 220);
         client
     }
 
-    pub fn greeted(address: SocketAddr) -> (Self, Reply) {
+    pub(crate) fn greeted(address: SocketAddr) -> (Self, Reply) {
         Self::on(TcpStream::connect(address).unwrap())
     }
 
     /// Connects from a given loopback address.
-    pub fn from(own: impl Into<IpAddr>, address: SocketAddr) -> (Self, Reply) {
+    pub(crate) fn from(own: impl Into<IpAddr>, address: SocketAddr) -> (Self, Reply) {
         Self::on(connect_from(own, address))
     }
 
@@ -126,30 +126,30 @@ impl Client {
         (client, greeting)
     }
 
-    pub fn anonymous(server: &Running) -> Self {
+    pub(crate) fn anonymous(server: &Running) -> Self {
         let mut client = Self::connect(server.address);
         client.login("anonymous", "me@example.org");
         client
     }
 
-    pub fn alice(server: &Running) -> Self {
+    pub(crate) fn alice(server: &Running) -> Self {
         let mut client = Self::connect(server.address);
         client.login("alice", "secret");
         client
     }
 
-    pub fn login(&mut self, name: &str, password: &str) {
+    pub(crate) fn login(&mut self, name: &str, password: &str) {
         self.expect(&format!("USER {name}"), 331);
         self.expect(&format!("PASS {password}"), 230);
         self.expect("TYPE I", 200);
     }
 
     /// Sends raw bytes.
-    pub fn raw(&mut self, bytes: &[u8]) {
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
     }
 
-    pub fn reply(&mut self) -> Reply {
+    pub(crate) fn reply(&mut self) -> Reply {
         let mut reader = ReplyReader::default();
         loop {
             let mut line = String::new();
@@ -164,32 +164,32 @@ impl Client {
         }
     }
 
-    pub fn say(&mut self, line: &str) -> Reply {
+    pub(crate) fn say(&mut self, line: &str) -> Reply {
         self.raw(format!("{line}\r\n").as_bytes());
         self.reply()
     }
 
-    pub fn expect(&mut self, line: &str, code: u16) -> Reply {
+    pub(crate) fn expect(&mut self, line: &str, code: u16) -> Reply {
         let reply = self.say(line);
         assert_eq!(reply.code, code, "{line}: {reply}");
         reply
     }
 
     /// Whether the server has closed the control connection.
-    pub fn is_closed(&mut self) -> bool {
+    pub(crate) fn is_closed(&mut self) -> bool {
         matches!(self.lines.read(&mut [0]), Ok(0) | Err(_))
     }
 
     /// The address in the server's reply to PASV.
-    pub fn passive_address(&mut self) -> SocketAddr {
+    pub(crate) fn passive_address(&mut self) -> SocketAddr {
         parse_passive_reply(&self.expect("PASV", 227).text()).unwrap()
     }
 
-    pub fn passive(&mut self) -> TcpStream {
+    pub(crate) fn passive(&mut self) -> TcpStream {
         data(self.passive_address())
     }
 
-    pub fn extended_passive(&mut self) -> TcpStream {
+    pub(crate) fn extended_passive(&mut self) -> TcpStream {
         let port = parse_epsv_reply(&self.expect("EPSV", 229).text()).unwrap();
         let mut address = self.stream.peer_addr().unwrap();
         address.set_port(port);
@@ -197,7 +197,7 @@ impl Client {
     }
 
     /// The data that `command` sends over a passive data connection.
-    pub fn fetch(&mut self, command: &str) -> Vec<u8> {
+    pub(crate) fn fetch(&mut self, command: &str) -> Vec<u8> {
         let mut data = self.passive();
         self.expect(command, 150);
         let mut content = Vec::new();
@@ -207,7 +207,7 @@ impl Client {
     }
 
     /// Sends bytes for `command` over a passive data connection; returns the final reply.
-    pub fn give(&mut self, command: &str, content: &[u8]) -> Reply {
+    pub(crate) fn give(&mut self, command: &str, content: &[u8]) -> Reply {
         let mut data = self.passive();
         self.expect(command, 150);
         data.write_all(content).unwrap();
@@ -217,19 +217,19 @@ impl Client {
 }
 
 /// The loopback address with this number.
-pub fn loopback(number: usize) -> IpAddr {
+pub(crate) fn loopback(number: usize) -> IpAddr {
     IpAddr::from(Ipv4Addr::from_bits(0x7f01_0000 + number as u32))
 }
 
 /// A loopback address that no other test uses.
-pub fn own_address() -> IpAddr {
+pub(crate) fn own_address() -> IpAddr {
     static SERVERS: AtomicUsize = AtomicUsize::new(0);
     let number = 16 * std::process::id() as usize + SERVERS.fetch_add(1, Ordering::Relaxed);
     loopback(0x10_0000 + number % 0x10_0000)
 }
 
 /// A connection from a given loopback address.
-pub fn connect_from(own: impl Into<IpAddr>, to: SocketAddr) -> TcpStream {
+pub(crate) fn connect_from(own: impl Into<IpAddr>, to: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::new(own.into(), 0).into()).unwrap();
     socket.connect(&to.into()).unwrap();
@@ -237,14 +237,14 @@ pub fn connect_from(own: impl Into<IpAddr>, to: SocketAddr) -> TcpStream {
     socket.into()
 }
 
-pub fn data(address: SocketAddr) -> TcpStream {
+pub(crate) fn data(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
 /// A listening socket of a client, and its address in the format of PORT.
-pub fn listening(address: &str) -> (TcpListener, String) {
+pub(crate) fn listening(address: &str) -> (TcpListener, String) {
     let listener = TcpListener::bind((address, 0)).unwrap();
     let SocketAddr::V4(at) = listener.local_addr().unwrap() else {
         panic!("IPv4 only");
@@ -253,13 +253,13 @@ pub fn listening(address: &str) -> (TcpListener, String) {
 }
 
 /// A loopback address where nobody listens.
-pub fn free_address() -> SocketAddr {
+pub(crate) fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap()
 }
 
 /// Waits until `condition` holds.
-pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {
         assert!(begin.elapsed() < TIMEOUT, "in vain: {what}");
@@ -268,7 +268,7 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// `count` pseudo-random bytes.
-pub fn noise(count: usize) -> Vec<u8> {
+pub(crate) fn noise(count: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut bytes = Vec::with_capacity(count + 8);
     while bytes.len() < count {
@@ -282,7 +282,7 @@ pub fn noise(count: usize) -> Vec<u8> {
 }
 
 /// A server in a separate process, which can be killed and measured.
-pub struct Process {
+pub(crate) struct Process {
     pub child: Child,
     pub address: SocketAddr,
     /// Kept open: after a minute the test program reports that its test is still running, and would be ended
@@ -317,21 +317,21 @@ fn a_server() {
 
 impl Process {
     /// Serves `root`.
-    pub fn start(root: &Path) -> Self {
+    pub(crate) fn start(root: &Path) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(ROLE);
         Self::spawn(command, root)
     }
 
     /// Serves `root` with this configuration.
-    pub fn with_settings(root: &Path, settings: &str) -> Self {
+    pub(crate) fn with_settings(root: &Path, settings: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(ROLE).env(SETTINGS, settings);
         Self::spawn(command, root)
     }
 
     /// A value from `/proc/PID/status`, such as VmRSS and VmHWM, KiB.
-    pub fn kib(&self, name: &str) -> u64 {
+    pub(crate) fn kib(&self, name: &str) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(path).unwrap();
         let line = status
@@ -342,12 +342,12 @@ impl Process {
     }
 
     /// Number of open descriptors.
-    pub fn descriptors(&self) -> usize {
+    pub(crate) fn descriptors(&self) -> usize {
         self.open_files().count()
     }
 
     /// Number of open TCP sockets, connected or listening.
-    pub fn sockets(&self) -> usize {
+    pub(crate) fn sockets(&self) -> usize {
         let tables = ["tcp", "tcp6"].map(|table| {
             let path = format!("/proc/{}/net/{table}", self.child.id());
             std::fs::read_to_string(path).unwrap_or_default()
@@ -368,7 +368,7 @@ impl Process {
     }
 
     /// Serves `root` from a private file system of `size` (as in tmpfs(5)). Needs root.
-    pub fn start_in_small_room(root: &Path, size: &str) -> Self {
+    pub(crate) fn start_in_small_room(root: &Path, size: &str) -> Self {
         let mut command = Command::new("unshare");
         let script =
             format!("mount -t tmpfs -o size={size} none \"${ROOT}\" && exec \"$0\" \"$@\"");
@@ -382,7 +382,7 @@ impl Process {
     }
 
     /// A server that prints `serving ADDRESS` when it listens.
-    pub fn telling(command: &mut Command) -> Self {
+    pub(crate) fn telling(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap());
         let address = (&mut said)
@@ -398,7 +398,7 @@ impl Process {
     }
 
     /// A server that is configured to listen at this address.
-    pub fn at(address: SocketAddr, command: &mut Command) -> Self {
+    pub(crate) fn at(address: SocketAddr, command: &mut Command) -> Self {
         let child = command.stdout(Stdio::null()).spawn().unwrap();
         let process = Self {
             child,
@@ -410,7 +410,7 @@ impl Process {
     }
 
     /// Kills the process with SIGKILL.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -427,7 +427,7 @@ const ROLE: [&str; 4] = ["--exact", "common::a_server", "--ignored", "--nocaptur
 
 /// Whether a test that needs `what` can run.
 #[track_caller]
-pub fn permitted(what: &str, there: bool) -> bool {
+pub(crate) fn permitted(what: &str, there: bool) -> bool {
     fairwind_testing::permitted(
         there
             .then_some(())

@@ -1,11 +1,11 @@
 //! The advisor as transfers see it: it may be slow, wrong or gone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fairwind_advice::wire::{Answer, TransferReport};
 use fairwind_advice_client::{Client, ClientError};
+use parking_lot::Mutex;
 
 use super::observer::Memory;
 use crate::RateLimitedLog;
@@ -71,7 +71,7 @@ impl Advisor {
     /// advice most callers get that reason without a question being asked. None if too many questions are
     /// pending: ask later.
     pub(super) fn ask(&self, host: &str, remaining: Option<u64>) -> Option<Result<Answer, String>> {
-        if let Some(lost) = self.lock().as_mut() {
+        if let Some(lost) = self.lost.lock().as_mut() {
             let now = Instant::now();
             if now < lost.ask_at {
                 return Some(Err(lost.reason.clone()));
@@ -108,13 +108,13 @@ impl Advisor {
 
     /// Whether there is no sound advice.
     pub(super) fn is_lost(&self) -> bool {
-        self.lock().is_some()
+        self.lost.lock().is_some()
     }
 
     /// Takes note that there is no sound advice: logged once until there is some again, and sparingly if that
     /// goes on.
     pub(super) fn lose(&self, reason: &str) {
-        let mut lost = self.lock();
+        let mut lost = self.lost.lock();
         if lost.is_none() {
             let is_logged = self.losses.has_warned(|| {
                 format!("no advice, transfers go on with the kernel's defaults: {reason}")
@@ -129,13 +129,9 @@ impl Advisor {
 
     /// Takes note that there is sound advice.
     pub(super) fn find(&self) {
-        if self.lock().take().is_some_and(|lost| lost.is_logged) {
+        if self.lost.lock().take().is_some_and(|lost| lost.is_logged) {
             tracing::info!("the advisor at {} advises again", self.url());
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Lost>> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -155,7 +151,7 @@ mod tests {
         let advisor = Advisor::at("http://127.0.0.1:9").unwrap();
         let is_logged = |_| {
             advisor.lose("damaged");
-            let is_logged = advisor.lock().as_ref().unwrap().is_logged;
+            let is_logged = advisor.lost.lock().as_ref().unwrap().is_logged;
             advisor.find();
             is_logged
         };
@@ -186,7 +182,7 @@ mod tests {
         follower.started(stream.as_fd(), None);
         thread::sleep(RETRY_INTERVAL / 2);
         assert!(!follow.advisor.is_lost());
-        assert_eq!(follower.records().len(), 0);
+        assert_eq!(follower.transfer().records().len(), 0);
         follow.advisor.waiting.store(0, Ordering::Relaxed);
         thread::sleep(RETRY_INTERVAL);
         assert!(follow.advisor.is_lost(), "it is not asked again");

@@ -1,13 +1,12 @@
 //! The congestion control of a live connection.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::os::fd::AsFd;
 
 use fairwind_cc::{kernel, native};
 use fairwind_kernel::sysctl;
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
+use rustix::net::sockopt::set_tcp_congestion;
 
 use super::orders::is_nocc;
 
@@ -18,11 +17,6 @@ const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
 pub(super) struct Refusal {
     pub reason: String,
     pub fix: String,
-}
-
-/// The congestion control that the connection has.
-pub(super) fn current(socket: impl AsFd) -> io::Result<String> {
-    Ok(tcp_congestion(socket)?)
 }
 
 /// Sets the congestion control of this name. It continues with the packets in flight.
@@ -42,11 +36,6 @@ pub(super) fn kernel_name(name: &str, available: &[String]) -> String {
     ours
 }
 
-/// The congestion controls that the kernel has; empty if it does not list them.
-pub(super) fn available() -> Vec<String> {
-    kernel::available().unwrap_or_default()
-}
-
 fn refusal(name: &str, error: Errno) -> Refusal {
     match error {
         Errno::NOENT => Refusal {
@@ -55,7 +44,7 @@ fn refusal(name: &str, error: Errno) -> Refusal {
         },
         Errno::PERM => Refusal {
             reason: "this program may not take it (CAP_NET_ADMIN)".into(),
-            fix: allowing(name, &allowed()),
+            fix: allowing(name, &sysctl(ALLOWED).unwrap_or_default()),
         },
         error => Refusal {
             reason: format!("the kernel refuses it: {error}"),
@@ -81,10 +70,6 @@ fn allowing(name: &str, allowed: &str) -> String {
     names.insert(name);
     let names: Vec<&str> = names.into_iter().collect();
     format!("sysctl -w {ALLOWED}='{}'", names.join(" "))
-}
-
-fn allowed() -> String {
-    sysctl(ALLOWED).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -6,8 +6,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use fairwind_advice::wire::Limited;
+use fairwind_cc::kernel;
 use fairwind_kernel::TcpInfo;
 use fairwind_kernel::sockopt::set_max_pacing_rate;
+use rustix::net::sockopt::tcp_congestion;
 
 use super::buffer::{Buffer, Role};
 use super::congestion_control::{self, Refusal};
@@ -40,7 +42,7 @@ pub(super) struct Permit {
 impl Connection {
     /// Duplicates the socket; the copy lives as long as this value.
     pub(super) fn new(socket: BorrowedFd<'_>, direction: Direction) -> io::Result<Self> {
-        let initial = congestion_control::current(socket)?;
+        let initial = tcp_congestion(socket)?;
         Ok(Self {
             socket: socket.try_clone_to_owned()?,
             direction,
@@ -74,7 +76,9 @@ impl Connection {
         }
         let wanted = match &orders.control {
             Some(name) if permitted => {
-                congestion_control::kernel_name(name, &congestion_control::available())
+                // The kernel may not list them.
+                let available = kernel::available().unwrap_or_default();
+                congestion_control::kernel_name(name, &available)
             }
             _ => self.initial.clone(),
         };

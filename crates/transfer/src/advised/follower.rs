@@ -6,13 +6,14 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fairwind_advice::wire::{self, Answer, TransferReport};
 use jiff::Timestamp;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::Follow;
 use super::advisor::{ANSWER_DEADLINE, RETRY_INTERVAL};
@@ -108,11 +109,6 @@ impl Follower {
         }
     }
 
-    /// The events so far.
-    pub fn records(&self) -> Vec<Record> {
-        self.shared.records()
-    }
-
     /// The transfer that is followed, whose records may be read after its end.
     pub fn transfer(&self) -> Arc<FollowedTransfer> {
         Arc::clone(&self.shared)
@@ -124,7 +120,7 @@ impl TransferWatcher for Follower {
         let Ok(connection) = Connection::new(socket, self.shared.direction) else {
             return;
         };
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.begun = Instant::now();
         state.total = total.or(state.total);
         state.connection = Some(connection);
@@ -139,10 +135,8 @@ impl TransferWatcher for Follower {
         // An advisor that is known not to answer is not waited for.
         if state.busy && !self.shared.follow.advisor.is_lost() {
             let waiting = |state: &mut State| state.asked.is_some();
-            let _ = self
-                .shared
-                .changed
-                .wait_timeout_while(state, FIRST_BYTE_WAIT, waiting);
+            let changed = &self.shared.changed;
+            changed.wait_while_for(&mut state, waiting, FIRST_BYTE_WAIT);
         }
     }
 
@@ -153,7 +147,7 @@ impl TransferWatcher for Follower {
         }
         self.last_check = Instant::now();
         // If the lock is held, an answer is just being applied: none is overdue.
-        let Ok(state) = self.shared.state.try_lock() else {
+        let Some(state) = self.shared.state.try_lock() else {
             return;
         };
         if state
@@ -168,7 +162,7 @@ impl TransferWatcher for Follower {
 
     fn ended(&mut self, moved: u64) {
         self.shared.moved.store(moved, Ordering::Relaxed);
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         self.shared.measure(&mut state);
         if let Some(rate) = state.observer.observed().rate {
             let memory = &self.shared.follow.advisor.memory;
@@ -185,20 +179,17 @@ impl TransferWatcher for Follower {
 }
 
 impl FollowedTransfer {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The events so far.
     pub fn records(&self) -> Vec<Record> {
-        self.lock().records.clone()
+        self.state.lock().records.clone()
     }
 
     /// Waits until the result has been reported to the advisor, or until `end`.
     pub fn wait_until_reported(&self, end: Instant) {
         let patience = end.saturating_duration_since(Instant::now());
         let busy = |state: &mut State| state.busy;
-        let _ = self.changed.wait_timeout_while(self.lock(), patience, busy);
+        let mut state = self.state.lock();
+        self.changed.wait_while_for(&mut state, busy, patience);
     }
 
     /// The asking thread: asks until the transfer is over, then reports the result.
@@ -210,11 +201,11 @@ impl FollowedTransfer {
             };
             self.wait(until_next.unwrap_or(RETRY_INTERVAL));
         }
-        let outcome = self.lock().outcome.take();
+        let outcome = self.state.lock().outcome.take();
         if let Some(outcome) = outcome {
             self.follow.advisor.report(&outcome);
         }
-        self.lock().busy = false;
+        self.state.lock().busy = false;
         self.changed.notify_all();
     }
 
@@ -225,7 +216,7 @@ impl FollowedTransfer {
 
     /// Begins a question: returns the bytes still to be moved, if known; none if the transfer is over.
     fn remaining(&self) -> Option<Option<u64>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.connection.as_ref()?;
         state.asked = Some(Instant::now());
         let moved = self.moved.load(Ordering::Relaxed);
@@ -234,7 +225,7 @@ impl FollowedTransfer {
 
     /// Postpones the question: that says nothing about the advisor, and no answer is pending.
     fn leave_unasked(&self) -> Option<Duration> {
-        self.lock().asked = None;
+        self.state.lock().asked = None;
         self.changed.notify_all();
         None
     }
@@ -248,7 +239,7 @@ impl FollowedTransfer {
             })?;
             Ok((answer, orders))
         });
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.asked = None;
         let (answer, orders) = match sound {
             Ok(sound) => sound,
@@ -318,10 +309,10 @@ impl FollowedTransfer {
         let mut new = Vec::new();
         for event in events {
             let once = match &event {
-                Event::Refused { what, reason, .. } => Some(format!("{} {reason}", what.words())),
+                Event::Refused { what, reason, .. } => Some(format!("{what} {reason}")),
                 Event::Bounded {
                     what, advised, to, ..
-                } => Some(format!("{} {advised} {to}", what.words())),
+                } => Some(format!("{what} {advised} {to}")),
                 _ => None,
             };
             if once.is_some_and(|once| state.reported.len() >= KEPT || !state.reported.insert(once))
@@ -351,10 +342,9 @@ impl FollowedTransfer {
         let running = |state: &mut State| state.connection.is_some();
         loop {
             let rest = end.saturating_duration_since(Instant::now());
-            let (mut state, waited) = self
-                .changed
-                .wait_timeout_while(self.lock(), rest.min(RATE_INTERVAL), running)
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state.lock();
+            let time = rest.min(RATE_INTERVAL);
+            let waited = self.changed.wait_while_for(&mut state, running, time);
             if !waited.timed_out() || rest <= RATE_INTERVAL {
                 return;
             }

@@ -1,8 +1,9 @@
 //! What a transfer observes of its path while it runs.
 
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::bounds::Observed;
 
@@ -25,7 +26,7 @@ pub(super) struct PathObserver {
 
 impl PathObserver {
     /// For a transfer on whose path earlier ones have measured `rate`, bytes a second.
-    pub fn beginning_with(rate: Option<u64>) -> Self {
+    pub(super) fn beginning_with(rate: Option<u64>) -> Self {
         Self {
             observed: Observed {
                 rate,
@@ -37,7 +38,12 @@ impl PathObserver {
 
     /// Takes the bytes that have `arrived` by `now`, and the shortest round-trip time; returns whether
     /// that changes what is known.
-    pub fn measure(&mut self, now: Instant, arrived: u64, round_trip: Option<Duration>) -> bool {
+    pub(super) fn measure(
+        &mut self,
+        now: Instant,
+        arrived: u64,
+        round_trip: Option<Duration>,
+    ) -> bool {
         let first = self.observed.round_trip.is_none() && round_trip.is_some();
         self.observed.round_trip = round_trip.or(self.observed.round_trip);
         let Some((begun, before)) = self.window else {
@@ -60,7 +66,7 @@ impl PathObserver {
     }
 
     /// What has been observed of the path.
-    pub fn observed(&self) -> Observed {
+    pub(super) fn observed(&self) -> Observed {
         self.observed
     }
 }
@@ -71,16 +77,16 @@ pub(super) struct Memory(Mutex<Vec<(IpAddr, u64, Instant)>>);
 
 impl Memory {
     /// The rate measured on the path to a host, bytes a second.
-    pub fn of(&self, host: IpAddr, now: Instant) -> Option<u64> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn of(&self, host: IpAddr, now: Instant) -> Option<u64> {
+        let mut known = self.0.lock();
         known.retain(|(.., seen)| now.saturating_duration_since(*seen) < VALIDITY);
         let of_host = known.iter().filter(|(other, ..)| *other == host);
         of_host.map(|(_, rate, _)| *rate).max()
     }
 
     /// Remembers a rate; the oldest one makes room.
-    pub fn keep(&self, host: IpAddr, rate: u64, now: Instant) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn keep(&self, host: IpAddr, rate: u64, now: Instant) {
+        let mut known = self.0.lock();
         known.retain(|(.., seen)| now.saturating_duration_since(*seen) < VALIDITY);
         // A smaller rate does not replace a larger one that is still valid.
         if known

@@ -175,7 +175,7 @@ pub(super) mod tests {
     use super::*;
 
     /// Congestion control by the kernel's default, and nothing else.
-    pub fn advice() -> Advice {
+    pub(crate) fn advice() -> Advice {
         serde_json::from_value(serde_json::json!({
             "mode": "congestion-control", "congestion_control": null, "available_mbps": 40.0,
             "interval_mbps": [35.0, 45.0], "rtt_ms": 50.0, "send_buffer_bytes": null,

@@ -1,14 +1,15 @@
 //! The events of an advised transfer: every answer, every change with its reason, and everything that
 //! could not be done.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use fairwind_advice::Mode;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::RateLimitedLog;
@@ -93,6 +94,36 @@ pub enum Event {
     },
 }
 
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Advice { reason, .. } => write!(f, "advice: {reason}"),
+            Self::Change {
+                what,
+                from,
+                to,
+                reason,
+            } => write!(f, "{what} {from} -> {to}: {reason}"),
+            Self::Bounded {
+                what,
+                advised,
+                to,
+                reason,
+            } => write!(
+                f,
+                "{what} {advised} is advised and bounded to {to}: {reason}"
+            ),
+            Self::Refused {
+                what,
+                wanted,
+                reason,
+                fix,
+            } => write!(f, "{what} {wanted} is advised, but {reason}: {fix}"),
+            Self::Lost { reason } => write!(f, "without advice: {reason}"),
+        }
+    }
+}
+
 /// What is done to a connection for one reason.
 #[derive(Debug)]
 pub(super) struct EventLog<'a> {
@@ -132,15 +163,15 @@ pub enum Setting {
     Pacing,
 }
 
-impl Setting {
-    /// Its name in logs and reports.
-    pub fn words(self) -> &'static str {
-        match self {
+/// Its name in logs and reports.
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::CongestionControl => "congestion control",
             Self::SendBuffer => "send buffer",
             Self::ReceiveBuffer => "receive buffer",
             Self::Pacing => "pacing",
-        }
+        })
     }
 }
 
@@ -180,42 +211,16 @@ impl Journal {
         };
         line.push(b'\n');
         // One write, so that lines of several transfers do not mix. A full disk must not end a transfer.
-        let _ = file
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .write_all(&line);
+        let _ = file.lock().write_all(&line);
     }
 
-    fn log(&self, record: &Record) {
-        let peer = record.peer;
-        match &record.event {
-            Event::Advice { reason, .. } => tracing::debug!("{peer}: advice: {reason}"),
-            Event::Change {
-                what,
-                from,
-                to,
-                reason,
-            } => tracing::info!("{peer}: {} {from} -> {to}: {reason}", what.words()),
-            Event::Bounded {
-                what,
-                advised,
-                to,
-                reason,
-            } => self.bounded.warn(|| {
-                let what = what.words();
-                format!("{peer}: {what} {advised} is advised and bounded to {to}: {reason}")
-            }),
-            Event::Refused {
-                what,
-                wanted,
-                reason,
-                fix,
-            } => self.refused.warn(|| {
-                let what = what.words();
-                format!("{peer}: {what} {wanted} is advised, but {reason}: {fix}")
-            }),
-            // The advisor's own line reports it once for all transfers.
-            Event::Lost { reason } => tracing::debug!("{peer}: without advice: {reason}"),
+    fn log(&self, Record { peer, event, .. }: &Record) {
+        match event {
+            // The advisor's own line reports a loss once for all transfers.
+            Event::Advice { .. } | Event::Lost { .. } => tracing::debug!("{peer}: {event}"),
+            Event::Change { .. } => tracing::info!("{peer}: {event}"),
+            Event::Bounded { .. } => self.bounded.warn(|| format!("{peer}: {event}")),
+            Event::Refused { .. } => self.refused.warn(|| format!("{peer}: {event}")),
         }
     }
 }

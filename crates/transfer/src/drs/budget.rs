@@ -1,9 +1,10 @@
 //! Limits on all right-sized buffers of a server together, and on those of one client's address: a client
 //! that asks for the largest buffer pins that much kernel memory.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use fairwind_origin::{Origin, Tally};
+use parking_lot::Mutex;
 
 /// Limits on buffers, in bytes as passed to setsockopt; the kernel takes up to twice as much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,10 +45,6 @@ impl Budget {
             bytes: 0,
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Tally> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Share {
@@ -69,7 +66,7 @@ impl Share {
         let Some((budget, caps, origin)) = &self.budget else {
             return wanted;
         };
-        let mut taken = budget.lock();
+        let mut taken = budget.0.lock();
         let (all, own) = (taken.total(), taken.of(*origin));
         let left = |cap: u64, taken: u64| cap.saturating_sub(taken - self.bytes);
         let left = left(caps.all, all).min(left(caps.own, own));
@@ -113,7 +110,7 @@ mod tests {
         drop((one, two));
         assert_eq!(other.resize(80), 60);
         drop(other);
-        assert_eq!(*budget.lock(), Tally::default());
+        assert_eq!(*budget.0.lock(), Tally::default());
     }
 
     #[test]

@@ -20,13 +20,13 @@ use super::rate::Rate;
 use super::token::Token;
 use crate::{RateLimitedLog, Transfer};
 
-static STRANGER: RateLimitedLog = RateLimitedLog::new();
+static TURNED_AWAY: RateLimitedLog = RateLimitedLog::new();
 
 /// Time allowed for establishing the connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Most unidentified connections at once: as many as the backlog of the listening socket.
-const STRANGERS: usize = 4;
+const MAX_UNIDENTIFIED: usize = 4;
 
 /// How often to check whether the data connection has been established at the peer.
 const PEER_CHECK_INTERVAL: Duration = Duration::from_millis(5);
@@ -39,14 +39,14 @@ const FAULTS: u32 = 32;
 
 /// Wakes a waiting thread.
 #[derive(Debug)]
-pub struct Wake(OwnedFd);
+pub(super) struct Wake(OwnedFd);
 
 impl Wake {
     /// Not signalled yet.
     ///
     /// # Errors
     /// If no descriptor is free.
-    pub fn new() -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         Ok(Self(eventfd(
             0,
             EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC,
@@ -54,7 +54,7 @@ impl Wake {
     }
 
     /// Ends the wait, and every later one.
-    pub fn signal(&self) {
+    pub(super) fn signal(&self) {
         // Cannot fail: the counter is raised once and so never full.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
@@ -62,7 +62,7 @@ impl Wake {
 
 /// Why the channel was not established, or has ended.
 #[derive(Debug, thiserror::Error)]
-pub enum ChannelError {
+pub(super) enum ChannelError {
     /// The transfer is over.
     #[error("the transfer is over")]
     Over,
@@ -99,11 +99,8 @@ fn wait(
             .map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)),
     );
     let time = deadline.saturating_duration_since(Instant::now());
-    let timeout = Timespec {
-        tv_sec: time.as_secs() as _,
-        tv_nsec: time.subsec_nanos().into(),
-    };
-    match poll(&mut fds, Some(&timeout)) {
+    let timeout = Timespec::try_from(time).ok();
+    match poll(&mut fds, timeout.as_ref()) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(error) => return Err(error.into()),
     }
@@ -115,7 +112,7 @@ fn wait(
 
 /// The connection, once it is established.
 #[derive(Debug)]
-pub struct Channel {
+pub(super) struct Channel {
     stream: TcpStream,
     lines: Lines,
     /// Lines that arrived with the greeting.
@@ -130,7 +127,7 @@ impl Channel {
     ///
     /// # Errors
     /// [`ChannelError`] if it is not established in time, the connection fails, or the transfer ends.
-    pub fn open(
+    pub(super) fn open(
         transfer: &mut Transfer,
         data: BorrowedFd<'_>,
         token: Token,
@@ -160,7 +157,11 @@ impl Channel {
     ///
     /// # Errors
     /// [`ChannelError`] if the connection is closed or fails, or the transfer ends.
-    pub fn lines(&mut self, wake: &Wake, deadline: Instant) -> Result<Vec<Line>, ChannelError> {
+    pub(super) fn lines(
+        &mut self,
+        wake: &Wake,
+        deadline: Instant,
+    ) -> Result<Vec<Line>, ChannelError> {
         if !self.early.is_empty() {
             return Ok(std::mem::take(&mut self.early));
         }
@@ -201,7 +202,7 @@ impl Channel {
     }
 
     /// Whether everything sent has at least left this process.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.outgoing.is_empty()
     }
 
@@ -209,7 +210,7 @@ impl Channel {
     ///
     /// # Errors
     /// If the connection fails.
-    pub fn send(&mut self, bytes: &[u8]) -> Result<(), ChannelError> {
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), ChannelError> {
         self.outgoing.extend(bytes);
         self.flush()
     }
@@ -229,7 +230,7 @@ impl Channel {
     ///
     /// # Errors
     /// [`ChannelError::Garbage`] if there have been too many.
-    pub fn fault(&mut self) -> Result<(), ChannelError> {
+    pub(super) fn fault(&mut self) -> Result<(), ChannelError> {
         self.faults += 1;
         if self.faults >= FAULTS {
             return Err(ChannelError::Garbage);
@@ -297,50 +298,50 @@ fn accept(
     wake: &Wake,
     deadline: Instant,
 ) -> Result<Channel, ChannelError> {
-    let mut guests: Vec<Channel> = Vec::new();
+    let mut waiting: Vec<Channel> = Vec::new();
     loop {
         if Instant::now() >= deadline {
             return Err(ChannelError::Late);
         }
-        let mut sources: Vec<_> = guests
+        let mut sources: Vec<_> = waiting
             .iter()
-            .map(|guest| (guest.stream.as_fd(), PollFlags::IN))
+            .map(|channel| (channel.stream.as_fd(), PollFlags::IN))
             .collect();
-        if guests.len() < STRANGERS {
+        if waiting.len() < MAX_UNIDENTIFIED {
             sources.push((listener.as_fd(), PollFlags::IN));
         }
         wait(wake, &sources, deadline)?;
-        if guests.len() < STRANGERS {
+        if waiting.len() < MAX_UNIDENTIFIED {
             match listener.accept() {
-                Ok((stream, from)) if same_host(from, peer) => guests.push(Channel::new(stream)?),
-                Ok((_, from)) => STRANGER.warn(|| format!("right-sizing: {from} turned away")),
+                Ok((stream, from)) if same_host(from, peer) => waiting.push(Channel::new(stream)?),
+                Ok((_, from)) => TURNED_AWAY.warn(|| format!("right-sizing: {from} turned away")),
                 Err(error) if is_later(&error) => {}
                 Err(error) => return Err(error.into()),
             }
         }
         let mut remaining = Vec::new();
-        for mut guest in guests {
-            match greet(&mut guest, token) {
-                Greeting::Known => return Ok(guest),
-                Greeting::Waiting => remaining.push(guest),
-                Greeting::Stranger => {
-                    STRANGER.warn(|| format!("right-sizing: a stranger at {peer} turned away"));
+        for mut channel in waiting {
+            match greet(&mut channel, token) {
+                Greeting::Known => return Ok(channel),
+                Greeting::Waiting => remaining.push(channel),
+                Greeting::Wrong => {
+                    TURNED_AWAY.warn(|| format!("right-sizing: a stranger at {peer} turned away"));
                 }
             }
         }
-        guests = remaining;
+        waiting = remaining;
     }
 }
 
 enum Greeting {
     Known,
     Waiting,
-    Stranger,
+    Wrong,
 }
 
-fn greet(guest: &mut Channel, token: Token) -> Greeting {
-    let Ok(mut lines) = guest.read() else {
-        return Greeting::Stranger;
+fn greet(channel: &mut Channel, token: Token) -> Greeting {
+    let Ok(mut lines) = channel.read() else {
+        return Greeting::Wrong;
     };
     if lines.is_empty() {
         return Greeting::Waiting;
@@ -348,10 +349,10 @@ fn greet(guest: &mut Channel, token: Token) -> Greeting {
     let rest = lines.split_off(1);
     match &lines[0] {
         Line::Whole(line) if greeting(trimmed(line)) == Some(token) => {
-            guest.early = rest;
+            channel.early = rest;
             Greeting::Known
         }
-        _ => Greeting::Stranger,
+        _ => Greeting::Wrong,
     }
 }
 

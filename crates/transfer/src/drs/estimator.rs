@@ -70,7 +70,7 @@ impl fmt::Display for Estimate {
 
 /// Sizes the buffer of one transfer.
 #[derive(Debug, Clone)]
-pub struct Estimator {
+pub(super) struct Estimator {
     settings: Settings,
     /// Samples: a time, and the bytes that had arrived by then. The last two round trips, and one before
     /// them.
@@ -89,7 +89,7 @@ const GROWTH_STEP: u64 = 16;
 
 impl Estimator {
     /// `buffer` is the initial size, bytes.
-    pub fn new(settings: Settings, buffer: u64) -> Self {
+    pub(super) fn new(settings: Settings, buffer: u64) -> Self {
         Self {
             settings,
             arrivals: VecDeque::from([(Duration::ZERO, 0)]),
@@ -101,18 +101,18 @@ impl Estimator {
     }
 
     /// The size that the buffer should have now, bytes.
-    pub fn buffer(&self) -> u64 {
+    pub(super) fn buffer(&self) -> u64 {
         self.buffer
     }
 
     /// The smoothed round-trip time, once there is one.
-    pub fn round_trip(&self) -> Option<Duration> {
+    pub(super) fn round_trip(&self) -> Option<Duration> {
         self.round_trip
     }
 
     /// Takes the echo of a message that was sent at `sent`; returns its round-trip time. None if no
     /// message can have been sent at that time.
-    pub fn echoed(&mut self, now: Duration, sent: Duration) -> Option<Duration> {
+    pub(super) fn echoed(&mut self, now: Duration, sent: Duration) -> Option<Duration> {
         let took = now
             .checked_sub(sent)
             .filter(|took| *took <= self.settings.longest_round_trip)?;
@@ -125,7 +125,7 @@ impl Estimator {
 
     /// Takes the total of bytes that have arrived by `now`; returns an estimate of the path, none before
     /// the first echo.
-    pub fn arrived(&mut self, now: Duration, total: u64) -> Option<Estimate> {
+    pub(super) fn arrived(&mut self, now: Duration, total: u64) -> Option<Estimate> {
         self.arrivals.push_back((now, total));
         let span = self
             .round_trip?
@@ -180,14 +180,14 @@ impl Estimator {
     }
 
     /// Takes a larger size that autotuning has reached.
-    pub fn raise(&mut self, buffer: u64) {
+    pub(super) fn raise(&mut self, buffer: u64) {
         self.buffer = self.buffer.max(buffer);
     }
 
     /// The buffer's new size, if it should change. It grows at once and shrinks by halves, and only when
     /// it has not been needed for [`Settings::hold`]: a buffer that shrank with every pause of the path
     /// would have to be regained after each.
-    pub fn resize(&mut self, now: Duration) -> Option<u64> {
+    pub(super) fn resize(&mut self, now: Duration) -> Option<u64> {
         let product = self.products.front()?.1;
         let wanted = product
             .saturating_mul(2)

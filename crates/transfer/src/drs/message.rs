@@ -13,14 +13,14 @@ use std::fmt;
 use std::time::Duration;
 
 /// Longest line, bytes, line ending included: a message has about forty.
-pub const LINE_LIMIT: usize = 128;
+pub(super) const LINE_LIMIT: usize = 128;
 
 /// Decimals of a timestamp: microseconds, "as much precision as is available" (section 4).
 const DECIMALS: usize = 6;
 
 /// A message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sbuf {
+pub(super) struct Sbuf {
     /// When the receiver of the file sent it, by a clock of its own.
     pub timestamp: Duration,
     /// The receiver's buffer, which the sender is asked to have as well, bytes.
@@ -30,7 +30,7 @@ pub struct Sbuf {
 impl Sbuf {
     /// Parses a line without its line ending; none if it is not a message. Numbers that overflow become
     /// the largest possible.
-    pub fn parse(line: &[u8]) -> Option<Self> {
+    pub(super) fn parse(line: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(line).ok()?;
         let mut words = text.split(' ');
         let (verb, timestamp, size) = (words.next()?, words.next()?, words.next()?);
@@ -69,7 +69,7 @@ fn whole(digits: &str) -> Option<u64> {
 
 /// Splits the bytes received into lines, each with its line ending, in bounded memory.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub(super) struct Lines {
     bytes: Vec<u8>,
     /// The current line is longer than allowed.
     overrun: bool,
@@ -77,7 +77,7 @@ pub struct Lines {
 
 /// A line of the channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Line {
+pub(super) enum Line {
     /// As received, with its line ending.
     Whole(Vec<u8>),
     /// It was longer than [`LINE_LIMIT`] and has been discarded.
@@ -86,7 +86,7 @@ pub enum Line {
 
 impl Lines {
     /// The lines that end within `bytes`.
-    pub fn take(&mut self, bytes: &[u8]) -> Vec<Line> {
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Vec<Line> {
         let mut lines = Vec::new();
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
             let ends = piece.ends_with(b"\n");
@@ -111,7 +111,7 @@ impl Lines {
 }
 
 /// A line without its line ending.
-pub fn trimmed(line: &[u8]) -> &[u8] {
+pub(super) fn trimmed(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }

@@ -20,8 +20,7 @@ mod token;
 mod watcher;
 
 pub use budget::{Budget, Caps, Share};
-pub use estimator::{Estimate, Estimator, Settings};
-pub use message::{Line, Lines, Sbuf};
+pub use estimator::{Estimate, Settings};
 pub use record::{Record, Resize, SharedRecord};
 pub use token::Token;
 pub use watcher::RightSizing;

@@ -11,14 +11,14 @@ const LINES: f64 = 100.0;
 
 /// A token bucket of lines.
 #[derive(Debug)]
-pub struct Rate {
+pub(super) struct Rate {
     left: f64,
     since: Instant,
 }
 
 impl Rate {
     /// Allows a full burst.
-    pub fn new(now: Instant) -> Self {
+    pub(super) fn new(now: Instant) -> Self {
         Self {
             left: BURST,
             since: now,
@@ -26,14 +26,14 @@ impl Rate {
     }
 
     /// Counts lines received.
-    pub fn count(&mut self, lines: usize, now: Instant) {
+    pub(super) fn count(&mut self, lines: usize, now: Instant) {
         let gained = (now - self.since).as_secs_f64() * LINES;
         self.left = (self.left + gained).min(BURST) - lines as f64;
         self.since = now;
     }
 
     /// How long to stop reading, so that the rate is kept; none if reading may go on.
-    pub fn pause(&self, now: Instant) -> Option<Duration> {
+    pub(super) fn pause(&self, now: Instant) -> Option<Duration> {
         let left = self.left + (now - self.since).as_secs_f64() * LINES;
         (left < 0.0).then(|| Duration::from_secs_f64(-left / LINES))
     }

@@ -1,10 +1,11 @@
 //! What right-sizing did in one transfer.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 use super::estimator::Estimate;
 use crate::Direction;
@@ -20,18 +21,20 @@ pub struct Resize {
     pub estimate: Option<Estimate>,
 }
 
+impl Resize {
+    /// What it follows from.
+    pub fn reason(&self) -> String {
+        match &self.estimate {
+            Some(estimate) => estimate.to_string(),
+            None => "asked for by the receiver".into(),
+        }
+    }
+}
+
 impl fmt::Display for Resize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:.3} s: {} bytes, ",
-            self.time.as_secs_f64(),
-            self.bytes
-        )?;
-        match &self.estimate {
-            Some(estimate) => write!(f, "{estimate}"),
-            None => f.write_str("asked for by the receiver"),
-        }
+        let (seconds, bytes) = (self.time.as_secs_f64(), self.bytes);
+        write!(f, "{seconds:.3} s: {bytes} bytes, {}", self.reason())
     }
 }
 
@@ -64,15 +67,7 @@ pub struct Record {
 }
 
 /// A record that the right-sizing thread writes while others may read it.
-#[derive(Debug, Clone, Default)]
-pub struct SharedRecord(Arc<Mutex<Record>>);
-
-impl SharedRecord {
-    /// The record, which nobody else reads or writes meanwhile.
-    pub fn lock(&self) -> MutexGuard<'_, Record> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+pub type SharedRecord = Arc<Mutex<Record>>;
 
 /// Most sizes kept.
 const RESIZES: usize = 1_000;

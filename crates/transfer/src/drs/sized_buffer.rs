@@ -13,7 +13,7 @@ use crate::buffers::{self, Granted, Side};
 
 /// A buffer, from the moment that right-sizing takes it over from the kernel.
 #[derive(Debug)]
-pub struct SizedBuffer {
+pub(super) struct SizedBuffer {
     socket: OwnedFd,
     side: Side,
     /// The size last set; none before the first.
@@ -30,7 +30,7 @@ static LIMIT_REPORTED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::ne
 
 impl SizedBuffer {
     /// The buffer at `side` of `socket`, within `share`.
-    pub fn new(socket: OwnedFd, side: Side, share: Share) -> Self {
+    pub(super) fn new(socket: OwnedFd, side: Side, share: Share) -> Self {
         Self {
             share,
             socket,
@@ -45,7 +45,7 @@ impl SizedBuffer {
     ///
     /// # Errors
     /// If the socket option cannot be read.
-    pub fn size(&self) -> io::Result<u64> {
+    pub(super) fn size(&self) -> io::Result<u64> {
         buffers::size(&self.socket, self.side)
     }
 
@@ -61,7 +61,7 @@ impl SizedBuffer {
     ///
     /// # Errors
     /// If a socket option cannot be read or set.
-    pub fn ask(&mut self, now: Duration, bytes: u64) -> io::Result<(u64, Option<String>)> {
+    pub(super) fn ask(&mut self, now: Duration, bytes: u64) -> io::Result<(u64, Option<String>)> {
         if self.left_to_kernel {
             return Ok((self.size()?, None));
         }
@@ -127,7 +127,7 @@ impl SizedBuffer {
     ///
     /// # Errors
     /// If a socket option cannot be read or set.
-    pub fn settle(&mut self, now: Duration, round_trip: Duration) -> io::Result<()> {
+    pub(super) fn settle(&mut self, now: Duration, round_trip: Duration) -> io::Result<()> {
         let Some((since, bytes)) = self.shrinking else {
             return Ok(());
         };
@@ -145,7 +145,7 @@ impl SizedBuffer {
     ///
     /// # Errors
     /// If the socket option cannot be set.
-    pub fn give_back(&mut self) -> io::Result<()> {
+    pub(super) fn give_back(&mut self) -> io::Result<()> {
         self.shrinking = None;
         self.share.resize(0);
         match self.bytes.take() {
@@ -156,7 +156,7 @@ impl SizedBuffer {
 }
 
 /// Limits the size that a lying or faulty peer asks for to what a sender may have.
-pub fn bounded(bytes: u64, settings: &Settings) -> u64 {
+pub(super) fn bounded(bytes: u64, settings: &Settings) -> u64 {
     bytes.clamp(settings.floor, settings.ceiling)
 }
 
@@ -167,24 +167,15 @@ fn clamped(bytes: u64) -> u32 {
 fn limit(side: Side, wanted: u64, size: u64) -> String {
     let sysctl = side.sysctl();
     format!(
-        "this machine cuts {} buffers at {size} bytes where the path wants {wanted}; sysctl -w {sysctl}={wanted} lifts that",
-        name(side)
+        "this machine cuts {side} buffers at {size} bytes where the path wants {wanted}; sysctl -w {sysctl}={wanted} lifts that"
     )
 }
 
 fn left(side: Side, wanted: u64) -> String {
     let sysctl = side.sysctl();
     format!(
-        "programs may not set {} buffers of the {wanted} bytes that the path wants, so the kernel sizes them; sysctl -w {sysctl}={wanted} lifts that",
-        name(side)
+        "programs may not set {side} buffers of the {wanted} bytes that the path wants, so the kernel sizes them; sysctl -w {sysctl}={wanted} lifts that"
     )
-}
-
-fn name(side: Side) -> &'static str {
-    match side {
-        Side::Send => "send",
-        Side::Receive => "receive",
-    }
 }
 
 #[cfg(test)]

@@ -4,13 +4,14 @@
 //! file would make the round-trip time longer than the path's.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fairwind_kernel::TcpInfo;
 use jiff::Timestamp;
+use parking_lot::MutexGuard;
 
 use super::budget::Share;
 use super::channel::{Channel, ChannelError, Wake};
