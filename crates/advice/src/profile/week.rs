@@ -25,11 +25,11 @@ pub const GROUPS: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LocalTime {
     /// 0 for Monday to 6 for Sunday.
-    weekday: usize,
+    pub weekday: usize,
     /// Seconds after local midnight.
     second: f64,
     /// Days since 1970-01-01.
-    day: i32,
+    pub day: i32,
 }
 
 impl LocalTime {
@@ -46,16 +46,6 @@ impl LocalTime {
             second: local.rem_euclid(86_400) as f64,
             day: day as i32,
         }
-    }
-
-    /// 0 for Monday to 6 for Sunday.
-    pub fn weekday(self) -> usize {
-        self.weekday
-    }
-
-    /// The day, in days since 1970-01-01.
-    pub fn day(self) -> i32 {
-        self.day
     }
 }
 
@@ -178,7 +168,7 @@ mod tests {
         // The same hour of UTC after the clock went forward is 03:30.
         let april = at("2004-04-05T08:30:00Z", "America/Chicago");
         assert_eq!((april.weekday, april.second), (0, 12_600.0));
-        assert_eq!(april.day() - monday.day(), 35);
+        assert_eq!(april.day - monday.day, 35);
     }
 
     #[test]
