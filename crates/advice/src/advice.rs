@@ -125,7 +125,12 @@ pub fn advise(history: &History, request: &Request, now: Timestamp, settings: &S
 
 /// The mode, from the newest test of each hop, and why.
 fn congestion(hops: &[&Hop], now: Timestamp, settings: &Settings) -> (Mode, String) {
-    let on = |why: &str| (Mode::CongestionControl, format!("congestion control: {why}"));
+    let on = |why: &str| {
+        (
+            Mode::CongestionControl,
+            format!("congestion control: {why}"),
+        )
+    };
     let Some(threshold) = settings.threshold_mbps else {
         return on("the path has no threshold");
     };
@@ -232,10 +237,7 @@ fn pacing(mode: Mode, forecast: Option<&Forecast>, settings: &Settings) -> Optio
     }
 }
 
-fn forecast_in_words(
-    least: &Result<(&Hop, Forecast), NoForecast>,
-    settings: &Settings,
-) -> String {
+fn forecast_in_words(least: &Result<(&Hop, Forecast), NoForecast>, settings: &Settings) -> String {
     match least {
         Ok((hop, forecast)) => format!(
             "; forecast {:.1} Mbit/s by {} from {} earlier days at {}",

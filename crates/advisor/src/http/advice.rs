@@ -10,7 +10,7 @@ use utoipa::IntoParams;
 use super::error::ErrorBody;
 use super::extract::Query;
 use crate::error::ServiceError;
-use crate::metrics::Interface;
+use crate::service::Interface;
 use crate::service::Service;
 
 /// For which transfer.

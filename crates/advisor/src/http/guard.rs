@@ -15,8 +15,8 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use super::error::refusal;
-use crate::doors::{Arrival, Right, Tokens};
 use crate::host;
+use crate::listener::{Arrival, Right, Tokens};
 
 /// Decides which requests are admitted.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ impl Guard {
 
     /// The middleware that checks each request.
     pub async fn admit(State(guard): State<Guard>, request: Request, next: Next) -> Response {
-        // Requests without this extension do not come from a door but from the program itself.
+        // Requests without this extension do not come from a socket but from the program itself.
         let came_by = request.extensions().get().copied();
         let judged = match came_by {
             Some(Arrival::Network(to)) => guard.judge(to, &request),

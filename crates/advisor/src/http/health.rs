@@ -28,6 +28,6 @@ pub async fn metrics(State(service): State<Service>) -> impl IntoResponse {
     )
 )]
 pub async fn health(State(service): State<Service>) -> Result<&'static str, ServiceError> {
-    service.check().await?;
+    service.store().check().await?;
     Ok("ok\n")
 }

@@ -14,7 +14,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::discovery::Discovery;
+use crate::config::Discovery;
 use crate::host;
 use crate::service::Service;
 use crate::store::LogPlace;
@@ -35,10 +35,14 @@ pub async fn follow(service: Service, file: PathBuf, discovery: Discovery) {
     // The store's key is the absolute path, independent of the working directory.
     let file = std::path::absolute(&file).unwrap_or(file);
     let name = file.to_string_lossy().into_owned();
-    let mut kept = service.log_place(&name).await.unwrap_or_else(|error| {
-        tracing::warn!("{name}: {error}; it is read from its end");
-        None
-    });
+    let mut kept = service
+        .store()
+        .log_place(&name)
+        .await
+        .unwrap_or_else(|error| {
+            tracing::warn!("{name}: {error}; it is read from its end");
+            None
+        });
     let mut follower = match &kept {
         Some(place) => Follower::at(&file, place.clone()),
         None => Follower::at_end(&file),
@@ -82,7 +86,7 @@ async fn discover(service: &Service, hosts: BTreeSet<IpAddr>, discovery: &Discov
 }
 
 async fn keep(service: &Service, name: &str, place: &LogPlace) {
-    if let Err(error) = service.keep_log_place(name, place).await {
+    if let Err(error) = service.store().keep_log_place(name, place).await {
         tracing::warn!("{name}: {error}; after a restart some of it is read again");
     }
 }

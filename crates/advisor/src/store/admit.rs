@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fairwind_advice::{LARGEST_MBPS, Refusal, Refusals, Sample};
+use fairwind_advice::{Refusal, Refusals, Sample};
 use jiff::Timestamp;
 
 use super::Order;
@@ -64,24 +64,14 @@ impl Admission {
     }
 
     fn judge(&self, sample: Sample) -> Result<(), Refusal> {
-        if !sample.available_mbps.is_finite() || sample.available_mbps > LARGEST_MBPS {
-            return Err(Refusal::NotANumber);
-        }
-        if sample.available_mbps < 0.0 {
-            return Err(Refusal::Negative);
-        }
-        if sample.time > self.now {
-            return Err(Refusal::Future);
-        }
+        sample.check(self.now)?;
         if self.by_time.contains_key(&sample.time.as_microsecond()) {
             return Err(Refusal::Duplicate);
         }
         let behind = self.newest.is_none_or(|newest| sample.time > newest);
         // Keys of blocks start in 1970; nothing was measured before.
-        match sample.time >= Timestamp::UNIX_EPOCH && (behind || self.order == Order::Fill) {
-            true => Ok(()),
-            false => Err(Refusal::OutOfOrder),
-        }
+        let fits = sample.time >= Timestamp::UNIX_EPOCH && (behind || self.order == Order::Fill);
+        fits.then_some(()).ok_or(Refusal::OutOfOrder)
     }
 
     fn keep(&mut self, sample: Sample) {

@@ -104,7 +104,7 @@ fn with_socket(place: &Path, limits: Limits) -> (Running, String) {
     let socket = place.join("advisor.sock").to_str().unwrap().to_owned();
     let listen = format!("unix:{socket}").parse().unwrap();
     let service = Running::with(|options| {
-        options.doors.listen.push(listen);
+        options.config.listen.push(listen);
         options.limits = limits;
     });
     (service, socket)

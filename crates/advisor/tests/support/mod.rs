@@ -10,12 +10,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fairwind_advice_client::Client;
-use fairwind_advisor::Clock;
-use fairwind_advisor::discovery::Discovery;
-use fairwind_advisor::doors::Doors;
 use fairwind_advisor::http::Limits;
 use fairwind_advisor::run::{Options, serve};
-use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
+use fairwind_advisor::{Clock, Config};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -100,15 +97,11 @@ impl Drop for Running {
 pub fn options(state: &Path) -> Options {
     Options {
         state: Some(PathBuf::from(state)),
-        doors: Doors {
+        config: Config {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
-            ..Doors::default()
+            ..Config::default()
         },
         clock: Clock::new(Some(START.parse().unwrap()), 1.0),
-        paths: Vec::new(),
-        xferlog: None,
-        discovery: Discovery::default(),
-        history_bytes: DEFAULT_HISTORY_BYTES,
         limits: Limits::default(),
     }
 }

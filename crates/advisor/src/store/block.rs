@@ -7,8 +7,8 @@
 use fairwind_advice::Sample;
 use jiff::Timestamp;
 
+use super::HopId;
 use super::error::Trouble;
-use crate::store::HopId;
 
 /// The format written by this module.
 const FORMAT: u8 = 1;
