@@ -5,8 +5,10 @@ use serde::{Deserialize, Serialize};
 
 /// Available bandwidth of a hop, as measured by one test (RFC 5136, section 2.3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SampleEntry))]
 pub struct Sample {
     /// When the test was made. The history stores it to the microsecond.
+    #[cfg_attr(feature = "schema", schema(value_type = String, format = DateTime))]
     pub time: Timestamp,
     /// Available bandwidth in Mbit/s; in a history, finite and at least 0.
     pub available_mbps: f64,

@@ -14,8 +14,6 @@ use tokio::task::JoinSet;
 use crate::config::Discovery;
 use crate::service::Service;
 
-pub use xferlog::Follower;
-
 /// Interval between checks for changes in the store by other programs.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
 /// Interval between updates of what was learned from histories.

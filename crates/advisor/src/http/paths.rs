@@ -1,4 +1,4 @@
-//! `/v1/paths`.
+//! `/v1/paths`: declarations, and the hops of a path.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -8,7 +8,7 @@ use super::error::ErrorBody;
 use super::extract;
 use crate::error::ServiceError;
 use crate::path::PathConfig;
-use crate::service::Service;
+use crate::service::{HopEntry, Service};
 
 /// All paths, by name.
 #[utoipa::path(
@@ -17,12 +17,8 @@ use crate::service::Service;
 )]
 pub async fn list(State(service): State<Service>) -> Json<Vec<PathConfig>> {
     let directory = service.directory();
-    Json(
-        directory
-            .paths()
-            .map(|path| path.config().clone())
-            .collect(),
-    )
+    let paths = directory.paths().map(|path| path.config().clone());
+    Json(paths.collect())
 }
 
 /// A path.
@@ -61,9 +57,11 @@ pub async fn put(
         return Err(ServiceError::Invalid(problem));
     }
     config.name = name;
-    let status = match service.put_path(config.clone()).await? {
-        true => StatusCode::CREATED,
-        false => StatusCode::OK,
+    let is_new = service.put_path(config.clone()).await?;
+    let status = if is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
     };
     Ok((status, Json(config)))
 }
@@ -79,5 +77,43 @@ pub async fn remove(
     Path(name): Path<String>,
 ) -> Result<StatusCode, ServiceError> {
     service.remove_path(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The hops of a path, declared and found, and on which of them advice rests.
+#[utoipa::path(
+    get, path = "/v1/paths/{name}/hops", operation_id = "list_hops", tag = "paths",
+    params(("name" = String, Path, description = "Name of the path")),
+    responses(
+        (status = OK, body = Vec<HopEntry>, description = "In the order in which they came."),
+        (status = NOT_FOUND, body = ErrorBody, description = "There is no such path."),
+    )
+)]
+pub async fn list_hops(
+    State(service): State<Service>,
+    Path(name): Path<String>,
+) -> Result<Json<Vec<HopEntry>>, ServiceError> {
+    let path = service.path(&name)?;
+    Ok(Json(service.hops(&path).await?))
+}
+
+/// Removes a hop that is not declared, and its history: a misspelt one, or one that is gone.
+#[utoipa::path(
+    delete, path = "/v1/paths/{name}/hops/{hop}", operation_id = "remove_hop", tag = "paths",
+    params(
+        ("name" = String, Path, description = "Name of the path"),
+        ("hop" = String, Path, description = "Name of the hop"),
+    ),
+    responses(
+        (status = NO_CONTENT, description = "It is removed."),
+        (status = NOT_FOUND, body = ErrorBody, description = "There is no such path or hop."),
+        (status = CONFLICT, body = ErrorBody, description = "The hop is declared."),
+    )
+)]
+pub async fn remove_hop(
+    State(service): State<Service>,
+    Path((name, hop)): Path<(String, String)>,
+) -> Result<StatusCode, ServiceError> {
+    service.remove_hop(&name, &hop).await?;
     Ok(StatusCode::NO_CONTENT)
 }

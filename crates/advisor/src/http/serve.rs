@@ -65,7 +65,7 @@ pub async fn serve(
     limits: Limits,
     stop: impl Future<Output = ()>,
 ) {
-    let guard = Guard::new(&listeners.names, listeners.tokens);
+    let guard = Arc::new(Guard::new(&listeners.names, listeners.tokens));
     let router = router
         .layer(middleware::from_fn_with_state(guard, Guard::admit))
         .layer(middleware::from_fn(move |request: Request, next: Next| {

@@ -79,16 +79,10 @@ impl Shared {
         let Some(lesson) = self.lesson(id) else {
             return;
         };
-        let Lesson {
-            path,
-            history,
-            outdated,
-            now,
-            soon,
-        } = lesson;
+        let (path, outdated) = (lesson.path, lesson.outdated);
         let mut copy = match outdated {
-            None => History::clone(&history),
-            Some(_) => match self.read_again(&path, &history).await {
+            None => History::clone(&lesson.history),
+            Some(_) => match self.read_again(&path, &lesson.history).await {
                 Ok(read) => read,
                 Err(error) => {
                     tracing::warn!("path {}: {error}", path.config().name);
@@ -96,11 +90,11 @@ impl Shared {
                 }
             },
         };
-        drop(history);
+        drop(lesson.history);
         let settings = path.settings.clone();
         let learning = tokio::task::spawn_blocking(move || {
             for hop in &mut copy.hops {
-                hop.learn_ahead(now, soon, &settings);
+                hop.learn_ahead(lesson.now, lesson.soon, &settings);
             }
             copy
         });

@@ -71,13 +71,15 @@ fn from_rows(rows: Vec<Row>) -> Vec<StoredPath> {
                 discovered: discovered_us.and_then(|us| Timestamp::from_microsecond(us).ok()),
             });
         }
-        let hop = hop.zip(name).map(|(id, name)| StoredHop {
-            id: HopId(id),
-            name,
-        });
+        let hop = hop.zip(name).map(stored_hop);
         paths.last_mut().expect("one was pushed").hops.extend(hop);
     }
     paths
+}
+
+fn stored_hop((id, name): (i64, String)) -> StoredHop {
+    let id = HopId(id);
+    StoredHop { id, name }
 }
 
 fn read(path: PathId, config: &str) -> Option<PathConfig> {
@@ -119,10 +121,7 @@ async fn put(
             .fetch_all(&mut *connection)
             .await?;
     transaction.announce(PathId(path)).await?;
-    let hops = hops.into_iter().map(|(id, name)| StoredHop {
-        id: HopId(id),
-        name,
-    });
+    let hops = hops.into_iter().map(stored_hop);
     Ok(StoredPath {
         id: PathId(path),
         config: config.clone(),
@@ -147,9 +146,9 @@ async fn discover(
         new.extend(add_discovered(connection, config, now).await?);
     }
     for path in &change.seen {
-        if is_discovered(connection, *path).await? {
-            see(connection, *path, now).await?;
-        }
+        let see = "UPDATE path SET discovered_us = ? WHERE id = ? AND discovered_us IS NOT NULL";
+        let see = sqlx::query(see).bind(now.as_microsecond()).bind(path.0);
+        see.execute(&mut *connection).await?;
     }
     Ok(new)
 }
@@ -185,19 +184,6 @@ async fn is_discovered(connection: &mut SqliteConnection, path: PathId) -> Resul
             .fetch_optional(connection)
             .await?;
     Ok(found.is_some())
-}
-
-async fn see(
-    connection: &mut SqliteConnection,
-    path: PathId,
-    now: Timestamp,
-) -> Result<(), Trouble> {
-    sqlx::query("UPDATE path SET discovered_us = ? WHERE id = ?")
-        .bind(now.as_microsecond())
-        .bind(path.0)
-        .execute(connection)
-        .await?;
-    Ok(())
 }
 
 async fn remove(connection: &mut SqliteConnection, path: PathId) -> Result<bool, Trouble> {
@@ -280,9 +266,5 @@ pub(super) async fn hop(
     .bind(name)
     .fetch_one(&mut *connection)
     .await?;
-    let hop = StoredHop {
-        id: HopId(id),
-        name: name.to_owned(),
-    };
-    Ok((hop, newest_us))
+    Ok((stored_hop((id, name.to_owned())), newest_us))
 }
