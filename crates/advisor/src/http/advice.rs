@@ -17,7 +17,7 @@ use crate::service::Service;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub struct Transfer {
+pub(super) struct Transfer {
     /// The other host: an address or a name. Its path is that of the longest matching prefix.
     #[param(example = "192.0.2.7")]
     host: String,
@@ -35,7 +35,7 @@ pub struct Transfer {
         (status = SERVICE_UNAVAILABLE, body = ErrorBody, description = "The store does not answer."),
     )
 )]
-pub async fn advice(
+pub(super) async fn advice(
     State(service): State<Service>,
     Query(transfer): Query<Transfer>,
 ) -> Result<Json<Answer>, ServiceError> {

@@ -20,7 +20,7 @@ use crate::listener::{Arrival, Right, Tokens};
 
 /// Decides which requests are admitted.
 #[derive(Debug)]
-pub struct Guard {
+pub(super) struct Guard {
     /// Accepted names, in lower case, and addresses, besides those of loopback.
     names: Vec<String>,
     tokens: Option<Tokens>,
@@ -32,13 +32,17 @@ type Refused = (StatusCode, String);
 impl Guard {
     /// Admits requests sent to one of these names, to loopback or to the address that was connected to; if
     /// there are tokens, requests need one.
-    pub fn new(names: &[String], tokens: Option<Tokens>) -> Guard {
+    pub(super) fn new(names: &[String], tokens: Option<Tokens>) -> Guard {
         let names = names.iter().map(|name| plain(name)).collect();
         Guard { names, tokens }
     }
 
     /// The middleware that checks each request.
-    pub async fn admit(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    pub(super) async fn admit(
+        State(guard): State<Arc<Guard>>,
+        request: Request,
+        next: Next,
+    ) -> Response {
         // Requests without this extension do not come from a socket but from the program itself.
         let came_by = request.extensions().get().copied();
         let judged = match came_by {

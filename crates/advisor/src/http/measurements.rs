@@ -21,7 +21,7 @@ const SAMPLES_AT_MOST: usize = 200_000;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub struct Span {
+pub(super) struct Span {
     /// First moment; from the beginning without it.
     #[param(value_type = Option<String>, format = DateTime)]
     from: Option<Timestamp>,
@@ -58,7 +58,7 @@ pub struct HopHistory {
         (status = NOT_FOUND, body = ErrorBody, description = "There is no such path."),
     )
 )]
-pub async fn history(
+pub(super) async fn history(
     State(service): State<Service>,
     Path(name): Path<String>,
     extract::Query(span): extract::Query<Span>,
@@ -93,7 +93,7 @@ pub async fn history(
         (status = SERVICE_UNAVAILABLE, body = ErrorBody, description = "Nothing was kept."),
     )
 )]
-pub async fn record(
+pub(super) async fn record(
     State(service): State<Service>,
     Path(name): Path<String>,
     extract::Json(samples): extract::Json<Vec<NewSample>>,
@@ -114,7 +114,7 @@ pub async fn record(
         (status = UNPROCESSABLE_ENTITY, body = ErrorBody, description = "The body is JSON, but not what is expected."),
     )
 )]
-pub async fn transfer(
+pub(super) async fn transfer(
     State(service): State<Service>,
     extract::Json(report): extract::Json<TransferReport>,
 ) -> Result<(StatusCode, Json<TransferAnswer>), ServiceError> {

@@ -15,7 +15,7 @@ use crate::service::{HopEntry, Service};
     get, path = "/v1/paths", operation_id = "list_paths", tag = "paths",
     responses((status = OK, body = Vec<PathConfig>, description = "As it is declared."))
 )]
-pub async fn list(State(service): State<Service>) -> Json<Vec<PathConfig>> {
+pub(super) async fn list(State(service): State<Service>) -> Json<Vec<PathConfig>> {
     let directory = service.directory();
     let paths = directory.paths().map(|path| path.config().clone());
     Json(paths.collect())
@@ -27,7 +27,7 @@ pub async fn list(State(service): State<Service>) -> Json<Vec<PathConfig>> {
     params(("name" = String, Path, description = "Name of the path")),
     responses((status = OK, body = PathConfig, description = "As it is declared."), (status = NOT_FOUND, body = ErrorBody, description = "There is no such path."))
 )]
-pub async fn show(
+pub(super) async fn show(
     State(service): State<Service>,
     Path(name): Path<String>,
 ) -> Result<Json<PathConfig>, ServiceError> {
@@ -47,7 +47,7 @@ pub async fn show(
         (status = UNPROCESSABLE_ENTITY, body = ErrorBody, description = "The body is JSON, but not what is expected."),
     )
 )]
-pub async fn put(
+pub(super) async fn put(
     State(service): State<Service>,
     Path(name): Path<String>,
     extract::Json(mut config): extract::Json<PathConfig>,
@@ -72,7 +72,7 @@ pub async fn put(
     params(("name" = String, Path, description = "Name of the path")),
     responses((status = NO_CONTENT, description = "It is removed."), (status = NOT_FOUND, body = ErrorBody, description = "There is no such path."))
 )]
-pub async fn remove(
+pub(super) async fn remove(
     State(service): State<Service>,
     Path(name): Path<String>,
 ) -> Result<StatusCode, ServiceError> {
@@ -89,7 +89,7 @@ pub async fn remove(
         (status = NOT_FOUND, body = ErrorBody, description = "There is no such path."),
     )
 )]
-pub async fn list_hops(
+pub(super) async fn list_hops(
     State(service): State<Service>,
     Path(name): Path<String>,
 ) -> Result<Json<Vec<HopEntry>>, ServiceError> {
@@ -110,7 +110,7 @@ pub async fn list_hops(
         (status = CONFLICT, body = ErrorBody, description = "The hop is declared."),
     )
 )]
-pub async fn remove_hop(
+pub(super) async fn remove_hop(
     State(service): State<Service>,
     Path((name, hop)): Path<(String, String)>,
 ) -> Result<StatusCode, ServiceError> {

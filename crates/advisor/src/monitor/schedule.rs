@@ -22,7 +22,7 @@ const ICMP: &str = "icmp";
 
 /// Sends echo requests for every path at its interval, for ever. Without the privilege it logs once what is
 /// missing, and returns.
-pub async fn echoes(service: Service) {
+pub(super) async fn echoes(service: Service) {
     let echo = match Echo::open() {
         Ok(echo) => Arc::new(echo),
         Err(error) => {

@@ -31,7 +31,7 @@ const HOSTS_AT_ONCE: usize = 4_096;
 const BEFORE: usize = 256;
 
 /// Follows the file for ever.
-pub async fn follow(service: Service, file: PathBuf, discovery: Discovery) {
+pub(super) async fn follow(service: Service, file: PathBuf, discovery: Discovery) {
     // The store's key is the absolute path, independent of the working directory.
     let file = std::path::absolute(&file).unwrap_or(file);
     let name = file.to_string_lossy().into_owned();
@@ -93,7 +93,7 @@ async fn keep(service: &Service, name: &str, place: &LogPlace) {
 
 /// Reads what is appended to a log.
 #[derive(Debug)]
-pub struct Follower {
+pub(super) struct Follower {
     path: PathBuf,
     /// The open file, which may have been renamed since.
     file: Option<File>,
@@ -109,14 +109,14 @@ pub struct Follower {
 
 impl Follower {
     /// Follows the log from its present end; a log that does not exist yet, from its beginning.
-    pub fn at_end(path: impl AsRef<Path>) -> Follower {
+    pub(super) fn at_end(path: impl AsRef<Path>) -> Follower {
         let file = File::open(path.as_ref()).ok();
         let place = file.as_ref().and_then(|file| end(file).ok());
         Follower::new(path.as_ref(), file, place.unwrap_or_default())
     }
 
     /// Follows the log from a place up to which it has been read before.
-    pub fn at(path: impl AsRef<Path>, place: LogPlace) -> Follower {
+    pub(super) fn at(path: impl AsRef<Path>, place: LogPlace) -> Follower {
         Follower::new(path.as_ref(), file_of(path.as_ref(), &place), place)
     }
 
@@ -132,12 +132,12 @@ impl Follower {
     }
 
     /// The place after the last complete line.
-    pub fn place(&self) -> &LogPlace {
+    pub(super) fn place(&self) -> &LogPlace {
         &self.place
     }
 
     /// The hosts in lines that were appended since the last call.
-    pub fn new_hosts(&mut self) -> io::Result<BTreeSet<IpAddr>> {
+    pub(super) fn new_hosts(&mut self) -> io::Result<BTreeSet<IpAddr>> {
         let mut hosts = BTreeSet::new();
         // Lines still written to the old file belong to the log.
         self.read(&mut hosts)?;

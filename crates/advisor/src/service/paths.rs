@@ -9,7 +9,7 @@ use crate::host::HostPattern;
 use crate::path::PathConfig;
 
 /// Maximum number of paths: a log full of unknown hosts must not fill the memory.
-pub const PATHS_AT_MOST: usize = 20_000;
+pub(super) const PATHS_AT_MOST: usize = 20_000;
 
 impl Service {
     /// Declares a path or changes its declaration, keeping its history; returns whether it is new.

@@ -9,7 +9,7 @@ use super::StoreError;
 
 /// An error before the name of the file is added.
 #[derive(Debug, Error)]
-pub enum Trouble {
+pub(super) enum Trouble {
     /// An error of SQLite.
     #[error("{0}")]
     Database(#[from] sqlx::Error),
@@ -46,7 +46,7 @@ const OTHER: &str = "another version of fairwind has made its tables: use that o
                      directory by --state";
 impl Trouble {
     /// Assigns the error to the history of one path if it means that stored data cannot be read.
-    pub fn of(self, whose: impl FnOnce() -> String) -> Trouble {
+    pub(super) fn of(self, whose: impl FnOnce() -> String) -> Trouble {
         let (what, cure) = match &self {
             Self::Damaged(what) => (what.clone(), OF_PATH),
             Self::Database(error) if tells_of_pages(error) => (error.to_string(), cure(error)),
@@ -60,12 +60,12 @@ impl Trouble {
     }
 
     /// Whether it only concerns the history of one path.
-    pub fn is_of_path(&self) -> bool {
+    pub(super) fn is_of_path(&self) -> bool {
         matches!(self, Self::OfPath { .. })
     }
 
     /// The error in words, with the file and the remedy.
-    pub fn at(self, file: &Path) -> StoreError {
+    pub(super) fn at(self, file: &Path) -> StoreError {
         let cure = match &self {
             Self::Database(error) => cure(error),
             Self::Migration(
