@@ -195,4 +195,23 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
     }
+
+    #[test]
+    fn a_setting_of_a_path_that_cannot_be_is_named_with_what_would_be_right() {
+        for (setting, expected) in [
+            ("confidence = 1.0", "confidence: a number between 0 and 1"),
+            ("change = { relative = 0.0 }", "change: a number above 0"),
+            ("longest_interval_s = 1", "not below shortest_interval_s"),
+            ("threshold_mbps = -1.0", "threshold_mbps: a number above 0"),
+            ("capacity_mbps = 0.0", "capacity_mbps: a number above 0"),
+            (
+                "buffers = { smallest_bytes = 2, largest_bytes = 1 }",
+                "smallest_bytes must not be above",
+            ),
+        ] {
+            let text = format!("[[path]]\nname = \"a\"\nhosts = []\n{setting}");
+            let error = Config::parse(&text).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
 }

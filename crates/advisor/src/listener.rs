@@ -2,8 +2,8 @@
 //!
 //! By default it listens on loopback only, where every local user may read and write. Access to a Unix socket
 //! is governed by its permissions. From other machines a token is required (RFC 6750), except for `/healthz`.
-//! Requests that a browser sends for a foreign page are refused at every network door, whether they use a
-//! foreign name (DNS rebinding) or come from a foreign origin.
+//! Requests that a browser sends for a foreign page are refused over every network socket, whether they use
+//! a foreign name (DNS rebinding) or come from a foreign origin.
 
 mod tls;
 mod tokens;

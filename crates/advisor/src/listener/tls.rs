@@ -1,4 +1,4 @@
-//! TLS at the network doors.
+//! TLS at the sockets of the network.
 
 use std::sync::Arc;
 

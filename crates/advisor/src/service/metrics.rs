@@ -62,69 +62,59 @@ pub struct Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        let mut registry = Registry::with_prefix("fairwind_advisor");
-        let all = &mut registry;
+        let mut all = Building(Registry::with_prefix("fairwind_advisor"));
         let seconds =
             |first: f64, count: u16| Histogram::new(exponential_buckets(first, 2.0, count));
         let metrics = Metrics {
-            advice: add(all, "advice", "Advice given"),
-            advice_seconds: add_in(
-                all,
-                ("advice", Unit::Seconds),
+            advice: all.add("advice", "Advice given"),
+            advice_seconds: all.add_in(
+                Unit::Seconds,
+                "advice",
                 "Time to make advice, from request to answer",
                 seconds(1e-5, 18),
             ),
-            accepted: add(
-                all,
+            accepted: all.add(
                 "samples_accepted",
                 "Samples of available bandwidth that became history",
             ),
-            refused: add(
-                all,
+            refused: all.add(
                 "samples_refused",
                 "Samples of available bandwidth that were refused",
             ),
-            transfers: add(
-                all,
+            transfers: all.add(
                 "transfers",
                 "Results of our own transfers that were reported",
             ),
-            echoes: add(all, "echoes", "ICMP echo requests and what became of them"),
-            histories_read: add(
-                all,
-                "histories_read",
-                "Histories that were read from the store",
-            ),
-            faults: add(
-                all,
+            echoes: all.add("echoes", "ICMP echo requests and what became of them"),
+            histories_read: all.add("histories_read", "Histories that were read from the store"),
+            faults: all.add(
                 "xml_rpc_faults",
                 "XML-RPC calls that were answered by a fault",
             ),
-            discovered: add(
-                all,
+            discovered: all.add(
                 "paths_discovered",
                 "Paths that a log of transfers made known",
             ),
-            paths: add(all, "paths", "Paths"),
-            history_bytes: add_in(
-                all,
-                ("histories", Unit::Bytes),
+            paths: all.add("paths", "Paths"),
+            history_bytes: all.add_in(
+                Unit::Bytes,
+                "histories",
                 "Memory that histories take",
                 Gauge::default(),
             ),
-            transaction_seconds: add_in(
-                all,
-                ("transaction", Unit::Seconds),
+            transaction_seconds: all.add_in(
+                Unit::Seconds,
+                "transaction",
                 "Time to bring a group of writes to stable storage",
                 seconds(1e-4, 16),
             ),
-            clock: add_in(
-                all,
-                ("clock", Unit::Seconds),
+            clock: all.add_in(
+                Unit::Seconds,
+                "clock",
                 "The service's own clock, Unix time",
                 Gauge::default(),
             ),
-            registry,
+            registry: all.0,
         };
         // Creates the labelled counters, so that they show as 0 instead of missing.
         metrics.count_samples(0, &Refusals::default());
@@ -132,22 +122,21 @@ impl Default for Metrics {
     }
 }
 
-/// Adds a new metric to the registry.
-fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, what: &str) -> M {
-    let metric = M::default();
-    registry.register(name, what, metric.clone());
-    metric
-}
+/// The registry while metrics are added.
+struct Building(Registry);
 
-/// Adds a metric with a unit.
-fn add_in<M: Metric + Clone>(
-    registry: &mut Registry,
-    (name, unit): (&str, Unit),
-    what: &str,
-    metric: M,
-) -> M {
-    registry.register_with_unit(name, what, unit, metric.clone());
-    metric
+impl Building {
+    fn add<M: Metric + Clone + Default>(&mut self, name: &str, what: &str) -> M {
+        let metric = M::default();
+        self.0.register(name, what, metric.clone());
+        metric
+    }
+
+    fn add_in<M: Metric + Clone>(&mut self, unit: Unit, name: &str, what: &str, metric: M) -> M {
+        let added = metric.clone();
+        self.0.register_with_unit(name, what, unit, added);
+        metric
+    }
 }
 
 impl Metrics {

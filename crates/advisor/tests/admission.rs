@@ -1,4 +1,4 @@
-//! Admission at each kind of door.
+//! Admission at each kind of socket.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -344,7 +344,7 @@ fn client_with_an_environment_of_its_own() {
 }
 
 fn client_process(url: &str, environment: &[(&str, &str)]) -> String {
-    let name = "doors::client_with_an_environment_of_its_own";
+    let name = "admission::client_with_an_environment_of_its_own";
     let child: Child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])
         .env("FAIRWIND_TEST_ADVISOR_URL", url)
