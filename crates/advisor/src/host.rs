@@ -129,16 +129,20 @@ pub fn name(text: &str) -> Option<String> {
 /// Maps hosts to paths by exact name, longest domain or longest prefix.
 #[derive(Clone, Debug)]
 pub struct Routes<T> {
-    paths: HashMap<HostPattern, T>,
+    networks: HashMap<IpNet, T>,
     /// The prefix lengths in use, for IPv4 and IPv6, so that the longest is tried first.
     lengths: [BTreeSet<u8>; 2],
+    names: HashMap<String, T>,
+    domains: HashMap<String, T>,
 }
 
 impl<T: Copy> Default for Routes<T> {
     fn default() -> Self {
         Routes {
-            paths: HashMap::new(),
+            networks: HashMap::new(),
             lengths: Default::default(),
+            names: HashMap::new(),
+            domains: HashMap::new(),
         }
     }
 }
@@ -146,26 +150,40 @@ impl<T: Copy> Default for Routes<T> {
 impl<T: Copy> Routes<T> {
     /// Maps this pattern to `path`, unless another path has the same pattern: then returns that one.
     pub fn insert(&mut self, pattern: &HostPattern, path: T) -> Option<T> {
-        let taken = self.exactly(pattern);
-        if taken.is_none() {
-            if let HostPattern::Network(network) = pattern {
+        let (map, key) = match pattern {
+            HostPattern::Network(network) => {
+                if let Some(&taken) = self.networks.get(network) {
+                    return Some(taken);
+                }
                 self.lengths[family(network)].insert(network.prefix_len());
+                self.networks.insert(*network, path);
+                return None;
             }
-            self.paths.insert(pattern.clone(), path);
+            HostPattern::Name(name) => (&mut self.names, name),
+            HostPattern::Under(domain) => (&mut self.domains, domain),
+        };
+        if let Some(&taken) = map.get(key) {
+            return Some(taken);
         }
-        taken
+        map.insert(key.clone(), path);
+        None
     }
 
     /// The path with exactly this pattern.
     pub fn exactly(&self, pattern: &HostPattern) -> Option<T> {
-        self.paths.get(pattern).copied()
+        let path = match pattern {
+            HostPattern::Network(network) => self.networks.get(network),
+            HostPattern::Name(name) => self.names.get(name),
+            HostPattern::Under(domain) => self.domains.get(domain),
+        };
+        path.copied()
     }
 
     /// The path to a host, given as an address or a name.
     pub fn find(&self, host: &str) -> Option<T> {
         match address(host) {
             Some(address) => self.find_address(address),
-            None => self.find_name(name(host)?),
+            None => self.find_name(&name(host)?),
         }
     }
 
@@ -174,16 +192,21 @@ impl<T: Copy> Routes<T> {
         let whole = IpNet::from(address);
         let lengths = self.lengths[family(&whole)].iter().rev();
         let mut networks = lengths.filter_map(|&length| IpNet::new(address, length).ok());
-        networks.find_map(|network| self.exactly(&HostPattern::Network(network.trunc())))
+        networks.find_map(|network| self.networks.get(&network.trunc()).copied())
     }
 
-    /// The path of the name, or of the longest domain around it.
-    fn find_name(&self, name: String) -> Option<T> {
-        let behind = |domain: &str| Some(domain.split_once('.')?.1.to_owned());
-        let domains = std::iter::successors(behind(&name), |domain| behind(domain));
-        let mut patterns =
-            std::iter::once(HostPattern::Name(name.clone())).chain(domains.map(HostPattern::Under));
-        patterns.find_map(|pattern| self.exactly(&pattern))
+    fn find_name(&self, name: &str) -> Option<T> {
+        if let Some(&path) = self.names.get(name) {
+            return Some(path);
+        }
+        let mut rest = name;
+        while let Some((_, domain)) = rest.split_once('.') {
+            if let Some(&path) = self.domains.get(domain) {
+                return Some(path);
+            }
+            rest = domain;
+        }
+        None
     }
 }
 
