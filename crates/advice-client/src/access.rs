@@ -11,24 +11,24 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use crate::ClientError;
 
 /// The environment variable with a token.
-pub const TOKEN: &str = "FAIRWIND_ADVISOR_TOKEN";
+pub(crate) const TOKEN: &str = "FAIRWIND_ADVISOR_TOKEN";
 /// The environment variable with the path of a file whose first line is a token.
-pub const TOKEN_FILE: &str = "FAIRWIND_ADVISOR_TOKEN_FILE";
+pub(crate) const TOKEN_FILE: &str = "FAIRWIND_ADVISOR_TOKEN_FILE";
 
 /// A bearer token (RFC 6750). It never appears in messages.
 #[derive(Clone)]
-pub struct Token(String);
+pub(crate) struct Token(String);
 
 impl Token {
     /// A token of the syntax of RFC 6750, section 2.1; `None` if `text` is empty or has other characters.
-    pub fn new(text: &str) -> Option<Token> {
+    pub(crate) fn new(text: &str) -> Option<Token> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
         let sound = !text.is_empty() && text.bytes().all(allowed);
         sound.then(|| Token(text.to_owned()))
     }
 
     /// The token in the environment, if there is one. [`TOKEN`] takes precedence over [`TOKEN_FILE`].
-    pub fn of_environment(
+    pub(crate) fn of_environment(
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Token>, ClientError> {
         if let Some(text) = variable(TOKEN) {
@@ -50,7 +50,7 @@ impl Token {
     }
 
     /// The value of the header `Authorization`.
-    pub fn header(&self) -> String {
+    pub(crate) fn header(&self) -> String {
         format!("Bearer {}", self.0)
     }
 }
@@ -75,7 +75,7 @@ impl fmt::Debug for Token {
 
 /// A TLS configuration with the system's trusted authorities, or those in the files named by the
 /// variables `SSL_CERT_FILE` and `SSL_CERT_DIR`.
-pub fn tls() -> Result<TlsConfig, ClientError> {
+pub(crate) fn tls() -> Result<TlsConfig, ClientError> {
     let found = rustls_native_certs::load_native_certs();
     let certificates: Vec<Certificate<'static>> = found
         .certs

@@ -12,7 +12,7 @@ const LONGEST_SOCKET: usize = 107;
 
 /// The address of an advisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
+pub(crate) enum Address {
     /// `http://host:port` or `https://host:port`, without a trailing slash.
     Url(String),
     /// A Unix socket.
@@ -21,7 +21,7 @@ pub enum Address {
 
 impl Address {
     /// Parses `http://host:port`, `https://host:port`, `host:port` or `unix:/path/of/socket`.
-    pub fn parse(text: &str) -> Result<Address, ClientError> {
+    pub(crate) fn parse(text: &str) -> Result<Address, ClientError> {
         if let Some(path) = text.strip_prefix("unix:") {
             return match (1..=LONGEST_SOCKET).contains(&path.len()) && !path.contains('\0') {
                 true => Ok(Address::Socket(path.into())),
@@ -42,12 +42,12 @@ impl Address {
     }
 
     /// Whether the connection uses TLS, and so authenticates the server.
-    pub fn is_encrypted(&self) -> bool {
+    pub(crate) fn is_encrypted(&self) -> bool {
         matches!(self, Address::Url(url) if url.starts_with("https://"))
     }
 
     /// The URL of a request for `path`, which begins with `/`.
-    pub fn request(&self, path: &str) -> String {
+    pub(crate) fn request(&self, path: &str) -> String {
         match self {
             Address::Url(url) => format!("{url}{path}"),
             // An HTTP request needs a host, even if the socket determines the server.

@@ -2,25 +2,20 @@
 
 use std::fmt::Write;
 
-/// `text` as one segment of a URL's path.
-pub fn path_segment(text: &str) -> String {
-    escaped(text)
-}
-
 /// Names and values as the query of a URL, including the `?`; empty if there are none.
 pub fn query(pairs: &[(&str, &str)]) -> String {
     let mut query = String::new();
     for (name, value) in pairs {
         query.push(if query.is_empty() { '?' } else { '&' });
-        query.push_str(&escaped(name));
+        query.push_str(&path_segment(name));
         query.push('=');
-        query.push_str(&escaped(value));
+        query.push_str(&path_segment(value));
     }
     query
 }
 
-/// Encodes every byte except the unreserved characters of section 2.3 as `%` and two digits.
-fn escaped(text: &str) -> String {
+/// `text` as one segment of a URL's path: every byte except the unreserved characters of section 2.3 becomes `%` and two digits.
+pub fn path_segment(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

@@ -178,7 +178,7 @@ impl Client {
 
     /// Sends a GET request for `path`, which begins with `/`.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.request(Method::GET, path, Vec::new())
+        self.request(Method::GET, path, None::<&()>)
     }
 
     /// Sends a POST request with `body` as JSON.
@@ -187,7 +187,7 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
-        self.request(Method::POST, path, self.json(path, body)?)
+        self.request(Method::POST, path, Some(body))
     }
 
     /// Sends a PUT request with `body` as JSON.
@@ -196,48 +196,41 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
-        self.request(Method::PUT, path, self.json(path, body)?)
+        self.request(Method::PUT, path, Some(body))
     }
 
     /// Sends a DELETE request for `path`.
     pub fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.request(Method::DELETE, path, Vec::new())
-    }
-
-    fn json(&self, path: &str, body: &impl Serialize) -> Result<Vec<u8>, ClientError> {
-        serde_json::to_vec(body).map_err(|error| ClientError::Nonsense {
-            url: self.named(path),
-            reason: error.to_string(),
-        })
+        self.request(Method::DELETE, path, None::<&()>)
     }
 
     fn request<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
-        body: Vec<u8>,
+        body: Option<&impl Serialize>,
     ) -> Result<T, ClientError> {
         let url = self.named(path);
-        let text = match self.exchange(method, path, body) {
-            Ok((200..300, text)) => text,
-            Ok((status, text)) => {
-                let message = message(&text);
-                return Err(ClientError::Refused {
-                    url,
-                    status,
-                    message,
-                });
-            }
-            Err(error) => {
-                let reason = error.to_string();
-                return Err(ClientError::Unreachable { url, reason });
-            }
-        };
-        let text = if text.is_empty() { "null" } else { &text };
-        serde_json::from_str(text).map_err(|error| ClientError::Nonsense {
-            url,
+        let nonsense = |error: serde_json::Error| ClientError::Nonsense {
+            url: url.clone(),
             reason: error.to_string(),
-        })
+        };
+        let body = body.map(serde_json::to_vec).transpose().map_err(nonsense)?;
+        match self.exchange(method, path, body.unwrap_or_default()) {
+            Ok((200..300, text)) => {
+                let text = if text.is_empty() { "null" } else { &text };
+                serde_json::from_str(text).map_err(nonsense)
+            }
+            Ok((status, text)) => Err(ClientError::Refused {
+                message: message(&text),
+                url,
+                status,
+            }),
+            Err(error) => Err(ClientError::Unreachable {
+                url,
+                reason: error.to_string(),
+            }),
+        }
     }
 
     /// The name of `path` in messages.

@@ -13,7 +13,7 @@ use ureq::{Error, Timeout};
 
 /// Connects to one socket, regardless of the host in a request.
 #[derive(Debug)]
-pub struct UnixConnector(pub PathBuf);
+pub(crate) struct UnixConnector(pub PathBuf);
 
 impl Connector for UnixConnector {
     type Out = UnixTransport;
@@ -37,7 +37,7 @@ impl Connector for UnixConnector {
 
 /// A connection over the socket.
 #[derive(Debug)]
-pub struct UnixTransport {
+pub(crate) struct UnixTransport {
     stream: UnixStream,
     buffers: LazyBuffers,
 }

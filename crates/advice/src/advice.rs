@@ -90,7 +90,7 @@ pub struct Advice {
 /// or of an uncertain forecast.
 pub fn advise(history: &History, request: &Request, now: Timestamp, settings: &Settings) -> Advice {
     let watched = Watched::at(history, now, settings);
-    let (mode, state) = congestion(&watched.deciding, now, settings);
+    let (mode, why) = congestion(&watched.deciding, now, settings);
     let forecasts = forecasts(&watched.deciding, now, settings);
     let least = least_of(&forecasts);
     let forecast = least.as_ref().ok().map(|(_, forecast)| forecast);
@@ -119,45 +119,51 @@ pub fn advise(history: &History, request: &Request, now: Timestamp, settings: &S
         model: settings.model.name().to_owned(),
         days_used: forecast.map_or(0, |f| f.days_used),
         r_squared: forecast.and_then(|f| f.r_squared),
-        reason: reason(&state, &least, settings) + &without(&watched.silent),
+        reason: why + &forecast_in_words(&least, settings) + &without(&watched.silent),
     }
 }
 
-/// The reason for the mode.
-enum State<'a> {
-    NoThreshold,
-    NeverTested(Option<&'a Hop>),
-    Stale(&'a Hop, SignedDuration),
-    Congested(&'a Hop, f64, f64),
-    Foreign,
-    Free(f64),
-}
-
-/// The mode, from the newest test of each hop.
-fn congestion<'a>(hops: &[&'a Hop], now: Timestamp, settings: &Settings) -> (Mode, State<'a>) {
-    let on = |state| (Mode::CongestionControl, state);
+/// The mode, from the newest test of each hop, and why.
+fn congestion(hops: &[&Hop], now: Timestamp, settings: &Settings) -> (Mode, String) {
+    let on = |why: &str| {
+        (
+            Mode::CongestionControl,
+            format!("congestion control: {why}"),
+        )
+    };
     let Some(threshold) = settings.threshold_mbps else {
-        return on(State::NoThreshold);
+        return on("the path has no threshold");
     };
     if hops.is_empty() {
-        return on(State::NeverTested(None));
+        return on("no hop is watched");
     }
     for &hop in hops {
+        let name = name(hop);
         let Some(newest) = hop.samples().until(now).last() else {
-            return on(State::NeverTested(Some(hop)));
+            return on(&format!("{name} has not been tested"));
         };
         let age = now.duration_since(newest.time);
         if age > signed(settings.stale_after) {
-            return on(State::Stale(hop, age));
+            return on(&format!(
+                "the newest test of {name} is {} s old, the limit is {} s",
+                age.as_secs(),
+                settings.stale_after.as_secs()
+            ));
         }
-        if newest.available_mbps < threshold {
-            return on(State::Congested(hop, newest.available_mbps, threshold));
+        let available = newest.available_mbps;
+        if available < threshold {
+            return on(&format!(
+                "{name} has {available:.1} Mbit/s available, below the threshold of {threshold:.1}"
+            ));
         }
     }
     if !settings.own_path {
-        return on(State::Foreign);
+        return on("no hop is congested, but the path is not declared as own");
     }
-    (Mode::NoCongestionControl, State::Free(threshold))
+    let why = format!(
+        "no congestion control: every hop has at least the threshold of {threshold:.1} Mbit/s available"
+    );
+    (Mode::NoCongestionControl, why)
 }
 
 /// Each hop with its forecast, or why it has none.
@@ -231,44 +237,16 @@ fn pacing(mode: Mode, forecast: Option<&Forecast>, settings: &Settings) -> Optio
     }
 }
 
-fn reason(
-    state: &State<'_>,
-    least: &Result<(&Hop, Forecast), NoForecast>,
-    settings: &Settings,
-) -> String {
-    let why = match state {
-        State::NoThreshold => "congestion control: the path has no threshold".to_owned(),
-        State::NeverTested(None) => "congestion control: no hop is watched".to_owned(),
-        State::NeverTested(Some(hop)) => {
-            format!("congestion control: {} has not been tested", name(hop))
-        }
-        State::Stale(hop, age) => format!(
-            "congestion control: the newest test of {} is {} s old, the limit is {} s",
-            name(hop),
-            age.as_secs(),
-            settings.stale_after.as_secs()
-        ),
-        State::Congested(hop, available, threshold) => format!(
-            "congestion control: {} has {available:.1} Mbit/s available, below the threshold of {threshold:.1}",
-            name(hop)
-        ),
-        State::Foreign => {
-            "congestion control: no hop is congested, but the path is not declared as own"
-                .to_owned()
-        }
-        State::Free(threshold) => format!(
-            "no congestion control: every hop has at least the threshold of {threshold:.1} Mbit/s available"
-        ),
-    };
+fn forecast_in_words(least: &Result<(&Hop, Forecast), NoForecast>, settings: &Settings) -> String {
     match least {
         Ok((hop, forecast)) => format!(
-            "{why}; forecast {:.1} Mbit/s by {} from {} earlier days at {}",
+            "; forecast {:.1} Mbit/s by {} from {} earlier days at {}",
             forecast.available_mbps,
             settings.model.name(),
             forecast.days_used,
             name(hop)
         ),
-        Err(no_forecast) => format!("{why}; no forecast: {no_forecast}"),
+        Err(no_forecast) => format!("; no forecast: {no_forecast}"),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::settings::HistorySet;
 const MOST_DAYS: usize = 3_653;
 
 /// `time + duration`, clamped to the range of a timestamp.
-pub fn plus(time: Timestamp, duration: SignedDuration) -> Timestamp {
+pub(crate) fn plus(time: Timestamp, duration: SignedDuration) -> Timestamp {
     time.checked_add(duration)
         .unwrap_or(if duration.is_negative() {
             Timestamp::MIN
@@ -22,14 +22,14 @@ pub fn plus(time: Timestamp, duration: SignedDuration) -> Timestamp {
 }
 
 /// Converts to a signed duration; saturates.
-pub fn signed(duration: Duration) -> SignedDuration {
+pub(crate) fn signed(duration: Duration) -> SignedDuration {
     SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
 }
 
 /// The instants with the local time of day of `now` on those days before today that are in `set`,
 /// newest first, back to the day of `oldest`. A time of day skipped by a clock change is moved forward
 /// by the length of the gap; of one that occurred twice, the first is taken.
-pub fn earlier_days<'a>(
+pub(crate) fn earlier_days<'a>(
     now: Timestamp,
     oldest: Timestamp,
     time_zone: &'a TimeZone,

@@ -2,39 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-
-use crate::linear::Linear;
-use crate::profile::Profile;
-use crate::sample::Samples;
-use crate::settings::{ModelKind, Settings};
-
-/// A model of available bandwidth over time.
-pub trait Forecaster {
-    /// The available bandwidth at `now + ahead`, from the samples up to `now` and no later ones.
-    ///
-    /// # Errors
-    ///
-    /// If the samples are too few for the model, see [`NoForecast`].
-    fn forecast(
-        &self,
-        samples: &Samples,
-        now: Timestamp,
-        ahead: Duration,
-        settings: &Settings,
-    ) -> Result<Forecast, NoForecast>;
-}
-
-impl ModelKind {
-    /// The implementation of this model.
-    pub fn forecaster(self) -> &'static dyn Forecaster {
-        match self {
-            Self::Linear => &Linear,
-            Self::Profile => &Profile,
-        }
-    }
-}
-
 /// A model's forecast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forecast {
@@ -48,7 +15,7 @@ pub struct Forecast {
     pub r_squared: Option<f64>,
     /// Number of earlier days that the forecast is based on.
     pub days_used: u32,
-    /// Time after `now` within which the bandwidth may change by [`Settings::change`], limited to the
+    /// Time after `now` within which the bandwidth may change by [`Settings::change`](crate::Settings::change), limited to the
     /// range from the shortest to the longest interval.
     pub next_change_after: Duration,
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::forecast::{Forecast, NoForecast};
+use crate::linear;
 use crate::profile::{self, Learner};
 use crate::sample::{Refusal, Sample, Samples};
 use crate::settings::{ModelKind, Settings};
-use crate::watch::Role;
 
 /// The measurements of one path.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +17,21 @@ pub struct History {
     pub hops: Vec<Hop>,
     /// The latest end-to-end round-trip time.
     pub rtt: Option<Duration>,
+}
+
+/// How the tests of a hop enter the advice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Declared by the operator: without a recent test of it, the path counts as congested.
+    #[default]
+    Declared,
+    /// Known only from a reported test. It decides like a declared one until it has been silent for 12
+    /// times its usual interval, and at least for [`Settings::stale_after`].
+    Found,
+    /// Results of Fairwind's transfers, declared by the operator to be tests: they decide while recent.
+    Transfers,
+    /// Results of Fairwind's transfers, not declared to be tests: they decide only if no other hop does.
+    Makeshift,
 }
 
 /// One hop, its samples, and the state that the model learned from them.
@@ -61,7 +76,7 @@ impl Hop {
     ///
     /// # Errors
     ///
-    /// If [`Samples::check`] refuses the sample; the hop is then unchanged.
+    /// If [`Samples::insert`] refuses the sample; the hop is then unchanged.
     pub fn insert(&mut self, sample: Sample, now: Timestamp) -> Result<(), Refusal> {
         self.samples.insert(sample, now)?;
         self.learn_new_samples();
@@ -77,7 +92,10 @@ impl Hop {
             return;
         }
         let ahead = self.learned_ahead.take().filter(fits);
-        let learned = ahead.unwrap_or_else(|| profile::learned(&self.samples, now, settings));
+        let learned = ahead.unwrap_or_else(|| {
+            let known = self.samples.until(now);
+            profile::learned(known, now, settings)
+        });
         self.learned = Some(learned);
     }
 
@@ -87,7 +105,7 @@ impl Hop {
         self.learn(now, settings);
         if !self.is_learned(then, settings) {
             let known = self.samples.until(now);
-            self.learned_ahead = Some(profile::learned_for(known, then, settings));
+            self.learned_ahead = Some(profile::learned(known, then, settings));
         }
     }
 
@@ -127,16 +145,6 @@ impl Hop {
         true
     }
 
-    /// As [`Samples::forget_future`].
-    pub fn forget_future(&mut self, now: Timestamp) -> usize {
-        let dropped = self.samples.forget_future(now);
-        if dropped > 0 {
-            self.learned = None;
-            self.learned_ahead = None;
-        }
-        dropped
-    }
-
     /// As [`Samples::forget_before`]. The learned state is kept.
     pub fn forget_before(&mut self, oldest: Timestamp) -> usize {
         self.samples.forget_before(oldest)
@@ -153,14 +161,13 @@ impl Hop {
         ahead: Duration,
         settings: &Settings,
     ) -> Result<Forecast, NoForecast> {
+        if settings.model == ModelKind::Linear {
+            return linear::forecast(&self.samples, now, ahead, settings);
+        }
         match self.fitting(now, settings) {
-            Some(learned) if settings.model == ModelKind::Profile => {
-                learned.forecast(now, ahead, settings)
-            }
-            _ => settings
-                .model
-                .forecaster()
-                .forecast(&self.samples, now, ahead, settings),
+            Some(learned) => learned.forecast(now, ahead, settings),
+            None => profile::learned(self.samples.until(now), now, settings)
+                .forecast(now, ahead, settings),
         }
     }
 }

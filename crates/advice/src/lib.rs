@@ -4,7 +4,7 @@
 //! After Akarapu, *Evaluation of Dynamic TCP Congestion Control Scheme in the ENABLE service* (2002),
 //! section 3.3. [`advise`] is a function of the history, the request and the time; nothing here does
 //! I/O or reads a clock. The thesis' [`linear`] model and a daily and weekly [`profile`] are the two
-//! [`Forecaster`]s; [`backtest`](mod@backtest) evaluates them on a recorded series, and [`generate`]
+//! models that forecast; [`backtest`](mod@backtest) evaluates them on a recorded series, and [`generate`]
 //! produces synthetic series. [`wire`] has what an advisor and its clients tell each other, and
 //! [`transfer`] what a reported transfer tells about its path.
 //!
@@ -24,13 +24,12 @@ pub mod watch;
 pub mod wire;
 
 mod calendar;
-mod normal;
 
 pub use advice::{Advice, Mode, Request, advise};
 pub use backtest::{Following, Report, backtest};
-pub use forecast::{Forecast, Forecaster, NoForecast};
+pub use forecast::{Forecast, NoForecast};
 pub use generate::Curve;
-pub use history::{History, Hop};
+pub use history::{History, Hop, Role};
 pub use sample::{LARGEST_MBPS, Refusal, Refusals, Sample, Samples};
-pub use settings::{Buffers, Change, Controls, HistorySet, ModelKind, Settings, SettingsError};
-pub use watch::{Role, deciding};
+pub use settings::{Buffers, Change, Controls, HistorySet, ModelKind, Settings};
+pub use watch::deciding;

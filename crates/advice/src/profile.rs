@@ -11,8 +11,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::calendar::{plus, signed};
-use crate::forecast::{Forecast, Forecaster, NoForecast};
-use crate::sample::{Samples, Span};
+use crate::forecast::{Forecast, NoForecast};
+use crate::sample::Span;
 use crate::settings::Settings;
 
 mod experts;
@@ -24,32 +24,8 @@ mod week;
 
 pub use learner::{Learner, Outlook};
 
-/// The daily and weekly profile.
-///
-/// [`Forecaster::forecast`] learns from all samples at each call, which takes milliseconds. A
-/// [`Hop`](crate::Hop) can [learn](crate::Hop::learn) once and keep the result.
-#[derive(Clone, Copy, Debug)]
-pub struct Profile;
-
-impl Forecaster for Profile {
-    fn forecast(
-        &self,
-        samples: &Samples,
-        now: Timestamp,
-        ahead: Duration,
-        settings: &Settings,
-    ) -> Result<Forecast, NoForecast> {
-        learned(samples, now, settings).forecast(now, ahead, settings)
-    }
-}
-
-/// A learner that has seen the samples up to `now`.
-pub fn learned(samples: &Samples, now: Timestamp, settings: &Settings) -> Learner {
-    learned_for(samples.until(now), now, settings)
-}
-
-/// A learner for forecasts at `then` that has seen `known`.
-pub fn learned_for(known: Span<'_>, then: Timestamp, settings: &Settings) -> Learner {
+/// A learner for forecasts at `then` that has seen `known`. Learning weeks of samples takes milliseconds.
+pub(crate) fn learned(known: Span<'_>, then: Timestamp, settings: &Settings) -> Learner {
     let mut learner = Learner::new(then, settings);
     learner.learn(known);
     learner

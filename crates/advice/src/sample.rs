@@ -5,11 +5,33 @@ use serde::{Deserialize, Serialize};
 
 /// Available bandwidth of a hop, as measured by one test (RFC 5136, section 2.3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SampleEntry))]
 pub struct Sample {
     /// When the test was made. The history stores it to the microsecond.
+    #[cfg_attr(feature = "schema", schema(value_type = String, format = DateTime))]
     pub time: Timestamp,
     /// Available bandwidth in Mbit/s; in a history, finite and at least 0.
     pub available_mbps: f64,
+}
+
+impl Sample {
+    /// Checks the sample by itself; `now` is the current time.
+    ///
+    /// # Errors
+    ///
+    /// If the value is not finite, above [`LARGEST_MBPS`] or negative, or the time is later than `now`.
+    pub fn check(&self, now: Timestamp) -> Result<(), Refusal> {
+        if !self.available_mbps.is_finite() || self.available_mbps > LARGEST_MBPS {
+            return Err(Refusal::NotANumber);
+        }
+        if self.available_mbps < 0.0 {
+            return Err(Refusal::Negative);
+        }
+        if self.time > now {
+            return Err(Refusal::Future);
+        }
+        Ok(())
+    }
 }
 
 /// Upper limit of plausible available bandwidth, in Mbit/s, beyond any link: a sample above it is
@@ -110,50 +132,21 @@ impl Samples {
     ///
     /// # Errors
     ///
-    /// If [`check`](Self::check) refuses the sample; the samples are then unchanged.
+    /// If [`Sample::check`] refuses it, or its time is already present or earlier than the newest sample's;
+    /// the samples are then unchanged.
     pub fn insert(&mut self, sample: Sample, now: Timestamp) -> Result<(), Refusal> {
-        self.check(sample, now)?;
-        self.times_us.push(sample.time.as_microsecond());
+        sample.check(now)?;
+        let time_us = sample.time.as_microsecond();
+        if self.times_us.last().is_some_and(|&last| time_us <= last) {
+            return Err(match self.times_us.binary_search(&time_us) {
+                Ok(_) => Refusal::Duplicate,
+                Err(_) => Refusal::OutOfOrder,
+            });
+        }
+        self.times_us.push(time_us);
         // Adding 0 turns a negative zero into a positive one.
         self.values_mbps.push(sample.available_mbps + 0.0);
         Ok(())
-    }
-
-    /// Checks whether [`insert`](Self::insert) would accept `sample`.
-    ///
-    /// # Errors
-    ///
-    /// If the value is not finite, above [`LARGEST_MBPS`] or negative, or the time is later than `now`,
-    /// already present or earlier than the newest sample's.
-    pub fn check(&self, sample: Sample, now: Timestamp) -> Result<(), Refusal> {
-        let time_us = sample.time.as_microsecond();
-        if !sample.available_mbps.is_finite() || sample.available_mbps > LARGEST_MBPS {
-            return Err(Refusal::NotANumber);
-        }
-        if sample.available_mbps < 0.0 {
-            return Err(Refusal::Negative);
-        }
-        if sample.time > now {
-            return Err(Refusal::Future);
-        }
-        match self.times_us.last() {
-            Some(&last_us) if time_us < last_us => match self.times_us.binary_search(&time_us) {
-                Ok(_) => Err(Refusal::Duplicate),
-                Err(_) => Err(Refusal::OutOfOrder),
-            },
-            Some(&last_us) if time_us == last_us => Err(Refusal::Duplicate),
-            _ => Ok(()),
-        }
-    }
-
-    /// Removes the samples later than `now` and returns their number. To be called after a clock that was
-    /// ahead has been set back; otherwise they would make every new sample out of order.
-    pub fn forget_future(&mut self, now: Timestamp) -> usize {
-        let kept = self.until(now).len();
-        let dropped = self.len() - kept;
-        self.times_us.truncate(kept);
-        self.values_mbps.truncate(kept);
-        dropped
     }
 
     /// Removes the samples older than `oldest`, so that the history stays bounded, and returns their

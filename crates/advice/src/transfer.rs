@@ -87,10 +87,10 @@ impl TransferReport {
         }
         let limited = self.limited.ok_or(NoTest::Unknown)?;
         let share = limited.network_s / self.seconds;
-        match share >= TELLING_SHARE {
-            true => Ok(self.throughput_mbps()),
-            false => Err(NoTest::LimitedElsewhere(share * 100.0)),
+        if share < TELLING_SHARE {
+            return Err(NoTest::LimitedElsewhere(share * 100.0));
         }
+        Ok(self.throughput_mbps())
     }
 }
 

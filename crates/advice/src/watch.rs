@@ -4,28 +4,13 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::calendar::signed;
-use crate::history::{History, Hop};
+use crate::history::{History, Hop, Role};
 use crate::settings::Settings;
 
 /// The usual interval of a hop is the median of this many intervals between its newest tests.
 const USUAL_GAPS: usize = 32;
 /// A hop that has been silent for this many times its usual interval is no longer monitored.
 const SILENT_AFTER_GAPS: i32 = 12;
-
-/// How the tests of a hop enter the advice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Role {
-    /// Declared by the operator: without a recent test of it, the path counts as congested.
-    #[default]
-    Declared,
-    /// Known only from a reported test. It decides like a declared one until it has been silent for 12
-    /// times its usual interval, and at least for [`Settings::stale_after`].
-    Found,
-    /// Results of Fairwind's transfers, declared by the operator to be tests: they decide while recent.
-    Transfers,
-    /// Results of Fairwind's transfers, not declared to be tests: they decide only if no other hop does.
-    Makeshift,
-}
 
 /// The hops of a path at one time.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Which samples enter the history and which are refused.
 
 use crate::common::{sample, samples, time};
-use fairwind_advice::{Hop, Refusal, Refusals, Samples};
+use fairwind_advice::{Refusal, Refusals, Samples};
 
 #[test]
 fn what_cannot_be_is_refused_and_changes_nothing() {
@@ -75,19 +75,6 @@ fn numbers_that_are_none_do_not_upset_the_order_of_a_file() {
     let (history, refusals) = Samples::from_unordered(mixed, now);
     assert_eq!(history, samples(&[("2026-03-04T13:00:00Z", 1.0)]));
     assert_eq!((refusals.not_a_number, refusals.duplicate), (67, 132));
-}
-
-#[test]
-fn a_clock_that_is_set_back_takes_its_future_with_it() {
-    let mut hop = Hop::new("kscy", samples(&[("2026-03-04T13:00:00Z", 40.0)]));
-    let ahead = time("2027-03-04T14:00:00Z");
-    hop.insert(sample("2027-03-04T14:00:00Z", 50.0), ahead)
-        .unwrap();
-    let now = time("2026-03-04T13:05:00Z");
-    let next = sample("2026-03-04T13:05:00Z", 41.0);
-    assert_eq!(hop.insert(next, now), Err(Refusal::OutOfOrder));
-    assert_eq!(hop.forget_future(now), 1);
-    assert_eq!(hop.insert(next, now), Ok(()));
 }
 
 #[test]

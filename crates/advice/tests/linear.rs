@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use crate::common::{samples, time};
-use fairwind_advice::linear::Linear;
-use fairwind_advice::{Change, Forecast, Forecaster, HistorySet, NoForecast, Samples, Settings};
+use fairwind_advice::{Change, Forecast, HistorySet, NoForecast, Samples, Settings, linear};
 use jiff::tz::TimeZone;
 
 fn forecast(samples: &Samples, now: &str, settings: &Settings) -> Result<Forecast, NoForecast> {
-    Linear.forecast(samples, time(now), Duration::ZERO, settings)
+    linear::forecast(samples, time(now), Duration::ZERO, settings)
 }
 
 fn near(a: f64, b: f64) -> bool {
@@ -108,7 +107,7 @@ fn an_hour_ahead_is_further_along_the_mean_line() {
     let ahead = Duration::from_secs(3600);
     let now = time("2026-03-04T14:00:00Z");
     let settings = Settings::default();
-    let forecast = Linear.forecast(&two_days(), now, ahead, &settings).unwrap();
+    let forecast = linear::forecast(&two_days(), now, ahead, &settings).unwrap();
     // 14.75 + 1 * 1
     assert!(near(forecast.available_mbps, 15.75));
 }

@@ -9,5 +9,4 @@ mod generate;
 mod laws;
 mod linear;
 mod profile;
-mod settings;
 mod watch;

@@ -47,33 +47,26 @@ impl Clock {
 
     /// The time of this clock after `real` has passed.
     pub fn after(&self, real: Duration) -> Timestamp {
-        let passed = match *self {
-            Clock::System => SignedDuration::try_from(real).ok(),
-            Clock::Driven { rate, .. } => {
-                SignedDuration::try_from_secs_f64(real.as_secs_f64() * rate).ok()
-            }
-        };
-        let time = passed.and_then(|passed| self.now().checked_add(passed).ok());
-        time.unwrap_or(Timestamp::MAX)
+        after(self.now(), real, self.rate())
     }
 
     /// The real time in which the clock advances by `duration`; zero if that is negative.
     pub fn real(&self, duration: SignedDuration) -> Duration {
-        let seconds = duration.as_secs_f64().max(0.0);
+        let seconds = duration.as_secs_f64().max(0.0) / self.rate();
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+
+    fn rate(&self) -> f64 {
         match *self {
-            Clock::System => Duration::from_secs_f64(seconds),
-            Clock::Driven { rate, .. } => {
-                Duration::try_from_secs_f64(seconds / rate).unwrap_or(Duration::MAX)
-            }
+            Clock::System => 1.0,
+            Clock::Driven { rate, .. } => rate,
         }
     }
 }
 
 fn after(start: Timestamp, elapsed: Duration, rate: f64) -> Timestamp {
-    let passed = SignedDuration::try_from_secs_f64(elapsed.as_secs_f64() * rate);
-    let time = passed
-        .ok()
-        .and_then(|passed| start.checked_add(passed).ok());
+    let passed = SignedDuration::try_from_secs_f64(elapsed.as_secs_f64() * rate).ok();
+    let time = passed.and_then(|passed| start.checked_add(passed).ok());
     time.unwrap_or(Timestamp::MAX)
 }
 

@@ -1,5 +1,8 @@
 //! The configuration file, which is optional: TOML.
 
+mod discovery;
+mod listen;
+
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -7,9 +10,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::discovery::Discovery;
-use crate::doors::{Listen, TlsFiles, one_or_several};
 use crate::path::PathConfig;
+
+pub use discovery::Discovery;
+pub use listen::Listen;
 
 /// The default listening address: this machine only.
 pub const DEFAULT_LISTEN: Listen =
@@ -22,7 +26,7 @@ pub const DEFAULT_LISTEN: Listen =
 pub struct Config {
     /// As `--listen`: one string or an array. Default: `"127.0.0.1:8649"`.
     #[cfg_attr(test, schema(value_type = Vec<String>))]
-    #[serde(default, deserialize_with = "one_or_several")]
+    #[serde(default, deserialize_with = "listen::one_or_several")]
     pub listen: Vec<Listen>,
     /// Permissions of Unix sockets, such as `0o660`. Default: `0o600`.
     pub socket_mode: Option<u32>,
@@ -49,23 +53,38 @@ pub struct Config {
     pub paths: Vec<PathConfig>,
 }
 
-/// Why a file is not a valid configuration.
+/// The files for TLS, in PEM format.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsFiles {
+    /// The certificate, followed by the intermediate certificates.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// Why a file of the operator's cannot be used.
 #[derive(Debug, Error)]
 #[error("{file}: {problem}")]
-pub struct ConfigError {
+pub struct FileError {
     file: PathBuf,
     problem: String,
 }
 
+impl FileError {
+    pub(crate) fn new(file: &Path, problem: impl ToString) -> FileError {
+        FileError {
+            file: file.to_owned(),
+            problem: problem.to_string(),
+        }
+    }
+}
+
 impl Config {
     /// Reads and validates the file.
-    pub fn load(file: &Path) -> Result<Config, ConfigError> {
-        let wrong = |problem: String| ConfigError {
-            file: file.to_owned(),
-            problem,
-        };
-        let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
-        Config::parse(&text).map_err(wrong)
+    pub fn load(file: &Path) -> Result<Config, FileError> {
+        let text = fs::read_to_string(file).map_err(|error| FileError::new(file, error))?;
+        Config::parse(&text).map_err(|problem| FileError::new(file, problem))
     }
 
     fn parse(text: &str) -> Result<Config, String> {
@@ -173,6 +192,25 @@ mod tests {
             ),
         ] {
             let error = Config::parse(text).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_setting_of_a_path_that_cannot_be_is_named_with_what_would_be_right() {
+        for (setting, expected) in [
+            ("confidence = 1.0", "confidence: a number between 0 and 1"),
+            ("change = { relative = 0.0 }", "change: a number above 0"),
+            ("longest_interval_s = 1", "not below shortest_interval_s"),
+            ("threshold_mbps = -1.0", "threshold_mbps: a number above 0"),
+            ("capacity_mbps = 0.0", "capacity_mbps: a number above 0"),
+            (
+                "buffers = { smallest_bytes = 2, largest_bytes = 1 }",
+                "smallest_bytes must not be above",
+            ),
+        ] {
+            let text = format!("[[path]]\nname = \"a\"\nhosts = []\n{setting}");
+            let error = Config::parse(&text).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
     }

@@ -36,6 +36,13 @@ pub enum ServiceError {
     Unavailable(String),
 }
 
+impl ServiceError {
+    /// The service is ending.
+    pub(crate) fn ending() -> ServiceError {
+        ServiceError::Unavailable("the service is ending".to_owned())
+    }
+}
+
 impl From<PathError> for ServiceError {
     fn from(error: PathError) -> Self {
         Self::Invalid(error.to_string())

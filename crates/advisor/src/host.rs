@@ -188,7 +188,7 @@ impl<T: Copy> Routes<T> {
     }
 
     /// The path of the longest matching prefix.
-    pub fn find_address(&self, address: IpAddr) -> Option<T> {
+    fn find_address(&self, address: IpAddr) -> Option<T> {
         let whole = IpNet::from(address);
         let lengths = self.lengths[family(&whole)].iter().rev();
         let mut networks = lengths.filter_map(|&length| IpNet::new(address, length).ok());

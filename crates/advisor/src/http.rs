@@ -5,14 +5,12 @@ mod error;
 mod extract;
 mod guard;
 mod health;
-mod history;
-mod hops;
+mod measurements;
 mod paths;
-mod samples;
 mod serve;
 mod unread;
 
-pub use history::{HistoryAnswer, HopHistory, SampleEntry};
+pub use measurements::{HistoryAnswer, HopHistory};
 pub use serve::{Limits, serve};
 
 use axum::extract::DefaultBodyLimit;
@@ -85,11 +83,11 @@ fn described() -> OpenApiRouter<Service> {
         .routes(routes!(advice::advice))
         .routes(routes!(paths::list))
         .routes(routes!(paths::show, paths::put, paths::remove))
-        .routes(routes!(hops::list))
-        .routes(routes!(hops::remove))
-        .routes(routes!(samples::record))
-        .routes(routes!(samples::transfer))
-        .routes(routes!(history::history))
+        .routes(routes!(paths::list_hops))
+        .routes(routes!(paths::remove_hop))
+        .routes(routes!(measurements::record))
+        .routes(routes!(measurements::transfer))
+        .routes(routes!(measurements::history))
         .routes(routes!(health::metrics))
         .routes(routes!(health::health))
 }

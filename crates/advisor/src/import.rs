@@ -42,9 +42,6 @@ pub struct Recording {
 /// Why a file cannot be imported.
 #[derive(Debug, Error)]
 pub enum ImportError {
-    /// The header and the options do not suffice.
-    #[error("line 1: {0}")]
-    Header(String),
     /// A counter cannot have this width.
     #[error("{0}")]
     Counter(String),
@@ -126,7 +123,10 @@ impl Columns {
         };
         let missing = |what: &str| {
             let there: Vec<&str> = header.iter().collect();
-            ImportError::Header(format!("{what}; the columns are: {}", there.join(", ")))
+            ImportError::Line {
+                line: 1,
+                problem: format!("{what}; the columns are: {}", there.join(", ")),
+            }
         };
         let time = column(&["time", "timestamp", "unix_time", "unix_time_utc"])
             .ok_or_else(|| missing("a column \"time\" is needed"))?;
@@ -164,12 +164,9 @@ impl Columns {
         let (value, octets) = match self.what {
             What::Available(at) | What::Used(at) => (number(field(at))?, 0),
             What::Octets(at) => {
-                let text = field(at);
-                let octets = text.parse();
-                (
-                    0.0,
-                    octets.map_err(|_| format!("{text:?} is no count of octets"))?,
-                )
+                let octets = field(at).parse();
+                let wrong = |_| format!("{:?} is no count of octets", field(at));
+                (0.0, octets.map_err(wrong)?)
             }
         };
         Ok(Row {
@@ -271,15 +268,12 @@ fn counted(rows: &[Row], options: &ImportOptions) -> Result<Recording, ImportErr
 
 fn out_of_order(rows: &[Row], row: &Row) -> ImportError {
     let newest_first = rows.windows(2).all(|pair| pair[1].time <= pair[0].time);
-    let problem = match newest_first {
-        true => {
-            "the newest reading comes first: a counter is read from the oldest on, turn the \
-                 lines below the header round (tac)"
-        }
-        false => {
-            "the reading is older than the one before: a counter is read in order of time, \
-                  sort the lines below the header"
-        }
+    let problem = if newest_first {
+        "the newest reading comes first: a counter is read from the oldest on, turn the lines below the \
+         header round (tac)"
+    } else {
+        "the reading is older than the one before: a counter is read in order of time, sort the lines \
+         below the header"
     };
     ImportError::Line {
         line: row.line,

@@ -6,16 +6,12 @@
 
 pub mod clock;
 pub mod config;
-pub mod directory;
-pub mod discovery;
-pub mod doors;
 pub mod error;
-pub mod histories;
 pub mod host;
 pub mod http;
 pub mod import;
+pub mod listener;
 pub mod local;
-pub mod metrics;
 pub mod monitor;
 pub mod path;
 #[cfg(test)]
@@ -24,8 +20,6 @@ pub mod run;
 pub mod service;
 pub mod state;
 pub mod store;
-pub mod teacher;
-pub mod writer;
 pub mod xmlrpc;
 
 pub use clock::Clock;

@@ -8,14 +8,13 @@ use jiff::Timestamp;
 use tokio::runtime::Runtime;
 
 use crate::clock::Clock;
-use crate::directory::KnownPath;
-use crate::histories;
+use crate::error::ServiceError;
 use crate::host::HostPattern;
 use crate::path::PathConfig;
-use crate::run::{self, RunError};
-use crate::service::{HopEntry, SamplesAnswer, Service};
+use crate::run::RunError;
+use crate::service::{HopEntry, KnownPath, SamplesAnswer, Service, samples_of};
 use crate::state;
-use crate::store::sqlite::SqliteStore;
+use crate::store::Store;
 
 /// A command hardly needs a cache of histories.
 const HISTORY_BYTES: usize = 1 << 20;
@@ -25,7 +24,7 @@ const HISTORY_BYTES: usize = 1 << 20;
 pub struct Local {
     runtime: Runtime,
     service: Service,
-    store: Arc<SqliteStore>,
+    store: Arc<Store>,
 }
 
 impl Local {
@@ -37,7 +36,8 @@ impl Local {
             .enable_all()
             .build()?;
         let opened = async {
-            let store = run::open_beside(&directory).await?;
+            let store = Store::open_beside(&state::database(&directory)).await;
+            let store = Arc::new(store.map_err(ServiceError::from)?);
             let service = Service::start(store.clone(), clock, HISTORY_BYTES).await?;
             Ok::<_, RunError>((service, store))
         };
@@ -124,7 +124,7 @@ impl Local {
                     .service
                     .samples(path, &hop.name, from, to, usize::MAX)
                     .await?;
-                hops.push((hop.name.clone(), histories::samples(&samples)));
+                hops.push((hop.name.clone(), samples_of(&samples)));
             }
             Ok(hops)
         };

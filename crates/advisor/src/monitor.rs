@@ -9,13 +9,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use tokio::sync::watch;
+use tokio::task::JoinSet;
 
-use crate::discovery::Discovery;
-use crate::run::ended;
+use crate::config::Discovery;
 use crate::service::Service;
-
-pub use xferlog::Follower;
 
 /// Interval between checks for changes in the store by other programs.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
@@ -28,30 +25,18 @@ const FORGETS_EVERY: Duration = Duration::from_secs(3_600);
 /// How long round-trip times and transfers are kept.
 const KEEPS: SignedDuration = SignedDuration::from_hours(24 * 90);
 
-/// Starts all background tasks; they end when `end` closes.
-pub fn start(
-    service: &Service,
-    xferlog: Option<PathBuf>,
-    discovery: Discovery,
-    end: watch::Receiver<()>,
-) {
-    let until = |task: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
-        let end = end.clone();
-        tokio::spawn(async move {
-            tokio::select! {
-                () = task => {}
-                () = ended(end) => {}
-            }
-        });
-    };
-    until(Box::pin(see_changes(service.clone())));
-    until(Box::pin(learn(service.clone())));
-    until(Box::pin(resolve(service.clone())));
-    until(Box::pin(forget(service.clone(), discovery.clone())));
-    until(Box::pin(schedule::echoes(service.clone())));
+/// Starts all background tasks; they end when the result is dropped.
+pub fn start(service: &Service, xferlog: Option<PathBuf>, discovery: Discovery) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(see_changes(service.clone()));
+    tasks.spawn(learn(service.clone()));
+    tasks.spawn(resolve(service.clone()));
+    tasks.spawn(forget(service.clone(), discovery.clone()));
+    tasks.spawn(schedule::echoes(service.clone()));
     if let Some(file) = xferlog {
-        until(Box::pin(xferlog::follow(service.clone(), file, discovery)));
+        tasks.spawn(xferlog::follow(service.clone(), file, discovery));
     }
+    tasks
 }
 
 async fn learn(service: Service) {
@@ -66,7 +51,7 @@ async fn see_changes(service: Service) {
     let mut seen = service.changes_at_start();
     loop {
         tokio::time::sleep(LOOKS_EVERY).await;
-        let now = match service.changes().await {
+        let now = match service.store().changes().await {
             Ok(now) => now,
             Err(error) => {
                 tracing::warn!("{error}");
@@ -113,16 +98,15 @@ mod tests {
     use crate::clock::Clock;
     use crate::path::PathConfig;
     use crate::store::Store;
-    use crate::store::sqlite::SqliteStore;
 
     #[tokio::test]
     async fn what_another_program_declares_while_the_service_starts_is_seen() {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("db");
-        let store = SqliteStore::open(&file).await.unwrap();
+        let store = Store::open(&file).await.unwrap();
         let service = Service::start(Arc::new(store), Clock::System, 1 << 20);
         let service = service.await.unwrap();
-        let beside = SqliteStore::open_beside(&file).await.unwrap();
+        let beside = Store::open_beside(&file).await.unwrap();
         let path = PathConfig::new("p", Vec::new());
         beside.put_path(&path).await.unwrap();
         let seeing = tokio::spawn(see_changes(service.clone()));

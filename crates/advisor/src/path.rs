@@ -10,6 +10,7 @@ use std::time::Duration;
 use fairwind_advice::{Buffers, Change, Controls, HistorySet, ModelKind, Role, Settings};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use thiserror::Error;
 use utoipa::ToSchema;
 
@@ -118,10 +119,8 @@ pub struct Ping {
 
 impl Default for Ping {
     fn default() -> Self {
-        Ping {
-            host: None,
-            interval_s: default::ping_interval_s(),
-        }
+        let (host, interval_s) = (None, default::ping_interval_s());
+        Ping { host, interval_s }
     }
 }
 
@@ -137,29 +136,8 @@ pub struct PathError {
 impl PathConfig {
     /// A path with only its name and hosts declared.
     pub fn new(name: impl Into<String>, hosts: Vec<HostPattern>) -> PathConfig {
-        let settings = Settings::default();
-        PathConfig {
-            name: name.into(),
-            hosts,
-            hops: Vec::new(),
-            threshold_mbps: None,
-            capacity_mbps: None,
-            own: false,
-            model: settings.model,
-            time_zone: default::time_zone(),
-            window_s: default::window_s(),
-            confidence: settings.confidence,
-            change: settings.change,
-            shortest_interval_s: default::shortest_interval_s(),
-            longest_interval_s: default::longest_interval_s(),
-            stale_after_s: default::stale_after_s(),
-            history: settings.history_set,
-            controls: settings.controls,
-            buffers: settings.buffers,
-            pace_at: None,
-            ping: Ping::default(),
-            transfers_are_tests: None,
-        }
+        let declared = json!({ "name": name.into(), "hosts": hosts });
+        serde_json::from_value(declared).expect("all other keys have defaults")
     }
 
     /// The hops that exist before any test: the declared ones, and that of the transfers if these are

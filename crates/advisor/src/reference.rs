@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use utoipa::PartialSchema;
 
 use crate::config::Config;
-use crate::discovery::Discovery;
+use crate::config::Discovery;
 use crate::http::document;
 use crate::path::PathConfig;
 

@@ -1,21 +1,19 @@
 //! The whole service: opens the store, starts the background tasks, listens.
 
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use thiserror::Error;
-use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::discovery::Discovery;
-use crate::doors::{Door, DoorError, Doors};
+use crate::config::{Config, Listen};
 use crate::error::ServiceError;
 use crate::http::Limits;
-use crate::path::PathConfig;
-use crate::service::Service;
+use crate::listener::{ListenError, Listener, Listeners};
+use crate::service::{DEFAULT_HISTORY_BYTES, Service};
 use crate::state::{self, StateError};
-use crate::store::sqlite::SqliteStore;
+use crate::store::Store;
 use crate::{http, monitor};
 
 /// The options of a service.
@@ -23,18 +21,10 @@ use crate::{http, monitor};
 pub struct Options {
     /// State directory; the usual one by default.
     pub state: Option<PathBuf>,
-    /// Where to listen and whom to admit.
-    pub doors: Doors,
+    /// What the operator configured; without an address it listens nowhere.
+    pub config: Config,
     /// The clock.
     pub clock: Clock,
-    /// Paths to declare.
-    pub paths: Vec<PathConfig>,
-    /// A transfer log to follow.
-    pub xferlog: Option<PathBuf>,
-    /// Which hosts of that log become paths, how many, and for how long.
-    pub discovery: Discovery,
-    /// Memory for histories, bytes.
-    pub history_bytes: usize,
     /// Limits for clients.
     pub limits: Limits,
 }
@@ -48,9 +38,9 @@ pub enum RunError {
     /// The store failed, or a path is invalid.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// A door cannot be opened.
+    /// It cannot listen.
     #[error(transparent)]
-    Door(#[from] DoorError),
+    Listen(#[from] ListenError),
     /// The operating system refused a resource.
     #[error("{0}")]
     System(#[from] std::io::Error),
@@ -71,13 +61,18 @@ pub async fn serve(
     ready: impl FnOnce(&[String]),
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), RunError> {
+    let config = options.config;
     let directory = state::directory(options.state.as_deref())?;
     let _held = state::hold(&directory)?;
-    let opened = options.doors.open()?;
-    let store = open(&directory).await?;
-    let service = Service::start(store.clone(), options.clock, options.history_bytes).await?;
-    for path in &options.paths {
-        service.put_path(path.clone()).await?;
+    let listeners = Listeners::open(&config)?;
+    let store = Store::open(&state::database(&directory)).await;
+    let store = Arc::new(store.map_err(ServiceError::from)?);
+    let history_bytes = config
+        .history_mib
+        .map_or(DEFAULT_HISTORY_BYTES, |mib| mib << 20);
+    let service = Service::start(store.clone(), options.clock, history_bytes).await?;
+    for path in config.paths {
+        service.put_path(path).await?;
     }
     for path in service.directory().paths() {
         let config = path.config();
@@ -85,42 +80,21 @@ pub async fn serve(
             tracing::warn!("path {}: no host leads to it", config.name);
         }
     }
-    let urls: Vec<String> = opened
-        .doors
-        .iter()
-        .map(Door::url)
-        .collect::<Result<_, _>>()?;
-    for address in options.doors.unencrypted() {
+    let urls = listeners.sockets.iter().map(Listener::url);
+    let urls: Vec<String> = urls.collect::<Result<_, _>>()?;
+    let unencrypted = config.listen.iter().filter(|_| config.tls.is_none());
+    for address in unencrypted.filter_map(Listen::beyond_this_machine) {
         tracing::warn!("{address}: without a certificate tokens cross the network unencrypted");
     }
-    let (ending, end) = watch::channel(());
-    monitor::start(&service, options.xferlog, options.discovery, end.clone());
+    let monitors = monitor::start(&service, config.xferlog, config.discovery);
     ready(&urls);
-    tokio::spawn(async move {
+    let stop = async move {
         stop.await;
-        drop(ending);
-    });
-    http::serve(opened, http::router(&service), options.limits, end).await;
+        drop(monitors);
+    };
+    http::serve(listeners, http::router(&service), options.limits, stop).await;
     store.close().await;
     Ok(())
-}
-
-/// The store in a state directory, for the service.
-pub async fn open(directory: &Path) -> Result<Arc<SqliteStore>, ServiceError> {
-    let file = state::database(directory);
-    Ok(Arc::new(SqliteStore::open(&file).await?))
-}
-
-/// The store in a state directory, for other programs.
-pub async fn open_beside(directory: &Path) -> Result<Arc<SqliteStore>, ServiceError> {
-    let file = state::database(directory);
-    Ok(Arc::new(SqliteStore::open_beside(&file).await?))
-}
-
-/// Waits until the service ends.
-pub(crate) async fn ended(mut end: watch::Receiver<()>) {
-    // Nothing is ever sent; the channel only closes.
-    while end.changed().await.is_ok() {}
 }
 
 async fn terminated() {

@@ -1,13 +1,18 @@
 //! The service without its interfaces: paths, samples, advice.
 
 mod advice;
+mod directory;
 mod discovery;
+mod histories;
 mod history;
 mod hops;
 mod learn;
+mod learn_queue;
+mod metrics;
 mod path_measurements;
 mod paths;
 mod record;
+mod writer;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -15,16 +20,18 @@ use fairwind_advice::{History, Hop, Role, Sample};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::clock::Clock;
-use crate::directory::{Directory, KnownPath};
 use crate::error::ServiceError;
-use crate::histories::{self, Histories};
-use crate::metrics::Metrics;
-use crate::store::{PathId, Store, StoredHop, Write, Written};
-use crate::teacher::Learner;
-use crate::writer::Writer;
+use crate::store::{Group, Kept, PathId, Store, StoredHop, Write, Written};
+
+use histories::Histories;
+use learn_queue::LearnQueue;
+use writer::Writer;
 
 pub(crate) use advice::addresses;
+pub use directory::{Directory, KnownPath};
+pub(crate) use histories::samples as samples_of;
 pub use hops::{HopEntry, HopRole};
+pub use metrics::{Interface, Metrics};
 pub use path_measurements::PathMeasurements;
 pub use record::{NewSample, SamplesAnswer, TransferAnswer};
 
@@ -40,11 +47,11 @@ pub const DEFAULT_HISTORY_BYTES: usize = 512 << 20;
 pub struct Service {
     shared: Arc<Shared>,
     writer: Writer,
-    teacher: Learner,
+    to_learn: LearnQueue,
 }
 
 struct Shared {
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     clock: Clock,
     directory: RwLock<Arc<Directory>>,
     /// The number of the last change by another program that the first directory certainly includes.
@@ -71,7 +78,7 @@ impl std::fmt::Debug for Shared {
 impl Service {
     /// Starts the service over a store. Reads the paths, but none of their history.
     pub async fn start(
-        store: Arc<dyn Store>,
+        store: Arc<Store>,
         clock: Clock,
         history_bytes: usize,
     ) -> Result<Service, ServiceError> {
@@ -90,21 +97,15 @@ impl Service {
         });
         shared.read_paths().await?;
         let learns = Arc::clone(&shared);
-        let teacher = Learner::start(move |path| {
+        let to_learn = LearnQueue::start(move |path| {
             let learns = Arc::clone(&learns);
             async move { learns.know(path).await }
         });
-        let (seen, took, learns) = (Arc::clone(&shared), Arc::clone(&shared), teacher.clone());
-        let writer = Writer::start(
-            Arc::clone(&shared.store),
-            Arc::clone(&shared.changing),
-            move |write, written| seen.see(write, written, &learns),
-            move |seconds| took.metrics.count_transaction(seconds),
-        );
+        let writer = Writer::start(Arc::clone(&shared), to_learn.clone());
         Ok(Service {
             shared,
             writer,
-            teacher,
+            to_learn,
         })
     }
 
@@ -132,9 +133,9 @@ impl Service {
             .text(self.directory().len(), shared.histories.bytes(), clock)
     }
 
-    /// Checks that the store can be read and written.
-    pub async fn check(&self) -> Result<(), ServiceError> {
-        Ok(self.shared.store.check().await?)
+    /// The store, for what concerns it alone.
+    pub(crate) fn store(&self) -> &Store {
+        &self.shared.store
     }
 
     /// The present paths.
@@ -156,7 +157,7 @@ impl Service {
     /// learned.
     fn renew(&self, path: PathId) {
         self.shared.histories.mark_stale(path);
-        self.teacher.ask(path);
+        self.to_learn.ask(path);
     }
 }
 
@@ -168,9 +169,7 @@ async fn to_its_end<T: Send + 'static>(
     let done = tokio::spawn(work).await;
     done.unwrap_or_else(|error| match error.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
-        Err(_) => Err(ServiceError::Unavailable(
-            "the service is ending".to_owned(),
-        )),
+        Err(_) => Err(ServiceError::ending()),
     })
 }
 
@@ -215,29 +214,41 @@ impl Shared {
     }
 
     /// Makes what was written part of every later answer.
-    fn see(&self, write: &Write, written: &Written, teacher: &Learner) {
-        match (write, written) {
-            (Write::Samples { path, .. }, Written::Samples { hop, kept, refused }) => {
-                self.metrics.count_samples(kept.len() as u64, refused);
-                let is_new = self.know_hop(*path, hop);
-                let directory = self.directory();
-                let Some(known) = directory.numbered(*path) else {
-                    return;
-                };
-                let Some(role) = known.config().role_of(&hop.name) else {
-                    return;
-                };
-                match is_new {
-                    true => self.begin_hop(known, hop, role, kept, teacher),
-                    false if kept.is_empty() => {}
-                    false => self.histories.append(*path, &hop.name, kept),
-                }
+    fn see(&self, group: &Group, written: &Written, to_learn: &LearnQueue) {
+        let Written::Done(kept) = written else {
+            return;
+        };
+        for kept in kept {
+            self.see_samples(group.path, kept, to_learn);
+        }
+        for write in &group.writes {
+            match write {
+                Write::Samples { .. } => {}
+                Write::RoundTrip(one) => self.histories.see_rtt(group.path, one.rtt_ms),
+                Write::Transfer { .. } => drop(self.metrics.transfers.inc()),
             }
-            (Write::RoundTrip { path, rtt_ms, .. }, Written::Done) => {
-                self.histories.see_rtt(*path, *rtt_ms);
-            }
-            (Write::Transfer { .. }, Written::Done) => self.metrics.count_transfer(),
-            _ => {}
+        }
+    }
+
+    fn see_samples(&self, path: PathId, kept: &Kept, to_learn: &LearnQueue) {
+        let Kept {
+            hop,
+            samples,
+            refused,
+        } = kept;
+        self.metrics.count_samples(samples.len() as u64, refused);
+        let is_new = self.know_hop(path, hop);
+        let directory = self.directory();
+        let Some(known) = directory.numbered(path) else {
+            return;
+        };
+        let Some(role) = known.config().role_of(&hop.name) else {
+            return;
+        };
+        if is_new {
+            self.begin_hop(known, hop, role, samples, to_learn);
+        } else if !samples.is_empty() {
+            self.histories.append(path, &hop.name, samples);
         }
     }
 
@@ -263,7 +274,7 @@ impl Shared {
         hop: &StoredHop,
         role: Role,
         kept: &[Sample],
-        teacher: &Learner,
+        to_learn: &LearnQueue,
     ) {
         let mut begun = Hop::new(hop.name.clone(), histories::samples(kept)).with_role(role);
         if kept.len() <= learn::LEARNED_INLINE_AT_MOST {
@@ -271,6 +282,6 @@ impl Shared {
         }
         self.histories.add_hop(path.stored.id, begun);
         self.histories.mark_stale(path.stored.id);
-        teacher.ask(path.stored.id);
+        to_learn.ask(path.stored.id);
     }
 }

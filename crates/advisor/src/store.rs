@@ -1,17 +1,25 @@
-//! The interface to the storage of paths and their history, which each database implements.
+//! The storage of paths and their history.
 
-pub mod admit;
-pub mod sqlite;
+mod admit;
+mod block;
+mod error;
+mod group;
+mod path_measurements;
+mod paths;
+mod samples;
+mod sqlite;
+mod transaction;
 
 use std::path::PathBuf;
 
-use async_trait::async_trait;
 use fairwind_advice::wire::TransferReport;
 use fairwind_advice::{Refusals, Sample};
 use jiff::Timestamp;
 use thiserror::Error;
 
 use crate::path::PathConfig;
+
+pub use sqlite::Store;
 
 /// Identifies a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,13 +60,20 @@ pub struct StoredHop {
     pub name: String,
 }
 
-/// A write; the writes of one group of [`Store::write`] succeed or fail together.
+/// Measurements of a path, written completely or not at all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// The path.
+    pub path: PathId,
+    /// The measurements.
+    pub writes: Vec<Write>,
+}
+
+/// A measurement, or several samples.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
     /// Samples of a hop.
     Samples {
-        /// The path.
-        path: PathId,
         /// Name of the hop, created if it is new.
         hop: String,
         /// In the order in which they arrived.
@@ -68,37 +83,15 @@ pub enum Write {
         /// The present time of the service's clock.
         now: Timestamp,
     },
-    /// A round-trip time.
-    RoundTrip {
-        /// The path.
-        path: PathId,
-        /// When it was measured.
-        time: Timestamp,
-        /// Milliseconds; finite and positive.
-        rtt_ms: f64,
-        /// The source of the measurement.
-        source: String,
-    },
+    /// A round-trip time; finite and positive.
+    RoundTrip(RoundTrip),
     /// The result of a transfer.
     Transfer {
-        /// The path.
-        path: PathId,
         /// When it ended.
         time: Timestamp,
         /// The result.
         report: TransferReport,
     },
-}
-
-impl Write {
-    /// The path to which it belongs.
-    pub fn path(&self) -> PathId {
-        match self {
-            Self::Samples { path, .. }
-            | Self::RoundTrip { path, .. }
-            | Self::Transfer { path, .. } => *path,
-        }
-    }
 }
 
 /// Where new samples may be inserted.
@@ -110,25 +103,30 @@ pub enum Order {
     Fill,
 }
 
-/// The outcome of a [`Write`].
+/// The outcome of a [`Group`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Written {
-    /// The samples were validated.
-    Samples {
-        /// The hop.
-        hop: StoredHop,
-        /// The samples that were added, ascending in time.
-        kept: Vec<Sample>,
-        /// The number of refused samples, by reason.
-        refused: Refusals,
-    },
-    /// It was written.
-    Done,
+    /// It was written; what became of the samples of each hop.
+    Done(Vec<Kept>),
     /// The path no longer exists.
     Gone,
-    /// The path cannot have this many more hops; nothing of the group was written.
+    /// The path cannot have this many more hops.
     Full,
 }
+
+/// The outcome of [`Write::Samples`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// The hop.
+    pub hop: StoredHop,
+    /// The samples that were added, ascending in time.
+    pub samples: Vec<Sample>,
+    /// The number of refused samples, by reason.
+    pub refused: Refusals,
+}
+
+/// The outcome of a [`Group`], or why it could not be written.
+pub type GroupWritten = Result<Written, StoreError>;
 
 /// A change of the undeclared paths.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -171,68 +169,4 @@ pub struct StoreError {
     pub problem: String,
     /// The remedy.
     pub cure: &'static str,
-}
-
-/// The outcomes of a group of writes, in the same order, or why none of them was done.
-pub type GroupWritten = Result<Vec<Written>, StoreError>;
-
-/// A store of paths and history. When a call returns, what it wrote is on stable storage.
-#[async_trait]
-pub trait Store: Send + Sync + 'static {
-    /// All paths, in the order of their names.
-    async fn paths(&self) -> Result<Vec<StoredPath>, StoreError>;
-
-    /// Creates the path or changes its declaration, keeping its history.
-    async fn put_path(&self, config: &PathConfig) -> Result<StoredPath, StoreError>;
-
-    /// Removes the path and its history; returns whether it existed.
-    async fn remove_path(&self, path: PathId) -> Result<bool, StoreError>;
-
-    /// Removes a hop of the path and its history; returns whether it existed.
-    async fn remove_hop(&self, path: PathId, hop: HopId) -> Result<bool, StoreError>;
-
-    /// Applies a change of the undeclared paths in one transaction; returns the new ones.
-    async fn discover(
-        &self,
-        change: &Discovered,
-        now: Timestamp,
-    ) -> Result<Vec<StoredPath>, StoreError>;
-
-    /// Writes the groups in one transaction, with one outcome per group in the same order. A group that
-    /// cannot be written does not affect the others.
-    async fn write(&self, groups: &[Vec<Write>]) -> Result<Vec<GroupWritten>, StoreError>;
-
-    /// The hop's samples with `from <= time < to`, ascending; the newest `most` of them.
-    async fn samples(
-        &self,
-        hop: HopId,
-        from: Timestamp,
-        to: Timestamp,
-        most: usize,
-    ) -> Result<Vec<Sample>, StoreError>;
-
-    /// The path's newest round-trip times, newest first.
-    async fn round_trips(&self, path: PathId, most: u32) -> Result<Vec<RoundTrip>, StoreError>;
-
-    /// The path's newest transfers with their end times, newest first.
-    async fn transfers(
-        &self,
-        path: PathId,
-        most: u32,
-    ) -> Result<Vec<(Timestamp, TransferReport)>, StoreError>;
-
-    /// Deletes round-trip times and transfers before `oldest`.
-    async fn forget_before(&self, path: PathId, oldest: Timestamp) -> Result<(), StoreError>;
-
-    /// How far the log of this name has been read; `None` if it never has.
-    async fn log_place(&self, name: &str) -> Result<Option<LogPlace>, StoreError>;
-
-    /// Stores how far the log of this name has been read.
-    async fn keep_log_place(&self, name: &str, place: &LogPlace) -> Result<(), StoreError>;
-
-    /// Checks that it can be read and written; if the last write failed, another is tried.
-    async fn check(&self) -> Result<(), StoreError>;
-
-    /// A number that changes when another program changes something.
-    async fn changes(&self) -> Result<i64, StoreError>;
 }

@@ -15,8 +15,8 @@ mod guard;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::HeaderMap;
-use axum::http::header::CONTENT_LENGTH;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use dxr::{Fault, FaultResponse};
@@ -52,10 +52,10 @@ async fn call(State(calls): State<Calls>, request: Request<Body>) -> Response {
             headers.insert(CONTENT_LENGTH, text.len().into());
             dxr_server::server(calls.handlers, &text, headers).await
         }
-        Err(fault) => fault_response(&fault),
+        Err(fault) => fault_response(fault),
     };
     if answer.2.contains("<fault>") {
-        calls.service.metrics().count_fault();
+        calls.service.metrics().faults.inc();
     }
     answer.into_response()
 }
@@ -71,17 +71,15 @@ async fn read(request: Request<Body>) -> Result<(String, HeaderMap), Fault> {
     Ok((text, parts.headers))
 }
 
-fn fault_response(fault: &Fault) -> (axum::http::StatusCode, HeaderMap, String) {
-    let mut headers = HeaderMap::new();
-    headers.insert("content-type", "text/xml".parse().expect("a valid header"));
-    let fault = FaultResponse {
-        fault: Fault::new(fault.code(), fault.string().to_owned()),
-    };
-    match fault.to_xml() {
-        Ok(xml) => (axum::http::StatusCode::OK, headers, xml),
-        Err(error) => {
-            let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
-            (status, headers, error.to_string())
-        }
+fn fault_response(fault: Fault) -> (StatusCode, HeaderMap, String) {
+    let content = HeaderValue::from_static("text/xml");
+    let headers = HeaderMap::from_iter([(CONTENT_TYPE, content)]);
+    match (FaultResponse { fault }).to_xml() {
+        Ok(xml) => (StatusCode::OK, headers, xml),
+        Err(error) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            headers,
+            error.to_string(),
+        ),
     }
 }

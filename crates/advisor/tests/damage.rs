@@ -5,8 +5,9 @@ use std::path::Path;
 
 use fairwind_advice::Sample;
 use fairwind_advisor::PathConfig;
-use fairwind_advisor::store::sqlite::SqliteStore;
-use fairwind_advisor::store::{GroupWritten, Order, PathId, Store, StoredPath, Write, Written};
+use fairwind_advisor::store::{
+    Group, GroupWritten, Order, PathId, Store, StoredPath, Write, Written,
+};
 use jiff::Timestamp;
 use sqlx::{Connection, SqliteConnection};
 
@@ -15,23 +16,26 @@ const BLOCK: usize = 300;
 /// Page size, bytes.
 const PAGE: usize = 16 << 10;
 
-fn samples(path: PathId, first: usize, number: usize) -> Vec<Write> {
+fn samples(path: PathId, first: usize, number: usize) -> Group {
     let sample = |n: usize| Sample {
         time: Timestamp::from_second(1_700_000_000 + 300 * n as i64).unwrap(),
         // Unique over all paths, so that a sample can be found in the file.
         available_mbps: path.0 as f64 + n as f64 * 1e-6,
     };
-    vec![Write::Samples {
-        path,
+    let samples = Write::Samples {
         hop: "r1".to_owned(),
         samples: (first..first + number).map(sample).collect(),
         order: Order::Append,
         now: "2026-03-02T14:00:00Z".parse().unwrap(),
-    }]
+    };
+    Group {
+        path,
+        writes: vec![samples],
+    }
 }
 
-async fn open(file: &Path) -> SqliteStore {
-    SqliteStore::open(file).await.unwrap()
+async fn open(file: &Path) -> Store {
+    Store::open(file).await.unwrap()
 }
 
 /// A store of two paths with `number` samples each, and one path between them, because reading a hop also
@@ -53,8 +57,8 @@ async fn filled(file: &Path, number: usize) -> [StoredPath; 2] {
 }
 
 fn kept(written: &GroupWritten) -> usize {
-    match &written.as_ref().unwrap()[..] {
-        [Written::Samples { kept, .. }] => kept.len(),
+    match written.as_ref().unwrap() {
+        Written::Done(kept) => kept[0].samples.len(),
         other => panic!("{other:?}"),
     }
 }
@@ -164,14 +168,14 @@ async fn a_file_that_is_no_database_or_cannot_be_written_is_named_with_what_help
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("advisor.db");
     fs::write(&file, "no database ".repeat(1_000)).unwrap();
-    let error = SqliteStore::open(&file).await.unwrap_err().to_string();
+    let error = Store::open(&file).await.unwrap_err().to_string();
     assert!(
         error.starts_with(&format!("{}: ", file.display())),
         "{error}"
     );
     assert!(error.contains("move it away"), "{error}");
     let nowhere = place.path().join("nowhere/advisor.db");
-    let error = SqliteStore::open(&nowhere).await.unwrap_err().to_string();
+    let error = Store::open(&nowhere).await.unwrap_err().to_string();
     assert!(
         error.starts_with(&format!("{}: ", nowhere.display())),
         "{error}"

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fairwind_advice::wire::{Direction, TransferReport};
-use fairwind_advisor::discovery::Discovery;
-use fairwind_advisor::store::sqlite::SqliteStore;
+use fairwind_advisor::config::Discovery;
+use fairwind_advisor::store::Store;
 use fairwind_advisor::{Clock, PathConfig, Service};
 use jiff::Timestamp;
 use sqlx::{Connection, SqliteConnection};
 
 async fn service(place: &Path, now: &str) -> Service {
-    let store = SqliteStore::open(&place.join("advisor.db")).await.unwrap();
+    let store = Store::open(&place.join("advisor.db")).await.unwrap();
     let now: Timestamp = now.parse().unwrap();
     let clock = Clock::new(Some(now), 1.0);
     Service::start(Arc::new(store), clock, 1 << 20)

@@ -7,7 +7,6 @@ use fairwind_advice::Mode;
 use fairwind_advice_client::{ClientError, path_segment};
 use fairwind_advisor::service::NewSample;
 use fairwind_advisor::store::Store;
-use fairwind_advisor::store::sqlite::SqliteStore;
 use fairwind_advisor::{Clock, PathConfig, Service};
 use serde_json::{Value, json};
 
@@ -164,8 +163,8 @@ fn one_request_brings_no_more_hops_than_a_path_may_have() {
 #[tokio::test]
 async fn requests_that_come_together_bring_no_more_hops_than_a_path_may_have() {
     let place = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open(&place.path().join("db")).await.unwrap();
-    let store: Arc<dyn Store> = Arc::new(store);
+    let store = Store::open(&place.path().join("db")).await.unwrap();
+    let store: Arc<Store> = Arc::new(store);
     let clock = Clock::new(Some(START.parse().unwrap()), 1.0);
     let service = Service::start(Arc::clone(&store), clock, 1 << 20)
         .await

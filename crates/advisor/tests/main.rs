@@ -1,10 +1,10 @@
 //! The advisor as its clients see it.
 
+mod admission;
 mod beside;
 mod crash;
 mod damage;
 mod discovery;
-mod doors;
 mod errors;
 mod full_disk;
 mod hops;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairwind_advisor::service::NewSample;
-use fairwind_advisor::store::sqlite::SqliteStore;
 use fairwind_advisor::store::{Store, StoredHop};
 use fairwind_advisor::{Clock, PathConfig, Service, ServiceError};
 use jiff::{SignedDuration, Timestamp};
@@ -13,15 +12,15 @@ use jiff::{SignedDuration, Timestamp};
 use crate::support::START;
 
 struct Place {
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     service: Service,
     _directory: tempfile::TempDir,
 }
 
 async fn place() -> Place {
     let directory = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open(&directory.path().join("db")).await;
-    let store: Arc<dyn Store> = Arc::new(store.unwrap());
+    let store = Store::open(&directory.path().join("db")).await;
+    let store: Arc<Store> = Arc::new(store.unwrap());
     let clock = Clock::new(Some(START.parse().unwrap()), 1.0);
     let service = Service::start(Arc::clone(&store), clock, 1 << 20);
     Place {

@@ -9,22 +9,22 @@ use super::week::GROUPS;
 const LEFT_AFTER_AN_HOUR: [f64; 4] = [0.0, 0.4, 0.7, 0.95];
 
 /// Number of views of the latest samples: the last few, and all recent ones.
-pub const VIEWS: usize = 2;
+pub(super) const VIEWS: usize = 2;
 
 /// Number of forecasts.
-pub const EXPERTS: usize = GROUPS * VIEWS * LEFT_AFTER_AN_HOUR.len();
+pub(super) const EXPERTS: usize = GROUPS * VIEWS * LEFT_AFTER_AN_HOUR.len();
 
 /// The shares of a residual that remain after `hours`.
-pub fn left_after(hours: f64) -> Left {
+pub(super) fn left_after(hours: f64) -> Left {
     LEFT_AFTER_AN_HOUR.map(|share| share.powf(hours))
 }
 
 /// Shares of a residual, one for each rate of decay.
-pub type Left = [f64; LEFT_AFTER_AN_HOUR.len()];
+pub(super) type Left = [f64; LEFT_AFTER_AN_HOUR.len()];
 
 /// The experts' forecasts: the usual value plus a share of the residual, for each combination of group
 /// of days, view of the latest samples and rate of decay.
-pub fn forecasts(
+pub(super) fn forecasts(
     usual: [f64; GROUPS],
     residuals: [[f64; VIEWS]; GROUPS],
     left: &Left,
@@ -43,7 +43,7 @@ pub fn forecasts(
 
 /// The experts' recent errors at one horizon.
 #[derive(Clone, Debug)]
-pub struct Scores {
+pub(super) struct Scores {
     mean_errors: [f64; EXPERTS],
     seen: u32,
     /// Number of errors that the mean reaches back.
@@ -52,7 +52,7 @@ pub struct Scores {
 
 impl Scores {
     /// Empty scores that will reach back `memory` errors, at least 1.
-    pub fn new(memory: u32) -> Self {
+    pub(super) fn new(memory: u32) -> Self {
         Self {
             mean_errors: [0.0; EXPERTS],
             seen: 0,
@@ -61,7 +61,7 @@ impl Scores {
     }
 
     /// Adds the errors of `forecasts`.
-    pub fn add(&mut self, forecasts: &[f64; EXPERTS], truth: f64) {
+    pub(super) fn add(&mut self, forecasts: &[f64; EXPERTS], truth: f64) {
         self.seen = self.seen.saturating_add(1);
         let rate = 1.0 / f64::from(self.seen.min(self.memory));
         for (mean, forecast) in self.mean_errors.iter_mut().zip(forecasts) {
@@ -70,7 +70,7 @@ impl Scores {
     }
 
     /// The mean of the forecasts, weighted by their errors.
-    pub fn combine(&self, forecasts: &[f64; EXPERTS]) -> f64 {
+    pub(super) fn combine(&self, forecasts: &[f64; EXPERTS]) -> f64 {
         let best = self.mean_errors.iter().copied().fold(f64::MAX, f64::min);
         let (mut sum, mut weights) = (0.0, 0.0);
         for (mean, forecast) in self.mean_errors.iter().zip(forecasts) {

@@ -15,7 +15,7 @@ const JUDGED_WITHIN_US: i64 = 600 * SECOND_US;
 
 /// Pending forecasts, and the scores of earlier ones.
 #[derive(Clone, Debug)]
-pub struct Horizon {
+pub(super) struct Horizon {
     /// Shares of a residual that remain at this horizon.
     pub left: Left,
     ahead_us: i64,
@@ -37,7 +37,7 @@ struct Issued {
 
 impl Horizon {
     /// A horizon of `ahead_s` seconds, without forecasts yet.
-    pub fn new(ahead_s: i64) -> Self {
+    pub(super) fn new(ahead_s: i64) -> Self {
         let every_s = (ahead_s / 12).max(240);
         Self {
             left: experts::left_after(ahead_s as f64 / 3600.0),
@@ -50,7 +50,7 @@ impl Horizon {
     }
 
     /// The target time of a forecast made at `now_us`; None if it is too early for another forecast.
-    pub fn due(&self, now_us: i64) -> Option<i64> {
+    pub(super) fn due(&self, now_us: i64) -> Option<i64> {
         let target_us = now_us + self.ahead_us;
         let next_us = self
             .issued
@@ -62,7 +62,7 @@ impl Horizon {
     }
 
     /// Stores a forecast until its target time.
-    pub fn issue(&mut self, target_us: i64, experts: [f64; EXPERTS]) {
+    pub(super) fn issue(&mut self, target_us: i64, experts: [f64; EXPERTS]) {
         self.issued.push_back(Issued {
             target_us,
             combined: self.scores.combine(&experts),
@@ -71,7 +71,7 @@ impl Horizon {
     }
 
     /// Scores the forecasts for the time of a new sample or shortly before it.
-    pub fn score(&mut self, time_us: i64, truth: f64) {
+    pub(super) fn score(&mut self, time_us: i64, truth: f64) {
         let is_due = |first: &Issued| first.target_us <= time_us;
         while self.issued.front().is_some_and(is_due) {
             let Some(due) = self.issued.pop_front() else {

@@ -99,7 +99,7 @@ impl Learner {
     pub fn days(&self) -> u32 {
         match (self.history_set, self.newest_us) {
             (HistorySet::SameWeekday, Some(newest)) => {
-                self.days[LocalTime::at(newest, &self.time_zone).weekday()]
+                self.days[LocalTime::at(newest, &self.time_zone).weekday]
             }
             _ => self.days.iter().sum(),
         }
@@ -143,9 +143,9 @@ impl Learner {
         };
         self.week.add(local, joining);
         self.joined_us = time_us;
-        if self.last_day != Some(local.day()) {
-            self.last_day = Some(local.day());
-            self.days[local.weekday()] += 1;
+        if self.last_day != Some(local.day) {
+            self.last_day = Some(local.day);
+            self.days[local.weekday] += 1;
         }
     }
 

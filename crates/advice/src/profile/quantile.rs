@@ -6,7 +6,7 @@
 
 /// Tracks the value that 80 % of a stream's values do not exceed.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Quantile {
+pub(super) struct Quantile {
     value: f64,
     scale: f64,
     seen: u32,
@@ -23,7 +23,7 @@ const MEMORY: u32 = 1_000;
 
 impl Quantile {
     /// Adds a value, which must be at least 0.
-    pub fn add(&mut self, value: f64) {
+    pub(super) fn add(&mut self, value: f64) {
         self.seen = self.seen.saturating_add(1);
         self.scale += (value - self.scale) / f64::from(self.seen.min(MEMORY));
         let step = self.scale * (1.0 / f64::from(self.seen).sqrt()).max(SMALLEST_STEP);
@@ -36,12 +36,12 @@ impl Quantile {
     }
 
     /// The quantile; None before 10 values.
-    pub fn value(&self) -> Option<f64> {
+    pub(super) fn value(&self) -> Option<f64> {
         (self.seen >= 10).then_some(self.value)
     }
 
     /// Mean of about the last `MEMORY` values; None before 100 values.
-    pub fn mean(&self) -> Option<f64> {
+    pub(super) fn mean(&self) -> Option<f64> {
         (self.seen >= 100).then_some(self.scale)
     }
 }

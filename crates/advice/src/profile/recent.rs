@@ -19,7 +19,7 @@ const SHORT: usize = 3;
 
 /// The samples of the last half hour.
 #[derive(Clone, Debug, Default)]
-pub struct Recent {
+pub(super) struct Recent {
     samples: VecDeque<RecentSample>,
     levels: [f64; VIEWS],
     residuals: Option<[[f64; VIEWS]; GROUPS]>,
@@ -36,7 +36,7 @@ struct RecentSample {
 
 impl Recent {
     /// Adds a sample newer than the others, with the usual values at its time.
-    pub fn add(&mut self, time_us: i64, value: f64, usual: Option<[f64; GROUPS]>) {
+    pub(super) fn add(&mut self, time_us: i64, value: f64, usual: Option<[f64; GROUPS]>) {
         let is_old = |s: &RecentSample| s.start_us < time_us - REACH_US;
         while self.samples.front().is_some_and(is_old) {
             self.samples.pop_front();
@@ -59,12 +59,12 @@ impl Recent {
 
     /// For each group of days, the residual of the last few samples and of all recent ones. Each is a
     /// median, so that a single spike does not count. None while a recent sample has no usual value.
-    pub fn residuals(&self) -> Option<[[f64; VIEWS]; GROUPS]> {
+    pub(super) fn residuals(&self) -> Option<[[f64; VIEWS]; GROUPS]> {
         self.residuals
     }
 
     /// The level of the last few samples and of all recent ones; 0 before the first sample.
-    pub fn levels(&self) -> [f64; VIEWS] {
+    pub(super) fn levels(&self) -> [f64; VIEWS] {
         self.levels
     }
 

@@ -19,22 +19,22 @@ const DAILY_DECAY: f64 = 0.950_322_799_248_690_9;
 const SHRINKAGE: f64 = 0.5;
 
 /// Number of groups of days: all, working days or days off, same weekday.
-pub const GROUPS: usize = 3;
+pub(super) const GROUPS: usize = 3;
 
 /// A local time: its place on the ring, and its day, which sets its weight.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LocalTime {
+pub(super) struct LocalTime {
     /// 0 for Monday to 6 for Sunday.
-    weekday: usize,
+    pub weekday: usize,
     /// Seconds after local midnight.
     second: f64,
     /// Days since 1970-01-01.
-    day: i32,
+    pub day: i32,
 }
 
 impl LocalTime {
     /// The local time in `time_zone` at a Unix time in microseconds.
-    pub fn at(time_us: i64, time_zone: &TimeZone) -> Self {
+    pub(super) fn at(time_us: i64, time_zone: &TimeZone) -> Self {
         let seconds = time_us.div_euclid(1_000_000);
         let offset =
             Timestamp::from_second(seconds).map_or(0, |time| time_zone.to_offset(time).seconds());
@@ -46,16 +46,6 @@ impl LocalTime {
             second: local.rem_euclid(86_400) as f64,
             day: day as i32,
         }
-    }
-
-    /// 0 for Monday to 6 for Sunday.
-    pub fn weekday(self) -> usize {
-        self.weekday
-    }
-
-    /// The day, in days since 1970-01-01.
-    pub fn day(self) -> i32 {
-        self.day
     }
 }
 
@@ -84,7 +74,7 @@ impl Slot {
 
 /// Weighted means by local time of the week, with decreasing weight for older weeks.
 #[derive(Clone, Debug)]
-pub struct Week {
+pub(super) struct Week {
     slots: Box<[Slot]>,
     /// The day of weight 1. Later days weigh more, which avoids decaying the stored sums.
     first_day: Option<i32>,
@@ -92,7 +82,7 @@ pub struct Week {
 
 impl Week {
     /// An empty week.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             slots: vec![Slot::default(); SLOTS].into(),
             first_day: None,
@@ -100,7 +90,7 @@ impl Week {
     }
 
     /// Adds a value.
-    pub fn add(&mut self, time: LocalTime, value: f64) {
+    pub(super) fn add(&mut self, time: LocalTime, value: f64) {
         let weight = self.weight_of(time.day);
         let centre = time.weekday * SLOTS_PER_DAY + (time.second / SLOT_SECONDS) as usize;
         for step in 0..=2 * SPREAD {
@@ -118,7 +108,7 @@ impl Week {
 
     /// The usual value at `time` over all days, over working days or days off, whichever `time` is on, and
     /// over its weekday; None if no value near this time of day has been added.
-    pub fn usual(&self, time: LocalTime) -> Option<[f64; GROUPS]> {
+    pub(super) fn usual(&self, time: LocalTime) -> Option<[f64; GROUPS]> {
         let day_off = |weekday: usize| weekday >= 5;
         let mut all = Slot::default();
         let mut class = Slot::default();
@@ -178,7 +168,7 @@ mod tests {
         // The same hour of UTC after the clock went forward is 03:30.
         let april = at("2004-04-05T08:30:00Z", "America/Chicago");
         assert_eq!((april.weekday, april.second), (0, 12_600.0));
-        assert_eq!(april.day() - monday.day(), 35);
+        assert_eq!(april.day - monday.day, 35);
     }
 
     #[test]

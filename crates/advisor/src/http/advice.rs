@@ -10,14 +10,14 @@ use utoipa::IntoParams;
 use super::error::ErrorBody;
 use super::extract::Query;
 use crate::error::ServiceError;
-use crate::metrics::Interface;
+use crate::service::Interface;
 use crate::service::Service;
 
 /// For which transfer.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub struct Transfer {
+pub(super) struct Transfer {
     /// The other host: an address or a name. Its path is that of the longest matching prefix.
     #[param(example = "192.0.2.7")]
     host: String,
@@ -35,7 +35,7 @@ pub struct Transfer {
         (status = SERVICE_UNAVAILABLE, body = ErrorBody, description = "The store does not answer."),
     )
 )]
-pub async fn advice(
+pub(super) async fn advice(
     State(service): State<Service>,
     Query(transfer): Query<Transfer>,
 ) -> Result<Json<Answer>, ServiceError> {

@@ -10,7 +10,7 @@ use crate::error::ServiceError;
 
 /// What went wrong.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct ErrorBody {
+pub(super) struct ErrorBody {
     /// In a sentence.
     error: String,
 }
@@ -28,12 +28,12 @@ impl IntoResponse for ServiceError {
 }
 
 /// The response for an error.
-pub fn refusal(status: StatusCode, error: String) -> Response {
+pub(super) fn refusal(status: StatusCode, error: String) -> Response {
     (status, Json(ErrorBody { error })).into_response()
 }
 
 /// The response for an unknown URL.
-pub async fn nothing_there(uri: Uri) -> Response {
+pub(super) async fn nothing_there(uri: Uri) -> Response {
     let what = format!(
         "there is no {}; /openapi.json tells what there is",
         uri.path()
@@ -42,7 +42,7 @@ pub async fn nothing_there(uri: Uri) -> Response {
 }
 
 /// The response for a method that a URL does not support; the header `Allow` has those that it supports.
-pub async fn wrong_method(method: Method, uri: Uri) -> Response {
+pub(super) async fn wrong_method(method: Method, uri: Uri) -> Response {
     let what = format!("{} is not for {method}", uri.path());
     refusal(StatusCode::METHOD_NOT_ALLOWED, what)
 }

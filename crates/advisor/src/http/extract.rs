@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::error::refusal;
 
 /// A JSON body.
-pub struct Json<T>(pub T);
+pub(super) struct Json<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     type Rejection = Response;
@@ -22,7 +22,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
 }
 
 /// The query of a URL.
-pub struct Query<T>(pub T);
+pub(super) struct Query<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     type Rejection = Response;

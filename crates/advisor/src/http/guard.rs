@@ -15,15 +15,12 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use super::error::refusal;
-use crate::doors::{Arrival, Right, Tokens};
 use crate::host;
+use crate::listener::{Arrival, Right, Tokens};
 
 /// Decides which requests are admitted.
-#[derive(Clone, Debug)]
-pub struct Guard(Arc<Rules>);
-
 #[derive(Debug)]
-struct Rules {
+pub(super) struct Guard {
     /// Accepted names, in lower case, and addresses, besides those of loopback.
     names: Vec<String>,
     tokens: Option<Tokens>,
@@ -35,14 +32,18 @@ type Refused = (StatusCode, String);
 impl Guard {
     /// Admits requests sent to one of these names, to loopback or to the address that was connected to; if
     /// there are tokens, requests need one.
-    pub fn new(names: &[String], tokens: Option<Tokens>) -> Guard {
+    pub(super) fn new(names: &[String], tokens: Option<Tokens>) -> Guard {
         let names = names.iter().map(|name| plain(name)).collect();
-        Guard(Arc::new(Rules { names, tokens }))
+        Guard { names, tokens }
     }
 
     /// The middleware that checks each request.
-    pub async fn admit(State(guard): State<Guard>, request: Request, next: Next) -> Response {
-        // Requests without this extension do not come from a door but from the program itself.
+    pub(super) async fn admit(
+        State(guard): State<Arc<Guard>>,
+        request: Request,
+        next: Next,
+    ) -> Response {
+        // Requests without this extension do not come from a socket but from the program itself.
         let came_by = request.extensions().get().copied();
         let judged = match came_by {
             Some(Arrival::Network(to)) => guard.judge(to, &request),
@@ -78,17 +79,16 @@ impl Guard {
             Some(address) => address.is_loopback() || address == to,
             None => name == "localhost",
         };
-        match is_ours || self.0.names.contains(&name) {
-            true => Ok(()),
-            false => Err((
-                StatusCode::MISDIRECTED_REQUEST,
-                format!("{name} is no name of this advisor; if it is to be one: --name {name}"),
-            )),
+        if is_ours || self.names.contains(&name) {
+            return Ok(());
         }
+        let sentence =
+            format!("{name} is no name of this advisor; if it is to be one: --name {name}");
+        Err((StatusCode::MISDIRECTED_REQUEST, sentence))
     }
 
     fn check_right(&self, needed: Option<Right>, headers: &HeaderMap) -> Result<(), Refused> {
-        let (Some(tokens), Some(needed)) = (&self.0.tokens, needed) else {
+        let (Some(tokens), Some(needed)) = (&self.tokens, needed) else {
             return Ok(());
         };
         let Some(token) = bearer(headers) else {
@@ -97,13 +97,11 @@ impl Guard {
         };
         match tokens.right_of(token) {
             Some(right) if right >= needed => Ok(()),
-            Some(_) => Err((
-                StatusCode::FORBIDDEN,
-                format!(
-                    "the token is not good for this: it needs one to {}",
-                    needed.name()
-                ),
-            )),
+            Some(_) => {
+                let needed = needed.name();
+                let sentence = format!("the token is not good for this: it needs one to {needed}");
+                Err((StatusCode::FORBIDDEN, sentence))
+            }
             None => Err((StatusCode::UNAUTHORIZED, "the token is unknown".to_owned())),
         }
     }
@@ -131,10 +129,10 @@ fn called(uri: &Uri, headers: &HeaderMap) -> Result<Option<Authority>, Refused> 
         return Ok(None);
     };
     let authority = Authority::try_from(value.as_bytes()).map_err(|_| wrong())?;
-    match authority.as_str().contains('@') {
-        true => Err(wrong()),
-        false => Ok(Some(authority)),
+    if authority.as_str().contains('@') {
+        return Err(wrong());
     }
+    Ok(Some(authority))
 }
 
 /// A page may only send requests to its own origin.
@@ -149,13 +147,9 @@ fn check_origin(headers: &HeaderMap, called: Option<&Authority>) -> Result<(), R
     let same = place
         .zip(called)
         .is_some_and(|(place, called)| place.eq_ignore_ascii_case(called.as_str()));
-    match same {
-        true => Ok(()),
-        false => {
-            let sentence = "pages of other origins may not use this advisor".to_owned();
-            Err((StatusCode::FORBIDDEN, sentence))
-        }
-    }
+    let sentence = "pages of other origins may not use this advisor";
+    same.then_some(())
+        .ok_or((StatusCode::FORBIDDEN, sentence.to_owned()))
 }
 
 /// The header's value; an error if it occurs twice.

@@ -13,7 +13,7 @@ use crate::service::Service;
     get, path = "/metrics", tag = "service",
     responses((status = OK, body = String, content_type = "application/openmetrics-text", description = "As asked."))
 )]
-pub async fn metrics(State(service): State<Service>) -> impl IntoResponse {
+pub(super) async fn metrics(State(service): State<Service>) -> impl IntoResponse {
     let format = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(CONTENT_TYPE, format)], service.metrics_text())
 }
@@ -27,7 +27,7 @@ pub async fn metrics(State(service): State<Service>) -> impl IntoResponse {
         (status = SERVICE_UNAVAILABLE, body = ErrorBody, description = "The store cannot be read or written: since when, why, and what helps."),
     )
 )]
-pub async fn health(State(service): State<Service>) -> Result<&'static str, ServiceError> {
-    service.check().await?;
+pub(super) async fn health(State(service): State<Service>) -> Result<&'static str, ServiceError> {
+    service.store().check().await?;
     Ok("ok\n")
 }

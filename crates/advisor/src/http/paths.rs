@@ -1,4 +1,4 @@
-//! `/v1/paths`.
+//! `/v1/paths`: declarations, and the hops of a path.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -8,21 +8,17 @@ use super::error::ErrorBody;
 use super::extract;
 use crate::error::ServiceError;
 use crate::path::PathConfig;
-use crate::service::Service;
+use crate::service::{HopEntry, Service};
 
 /// All paths, by name.
 #[utoipa::path(
     get, path = "/v1/paths", operation_id = "list_paths", tag = "paths",
     responses((status = OK, body = Vec<PathConfig>, description = "As it is declared."))
 )]
-pub async fn list(State(service): State<Service>) -> Json<Vec<PathConfig>> {
+pub(super) async fn list(State(service): State<Service>) -> Json<Vec<PathConfig>> {
     let directory = service.directory();
-    Json(
-        directory
-            .paths()
-            .map(|path| path.config().clone())
-            .collect(),
-    )
+    let paths = directory.paths().map(|path| path.config().clone());
+    Json(paths.collect())
 }
 
 /// A path.
@@ -31,7 +27,7 @@ pub async fn list(State(service): State<Service>) -> Json<Vec<PathConfig>> {
     params(("name" = String, Path, description = "Name of the path")),
     responses((status = OK, body = PathConfig, description = "As it is declared."), (status = NOT_FOUND, body = ErrorBody, description = "There is no such path."))
 )]
-pub async fn show(
+pub(super) async fn show(
     State(service): State<Service>,
     Path(name): Path<String>,
 ) -> Result<Json<PathConfig>, ServiceError> {
@@ -51,7 +47,7 @@ pub async fn show(
         (status = UNPROCESSABLE_ENTITY, body = ErrorBody, description = "The body is JSON, but not what is expected."),
     )
 )]
-pub async fn put(
+pub(super) async fn put(
     State(service): State<Service>,
     Path(name): Path<String>,
     extract::Json(mut config): extract::Json<PathConfig>,
@@ -61,9 +57,11 @@ pub async fn put(
         return Err(ServiceError::Invalid(problem));
     }
     config.name = name;
-    let status = match service.put_path(config.clone()).await? {
-        true => StatusCode::CREATED,
-        false => StatusCode::OK,
+    let is_new = service.put_path(config.clone()).await?;
+    let status = if is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
     };
     Ok((status, Json(config)))
 }
@@ -74,10 +72,48 @@ pub async fn put(
     params(("name" = String, Path, description = "Name of the path")),
     responses((status = NO_CONTENT, description = "It is removed."), (status = NOT_FOUND, body = ErrorBody, description = "There is no such path."))
 )]
-pub async fn remove(
+pub(super) async fn remove(
     State(service): State<Service>,
     Path(name): Path<String>,
 ) -> Result<StatusCode, ServiceError> {
     service.remove_path(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The hops of a path, declared and found, and on which of them advice rests.
+#[utoipa::path(
+    get, path = "/v1/paths/{name}/hops", operation_id = "list_hops", tag = "paths",
+    params(("name" = String, Path, description = "Name of the path")),
+    responses(
+        (status = OK, body = Vec<HopEntry>, description = "In the order in which they came."),
+        (status = NOT_FOUND, body = ErrorBody, description = "There is no such path."),
+    )
+)]
+pub(super) async fn list_hops(
+    State(service): State<Service>,
+    Path(name): Path<String>,
+) -> Result<Json<Vec<HopEntry>>, ServiceError> {
+    let path = service.path(&name)?;
+    Ok(Json(service.hops(&path).await?))
+}
+
+/// Removes a hop that is not declared, and its history: a misspelt one, or one that is gone.
+#[utoipa::path(
+    delete, path = "/v1/paths/{name}/hops/{hop}", operation_id = "remove_hop", tag = "paths",
+    params(
+        ("name" = String, Path, description = "Name of the path"),
+        ("hop" = String, Path, description = "Name of the hop"),
+    ),
+    responses(
+        (status = NO_CONTENT, description = "It is removed."),
+        (status = NOT_FOUND, body = ErrorBody, description = "There is no such path or hop."),
+        (status = CONFLICT, body = ErrorBody, description = "The hop is declared."),
+    )
+)]
+pub(super) async fn remove_hop(
+    State(service): State<Service>,
+    Path((name, hop)): Path<(String, String)>,
+) -> Result<StatusCode, ServiceError> {
+    service.remove_hop(&name, &hop).await?;
     Ok(StatusCode::NO_CONTENT)
 }

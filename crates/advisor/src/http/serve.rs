@@ -22,13 +22,12 @@ use tokio_rustls::TlsAcceptor;
 use super::error::refusal;
 use super::guard::Guard;
 use super::unread::Unread;
-use crate::doors::{Arrival, Door, Open, Stream};
-use crate::run::ended;
+use crate::listener::{Arrival, Listener, Listeners, Stream};
 
 /// Limits for clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Concurrent connections per door; further ones wait to be accepted. At least 1.
+    /// Concurrent connections per socket; further ones wait to be accepted. At least 1.
     pub connections: u32,
     /// Concurrent connections per address of another machine; further ones are closed. At least 1.
     pub connections_per_address: usize,
@@ -59,48 +58,50 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Descriptors for other purposes: store, log, echo requests, name resolution.
 const OTHER_DESCRIPTORS: u64 = 256;
 
-/// Serves connections at all doors until `end` closes, then waits for those in progress.
-pub async fn serve(open: Open, router: Router, limits: Limits, end: watch::Receiver<()>) {
-    let guard = Guard::new(&open.names, open.tokens);
+/// Serves connections at all sockets until `stop` completes, then waits for those in progress.
+pub async fn serve(
+    listeners: Listeners,
+    router: Router,
+    limits: Limits,
+    stop: impl Future<Output = ()>,
+) {
+    let guard = Arc::new(Guard::new(&listeners.names, listeners.tokens));
     let router = router
         .layer(middleware::from_fn_with_state(guard, Guard::admit))
         .layer(middleware::from_fn(move |request: Request, next: Next| {
             in_time(limits.answer, request, next)
         }));
-    make_room_for_descriptors(open.doors.len(), limits);
+    make_room_for_descriptors(listeners.sockets.len(), limits);
     let places = Places::default();
-    let attend_to = |door| {
-        // Per door, so that clients who fill one door do not block another.
-        let room = Arc::new(Semaphore::new(limits.connections as usize));
-        let attending = Attending {
+    let (ending, end) = watch::channel(false);
+    for listener in listeners.sockets {
+        let server = Server {
             router: router.clone(),
             limits,
-            room: Arc::clone(&room),
+            // Per socket, so that clients who fill one do not block another.
+            room: Arc::new(Semaphore::new(limits.connections as usize)),
             places: places.clone(),
             end: end.clone(),
         };
-        (room, tokio::spawn(attending.attend(door)))
-    };
-    let doors: Vec<_> = open.doors.into_iter().map(attend_to).collect();
-    let mut rooms = Vec::new();
-    for (room, door) in doors {
-        // A door's task ends with the service.
-        let _ = door.await;
-        rooms.push(room);
+        tokio::spawn(server.accept(listener));
     }
-    let all_done = async {
-        for room in rooms {
-            let _ = room.acquire_many(limits.connections).await;
-        }
-    };
+    drop(end);
+    stop.await;
+    ending.send_replace(true);
     // Connections still open after this end with the runtime.
-    let _ = tokio::time::timeout(ENDS_WITHIN, all_done).await;
+    let _ = tokio::time::timeout(ENDS_WITHIN, ending.closed()).await;
 }
 
-/// Raises the limit on descriptors to cover every connection allowed at all doors: without descriptors, every
-/// door fails to accept.
-fn make_room_for_descriptors(doors: usize, limits: Limits) {
-    let connections = doors as u64 * u64::from(limits.connections);
+/// Waits until the service ends.
+async fn ended(mut end: watch::Receiver<bool>) {
+    // An error means that the service has ended, too.
+    let _ = end.wait_for(|ending| *ending).await;
+}
+
+/// Raises the limit on descriptors to cover every connection allowed at all sockets: without descriptors, none
+/// accepts any.
+fn make_room_for_descriptors(sockets: usize, limits: Limits) {
+    let connections = sockets as u64 * u64::from(limits.connections);
     let needed = connections + OTHER_DESCRIPTORS;
     let mut allowed = getrlimit(Resource::Nofile);
     if allowed.current.is_none_or(|current| current >= needed) {
@@ -114,32 +115,32 @@ fn make_room_for_descriptors(doors: usize, limits: Limits) {
     }
 }
 
-/// The state of a task that serves a door.
+/// The state of a task that serves a socket.
 #[derive(Clone)]
-struct Attending {
+struct Server {
     router: Router,
     limits: Limits,
-    /// Permits for the connections of this door.
+    /// Permits for the connections of this socket.
     room: Arc<Semaphore>,
-    /// Connections per address, over all doors.
+    /// Connections per address, over all sockets.
     places: Places,
-    end: watch::Receiver<()>,
+    end: watch::Receiver<bool>,
 }
 
-impl Attending {
-    async fn attend(self, door: Door) {
+impl Server {
+    async fn accept(self, listener: Listener) {
         loop {
             let permit = Arc::clone(&self.room).acquire_owned();
-            let accepted = async { (permit.await, door.accept().await) };
+            let accepted = async { (permit.await, listener.accept().await) };
             let (permit, accepted) = tokio::select! {
                 accepted = accepted => accepted,
                 () = ended(self.end.clone()) => return,
             };
             match accepted {
                 Ok(stream) => {
-                    let attending = self.clone();
+                    let server = self.clone();
                     tokio::spawn(async move {
-                        attending.connection(stream).await;
+                        server.connection(stream).await;
                         drop(permit);
                     });
                 }

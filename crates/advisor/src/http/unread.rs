@@ -10,7 +10,7 @@ use tokio::time::{Sleep, sleep};
 
 /// The stream with its timeout.
 #[derive(Debug)]
-pub struct Unread<S> {
+pub(super) struct Unread<S> {
     stream: S,
     limit: Duration,
     /// The deadline for the reader to accept some of the pending data.
@@ -19,7 +19,7 @@ pub struct Unread<S> {
 
 impl<S> Unread<S> {
     /// Writes fail if nothing has been accepted for `limit`.
-    pub fn new(stream: S, limit: Duration) -> Unread<S> {
+    pub(super) fn new(stream: S, limit: Duration) -> Unread<S> {
         Unread {
             stream,
             limit,

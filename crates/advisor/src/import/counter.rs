@@ -5,14 +5,14 @@ const TOLERANCE: f64 = 1.05;
 
 /// A counter that wraps at its width.
 #[derive(Clone, Copy, Debug)]
-pub struct Counter {
+pub(super) struct Counter {
     /// Number of octets after which it is 0 again.
     period: u128,
 }
 
 /// The result of comparing two readings.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Growth {
+pub(super) enum Growth {
     /// Traffic, Mbit/s.
     Mbps(f64),
     /// The counter was reset, or both readings have the same time.
@@ -23,7 +23,7 @@ pub enum Growth {
 
 impl Counter {
     /// A counter of 32 or 64 bits.
-    pub fn new(bits: u32) -> Result<Counter, String> {
+    pub(super) fn new(bits: u32) -> Result<Counter, String> {
         match bits {
             32 | 64 => Ok(Counter { period: 1 << bits }),
             _ => Err(format!("counters have 32 or 64 bits, not {bits}")),
@@ -31,12 +31,18 @@ impl Counter {
     }
 
     /// The longest unambiguous interval between two readings, seconds.
-    pub fn longest_interval_s(&self, capacity_mbps: f64) -> f64 {
+    pub(super) fn longest_interval_s(&self, capacity_mbps: f64) -> f64 {
         self.period as f64 * 8e-6 / capacity_mbps
     }
 
     /// Traffic between two readings.
-    pub fn growth(&self, before: u64, after: u64, seconds: f64, capacity_mbps: f64) -> Growth {
+    pub(super) fn growth(
+        &self,
+        before: u64,
+        after: u64,
+        seconds: f64,
+        capacity_mbps: f64,
+    ) -> Growth {
         if seconds <= 0.0 || u128::from(before.max(after)) >= self.period {
             return Growth::Reset;
         }

@@ -19,7 +19,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Why no round-trip time was measured.
 #[derive(Debug, Error)]
-pub enum EchoError {
+pub(super) enum EchoError {
     /// Neither kind of socket is allowed.
     #[error(
         "no ICMP echo: give the group of this process to sysctl net.ipv4.ping_group_range \
@@ -36,7 +36,7 @@ pub enum EchoError {
 
 /// Sends echo requests.
 #[derive(Debug)]
-pub struct Echo {
+pub(super) struct Echo {
     kind: Type,
     /// Distinguishes the requests of this process.
     next: AtomicU32,
@@ -44,7 +44,7 @@ pub struct Echo {
 
 impl Echo {
     /// Determines which kind of socket is allowed.
-    pub fn open() -> Result<Echo, EchoError> {
+    pub(super) fn open() -> Result<Echo, EchoError> {
         let allowed = |kind| Socket::new(Domain::IPV4, kind, Some(Protocol::ICMPV4)).is_ok();
         let kinds = [Type::DGRAM, Type::RAW];
         let kind = kinds.into_iter().find(|&kind| allowed(kind));
@@ -55,7 +55,7 @@ impl Echo {
     }
 
     /// Sends one echo request and measures the time until its answer.
-    pub async fn round_trip(&self, address: IpAddr) -> Result<Duration, EchoError> {
+    pub(super) async fn round_trip(&self, address: IpAddr) -> Result<Duration, EchoError> {
         let (domain, protocol) = match address {
             IpAddr::V4(_) => (Domain::IPV4, Protocol::ICMPV4),
             IpAddr::V6(_) => (Domain::IPV6, Protocol::ICMPV6),

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 use super::echo::{Echo, EchoError};
-use crate::directory::{Directory, KnownPath};
 use crate::host;
 use crate::service::Service;
+use crate::service::{Directory, KnownPath};
 use crate::store::PathId;
 
 /// Interval between checks for due requests.
@@ -22,7 +22,7 @@ const ICMP: &str = "icmp";
 
 /// Sends echo requests for every path at its interval, for ever. Without the privilege it logs once what is
 /// missing, and returns.
-pub async fn echoes(service: Service) {
+pub(super) async fn echoes(service: Service) {
     let echo = match Echo::open() {
         Ok(echo) => Arc::new(echo),
         Err(error) => {
@@ -115,13 +115,13 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
-    use crate::discovery::Discovery;
-    use crate::store::sqlite::SqliteStore;
+    use crate::config::Discovery;
+    use crate::store::Store;
 
     #[tokio::test]
     async fn a_host_that_is_forgotten_is_asked_no_more() {
         let place = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(&place.path().join("db")).await.unwrap();
+        let store = Store::open(&place.path().join("db")).await.unwrap();
         let service = Service::start(Arc::new(store), Clock::System, 1 << 20);
         let service = service.await.unwrap();
         let hosts = ["10.0.0.1", "10.0.0.2"].map(|host| host.parse::<IpAddr>().unwrap());

@@ -14,7 +14,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::discovery::Discovery;
+use crate::config::Discovery;
 use crate::host;
 use crate::service::Service;
 use crate::store::LogPlace;
@@ -31,14 +31,18 @@ const HOSTS_AT_ONCE: usize = 4_096;
 const BEFORE: usize = 256;
 
 /// Follows the file for ever.
-pub async fn follow(service: Service, file: PathBuf, discovery: Discovery) {
+pub(super) async fn follow(service: Service, file: PathBuf, discovery: Discovery) {
     // The store's key is the absolute path, independent of the working directory.
     let file = std::path::absolute(&file).unwrap_or(file);
     let name = file.to_string_lossy().into_owned();
-    let mut kept = service.log_place(&name).await.unwrap_or_else(|error| {
-        tracing::warn!("{name}: {error}; it is read from its end");
-        None
-    });
+    let mut kept = service
+        .store()
+        .log_place(&name)
+        .await
+        .unwrap_or_else(|error| {
+            tracing::warn!("{name}: {error}; it is read from its end");
+            None
+        });
     let mut follower = match &kept {
         Some(place) => Follower::at(&file, place.clone()),
         None => Follower::at_end(&file),
@@ -82,14 +86,14 @@ async fn discover(service: &Service, hosts: BTreeSet<IpAddr>, discovery: &Discov
 }
 
 async fn keep(service: &Service, name: &str, place: &LogPlace) {
-    if let Err(error) = service.keep_log_place(name, place).await {
+    if let Err(error) = service.store().keep_log_place(name, place).await {
         tracing::warn!("{name}: {error}; after a restart some of it is read again");
     }
 }
 
 /// Reads what is appended to a log.
 #[derive(Debug)]
-pub struct Follower {
+pub(super) struct Follower {
     path: PathBuf,
     /// The open file, which may have been renamed since.
     file: Option<File>,
@@ -105,14 +109,14 @@ pub struct Follower {
 
 impl Follower {
     /// Follows the log from its present end; a log that does not exist yet, from its beginning.
-    pub fn at_end(path: impl AsRef<Path>) -> Follower {
+    pub(super) fn at_end(path: impl AsRef<Path>) -> Follower {
         let file = File::open(path.as_ref()).ok();
         let place = file.as_ref().and_then(|file| end(file).ok());
         Follower::new(path.as_ref(), file, place.unwrap_or_default())
     }
 
     /// Follows the log from a place up to which it has been read before.
-    pub fn at(path: impl AsRef<Path>, place: LogPlace) -> Follower {
+    pub(super) fn at(path: impl AsRef<Path>, place: LogPlace) -> Follower {
         Follower::new(path.as_ref(), file_of(path.as_ref(), &place), place)
     }
 
@@ -128,12 +132,12 @@ impl Follower {
     }
 
     /// The place after the last complete line.
-    pub fn place(&self) -> &LogPlace {
+    pub(super) fn place(&self) -> &LogPlace {
         &self.place
     }
 
     /// The hosts in lines that were appended since the last call.
-    pub fn new_hosts(&mut self) -> io::Result<BTreeSet<IpAddr>> {
+    pub(super) fn new_hosts(&mut self) -> io::Result<BTreeSet<IpAddr>> {
         let mut hosts = BTreeSet::new();
         // Lines still written to the old file belong to the log.
         self.read(&mut hosts)?;

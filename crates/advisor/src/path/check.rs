@@ -15,76 +15,38 @@ impl PathConfig {
     }
 
     pub(super) fn check(&self) -> Result<(), PathError> {
-        let positive = |value: f64| value.is_finite() && value > 0.0;
-        let optional = |value: Option<f64>| value.is_none_or(positive);
-        let change = match self.change {
-            Change::Relative(value) | Change::AbsoluteMbps(value) => value,
-        };
-        let rules = [
-            (
-                "name",
-                is_name(&self.name),
-                "1 to 64 letters, digits, '.', '_' and '-'",
-            ),
-            ("hosts", self.hosts.len() <= 1_000, "1,000 at most"),
-            (
-                "hops",
-                self.hops_are_sound(),
-                "up to 32 different names of 1 to 64 characters, none of them a control character",
-            ),
-            (
-                "ping",
-                self.ping_is_sound(),
-                "host must be an address or a name",
-            ),
-            (
-                "threshold_mbps",
-                optional(self.threshold_mbps),
-                "a number above 0",
-            ),
-            (
-                "capacity_mbps",
-                optional(self.capacity_mbps),
-                "a number above 0",
-            ),
-            ("pace_at", optional(self.pace_at), "a number above 0"),
-            (
-                "window_s",
-                (1..=86_400).contains(&self.window_s),
-                "1 to 86400",
-            ),
-            (
-                "confidence",
-                self.confidence > 0.0 && self.confidence < 1.0,
-                "a number between 0 and 1",
-            ),
-            ("change", positive(change), "a number above 0"),
-            (
-                "shortest_interval_s",
-                self.shortest_interval_s > 0,
-                "1 at least",
-            ),
-            (
-                "longest_interval_s",
-                self.longest_interval_s >= self.shortest_interval_s,
-                "not below shortest_interval_s",
-            ),
-            ("stale_after_s", self.stale_after_s > 0, "1 at least"),
-            (
-                "buffers",
-                self.buffers.smallest_bytes <= self.buffers.largest_bytes,
-                "smallest_bytes must not be above largest_bytes",
-            ),
-            (
-                "controls",
-                self.controls_are_sound(),
-                "names of 1 to 15 characters",
-            ),
-        ];
-        match rules.into_iter().find(|(_, sound, _)| !sound) {
-            Some((key, _, right)) => Err(self.error(key, right)),
-            None => Ok(()),
+        let check = |key, sound: bool, right| sound.then_some(()).ok_or(self.error(key, right));
+        let name = "1 to 64 letters, digits, '.', '_' and '-'";
+        check("name", is_name(&self.name), name)?;
+        check("hosts", self.hosts.len() <= 1_000, "1,000 at most")?;
+        let hops =
+            "up to 32 different names of 1 to 64 characters, none of them a control character";
+        check("hops", self.hops_are_sound(), hops)?;
+        let ping = "host must be an address or a name";
+        check("ping", self.ping_is_sound(), ping)?;
+        for (key, value) in [
+            ("threshold_mbps", self.threshold_mbps),
+            ("capacity_mbps", self.capacity_mbps),
+            ("pace_at", self.pace_at),
+        ] {
+            check(key, value.is_none_or(is_positive), "a number above 0")?;
         }
+        let window = (1..=86_400).contains(&self.window_s);
+        check("window_s", window, "1 to 86400")?;
+        let confidence = self.confidence > 0.0 && self.confidence < 1.0;
+        check("confidence", confidence, "a number between 0 and 1")?;
+        let (Change::Relative(change) | Change::AbsoluteMbps(change)) = self.change;
+        check("change", is_positive(change), "a number above 0")?;
+        let (shortest, longest) = (self.shortest_interval_s, self.longest_interval_s);
+        check("shortest_interval_s", shortest > 0, "1 at least")?;
+        let right = "not below shortest_interval_s";
+        check("longest_interval_s", longest >= shortest, right)?;
+        check("stale_after_s", self.stale_after_s > 0, "1 at least")?;
+        let buffers = self.buffers.smallest_bytes <= self.buffers.largest_bytes;
+        let right = "smallest_bytes must not be above largest_bytes";
+        check("buffers", buffers, right)?;
+        let controls = self.controls_are_sound();
+        check("controls", controls, "names of 1 to 15 characters")
     }
 
     fn hops_are_sound(&self) -> bool {
@@ -111,6 +73,10 @@ impl PathConfig {
 /// Whether a hop may have this name: without control characters, which must not reach terminals and logs.
 pub(crate) fn is_hop(name: &str) -> bool {
     (1..=64).contains(&name.chars().count()) && !name.chars().any(char::is_control)
+}
+
+fn is_positive(value: f64) -> bool {
+    value.is_finite() && value > 0.0
 }
 
 fn is_name(name: &str) -> bool {

@@ -9,10 +9,10 @@ use fairwind_advice::{Advice, History, ModelKind, Request, Settings, advise};
 use jiff::{SignedDuration, Timestamp};
 
 use super::Service;
-use crate::directory::KnownPath;
+use super::directory::KnownPath;
+use super::metrics::Interface;
 use crate::error::ServiceError;
 use crate::host;
-use crate::metrics::Interface;
 
 /// Timeout for resolving a name.
 const RESOLVES_WITHIN: Duration = Duration::from_millis(500);
@@ -70,7 +70,7 @@ impl Service {
         let advice = match is_learned(&history, now, &path.settings) {
             true => advise(&history, request, now, &path.settings),
             false => {
-                self.teacher.ask(path.stored.id);
+                self.to_learn.ask(path.stored.id);
                 meanwhile(&history, request, now, &path.settings)
             }
         };

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::directory::KnownPath;
 use super::paths::PATHS_AT_MOST;
 use super::{Service, Shared, to_its_end};
-use crate::directory::KnownPath;
-use crate::discovery::Discovery;
+use crate::config::Discovery;
 use crate::error::ServiceError;
 use crate::host::HostPattern;
 use crate::path::PathConfig;
@@ -72,7 +72,7 @@ impl Service {
         let (directory, now) = (self.directory(), self.now());
         let (stay, gone): (Vec<_>, Vec<_>) = directory
             .paths()
-            .partition(|path| discovery.keeps(path, now));
+            .partition(|path| may_stay(path, now, discovery));
         let most = discovery.hosts_at_most as usize;
         let mut change = Discovered {
             gone: too_many(stay.into_iter(), &[], most),
@@ -131,7 +131,7 @@ impl Shared {
         });
         gone.into_iter()
             .for_each(|path| self.histories.forget(path));
-        self.metrics.count_discovered(number as u64);
+        self.metrics.discovered.inc_by(number as u64);
         Ok(number)
     }
 }
@@ -169,6 +169,21 @@ fn too_many<'a>(
     discovered.sort_unstable();
     discovered.truncate(surplus);
     discovered.into_iter().map(|(_, _, id)| id).collect()
+}
+
+/// Whether the path may stay at this time; a declared one always may.
+fn may_stay(path: &KnownPath, now: Timestamp, discovery: &Discovery) -> bool {
+    let Some(seen) = path.stored.discovered else {
+        return true;
+    };
+    let days = i64::from(discovery.forget_after_days);
+    let is_recent = now.duration_since(seen) <= SignedDuration::from_hours(24 * days);
+    let mut hosts = path.config().hosts.iter();
+    is_recent
+        && hosts.all(|host| match host {
+            HostPattern::Network(network) => discovery.allows(network.addr()),
+            HostPattern::Name(_) | HostPattern::Under(_) => true,
+        })
 }
 
 fn path_of(host: IpAddr) -> PathConfig {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use fairwind_advice::{History, Hop, Sample};
 use jiff::{SignedDuration, Timestamp};
 
+use super::directory::KnownPath;
+use super::histories;
 use super::learn::LEARNED_INLINE_AT_MOST;
 use super::{LEARNS_FROM, SAMPLES_AT_MOST, Service, Shared};
-use crate::directory::KnownPath;
 use crate::error::ServiceError;
-use crate::histories;
 
 /// Number of round-trip times from which the smoothed one is computed.
 const ROUND_TRIPS: u32 = 16;
@@ -46,7 +46,7 @@ impl Shared {
 
     /// Reads the path's history from the store.
     pub(super) async fn read_history(&self, path: &KnownPath) -> Result<History, ServiceError> {
-        self.metrics.count_history_read();
+        self.metrics.histories_read.inc();
         let store = &self.store;
         let now = self.clock.now();
         let from = now.checked_sub(LEARNS_FROM).unwrap_or(Timestamp::MIN);

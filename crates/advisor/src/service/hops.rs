@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::directory::KnownPath;
 use super::{Service, Shared, to_its_end};
-use crate::directory::KnownPath;
 use crate::error::ServiceError;
 
 /// What a hop is to the advice.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use fairwind_advice::History;
 use jiff::{SignedDuration, Timestamp};
 
+use super::directory::KnownPath;
 use super::{Service, Shared};
-use crate::directory::KnownPath;
 use crate::error::ServiceError;
 use crate::store::PathId;
 
@@ -79,16 +79,10 @@ impl Shared {
         let Some(lesson) = self.lesson(id) else {
             return;
         };
-        let Lesson {
-            path,
-            history,
-            outdated,
-            now,
-            soon,
-        } = lesson;
+        let (path, outdated) = (lesson.path, lesson.outdated);
         let mut copy = match outdated {
-            None => History::clone(&history),
-            Some(_) => match self.read_again(&path, &history).await {
+            None => History::clone(&lesson.history),
+            Some(_) => match self.read_again(&path, &lesson.history).await {
                 Ok(read) => read,
                 Err(error) => {
                     tracing::warn!("path {}: {error}", path.config().name);
@@ -96,11 +90,11 @@ impl Shared {
                 }
             },
         };
-        drop(history);
+        drop(lesson.history);
         let settings = path.settings.clone();
         let learning = tokio::task::spawn_blocking(move || {
             for hop in &mut copy.hops {
-                hop.learn_ahead(now, soon, &settings);
+                hop.learn_ahead(lesson.now, lesson.soon, &settings);
             }
             copy
         });
@@ -164,19 +158,18 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
-    use crate::metrics::Interface;
     use crate::path::PathConfig;
+    use crate::service::Interface;
     use crate::service::NewSample;
     use crate::store::Store;
-    use crate::store::sqlite::SqliteStore;
 
     /// A service with eight days of samples for the path of 192.0.2.7, too many to be learned at once.
     /// A service with a path without samples, of which there is nothing to learn.
     async fn service(place: &tempfile::TempDir, now: &str, history: HistorySet) -> Service {
-        let store = SqliteStore::open(&place.path().join("db")).await.unwrap();
+        let store = Store::open(&place.path().join("db")).await.unwrap();
         let now: Timestamp = now.parse().unwrap();
         let clock = Clock::new(Some(now), 1.0);
-        let store: Arc<dyn Store> = Arc::new(store);
+        let store: Arc<Store> = Arc::new(store);
         let service = Service::start(store, clock, 1 << 20).await.unwrap();
         let mut config = PathConfig::new("p", vec!["192.0.2.7".parse().unwrap()]);
         config.history = history;

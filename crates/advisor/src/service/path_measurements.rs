@@ -4,8 +4,8 @@ use fairwind_advice::Sample;
 use fairwind_advice::wire::TransferReport;
 use jiff::Timestamp;
 
+use super::directory::KnownPath;
 use super::{LEARNS_FROM, Service};
-use crate::directory::KnownPath;
 use crate::error::ServiceError;
 use crate::store::RoundTrip;
 

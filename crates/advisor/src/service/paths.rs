@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::directory::KnownPath;
+use super::directory::KnownPath;
+use super::{Service, Shared, addresses, to_its_end};
 use crate::error::ServiceError;
 use crate::host::HostPattern;
 use crate::path::PathConfig;
-use crate::store::{LogPlace, PathId};
-
-use super::{Service, Shared, addresses, to_its_end};
 
 /// Maximum number of paths: a log full of unknown hosts must not fill the memory.
-pub const PATHS_AT_MOST: usize = 20_000;
+pub(super) const PATHS_AT_MOST: usize = 20_000;
 
 impl Service {
     /// Declares a path or changes its declaration, keeping its history; returns whether it is new.
@@ -49,47 +47,24 @@ impl Service {
         Ok(())
     }
 
-    /// A number that changes when another program changes something in the store.
-    pub async fn changes(&self) -> Result<i64, ServiceError> {
-        Ok(self.shared.store.changes().await?)
-    }
-
-    /// That number from before the service first read the paths.
+    /// The number of the last change by another program from before the service first read the paths.
     pub fn changes_at_start(&self) -> i64 {
         self.shared.changes_at_start
     }
 
-    /// How far the log of this name has been read; `None` if it never has.
-    pub async fn log_place(&self, name: &str) -> Result<Option<LogPlace>, ServiceError> {
-        Ok(self.shared.store.log_place(name).await?)
-    }
-
-    /// Stores how far the log of this name has been read.
-    pub async fn keep_log_place(&self, name: &str, place: &LogPlace) -> Result<(), ServiceError> {
-        Ok(self.shared.store.keep_log_place(name, place).await?)
-    }
-
     /// Resolves the hosts that were declared by name, so that a request for an address finds its path.
     pub async fn resolve_names(&self) {
-        let mut names: Vec<(String, PathId)> = Vec::new();
+        let mut found = Vec::new();
         for path in self.directory().paths() {
             for host in &path.config().hosts {
                 if let HostPattern::Name(name) = host {
-                    names.push((name.clone(), path.stored.id));
+                    let addresses = addresses(name).await.into_iter();
+                    found.extend(addresses.map(|address| (address, path.stored.id)));
                 }
             }
         }
-        let mut found = Vec::new();
-        for (name, path) in names {
-            found.extend(
-                addresses(&name)
-                    .await
-                    .into_iter()
-                    .map(|address| (address, path)),
-            );
-        }
-        self.shared
-            .replace(|directory| directory.with_addresses(&found));
+        let shared = &self.shared;
+        shared.replace(|directory| directory.with_addresses(&found));
     }
 }
 

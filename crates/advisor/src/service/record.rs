@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Service;
-use crate::directory::KnownPath;
+use super::directory::KnownPath;
 use crate::error::ServiceError;
 use crate::path::{HOPS_AT_MOST, TRANSFERS_HOP, is_hop};
-use crate::store::{Order, PathId, Write, Written};
+use crate::store::{Group, Kept, Order, RoundTrip, Write, Written};
 
 /// The source recorded with round-trip times of reported transfers.
 const TRANSFER: &str = "transfer";
@@ -77,11 +77,9 @@ pub struct TransferAnswer {
 }
 
 impl SamplesAnswer {
-    fn add(&mut self, written: &Written) {
-        let Written::Samples { kept, refused, .. } = written else {
-            return;
-        };
-        self.accepted += kept.len() as u64;
+    fn add(&mut self, kept: &Kept) {
+        let refused = &kept.refused;
+        self.accepted += kept.samples.len() as u64;
         self.refused.not_a_number += refused.not_a_number;
         self.refused.negative += refused.negative;
         self.refused.future += refused.future;
@@ -122,12 +120,12 @@ impl Service {
             });
             let rtt = sample.rtt_ms.filter(|rtt| rtt.is_finite() && *rtt > 0.0);
             if let Some(rtt_ms) = rtt.filter(|_| sample.time <= self.now()) {
-                let source = sample.source.clone().unwrap_or_default();
-                writes.push(round_trip(path.stored.id, sample.time, rtt_ms, source));
+                let source = sample.source.as_deref().unwrap_or_default();
+                writes.push(round_trip(sample.time, rtt_ms, source));
             }
         }
         for (hop, samples) in by_hop {
-            writes.push(self.samples_of(path.stored.id, hop, samples, Order::Append));
+            writes.push(self.samples_of(hop, samples, Order::Append));
         }
         self.write(path, writes).await
     }
@@ -140,7 +138,7 @@ impl Service {
         samples: Vec<Sample>,
     ) -> Result<SamplesAnswer, ServiceError> {
         check_hop(hop)?;
-        let write = self.samples_of(path.stored.id, hop, samples, Order::Fill);
+        let write = self.samples_of(hop, samples, Order::Fill);
         self.write(path, vec![write]).await
     }
 
@@ -152,27 +150,24 @@ impl Service {
         report.check().map_err(ServiceError::Invalid)?;
         let path = self.route(&report.host).await?;
         let path = path.ok_or_else(|| ServiceError::NoRoute(report.host.clone()))?;
-        let (id, now) = (path.stored.id, self.now());
+        let now = self.now();
         let mut writes = Vec::new();
         if let Some(rtt_ms) = report.rtt_ms {
-            writes.push(round_trip(id, now, rtt_ms, TRANSFER.to_owned()));
+            writes.push(round_trip(now, rtt_ms, TRANSFER));
         }
-        let test = match path.config().learns_from_transfers() {
-            true => report.available_mbps().map_err(|why| why.to_string()),
-            false => Err("transfers are no tests of this path".to_owned()),
+        let test = if path.config().learns_from_transfers() {
+            report.available_mbps().map_err(|why| why.to_string())
+        } else {
+            Err("transfers are no tests of this path".to_owned())
         };
         if let Ok(available_mbps) = test {
             let sample = Sample {
                 time: now,
                 available_mbps,
             };
-            writes.push(self.samples_of(id, TRANSFERS_HOP, vec![sample], Order::Append));
+            writes.push(self.samples_of(TRANSFERS_HOP, vec![sample], Order::Append));
         }
-        writes.push(Write::Transfer {
-            path: id,
-            time: now,
-            report,
-        });
+        writes.push(Write::Transfer { time: now, report });
         let answer = self.write(&path, writes).await?;
         // The report is on stable storage; an error here would make the client send it again and count it
         // twice.
@@ -198,14 +193,13 @@ impl Service {
         rtt_ms: f64,
         source: &str,
     ) -> Result<(), ServiceError> {
-        let write = round_trip(path.stored.id, self.now(), rtt_ms, source.to_owned());
+        let write = round_trip(self.now(), rtt_ms, source);
         self.write(path, vec![write]).await?;
         Ok(())
     }
 
-    fn samples_of(&self, path: PathId, hop: &str, samples: Vec<Sample>, order: Order) -> Write {
+    fn samples_of(&self, hop: &str, samples: Vec<Sample>, order: Order) -> Write {
         Write::Samples {
-            path,
             hop: hop.to_owned(),
             samples,
             order,
@@ -218,56 +212,35 @@ impl Service {
         path: &KnownPath,
         writes: Vec<Write>,
     ) -> Result<SamplesAnswer, ServiceError> {
-        let mut answer = SamplesAnswer::default();
-        for written in self.writer.write(writes).await? {
-            let name = &path.config().name;
-            match &written {
-                Written::Gone => return Err(ServiceError::NoPath(name.clone())),
-                Written::Full => {
-                    return Err(ServiceError::Invalid(format!(
-                        "path {name} has {HOPS_AT_MOST} hops at most; `fairwind advisor hops remove` \
-                         makes room"
-                    )));
-                }
-                _ => answer.add(&written),
+        let name = &path.config().name;
+        let path = path.stored.id;
+        match self.writer.write(Group { path, writes }).await? {
+            Written::Gone => Err(ServiceError::NoPath(name.clone())),
+            Written::Full => Err(ServiceError::Invalid(format!(
+                "path {name} has {HOPS_AT_MOST} hops at most; `fairwind advisor hops remove` makes room"
+            ))),
+            Written::Done(kept) => {
+                let mut answer = SamplesAnswer::default();
+                kept.iter().for_each(|kept| answer.add(kept));
+                Ok(answer)
             }
         }
-        Ok(answer)
     }
 }
 
-fn round_trip(path: PathId, time: Timestamp, rtt_ms: f64, source: String) -> Write {
-    Write::RoundTrip {
-        path,
+fn round_trip(time: Timestamp, rtt_ms: f64, source: &str) -> Write {
+    let shown = source.chars().filter(|c| !c.is_control());
+    Write::RoundTrip(RoundTrip {
         time,
         rtt_ms,
-        source: source
-            .chars()
-            .filter(|c| !c.is_control())
-            .take(64)
-            .collect(),
-    }
+        source: shown.take(64).collect(),
+    })
 }
 
 fn check_hop(hop: &str) -> Result<(), ServiceError> {
-    match is_hop(hop) {
-        true => Ok(()),
-        false => Err(ServiceError::Invalid(format!(
-            "hop {hop:?}: names have 1 to 64 characters and no control characters"
-        ))),
+    if is_hop(hop) {
+        return Ok(());
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_no_number_is_nan() {
-        for value in ["null", "\"NaN\"", "[]", "{}"] {
-            let json = format!(r#"{{"time": "2026-03-02T14:00:00Z", "available_mbps": {value}}}"#);
-            let sample: NewSample = serde_json::from_str(&json).unwrap();
-            assert!(sample.available_mbps.is_nan(), "{value}");
-        }
-    }
+    let problem = format!("hop {hop:?}: names have 1 to 64 characters and no control characters");
+    Err(ServiceError::Invalid(problem))
 }

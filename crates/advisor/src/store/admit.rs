@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fairwind_advice::{LARGEST_MBPS, Refusal, Refusals, Sample};
+use fairwind_advice::{Refusal, Refusals, Sample};
 use jiff::Timestamp;
 
 use super::Order;
 use crate::path::{HOPS_AT_MOST, TRANSFERS_HOP};
 
 /// Whether a path with the hops `known` may get samples of the hops `wanted`.
-pub fn has_room(known: &BTreeSet<&str>, wanted: &BTreeSet<&str>) -> bool {
+pub(super) fn has_room(known: &BTreeSet<&str>, wanted: &BTreeSet<&str>) -> bool {
     let new = wanted.difference(known);
     let new = new.filter(|name| **name != TRANSFERS_HOP).count();
     new == 0 || known.len() + new <= HOPS_AT_MOST
@@ -17,7 +17,7 @@ pub fn has_room(known: &BTreeSet<&str>, wanted: &BTreeSet<&str>) -> bool {
 
 /// The samples of a hop in a span of time, and those being added.
 #[derive(Debug)]
-pub struct Admission {
+pub(super) struct Admission {
     order: Order,
     now: Timestamp,
     /// The newest sample that is not later than the clock.
@@ -31,7 +31,7 @@ pub struct Admission {
 impl Admission {
     /// `existing` must have every sample of the hop from the oldest sample to be added onwards. `newest` is
     /// the time of the hop's newest sample.
-    pub fn new(
+    pub(super) fn new(
         existing: &[Sample],
         newest: Option<Timestamp>,
         order: Order,
@@ -56,7 +56,7 @@ impl Admission {
     }
 
     /// Adds a sample, or counts the reason why not.
-    pub fn ask(&mut self, sample: Sample) {
+    pub(super) fn ask(&mut self, sample: Sample) {
         match self.judge(sample) {
             Ok(()) => self.keep(sample),
             Err(refusal) => self.refused.count(refusal),
@@ -64,24 +64,14 @@ impl Admission {
     }
 
     fn judge(&self, sample: Sample) -> Result<(), Refusal> {
-        if !sample.available_mbps.is_finite() || sample.available_mbps > LARGEST_MBPS {
-            return Err(Refusal::NotANumber);
-        }
-        if sample.available_mbps < 0.0 {
-            return Err(Refusal::Negative);
-        }
-        if sample.time > self.now {
-            return Err(Refusal::Future);
-        }
+        sample.check(self.now)?;
         if self.by_time.contains_key(&sample.time.as_microsecond()) {
             return Err(Refusal::Duplicate);
         }
         let behind = self.newest.is_none_or(|newest| sample.time > newest);
         // Keys of blocks start in 1970; nothing was measured before.
-        match sample.time >= Timestamp::UNIX_EPOCH && (behind || self.order == Order::Fill) {
-            true => Ok(()),
-            false => Err(Refusal::OutOfOrder),
-        }
+        let fits = sample.time >= Timestamp::UNIX_EPOCH && (behind || self.order == Order::Fill);
+        fits.then_some(()).ok_or(Refusal::OutOfOrder)
     }
 
     fn keep(&mut self, sample: Sample) {
@@ -98,7 +88,7 @@ impl Admission {
     }
 
     /// All samples ascending in time, the new ones ascending in time, and the refusals.
-    pub fn finish(mut self) -> (Vec<Sample>, Vec<Sample>, Refusals) {
+    pub(super) fn finish(mut self) -> (Vec<Sample>, Vec<Sample>, Refusals) {
         let all = self
             .by_time
             .into_iter()

@@ -1,26 +1,12 @@
-//! The embedded database: one file in the state directory.
+//! The database: one SQLite file in the state directory.
 //!
 //! Write-ahead log, transactions on stable storage before they are acknowledged (`synchronous = FULL`), one
 //! writer and a few readers. `docs/reference/advisor.md` describes the layout.
 
-mod block;
-mod changes;
-mod error;
-mod failing;
-mod group;
-mod logs;
-mod path_measurements;
-mod paths;
-mod samples;
-mod trial;
-mod writing;
-
 use std::path::{Path, PathBuf};
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use fairwind_advice::Sample;
-use fairwind_advice::wire::TransferReport;
 use jiff::Timestamp;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::sqlite::{
@@ -29,14 +15,9 @@ use sqlx::sqlite::{
 use sqlx::{ConnectOptions, Connection, SqlSafeStr, SqliteConnection};
 use tokio::sync::Mutex;
 
-use self::error::Trouble;
-use self::failing::Failing;
-use self::writing::Writing;
-use super::{
-    Discovered, GroupWritten, HopId, LogPlace, PathId, RoundTrip, Store, StoreError, StoredPath,
-    Write,
-};
-use crate::path::PathConfig;
+use super::error::Trouble;
+use super::transaction::Transaction;
+use super::{LogPlace, PathId, StoreError};
 
 /// Number of connections for reading.
 const READERS: u32 = 4;
@@ -44,72 +25,49 @@ const READERS: u32 = 4;
 const PAGE: u32 = 16 << 10;
 /// How long a write waits for that of another program.
 const WRITE_LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes of the write that tests whether writing works. Larger than the pages of a sample: the space left
+/// allocated by the failed write must not suffice.
+const TRIAL_BYTES: u32 = 128 << 10;
 
-/// The migrations that create and update the tables.
-const MIGRATIONS: [(i64, &str, &str); 7] = [
-    (
-        1,
-        "paths and history",
-        include_str!("../../migrations/sqlite/0001_paths_and_history.sql"),
-    ),
-    (
-        2,
-        "logs",
-        include_str!("../../migrations/sqlite/0002_logs.sql"),
-    ),
-    (
-        3,
-        "trial",
-        include_str!("../../migrations/sqlite/0003_trial.sql"),
-    ),
-    (
-        4,
-        "changes of paths",
-        include_str!("../../migrations/sqlite/0004_changes_of_paths.sql"),
-    ),
-    (
-        5,
-        "discovered paths",
-        include_str!("../../migrations/sqlite/0005_discovered_paths.sql"),
-    ),
-    (
-        6,
-        "limits of transfers",
-        include_str!("../../migrations/sqlite/0006_limits_of_transfers.sql"),
-    ),
-    (
-        7,
-        "no number of samples",
-        include_str!("../../migrations/sqlite/0007_no_number_of_samples.sql"),
-    ),
+/// The migrations that create and update the tables, from version 1 on.
+const MIGRATIONS: [(&str, &str); 7] = [
+    ("paths and history", include_str!("migrations/0001.sql")),
+    ("logs", include_str!("migrations/0002.sql")),
+    ("trial", include_str!("migrations/0003.sql")),
+    ("changes of paths", include_str!("migrations/0004.sql")),
+    ("discovered paths", include_str!("migrations/0005.sql")),
+    ("limits of transfers", include_str!("migrations/0006.sql")),
+    ("no number of samples", include_str!("migrations/0007.sql")),
 ];
 
-/// Paths and history in an SQLite file.
+/// Paths and history in a file. When a call returns, what it wrote is on stable storage.
 #[derive(Debug)]
-pub struct SqliteStore {
-    file: PathBuf,
+pub struct Store {
+    pub(super) file: PathBuf,
     options: SqliteConnectOptions,
     writer: Mutex<Option<SqliteConnection>>,
-    readers: SqlitePool,
-    failing: Failing,
+    pub(super) readers: SqlitePool,
+    /// The time of the first failure since the last successful write, if the last one failed; on the system's
+    /// clock.
+    failing_since: std::sync::Mutex<Option<Timestamp>>,
     /// Whether to announce changes to a service that may be using the file.
     announces: bool,
 }
 
-impl SqliteStore {
+impl Store {
     /// Opens the file for a service; creates it if necessary and updates its tables.
-    pub async fn open(file: &Path) -> Result<SqliteStore, StoreError> {
-        let opened = SqliteStore::opened(file, false).await;
+    pub async fn open(file: &Path) -> Result<Store, StoreError> {
+        let opened = Store::opened(file, false).await;
         opened.map_err(|trouble| trouble.at(file))
     }
 
     /// Opens the file for another program, whose changes are announced to the service.
-    pub async fn open_beside(file: &Path) -> Result<SqliteStore, StoreError> {
-        let opened = SqliteStore::opened(file, true).await;
+    pub async fn open_beside(file: &Path) -> Result<Store, StoreError> {
+        let opened = Store::opened(file, true).await;
         opened.map_err(|trouble| trouble.at(file))
     }
 
-    async fn opened(file: &Path, announces: bool) -> Result<SqliteStore, Trouble> {
+    async fn opened(file: &Path, announces: bool) -> Result<Store, Trouble> {
         let options = SqliteConnectOptions::new()
             .filename(file)
             .create_if_missing(true)
@@ -122,12 +80,12 @@ impl SqliteStore {
         migrator().run(&mut writer).await?;
         let readers = SqlitePoolOptions::new().max_connections(READERS);
         let readers = readers.connect_with(options.clone()).await?;
-        Ok(SqliteStore {
+        Ok(Store {
             file: file.to_owned(),
             options,
             writer: Mutex::new(Some(writer)),
             readers,
-            failing: Failing::default(),
+            failing_since: std::sync::Mutex::default(),
             announces,
         })
     }
@@ -142,168 +100,108 @@ impl SqliteStore {
     }
 
     /// Begins a transaction, excluding all other writers.
-    async fn begin(&self) -> Result<Writing<'_>, Trouble> {
-        Writing::begin(self.writer.lock().await, &self.options).await
+    pub(super) async fn begin(&self) -> Result<Transaction<'_>, StoreError> {
+        let place = self.writer.lock().await;
+        let begun = Transaction::begin(place, &self.options, self.announces).await;
+        begun.map_err(|trouble| self.failed(trouble))
     }
 
-    /// Announces a change of a path within the transaction, so that none is missed.
-    async fn announce(
+    /// Begins a transaction that changes this path.
+    pub(super) async fn begin_change(&self, path: PathId) -> Result<Transaction<'_>, StoreError> {
+        let mut transaction = self.begin().await?;
+        let announced = transaction.announce(path).await;
+        announced.map_err(|trouble| self.failed(trouble))?;
+        Ok(transaction)
+    }
+
+    /// Commits the transaction if its writes succeeded; otherwise it is rolled back.
+    pub(super) async fn end<T>(
         &self,
-        connection: &mut SqliteConnection,
-        path: PathId,
-    ) -> Result<(), Trouble> {
-        match self.announces {
-            true => changes::announce(connection, path).await,
-            false => Ok(()),
-        }
+        transaction: Transaction<'_>,
+        outcome: Result<T, Trouble>,
+    ) -> Result<T, StoreError> {
+        let done = outcome.map_err(|trouble| self.failed(trouble))?;
+        let committed = transaction.commit().await;
+        committed.map_err(|trouble| self.failed(trouble))?;
+        *self.failing_since() = None;
+        Ok(done)
+    }
+
+    fn failed(&self, trouble: Trouble) -> StoreError {
+        self.failing_since().get_or_insert_with(Timestamp::now);
+        trouble.at(&self.file)
+    }
+
+    fn failing_since(&self) -> MutexGuard<'_, Option<Timestamp>> {
+        let since = self.failing_since.lock();
+        since.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds the file to the error of a read.
-    fn read<T>(&self, outcome: Result<T, Trouble>) -> Result<T, StoreError> {
-        outcome.map_err(|trouble| trouble.at(&self.file))
+    pub(super) fn read<T>(&self, outcome: Result<T, impl Into<Trouble>>) -> Result<T, StoreError> {
+        outcome.map_err(|trouble| trouble.into().at(&self.file))
     }
 
-    /// Adds the file to the error of a transaction, and keeps track of failing writes.
-    fn written<T>(&self, outcome: Result<T, Trouble>) -> Result<T, StoreError> {
-        let outcome = self.read(outcome);
-        self.failing.see(outcome.as_ref().err());
-        outcome
-    }
-}
-
-fn migrator() -> Migrator {
-    let migration = |&(version, name, sql): &(i64, &'static str, &'static str)| {
-        let sql = sql.into_sql_str();
-        Migration::new(version, name.into(), MigrationType::Simple, sql, false)
-    };
-    Migrator::with_migrations(MIGRATIONS.iter().map(migration).collect())
-}
-
-#[async_trait]
-impl Store for SqliteStore {
-    async fn paths(&self) -> Result<Vec<StoredPath>, StoreError> {
-        self.read(paths::all(&self.readers).await)
+    /// A number that changes when another program changes something.
+    pub async fn changes(&self) -> Result<i64, StoreError> {
+        let number = sqlx::query_scalar("SELECT number FROM change");
+        self.read(number.fetch_one(&self.readers).await)
     }
 
-    async fn put_path(&self, config: &PathConfig) -> Result<StoredPath, StoreError> {
-        let putting = async {
-            let mut writing = self.begin().await?;
-            let path = paths::put(writing.connection(), config).await?;
-            self.announce(writing.connection(), path.id).await?;
-            writing.commit().await?;
-            Ok(path)
-        };
-        self.written(putting.await)
-    }
-
-    async fn remove_path(&self, path: PathId) -> Result<bool, StoreError> {
-        let removing = async {
-            let mut writing = self.begin().await?;
-            let was_there = paths::remove(writing.connection(), path).await?;
-            self.announce(writing.connection(), path).await?;
-            writing.commit().await?;
-            Ok(was_there)
-        };
-        self.written(removing.await)
-    }
-
-    async fn remove_hop(&self, path: PathId, hop: HopId) -> Result<bool, StoreError> {
-        let removing = async {
-            let mut writing = self.begin().await?;
-            let was_there = paths::remove_hop(writing.connection(), hop).await?;
-            self.announce(writing.connection(), path).await?;
-            writing.commit().await?;
-            Ok(was_there)
-        };
-        self.written(removing.await)
-    }
-
-    async fn discover(
-        &self,
-        change: &Discovered,
-        now: Timestamp,
-    ) -> Result<Vec<StoredPath>, StoreError> {
-        let discovering = async {
-            let mut writing = self.begin().await?;
-            let new = paths::discover(writing.connection(), change, now).await?;
-            writing.commit().await?;
-            Ok(new)
-        };
-        self.written(discovering.await)
-    }
-
-    async fn write(&self, groups: &[Vec<Write>]) -> Result<Vec<GroupWritten>, StoreError> {
-        self.written(group::write_sound(self, groups).await)
-    }
-
-    async fn samples(
-        &self,
-        hop: HopId,
-        from: Timestamp,
-        to: Timestamp,
-        most: usize,
-    ) -> Result<Vec<Sample>, StoreError> {
-        let read = samples::between(&self.readers, hop, from, to, most).await;
-        if read.is_ok() {
-            return self.read(read);
-        }
-        let whose = paths::whose(&self.readers, hop).await;
-        self.read(read.map_err(|trouble| trouble.of(|| whose)))
-    }
-
-    async fn round_trips(&self, path: PathId, most: u32) -> Result<Vec<RoundTrip>, StoreError> {
-        self.read(path_measurements::round_trips(&self.readers, path, most).await)
-    }
-
-    async fn transfers(
-        &self,
-        path: PathId,
-        most: u32,
-    ) -> Result<Vec<(Timestamp, TransferReport)>, StoreError> {
-        self.read(path_measurements::transfers(&self.readers, path, most).await)
-    }
-
-    async fn forget_before(&self, path: PathId, oldest: Timestamp) -> Result<(), StoreError> {
-        let forgetting = async {
-            let mut writing = self.begin().await?;
-            path_measurements::forget_before(writing.connection(), path, oldest).await?;
-            writing.commit().await
-        };
-        self.written(forgetting.await)
-    }
-
-    async fn log_place(&self, name: &str) -> Result<Option<LogPlace>, StoreError> {
-        self.read(logs::place(&self.readers, name).await)
-    }
-
-    async fn keep_log_place(&self, name: &str, place: &LogPlace) -> Result<(), StoreError> {
-        let keeping = async {
-            let mut writing = self.begin().await?;
-            logs::keep(writing.connection(), name, place).await?;
-            writing.commit().await
-        };
-        self.written(keeping.await)
-    }
-
-    async fn check(&self) -> Result<(), StoreError> {
+    /// Checks that it can be read and written; if the last write failed, another is tried.
+    pub async fn check(&self) -> Result<(), StoreError> {
         self.changes().await?;
-        let Some(since) = self.failing.since() else {
+        let Some(since) = *self.failing_since() else {
             return Ok(());
         };
-        let trying = async {
-            let mut writing = self.begin().await?;
-            trial::write(writing.connection()).await?;
-            writing.commit().await
-        };
-        self.written(trying.await).map_err(|error| StoreError {
+        self.try_to_write().await.map_err(|error| StoreError {
             problem: format!("writes have failed since {since}: {}", error.problem),
             ..error
         })
     }
 
-    async fn changes(&self) -> Result<i64, StoreError> {
-        self.read(changes::number(&self.readers).await)
+    /// Overwrites the previous trial with random bytes; unchanged bytes would not be written.
+    async fn try_to_write(&self) -> Result<(), StoreError> {
+        let mut transaction = self.begin().await?;
+        let trial = sqlx::query("UPDATE trial SET bytes = randomblob(?)").bind(TRIAL_BYTES);
+        let written = trial.execute(&mut transaction.connection).await;
+        let written = written.map(drop).map_err(Trouble::from);
+        self.end(transaction, written).await
     }
+
+    /// How far the log of this name has been read; `None` if it never has.
+    pub async fn log_place(&self, name: &str) -> Result<Option<LogPlace>, StoreError> {
+        let place = sqlx::query_as("SELECT position, bytes_before FROM log WHERE name = ?");
+        let place = place.bind(name).fetch_optional(&self.readers).await;
+        let place: Option<(i64, Vec<u8>)> = self.read(place)?;
+        Ok(place.map(|(position, before)| LogPlace {
+            position: position.cast_unsigned(),
+            before,
+        }))
+    }
+
+    /// Stores how far the log of this name has been read.
+    pub async fn keep_log_place(&self, name: &str, place: &LogPlace) -> Result<(), StoreError> {
+        let mut transaction = self.begin().await?;
+        let kept = sqlx::query(
+            "INSERT OR REPLACE INTO log (name, position, bytes_before) VALUES (?, ?, ?)",
+        )
+        .bind(name)
+        .bind(place.position.cast_signed())
+        .bind(&place.before)
+        .execute(&mut transaction.connection)
+        .await;
+        let kept = kept.map(drop).map_err(Trouble::from);
+        self.end(transaction, kept).await
+    }
+}
+
+fn migrator() -> Migrator {
+    let migrations = (1..).zip(MIGRATIONS).map(|(version, (name, sql))| {
+        let sql = sql.into_sql_str();
+        Migration::new(version, name.into(), MigrationType::Simple, sql, false)
+    });
+    Migrator::with_migrations(migrations.collect())
 }
 
 #[cfg(test)]
@@ -314,7 +212,7 @@ mod tests {
     async fn refused(statements: &'static str) -> StoreError {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("db");
-        SqliteStore::open(&file).await.unwrap().close().await;
+        Store::open(&file).await.unwrap().close().await;
         let options = SqliteConnectOptions::new().filename(&file);
         let mut connection = options.connect().await.unwrap();
         sqlx::raw_sql(statements)
@@ -322,7 +220,7 @@ mod tests {
             .await
             .unwrap();
         connection.close().await.unwrap();
-        SqliteStore::open(&file).await.unwrap_err()
+        Store::open(&file).await.unwrap_err()
     }
 
     #[tokio::test]

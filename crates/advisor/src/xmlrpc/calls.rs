@@ -1,16 +1,15 @@
 //! The calls and their answers.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use dxr::{DateTime, Fault, Value};
+use dxr::{Fault, Value};
 use dxr_server::{Handler, HandlerMap, HandlerResult, async_trait};
 use fairwind_advice::wire::Answer;
 use fairwind_advice::{Mode, Request};
 use jiff::Timestamp;
 
 use crate::error::ServiceError;
-use crate::metrics::Interface;
+use crate::service::Interface;
 use crate::service::Service;
 
 /// Fault code for invalid arguments, from the XML-RPC EPI proposal.
@@ -18,47 +17,34 @@ const WRONG_ARGUMENTS: i32 = -32602;
 /// Fault code if the service cannot answer.
 const INTERNAL: i32 = -32603;
 
+/// The names of all calls.
+const CALLS: [&str; 3] = ["EnableGetBufferSize", "EnableGetNetInfo", "EnableGetAdvice"];
+
 /// The handlers of all calls.
-pub fn handlers(service: &Service) -> HandlerMap {
-    let mut handlers: HashMap<&'static str, Box<dyn Handler>> = HashMap::new();
-    for call in [Call::BufferSize, Call::NetInfo, Call::Advice] {
+pub(super) fn handlers(service: &Service) -> HandlerMap {
+    let handler = |name| -> (&'static str, Box<dyn Handler>) {
         let service = service.clone();
-        handlers.insert(call.name(), Box::new(Calls { service, call }));
-    }
-    Arc::new(handlers)
+        (name, Box::new(Call { service, name }))
+    };
+    Arc::new(CALLS.map(handler).into())
 }
 
-#[derive(Clone, Copy)]
-enum Call {
-    BufferSize,
-    NetInfo,
-    Advice,
-}
-
-impl Call {
-    fn name(self) -> &'static str {
-        match self {
-            Self::BufferSize => "EnableGetBufferSize",
-            Self::NetInfo => "EnableGetNetInfo",
-            Self::Advice => "EnableGetAdvice",
-        }
-    }
-}
-
-struct Calls {
+struct Call {
     service: Service,
-    call: Call,
+    name: &'static str,
 }
 
 #[async_trait]
-impl Handler for Calls {
+impl Handler for Call {
     async fn handle(&self, arguments: &[Value], _: axum::http::HeaderMap) -> HandlerResult {
-        match (self.call, arguments) {
-            (Call::BufferSize, [host]) => self.buffer_size(text(host)?).await,
-            (Call::NetInfo, [host]) => self.net_info(text(host)?).await,
-            (Call::Advice, [host]) => self.advice(text(host)?, None).await,
-            (Call::Advice, [host, bytes]) => self.advice(text(host)?, Some(number(bytes)?)).await,
-            (Call::Advice, _) => Err(wrong(
+        match (self.name, arguments) {
+            ("EnableGetBufferSize", [host]) => self.buffer_size(text(host)?).await,
+            ("EnableGetNetInfo", [host]) => self.net_info(text(host)?).await,
+            ("EnableGetAdvice", [host]) => self.advice(text(host)?, None).await,
+            ("EnableGetAdvice", [host, bytes]) => {
+                self.advice(text(host)?, Some(number(bytes)?)).await
+            }
+            ("EnableGetAdvice", _) => Err(wrong(
                 "the client's address and the remaining bytes are needed",
             )),
             _ => Err(wrong("the host is needed")),
@@ -66,7 +52,7 @@ impl Handler for Calls {
     }
 }
 
-impl Calls {
+impl Call {
     async fn buffer_size(&self, host: &str) -> HandlerResult {
         let answer = self.ask(host, None).await?;
         let bytes = answer.advice.send_buffer_bytes.unwrap_or(0);
@@ -75,114 +61,97 @@ impl Calls {
 
     async fn advice(&self, host: &str, bytes: Option<u64>) -> HandlerResult {
         let answer = self.ask(host, bytes).await?;
-        Ok(Value::Struct(advice_members(&answer)))
+        let advice = answer.advice;
+        let buffer = |bytes: Option<u64>| double(bytes.map(|bytes| bytes as f64));
+        let is_on = advice.mode == Mode::CongestionControl;
+        Ok(structure([
+            ("congestion_control", Some(Value::Boolean(is_on))),
+            (
+                "control",
+                string(advice.congestion_control.unwrap_or_default()),
+            ),
+            ("rtt_ms", double(advice.rtt_ms)),
+            ("available_mbps", double(advice.available_mbps)),
+            ("pacing_mbps", double(advice.pacing_mbps)),
+            ("threshold_mbps", double(advice.threshold_mbps)),
+            ("ask_again_after_s", double(Some(answer.ask_again_after_s))),
+            ("send_buffer_bytes", buffer(advice.send_buffer_bytes)),
+            ("receive_buffer_bytes", buffer(advice.receive_buffer_bytes)),
+            ("next_advice", date_time(Some(advice.next_advice))),
+            ("model", string(advice.model)),
+            ("reason", string(advice.reason)),
+        ]))
     }
 
     async fn net_info(&self, host: &str) -> HandlerResult {
-        let path = self
-            .service
-            .route(host)
-            .await
-            .map_err(|error| fault(&error))?;
-        let path = path.ok_or_else(|| fault(&ServiceError::NoRoute(host.to_owned())))?;
-        let tests = self
-            .service
-            .tests_of(&path)
-            .await
-            .map_err(|error| fault(&error))?;
-        let mut members = BTreeMap::new();
-        add(&mut members, "path", path.config().name.clone());
+        let path = self.service.route(host).await.map_err(fault)?;
+        let path = path.ok_or_else(|| fault(ServiceError::NoRoute(host.to_owned())))?;
+        let tests = self.service.tests_of(&path).await.map_err(fault)?;
         let hops = tests.hops.into_iter().map(|(name, sample)| {
-            let mut members = BTreeMap::new();
-            add(&mut members, "name", name);
-            if let Some(sample) = sample {
-                members.insert(
-                    "available_mbps".to_owned(),
-                    Value::Double(sample.available_mbps),
-                );
-                add_time(&mut members, "time", sample.time);
-            }
-            Value::Struct(members)
+            structure([
+                ("name", string(name)),
+                ("available_mbps", double(sample.map(|s| s.available_mbps))),
+                ("time", date_time(sample.map(|s| s.time))),
+            ])
         });
-        members.insert("hops".to_owned(), Value::Array(hops.collect()));
-        if let Some(round_trip) = tests.round_trip {
-            members.insert("rtt_ms".to_owned(), Value::Double(round_trip.rtt_ms));
-            add(&mut members, "rtt_source", round_trip.source);
-            add_time(&mut members, "rtt_time", round_trip.time);
-        }
-        if let Some((time, transfer)) = tests.transfer {
-            let throughput = Value::Double(transfer.throughput_mbps());
-            members.insert("transfer_mbps".to_owned(), throughput);
-            // Omitted if it was not reported.
-            for (name, seconds) in transfer.limited.iter().flat_map(|limited| {
-                [
-                    ("transfer_network_s", limited.network_s),
-                    ("transfer_receiver_s", limited.receiver_s),
-                    ("transfer_sender_s", limited.sender_s),
-                ]
-            }) {
-                members.insert(name.to_owned(), Value::Double(seconds));
-            }
-            add_time(&mut members, "transfer_time", time);
-        }
-        Ok(Value::Struct(members))
+        let round_trip = tests.round_trip.as_ref();
+        let (time, transfer) = tests.transfer.unzip();
+        let limited = transfer.as_ref().and_then(|transfer| transfer.limited);
+        Ok(structure([
+            ("path", string(path.config().name.clone())),
+            ("hops", Some(Value::Array(hops.collect()))),
+            ("rtt_ms", double(round_trip.map(|one| one.rtt_ms))),
+            (
+                "rtt_source",
+                round_trip.and_then(|one| string(one.source.clone())),
+            ),
+            ("rtt_time", date_time(round_trip.map(|one| one.time))),
+            (
+                "transfer_mbps",
+                double(transfer.map(|one| one.throughput_mbps())),
+            ),
+            (
+                "transfer_network_s",
+                double(limited.map(|times| times.network_s)),
+            ),
+            (
+                "transfer_receiver_s",
+                double(limited.map(|times| times.receiver_s)),
+            ),
+            (
+                "transfer_sender_s",
+                double(limited.map(|times| times.sender_s)),
+            ),
+            ("transfer_time", date_time(time)),
+        ]))
     }
 
     async fn ask(&self, host: &str, remaining_bytes: Option<u64>) -> Result<Answer, Fault> {
         let request = Request { remaining_bytes };
         let answer = self.service.advice(host, &request, Interface::XmlRpc).await;
-        answer.map_err(|error| fault(&error))
+        answer.map_err(fault)
     }
 }
 
-type Members = BTreeMap<String, Value>;
-
-fn advice_members(answer: &Answer) -> Members {
-    let advice = &answer.advice;
-    let mut members = BTreeMap::new();
-    let on = Value::Boolean(advice.mode == Mode::CongestionControl);
-    members.insert("congestion_control".to_owned(), on);
-    add(
-        &mut members,
-        "control",
-        advice.congestion_control.clone().unwrap_or_default(),
-    );
-    for (name, value) in [
-        ("rtt_ms", advice.rtt_ms),
-        ("available_mbps", advice.available_mbps),
-        ("pacing_mbps", advice.pacing_mbps),
-        ("threshold_mbps", advice.threshold_mbps),
-        ("ask_again_after_s", Some(answer.ask_again_after_s)),
-        (
-            "send_buffer_bytes",
-            advice.send_buffer_bytes.map(|bytes| bytes as f64),
-        ),
-        (
-            "receive_buffer_bytes",
-            advice.receive_buffer_bytes.map(|bytes| bytes as f64),
-        ),
-    ] {
-        // Unknown values are omitted: XML-RPC has no null.
-        if let Some(value) = value {
-            members.insert(name.to_owned(), Value::Double(value));
-        }
-    }
-    add_time(&mut members, "next_advice", advice.next_advice);
-    add(&mut members, "model", advice.model.clone());
-    add(&mut members, "reason", advice.reason.clone());
-    members
+/// A structure of the members that are known: XML-RPC has no null.
+fn structure<const MEMBERS: usize>(members: [(&str, Option<Value>); MEMBERS]) -> Value {
+    let members = members.into_iter();
+    let known = members.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Struct(known.collect())
 }
 
-fn add(members: &mut Members, name: &str, text: String) {
-    members.insert(name.to_owned(), Value::String(text));
+fn string(text: String) -> Option<Value> {
+    Some(Value::String(text))
+}
+
+fn double(number: Option<f64>) -> Option<Value> {
+    number.map(Value::Double)
 }
 
 /// Times are UTC, in whole seconds.
-fn add_time(members: &mut Members, name: &str, time: Timestamp) {
-    let text = time.strftime("%Y%m%dT%H:%M:%S").to_string();
-    if let Ok(time) = text.parse::<DateTime>() {
-        members.insert(name.to_owned(), Value::DateTime(time));
-    }
+fn date_time(time: Option<Timestamp>) -> Option<Value> {
+    let text = time?.strftime("%Y%m%dT%H:%M:%S").to_string();
+    text.parse().ok().map(Value::DateTime)
 }
 
 fn text(value: &Value) -> Result<&str, Fault> {
@@ -208,8 +177,8 @@ fn wrong(problem: &str) -> Fault {
     Fault::new(WRONG_ARGUMENTS, problem.to_owned())
 }
 
-fn fault(error: &ServiceError) -> Fault {
-    let code = match error {
+fn fault(error: ServiceError) -> Fault {
+    let code = match &error {
         ServiceError::Store(_) | ServiceError::Unavailable(_) => INTERNAL,
         _ => WRONG_ARGUMENTS,
     };

@@ -7,7 +7,7 @@
 const MAX_DEPTH: usize = 64;
 
 /// Why the text is refused; `Ok` does not mean that it is well-formed.
-pub fn check(text: &str) -> Result<(), &'static str> {
+pub(super) fn check(text: &str) -> Result<(), &'static str> {
     let mut depth = 0_usize;
     let mut rest = text;
     while let Some(at) = rest.find('<') {

@@ -104,7 +104,7 @@ fn with_socket(place: &Path, limits: Limits) -> (Running, String) {
     let socket = place.join("advisor.sock").to_str().unwrap().to_owned();
     let listen = format!("unix:{socket}").parse().unwrap();
     let service = Running::with(|options| {
-        options.doors.listen.push(listen);
+        options.config.listen.push(listen);
         options.limits = limits;
     });
     (service, socket)
@@ -144,7 +144,7 @@ fn the_service_has_descriptors_for_all_connections_that_it_may_have() {
         let soft = line.unwrap().split_whitespace().nth(3).unwrap();
         soft.parse::<u32>().unwrap()
     };
-    // 1,024 for the connections of the one door, and 256 for other purposes.
+    // 1,024 for the connections of the one socket, and 256 for other purposes.
     assert!(fairwind_testing::eventually(|| files() == 1_280));
 }
 

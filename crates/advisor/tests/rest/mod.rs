@@ -151,7 +151,7 @@ fn paths_are_asked_for_echoes_at_their_interval() {
     }
     let service = Running::with(|options| {
         let path = json!({"name": "here", "hosts": ["127.0.0.1"], "ping": {"interval_s": 1}});
-        options.paths = vec![serde_json::from_value(path).unwrap()];
+        options.config.paths = vec![serde_json::from_value(path).unwrap()];
     });
     let mut advice = service.client().advice("127.0.0.1", None).unwrap().advice;
     for _ in 0..100 {
@@ -288,7 +288,7 @@ fn a_log_of_transfers_makes_paths() {
     let place = tempfile::tempdir().unwrap();
     let log = place.path().join("xferlog");
     std::fs::write(&log, "").unwrap();
-    let service = Running::with(|options| options.xferlog = Some(log.clone()));
+    let service = Running::with(|options| options.config.xferlog = Some(log.clone()));
     // The log is read from the end that it has when the service first opens it.
     std::thread::sleep(Duration::from_millis(300));
     let line = "Mon Mar  2 14:00:00 2026 12 192.0.2.77 16000000 /pub/f b _ o a ftp ftp 0 * c\n";
@@ -398,7 +398,7 @@ fn what_was_written_to_the_log_while_nobody_looked_makes_paths_too() {
     let start = || {
         Running::with(|options| {
             options.state = Some(place.path().join("state"));
-            options.xferlog = Some(log.clone());
+            options.config.xferlog = Some(log.clone());
         })
     };
     let service = start();

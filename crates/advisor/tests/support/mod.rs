@@ -1,7 +1,7 @@
 //! A service for tests.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
-pub mod process;
+pub(crate) mod process;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,20 +10,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fairwind_advice_client::Client;
-use fairwind_advisor::Clock;
-use fairwind_advisor::discovery::Discovery;
-use fairwind_advisor::doors::Doors;
 use fairwind_advisor::http::Limits;
 use fairwind_advisor::run::{Options, serve};
-use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
+use fairwind_advisor::{Clock, Config};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 /// The start of the tests' clock.
-pub const START: &str = "2026-03-02T14:00:00Z";
+pub(crate) const START: &str = "2026-03-02T14:00:00Z";
 
 /// A service in a thread of this process, which ends when this is dropped.
-pub struct Running {
+pub(crate) struct Running {
     pub url: String,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -32,11 +29,11 @@ pub struct Running {
 }
 
 impl Running {
-    pub fn start() -> Running {
+    pub(crate) fn start() -> Running {
         Running::with(|_| {})
     }
 
-    pub fn with(change: impl FnOnce(&mut Options)) -> Running {
+    pub(crate) fn with(change: impl FnOnce(&mut Options)) -> Running {
         let state = tempfile::tempdir().unwrap();
         let mut options = options(state.path());
         change(&mut options);
@@ -60,14 +57,14 @@ impl Running {
         }
     }
 
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::new(&self.url)
             .unwrap()
             .with_deadline(Duration::from_secs(30))
     }
 
     /// Declares a path to these hosts, with the fields in `more`.
-    pub fn put_path(&self, name: &str, hosts: &[&str], more: Value) {
+    pub(crate) fn put_path(&self, name: &str, hosts: &[&str], more: Value) {
         let mut config = json!({"hosts": hosts, "ping": {"interval_s": 0}});
         config
             .as_object_mut()
@@ -80,7 +77,7 @@ impl Running {
     }
 
     /// The text of `/metrics`.
-    pub fn metrics(&self) -> String {
+    pub(crate) fn metrics(&self) -> String {
         let text = curl(&[&format!("{}/metrics", self.url)]);
         assert!(text.ends_with("# EOF\n"), "{text}");
         text
@@ -97,24 +94,20 @@ impl Drop for Running {
 }
 
 /// Options of a service in this directory, on a free port, with its clock at [`START`].
-pub fn options(state: &Path) -> Options {
+pub(crate) fn options(state: &Path) -> Options {
     Options {
         state: Some(PathBuf::from(state)),
-        doors: Doors {
+        config: Config {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
-            ..Doors::default()
+            ..Config::default()
         },
         clock: Clock::new(Some(START.parse().unwrap()), 1.0),
-        paths: Vec::new(),
-        xferlog: None,
-        discovery: Discovery::default(),
-        history_bytes: DEFAULT_HISTORY_BYTES,
         limits: Limits::default(),
     }
 }
 
 /// The standard output of a program, which must succeed.
-pub fn output(program: &str, arguments: &[&str]) -> String {
+pub(crate) fn output(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
     let error = String::from_utf8_lossy(&output.stderr);
@@ -123,13 +116,13 @@ pub fn output(program: &str, arguments: &[&str]) -> String {
 }
 
 /// The output of curl.
-pub fn curl(arguments: &[&str]) -> String {
+pub(crate) fn curl(arguments: &[&str]) -> String {
     let mut all = vec!["-sS", "--noproxy", "*", "--max-time", "30"];
     all.extend(arguments);
     output("curl", &all)
 }
 
 /// The output of a Python program.
-pub fn python(program: &str, url: &str) -> String {
+pub(crate) fn python(program: &str, url: &str) -> String {
     output("python3", &["-c", program, url])
 }

@@ -25,26 +25,26 @@ fn service_of_its_own() {
 }
 
 /// The running process, killed when this is dropped.
-pub struct Process {
+pub(crate) struct Process {
     child: Child,
     pub url: String,
 }
 
 impl Process {
     /// Starts a service in this state directory.
-    pub fn start(state: &Path) -> Process {
+    pub(crate) fn start(state: &Path) -> Process {
         // Writes beyond a file size limit must fail instead of killing it.
         Process::after("trap '' XFSZ", "sh", &[], state)
     }
 
     /// Starts a service with this soft limit on open files.
-    pub fn start_with_descriptors(state: &Path, number: u32) -> Process {
+    pub(crate) fn start_with_descriptors(state: &Path, number: u32) -> Process {
         Process::after(&format!("ulimit -S -n {number}"), "sh", &[], state)
     }
 
     /// Starts a service whose state directory is a private file system of `size` (as in tmpfs(5)). Needs
     /// root.
-    pub fn start_in_small_room(state: &Path, size: &str) -> Process {
+    pub(crate) fn start_in_small_room(state: &Path, size: &str) -> Process {
         let mount = format!("mount -t tmpfs -o size={size} none \"${STATE}\"");
         Process::after(&mount, "unshare", &["--mount", "sh"], state)
     }
@@ -78,24 +78,24 @@ impl Process {
         }
     }
 
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::new(&self.url)
             .unwrap()
             .with_deadline(Duration::from_secs(30))
     }
 
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Kills the process with SIGKILL and waits for its end.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
     /// Limits the size of its files to `bytes` from now on; `None` removes the limit.
-    pub fn limit_files(&self, bytes: Option<u64>) {
+    pub(crate) fn limit_files(&self, bytes: Option<u64>) {
         let limit = bytes.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
         let arguments = [format!("--pid={}", self.id()), format!("--fsize={limit}:")];
         super::output("prlimit", &arguments.each_ref().map(String::as_str));

@@ -9,11 +9,9 @@ mod token;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use fairwind_advisor::config::DEFAULT_LISTEN;
-use fairwind_advisor::doors::{Doors, Listen, TlsFiles};
+use fairwind_advisor::config::{DEFAULT_LISTEN, Listen, TlsFiles};
 use fairwind_advisor::http::Limits;
 use fairwind_advisor::run::{Options, RunError};
-use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
 use fairwind_advisor::{Clock, Config, run};
 use jiff::Timestamp;
 
@@ -112,7 +110,7 @@ impl Advisor {
     }
 
     fn serve(self) -> Result<(), Failure> {
-        let config = match &self.config {
+        let mut config = match &self.config {
             Some(file) => Config::load(file).map_err(Failure::input)?,
             None => Config::default(),
         };
@@ -122,30 +120,23 @@ impl Advisor {
             .with_target(false)
             .with_ansi(false)
             .init();
+        if !self.listen.is_empty() {
+            config.listen = self.listen;
+        }
+        if config.listen.is_empty() {
+            config.listen.push(DEFAULT_LISTEN);
+        }
+        config.names.extend(self.name);
+        config.tokens = self.tokens.or(config.tokens);
         let given = self.tls_certificate.zip(self.tls_key);
         let given = given.map(|(certificate, key)| TlsFiles { certificate, key });
-        let mut doors = Doors {
-            listen: match self.listen.is_empty() {
-                true => config.listen,
-                false => self.listen,
-            },
-            socket_mode: config.socket_mode,
-            names: [config.names, self.name].concat(),
-            tokens: self.tokens.or(config.tokens),
-            tls: given.or(config.tls),
-        };
-        if doors.listen.is_empty() {
-            doors.listen.push(DEFAULT_LISTEN);
-        }
-        let history_mib = self.history_memory.or(config.history_mib);
+        config.tls = given.or(config.tls);
+        config.xferlog = self.xferlog.or(config.xferlog);
+        config.history_mib = self.history_memory.or(config.history_mib);
         let options = Options {
             state: self.state,
-            doors,
+            config,
             clock: Clock::new(self.clock_start, self.clock_rate),
-            paths: config.paths,
-            xferlog: self.xferlog.or(config.xferlog),
-            discovery: config.discovery,
-            history_bytes: history_mib.map_or(DEFAULT_HISTORY_BYTES, |mib| mib << 20),
             limits: Limits::default(),
         };
         let ready = |urls: &[String]| {
@@ -160,7 +151,7 @@ impl Advisor {
 /// Classifies an error by who has to fix it: the user (input) or the machine (work).
 pub fn failure(error: RunError) -> Failure {
     use fairwind_advisor::ServiceError;
-    use fairwind_advisor::doors::DoorError;
+    use fairwind_advisor::listener::ListenError;
     match &error {
         RunError::Service(
             ServiceError::NoPath(_)
@@ -168,11 +159,8 @@ pub fn failure(error: RunError) -> Failure {
             | ServiceError::Invalid(_)
             | ServiceError::Conflict(_),
         )
-        | RunError::Door(
-            DoorError::Unguarded(_)
-            | DoorError::Tokens(_)
-            | DoorError::Tls { .. }
-            | DoorError::Mode(_),
+        | RunError::Listen(
+            ListenError::Unguarded(_) | ListenError::File(_) | ListenError::Mode(_),
         ) => Failure::input(error),
         _ => Failure::work(error),
     }

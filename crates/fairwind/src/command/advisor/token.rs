@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fairwind_advisor::doors::{Right, Tokens};
+use fairwind_advisor::listener::{Right, Tokens};
 
 use crate::failure::Failure;
 use crate::output;

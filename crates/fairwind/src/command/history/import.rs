@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fairwind_advisor::Clock;
-use fairwind_advisor::directory::KnownPath;
 use fairwind_advisor::host::HostPattern;
 use fairwind_advisor::import::{ImportOptions, read};
 use fairwind_advisor::local::Local;
-use fairwind_advisor::service::SamplesAnswer;
+use fairwind_advisor::service::{KnownPath, SamplesAnswer};
 
 use crate::command::advisor::failure;
 use crate::failure::Failure;

@@ -7,13 +7,30 @@ use jiff::Timestamp;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqlitePool;
 
+use super::admit::Admission;
 use super::error::Trouble;
-use super::{block, paths};
-use crate::store::admit::Admission;
-use crate::store::{HopId, Order, PathId, Written};
+use super::{HopId, Kept, Order, PathId, Store, StoreError, block, paths};
 
-/// Samples with `from <= time < to`, the newest `most` of them, ascending.
-pub async fn between(
+impl Store {
+    /// The hop's samples with `from <= time < to`, ascending; the newest `most` of them.
+    pub async fn samples(
+        &self,
+        hop: HopId,
+        from: Timestamp,
+        to: Timestamp,
+        most: usize,
+    ) -> Result<Vec<Sample>, StoreError> {
+        match between(&self.readers, hop, from, to, most).await {
+            Ok(samples) => Ok(samples),
+            Err(trouble) => {
+                let whose = paths::whose(&self.readers, hop).await;
+                Err(trouble.of(|| whose).at(&self.file))
+            }
+        }
+    }
+}
+
+async fn between(
     pool: &SqlitePool,
     hop: HopId,
     from: Timestamp,
@@ -51,20 +68,20 @@ pub async fn between(
 }
 
 /// Validates samples and writes those that are accepted.
-pub async fn write(
+pub(super) async fn write(
     connection: &mut SqliteConnection,
     path: PathId,
     hop: &str,
     samples: &[Sample],
     order: Order,
     now: Timestamp,
-) -> Result<Written, Trouble> {
+) -> Result<Kept, Trouble> {
     let (hop, newest_us) = paths::hop(connection, path, hop).await?;
     let newest = newest_us.and_then(|us| Timestamp::from_microsecond(us).ok());
     let Some(oldest) = samples.iter().map(|sample| sample.time).min() else {
-        return Ok(Written::Samples {
+        return Ok(Kept {
             hop,
-            kept: Vec::new(),
+            samples: Vec::new(),
             refused: Default::default(),
         });
     };
@@ -76,8 +93,8 @@ pub async fn write(
     }
     let mut admission = Admission::new(&before, newest, order, now);
     samples.iter().for_each(|&sample| admission.ask(sample));
-    let (all, kept, refused) = admission.finish();
-    if let Some(last) = kept.last() {
+    let (all, samples, refused) = admission.finish();
+    if let Some(last) = samples.last() {
         rewrite(connection, hop.id, existing, &all).await?;
         sqlx::query("UPDATE hop SET newest_us = max(coalesce(newest_us, ?1), ?1) WHERE id = ?2")
             .bind(last.time.as_microsecond())
@@ -85,7 +102,11 @@ pub async fn write(
             .execute(&mut *connection)
             .await?;
     }
-    Ok(Written::Samples { hop, kept, refused })
+    Ok(Kept {
+        hop,
+        samples,
+        refused,
+    })
 }
 
 /// The blocks from the one before `oldest` to the last, by key.

@@ -12,21 +12,21 @@ const WAITING: usize = 1024;
 
 /// The handle to the one task that learns.
 #[derive(Clone, Debug)]
-pub struct Learner {
+pub(super) struct LearnQueue {
     paths: mpsc::Sender<PathId>,
     waiting: Arc<Mutex<HashSet<PathId>>>,
 }
 
-impl Learner {
+impl LearnQueue {
     /// Starts the task, which runs `learn` for one path after the other.
-    pub fn start<F>(mut learn: impl FnMut(PathId) -> F + Send + 'static) -> Learner
+    pub(super) fn start<F>(mut learn: impl FnMut(PathId) -> F + Send + 'static) -> LearnQueue
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let (paths, mut next) = mpsc::channel(WAITING);
         let waiting = Arc::new(Mutex::new(HashSet::new()));
-        let teacher = Learner { paths, waiting };
-        let waiting = Arc::clone(&teacher.waiting);
+        let queue = LearnQueue { paths, waiting };
+        let waiting = Arc::clone(&queue.waiting);
         tokio::spawn(async move {
             while let Some(path) = next.recv().await {
                 // A later request may refer to samples that this run no longer sees.
@@ -34,11 +34,11 @@ impl Learner {
                 learn(path).await;
             }
         });
-        teacher
+        queue
     }
 
     /// Requests that the path be learned soon; further requests until then have no effect.
-    pub fn ask(&self, path: PathId) {
+    pub(super) fn ask(&self, path: PathId) {
         let mut waiting = lock(&self.waiting);
         if waiting.insert(path) && self.paths.try_send(path).is_err() {
             waiting.remove(&path);
@@ -57,17 +57,17 @@ mod tests {
     #[tokio::test]
     async fn a_path_that_waits_already_is_learned_once() {
         let (learned, mut seen) = mpsc::unbounded_channel();
-        let teacher = Learner::start(move |path: PathId| {
+        let queue = LearnQueue::start(move |path: PathId| {
             let learned = learned.clone();
             async move { learned.send(path).unwrap() }
         });
         // The task does not run before this one waits.
         for path in [1, 2, 1, 1] {
-            teacher.ask(PathId(path));
+            queue.ask(PathId(path));
         }
         assert_eq!(seen.recv().await, Some(PathId(1)));
         assert_eq!(seen.recv().await, Some(PathId(2)));
-        teacher.ask(PathId(3));
+        queue.ask(PathId(3));
         assert_eq!(seen.recv().await, Some(PathId(3)));
     }
 }

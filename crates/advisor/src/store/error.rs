@@ -5,11 +5,11 @@ use std::path::Path;
 use sqlx::migrate::MigrateError;
 use thiserror::Error;
 
-use crate::store::StoreError;
+use super::StoreError;
 
 /// An error before the name of the file is added.
 #[derive(Debug, Error)]
-pub enum Trouble {
+pub(super) enum Trouble {
     /// An error of SQLite.
     #[error("{0}")]
     Database(#[from] sqlx::Error),
@@ -36,36 +36,6 @@ const CORRUPT: i32 = 11;
 /// SQLITE_IOERR_READ and SQLITE_IOERR_SHORT_READ.
 const UNREADABLE: [i32; 2] = [266, 522];
 
-/// Remedies for errors of SQLite, by primary result code (sqlite.org/rescode.html).
-const CURES: [(i32, &str); 8] = [
-    (
-        3,
-        "the user of the service is not allowed to do this with the file",
-    ),
-    (
-        5,
-        "another program holds it: end that program, or wait until it is done",
-    ),
-    (
-        8,
-        "the file, its -wal and -shm and their directory must be writable for the user of the service",
-    ),
-    (
-        10,
-        "the file system or the disk fails: the kernel's log says more",
-    ),
-    (CORRUPT, DAMAGED),
-    (13, "free space on its file system; no restart is needed"),
-    (
-        14,
-        "the file and its directory must be there, readable and writable for the user of the service",
-    ),
-    (
-        26,
-        "it is no SQLite database: move it away, or name another state directory by --state",
-    ),
-];
-
 const DAMAGED: &str = "the file is damaged: end the service and bring back a backup, or save what can \
                        be read by `sqlite3 advisor.db .recover | sqlite3 recovered.db`";
 const OF_PATH: &str = "bring back a backup, or remove the path and its history by `fairwind advisor \
@@ -74,11 +44,9 @@ const NEWER: &str =
     "a newer fairwind has written it: use that one, or another state directory by --state";
 const OTHER: &str = "another version of fairwind has made its tables: use that one, or name another state \
                      directory by --state";
-const UNKNOWN: &str = "whether the file can be read and written is the first thing to look at";
-
 impl Trouble {
     /// Assigns the error to the history of one path if it means that stored data cannot be read.
-    pub fn of(self, whose: impl FnOnce() -> String) -> Trouble {
+    pub(super) fn of(self, whose: impl FnOnce() -> String) -> Trouble {
         let (what, cure) = match &self {
             Self::Damaged(what) => (what.clone(), OF_PATH),
             Self::Database(error) if tells_of_pages(error) => (error.to_string(), cure(error)),
@@ -92,12 +60,12 @@ impl Trouble {
     }
 
     /// Whether it only concerns the history of one path.
-    pub fn is_of_path(&self) -> bool {
+    pub(super) fn is_of_path(&self) -> bool {
         matches!(self, Self::OfPath { .. })
     }
 
     /// The error in words, with the file and the remedy.
-    pub fn at(self, file: &Path) -> StoreError {
+    pub(super) fn at(self, file: &Path) -> StoreError {
         let cure = match &self {
             Self::Database(error) => cure(error),
             Self::Migration(
@@ -116,9 +84,25 @@ impl Trouble {
     }
 }
 
+/// The remedy for an error of SQLite, by its primary result code (sqlite.org/rescode.html).
 fn cure(error: &sqlx::Error) -> &'static str {
-    let known = CURES.iter().find(|(known, _)| *known == primary(error));
-    known.map_or(UNKNOWN, |(_, cure)| cure)
+    match primary(error) {
+        3 => "the user of the service is not allowed to do this with the file",
+        5 => "another program holds it: end that program, or wait until it is done",
+        8 => {
+            "the file, its -wal and -shm and their directory must be writable for the user of the \
+             service"
+        }
+        10 => "the file system or the disk fails: the kernel's log says more",
+        CORRUPT => DAMAGED,
+        13 => "free space on its file system; no restart is needed",
+        14 => {
+            "the file and its directory must be there, readable and writable for the user of the \
+             service"
+        }
+        26 => "it is no SQLite database: move it away, or name another state directory by --state",
+        _ => "whether the file can be read and written is the first thing to look at",
+    }
 }
 
 /// Whether some pages cannot be read, while others may be intact.

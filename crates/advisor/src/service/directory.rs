@@ -63,22 +63,15 @@ impl Directory {
 
     /// A copy of the directory with this path, replacing the one of the same number.
     pub fn with(&self, path: KnownPath) -> Directory {
-        let same_hosts = |old: &Arc<KnownPath>| old.config().hosts == path.config().hosts;
         let id = path.stored.id;
-        match self.by_id.get(&id) {
-            // With the same hosts, no route changes: the routes need not be rebuilt.
-            Some(old) if same_hosts(old) => {
-                let mut directory = self.clone();
-                directory.add(Arc::new(path));
-                directory
-            }
-            Some(_) => self.without(id).with(path),
-            None => {
-                let mut directory = self.clone();
-                directory.add(Arc::new(path));
-                directory
-            }
+        let old = self.by_id.get(&id);
+        if old.is_some_and(|old| old.config().hosts != path.config().hosts) {
+            return self.without(id).with(path);
         }
+        // With the same hosts, no route changes: the routes need not be rebuilt.
+        let mut directory = self.clone();
+        directory.add(Arc::new(path));
+        directory
     }
 
     /// A copy of the directory without the path of this number.

@@ -17,7 +17,7 @@ const HOP_BYTES: usize = 64 << 10;
 
 /// Cached histories of paths; the least recently used are evicted first.
 #[derive(Debug)]
-pub struct Histories {
+pub(super) struct Histories {
     limit_bytes: usize,
     inner: Mutex<Inner>,
 }
@@ -41,7 +41,7 @@ struct Entry {
 
 impl Histories {
     /// A cache of at most `limit_bytes`; the history used last stays even if it is larger.
-    pub fn new(limit_bytes: usize) -> Histories {
+    pub(super) fn new(limit_bytes: usize) -> Histories {
         Histories {
             limit_bytes,
             inner: Mutex::new(Inner {
@@ -55,7 +55,7 @@ impl Histories {
 
     /// The cached history of the path, or the version to pass to [`keep`](Self::keep) once it has been read
     /// from the store.
-    pub fn get(&self, path: PathId) -> Result<Arc<History>, u64> {
+    pub(super) fn get(&self, path: PathId) -> Result<Arc<History>, u64> {
         let mut inner = self.lock();
         match inner.entries.get(&path) {
             Some(entry) => Ok(Arc::clone(&entry.history)),
@@ -64,21 +64,21 @@ impl Histories {
     }
 
     /// The cached history of the path, without counting as a use.
-    pub fn peek(&self, path: PathId) -> Option<Arc<History>> {
+    pub(super) fn peek(&self, path: PathId) -> Option<Arc<History>> {
         let inner = self.lock();
         let entry = inner.entries.peek(&path)?;
         Some(Arc::clone(&entry.history))
     }
 
     /// Whether another history of average size would fit.
-    pub fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         let inner = self.lock();
         let usual = inner.bytes / inner.entries.len().max(1);
         inner.bytes + usual <= self.limit_bytes
     }
 
     /// Merges what a copy of the path's history has learned, unless the history has been replaced since.
-    pub fn adopt(&self, path: PathId, copy: History) {
+    pub(super) fn adopt(&self, path: PathId, copy: History) {
         let mut inner = self.lock();
         let Some(entry) = inner.entries.peek_mut(&path) else {
             return;
@@ -94,7 +94,7 @@ impl Histories {
 
     /// Caches a history that was read after `version` was returned; returns whether nothing has changed
     /// since.
-    pub fn keep(&self, path: PathId, version: u64, history: Arc<History>) -> bool {
+    pub(super) fn keep(&self, path: PathId, version: u64, history: Arc<History>) -> bool {
         let mut inner = self.lock();
         if inner.versions.get(&path).copied().unwrap_or(0) != version {
             return false;
@@ -113,7 +113,7 @@ impl Histories {
 
     /// Marks the cached history as different from the store's. It stays in use until it is
     /// [replaced](Self::replace).
-    pub fn mark_stale(&self, path: PathId) {
+    pub(super) fn mark_stale(&self, path: PathId) {
         let mut inner = self.lock();
         inner.outdated += 1;
         let since = inner.outdated;
@@ -125,14 +125,14 @@ impl Histories {
     }
 
     /// Which call outdated the path's history, if any did, for [`replace`](Self::replace).
-    pub fn outdated(&self, path: PathId) -> Option<u64> {
+    pub(super) fn outdated(&self, path: PathId) -> Option<u64> {
         self.lock().entries.peek(&path)?.outdated
     }
 
     /// Replaces the outdated history by one that was read after `outdated` was returned, adding the samples
     /// and the round-trip time that have arrived since. Does nothing if the history has been outdated again
     /// or evicted.
-    pub fn replace(&self, path: PathId, outdated: u64, mut new: History) {
+    pub(super) fn replace(&self, path: PathId, outdated: u64, mut new: History) {
         let mut inner = self.lock();
         let Some(entry) = inner.entries.peek_mut(&path) else {
             return;
@@ -158,7 +158,7 @@ impl Histories {
 
     /// Adds new samples of a hop, ascending in time. If they do not simply follow the cached ones, the
     /// history is dropped and read again when needed.
-    pub fn append(&self, path: PathId, hop: &str, samples: &[Sample]) {
+    pub(super) fn append(&self, path: PathId, hop: &str, samples: &[Sample]) {
         self.change(path, |history| {
             let hop = history.hops.iter_mut().find(|known| known.name == hop)?;
             append(hop, samples)
@@ -166,7 +166,7 @@ impl Histories {
     }
 
     /// Adds a measured round-trip time, milliseconds.
-    pub fn see_rtt(&self, path: PathId, rtt_ms: f64) {
+    pub(super) fn see_rtt(&self, path: PathId, rtt_ms: f64) {
         self.change(path, |history| {
             history.rtt = smoothed(history.rtt, rtt_ms);
             Some(())
@@ -174,7 +174,7 @@ impl Histories {
     }
 
     /// Drops samples before `oldest` from all histories; what was learned from them stays.
-    pub fn forget_before(&self, oldest: Timestamp) {
+    pub(super) fn forget_before(&self, oldest: Timestamp) {
         let mut inner = self.lock();
         let mut freed = 0;
         for (_, Entry { history, .. }) in inner.entries.iter_mut() {
@@ -194,7 +194,7 @@ impl Histories {
     }
 
     /// Drops everything about a removed path.
-    pub fn forget(&self, path: PathId) {
+    pub(super) fn forget(&self, path: PathId) {
         let mut inner = self.lock();
         inner.versions.remove(&path);
         if let Some(entry) = inner.entries.remove(&path) {
@@ -203,7 +203,7 @@ impl Histories {
     }
 
     /// Adds a new hop with its first samples.
-    pub fn add_hop(&self, path: PathId, hop: Hop) {
+    pub(super) fn add_hop(&self, path: PathId, hop: Hop) {
         self.change(path, |history| {
             let known = history.hops.iter_mut().find(|known| known.name == hop.name);
             match known {
@@ -220,7 +220,7 @@ impl Histories {
     }
 
     /// Approximate memory used by the histories, bytes.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.lock().bytes
     }
 
@@ -279,7 +279,7 @@ fn take_newer(hop: &mut Hop, old: &Hop) {
 }
 
 /// The smoothed round-trip time after a measurement of `rtt_ms` milliseconds (RFC 6298, section 2).
-pub fn smoothed(before: Option<Duration>, rtt_ms: f64) -> Option<Duration> {
+pub(super) fn smoothed(before: Option<Duration>, rtt_ms: f64) -> Option<Duration> {
     let smoothed_ms = match before {
         Some(before) => before.as_secs_f64() * 1e3 * 0.875 + rtt_ms * 0.125,
         None => rtt_ms,
@@ -290,7 +290,7 @@ pub fn smoothed(before: Option<Duration>, rtt_ms: f64) -> Option<Duration> {
 }
 
 /// Samples as they come from the store, ascending in time.
-pub fn samples(stored: &[Sample]) -> Samples {
+pub(crate) fn samples(stored: &[Sample]) -> Samples {
     let mut samples = Samples::new();
     for &sample in stored {
         // The store has already refused whatever could be refused here.

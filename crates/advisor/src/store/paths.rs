@@ -4,22 +4,58 @@ use jiff::Timestamp;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqlitePool;
 
-use super::block;
 use super::error::Trouble;
+use super::transaction::Transaction;
+use super::{Discovered, HopId, PathId, Store, StoreError, StoredHop, StoredPath, block};
 use crate::path::PathConfig;
-use crate::store::{Discovered, HopId, PathId, StoredHop, StoredPath};
 
 type Row = (i64, String, i64, Option<i64>, Option<i64>, Option<String>);
 
-/// All paths, in the order of their names.
-pub async fn all(pool: &SqlitePool) -> Result<Vec<StoredPath>, Trouble> {
-    // One statement, so that paths and hops are consistent.
-    let rows: Vec<Row> = sqlx::query_as(
-        "SELECT path.id, path.config, path.changed, path.discovered_us, hop.id, hop.name \
-         FROM path LEFT JOIN hop ON hop.path = path.id ORDER BY path.name, hop.id",
-    )
-    .fetch_all(pool)
-    .await?;
+impl Store {
+    /// All paths, in the order of their names.
+    pub async fn paths(&self) -> Result<Vec<StoredPath>, StoreError> {
+        // One statement, so that paths and hops are consistent.
+        let rows = sqlx::query_as(
+            "SELECT path.id, path.config, path.changed, path.discovered_us, hop.id, hop.name \
+             FROM path LEFT JOIN hop ON hop.path = path.id ORDER BY path.name, hop.id",
+        );
+        Ok(from_rows(self.read(rows.fetch_all(&self.readers).await)?))
+    }
+
+    /// Creates the path or changes its declaration, keeping its history; it then counts as declared.
+    pub async fn put_path(&self, config: &PathConfig) -> Result<StoredPath, StoreError> {
+        let mut transaction = self.begin().await?;
+        let path = put(&mut transaction, config).await;
+        self.end(transaction, path).await
+    }
+
+    /// Removes the path and its history; returns whether it existed.
+    pub async fn remove_path(&self, path: PathId) -> Result<bool, StoreError> {
+        let mut transaction = self.begin_change(path).await?;
+        let was_there = remove(&mut transaction.connection, path).await;
+        self.end(transaction, was_there).await
+    }
+
+    /// Removes a hop of the path and its history; returns whether it existed.
+    pub async fn remove_hop(&self, path: PathId, hop: HopId) -> Result<bool, StoreError> {
+        let mut transaction = self.begin_change(path).await?;
+        let was_there = remove_hop(&mut transaction.connection, hop).await;
+        self.end(transaction, was_there).await
+    }
+
+    /// Applies a change of the undeclared paths in one transaction; returns the new ones.
+    pub async fn discover(
+        &self,
+        change: &Discovered,
+        now: Timestamp,
+    ) -> Result<Vec<StoredPath>, StoreError> {
+        let mut transaction = self.begin().await?;
+        let new = discover(&mut transaction.connection, change, now).await;
+        self.end(transaction, new).await
+    }
+}
+
+fn from_rows(rows: Vec<Row>) -> Vec<StoredPath> {
     let mut paths: Vec<StoredPath> = Vec::new();
     for (path, config, changed, discovered_us, hop, name) in rows {
         if paths.last().is_none_or(|last| last.id != PathId(path)) {
@@ -35,13 +71,15 @@ pub async fn all(pool: &SqlitePool) -> Result<Vec<StoredPath>, Trouble> {
                 discovered: discovered_us.and_then(|us| Timestamp::from_microsecond(us).ok()),
             });
         }
-        let hop = hop.zip(name).map(|(id, name)| StoredHop {
-            id: HopId(id),
-            name,
-        });
+        let hop = hop.zip(name).map(stored_hop);
         paths.last_mut().expect("one was pushed").hops.extend(hop);
     }
-    Ok(paths)
+    paths
+}
+
+fn stored_hop((id, name): (i64, String)) -> StoredHop {
+    let id = HopId(id);
+    StoredHop { id, name }
 }
 
 fn read(path: PathId, config: &str) -> Option<PathConfig> {
@@ -61,11 +99,11 @@ fn json(config: &PathConfig) -> Result<String, Trouble> {
         .map_err(|error| Trouble::Damaged(format!("path {}: {error}", config.name)))
 }
 
-/// Creates the path or changes its declaration; it then counts as declared.
-pub async fn put(
-    connection: &mut SqliteConnection,
+async fn put(
+    transaction: &mut Transaction<'_>,
     config: &PathConfig,
 ) -> Result<StoredPath, Trouble> {
+    let connection = &mut transaction.connection;
     let (path, changed): (i64, i64) = sqlx::query_as(
         "INSERT INTO path (name, config) VALUES (?, ?) \
          ON CONFLICT (name) DO UPDATE SET config = excluded.config, discovered_us = NULL RETURNING id, changed",
@@ -82,10 +120,8 @@ pub async fn put(
             .bind(path)
             .fetch_all(&mut *connection)
             .await?;
-    let hops = hops.into_iter().map(|(id, name)| StoredHop {
-        id: HopId(id),
-        name,
-    });
+    transaction.announce(PathId(path)).await?;
+    let hops = hops.into_iter().map(stored_hop);
     Ok(StoredPath {
         id: PathId(path),
         config: config.clone(),
@@ -95,8 +131,7 @@ pub async fn put(
     })
 }
 
-/// Creates undeclared paths, updates the time they were last seen, and removes some.
-pub async fn discover(
+async fn discover(
     connection: &mut SqliteConnection,
     change: &Discovered,
     now: Timestamp,
@@ -111,9 +146,9 @@ pub async fn discover(
         new.extend(add_discovered(connection, config, now).await?);
     }
     for path in &change.seen {
-        if is_discovered(connection, *path).await? {
-            see(connection, *path, now).await?;
-        }
+        let see = "UPDATE path SET discovered_us = ? WHERE id = ? AND discovered_us IS NOT NULL";
+        let see = sqlx::query(see).bind(now.as_microsecond()).bind(path.0);
+        see.execute(&mut *connection).await?;
     }
     Ok(new)
 }
@@ -151,21 +186,7 @@ async fn is_discovered(connection: &mut SqliteConnection, path: PathId) -> Resul
     Ok(found.is_some())
 }
 
-async fn see(
-    connection: &mut SqliteConnection,
-    path: PathId,
-    now: Timestamp,
-) -> Result<(), Trouble> {
-    sqlx::query("UPDATE path SET discovered_us = ? WHERE id = ?")
-        .bind(now.as_microsecond())
-        .bind(path.0)
-        .execute(connection)
-        .await?;
-    Ok(())
-}
-
-/// Removes the path with all its data.
-pub async fn remove(connection: &mut SqliteConnection, path: PathId) -> Result<bool, Trouble> {
+async fn remove(connection: &mut SqliteConnection, path: PathId) -> Result<bool, Trouble> {
     let hops: Vec<i64> = sqlx::query_scalar("SELECT id FROM hop WHERE path = ?")
         .bind(path.0)
         .fetch_all(&mut *connection)
@@ -180,8 +201,7 @@ pub async fn remove(connection: &mut SqliteConnection, path: PathId) -> Result<b
     Ok(deleted.rows_affected() == 1)
 }
 
-/// Removes the hop with its history.
-pub async fn remove_hop(connection: &mut SqliteConnection, hop: HopId) -> Result<bool, Trouble> {
+async fn remove_hop(connection: &mut SqliteConnection, hop: HopId) -> Result<bool, Trouble> {
     let keys = block::keys(hop);
     sqlx::query("DELETE FROM block WHERE id BETWEEN ? AND ?")
         .bind(keys.start())
@@ -196,7 +216,7 @@ pub async fn remove_hop(connection: &mut SqliteConnection, hop: HopId) -> Result
 }
 
 /// The name of the path, if it exists.
-pub async fn name(
+pub(super) async fn name(
     connection: &mut SqliteConnection,
     path: PathId,
 ) -> Result<Option<String>, Trouble> {
@@ -205,7 +225,7 @@ pub async fn name(
 }
 
 /// The names of the path's hops.
-pub async fn hop_names(
+pub(super) async fn hop_names(
     connection: &mut SqliteConnection,
     path: PathId,
 ) -> Result<Vec<String>, Trouble> {
@@ -214,7 +234,7 @@ pub async fn hop_names(
 }
 
 /// The names of a hop and its path for an error, as far as they can be read.
-pub async fn whose(pool: &SqlitePool, hop: HopId) -> String {
+pub(super) async fn whose(pool: &SqlitePool, hop: HopId) -> String {
     let names: Result<Option<(String, String)>, _> = sqlx::query_as(
         "SELECT path.name, hop.name FROM hop JOIN path ON path.id = hop.path WHERE hop.id = ?",
     )
@@ -228,12 +248,12 @@ pub async fn whose(pool: &SqlitePool, hop: HopId) -> String {
 }
 
 /// Path and hop, as named in errors.
-pub fn hop_of(path: &str, hop: &str) -> String {
+pub(super) fn hop_of(path: &str, hop: &str) -> String {
     format!("path {path}, hop {hop}")
 }
 
 /// The hop of this name, created if necessary, and the time of its newest sample in microseconds.
-pub async fn hop(
+pub(super) async fn hop(
     connection: &mut SqliteConnection,
     path: PathId,
     name: &str,
@@ -246,9 +266,5 @@ pub async fn hop(
     .bind(name)
     .fetch_one(&mut *connection)
     .await?;
-    let hop = StoredHop {
-        id: HopId(id),
-        name: name.to_owned(),
-    };
-    Ok((hop, newest_us))
+    Ok((stored_hop((id, name.to_owned())), newest_us))
 }

@@ -1,14 +1,83 @@
-//! Reports of tests: samples of hops, results of transfers.
+//! What is measured: samples of hops, results of transfers, and the history of a path.
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use fairwind_advice::Sample;
 use fairwind_advice::wire::TransferReport;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use super::error::ErrorBody;
 use super::extract;
 use crate::error::ServiceError;
 use crate::service::{NewSample, SamplesAnswer, Service, TransferAnswer};
+
+/// Samples of a hop in one answer.
+const SAMPLES_AT_MOST: usize = 200_000;
+
+/// Which span.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Span {
+    /// First moment; from the beginning without it.
+    #[param(value_type = Option<String>, format = DateTime)]
+    from: Option<Timestamp>,
+    /// First moment that is left out; without it there is no end.
+    #[param(value_type = Option<String>, format = DateTime)]
+    to: Option<Timestamp>,
+}
+
+/// What was measured on a path.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct HistoryAnswer {
+    /// Name of the path.
+    pub path: String,
+    /// Its hops, with the newest 200,000 samples each.
+    pub hops: Vec<HopHistory>,
+}
+
+/// What was measured at a hop.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct HopHistory {
+    /// Name.
+    pub name: String,
+    /// Ascending in time.
+    pub samples: Vec<Sample>,
+}
+
+/// The samples of a path.
+#[utoipa::path(
+    get, path = "/v1/paths/{name}/history", tag = "tests",
+    params(("name" = String, Path, description = "Name of the path"), Span),
+    responses(
+        (status = OK, body = HistoryAnswer, description = "The samples."),
+        (status = BAD_REQUEST, body = ErrorBody, description = "The request is wrong."),
+        (status = NOT_FOUND, body = ErrorBody, description = "There is no such path."),
+    )
+)]
+pub(super) async fn history(
+    State(service): State<Service>,
+    Path(name): Path<String>,
+    extract::Query(span): extract::Query<Span>,
+) -> Result<Json<HistoryAnswer>, ServiceError> {
+    let path = service.path(&name)?;
+    let from = span.from.unwrap_or(Timestamp::UNIX_EPOCH);
+    let to = span.to.unwrap_or(Timestamp::MAX);
+    let mut hops = Vec::new();
+    for hop in &path.stored.hops {
+        let samples = service
+            .samples(&path, &hop.name, from, to, SAMPLES_AT_MOST)
+            .await?;
+        hops.push(HopHistory {
+            name: hop.name.clone(),
+            samples,
+        });
+    }
+    Ok(Json(HistoryAnswer { path: name, hops }))
+}
 
 /// Takes tests of a path's hops. The answer comes when they are on stable storage.
 #[utoipa::path(
@@ -24,7 +93,7 @@ use crate::service::{NewSample, SamplesAnswer, Service, TransferAnswer};
         (status = SERVICE_UNAVAILABLE, body = ErrorBody, description = "Nothing was kept."),
     )
 )]
-pub async fn record(
+pub(super) async fn record(
     State(service): State<Service>,
     Path(name): Path<String>,
     extract::Json(samples): extract::Json<Vec<NewSample>>,
@@ -45,7 +114,7 @@ pub async fn record(
         (status = UNPROCESSABLE_ENTITY, body = ErrorBody, description = "The body is JSON, but not what is expected."),
     )
 )]
-pub async fn transfer(
+pub(super) async fn transfer(
     State(service): State<Service>,
     extract::Json(report): extract::Json<TransferReport>,
 ) -> Result<(StatusCode, Json<TransferAnswer>), ServiceError> {

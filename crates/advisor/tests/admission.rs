@@ -1,4 +1,4 @@
-//! Admission at each kind of door.
+//! Admission at each kind of socket.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use fairwind_advice::wire::{Direction, TransferReport};
 use fairwind_advice_client::{Client, ClientError};
-use fairwind_advisor::doors::{DoorError, Doors, Right, TlsFiles, Tokens};
+use fairwind_advisor::Config;
+use fairwind_advisor::config::TlsFiles;
 use fairwind_advisor::http::Limits;
+use fairwind_advisor::listener::{ListenError, Right, Tokens};
 use fairwind_advisor::run::{RunError, serve};
 use fairwind_testing::{in_new_network_namespace, permitted, root, wait_until};
 use serde_json::{Value, json};
@@ -95,7 +97,8 @@ fn a_page_of_another_origin_cannot_write() {
 
 #[test]
 fn a_name_that_was_configured_is_answered() {
-    let service = Running::with(|options| options.doors.names = vec!["Advisor.Example.org".into()]);
+    let service =
+        Running::with(|options| options.config.names = vec!["Advisor.Example.org".into()]);
     let health = format!("{}/healthz", service.url);
     let name = "Host: advisor.example.org:8649";
     assert_eq!(asked(&["-H", name, &health]), (200, "ok\n".to_owned()));
@@ -114,7 +117,7 @@ fn tokens(place: &Path) -> (std::path::PathBuf, String, String) {
 fn a_token_is_good_for_what_it_was_made_for() {
     let place = tempfile::tempdir().unwrap();
     let (file, reader, writer) = tokens(place.path());
-    let service = Running::with(|options| options.doors.tokens = Some(file));
+    let service = Running::with(|options| options.config.tokens = Some(file));
     let client = service.client();
     let with = |token: &str| client.clone().with_token(token).unwrap();
     let status = |answer: Result<Value, ClientError>| match answer {
@@ -143,7 +146,7 @@ fn a_token_is_good_for_what_it_was_made_for() {
 fn the_calls_of_xmlrpc_need_a_token_too() {
     let place = tempfile::tempdir().unwrap();
     let (file, reader, _) = tokens(place.path());
-    let service = Running::with(|options| options.doors.tokens = Some(file));
+    let service = Running::with(|options| options.config.tokens = Some(file));
     let program = format!(
         "import sys, xmlrpc.client\n\
          def buffer(**more):\n\
@@ -158,11 +161,11 @@ fn the_calls_of_xmlrpc_need_a_token_too() {
     assert_eq!(python(&program, &service.url), "401\n0\n");
 }
 
-/// The error of a service that does not start with these doors.
-fn refused(doors: Doors) -> RunError {
+/// The error of a service that does not start with this configuration.
+fn refused(config: Config) -> RunError {
     let state = tempfile::tempdir().unwrap();
     let mut options = options(state.path());
-    options.doors = doors;
+    options.config = config;
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let served = runtime.block_on(serve(options, |urls| panic!("{urls:?}"), async {}));
     served.unwrap_err()
@@ -171,11 +174,11 @@ fn refused(doors: Doors) -> RunError {
 #[test]
 fn beyond_this_machine_nobody_listens_without_tokens() {
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
-        let error = refused(Doors {
+        let error = refused(Config {
             listen: vec![address.parse().unwrap()],
-            ..Doors::default()
+            ..Config::default()
         });
-        assert!(matches!(error, RunError::Door(DoorError::Unguarded(_))));
+        assert!(matches!(error, RunError::Listen(ListenError::Unguarded(_))));
         let sentence = error.to_string();
         for part in [address, "--tokens", "fairwind advisor token", "unix:"] {
             assert!(sentence.contains(part), "{sentence}");
@@ -190,10 +193,10 @@ fn a_name_that_no_request_could_come_by_is_refused() {
         "https://advisor.example.org",
         "",
     ] {
-        let error = refused(Doors {
+        let error = refused(Config {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
             names: vec![name.to_owned()],
-            ..Doors::default()
+            ..Config::default()
         });
         let expected = format!("names: {name:?}");
         assert!(error.to_string().contains(&expected), "{error}");
@@ -205,8 +208,8 @@ fn beyond_this_machine_tokens_let_in() {
     let place = tempfile::tempdir().unwrap();
     let (file, reader, _) = tokens(place.path());
     let service = Running::with(|options| {
-        options.doors.listen = vec!["0.0.0.0:0".parse().unwrap()];
-        options.doors.tokens = Some(file);
+        options.config.listen = vec!["0.0.0.0:0".parse().unwrap()];
+        options.config.tokens = Some(file);
     });
     let url = service.url.replace("0.0.0.0", "127.0.0.1");
     let client = Client::new(&url).unwrap();
@@ -220,10 +223,10 @@ fn a_token_file_that_others_may_read_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let (file, ..) = tokens(place.path());
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    let error = refused(Doors {
+    let error = refused(Config {
         listen: vec!["127.0.0.1:0".parse().unwrap()],
         tokens: Some(file.clone()),
-        ..Doors::default()
+        ..Config::default()
     });
     let expected = format!("chmod 600 {}", file.display());
     assert!(error.to_string().contains(&expected), "{error}");
@@ -238,10 +241,10 @@ fn a_unix_socket_lets_in_whom_its_permissions_let_in() {
     let mode = || fs::metadata(&socket).unwrap().permissions().mode() & 0o777;
     for (given, expected) in [(None, 0o600), (Some(0o660), 0o660)] {
         let service = Running::with(|options| {
-            options.doors.listen = listen.clone();
-            options.doors.socket_mode = given;
-            // Tokens only apply to network doors.
-            options.doors.tokens = Some(file.clone());
+            options.config.listen = listen.clone();
+            options.config.socket_mode = given;
+            // Tokens only apply to sockets of the network.
+            options.config.tokens = Some(file.clone());
         });
         assert_eq!(service.url, format!("unix:{}", socket.display()));
         assert_eq!(mode(), expected);
@@ -273,19 +276,19 @@ fn a_socket_that_a_killed_service_left_is_taken_over_and_one_in_use_is_not() {
     let listen = vec![format!("unix:{}", socket.display()).parse().unwrap()];
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
     assert!(fs::metadata(&socket).unwrap().file_type().is_socket());
-    let service = Running::with(|options| options.doors.listen = listen.clone());
+    let service = Running::with(|options| options.config.listen = listen.clone());
     assert!(service.client().advice("192.0.2.7", None).is_ok());
-    let error = refused(Doors {
+    let error = refused(Config {
         listen: listen.clone(),
-        ..Doors::default()
+        ..Config::default()
     });
     assert!(error.to_string().contains("in use"), "{error}");
     assert!(service.client().advice("192.0.2.7", None).is_ok());
     drop(service);
     fs::write(&socket, "a file of somebody's").unwrap();
-    refused(Doors {
+    refused(Config {
         listen,
-        ..Doors::default()
+        ..Config::default()
     });
     assert_eq!(fs::read_to_string(&socket).unwrap(), "a file of somebody's");
 }
@@ -294,7 +297,7 @@ fn a_socket_that_a_killed_service_left_is_taken_over_and_one_in_use_is_not() {
 fn a_service_listens_at_several_places() {
     let place = tempfile::tempdir().unwrap();
     let unix = format!("unix:{}", place.path().join("advisor.sock").display());
-    let service = Running::with(|options| options.doors.listen.push(unix.parse().unwrap()));
+    let service = Running::with(|options| options.config.listen.push(unix.parse().unwrap()));
     for url in [&service.url, &unix] {
         let client = Client::new(url).unwrap();
         assert!(client.advice("192.0.2.7", None).is_ok(), "{url}");
@@ -341,7 +344,7 @@ fn client_with_an_environment_of_its_own() {
 }
 
 fn client_process(url: &str, environment: &[(&str, &str)]) -> String {
-    let name = "doors::client_with_an_environment_of_its_own";
+    let name = "admission::client_with_an_environment_of_its_own";
     let child: Child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])
         .env("FAIRWIND_TEST_ADVISOR_URL", url)
@@ -363,8 +366,8 @@ fn tls_with_a_certificate_and_a_token_of_the_environment() {
     let files = certificate(place.path());
     let (file, reader, _) = tokens(place.path());
     let service = Running::with(|options| {
-        options.doors.tls = Some(files.clone());
-        options.doors.tokens = Some(file);
+        options.config.tls = Some(files.clone());
+        options.config.tokens = Some(file);
     });
     let url = by_name(&service);
     let authority = files.certificate.to_str().unwrap();
@@ -388,7 +391,7 @@ fn who_does_not_shake_hands_keeps_nobody_waiting() {
     let files = certificate(place.path());
     let authority = files.certificate.to_str().unwrap().to_owned();
     let service = Running::with(|options| {
-        options.doors.tls = Some(files);
+        options.config.tls = Some(files);
         options.limits = Limits {
             connections: 2,
             head: Duration::from_millis(400),
@@ -424,24 +427,24 @@ fn who_does_not_shake_hands_keeps_nobody_waiting() {
 fn a_certificate_that_is_none_is_named() {
     let place = tempfile::tempdir().unwrap();
     let files = certificate(place.path());
-    let doors = |certificate: &Path, key: &Path| Doors {
+    let config = |certificate: &Path, key: &Path| Config {
         listen: vec!["127.0.0.1:0".parse().unwrap()],
         tls: Some(TlsFiles {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
         }),
-        ..Doors::default()
+        ..Config::default()
     };
     let nothing = place.path().join("nothing.pem");
     fs::write(&nothing, "nothing").unwrap();
     let missing = place.path().join("missing.pem");
-    for (doors, named) in [
-        (doors(&nothing, &files.key), &nothing),
-        (doors(&files.certificate, &nothing), &nothing),
-        (doors(&missing, &files.key), &missing),
-        (doors(&files.certificate, &missing), &missing),
+    for (config, named) in [
+        (config(&nothing, &files.key), &nothing),
+        (config(&files.certificate, &nothing), &nothing),
+        (config(&missing, &files.key), &missing),
+        (config(&files.certificate, &missing), &missing),
     ] {
-        let error = refused(doors).to_string();
+        let error = refused(config).to_string();
         assert!(error.contains(named.to_str().unwrap()), "{error}");
     }
 }
@@ -511,8 +514,8 @@ fn an_address_beyond_this_machine_has_so_many_connections() {
         ] {
             let (file, ..) = tokens(place.path());
             let service = Running::with(|options| {
-                options.doors.listen = vec!["[::]:0".parse().unwrap()];
-                options.doors.tokens = Some(file);
+                options.config.listen = vec!["[::]:0".parse().unwrap()];
+                options.config.tokens = Some(file);
                 options.limits.connections_per_address = 2;
             });
             let (_, port) = service.url.rsplit_once(':').unwrap();

@@ -3,12 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
-
-use crate::directory::KnownPath;
-use crate::host::HostPattern;
-use crate::path::PathConfig;
 
 /// The configuration for paths to undeclared hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -48,22 +43,5 @@ impl Discovery {
     pub fn allows(&self, host: IpAddr) -> bool {
         let unspecific = host.is_unspecified() || host.is_multicast() || host.is_loopback();
         !unspecific && self.networks.iter().any(|network| network.contains(&host))
-    }
-
-    /// Whether the path may stay at this time; a declared one always may.
-    pub fn keeps(&self, path: &KnownPath, now: Timestamp) -> bool {
-        let Some(seen) = path.stored.discovered else {
-            return true;
-        };
-        let days = i64::from(self.forget_after_days);
-        let age = now.duration_since(seen);
-        age <= SignedDuration::from_hours(24 * days) && self.allows_all(path.config())
-    }
-
-    fn allows_all(&self, path: &PathConfig) -> bool {
-        path.hosts.iter().all(|host| match host {
-            HostPattern::Network(network) => self.allows(network.addr()),
-            HostPattern::Name(_) | HostPattern::Under(_) => true,
-        })
     }
 }

@@ -7,29 +7,29 @@
 use fairwind_advice::Sample;
 use jiff::Timestamp;
 
+use super::HopId;
 use super::error::Trouble;
-use crate::store::HopId;
 
 /// The format written by this module.
 const FORMAT: u8 = 1;
 /// Samples per block: one day's worth at one per five minutes. Three such blocks fit into a page.
-pub const FULL: usize = 300;
+pub(super) const FULL: usize = 300;
 /// Bits of a key for the second.
 const SECOND_BITS: u32 = 34;
 
 /// The range of keys for the blocks of a hop.
-pub fn keys(hop: HopId) -> std::ops::RangeInclusive<i64> {
+pub(super) fn keys(hop: HopId) -> std::ops::RangeInclusive<i64> {
     let first = hop.0 << SECOND_BITS;
     first..=first + ((1 << SECOND_BITS) - 1)
 }
 
 /// The key of a block whose first sample has this time, which is not before 1970.
-pub fn key(hop: HopId, time: Timestamp) -> i64 {
+pub(super) fn key(hop: HopId, time: Timestamp) -> i64 {
     (hop.0 << SECOND_BITS) + time.as_second().clamp(0, (1 << SECOND_BITS) - 1)
 }
 
 /// Packs samples into a block.
-pub fn pack(samples: &[Sample]) -> Vec<u8> {
+pub(super) fn pack(samples: &[Sample]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(1 + 16 * samples.len());
     bytes.push(FORMAT);
     for sample in samples {
@@ -40,7 +40,7 @@ pub fn pack(samples: &[Sample]) -> Vec<u8> {
 }
 
 /// Appends the samples of a block to `samples`.
-pub fn unpack(bytes: &[u8], samples: &mut Vec<Sample>) -> Result<(), Trouble> {
+pub(super) fn unpack(bytes: &[u8], samples: &mut Vec<Sample>) -> Result<(), Trouble> {
     let nonsense = || Trouble::Damaged("a block of samples is damaged".to_owned());
     let (&FORMAT, packed) = bytes.split_first().ok_or_else(nonsense)? else {
         return Err(nonsense());
@@ -63,7 +63,7 @@ pub fn unpack(bytes: &[u8], samples: &mut Vec<Sample>) -> Result<(), Trouble> {
 }
 
 /// Splits ascending samples into blocks of [`FULL`], larger only if more fall into one second.
-pub fn cut(samples: &[Sample]) -> Vec<&[Sample]> {
+pub(super) fn cut(samples: &[Sample]) -> Vec<&[Sample]> {
     let mut blocks = Vec::new();
     let mut rest = samples;
     while let Some(first) = rest.first() {

@@ -3,62 +3,78 @@
 use fairwind_advice::wire::{Direction, Limited, TransferReport};
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
-use sqlx::sqlite::SqlitePool;
 
 use super::error::Trouble;
-use crate::store::{PathId, RoundTrip, Written};
+use super::{PathId, RoundTrip, Store, StoreError};
+
+impl Store {
+    /// The path's newest round-trip times, newest first.
+    pub async fn round_trips(&self, path: PathId, most: u32) -> Result<Vec<RoundTrip>, StoreError> {
+        let rows = sqlx::query_as(
+            "SELECT time_us, rtt_ms, source FROM round_trip WHERE path = ? \
+             ORDER BY time_us DESC LIMIT ?",
+        );
+        let rows = rows.bind(path.0).bind(most).fetch_all(&self.readers).await;
+        let rows: Vec<(i64, f64, String)> = self.read(rows)?;
+        let rows = rows.into_iter().map(|(time_us, rtt_ms, source)| {
+            Ok::<_, Trouble>(RoundTrip {
+                time: time(time_us)?,
+                rtt_ms,
+                source,
+            })
+        });
+        self.read(rows.collect())
+    }
+
+    /// The path's newest transfers with their end times, newest first.
+    pub async fn transfers(
+        &self,
+        path: PathId,
+        most: u32,
+    ) -> Result<Vec<(Timestamp, TransferReport)>, StoreError> {
+        let rows = sqlx::query_as(
+            "SELECT time_us, host, direction, bytes, seconds, retransmits, rtt_ms, network_s, \
+             receiver_s, sender_s FROM transfer WHERE path = ? ORDER BY time_us DESC, id DESC LIMIT ?",
+        );
+        let rows = rows.bind(path.0).bind(most).fetch_all(&self.readers).await;
+        let rows: Vec<TransferRow> = self.read(rows)?;
+        let transfers: Result<_, Trouble> = rows.into_iter().map(transfer).collect();
+        self.read(transfers)
+    }
+
+    /// Deletes round-trip times and transfers before `oldest`.
+    pub async fn forget_before(&self, path: PathId, oldest: Timestamp) -> Result<(), StoreError> {
+        let mut transaction = self.begin().await?;
+        let forgotten = forget_before(&mut transaction.connection, path, oldest).await;
+        self.end(transaction, forgotten).await
+    }
+}
 
 /// Stores a round-trip time, replacing one of the same microsecond.
-pub async fn write_round_trip(
+pub(super) async fn write_round_trip(
     connection: &mut SqliteConnection,
     path: PathId,
-    time: Timestamp,
-    rtt_ms: f64,
-    source: &str,
-) -> Result<Written, Trouble> {
+    one: &RoundTrip,
+) -> Result<(), Trouble> {
     sqlx::query(
         "INSERT OR REPLACE INTO round_trip (path, time_us, rtt_ms, source) VALUES (?, ?, ?, ?)",
     )
     .bind(path.0)
-    .bind(time.as_microsecond())
-    .bind(rtt_ms)
-    .bind(source)
-    .execute(&mut *connection)
+    .bind(one.time.as_microsecond())
+    .bind(one.rtt_ms)
+    .bind(&one.source)
+    .execute(connection)
     .await?;
-    Ok(Written::Done)
-}
-
-/// The newest round-trip times, newest first.
-pub async fn round_trips(
-    pool: &SqlitePool,
-    path: PathId,
-    most: u32,
-) -> Result<Vec<RoundTrip>, Trouble> {
-    let rows: Vec<(i64, f64, String)> = sqlx::query_as(
-        "SELECT time_us, rtt_ms, source FROM round_trip WHERE path = ? \
-         ORDER BY time_us DESC LIMIT ?",
-    )
-    .bind(path.0)
-    .bind(most)
-    .fetch_all(pool)
-    .await?;
-    let rows = rows.into_iter().map(|(time_us, rtt_ms, source)| {
-        Ok(RoundTrip {
-            time: time(time_us)?,
-            rtt_ms,
-            source,
-        })
-    });
-    rows.collect()
+    Ok(())
 }
 
 /// Stores the result of a transfer.
-pub async fn write_transfer(
+pub(super) async fn write_transfer(
     connection: &mut SqliteConnection,
     path: PathId,
     time: Timestamp,
     report: &TransferReport,
-) -> Result<Written, Trouble> {
+) -> Result<(), Trouble> {
     let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     sqlx::query(
         "INSERT INTO transfer (path, time_us, host, direction, bytes, seconds, retransmits, rtt_ms, \
@@ -75,9 +91,9 @@ pub async fn write_transfer(
     .bind(report.limited.map(|limited| limited.network_s))
     .bind(report.limited.map(|limited| limited.receiver_s))
     .bind(report.limited.map(|limited| limited.sender_s))
-    .execute(&mut *connection)
+    .execute(connection)
     .await?;
-    Ok(Written::Done)
+    Ok(())
 }
 
 /// Time, host, direction, bytes and seconds of a transfer; retransmissions and round-trip time; how long the
@@ -86,23 +102,6 @@ pub async fn write_transfer(
 type TransferRow = (
     i64, String, String, i64, f64, Option<i64>, Option<f64>, Option<f64>, Option<f64>, Option<f64>,
 );
-
-/// The newest transfers, newest first.
-pub async fn transfers(
-    pool: &SqlitePool,
-    path: PathId,
-    most: u32,
-) -> Result<Vec<(Timestamp, TransferReport)>, Trouble> {
-    let rows: Vec<TransferRow> = sqlx::query_as(
-        "SELECT time_us, host, direction, bytes, seconds, retransmits, rtt_ms, network_s, \
-         receiver_s, sender_s FROM transfer WHERE path = ? ORDER BY time_us DESC, id DESC LIMIT ?",
-    )
-    .bind(path.0)
-    .bind(most)
-    .fetch_all(pool)
-    .await?;
-    rows.into_iter().map(transfer).collect()
-}
 
 fn transfer(row: TransferRow) -> Result<(Timestamp, TransferReport), Trouble> {
     let (time_us, host, direction, bytes, seconds, retransmits, rtt_ms, network, receiver, sender) =
@@ -127,8 +126,7 @@ fn transfer(row: TransferRow) -> Result<(Timestamp, TransferReport), Trouble> {
     Ok((time(time_us)?, report))
 }
 
-/// Deletes what is older than `oldest`.
-pub async fn forget_before(
+async fn forget_before(
     connection: &mut SqliteConnection,
     path: PathId,
     oldest: Timestamp,

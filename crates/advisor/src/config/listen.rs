@@ -72,7 +72,7 @@ impl Visitor<'_> for Place {
 }
 
 /// Deserializes a single address, such as `"127.0.0.1:8649"`, or an array of them.
-pub fn one_or_several<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Listen>, D::Error> {
+pub(super) fn one_or_several<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Listen>, D::Error> {
     from.deserialize_any(Places)
 }
 

@@ -1,7 +1,7 @@
 //! Measures the service under load: many paths with weeks of history, requests for advice at a fixed rate,
 //! and new samples at the same time.
 //!
-//! `cargo run --profile optimised -p fairwind-advisor --example load -- [--paths 1000] [--weeks 9] [--rate
+//! `cargo bench --profile optimised -p fairwind-advisor --bench load -- [--paths 1000] [--weeks 9] [--rate
 //! 500] [--sample-every 300] [--seconds 60] [--warm-up 30] [--history-memory MIB] [--state DIR]`
 //!
 //! Every path gets a new sample each `--sample-every` seconds. Once it is acknowledged, advice for the path
@@ -17,13 +17,11 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use fairwind_advice::Curve;
-use fairwind_advisor::discovery::Discovery;
-use fairwind_advisor::doors::Doors;
 use fairwind_advisor::http::Limits;
-use fairwind_advisor::run::{Options, open, serve};
+use fairwind_advisor::run::{Options, serve};
 use fairwind_advisor::service::DEFAULT_HISTORY_BYTES;
-use fairwind_advisor::store::{Order, Store, Write};
-use fairwind_advisor::{Clock, PathConfig};
+use fairwind_advisor::store::{Group, Order, Store, Write};
+use fairwind_advisor::{Clock, Config, PathConfig};
 use jiff::{SignedDuration, Timestamp};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -92,15 +90,12 @@ fn main() {
     let start = runtime.block_on(behind_all(&state));
     let options = Options {
         state: Some(state),
-        doors: Doors {
+        config: Config {
             listen: vec!["127.0.0.1:0".parse().expect("an address")],
-            ..Doors::default()
+            history_mib: Some(load.history_mib),
+            ..Config::default()
         },
         clock: Clock::new(Some(start), 1.0),
-        paths: Vec::new(),
-        xferlog: None,
-        discovery: Discovery::default(),
-        history_bytes: load.history_mib << 20,
         limits: Limits::default(),
     };
     let begin = Instant::now();
@@ -143,10 +138,15 @@ fn main() {
     service.join().expect("the service ends");
 }
 
+async fn open(state: &Path) -> Store {
+    let store = Store::open(&state.join("advisor.db")).await;
+    store.expect("a store")
+}
+
 /// Fills the store with the weeks of history of every path.
 async fn fill(load: &Load, state: &Path) {
     let begin = Instant::now();
-    let store = open(state).await.expect("a store");
+    let store = open(state).await;
     let now: Timestamp = NOW.parse().expect("a time");
     let mut samples = 0;
     for number in 0..load.paths {
@@ -160,13 +160,16 @@ async fn fill(load: &Load, state: &Path) {
         let recording = curve(number).samples(begins, now);
         samples += recording.len();
         let write = Write::Samples {
-            path: path.id,
             hop: "path".to_owned(),
             samples: recording,
             order: Order::Fill,
             now,
         };
-        store.write(&[vec![write]]).await.expect("history");
+        let group = Group {
+            path: path.id,
+            writes: vec![write],
+        };
+        store.write(&[group]).await.expect("history");
     }
     store.close().await;
     println!(
@@ -188,7 +191,7 @@ fn host(number: u32) -> String {
 
 /// A time after all samples, including those of an earlier run.
 async fn behind_all(state: &Path) -> Timestamp {
-    let store = open(state).await.expect("a store");
+    let store = open(state).await;
     let mut newest: Timestamp = NOW.parse().expect("a time");
     for path in store.paths().await.expect("paths") {
         for hop in path.hops {

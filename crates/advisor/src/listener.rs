@@ -1,11 +1,10 @@
-//! Doors: the sockets at which the service listens, and who may connect to them.
+//! The sockets at which the service listens, and who may connect to them.
 //!
 //! By default it listens on loopback only, where every local user may read and write. Access to a Unix socket
 //! is governed by its permissions. From other machines a token is required (RFC 6750), except for `/healthz`.
-//! Requests that a browser sends for a foreign page are refused at every network door, whether they use a
-//! foreign name (DNS rebinding) or come from a foreign origin.
+//! Requests that a browser sends for a foreign page are refused over every network socket, whether they use
+//! a foreign name (DNS rebinding) or come from a foreign origin.
 
-mod listen;
 mod tls;
 mod tokens;
 
@@ -22,55 +21,28 @@ use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_rustls::rustls::ServerConfig;
 
+use crate::config::{Config, FileError, Listen};
 use crate::host;
 
-pub use listen::Listen;
-pub(crate) use listen::one_or_several;
-pub use tls::TlsFiles;
-pub use tokens::{Right, Tokens, TokensError};
+pub use tokens::{Right, Tokens};
 
 /// Default permissions of a Unix socket: its owner only.
 pub const SOCKET_MODE: u32 = 0o600;
 /// Maximum number of connections waiting to be accepted at a Unix socket.
 const BACKLOG: i32 = 1024;
 
-/// Where to listen and whom to admit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Doors {
-    /// Addresses and Unix sockets.
-    pub listen: Vec<Listen>,
-    /// Permissions of the Unix sockets; [`SOCKET_MODE`] by default.
-    pub socket_mode: Option<u32>,
-    /// Names and addresses by which clients reach the service, besides those of loopback and the addresses
-    /// that it listens on.
-    pub names: Vec<String>,
-    /// A file of tokens with lines `read TOKEN` or `write TOKEN`. If it is set, every request over the
-    /// network needs one, except for `/healthz`.
-    pub tokens: Option<PathBuf>,
-    /// Certificate and key; if they are set, every network door uses TLS.
-    pub tls: Option<TlsFiles>,
-}
-
-/// Why a door cannot be opened.
+/// Why the service cannot listen.
 #[derive(Debug, Error)]
-pub enum DoorError {
+pub enum ListenError {
     /// An address that other machines can reach, without tokens.
     #[error(
         "{0} is reached from beyond this machine, which needs tokens: make one by fairwind advisor token \
          FILE and start with --tokens FILE; or listen on 127.0.0.1 or unix:PATH"
     )]
     Unguarded(SocketAddr),
-    /// The tokens cannot be used.
+    /// Tokens, certificate or key cannot be used.
     #[error(transparent)]
-    Tokens(#[from] TokensError),
-    /// Certificate or key cannot be used.
-    #[error("{file}: {problem}")]
-    Tls {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
+    File(#[from] FileError),
     /// The address or socket cannot be listened on.
     #[error("{place}: {error}")]
     Listen {
@@ -89,64 +61,58 @@ pub enum DoorError {
     Mode(u32),
 }
 
-/// The open doors.
+/// The open sockets, and whom to admit.
 #[derive(Debug)]
-pub struct Open {
-    /// The doors.
-    pub doors: Vec<Door>,
+pub struct Listeners {
+    /// The sockets.
+    pub sockets: Vec<Listener>,
     /// Names by which clients may reach the service.
     pub names: Vec<String>,
     /// The tokens, if required.
     pub tokens: Option<Tokens>,
 }
 
-impl Doors {
-    /// The addresses to which other machines send their tokens unencrypted.
-    pub fn unencrypted(&self) -> impl Iterator<Item = SocketAddr> {
-        let places = self.listen.iter().filter(|_| self.tls.is_none());
-        places.filter_map(Listen::beyond_this_machine)
-    }
-
-    /// Opens all doors.
+impl Listeners {
+    /// Opens all sockets.
     ///
     /// # Errors
-    /// If any setting is invalid or a door cannot be opened; the message says what would be right. Then no
-    /// door is open.
-    pub fn open(&self) -> Result<Open, DoorError> {
-        let tokens = self.tokens.as_deref().map(Tokens::load).transpose()?;
-        let tls = self.tls.as_ref().map(TlsFiles::load).transpose()?;
-        let mode = self.socket_mode.unwrap_or(SOCKET_MODE);
+    /// If any setting is invalid or a socket cannot be opened; the message says what would be right. Then none
+    /// is open.
+    pub fn open(config: &Config) -> Result<Listeners, ListenError> {
+        let tokens = config.tokens.as_deref().map(Tokens::load).transpose()?;
+        let tls = config.tls.as_ref().map(tls::load).transpose()?;
+        let mode = config.socket_mode.unwrap_or(SOCKET_MODE);
         if mode > 0o777 {
-            return Err(DoorError::Mode(mode));
+            return Err(ListenError::Mode(mode));
         }
-        if let Some(name) = self.names.iter().find(|name| !is_name(name)) {
-            return Err(DoorError::Name(name.clone()));
+        if let Some(name) = config.names.iter().find(|name| !is_name(name)) {
+            return Err(ListenError::Name(name.clone()));
         }
-        let unguarded = self.listen.iter().find_map(Listen::beyond_this_machine);
-        if let Some(address) = unguarded.filter(|_| tokens.is_none()) {
-            return Err(DoorError::Unguarded(address));
+        let mut beyond = config.listen.iter().filter_map(Listen::beyond_this_machine);
+        if let Some(address) = beyond.next().filter(|_| tokens.is_none()) {
+            return Err(ListenError::Unguarded(address));
         }
         let open = |place: &Listen| {
-            let door = match place {
-                Listen::Address(address) => Door::network(*address, tls.clone()),
-                Listen::Socket(path) => Door::socket(path, mode),
+            let listener = match place {
+                Listen::Address(address) => Listener::network(*address, tls.clone()),
+                Listen::Socket(path) => Listener::unix(path, mode),
             };
-            door.map_err(|error| DoorError::Listen {
+            listener.map_err(|error| ListenError::Listen {
                 place: place.clone(),
                 error,
             })
         };
-        Ok(Open {
-            doors: self.listen.iter().map(open).collect::<Result<_, _>>()?,
-            names: self.names.clone(),
+        Ok(Listeners {
+            sockets: config.listen.iter().map(open).collect::<Result<_, _>>()?,
+            names: config.names.clone(),
             tokens,
         })
     }
 }
 
-/// An open door.
+/// A listening socket.
 #[derive(Debug)]
-pub enum Door {
+pub enum Listener {
     /// A TCP port.
     Network {
         /// The listening socket.
@@ -158,7 +124,7 @@ pub enum Door {
     Socket {
         /// The listening socket.
         listener: UnixListener,
-        /// Its file, removed when the door is closed.
+        /// Its file, removed when this is dropped.
         file: SocketFile,
     },
 }
@@ -194,15 +160,15 @@ pub enum Arrival {
     Socket,
 }
 
-impl Door {
-    fn network(address: SocketAddr, tls: Option<Arc<ServerConfig>>) -> io::Result<Door> {
+impl Listener {
+    fn network(address: SocketAddr, tls: Option<Arc<ServerConfig>>) -> io::Result<Listener> {
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
-        Ok(Door::Network { listener, tls })
+        Ok(Listener::Network { listener, tls })
     }
 
-    fn socket(path: &Path, mode: u32) -> io::Result<Door> {
+    fn unix(path: &Path, mode: u32) -> io::Result<Listener> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         // The file gets the mode that the socket has when it is bound, less the umask: at no moment does it
         // have more permissions than it should.
@@ -221,31 +187,31 @@ impl Door {
         socket.set_nonblocking(true)?;
         let listener = std::os::unix::net::UnixListener::from(std::os::fd::OwnedFd::from(socket));
         let listener = UnixListener::from_std(listener)?;
-        Ok(Door::Socket { listener, file })
+        Ok(Listener::Socket { listener, file })
     }
 
     /// The address, as told to clients.
     pub fn url(&self) -> io::Result<String> {
         Ok(match self {
-            Door::Network { listener, tls } => {
+            Listener::Network { listener, tls } => {
                 let scheme = if tls.is_some() { "https" } else { "http" };
                 format!("{scheme}://{}", listener.local_addr()?)
             }
-            Door::Socket { file, .. } => format!("unix:{}", file.0.display()),
+            Listener::Socket { file, .. } => format!("unix:{}", file.0.display()),
         })
     }
 
     /// Waits for the next connection.
     pub async fn accept(&self) -> io::Result<Stream> {
         match self {
-            Door::Network { listener, tls } => {
+            Listener::Network { listener, tls } => {
                 let (stream, _) = listener.accept().await?;
                 Ok(match tls {
                     Some(tls) => Stream::Tls(stream, Arc::clone(tls)),
                     None => Stream::Plain(stream),
                 })
             }
-            Door::Socket { listener, .. } => Ok(Stream::Unix(listener.accept().await?.0)),
+            Listener::Socket { listener, .. } => Ok(Stream::Unix(listener.accept().await?.0)),
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Tokens of clients (RFC 6750) and their rights.
 
-use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use subtle::ConstantTimeEq;
-use thiserror::Error;
+
+use crate::config::FileError;
 
 /// Minimum length of a token, characters; shorter ones can be guessed.
 const SHORTEST: usize = 16;
@@ -35,14 +35,6 @@ impl Right {
     }
 }
 
-/// Why the tokens cannot be used.
-#[derive(Debug, Error)]
-#[error("{file}: {problem}")]
-pub struct TokensError {
-    file: PathBuf,
-    problem: String,
-}
-
 /// The valid tokens.
 #[derive(Clone)]
 pub struct Tokens(Vec<(String, Right)>);
@@ -58,13 +50,13 @@ impl Tokens {
     ///
     /// # Errors
     /// If the file cannot be read, others may read it, a line is invalid, or it has no token.
-    pub fn load(file: &Path) -> Result<Tokens, TokensError> {
-        let opened = File::open(file).map_err(|error| wrong(file, error.to_string()))?;
+    pub fn load(file: &Path) -> Result<Tokens, FileError> {
+        let opened = File::open(file).map_err(|error| FileError::new(file, error))?;
         let (_, tokens) = read(file, &opened)?;
-        match tokens.0.is_empty() {
-            true => Err(wrong(file, "there is no token in it".to_owned())),
-            false => Ok(tokens),
+        if tokens.0.is_empty() {
+            return Err(FileError::new(file, "there is no token in it"));
         }
+        Ok(tokens)
     }
 
     /// Generates a token and appends it to the file, which is created for its owner only if necessary.
@@ -72,8 +64,8 @@ impl Tokens {
     /// # Errors
     /// If the existing file is invalid (as for [`Tokens::load`], but it may have no token) or cannot be
     /// written. Then nothing is appended.
-    pub fn add(file: &Path, right: Right) -> Result<String, TokensError> {
-        let failed = |error: io::Error| wrong(file, error.to_string());
+    pub fn add(file: &Path, right: Right) -> Result<String, FileError> {
+        let failed = |error: io::Error| FileError::new(file, error);
         let mut options = OpenOptions::new();
         options.create(true).append(true).read(true).mode(0o600);
         let mut opened = options.open(file).map_err(failed)?;
@@ -81,18 +73,12 @@ impl Tokens {
         let mut random = [0; RANDOM];
         let got = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
         if got.map_err(|error| failed(error.into()))? != RANDOM {
-            return Err(wrong(file, "the kernel has no random bytes".to_owned()));
+            return Err(FileError::new(file, "the kernel has no random bytes"));
         }
-        let mut token = String::with_capacity(2 * RANDOM);
-        for byte in random {
-            // Writing to a string cannot fail.
-            let _ = write!(token, "{byte:02x}");
-        }
+        let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         // The last line may lack its newline.
-        let end = match text.is_empty() || text.ends_with('\n') {
-            true => "",
-            false => "\n",
-        };
+        let is_complete = text.is_empty() || text.ends_with('\n');
+        let end = if is_complete { "" } else { "\n" };
         let line = format!("{end}{} {token}\n", right.name());
         opened.write_all(line.as_bytes()).map_err(failed)?;
         Ok(token)
@@ -101,27 +87,22 @@ impl Tokens {
     fn parse(text: &str) -> Result<Tokens, String> {
         let mut tokens: Vec<(String, Right)> = Vec::new();
         for (at, line) in text.lines().enumerate() {
+            let wrong = |what: &str| Err(format!("line {}: {what}", at + 1));
             let line = line.split('#').next().unwrap_or_default();
             let words: Vec<&str> = line.split_whitespace().collect();
             let (right, token) = match words[..] {
                 [] => continue,
                 ["read", token] => (Right::Read, token),
                 ["write", token] => (Right::Write, token),
-                _ => {
-                    return Err(format!(
-                        "line {}: read TOKEN or write TOKEN is needed",
-                        at + 1
-                    ));
-                }
+                _ => return wrong("read TOKEN or write TOKEN is needed"),
             };
             if !is_token(token) {
-                return Err(format!(
-                    "line {}: a token has {SHORTEST} letters, digits and any of -._~+/= at least",
-                    at + 1
+                return wrong(&format!(
+                    "a token has {SHORTEST} letters, digits and any of -._~+/= at least"
                 ));
             }
             if tokens.iter().any(|(known, _)| known == token) {
-                return Err(format!("line {}: the token is there twice", at + 1));
+                return wrong("the token is there twice");
             }
             tokens.push((token.to_owned(), right));
         }
@@ -141,36 +122,28 @@ impl Tokens {
     }
 }
 
-fn wrong(file: &Path, problem: String) -> TokensError {
-    TokensError {
-        file: file.to_owned(),
-        problem,
-    }
-}
-
 /// The text of a file of tokens, and the tokens, possibly none.
-fn read(file: &Path, opened: &File) -> Result<(String, Tokens), TokensError> {
+fn read(file: &Path, opened: &File) -> Result<(String, Tokens), FileError> {
     check_permissions(file, opened)?;
     let mut text = String::new();
     let read = opened.take(LONGEST_FILE + 1).read_to_string(&mut text);
-    read.map_err(|error| wrong(file, error.to_string()))?;
+    read.map_err(|error| FileError::new(file, error))?;
     if text.len() as u64 > LONGEST_FILE {
-        return Err(wrong(file, "1 MiB at most".to_owned()));
+        return Err(FileError::new(file, "1 MiB at most"));
     }
-    let tokens = Tokens::parse(&text).map_err(|problem| wrong(file, problem))?;
+    let tokens = Tokens::parse(&text).map_err(|problem| FileError::new(file, problem))?;
     Ok((text, tokens))
 }
 
-fn check_permissions(file: &Path, opened: &File) -> Result<(), TokensError> {
-    let metadata = opened.metadata();
-    let mode = metadata.map_err(|error| wrong(file, error.to_string()))?;
-    match mode.permissions().mode() & 0o077 {
-        0 => Ok(()),
-        _ => {
-            let fix = format!("others may read the tokens: chmod 600 {}", file.display());
-            Err(wrong(file, fix))
-        }
+fn check_permissions(file: &Path, opened: &File) -> Result<(), FileError> {
+    let metadata = opened
+        .metadata()
+        .map_err(|error| FileError::new(file, error))?;
+    if metadata.permissions().mode() & 0o077 == 0 {
+        return Ok(());
     }
+    let fix = format!("others may read the tokens: chmod 600 {}", file.display());
+    Err(FileError::new(file, fix))
 }
 
 fn is_token(text: &str) -> bool {
@@ -226,7 +199,7 @@ mod tests {
     }
 
     /// A file with this text that only its owner may read.
-    fn file(place: &tempfile::TempDir, text: &str) -> PathBuf {
+    fn file(place: &tempfile::TempDir, text: &str) -> std::path::PathBuf {
         let file = place.path().join("tokens");
         std::fs::write(&file, text).unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
