@@ -127,10 +127,15 @@ impl<'a> Engine<'a> {
                 break;
             }
             self.events += 1;
-            if source < own {
-                if let Some(packet) = self.network.on_event(now, source) {
-                    self.deliver(now, packet, observer);
+            if self.network.is_lane(source) {
+                let mut packet = self.network.take(source);
+                if self.network.has_arrived(&packet) {
+                    self.deliver(now, &packet, observer);
+                } else {
+                    self.network.transmit(now, &mut packet);
                 }
+            } else if source < own {
+                self.network.serve(now, source);
             } else if source == self.housekeeping {
                 if !self.on_schedule(now, observer) {
                     break;
@@ -152,9 +157,8 @@ impl<'a> Engine<'a> {
 
     /// Handles a packet that has reached the end of its route.
     #[inline]
-    fn deliver(&mut self, now: Time, packet: Packet, observer: &mut dyn Observer) {
+    fn deliver(&mut self, now: Time, packet: &Packet, observer: &mut dyn Observer) {
         let index = packet.connection as usize;
-        let sack = self.network.sacks.take(packet.sack);
         let connection = &mut self.connections[index];
         if packet.kind == Kind::Datagram {
             let totals = &mut self.totals[connection.flow as usize];
@@ -163,21 +167,20 @@ impl<'a> Engine<'a> {
             self.data_packets += 1;
             return;
         }
-        if packet.generation != connection.generation {
-            return;
-        }
-        let Some((sender, receiver)) = &mut connection.ends else {
+        let current = packet.generation == connection.generation;
+        let Some((sender, receiver)) = connection.ends.as_mut().filter(|_| current) else {
+            self.network.sacks.take(packet.sack);
             return;
         };
         match packet.kind {
             Kind::Syn => {
-                let reply = receiver.on_syn(now, &packet);
-                self.network.send(now, reply.packet);
+                let mut reply = receiver.on_syn(now, packet);
+                self.network.send(now, &mut reply.packet);
             }
             Kind::Data => {
                 self.data_packets += 1;
                 let before = receiver.delivered();
-                let reply = receiver.receive(now, &packet);
+                let reply = receiver.receive(now, packet);
                 let delivered = receiver.delivered();
                 let due = receiver.due();
                 self.answer(now, index, reply, due);
@@ -193,7 +196,8 @@ impl<'a> Engine<'a> {
                 }
             }
             Kind::SynAck | Kind::Ack => {
-                sender.receive(now, &packet, &sack, &mut self.out);
+                let sack = self.network.sacks.take(packet.sack);
+                sender.receive(now, packet, &sack, &mut self.out);
                 if matches!(self.scenario.sampling, Sampling::EveryAck(_)) {
                     self.show_flow(now, index, observer);
                 }
@@ -206,8 +210,7 @@ impl<'a> Engine<'a> {
     /// Sends the packets that a sender has queued in `out` and arms its timer.
     #[inline]
     fn flush(&mut self, now: Time, index: usize) {
-        for at in 0..self.out.len() {
-            let packet = self.out[at];
+        for packet in &mut self.out {
             self.network.send(now, packet);
         }
         self.out.clear();
@@ -222,9 +225,9 @@ impl<'a> Engine<'a> {
     /// Sends a receiver's reply, if any, and arms its timer for `due`.
     #[inline]
     fn answer(&mut self, now: Time, index: usize, reply: Option<Reply>, due: Time) {
-        if let Some(Reply { packet, sack }) = reply {
-            let sack = self.network.sacks.put(sack);
-            self.network.send(now, Packet { sack, ..packet });
+        if let Some(Reply { mut packet, sack }) = reply {
+            packet.sack = self.network.sacks.put(sack);
+            self.network.send(now, &mut packet);
         }
         if due != NEVER {
             self.network.agenda.arm(self.source(index, RECEIVER), due);
@@ -293,13 +296,13 @@ impl<'a> Engine<'a> {
             Step::Datagram(size) => {
                 let totals = &mut self.totals[connection.flow as usize];
                 totals.outcome.packets_sent += 1;
-                let packet = Packet {
+                let mut packet = Packet {
                     kind: Kind::Datagram,
                     size: size as u16,
                     len: size.saturating_sub(28),
                     ..packet_of(index, 0)
                 };
-                self.network.send(now, packet);
+                self.network.send(now, &mut packet);
             }
         }
         if let Some(again) = again {

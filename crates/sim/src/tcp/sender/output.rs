@@ -22,8 +22,12 @@ impl Sender {
     #[inline]
     pub(super) fn transmit_new(&mut self, out: &mut Vec<Packet>) {
         let quota = self.tp.snd_cwnd.saturating_sub(in_flight(&self.tp));
-        if self.transmit_some(quota, out) > 0 {
-            self.schedule_loss_probe(false);
+        let was_empty = self.queue.is_empty();
+        if self.transmit_some(quota, out) > 0
+            && !self.schedule_loss_probe(false)
+            && (was_empty || self.timer.pending() == TimerUse::LossProbe)
+        {
+            self.rearm_rto();
         }
     }
 
@@ -88,7 +92,7 @@ impl Sender {
         if !self.stack.offloads_segmentation() || sent.len() < 2 {
             return;
         }
-        let most = self.window.burst_segments(&mut self.tp);
+        let most = self.window.burst_segments(&mut self.tp, sent.len());
         for burst in sent.chunks_mut(most) {
             if let [_, .., last] = burst {
                 last.push = true;
@@ -101,15 +105,11 @@ impl Sender {
         self.window.on_transmit(&mut self.tp);
         let tx_us = self.pacer.depart(&self.tp);
         let seq = self.sequence.nxt();
-        let was_empty = self.queue.is_empty();
         self.queue.push(&mut self.tp, seq, len, tx_us);
         out.push(self.packet(seq, len));
         self.sequence.on_sent(&mut self.tp, len);
         let segments_sent = self.counters.count_segment();
         self.pacer.space(&self.tp, len, segments_sent);
-        if was_empty || self.timer.pending() == TimerUse::LossProbe {
-            self.rearm_rto();
-        }
     }
 
     /// Retransmits segments marked lost (`tcp_xmit_retransmit_queue`).

@@ -71,7 +71,10 @@ impl Pacer {
     #[inline]
     pub fn depart(&mut self, tp: &TcpSock) -> u64 {
         self.credit_ns = tp.now_ns.saturating_sub(self.next_ns);
-        self.next_ns = self.next_ns.max(tp.now_ns);
+        if self.next_ns <= tp.now_ns {
+            self.next_ns = tp.now_ns;
+            return tp.tcp_mstamp;
+        }
         self.next_ns / 1000
     }
 

@@ -112,15 +112,20 @@ impl CongestionWindow {
     }
 
     /// The largest burst, segments: about a millisecond at the pacing rate, more on short paths
-    /// (`tcp_tso_autosize`).
-    pub fn burst_segments(&self, tp: &mut TcpSock) -> usize {
+    /// (`tcp_tso_autosize`). More than `wanted` is not needed.
+    pub fn burst_segments(&self, tp: &mut TcpSock, wanted: usize) -> usize {
         let gso_max = u64::from(tp.sk_gso_max_size);
         let mut bytes = tp.sk_pacing_rate >> PACING_SHIFT;
         let nearness = tp.rtt_min_us >> TSO_RTT_LOG;
         if nearness < 32 {
             bytes = bytes.saturating_add(gso_max >> nearness);
         }
-        let segments = (bytes.min(gso_max) / u64::from(tp.mss_cache)) as u32;
+        let bytes = bytes.min(gso_max);
+        if bytes >= wanted as u64 * u64::from(tp.mss_cache) {
+            // As usual, and a division is slow.
+            return wanted;
+        }
+        let segments = (bytes / u64::from(tp.mss_cache)) as u32;
         segments.max(self.control.min_tso_segs(tp)) as usize
     }
 }
