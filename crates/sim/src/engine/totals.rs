@@ -14,7 +14,7 @@ pub(super) struct Totals {
     pub outcome: FlowOutcome,
     rtt_sum_us: u64,
     rtt_samples: u64,
-    rtt_least_us: u32,
+    rtt_least_us: Option<u64>,
 }
 
 impl Totals {
@@ -25,7 +25,7 @@ impl Totals {
             outcome: FlowOutcome::default(),
             rtt_sum_us: 0,
             rtt_samples: 0,
-            rtt_least_us: u32::MAX,
+            rtt_least_us: None,
         }
     }
 
@@ -38,7 +38,7 @@ impl Totals {
         self.outcome.packets_sent += counts.segments_sent - before.segments_sent;
         self.rtt_sum_us += rtt.sum_us();
         self.rtt_samples += rtt.samples();
-        self.rtt_least_us = self.rtt_least_us.min(rtt.least_us());
+        self.rtt_least_us = self.rtt_least_us.into_iter().chain(rtt.least_us()).min();
     }
 
     /// Resets the counts when the warm-up ends. The meter starts only then, and the smallest
@@ -62,9 +62,7 @@ impl Totals {
         outcome.bytes = bytes;
         outcome.bytes_per_second = bytes_per_second;
         outcome.active = active;
-        if self.rtt_least_us != u32::MAX {
-            outcome.rtt_min = Some(Duration::from_micros(u64::from(self.rtt_least_us)));
-        }
+        outcome.rtt_min = self.rtt_least_us.map(Duration::from_micros);
         outcome.rtt_mean = self
             .rtt_sum_us
             .checked_div(self.rtt_samples)

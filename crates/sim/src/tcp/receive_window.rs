@@ -8,7 +8,7 @@
 
 use fairwind_path::units::Time;
 
-use super::milliseconds;
+use super::since_echoed_us;
 use crate::packet::HEADER;
 use crate::scenario::{Stack, TcpConfig};
 
@@ -130,11 +130,11 @@ impl ReceiveWindow {
             return;
         }
         self.last_ts_ecr = ts_ecr;
-        let sample_us = 1000 * milliseconds(now).wrapping_sub(ts_ecr);
-        if sample_us == 0 {
+        let Some(sample_us) = since_echoed_us(now, ts_ecr).filter(|&us| us > 0) else {
             return;
-        }
-        let smoothed = self.rtt_us_shifted - (self.rtt_us_shifted >> 3) + sample_us;
+        };
+        let kept = self.rtt_us_shifted - (self.rtt_us_shifted >> 3);
+        let smoothed = kept.saturating_add(sample_us);
         if !self.seek_minimal_rtt(sample_us) {
             self.rtt_us_shifted = smoothed;
         }
@@ -148,7 +148,8 @@ impl ReceiveWindow {
             if rcv_nxt < end {
                 return;
             }
-            self.seek_minimal_rtt(((now - start).as_micros() as u32).max(1));
+            let sample_us = u32::try_from((now - start).as_micros()).unwrap_or(u32::MAX);
+            self.seek_minimal_rtt(sample_us.max(1));
         }
         self.window_start = Some((now, rcv_nxt + self.advertised));
     }

@@ -10,6 +10,7 @@ use super::recovery::Retransmit;
 use super::retransmit_queue::{Segment, in_flight};
 use super::window::in_cwnd_reduction;
 use crate::packet::{Packet, SackBlocks};
+use crate::tcp::since_echoed_us;
 
 /// The sender before an acknowledgement.
 struct Prior {
@@ -228,8 +229,8 @@ impl Sender {
         let mut ca_rtt_us = ca_rtt_us;
         if rtt_us < 0 && effects.any(flag::DATA_ACKED) && self.ts_ecr != 0 {
             // Only retransmissions were acknowledged: the time stamp tells which copy.
-            let elapsed_ms = self.clock.milliseconds().wrapping_sub(self.ts_ecr);
-            rtt_us = i64::from(elapsed_ms.max(1)) * 1000;
+            let elapsed_us = since_echoed_us(self.clock.now(), self.ts_ecr);
+            rtt_us = elapsed_us.map_or(-1, |us| us.max(1000).into());
             ca_rtt_us = rtt_us;
         }
         effects.rate.sample.rtt_us = ca_rtt_us;
@@ -239,12 +240,12 @@ impl Sender {
         // The minimum must not drift up to the times of delayed acknowledgements.
         let delayed = effects.any(flag::ACK_MAYBE_DELAYED);
         if !delayed || ca_rtt_us <= i64::from(self.tp.rtt_min_us) {
-            self.rtt.update_min(&mut self.tp, ca_rtt_us as u32);
+            self.rtt.update_min(&mut self.tp, ca_rtt_us as u64);
         }
         self.rtt.update(
             &mut self.tp,
             self.clock.jiffies(),
-            rtt_us as u32,
+            rtt_us as u64,
             self.sequence.una(),
             self.sequence.nxt(),
         );

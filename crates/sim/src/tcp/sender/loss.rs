@@ -100,7 +100,7 @@ impl LossDetection {
         stack: Stack,
     ) {
         let spared_us = if stack.detects_losses_by_time() {
-            u64::from(self.rack.rtt_us())
+            self.rack.rtt_us()
         } else {
             0
         };

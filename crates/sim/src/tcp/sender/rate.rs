@@ -39,8 +39,8 @@ impl DeliveryRate {
         let sending_us = sample.interval_us;
         let acking_us = tp.tcp_mstamp.saturating_sub(sample.prior_mstamp) as i64;
         sample.interval_us = sending_us.max(acking_us);
-        sample.snd_interval_us = sending_us as u32;
-        sample.rcv_interval_us = acking_us as u32;
+        sample.snd_interval_us = u32::try_from(sending_us).unwrap_or(u32::MAX);
+        sample.rcv_interval_us = u32::try_from(acking_us).unwrap_or(u32::MAX);
         if sample.interval_us < i64::from(tp.rtt_min_us) {
             // Shorter than the smallest round trip: the acknowledgements came in a burst.
             sample.interval_us = -1;

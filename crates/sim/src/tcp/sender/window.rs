@@ -85,7 +85,7 @@ impl CongestionWindow {
         let delivered = tp.delivered.wrapping_sub(prior_delivered);
         let sample = AckSample {
             pkts_acked: packets,
-            rtt_us: rtt_us as i32,
+            rtt_us: i32::try_from(rtt_us).unwrap_or(i32::MAX),
             in_flight: tp.mss_cache.wrapping_mul(delivered),
         };
         self.control.pkts_acked(tp, &sample);

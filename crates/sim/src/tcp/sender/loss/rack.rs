@@ -22,7 +22,7 @@ pub struct Rack {
     /// end (`rack.mstamp`, `rack.end_seq`).
     latest: (u64, u64),
     /// Round-trip time of the latest delivery, microseconds.
-    rtt_us: u32,
+    rtt_us: u64,
     /// Losses must be looked for again.
     advanced: bool,
     /// A duplicate has been reported since the reordering window was last adapted.
@@ -50,15 +50,15 @@ impl Rack {
     }
 
     /// Round-trip time of the latest delivery, microseconds; 0 before the first.
-    pub fn rtt_us(&self) -> u32 {
+    pub fn rtt_us(&self) -> u64 {
         self.rtt_us
     }
 
     /// Records that a segment was delivered (`tcp_rack_advance`).
     #[inline]
     pub fn advance(&mut self, tp: &TcpSock, segment: &Segment) {
-        let rtt_us = tp.tcp_mstamp.saturating_sub(segment.tx_us()) as u32;
-        if rtt_us < tp.rtt_min_us && segment.was_retransmitted() {
+        let rtt_us = tp.tcp_mstamp.saturating_sub(segment.tx_us());
+        if rtt_us < u64::from(tp.rtt_min_us) && segment.was_retransmitted() {
             // Faster than any round trip: the acknowledgement is for the original.
             return;
         }
@@ -148,7 +148,7 @@ impl Rack {
         reordering: &Reordering,
     ) -> u64 {
         let window_us = self.reordering_window_us(tp, reordering);
-        let patience_us = u64::from(self.rtt_us) + window_us;
+        let patience_us = self.rtt_us + window_us;
         let of_originals_us = self.detect_lost_originals(tp, queue, patience_us);
         let of_others_us = self.detect_lost_retransmissions(tp, queue, patience_us);
         of_originals_us.max(of_others_us)
@@ -227,7 +227,7 @@ impl Rack {
         self.window_steps
     }
 
-    pub fn set_rtt_us(&mut self, rtt_us: u32) {
+    pub fn set_rtt_us(&mut self, rtt_us: u64) {
         self.rtt_us = rtt_us;
     }
 }
