@@ -7,7 +7,7 @@ use fairwind_workload::{Driver, Step};
 use crate::agenda::{NEVER, Source};
 use crate::network::Network;
 use crate::outcome::{Observer, Outcome};
-use crate::packet::{Kind, Packet, SackPool};
+use crate::packet::{Kind, Packet};
 use crate::scenario::{FlowConfig, Sampling, Scenario};
 use crate::tcp::{Receiver, Reply, Sender, Statistics};
 
@@ -256,7 +256,7 @@ impl<'a> Engine<'a> {
 
     fn on_receiver_timer(&mut self, now: Time, index: usize) {
         let connection = &mut self.connections[index];
-        let template = packet_of(index, connection.generation);
+        let template = Packet::new(Kind::Ack, index as u32, connection.generation);
         let Some((_, receiver)) = &mut connection.ends else {
             return;
         };
@@ -297,10 +297,9 @@ impl<'a> Engine<'a> {
                 let totals = &mut self.totals[connection.flow as usize];
                 totals.outcome.packets_sent += 1;
                 let mut packet = Packet {
-                    kind: Kind::Datagram,
                     size: size as u16,
                     len: size.saturating_sub(28),
-                    ..packet_of(index, 0)
+                    ..Packet::new(Kind::Datagram, index as u32, 0)
                 };
                 self.network.send(now, &mut packet);
             }
@@ -355,22 +354,5 @@ impl<'a> Engine<'a> {
             data_packets: self.data_packets,
             events: self.events,
         }
-    }
-}
-
-fn packet_of(connection: usize, generation: u16) -> Packet {
-    Packet {
-        seq: 0,
-        connection: connection as u32,
-        len: 0,
-        window: 0,
-        ts_val: 0,
-        ts_ecr: 0,
-        sack: SackPool::NONE,
-        size: 0,
-        generation,
-        hop: 0,
-        kind: Kind::Data,
-        push: false,
     }
 }

@@ -9,8 +9,7 @@
 //! Pipes with the same feeder, the same next pipe and the same delay share a lane: their packets
 //! come out in nearly the same order, and the agenda has one source for all of them.
 
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use fairwind_path::delay::Delay;
 use fairwind_path::pipe::{Arrival, Pipe, PipeStatistics};
@@ -34,7 +33,8 @@ enum Lane {
     /// For pipes that keep the order. Packets due at the same time come in the order of their pipes.
     Ordered(VecDeque<OrderedEntry>),
     /// For a pipe that reorders. Packets due at the same time come in the order in which they were sent.
-    Unordered(BinaryHeap<Late>, u64),
+    /// The number counts them.
+    Unordered(BTreeMap<(Time, u64), Packet>, u64),
 }
 
 /// An entry of an ordered lane.
@@ -52,40 +52,12 @@ impl OrderedEntry {
     }
 }
 
-/// An entry of an unordered lane. The earliest is the greatest, as `BinaryHeap` is a max-heap.
-#[derive(Debug)]
-struct Late {
-    time: Time,
-    number: u64,
-    packet: Packet,
-}
-
-impl PartialEq for Late {
-    fn eq(&self, other: &Late) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Late {}
-
-impl PartialOrd for Late {
-    fn partial_cmp(&self, other: &Late) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Late {
-    fn cmp(&self, other: &Late) -> Ordering {
-        (other.time, other.number).cmp(&(self.time, self.number))
-    }
-}
-
 impl Lane {
     fn new(ordered: bool) -> Self {
         if ordered {
             Lane::Ordered(VecDeque::new())
         } else {
-            Lane::Unordered(BinaryHeap::new(), 0)
+            Lane::Unordered(BTreeMap::new(), 0)
         }
     }
 
@@ -109,16 +81,10 @@ impl Lane {
                     }
                 }
             }
-            Lane::Unordered(heap, number) => {
-                let is_first = heap.peek().is_none_or(|first| time < first.time);
+            Lane::Unordered(packets, number) => {
                 *number += 1;
-                let number = *number;
-                heap.push(Late {
-                    time,
-                    number,
-                    packet,
-                });
-                is_first
+                packets.insert((time, *number), packet);
+                packets.first_key_value().map(|(first, _)| first.1) == Some(*number)
             }
         }
     }
@@ -127,7 +93,9 @@ impl Lane {
     fn next_time(&self) -> Time {
         match self {
             Lane::Ordered(queue) => queue.front().map_or(NEVER, |first| first.time),
-            Lane::Unordered(heap, _) => heap.peek().map_or(NEVER, |late| late.time),
+            Lane::Unordered(packets, _) => {
+                packets.first_key_value().map_or(NEVER, |(key, _)| key.0)
+            }
         }
     }
 
@@ -141,7 +109,7 @@ impl Lane {
                 queue.pop_front();
                 packet
             }
-            Lane::Unordered(heap, _) => heap.pop().expect("a lane with packets").packet,
+            Lane::Unordered(packets, _) => packets.pop_first().expect("a lane with packets").1,
         }
     }
 }

@@ -17,36 +17,29 @@ pub struct Statistics {
 }
 
 /// What prevents a sender from sending more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Limit {
     /// The congestion window.
     Cwnd,
     /// The receiver's window.
     Receiver,
     /// The application or the send buffer.
+    #[default]
     Sender,
 }
 
 /// The counts, and the times of the limits.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Counters {
     statistics: Statistics,
+    /// Segments that were reported as duplicates (`dsack_dups`).
+    duplicates: u64,
     limit: Limit,
     limit_since: Time,
     limited_us: [u64; 3],
 }
 
 impl Counters {
-    /// Nothing counted yet.
-    pub fn new() -> Self {
-        Counters {
-            statistics: Statistics::default(),
-            limit: Limit::Sender,
-            limit_since: Time::ZERO,
-            limited_us: [0; 3],
-        }
-    }
-
     /// The counts so far.
     #[inline]
     pub fn statistics(&self) -> Statistics {
@@ -63,6 +56,13 @@ impl Counters {
     /// That segment is a retransmission.
     pub fn count_retransmission(&mut self) {
         self.statistics.retransmits += 1;
+    }
+
+    /// `segments` have been reported as duplicates. Returns false if the path must have made the
+    /// duplicates, as there have been more than retransmissions (`tcp_dsack_seen`).
+    pub fn count_duplicates(&mut self, segments: u64) -> bool {
+        self.duplicates += segments;
+        self.duplicates <= self.statistics.retransmits
     }
 
     /// A retransmission timeout, of a SYN or of data.

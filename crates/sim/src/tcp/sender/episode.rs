@@ -4,7 +4,7 @@
 use fairwind_cc::native::TcpSock;
 
 /// The latest episode of reduction, recovery or loss.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Episode {
     /// `snd_nxt` when it began.
     high_seq: u64,
@@ -19,17 +19,6 @@ pub struct Episode {
 }
 
 impl Episode {
-    /// No episode yet.
-    pub fn new() -> Self {
-        Episode {
-            high_seq: 0,
-            undo_marker: None,
-            undo_retrans: 0,
-            retrans_stamp: None,
-            frto: false,
-        }
-    }
-
     /// `snd_nxt` when it began; it ends when this has been acknowledged.
     #[inline]
     pub fn high_seq(&self) -> u64 {

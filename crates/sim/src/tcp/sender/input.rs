@@ -4,7 +4,7 @@ use fairwind_cc::native::ca_state;
 
 use super::Sender;
 use super::effects::{Effects, TransmissionTimes, flag};
-use super::loss::LossDetection;
+use super::loss::Reordering;
 use super::pacing;
 use super::recovery::Retransmit;
 use super::retransmit_queue::{Segment, in_flight};
@@ -65,7 +65,7 @@ impl Sender {
         }
         self.clean_queue(&prior, &mut effects);
         let prior_delivered = effects.rate.sample.prior_delivered;
-        self.loss.adapt_window(prior_delivered, self.tp.delivered);
+        self.rack.adapt_window(prior_delivered, self.tp.delivered);
         self.process_probe_ack(ack, &effects);
         let next = self.alert_if_dubious(ack, &prior, &mut effects);
         if effects.any(flag::SET_XMIT_TIMER) {
@@ -174,7 +174,7 @@ impl Sender {
             }
         }
         if !segment.is_sacked() && !self.is_ack_before(segment) {
-            self.loss.on_delivered(&self.tp, segment);
+            self.rack.advance(&self.tp, segment);
         }
         segment.add_to(&mut self.tp, &mut effects.rate);
     }
@@ -281,7 +281,7 @@ impl Sender {
         if in_cwnd_reduction(tp) {
             let advanced = effects.any(flag::SND_UNA_ADVANCED);
             self.window.reduce(tp, delivered, lost, advanced);
-        } else if self.stack.marks_losses_first() && may_raise_cwnd(&self.loss, effects) {
+        } else if self.stack.marks_losses_first() && may_raise_cwnd(&self.reordering, effects) {
             self.window.avoid_congestion(tp, ack, delivered);
         }
         pacing::update_rate(tp);
@@ -313,8 +313,8 @@ impl Sender {
 
 /// `tcp_may_raise_cwnd`.
 #[inline]
-fn may_raise_cwnd(loss: &LossDetection, effects: &Effects) -> bool {
-    if loss.expects_reordering() {
+fn may_raise_cwnd(reordering: &Reordering, effects: &Effects) -> bool {
+    if reordering.is_expected() {
         return effects.any(flag::DATA_ACKED | flag::DATA_SACKED);
     }
     effects.any(flag::DATA_ACKED)

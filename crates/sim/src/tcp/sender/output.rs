@@ -15,7 +15,7 @@ use super::rate;
 use super::retransmit_queue::in_flight;
 use super::retransmit_timer::TimerUse;
 use super::tail_loss_probe::TailLossProbe;
-use crate::packet::{Kind, Packet, SackPool};
+use crate::packet::{HEADER, Kind, Packet};
 
 impl Sender {
     /// Sends new data as the windows allow (`tcp_write_xmit`).
@@ -268,17 +268,11 @@ impl Sender {
     pub(super) fn packet(&self, seq: u64, len: u32) -> Packet {
         Packet {
             seq,
-            connection: self.connection,
             len,
-            window: 0,
             ts_val: self.pacer.timestamp_ms(&self.tp),
             ts_ecr: self.ts_recent,
-            sack: SackPool::NONE,
-            size: (len + crate::packet::HEADER) as u16,
-            generation: self.generation,
-            hop: 0,
-            kind: Kind::Data,
-            push: false,
+            size: (len + HEADER) as u16,
+            ..Packet::new(Kind::Data, self.connection, self.generation)
         }
     }
 }

@@ -18,7 +18,7 @@ const MIN_WINDOW_US: u64 = 300_000_000;
 const SRTT_MAX_US: u64 = (u32::MAX >> 3) as u64;
 
 /// The estimator. The values that a congestion control may read are kept in the [`TcpSock`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RttEstimator {
     mdev_max_us: u32,
     /// Sequence number that ends the round trip over which the maximum deviation is taken.
@@ -35,14 +35,9 @@ impl RttEstimator {
     /// An estimator without samples; `rto` is the timeout until the first one.
     pub fn new(rto: Duration) -> Self {
         RttEstimator {
-            mdev_max_us: 0,
-            round_end: 0,
-            minimum: WindowedMin::default(),
             rto,
-            sample_us: 0,
             least_us: u64::MAX,
-            samples: 0,
-            sum_us: 0,
+            ..RttEstimator::default()
         }
     }
 

@@ -7,7 +7,7 @@ use fairwind_cc::native::TcpSock;
 const UNLIMITED: u64 = u64::MAX / 4;
 
 /// What has been acknowledged, sent and written, and what the receiver and the buffer allow.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SendSequence {
     una: u64,
     nxt: u64,
@@ -23,11 +23,8 @@ impl SendSequence {
     /// Nothing written yet, and no window.
     pub fn new(send_buffer: u64) -> Self {
         SendSequence {
-            una: 0,
-            nxt: 0,
-            write_seq: 0,
             send_buffer,
-            window_end: 0,
+            ..SendSequence::default()
         }
     }
 

@@ -8,7 +8,7 @@ use super::retransmit_timer::TIMEOUT_MIN_US;
 use crate::tcp::constants::{RTO_INITIAL, RTO_MIN};
 
 /// What the latest probe was, and what has come of it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TailLossProbe {
     /// `snd_nxt` when it was sent, while it is in flight (`tlp_high_seq`).
     high_seq: Option<u64>,
@@ -19,15 +19,6 @@ pub struct TailLossProbe {
 }
 
 impl TailLossProbe {
-    /// No probe yet.
-    pub fn new() -> Self {
-        TailLossProbe {
-            high_seq: None,
-            retransmitted: false,
-            duplicate: false,
-        }
-    }
-
     /// How long after the latest transmission it is sent, if the timeout is not due before
     /// (`tcp_schedule_loss_probe`).
     #[inline]

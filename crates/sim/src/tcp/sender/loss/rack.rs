@@ -8,7 +8,8 @@
 use fairwind_cc::native::{TcpSock, ca_state};
 use fairwind_path::units::Duration;
 
-use super::reordering::Reordering;
+use super::Reordering;
+use crate::scenario::Stack;
 use crate::tcp::sender::retransmit_queue::{RetransmitQueue, Segment};
 use crate::tcp::sender::retransmit_timer::TIMEOUT_MIN_US;
 
@@ -47,11 +48,6 @@ impl Rack {
             window_persist: 0,
             last_delivered: 0,
         }
-    }
-
-    /// Round-trip time of the latest delivery, microseconds; 0 before the first.
-    pub fn rtt_us(&self) -> u64 {
-        self.rtt_us
     }
 
     /// Records that a segment was delivered (`tcp_rack_advance`).
@@ -98,12 +94,13 @@ impl Rack {
         }
     }
 
-    /// Keeps a widened window for one recovery more.
+    /// Duplicate reports have shown a whole recovery to be unnecessary: keeps a widened window for one
+    /// recovery more.
     pub fn persist(&mut self) {
         self.window_persist = (self.window_persist + 1).min(RECOVERY_THRESHOLD);
     }
 
-    /// Keeps it for one recovery fewer.
+    /// A recovery was necessary: keeps it for one fewer.
     pub fn on_necessary_recovery(&mut self) {
         self.window_persist = self.window_persist.saturating_sub(1);
     }
@@ -152,6 +149,28 @@ impl Rack {
         let of_originals_us = self.detect_lost_originals(tp, queue, patience_us);
         let of_others_us = self.detect_lost_retransmissions(tp, queue, patience_us);
         of_originals_us.max(of_others_us)
+    }
+
+    /// Marks losses when the retransmission timer has expired: everything but, if losses are found
+    /// by time, what was sent within the latest round trip (`tcp_timeout_mark_lost`).
+    pub fn mark_lost_by_timeout(
+        &self,
+        tp: &mut TcpSock,
+        queue: &mut RetransmitQueue,
+        stack: Stack,
+    ) {
+        let spared_us = if stack.detects_losses_by_time() {
+            self.rtt_us
+        } else {
+            0
+        };
+        for number in queue.first()..queue.end() {
+            let waited_us = tp.tcp_mstamp.saturating_sub(queue.get(number).tx_us());
+            if number == queue.first() || waited_us >= spared_us {
+                queue.mark_lost(tp, number);
+            }
+        }
+        queue.rewind();
     }
 
     fn detect_lost_originals(

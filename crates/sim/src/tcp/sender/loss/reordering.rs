@@ -31,12 +31,18 @@ impl Reordering {
         self.degree
     }
 
+    /// Whether more is expected than at first.
+    #[inline]
+    pub fn is_expected(&self) -> bool {
+        self.degree > DUPLICATE_THRESHOLD
+    }
+
     /// Whether any has been seen.
     pub fn is_seen(&self) -> bool {
         self.seen
     }
 
-    /// Data from `low` on was delivered after bytes up to `highest`.
+    /// Data from `low` on was delivered late, and bytes up to `highest` before it.
     pub fn note(&mut self, tp: &TcpSock, low: u64, highest: u64) {
         if low >= highest {
             return;
@@ -46,7 +52,7 @@ impl Reordering {
         self.seen = true;
     }
 
-    /// Expects no more than at first.
+    /// Expects no more than at first, as a timeout followed duplicates.
     pub fn reset(&mut self) {
         self.degree = self.degree.min(DUPLICATE_THRESHOLD);
     }
