@@ -1,8 +1,8 @@
 //! A recorded exchange, what the sender of a connection received and the state of the kernel's TCP
 //! just before; and its file.
 //!
-//! A file (see `file.rs`) begins with `fairwind exchange 2`; its keys are those of `encoded`; its table has
-//! a row per ACK (see `to_row` for the columns).
+//! A file (see `file.rs`) begins with `fairwind exchange 2`; its table has a row per ACK (see `to_row` for
+//! the columns).
 
 use std::path::Path;
 
@@ -11,6 +11,16 @@ use fairwind_sim::packet::MAX_SACK_BLOCKS;
 use crate::file::{self, RecordingError};
 
 const FIRST_LINE: &str = "fairwind exchange 2";
+const KEYS: [&str; 8] = [
+    "control",
+    "path",
+    "kernel",
+    "hz",
+    "opened_us",
+    "established_us",
+    "written_us",
+    "window",
+];
 
 /// The timer wheel rounds by the jiffy's number. Within 16 s at 250 jiffies per second, numbers
 /// that are equal modulo this value round alike.
@@ -95,15 +105,16 @@ impl Exchange {
         let rows: Vec<Row> = self.acks.iter().map(to_row).collect();
         file::encoded(
             FIRST_LINE,
-            &[
-                ("control", &self.control),
-                ("path", &self.path),
-                ("kernel", &self.kernel),
-                ("hz", &self.hz),
-                ("opened_us", &self.opened_us),
-                ("established_us", &self.established_us),
-                ("written_us", &self.written_us),
-                ("window", &self.window),
+            KEYS,
+            [
+                &self.control,
+                &self.path,
+                &self.kernel,
+                &self.hz,
+                &self.opened_us,
+                &self.established_us,
+                &self.written_us,
+                &self.window,
             ],
             &rows,
         )
@@ -128,20 +139,7 @@ impl Exchange {
             established,
             written,
             window,
-        ] = file::take_values(
-            &mut rest,
-            FIRST_LINE,
-            [
-                "control",
-                "path",
-                "kernel",
-                "hz",
-                "opened_us",
-                "established_us",
-                "written_us",
-                "window",
-            ],
-        )?;
+        ] = file::take_values(&mut rest, FIRST_LINE, KEYS)?;
         let acks: Option<_> = file::take_table(&mut rest)?.iter().map(from_row).collect();
         Ok(Exchange {
             control,

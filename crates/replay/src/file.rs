@@ -37,13 +37,16 @@ pub(crate) fn read(file: &Path) -> Result<Vec<u8>, RecordingError> {
 }
 
 /// The content of a file.
-pub(crate) fn encoded<const N: usize>(
+pub(crate) fn encoded<const KEYS: usize, const COLUMNS: usize>(
     first: &str,
-    values: &[(&str, &dyn Display)],
-    rows: &[[i64; N]],
+    keys: [&str; KEYS],
+    values: [&dyn Display; KEYS],
+    rows: &[[i64; COLUMNS]],
 ) -> Vec<u8> {
-    let line = |(key, value): &(&str, &dyn Display)| format!("{key} {value}\n");
-    let values: String = values.iter().map(line).collect();
+    let lines = keys.iter().zip(values);
+    let values: String = lines
+        .map(|(key, value)| format!("{key} {value}\n"))
+        .collect();
     let mut content = format!("{first}\n{values}\n").into_bytes();
     column::put_table(&mut content, rows);
     content

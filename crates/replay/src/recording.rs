@@ -1,7 +1,6 @@
 //! A recorded connection, and its file.
 //!
-//! A file (see `file.rs`) begins with `fairwind replay 1`; its keys are `control`, `path`, `kernel` and
-//! `hz`; its table has a row per call (see `table.rs` for the columns).
+//! A file (see `file.rs`) begins with `fairwind replay 1`; its table has a row per call (see `table.rs` for the columns).
 
 use std::path::Path;
 
@@ -11,6 +10,7 @@ use crate::{file, table};
 pub use crate::file::RecordingError;
 
 const FIRST_LINE: &str = "fairwind replay 1";
+const KEYS: [&str; 4] = ["control", "path", "kernel", "hz"];
 
 /// All calls of one connection, from the first on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,12 +49,8 @@ impl Recording {
     fn encoded(&self) -> Vec<u8> {
         file::encoded(
             FIRST_LINE,
-            &[
-                ("control", &self.control),
-                ("path", &self.path),
-                ("kernel", &self.kernel),
-                ("hz", &self.hz),
-            ],
+            KEYS,
+            [&self.control, &self.path, &self.kernel, &self.hz],
             &table::from_calls(&self.calls),
         )
     }
@@ -69,8 +65,7 @@ impl Recording {
     }
 
     fn parse(mut rest: &[u8]) -> Result<Recording, RecordingError> {
-        let keys = ["control", "path", "kernel", "hz"];
-        let [control, path, kernel, hz] = file::take_values(&mut rest, FIRST_LINE, keys)?;
+        let [control, path, kernel, hz] = file::take_values(&mut rest, FIRST_LINE, KEYS)?;
         let hz = hz.parse().ok().filter(|hz| (1..=10_000).contains(hz));
         let hz = hz.ok_or(RecordingError::Malformed("hz is not 1 to 10,000"))?;
         let calls = table::to_calls(&file::take_table(&mut rest)?);

@@ -42,7 +42,7 @@ struct Connection {
 }
 
 /// A run in progress.
-pub struct Engine<'a> {
+pub(crate) struct Engine<'a> {
     scenario: &'a Scenario,
     network: Network,
     connections: Vec<Connection>,
@@ -62,7 +62,7 @@ pub struct Engine<'a> {
 
 impl<'a> Engine<'a> {
     /// Prepares a run.
-    pub fn new(scenario: &'a Scenario) -> Self {
+    pub(crate) fn new(scenario: &'a Scenario) -> Self {
         let mut connections = Vec::new();
         for (flow, config) in scenario.flows.iter().enumerate() {
             let first = connections.len();
@@ -113,7 +113,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Runs to the end, or until the observer stops the run.
-    pub fn run(mut self, observer: &mut dyn Observer) -> Outcome {
+    pub(crate) fn run(mut self, observer: &mut dyn Observer) -> Outcome {
         for index in 0..self.connections.len() {
             let first = self.connections[index].driver.first();
             self.network

@@ -129,7 +129,7 @@ struct Link {
 
 /// The pipes, the lanes at their far ends, and the agenda of the whole run.
 #[derive(Debug)]
-pub struct Network {
+pub(crate) struct Network {
     links: Vec<Link>,
     /// The first ones are sources on the agenda. The others are those of pipes that pass packets
     /// straight on: what waits there is never due before [`Network::set_barrier`] takes it.
@@ -153,7 +153,7 @@ pub struct Network {
 impl Network {
     /// The network of a scenario. `timers` is the number of timers on the agenda after the
     /// network's own sources; `flows` gives the flow of each connection.
-    pub fn new(scenario: &Scenario, flows: &[u32], timers: usize) -> Self {
+    pub(crate) fn new(scenario: &Scenario, flows: &[u32], timers: usize) -> Self {
         let pipes: Vec<Pipe<Packet>> = scenario
             .pipes
             .iter()
@@ -219,19 +219,19 @@ impl Network {
     }
 
     /// The number of sources that belong to the network.
-    pub fn sources(&self) -> Source {
+    pub(crate) fn sources(&self) -> Source {
         self.due_lanes + self.served.len() as Source
     }
 
     /// Sends a packet on its way at `now`.
     #[inline]
-    pub fn send(&mut self, now: Time, packet: &mut Packet) {
+    pub(crate) fn send(&mut self, now: Time, packet: &mut Packet) {
         packet.hop = self.routes[packet.connection as usize][usize::from(packet.is_forward())];
         self.transmit(now, packet);
     }
 
     /// Sends a packet into its next pipe at `now`, and on through every chained pipe.
-    pub fn transmit(&mut self, mut now: Time, packet: &mut Packet) {
+    pub(crate) fn transmit(&mut self, mut now: Time, packet: &mut Packet) {
         loop {
             let hop = self.hops[packet.hop as usize];
             let link = &mut self.links[hop.pipe as usize];
@@ -257,13 +257,13 @@ impl Network {
 
     /// Whether a source is a lane, from which [`Network::take`] takes packets when it is due.
     #[inline]
-    pub fn is_lane(&self, source: Source) -> bool {
+    pub(crate) fn is_lane(&self, source: Source) -> bool {
         source < self.due_lanes
     }
 
     /// Takes the packet that is due from a lane.
     #[inline]
-    pub fn take(&mut self, source: Source) -> Packet {
+    pub(crate) fn take(&mut self, source: Source) -> Packet {
         let lane = &mut self.lanes[source as usize];
         let packet = lane.take_first();
         self.agenda.set(source, lane.next_time());
@@ -272,12 +272,12 @@ impl Network {
 
     /// Whether a packet has reached the end of its route.
     #[inline]
-    pub fn has_arrived(&self, packet: &Packet) -> bool {
+    pub(crate) fn has_arrived(&self, packet: &Packet) -> bool {
         self.hops[packet.hop as usize].pipe == END.pipe
     }
 
     /// Lets packets pass from pipe to pipe up to `barrier`, the next time at which the pipes are sampled.
-    pub fn set_barrier(&mut self, barrier: Time) {
+    pub(crate) fn set_barrier(&mut self, barrier: Time) {
         for pipe in 0..self.links.len() {
             let Link {
                 lane, passes_until, ..
@@ -299,14 +299,14 @@ impl Network {
     }
 
     /// Ends the warm-up of the pipes' statistics.
-    pub fn reset_statistics(&mut self, now: Time) {
+    pub(crate) fn reset_statistics(&mut self, now: Time) {
         for link in &mut self.links {
             link.pipe.reset_statistics(now);
         }
     }
 
     /// The pipes' statistics up to `end`.
-    pub fn statistics(&mut self, end: Time) -> Vec<PipeStatistics> {
+    pub(crate) fn statistics(&mut self, end: Time) -> Vec<PipeStatistics> {
         self.links
             .iter_mut()
             .map(|link| link.pipe.statistics(end))
@@ -314,7 +314,7 @@ impl Network {
     }
 
     /// The state of the pipes at `now`, which must not be after the barrier.
-    pub fn samples(&mut self, now: Time) -> impl Iterator<Item = PipeSample> + '_ {
+    pub(crate) fn samples(&mut self, now: Time) -> impl Iterator<Item = PipeSample> + '_ {
         self.links.iter_mut().map(move |Link { pipe, .. }| {
             let queue = pipe.queue(now);
             PipeSample {
@@ -355,7 +355,7 @@ impl Network {
     }
 
     /// Handles a source of the network that is not a lane: a pipe that holds packets.
-    pub fn serve(&mut self, now: Time, source: Source) {
+    pub(crate) fn serve(&mut self, now: Time, source: Source) {
         let pipe = self.served[(source - self.due_lanes) as usize];
         while let Some(departure) = self.links[pipe as usize].pipe.depart(now) {
             match departure.outcome {

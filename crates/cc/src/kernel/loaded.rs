@@ -11,6 +11,7 @@ use crate::native::Parameters;
 #[derive(Debug)]
 pub struct Loaded {
     name: String,
+    parameters: Parameters,
     _object: Verified,
     _link: Link,
 }
@@ -38,6 +39,7 @@ pub(crate) fn load_object(
     let link = object.register()?;
     Ok(Loaded {
         name: name.to_owned(),
+        parameters: parameters.clone(),
         _object: object,
         _link: link,
     })
@@ -58,5 +60,10 @@ impl Loaded {
     /// The name in the kernel, for `TCP_CONGESTION`.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Its parameters.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
     }
 }

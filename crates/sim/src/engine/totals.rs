@@ -19,7 +19,7 @@ pub(super) struct Totals {
 
 impl Totals {
     /// Empty totals of a flow that is measured from `from` to `to`.
-    pub fn new(from: Time, to: Time) -> Self {
+    pub(super) fn new(from: Time, to: Time) -> Self {
         Totals {
             meter: Meter::new(from, to),
             outcome: FlowOutcome::default(),
@@ -30,7 +30,7 @@ impl Totals {
     }
 
     /// Adds what a connection has counted since `before` was taken.
-    pub fn add(&mut self, sender: &Sender, before: Statistics) {
+    pub(super) fn add(&mut self, sender: &Sender, before: Statistics) {
         let counts = sender.statistics();
         let rtt = sender.rtt();
         self.outcome.retransmits += counts.retransmits - before.retransmits;
@@ -43,7 +43,7 @@ impl Totals {
 
     /// Resets the counts when the warm-up ends. The meter starts only then, and the smallest
     /// round-trip time is that of the whole run.
-    pub fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.rtt_sum_us = 0;
         self.rtt_samples = 0;
         self.outcome.retransmits = 0;
@@ -53,7 +53,7 @@ impl Totals {
     }
 
     /// The outcome of a flow when the run ends.
-    pub fn finish(self, config: &FlowConfig, end: Time) -> FlowOutcome {
+    pub(super) fn finish(self, config: &FlowConfig, end: Time) -> FlowOutcome {
         let mut outcome = self.outcome;
         let over = outcome
             .completion

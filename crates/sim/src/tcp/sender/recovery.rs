@@ -17,7 +17,7 @@ use crate::tcp::constants::DUPLICATE_THRESHOLD;
 
 /// What to send after an acknowledgement, besides new data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retransmit {
+pub(super) enum Retransmit {
     /// Nothing.
     Nothing,
     /// The segments marked lost.

@@ -19,7 +19,7 @@ const SRTT_MAX_US: u64 = (u32::MAX >> 3) as u64;
 
 /// The estimator. The values that a congestion control may read are kept in the [`TcpSock`].
 #[derive(Debug, Default)]
-pub struct RttEstimator {
+pub(crate) struct RttEstimator {
     mdev_max_us: u32,
     /// Sequence number that ends the round trip over which the maximum deviation is taken.
     round_end: u64,
@@ -33,7 +33,7 @@ pub struct RttEstimator {
 
 impl RttEstimator {
     /// An estimator without samples; `rto` is the timeout until the first one.
-    pub fn new(rto: Duration) -> Self {
+    pub(crate) fn new(rto: Duration) -> Self {
         RttEstimator {
             rto,
             least_us: u64::MAX,
@@ -43,32 +43,32 @@ impl RttEstimator {
 
     /// Retransmission timeout, back-off included.
     #[inline]
-    pub fn rto(&self) -> Duration {
+    pub(crate) fn rto(&self) -> Duration {
         self.rto
     }
 
     /// Latest sample, microseconds; 0 before the first.
-    pub fn sample_us(&self) -> u64 {
+    pub(crate) fn sample_us(&self) -> u64 {
         self.sample_us
     }
 
     /// Smallest sample of the whole connection, microseconds, if there is any.
-    pub fn least_us(&self) -> Option<u64> {
+    pub(crate) fn least_us(&self) -> Option<u64> {
         (self.least_us < u64::MAX).then_some(self.least_us)
     }
 
     /// Number of samples since the statistics were last reset.
-    pub fn samples(&self) -> u64 {
+    pub(crate) fn samples(&self) -> u64 {
         self.samples
     }
 
     /// Sum of those samples, microseconds.
-    pub fn sum_us(&self) -> u64 {
+    pub(crate) fn sum_us(&self) -> u64 {
         self.sum_us
     }
 
     /// Resets the number and the sum of the samples.
-    pub fn reset_statistics(&mut self) {
+    pub(crate) fn reset_statistics(&mut self) {
         self.samples = 0;
         self.sum_us = 0;
     }
@@ -76,7 +76,7 @@ impl RttEstimator {
     /// Adds a sample (`tcp_rtt_estimator`, `tcp_set_rto`). `una` and `nxt` are `snd_una` and
     /// `snd_nxt`.
     #[inline]
-    pub fn update(
+    pub(crate) fn update(
         &mut self,
         tp: &mut TcpSock,
         jiffies: &Jiffies,
@@ -118,13 +118,13 @@ impl RttEstimator {
     }
 
     /// Doubles the timeout, up to [`RTO_MAX`].
-    pub fn back_off(&mut self) {
+    pub(crate) fn back_off(&mut self) {
         self.rto = (self.rto + self.rto).min(RTO_MAX);
     }
 
     /// Adds a sample to the windowed minimum (`tcp_update_rtt_min`).
     #[inline]
-    pub fn update_min(&mut self, tp: &mut TcpSock, rtt_us: u64) {
+    pub(crate) fn update_min(&mut self, tp: &mut TcpSock, rtt_us: u64) {
         let rtt_us = rtt_us.clamp(1, SRTT_MAX_US) as u32;
         tp.rtt_min_us = self.minimum.update(tp.tcp_mstamp, rtt_us, MIN_WINDOW_US);
     }

@@ -8,13 +8,13 @@ use crate::tcp::sender::retransmit_queue::RetransmitQueue;
 
 /// Whether the highest segment delivered is so far beyond the first hole that this is a loss
 /// (`tcp_time_to_recover`).
-pub fn is_hole_a_loss(queue: &RetransmitQueue, reordering: &Reordering) -> bool {
+pub(crate) fn is_hole_a_loss(queue: &RetransmitQueue, reordering: &Reordering) -> bool {
     queue.fackets_out().unwrap_or(0) > u64::from(reordering.degree())
 }
 
 /// Marks losses by the number of segments below the highest one delivered, of those sent before
 /// `high_seq`.
-pub fn mark_lost_by_count(
+pub(crate) fn mark_lost_by_count(
     tp: &mut TcpSock,
     queue: &mut RetransmitQueue,
     reordering: &Reordering,
@@ -38,7 +38,11 @@ pub fn mark_lost_by_count(
 
 /// Marks a retransmission lost if data first sent after it has arrived, which is up to `highest`
 /// (`tcp_sacktag_write_queue`).
-pub fn mark_lost_retransmissions(tp: &mut TcpSock, queue: &mut RetransmitQueue, highest: u64) {
+pub(crate) fn mark_lost_retransmissions(
+    tp: &mut TcpSock,
+    queue: &mut RetransmitQueue,
+    highest: u64,
+) {
     let recovering = tp.icsk_ca_state == ca_state::RECOVERY;
     while let Some(oldest) = queue.unsettled_retransmission(&mut 0) {
         if !recovering || highest <= oldest.snd_nxt() {
